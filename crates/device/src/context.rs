@@ -1,0 +1,147 @@
+//! Devices and the contexts opened on them.
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use overside_ops::Config as OperationConfig;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Capabilities, Completion, DeviceInfo, Foreign, Job, Lost, MemoryError, OpenError, Region, Slice,
+    SubmitError,
+};
+
+/// Something that runs jobs. Shared between threads; each opens contexts of its own.
+pub trait Device: Send + Sync {
+    /// Name, driver, location, provenance.
+    fn info(&self) -> &DeviceInfo;
+
+    /// What it can do, probed when it was opened.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Zeroed memory that the device reaches without a copy. `align` is a power of two.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError>;
+
+    /// Makes the caller's memory readable for the device, without a copy. Its owner lives until
+    /// the last slice is dropped.
+    ///
+    /// # Errors
+    /// [`MemoryError::Unreachable`] if the device cannot read memory of that kind.
+    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError>;
+
+    /// Opens a context for one operation. May take as long as the device takes to be set up.
+    ///
+    /// # Errors
+    /// [`OpenError`]; never opens something else instead.
+    fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError>;
+}
+
+/// What a context is set up for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextConfig {
+    /// The operation, its variant, level and patterns.
+    pub operation: OperationConfig,
+    /// The most jobs in flight; at least 1.
+    pub depth: usize,
+    /// The longest source of a job in bytes.
+    pub max_source_bytes: u64,
+    /// The longest destination of a job in bytes.
+    pub max_destination_bytes: u64,
+}
+
+/// An opened, configured device, owned by one thread (it may be moved to another between calls).
+///
+/// Dropping it without [`Context::close`] abandons the jobs in flight: it does not wait, and the
+/// memory that the engine may still touch stays allocated until the engine is done with it.
+pub trait Context: Send {
+    /// Takes jobs from the front of `jobs` and hands them over at one doorbell. Returns how many;
+    /// fewer than offered, or none, is back-pressure.
+    ///
+    /// # Errors
+    /// [`SubmitError::Refused`] if the first job is not one for this context (valid jobs before a
+    /// refused one are taken, and the next call reports it); [`SubmitError::Lost`].
+    fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError>;
+
+    /// Appends up to `max` completions to `out`, in any order, and returns how many.
+    ///
+    /// # Errors
+    /// [`Lost`], once nothing that did complete is left to be returned.
+    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost>;
+
+    /// The descriptor that becomes readable after [`Context::arm`]; `None` if the device can only
+    /// be polled. To wait: `arm`; if that says `false`, wait until the descriptor is readable;
+    /// then `poll`. A wake-up without a completion is possible.
+    fn event_fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Asks for the descriptor to become readable at the next completion (or when the device is
+    /// lost). `true`: completions are pending already, poll instead of waiting. A device may hold
+    /// the event back to gather a few completions, but not when it would otherwise fall idle.
+    ///
+    /// # Errors
+    /// [`Lost`]; also for a device that can only be polled.
+    fn arm(&mut self) -> Result<bool, Lost>;
+
+    /// Jobs submitted and not yet returned.
+    fn in_flight(&self) -> usize;
+
+    /// Destinations that the engine may still write to though their jobs are over.
+    fn quarantined(&self) -> usize;
+
+    /// Sets the context up for something else, as if it were closed and opened.
+    ///
+    /// # Errors
+    /// [`OpenError::InFlight`]; else as [`Device::open`], and the context keeps what it had.
+    fn reconfigure(&mut self, config: ContextConfig) -> Result<(), OpenError>;
+
+    /// How long setting up took.
+    fn lifecycle(&self) -> Lifecycle;
+
+    /// CPU time spent by this context's own threads so far, by ledger. The submitter's own time
+    /// is not in it.
+    fn cpu_time(&self) -> CpuTime;
+
+    /// Waits for the jobs in flight, but not longer than `deadline`, and lets the device go.
+    fn close(self: Box<Self>, deadline: Instant) -> Closed;
+}
+
+/// Times of a context's stages of life, in nanoseconds; `None` where the device has no such stage
+/// or does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lifecycle {
+    /// Finding the device.
+    pub discovery_ns: Option<u64>,
+    /// Setting up the context: compiling patterns, starting threads, creating queues.
+    pub init_ns: Option<u64>,
+    /// Allocating and registering memory that belongs to the context.
+    pub memory_ns: Option<u64>,
+    /// From the last completion until the device let go; known after closing or reconfiguring.
+    pub end_ns: Option<u64>,
+}
+
+/// CPU time in nanoseconds, by whose cores were used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// The host's.
+    pub host_ns: u64,
+    /// The DPU's.
+    pub dpu_ns: u64,
+    /// What emulation itself burns; no real system would.
+    pub emulator_ns: u64,
+}
+
+/// What was left when a context was closed.
+#[derive(Debug)]
+pub struct Closed {
+    /// Jobs that completed and had not been polled for.
+    pub completions: Vec<Completion>,
+    /// Jobs that did not complete before the deadline; their destinations are quarantined.
+    pub abandoned: Vec<u64>,
+    /// The context's times, the end included.
+    pub lifecycle: Lifecycle,
+    /// The CPU time its threads spent, by ledger.
+    pub cpu_time: CpuTime,
+}

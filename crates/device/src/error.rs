@@ -1,0 +1,126 @@
+//! Why a device says no.
+
+use overside_ops::Operation;
+
+/// Memory that a device cannot give or reach.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// There is none left.
+    #[error("no memory for {len} bytes")]
+    Exhausted {
+        /// What was asked for.
+        len: usize,
+    },
+    /// The alignment is not a power of two.
+    #[error("{0} is not an alignment")]
+    Alignment(usize),
+    /// The device cannot reach this memory.
+    #[error("{device} cannot reach this memory: {reason}")]
+    Unreachable {
+        /// The device.
+        device: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A context that cannot be opened or reconfigured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The device does not do this operation.
+    #[error("{device} cannot {operation}")]
+    Unsupported {
+        /// The device.
+        device: String,
+        /// What was asked for.
+        operation: Operation,
+    },
+    /// More than the device's limit.
+    #[error("{device} takes {what} up to {limit}, not {asked}")]
+    Limit {
+        /// The device.
+        device: String,
+        /// Depth, source bytes or destination bytes.
+        what: &'static str,
+        /// The most it takes.
+        limit: u64,
+        /// What was asked for.
+        asked: u64,
+    },
+    /// The operation cannot be prepared like this.
+    #[error(transparent)]
+    Operation(#[from] overside_ops::Error),
+    /// Jobs are in flight; poll for them or close first.
+    #[error("{0} jobs are in flight")]
+    InFlight(usize),
+    /// The device or the system failed.
+    #[error("{device} cannot be opened: {reason}")]
+    Failed {
+        /// The device.
+        device: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Why a job is not taken. It stays at the front of the queue it was offered in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The source is longer than the context takes; it is never split silently.
+    #[error("a source of {len} bytes is longer than {max}")]
+    SourceTooLong {
+        /// Its length in bytes.
+        len: u64,
+        /// The longest in bytes.
+        max: u64,
+    },
+    /// The destination is longer than the context takes.
+    #[error("a destination of {len} bytes is longer than {max}")]
+    DestinationTooLong {
+        /// Its length in bytes.
+        len: u64,
+        /// The longest in bytes.
+        max: u64,
+    },
+    /// The source has more segments than the device takes.
+    #[error("a source of {segments} segments is more than {max}")]
+    TooManySegments {
+        /// Its segments.
+        segments: usize,
+        /// The most.
+        max: usize,
+    },
+    /// The device takes registered memory only, and this is not, or is another device's.
+    #[error("the memory is not registered with this device")]
+    Unregistered,
+}
+
+/// A `submit` that took nothing because the first job cannot be run, or because the device is
+/// gone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// The first job is not one for this context.
+    #[error("job {tag} is refused: {refusal}")]
+    Refused {
+        /// Its tag.
+        tag: u64,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The device is gone.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+/// The device is gone: unplugged, its agent disconnected, its threads dead. Jobs in flight will
+/// not complete; their destinations are quarantined for the life of the process.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{device} is lost: {reason}")]
+pub struct Lost {
+    /// The device.
+    pub device: String,
+    /// What happened.
+    pub reason: String,
+    /// The jobs that were in flight.
+    pub tags: Vec<u64>,
+}

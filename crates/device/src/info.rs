@@ -1,0 +1,64 @@
+//! Who a device is and what its answers are worth.
+
+use serde::{Deserialize, Serialize};
+
+/// How a figure was obtained, strongest first. An aggregate carries the weakest, that is the
+/// greatest, of its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provenance {
+    /// A real device and a real clock.
+    Measured,
+    /// Real bytes, paced by a profile.
+    Emulated,
+    /// Computed.
+    Modelled,
+    /// Somebody else's figure, cited.
+    Published,
+}
+
+/// What a device's completion times mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Timing {
+    /// Jobs complete when the device is done with them.
+    Real,
+    /// Results are computed as jobs come and released at the time that a profile gives.
+    Paced,
+    /// Results computed beforehand are released at the time that a profile gives.
+    Replay,
+    /// Results are real, times mean nothing.
+    Functional,
+}
+
+/// What a device is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    /// `[node/]backend[:instance]`, as in `cpu` or `emulated:bf2`.
+    pub name: String,
+    /// The backend and its version.
+    pub driver: String,
+    /// Where it is: a PCI address, a socket, "this host".
+    pub location: String,
+    /// One line for people.
+    pub description: String,
+    /// What a time taken on it is.
+    pub provenance: Provenance,
+    /// What its completion times mean.
+    pub timing: Timing,
+}
+
+/// What really ran a job. Samples are filed under this, not under what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Applied {
+    /// The device's name.
+    pub device: String,
+    /// The backend and its version.
+    pub driver: String,
+    /// The variant: the library that computed the bytes, by its name in a box.
+    pub variant: String,
+    /// The library and its version.
+    pub library: String,
+    /// What a time taken on it is.
+    pub provenance: Provenance,
+}

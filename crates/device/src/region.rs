@@ -1,0 +1,233 @@
+//! Memory that jobs read and write.
+//!
+//! A [`Region`] is the only handle to its range and can be written. [`Region::share`] turns it
+//! into a [`Slice`], of which there may be many and which can only be read. Both keep the memory
+//! alive, and with it the owner that it came from and the device's registration.
+
+// Hands out `&mut [u8]` into ranges of shared memory that no other handle covers.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::any::Any;
+use std::ops::{Deref, DerefMut, Range};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::MemoryError;
+
+/// A device, as memory remembers it; unique in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DeviceId(u64);
+
+impl DeviceId {
+    /// One that nobody else has.
+    pub fn unique() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A device's hold on memory: what it needs to reach it (keys, handles) and what is undone when
+/// the memory is freed.
+#[derive(Clone)]
+pub struct Registration {
+    /// The device it is registered with.
+    pub device: DeviceId,
+    /// The device's own record; dropped after the last handle to the memory.
+    pub handle: Arc<dyn Any + Send + Sync>,
+}
+
+enum Owner {
+    Heap(Layout),
+    Foreign(Arc<dyn AsRef<[u8]> + Send + Sync>),
+}
+
+struct Memory {
+    start: NonNull<u8>,
+    len: usize,
+    owner: Owner,
+    registration: Option<Registration>,
+}
+
+// SAFETY: `Memory` is a range of bytes and its owner, which is Send and Sync. Writes go only
+// through `Region`, whose ranges are disjoint from those of every other handle.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // The device lets go before the bytes do.
+        self.registration = None;
+        match &self.owner {
+            // SAFETY: allocated by `Region::allocate` with this layout, and this is the last handle.
+            Owner::Heap(layout) => unsafe { dealloc(self.start.as_ptr(), *layout) },
+            Owner::Foreign(_) => {}
+        }
+    }
+}
+
+/// Memory of the caller's, to be read by a device: a `Vec`, a mapped file, an Arrow buffer. What
+/// it gives as bytes must stay where it is while the owner lives, which holds for everything that
+/// does not change under a shared reference.
+pub struct Foreign(Arc<dyn AsRef<[u8]> + Send + Sync>);
+
+impl Foreign {
+    /// Wraps an owner of bytes.
+    pub fn new(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(owner))
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+/// A range of memory that nobody else has a handle to.
+pub struct Region {
+    memory: Arc<Memory>,
+    start: usize,
+    len: usize,
+}
+
+impl Region {
+    /// Zeroed memory of this process; for backends and for tests. An empty region is possible.
+    ///
+    /// # Errors
+    /// [`MemoryError::Alignment`], [`MemoryError::Exhausted`].
+    pub fn allocate(
+        len: usize,
+        align: usize,
+        registration: Option<Registration>,
+    ) -> Result<Self, MemoryError> {
+        if !align.is_power_of_two() {
+            return Err(MemoryError::Alignment(align));
+        }
+        let layout = Layout::from_size_align(len.max(1), align)
+            .map_err(|_| MemoryError::Exhausted { len })?;
+        // SAFETY: the layout's size is not zero.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })
+            .ok_or(MemoryError::Exhausted { len })?;
+        let memory = Memory { start, len, owner: Owner::Heap(layout), registration };
+        Ok(Self { memory: Arc::new(memory), start: 0, len })
+    }
+
+    /// Splits it at `mid`: `[0, mid)` and `[mid, len)`.
+    ///
+    /// # Panics
+    /// If `mid` is greater than the length.
+    pub fn split_at(self, mid: usize) -> (Self, Self) {
+        assert!(mid <= self.len, "split at {mid} of {}", self.len);
+        let rest = Self {
+            memory: Arc::clone(&self.memory),
+            start: self.start + mid,
+            len: self.len - mid,
+        };
+        (Self { len: mid, ..self }, rest)
+    }
+
+    /// Gives up writing to it for being able to share it.
+    pub fn share(self) -> Slice {
+        Slice { memory: self.memory, start: self.start, len: self.len }
+    }
+
+    /// The device's hold on it.
+    pub fn registration(&self) -> Option<&Registration> {
+        self.memory.registration.as_ref()
+    }
+}
+
+impl Deref for Region {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range lies within the memory, is initialised, and no other handle covers it.
+        unsafe {
+            std::slice::from_raw_parts(self.memory.start.as_ptr().add(self.start), self.len)
+        }
+    }
+}
+
+impl DerefMut for Region {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; regions are made by `allocate`, whose memory is writable, and by
+        // splitting, which keeps them disjoint.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.memory.start.as_ptr().add(self.start), self.len)
+        }
+    }
+}
+
+impl std::fmt::Debug for Region {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Region({} bytes)", self.len)
+    }
+}
+
+/// A range of memory that can be read by many and written by none.
+#[derive(Clone)]
+pub struct Slice {
+    memory: Arc<Memory>,
+    start: usize,
+    len: usize,
+}
+
+impl Slice {
+    /// The caller's memory, for backends' `register` and, without a registration, for tests.
+    pub fn from_foreign(foreign: Foreign, registration: Option<Registration>) -> Self {
+        let bytes = foreign.as_bytes();
+        let (start, len) = (NonNull::from(bytes).cast(), bytes.len());
+        let memory = Memory { start, len, owner: Owner::Foreign(foreign.0), registration };
+        Self { memory: Arc::new(memory), start: 0, len }
+    }
+
+    /// A part of it, sharing the memory.
+    ///
+    /// # Panics
+    /// If the range does not lie within it.
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {}", self.len);
+        Self {
+            memory: Arc::clone(&self.memory),
+            start: self.start + range.start,
+            len: range.end - range.start,
+        }
+    }
+
+    /// The memory back for writing, if this is the only handle to all of it and a device or
+    /// [`Region::allocate`] gave it out.
+    ///
+    /// # Errors
+    /// The slice itself, if other handles exist or if the memory is somebody else's.
+    pub fn reclaim(mut self) -> Result<Region, Self> {
+        if matches!(self.memory.owner, Owner::Heap(_)) && Arc::get_mut(&mut self.memory).is_some() {
+            let len = self.memory.len;
+            return Ok(Region { memory: self.memory, start: 0, len });
+        }
+        Err(self)
+    }
+
+    /// The device's hold on it.
+    pub fn registration(&self) -> Option<&Registration> {
+        self.memory.registration.as_ref()
+    }
+}
+
+impl Deref for Slice {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range lies within the memory, is initialised, and no `Region` covers it.
+        unsafe {
+            std::slice::from_raw_parts(self.memory.start.as_ptr().add(self.start), self.len)
+        }
+    }
+}
+
+impl std::fmt::Debug for Slice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Slice({} bytes)", self.len)
+    }
+}

@@ -1,0 +1,26 @@
+//! Pure functions on bytes: codecs, pattern matching, hashes, copy. No threads, no devices.
+//!
+//! An [`Operation`] says what is done. Each library that can do it is a named [`Variant`];
+//! [`variants`] lists them and [`prepare`] picks one by name or by `auto`. What is expensive and
+//! can be shared (a compiled pattern set) is in [`Prepared`]; what belongs to one thread (a
+//! codec's tables, a matcher's scratch) is in the [`Kernel`] it hands out.
+//!
+//! ```
+//! use overside_ops::{Config, Format, Operation, prepare};
+//! let config = Config::new(Operation::Compress(Format::Deflate));
+//! let mut kernel = prepare(&config)?.kernel()?;
+//! let mut out = vec![0; 1000];
+//! let done = kernel.run(&[b"what is said three times is true, is true, is true"], &mut out)?;
+//! assert!(done.written < 50);
+//! # Ok::<(), overside_ops::Error>(())
+//! ```
+
+mod config;
+mod error;
+mod operation;
+mod variant;
+
+pub use config::Config;
+pub use error::Error;
+pub use operation::{Direction, Format, HashAlgorithm, MatchKind, Operation};
+pub use variant::{Kernel, Output, Prepared, Variant, prepare, variants};

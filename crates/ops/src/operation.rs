@@ -1,0 +1,158 @@
+//! The words for what can be done to bytes.
+
+use serde::{Deserialize, Serialize};
+
+/// How compressed bytes are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// Raw DEFLATE, RFC 1951.
+    Deflate,
+    /// DEFLATE in zlib framing, RFC 1950.
+    Zlib,
+    /// DEFLATE in gzip framing, RFC 1952; one member.
+    Gzip,
+    /// One LZ4 block, without a size or a checksum (lz4_Block_format.md).
+    Lz4Block,
+    /// One LZ4 frame (lz4_Frame_format.md).
+    Lz4,
+    /// One Zstandard frame, RFC 8878.
+    Zstd,
+}
+
+/// What a matcher answers. All three count *records*: runs of bytes ended by `\n` or by the end
+/// of the buffer (a final `\n` does not start another record). A record matches if any pattern
+/// matches inside it. Patterns see bytes, not characters, and never see the `\n`; `^` and `$` are
+/// the record's ends. That makes the answer the same for every engine, whatever its rules for
+/// overlapping matches are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MatchKind {
+    /// Where the first matching record begins, as an offset in bytes.
+    Search,
+    /// How many records match.
+    Count,
+    /// One bit a record, least significant bit first, set where the record matches.
+    Bitmap,
+}
+
+/// A checksum or a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HashAlgorithm {
+    /// XXH3, 64 bits, seed 0; written big-endian.
+    Xxh3,
+    /// CRC-32 of ISO 3309 as gzip uses it; written big-endian.
+    Crc32,
+    /// SHA-256, FIPS 180-4.
+    Sha256,
+}
+
+impl HashAlgorithm {
+    /// Length of the digest in bytes.
+    pub const fn digest_len(self) -> usize {
+        match self {
+            Self::Xxh3 => 8,
+            Self::Crc32 => 4,
+            Self::Sha256 => 32,
+        }
+    }
+}
+
+/// What is done to a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "operation", content = "of")]
+pub enum Operation {
+    /// Make it smaller.
+    Compress(Format),
+    /// Restore what [`Operation::Compress`] made.
+    Decompress(Format),
+    /// Find the configured patterns in it.
+    Match(MatchKind),
+    /// Hash it.
+    Hash(HashAlgorithm),
+    /// Copy it.
+    Copy,
+}
+
+/// Which side of an operation is the uncompressed one, the side that throughput counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The source: everything but decompression.
+    Source,
+    /// The destination: decompression.
+    Destination,
+}
+
+impl Operation {
+    /// Which side throughput is counted on.
+    pub const fn uncompressed_side(self) -> Direction {
+        match self {
+            Self::Decompress(_) => Direction::Destination,
+            _ => Direction::Source,
+        }
+    }
+
+    /// The verb: `compress`, `decompress`, `match`, `hash` or `copy`.
+    pub const fn verb(self) -> &'static str {
+        match self {
+            Self::Compress(_) => "compress",
+            Self::Decompress(_) => "decompress",
+            Self::Match(_) => "match",
+            Self::Hash(_) => "hash",
+            Self::Copy => "copy",
+        }
+    }
+
+    /// All operations there are, in a stable order.
+    pub fn all() -> Vec<Self> {
+        use Format::*;
+        let formats = [Deflate, Zlib, Gzip, Lz4Block, Lz4, Zstd];
+        let matches = [MatchKind::Search, MatchKind::Count, MatchKind::Bitmap];
+        let hashes = [HashAlgorithm::Xxh3, HashAlgorithm::Crc32, HashAlgorithm::Sha256];
+        (formats.map(Self::Compress).into_iter())
+            .chain(formats.map(Self::Decompress))
+            .chain(matches.map(Self::Match))
+            .chain(hashes.map(Self::Hash))
+            .chain([Self::Copy])
+            .collect()
+    }
+}
+
+/// `compress-deflate`, `match-count`, `hash-xxh3`, `copy`: also what profiles and boxes use.
+impl std::fmt::Display for Operation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let of = match self {
+            Self::Compress(x) | Self::Decompress(x) => match x {
+                Format::Deflate => "deflate",
+                Format::Zlib => "zlib",
+                Format::Gzip => "gzip",
+                Format::Lz4Block => "lz4-block",
+                Format::Lz4 => "lz4",
+                Format::Zstd => "zstd",
+            },
+            Self::Match(x) => match x {
+                MatchKind::Search => "search",
+                MatchKind::Count => "count",
+                MatchKind::Bitmap => "bitmap",
+            },
+            Self::Hash(x) => match x {
+                HashAlgorithm::Xxh3 => "xxh3",
+                HashAlgorithm::Crc32 => "crc32",
+                HashAlgorithm::Sha256 => "sha256",
+            },
+            Self::Copy => return f.write_str("copy"),
+        };
+        write!(f, "{}-{of}", self.verb())
+    }
+}
+
+impl std::str::FromStr for Operation {
+    type Err = crate::Error;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        (Self::all().into_iter())
+            .find(|operation| operation.to_string() == name)
+            .ok_or_else(|| crate::Error::UnknownOperation(name.into()))
+    }
+}

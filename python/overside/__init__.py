@@ -1,0 +1,1 @@
+"""Overside measures, decides and runs data-processing offload between a host and its DPU."""

@@ -1,0 +1,66 @@
+"""The verbs of the command line that are written in Python.
+
+Each is a module in `overside.commands` with a one-line docstring, `arguments(parser)` and
+`main(args) -> int`. Only the module of the verb that was asked for is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+
+from overside.errors import Exit, UserError
+
+VERBS = {
+    "doctor": "say what this machine lacks or what makes it noisy, and what mends it",
+    "list": "list tasks, boxes, profiles or data sets",
+    "validate": "check a box",
+    "plan": "show a box's tests and the time they take; run nothing",
+    "run": "run a box and write its report",
+    "report": "write a run's report, or show its summary",
+    "compare": "compare two runs test by test",
+    "clean": "remove what runs and data sets left behind",
+    "data": "list, make, fetch or verify data sets",
+    "plugin": "make a new plug-in",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one verb and returns its exit code."""
+    argv = sys.argv[1:] if argv is None else argv
+    # A verb's module is imported only when that verb is asked for: start-up stays short.
+    verb = next((word for word in argv if not word.startswith("-")), None)
+    parser = argparse.ArgumentParser(prog="overside", description=__doc__.split("\n")[0])
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name, text in VERBS.items():
+        sub = verbs.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        if name == verb:
+            module = importlib.import_module(f"overside.commands.{name}")
+            module.arguments(sub)
+    args = parser.parse_args(argv)
+    try:
+        return int(module.main(args))
+    except UserError as error:
+        print(f"overside {verb}: {error}", file=sys.stderr)
+        return error.code
+    except KeyboardInterrupt:
+        print(f"overside {verb}: interrupted", file=sys.stderr)
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone, as in `overside ... | head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except Exception:
+        traceback.print_exc()
+        print(
+            f"overside {verb}: internal error (above); nothing that was written is lost",
+            file=sys.stderr,
+        )
+        return Exit.INTERNAL
+
+
+if __name__ == "__main__":
+    sys.exit(main())
