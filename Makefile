@@ -1,0 +1,68 @@
+# Two commands do all the set-up: `make demo` and `make test`. `make help` lists the rest.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+CARGO ?= cargo
+
+# Debian packages: what the build links, and what the tests drive.
+BUILD_PACKAGES := g++ pkg-config python3-venv zlib1g-dev libisal-dev libhyperscan-dev libre2-dev
+TEST_PACKAGES := chromium poppler-utils
+
+SOURCES := $(shell find crates python profiles boxes -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null) \
+	Cargo.toml Cargo.lock pyproject.toml
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-long lint bench clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(BIN)/.installed ## install what is missing, build, and put `overside` into .venv/bin
+
+$(BIN)/.system-build:
+	@sh tools/system-packages $(BUILD_PACKAGES)
+	@mkdir -p $(BIN) && touch $@
+
+$(BIN)/.system-test: $(BIN)/.system-build
+	@sh tools/system-packages $(TEST_PACKAGES)
+	@touch $@
+
+$(BIN)/python: | $(BIN)/.system-build
+	$(PYTHON) -m venv $(VENV)
+
+$(BIN)/.installed: $(SOURCES) | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check .
+	@touch $@
+
+$(BIN)/.installed-test: pyproject.toml $(BIN)/.installed $(BIN)/.system-test
+	$(BIN)/pip install --quiet --disable-pip-version-check '.[test]'
+	@touch $@
+
+demo: setup ## measure this machine with boxes/quick.json and write a report
+	$(BIN)/overside run boxes/quick.json
+
+test: lint ## all quick tests
+	$(CARGO) test --locked --workspace --quiet
+	$(BIN)/python -m pytest -m 'not long'
+
+test-long: setup-test ## the tests that take longer
+	$(CARGO) test --locked --workspace --quiet -- --include-ignored
+	$(BIN)/python -m pytest
+
+.PHONY: setup-test
+setup-test: $(BIN)/.installed-test
+
+lint: setup-test ## rustfmt, clippy, ruff, mypy
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup ## the speed that the documentation promises, as ratios
+	$(CARGO) bench --locked -p overside-backend-cpu --bench contract
+	$(BIN)/python benches/harness.py
+
+clean: ## remove what was built
+	rm -rf target $(VENV) build python/*.egg-info
