@@ -1,0 +1,1 @@
+"""The harness: boxes, plans, runs, statistics."""

@@ -1,0 +1,203 @@
+"""The tests that a box stands for, the order they run in, and how long that takes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import groupby, product
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from overside.bench.box import Box, BoxTask, Measure
+    from overside.tasks.common import Machine
+
+Json = dict[str, Any]
+
+#: Tests of one worker process, at most.
+BLOCK_TESTS = 128
+#: What is compared: tests that differ in nothing else stand side by side.
+COMPARED = ("device", "variant", "threads", "cores", "timing")
+#: Bytes a second assumed for the untimed pass over all inputs that comes before each sample.
+_VERIFY_RATE = 100e6
+#: Seconds assumed for starting a worker process, and for a sample beside its timed parts.
+_WORKER_START_S = 0.15
+_SAMPLE_EXTRA_S = 0.01
+
+
+@dataclass
+class Test:
+    """One point of a task's parameters."""
+
+    __test__ = False  # not a test of pytest
+
+    id: str
+    task: str
+    parameters: Json
+    #: The metrics that the box asked for, the one that decides about further rounds first.
+    metrics: list[str]
+    block: int = 0
+    #: `planned` or `skipped`.
+    status: str = "planned"
+    reason: str | None = None
+    verified: bool = True
+    node: str = "local"
+
+    def json(self) -> Json:
+        """As in a run's manifest."""
+        entry: Json = {
+            "id": self.id,
+            "task": self.task,
+            "block": self.block,
+            "parameters": self.parameters,
+            "metrics": self.metrics,
+            "status": self.status,
+            "verified": self.verified,
+            "node": self.node,
+        }
+        if self.reason is not None:
+            entry["reason"] = self.reason
+        return entry
+
+    @classmethod
+    def from_json(cls, entry: Json) -> Test:
+        """From a run's manifest."""
+        return cls(
+            id=entry["id"],
+            task=entry["task"],
+            parameters=entry["parameters"],
+            metrics=entry["metrics"],
+            block=entry["block"],
+            status=entry["status"],
+            reason=entry.get("reason"),
+            verified=entry.get("verified", True),
+            node=entry.get("node", "local"),
+        )
+
+    @property
+    def group(self) -> str:
+        """The same for tests that are compared with each other."""
+        rest = {k: v for k, v in self.parameters.items() if k not in COMPARED}
+        return f"{self.task} {_canonical(rest)}"
+
+
+def test_id(task: str, parameters: Json) -> str:
+    """Names a test by what it measures: the same in every run on every machine.
+
+    A parameter that is null is as good as absent.
+    """
+    given = {name: value for name, value in parameters.items() if value is not None}
+    digest = hashlib.sha256(f"{task}\n{_canonical(given)}".encode()).hexdigest()
+    return f"{task}/{digest[:12]}"
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def plan(box: Box, machine: Machine, filters: Sequence[tuple[str, str]] = ()) -> list[Test]:
+    """All tests of a box in the order of its first round, those that cannot run included.
+
+    A test that two task entries ask for stands in the first of them. `filters` are pairs of a key
+    (`task`, `id` or a parameter) and a glob pattern; a test stays if it matches all.
+    """
+    tests: list[Test] = []
+    seen: set[str] = set()
+    block = 0
+    for entry in box.tasks:
+        chosen: list[Test] = []
+        for test in _tests(entry, machine):
+            if test.id not in seen and all(_matches(test, k, glob) for k, glob in filters):
+                seen.add(test.id)
+                chosen.append(test)
+        block = _into_blocks(chosen, block)
+        tests.extend(chosen)
+    return tests
+
+
+def _tests(entry: BoxTask, machine: Machine) -> Iterator[Test]:
+    """The product of an entry's axes; the compared axes vary fastest."""
+    names = [name for name in entry.axes if name not in COMPARED]
+    names += [name for name in COMPARED if name in entry.axes]
+    for values in product(*(entry.axes[name] for name in names)):
+        point = dict(zip(names, values, strict=True))
+        if any(_excluded(point, rule) for rule in entry.exclude):
+            continue
+        parameters = {name: point[name] for name in entry.axes}
+        parameters = entry.task.normal(parameters)
+        reason = entry.skip or entry.task.unavailable(parameters, machine)
+        yield Test(
+            id=test_id(entry.name, parameters),
+            task=entry.name,
+            parameters=parameters,
+            metrics=list(entry.metrics),
+            status="skipped" if reason else "planned",
+            reason=reason,
+            verified=entry.task.verified,
+        )
+
+
+def _excluded(point: Json, rule: Mapping[str, Sequence[Any]]) -> bool:
+    return all(name in point and point[name] in values for name, values in rule.items())
+
+
+def text(value: object) -> str:
+    """A parameter's value as people write it, also what filters are matched against."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ",".join(text(item) for item in value)
+    return str(value)
+
+
+def _matches(test: Test, key: str, glob: str) -> bool:
+    if key in ("task", "id"):
+        value: str = getattr(test, key)
+    elif key in test.parameters:
+        value = text(test.parameters[key])
+    else:
+        return False
+    return any(fnmatchcase(value, alternative) for alternative in glob.split(","))
+
+
+def _into_blocks(tests: list[Test], block: int) -> int:
+    """Numbers the blocks of one task entry, keeping what is compared together where it fits.
+    Returns the next free number."""
+    filled = 0
+    for _, group in groupby(tests, key=lambda test: test.group):
+        together = list(group)
+        if filled + len(together) > BLOCK_TESTS and filled:
+            block, filled = block + 1, 0
+        for test in together:
+            if filled == BLOCK_TESTS:
+                block, filled = block + 1, 0
+            test.block = block
+            filled += 1
+    return block + 1 if tests else block
+
+
+def in_order(tests: Sequence[Test], round_number: int) -> list[Test]:
+    """The order of a round: forwards, then backwards, then forwards again, so that what drifts
+    with time meets both sides of every comparison alike."""
+    return list(tests) if round_number % 2 == 0 else list(reversed(tests))
+
+
+def blocks(tests: Sequence[Test]) -> list[list[Test]]:
+    """Tests that run in one process, in the order given."""
+    return [list(block) for _, block in groupby(tests, key=lambda test: test.block)]
+
+
+def estimated_s(tests: Sequence[Test], measure: Measure) -> float:
+    """About how many seconds the planned tests take in the planned rounds, on a machine that is
+    not loaded. Further rounds and the making of data are not in it."""
+    planned = [test for test in tests if test.status == "planned"]
+    one_round = _WORKER_START_S * len({test.block for test in planned})
+    for test in planned:
+        size = test.parameters.get("sample_bytes")
+        verify = size / _VERIFY_RATE if isinstance(size, int) else 0.0
+        one_round += measure.warmup_s + measure.sample_s + _SAMPLE_EXTRA_S + verify
+    return one_round * measure.rounds

@@ -1,0 +1,346 @@
+"""What the samples of a run say: estimates with intervals, and the run as reports see it.
+
+The unit of repetition is the round, one fresh process. A test has at most one sample a round, so
+`n` is a number of rounds, and nothing here ever treats what happens inside one sample as
+repetition. docs/measuring.md explains the choices.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from overside.bench import store
+
+Json = dict[str, Any]
+
+#: Fewer rounds than this give a range only: 6 is the least for which the extremes hold the median
+#: with 95 % confidence (1 - 2 * 0.5**6 = 97 %).
+ROUNDS_FOR_INTERVAL = 6
+#: From here on the interval is a bootstrap over rounds.
+ROUNDS_FOR_BOOTSTRAP = 20
+RESAMPLES = 2000
+#: Normal consistency of the median absolute deviation.
+MAD_TO_SIGMA = 1.4826
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A metric over the rounds of a test."""
+
+    median: float
+    #: The ends of the 95 % interval of the median, or of the range.
+    low: float
+    high: float
+    #: `interval`, or `range` where there are too few rounds for an interval.
+    kind: str
+    #: Median absolute deviation from the median.
+    mad: float
+    minimum: float
+    maximum: float
+    #: Rounds.
+    n: int
+
+    @property
+    def width(self) -> float:
+        """Width of the interval relative to the median; infinite where that is zero."""
+        if self.high == self.low:
+            return 0.0
+        return (self.high - self.low) / abs(self.median) if self.median else math.inf
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """A sample far from the others of its test. It is named, and counted like the others."""
+
+    metric: str
+    round: int
+    value: float
+
+
+@dataclass
+class TestSummary:
+    """One test of a run with all that its samples say."""
+
+    __test__ = False  # not a test of pytest
+
+    id: str
+    task: str
+    parameters: Json
+    #: Metrics that the box asked for; `metrics` has all there are.
+    asked: list[str]
+    block: int
+    node: str
+    #: `ok`; `failed` (at least one sample failed); `skipped`; `missing` (not measured yet).
+    status: str
+    #: Why it was skipped, or what failed, for people.
+    reason: str | None
+    #: Kind of the first failure (docs/results.md), else `None`.
+    error_kind: str | None
+    #: The weakest of its samples'; `None` without a sample.
+    provenance: str | None
+    timing: str | None
+    applied: Json | None
+    verified: bool
+    #: Of the samples that are ok.
+    metrics: dict[str, Estimate]
+    #: Median over the rounds, in nanoseconds (docs/results.md, `stages`).
+    stages: dict[str, float]
+    #: Median over the rounds, CPU seconds a sample: `host_s`, `dpu_s`, `emulator_s`.
+    cpu: dict[str, float]
+    #: Completions later than the profile says, of all jobs of all rounds; `None` where timing is
+    #: real.
+    late_share: float | None
+    model: Json | None
+    #: `{"kind", "message", "remedy"}`, each once.
+    warnings: list[Json]
+    outliers: list[Outlier]
+    #: Work of all rounds that are ok.
+    work: Json
+    check: Json | None
+    #: Latency histograms of its rounds; `latency` merges them.
+    histograms: list[str] = field(default_factory=list, repr=False)
+
+    def latency(self) -> Json | None:
+        """All rounds' latencies in one histogram, in nanoseconds, as
+        `overside._core.merge_histograms` gives it; `None` if there is none."""
+        if not self.histograms:
+            return None
+        from overside import _core  # noqa: PLC0415 (not needed by who only wants figures)
+
+        merged: Json = json.loads(_core.merge_histograms(self.histograms))
+        return merged
+
+
+@dataclass
+class RunView:
+    """A run as reports and comparisons see it."""
+
+    path: Path
+    #: manifest.json (docs/results.md).
+    manifest: Json
+    #: nodes/local.json; empty if it is missing.
+    environment: Json
+    tests: list[TestSummary]
+
+    def json(self) -> Json:
+        """Everything, for programs."""
+        return {
+            "schema": "run-view/1",
+            "manifest": self.manifest,
+            "environment": self.environment,
+            "tests": [asdict(test) for test in self.tests],
+        }
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value, or the mean of the two in the middle."""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Median with its 95 % interval.
+
+    Up to 19 rounds the interval is made of order statistics: it ends at the values which a
+    binomial distribution puts outside the median with at most 2.5 % on each side, so it holds
+    whatever the distribution is. From 20 on it is the percentile bootstrap over rounds.
+    """
+    if not values:
+        raise ValueError("an estimate needs at least one value")
+    ordered = sorted(values)
+    n = len(ordered)
+    middle = median(ordered)
+    if n < ROUNDS_FOR_INTERVAL:
+        kind, low, high = "range", ordered[0], ordered[-1]
+    elif n < ROUNDS_FOR_BOOTSTRAP:
+        rank = _interval_rank(n)
+        kind, low, high = "interval", ordered[rank - 1], ordered[n - rank]
+    else:
+        kind = "interval"
+        low, high = _bootstrap_interval(ordered)
+    return Estimate(
+        median=middle,
+        low=low,
+        high=high,
+        kind=kind,
+        mad=median([abs(value - middle) for value in ordered]),
+        minimum=ordered[0],
+        maximum=ordered[-1],
+        n=n,
+    )
+
+
+@cache
+def _interval_rank(n: int) -> int:
+    """The largest k for which the k-th smallest and the k-th largest of n values hold the median
+    between them with at least 95 %."""
+    below = 0.0
+    rank = 0
+    for k in range(n):
+        below += math.comb(n, k) / 2**n
+        if below > 0.025:
+            break
+        rank = k + 1
+    return rank
+
+
+@cache
+def _resampled_middles(n: int) -> list[tuple[int, int, int]]:
+    """For n ordered values: which two of them are in the middle of a resample, and how often that
+    happens in `RESAMPLES` of them. The same for all data of that length, so drawn once."""
+    draw = random.Random(n)  # noqa: S311 (not for secrets)
+    middles: Counter[tuple[int, int]] = Counter()
+    for _ in range(RESAMPLES):
+        ranks = sorted(draw.choices(range(n), k=n))
+        middles[ranks[(n - 1) // 2], ranks[n // 2]] += 1
+    return [(low, high, count) for (low, high), count in middles.items()]
+
+
+def _bootstrap_interval(ordered: Sequence[float]) -> tuple[float, float]:
+    middles = sorted(
+        ((ordered[low] + ordered[high]) / 2, count)
+        for low, high, count in _resampled_middles(len(ordered))
+    )
+    return _weighted_quantile(middles, 0.025), _weighted_quantile(middles, 0.975)
+
+
+def _weighted_quantile(ordered: Sequence[tuple[float, int]], share: float) -> float:
+    rank = share * sum(count for _, count in ordered)
+    passed = 0
+    for value, count in ordered:
+        passed += count
+        if passed >= rank:
+            return value
+    return ordered[-1][0]
+
+
+def outliers(values: Mapping[int, float], metric: str) -> list[Outlier]:
+    """The rounds whose value is further than 3.5 robust standard deviations, and further than
+    2 %, from the median. With fewer than 6 rounds nothing is called that."""
+    if len(values) < ROUNDS_FOR_INTERVAL:
+        return []
+    figures = estimate(list(values.values()))
+    limit = max(3.5 * MAD_TO_SIGMA * figures.mad, 0.02 * abs(figures.median))
+    return [
+        Outlier(metric, number, value)
+        for number, value in sorted(values.items())
+        if abs(value - figures.median) > limit
+    ]
+
+
+#: Weakest last.
+_PROVENANCE = ("measured", "emulated", "modelled", "published")
+
+
+def summarise(test: Json, samples: Sequence[Json]) -> TestSummary:
+    """One test of a manifest and its samples, made one summary."""
+    good = [sample for sample in samples if sample.get("status") == "ok"]
+    failed = [sample for sample in samples if sample.get("status") == "failed"]
+    skipped = [sample for sample in samples if sample.get("status") == "skipped"]
+    status, reason, kind = _status(test, good, failed, skipped)
+    by_metric: dict[str, dict[int, float]] = {}
+    for sample in good:
+        for name, value in sample.get("metrics", {}).items():
+            by_metric.setdefault(name, {})[sample["round"]] = value
+    provenances = {s["provenance"] for s in good if s.get("provenance") in _PROVENANCE}
+    last: Json = good[-1] if good else {}
+    asked = list(test.get("metrics", ()))
+    return TestSummary(
+        id=test["id"],
+        task=test["task"],
+        parameters=test["parameters"],
+        asked=asked,
+        block=test.get("block", 0),
+        node=test.get("node", "local"),
+        status=status,
+        reason=reason,
+        error_kind=kind,
+        provenance=max(provenances, key=_PROVENANCE.index) if provenances else None,
+        timing=last.get("timing"),
+        applied=last.get("applied"),
+        verified=bool(test.get("verified", True)) and not failed,
+        metrics={name: estimate(list(values.values())) for name, values in by_metric.items()},
+        stages=_medians(good, "stages"),
+        cpu=_medians(good, "cpu"),
+        late_share=_late_share(good),
+        model=last.get("model"),
+        warnings=_distinct_warnings(samples),
+        outliers=[
+            outlier
+            for name, values in by_metric.items()
+            if name in asked
+            for outlier in outliers(values, name)
+        ],
+        work={
+            key: sum(sample.get("work", {}).get(key) or 0 for sample in good)
+            for key in ("jobs", "bytes", "compressed_bytes")
+        },
+        check=last.get("check"),
+        histograms=[sample["histogram"] for sample in good if sample.get("histogram")],
+    )
+
+
+def _status(
+    test: Json, good: list[Json], failed: list[Json], skipped: list[Json]
+) -> tuple[str, str | None, str | None]:
+    """Status, reason, and kind of failure."""
+    if failed:
+        error = failed[0].get("error") or {}
+        many = f" ({len(failed)} of {len(failed) + len(good)} rounds)" if good else ""
+        return "failed", f"{error.get('message', 'failed')}{many}", error.get("kind", "internal")
+    if test.get("status") == "skipped":
+        return "skipped", test.get("reason"), None
+    if good:
+        return "ok", None, None
+    if skipped:
+        return "skipped", skipped[0].get("reason"), None
+    return "missing", "not measured yet", None
+
+
+def _medians(samples: Sequence[Json], key: str) -> dict[str, float]:
+    collected: dict[str, list[float]] = {}
+    for sample in samples:
+        for name, value in (sample.get(key) or {}).items():
+            if value is not None:
+                collected.setdefault(name, []).append(value)
+    return {name: median(values) for name, values in collected.items()}
+
+
+def _late_share(samples: Sequence[Json]) -> float | None:
+    timed = [s for s in samples if s.get("late") is not None and s.get("timing") != "real"]
+    jobs = sum(sample.get("work", {}).get("jobs") or 0 for sample in timed)
+    return sum(sample["late"] for sample in timed) / jobs if jobs else None
+
+
+def _distinct_warnings(samples: Sequence[Json]) -> list[Json]:
+    found: dict[str, Json] = {}
+    for sample in samples:
+        for warning in sample.get("warnings") or ():
+            found.setdefault(json.dumps(warning, sort_keys=True), warning)
+    return list(found.values())
+
+
+def load_run(path: Path) -> RunView:
+    """Reads a run directory, whatever state it is in.
+
+    Raises `UserError` if it is none.
+    """
+    manifest = store.read_manifest(path)
+    by_test: dict[str, list[Json]] = {}
+    for sample in store.read_samples(path):
+        by_test.setdefault(sample["test"], []).append(sample)
+    return RunView(
+        path=path,
+        manifest=manifest,
+        environment=store.read_environment(path),
+        tests=[summarise(test, by_test.get(test["id"], ())) for test in manifest["tests"]],
+    )

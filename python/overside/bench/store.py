@@ -1,0 +1,207 @@
+"""Run directories as docs/results.md describes them: writing them, and reading them again."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from overside.errors import UserError
+
+Json = dict[str, Any]
+
+MANIFEST = "manifest.json"
+SAMPLES = "samples.jsonl"
+ENVIRONMENT = Path("nodes") / "local.json"
+SCHEMA = "run/1"
+
+
+def now() -> str:
+    """The time, RFC 3339, UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def new_id(box_name: str) -> str:
+    """A run's name: UTC time, the box's name, 4 hex digits."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", box_name).strip(".-")[:60] or "box"
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{safe}-{secrets.token_hex(2)}"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replaces a file by `text`: whoever reads sees the old or the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_manifest(path: Path) -> Json:
+    """A run's manifest.
+
+    Raises `UserError` if `path` is no run directory, or one of another format.
+    """
+    remedy = "give the directory that `overside run` wrote, results/<run>"
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(f"{path} is no run: it has no {MANIFEST}", remedy) from None
+    except OSError as error:
+        raise UserError(f"cannot read {path / MANIFEST}: {error.strerror}", remedy) from None
+    except ValueError as error:
+        raise UserError(f"{path / MANIFEST} is damaged: {error}", remedy) from None
+    if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
+        raise UserError(f"{path / MANIFEST} is not of the format {SCHEMA}", remedy)
+    if not isinstance(manifest.get("tests"), list):
+        raise UserError(f"{path / MANIFEST} lists no tests", remedy)
+    return manifest
+
+
+def read_environment(path: Path) -> Json:
+    """What was recorded of the machine; empty if nothing was."""
+    try:
+        environment = json.loads((path / ENVIRONMENT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return environment if isinstance(environment, dict) else {}
+
+
+def read_samples(path: Path) -> Iterator[Json]:
+    """The samples in the order they were written.
+
+    A last line without its end is what a killed run leaves: it is not a sample. A damaged line
+    elsewhere is an error, because a figure would silently be missing.
+    """
+    try:
+        file = (path / SAMPLES).open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                sample = json.loads(line)
+                if not isinstance(sample["test"], str) or not isinstance(sample["round"], int):
+                    raise ValueError("no test or no round")
+            except (ValueError, KeyError, TypeError) as error:
+                raise UserError(
+                    f"{path / SAMPLES}:{number} is damaged: {error}",
+                    "remove that line: the run then lacks that sample, and `--resume` makes it",
+                ) from None
+            yield sample
+
+
+class RunStore:
+    """A run directory that is being written. One process at a time: it holds a lock."""
+
+    def __init__(self, path: Path, manifest: Json) -> None:
+        self.path = path
+        self.manifest = manifest
+        self._samples = (path / SAMPLES).open("ab")
+        try:
+            fcntl.flock(self._samples, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._samples.close()
+            raise UserError(
+                f"{path} is being written by another process", "wait until it has ended"
+            ) from None
+        self._drop_torn_line()
+
+    @classmethod
+    def create(cls, parent: Path, manifest: Json) -> RunStore:
+        """Makes `parent / manifest["id"]`.
+
+        Raises `UserError` if that cannot be written.
+        """
+        path = parent / manifest["id"]
+        try:
+            (path / "nodes").mkdir(parents=True)
+            (path / "logs").mkdir()
+            store = cls(path, manifest)
+            store.write_manifest()
+        except OSError as error:
+            raise UserError(
+                f"cannot write {path}: {error.strerror}",
+                "choose another directory with `--out DIR`",
+            ) from None
+        return store
+
+    @classmethod
+    def reopen(cls, path: Path) -> RunStore:
+        """Opens a run to go on with it."""
+        manifest = read_manifest(path)
+        try:
+            return cls(path, manifest)
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+    def _drop_torn_line(self) -> None:
+        size = self._samples.seek(0, os.SEEK_END)
+        if not size:
+            return
+        with (self.path / SAMPLES).open("rb") as file:
+            end = size
+            while end:
+                start = max(0, end - 65536)
+                file.seek(start)
+                newline = file.read(end - start).rfind(b"\n")
+                if newline >= 0:
+                    end = start + newline + 1
+                    break
+                end = start
+        if end < size:
+            self._samples.truncate(end)
+            self._samples.seek(0, os.SEEK_END)
+
+    def append(self, sample: Json) -> None:
+        """Adds a sample; it is with the operating system when this returns. A line that does not
+        fit on the disk is taken back, and the `OSError` raised."""
+        line = json.dumps(sample, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        start = self._samples.seek(0, os.SEEK_END)
+        data = memoryview(line.encode() + b"\n")
+        fd = self._samples.fileno()
+        try:
+            while data:
+                data = data[os.write(fd, data) :]
+        except OSError:
+            os.ftruncate(fd, start)
+            raise
+
+    def write_manifest(self) -> None:
+        """Writes the manifest as it is now."""
+        write_atomically(
+            self.path / MANIFEST, json.dumps(self.manifest, indent=1, ensure_ascii=False) + "\n"
+        )
+
+    def write_environment(self, environment: Json) -> None:
+        """Writes what is known of the machine."""
+        write_atomically(
+            self.path / ENVIRONMENT, json.dumps(environment, indent=1, ensure_ascii=False) + "\n"
+        )
+
+    def close(self) -> None:
+        """Lets others write it."""
+        self._samples.close()
+
+    def __enter__(self) -> RunStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

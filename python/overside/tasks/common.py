@@ -1,0 +1,121 @@
+"""What every task says about itself, and what the built-in ones share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from overside.bench.plan import Test
+
+#: What `json` makes of a JSON object.
+Json = dict[str, Any]
+#: Answers whether the system may be changed as the text says; asked once a task.
+Consent = Callable[[str], bool]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a task: an axis of a box."""
+
+    #: `string`, `integer`, `number`, `boolean`, `strings` (a list of texts is one value),
+    #: `integers` (a list of whole numbers is one value) or `any`.
+    kind: str
+    #: One line for people.
+    doc: str
+    #: The value where the box gives none; `None`: the task decides.
+    default: Any = None
+    #: Unit of a number, `""` without one.
+    unit: str = ""
+    #: The only values allowed.
+    choices: tuple[str, ...] = ()
+    #: The smallest and the largest number allowed.
+    minimum: float | None = None
+    maximum: float | None = None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure that a task gives."""
+
+    unit: str
+    #: `higher` or `lower`.
+    better: str
+    description: str
+
+    def json(self) -> Json:
+        """As in a run's manifest."""
+        return {"unit": self.unit, "better": self.better, "description": self.description}
+
+
+class Task(ABC):
+    """What a name in a box stands for: a built-in task or a plug-in."""
+
+    #: The name that boxes use.
+    name: str
+    #: One line for people.
+    description: str
+    #: Its parameters, in the order they are shown.
+    parameters: Mapping[str, Parameter]
+    #: Its metrics; the first is the one that decides where a box asks for none.
+    metrics: Mapping[str, Metric]
+    #: Its results are checked. Without that they enter no advice and no verdict.
+    verified: bool = True
+    #: Parameters and metrics that are not listed are allowed too, with any value.
+    is_open: bool = False
+
+    def normal(self, parameters: Json) -> Json:
+        """The parameters with the defaults filled in, and without what has no effect on this
+        test: two points that come out equal are one test."""
+        defaults = {name: parameter.default for name, parameter in self.parameters.items()}
+        return defaults | parameters
+
+    def unavailable(self, parameters: Json, machine: Machine) -> str | None:
+        """Why a test cannot run on this machine, or `None`. Takes what `normal` gave."""
+        del parameters, machine
+        return None
+
+
+class MeasuredTask(Task):
+    """A task that the measuring loop runs in a worker process."""
+
+    @abstractmethod
+    def test(self, parameters: Json) -> Json:
+        """The test as `overside._core.Worker.measure` takes it. Of the data it gives the name and
+        `sample_bytes`; the runner adds the files, the times and the seed."""
+
+
+class ExternalTask(Task):
+    """A task that runs programs of its own: a plug-in. Called from the runner's main thread.
+
+    Ctrl-C arrives in any of these as `KeyboardInterrupt`: end your children and let it pass.
+    """
+
+    @abstractmethod
+    def prepare(self, run_dir: Path, tests: Sequence[Test], consent: Consent) -> str | None:
+        """Makes ready for `tests`, once a run. A text says why none of them can run: they are
+        skipped with it. Logs go below `run_dir / "logs"`."""
+
+    @abstractmethod
+    def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
+        """Measures once; the sample as docs/results.md describes it, without `test`, `round`,
+        `order` and `started`. Failures are samples too, not exceptions."""
+
+    @abstractmethod
+    def clean(self) -> None:
+        """Undoes `prepare`; called once whenever `prepare` was, whatever happened since."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What can be measured here: asked once, before tests are planned."""
+
+    #: `overside._core.devices()`.
+    devices: Sequence[Json] = ()
+    #: `overside._core.variants()`.
+    operations: Sequence[Json] = ()
+    #: Name of a data set that is not at hand -> why.
+    absent_data: Mapping[str, str] = field(default_factory=dict)
