@@ -1,0 +1,311 @@
+"""What this machine does best, for each operation and buffer size.
+
+Only tests that were measured, passed and were verified take part: nothing emulated, modelled or
+unverified ever enters, however fast it looks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from overside.bench.statistics import Estimate, RunView, TestSummary
+from overside.report import groups, words
+from overside.report.groups import Group
+
+#: What a winner is compared with, by task: the library that a system has anyway.
+REFERENCES = {"compress": ("zlib", "lz4"), "decompress": ("zlib", "lz4"), "match": ("regex",)}
+
+#: Fewer rounds say nothing about the spread, so nothing about which is faster.
+ROUNDS_TO_COMPARE = 3
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to do the work, with what it gave."""
+
+    test: TestSummary
+    #: `ISA-L, 2 threads`.
+    label: str
+    #: The same inside a sentence: `ISA-L with 2 threads`.
+    prose: str
+    #: MB/s of the uncompressed side.
+    throughput: Estimate
+
+    @property
+    def cpu_cost(self) -> Estimate | None:
+        """CPU seconds per GB."""
+        return groups.metric(self.test, "cpu_cost")
+
+    @property
+    def ratio(self) -> Estimate | None:
+        """Compressed bytes / uncompressed bytes; smaller is better."""
+        return groups.metric(self.test, "ratio")
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as fast, with the widest interval that the two intervals allow."""
+
+    typical: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Best:
+    """The fastest way to do an operation on buffers of one size."""
+
+    size_bytes: int | None
+    winner: Candidate
+    #: Others whose intervals overlap the winner's: as fast as it, as far as this run can tell.
+    ties: tuple[Candidate, ...]
+    #: How many ways were measured.
+    among: int
+    reference: Candidate | None
+    speed_up: Ratio | None
+
+    @property
+    def level(self) -> tuple[Candidate, ...]:
+        """The winner and those as fast as it."""
+        return (self.winner, *self.ties)
+
+    @property
+    def comparable(self) -> bool:
+        """There were enough rounds to say what is faster."""
+        return self.winner.throughput.n >= ROUNDS_TO_COMPARE
+
+    @property
+    def cheapest(self) -> Candidate | None:
+        """A way as fast as the winner that surely costs less CPU."""
+        mine = self.winner.cpu_cost
+        if mine is None:
+            return None
+        cheaper = [
+            (cost.median, candidate)
+            for candidate in self.ties
+            if (cost := candidate.cpu_cost) is not None and cost.high < mine.low
+        ]
+        return min(cheaper, key=lambda pair: pair[0])[1] if cheaper else None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """An operation with its best at each size, sizes ascending."""
+
+    group: Group
+    best: tuple[Best, ...]
+
+    @property
+    def top(self) -> Best:
+        """The size at which the machine is fastest."""
+        return max(self.best, key=lambda best: best.winner.throughput.median)
+
+
+def advise(view: RunView) -> list[Advice]:
+    """The advice of a run, in the order of its tests."""
+    out = []
+    for group in groups.groups(view):
+        tests = [
+            t for t in group.of("measured") if t.timing == "real" and "throughput" in t.metrics
+        ]
+        sizes: dict[int | None, list[TestSummary]] = {}
+        for test in tests:
+            sizes.setdefault(groups.size_bytes(test), []).append(test)
+        ordered = sorted(sizes.items(), key=lambda item: item[0] or 0)
+        best = tuple(_best(size, some, tests) for size, some in ordered)
+        if best:
+            out.append(Advice(group, best))
+    return out
+
+
+def _best(size: int | None, tests: Sequence[TestSummary], beside: Sequence[TestSummary]) -> Best:
+    candidates = [
+        Candidate(
+            test,
+            groups.label(test, beside),
+            groups.prose(test, beside),
+            test.metrics["throughput"],
+        )
+        for test in tests
+    ]
+    candidates.sort(key=lambda candidate: candidate.throughput.median, reverse=True)
+    winner, *others = candidates
+    ties = tuple(other for other in others if other.throughput.high >= winner.throughput.low)
+    reference = _reference(winner, others)
+    return Best(
+        size_bytes=size,
+        winner=winner,
+        ties=ties,
+        among=len(candidates),
+        reference=reference,
+        speed_up=speed_up(winner.throughput, reference.throughput) if reference else None,
+    )
+
+
+def _reference(winner: Candidate, others: Sequence[Candidate]) -> Candidate | None:
+    """What the winner is compared with: the usual library, else the best other library; with
+    as many threads as the winner if that was measured."""
+    mine = groups.library(winner.test)
+    different = [other for other in others if groups.library(other.test) != mine]
+    usual = {words.library(name) for name in REFERENCES.get(winner.test.task, ())}
+    named = [other for other in different if groups.library(other.test) in usual]
+    for pool in (named, different):
+        alike = [o for o in pool if _how(o.test) == _how(winner.test)]
+        if alike or pool:
+            return (alike or pool)[0]
+    return None
+
+
+def _how(test: TestSummary) -> tuple[object, ...]:
+    return tuple(str(test.parameters.get(name)) for name in groups.CHOICES if name != "variant")
+
+
+def speed_up(mine: Estimate, other: Estimate) -> Ratio | None:
+    """How many times as fast; `None` if the other's figures allow no ratio."""
+    if min(other.low, other.median) <= 0:
+        return None
+    return Ratio(mine.median / other.median, mine.low / other.high, mine.high / other.low)
+
+
+def interval(estimate: Estimate) -> str:
+    """`401–420`, or what stands in its place where there was one round."""
+    return words.span(estimate.low, estimate.high) if estimate.n > 1 else "one round"
+
+
+def interval_words(view: RunView) -> str:
+    """What the figures in brackets are, for a caption."""
+    kinds = {e.kind for test in view.tests for e in test.metrics.values()}
+    rounds = sorted({e.n for test in view.tests for e in test.metrics.values()})
+    if not rounds:
+        return "There are no figures."
+    many = words.plural(rounds[-1], "round")
+    if rounds[0] != rounds[-1]:
+        many = f"{rounds[0]} to {many}"
+    if kinds == {"interval"}:
+        return f"In brackets: 95 % interval of the median over {many}."
+    if rounds[-1] == 1:
+        return "One round: the spread is unknown, so nothing here is a comparison."
+    if kinds == {"range"}:
+        return f"In brackets: range over {many}; an interval needs six."
+    return f"In brackets: 95 % interval of the median over {many}; below six rounds, the range."
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Neighbouring sizes at which one way is the fastest, or as fast as the fastest."""
+
+    best: tuple[Best, ...]
+    #: The label of that way.
+    lead: str
+    #: The labels of others that are as fast at every one of the sizes.
+    ties: tuple[str, ...]
+
+    @property
+    def top(self) -> tuple[Best, Candidate]:
+        """The size at which the lead is fastest, and its figures there."""
+        found = [(best, c) for best in self.best for c in best.level if c.label == self.lead]
+        return max(found, key=lambda pair: pair[1].throughput.median)
+
+
+def segments(advice: Advice) -> list[Segment]:
+    """The sizes of an operation in as few segments as the figures allow.
+
+    Where two ways are equally fast their medians change places from size to size; that is noise,
+    so a segment goes on as long as some way stays among the fastest.
+    """
+    parts: list[tuple[list[Best], set[str]]] = []
+    for best in advice.best:
+        level = {candidate.label for candidate in best.level}
+        if parts and parts[-1][1] & level:
+            parts[-1][0].append(best)
+            parts[-1][1].intersection_update(level)
+        else:
+            parts.append(([best], level))
+    out = []
+    for part, labels in parts:
+        wins = Counter(best.winner.label for best in part if best.winner.label in labels)
+        lead = wins.most_common(1)[0][0] if wins else min(labels)
+        out.append(Segment(tuple(part), lead, tuple(sorted(labels - {lead}))))
+    return out
+
+
+def sentences(advice: Advice) -> list[str]:
+    """The advice in plain words, one sentence a segment."""
+    parts = segments(advice)
+    return [_sentence(part, alone=len(parts) == 1) for part in parts]
+
+
+def _sentence(part: Segment, *, alone: bool) -> str:
+    """`In 4 KiB to 1 MiB buffers: ISA-L with 2 threads, 412 MB/s (401–420) in 1 MiB, ...`"""
+    best, lead = part.top
+    text = f"{_sizes(part, alone=alone)}{lead.prose}, {words.number(lead.throughput.median)} MB/s"
+    text += f" ({interval(lead.throughput)})"
+    if len(part.best) > 1 and best.size_bytes is not None:
+        text += f" in {words.size(best.size_bytes)}"
+    if lead.cpu_cost is not None:
+        text += f", {words.number(lead.cpu_cost.median)} CPU seconds per GB"
+    for clause in (_compared(best, lead), _shrinks(best, lead), _tied(part, best)):
+        text += f"; {clause}" if clause else ""
+    return text + "."
+
+
+def _sizes(part: Segment, *, alone: bool) -> str:
+    sizes = [best.size_bytes for best in part.best if best.size_bytes is not None]
+    if not sizes:
+        return ""
+    if len(sizes) == 1:
+        return f"In {words.size(sizes[0])} buffers: "
+    start = "In buffers of every size, " if alone else "In buffers of "
+    return f"{start}{words.size(sizes[0])} to {words.size(sizes[-1])}: "
+
+
+def _compared(best: Best, lead: Candidate) -> str:
+    """`3.1 times zlib`; nothing where the two cannot be told apart."""
+    other = best.reference
+    if other is None or not best.comparable or other in best.level:
+        return ""
+    ratio = speed_up(lead.throughput, other.throughput)
+    if ratio is None:
+        return ""
+    same = _how(other.test) == _how(lead.test)
+    return (
+        f"{words.times(ratio.typical)} times {groups.library(other.test) if same else other.prose}"
+    )
+
+
+def _shrinks(best: Best, lead: Candidate) -> str:
+    """What compression leaves, beside what the reference leaves: faster is not better alone."""
+    if lead.test.task != "compress" or lead.ratio is None:
+        return ""
+    text = f"leaves {words.number(lead.ratio.median * 100)} % of the bytes"
+    other = best.reference
+    if other is not None and other.ratio is not None:
+        text += f" ({groups.library(other.test)}: {words.number(other.ratio.median * 100)} %)"
+    return text
+
+
+def _tied(part: Segment, top: Best) -> str:
+    """Who is as fast, and whether that costs less."""
+    if not top.comparable:
+        return "too few rounds to call it the fastest" if top.among > 1 else ""
+    if part.ties:
+        prose = {c.label: c.prose for c in top.level}
+        text = f"as fast as {words.listing(_short([prose[tie] for tie in part.ties]))}"
+    else:
+        sizes = [best for best in part.best if best.ties and best.size_bytes is not None]
+        names = dict.fromkeys(c.prose for best in sizes for c in best.level if c.label != part.lead)
+        if not names:
+            return ""
+        where = words.listing([words.size(best.size_bytes or 0) for best in sizes])
+        text = f"as fast as {words.listing(_short(list(names)))} in {where}"
+    cheap = dict.fromkeys(best.cheapest.prose for best in part.best if best.cheapest is not None)
+    if cheap:
+        text += f", of which {words.listing(cheap)} costs less CPU"
+    return text + " as far as this run can tell"
+
+
+def _short(names: Sequence[str]) -> list[str]:
+    """At most three names."""
+    return list(names[:3]) + ([f"{len(names) - 3} others"] if len(names) > 3 else [])

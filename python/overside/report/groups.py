@@ -1,0 +1,173 @@
+"""Tests that can be compared, put together.
+
+Two tests are in the same group if they do the same work: the same operation with the same
+parameters on the same data. How the work is done (device, library, threads, depth, ...) and the
+buffer size differ inside a group. Tests of different provenance share a group's heading and
+never a chart or a comparison.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from overside.bench.statistics import Estimate, RunView, TestSummary
+from overside.report import words
+
+#: Parameters that say how work is done, not what work.
+CHOICES = ("device", "variant", "threads", "cores", "depth", "batch", "completion", "timing")
+
+#: Beside these, the parameters that stand in the operation's own name.
+NAMED = {"format", "kind", "algorithm"}
+
+#: The size that latency and stages are shown at where there are many.
+TYPICAL_SIZE_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tests that do the same work."""
+
+    key: str
+    #: `Compress to DEFLATE`.
+    title: str
+    #: What else tells this group from others: `level 1, data system`.
+    detail: str
+    task: str
+    parameters: dict[str, Any]
+    tests: tuple[TestSummary, ...]
+
+    def of(self, provenance: str) -> tuple[TestSummary, ...]:
+        """The tests of one provenance that passed and are verified."""
+        return tuple(t for t in self.tests if t.provenance == provenance and trusted(t))
+
+    def sizes(self, tests: Iterable[TestSummary] | None = None) -> list[int]:
+        """The buffer sizes in bytes, ascending."""
+        found = {size_bytes(test) for test in (self.tests if tests is None else tests)}
+        return sorted(size for size in found if size is not None)
+
+
+def trusted(test: TestSummary) -> bool:
+    """It passed in every round and its results were verified."""
+    return test.status == "ok" and test.verified
+
+
+def late(test: TestSummary, limit: float) -> bool:
+    """Too many completions were later than the profile says: its timing means nothing."""
+    return test.late_share is not None and test.late_share > limit
+
+
+def timed(test: TestSummary, limit: float) -> bool:
+    """Its times can be shown as results: trusted, and neither late nor without a clock."""
+    return trusted(test) and test.timing != "functional" and not late(test, limit)
+
+
+def late_limit(view: RunView) -> float:
+    """The share of late completions above which emulated timing is invalid."""
+    limit = view.manifest.get("late_limit")
+    return float(limit) if isinstance(limit, int | float) else 0.01
+
+
+def size_bytes(test: TestSummary) -> int | None:
+    """A test's buffer size."""
+    size = test.parameters.get("buffer_size")
+    return size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
+
+
+def metric(test: TestSummary, name: str) -> Estimate | None:
+    """One of a test's metrics."""
+    return test.metrics.get(name)
+
+
+def groups(view: RunView) -> list[Group]:
+    """The groups of a run, in the order in which its tests were planned."""
+    found: dict[str, list[TestSummary]] = {}
+    for test in view.tests:
+        found.setdefault(_key(test), []).append(test)
+    same_title: dict[str, list[dict[str, Any]]] = {}
+    for tests in found.values():
+        title = words.operation(tests[0].task, tests[0].parameters)
+        same_title.setdefault(title, []).append(work_parameters(tests[0]))
+    out = []
+    for key, tests in found.items():
+        title = words.operation(tests[0].task, tests[0].parameters)
+        parameters = work_parameters(tests[0])
+        detail = _detail(parameters, same_title[title])
+        task = tests[0].task
+        out.append(Group(key, title, detail, task, parameters, tuple(tests)))
+    return out
+
+
+def work_parameters(test: TestSummary) -> dict[str, Any]:
+    """The parameters that say what work is done."""
+    left_out = {*CHOICES, "buffer_size"}
+    return {name: value for name, value in test.parameters.items() if name not in left_out}
+
+
+def _key(test: TestSummary) -> str:
+    return json.dumps([test.task, work_parameters(test)], sort_keys=True, default=str)
+
+
+def _detail(parameters: dict[str, Any], alike: Sequence[dict[str, Any]]) -> str:
+    """What a heading adds: level and setting always, the rest where it tells groups apart."""
+    parts = []
+    for name, value in parameters.items():
+        differs = any(other.get(name) != value for other in alike)
+        match name:
+            case _ if name in NAMED:
+                continue
+            case "level" if value is not None:
+                parts.append(f"level {words.value(value)}")
+            case "setting" if value == "reconfiguration" or differs:
+                parts.append(f"{words.value(value)} setting")
+            case "data" if value is not None:
+                parts.append(f"data “{words.value(value)}”")
+            case _ if differs:
+                parts.append(f"{words.clean(name, 60).replace('_', ' ')} {words.value(value)}")
+    return ", ".join(parts)
+
+
+def label(test: TestSummary, beside: Sequence[TestSummary]) -> str:
+    """A test among others of its group: the library, and the choices that differ."""
+    return ", ".join(part for part in label_parts(test, beside) if part)
+
+
+def prose(test: TestSummary, beside: Sequence[TestSummary]) -> str:
+    """The label inside a sentence: `ISA-L with 2 threads`."""
+    return " with ".join(part for part in label_parts(test, beside) if part)
+
+
+def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, str]:
+    """The label in two parts: what runs it, and how."""
+    parameters = test.parameters
+    device = str(parameters.get("device") or "")
+    who = library(test)
+    if device.startswith("emulated:"):
+        who = words.card(device.removeprefix("emulated:"))
+    elif device not in {"cpu", ""}:
+        who = f"{words.device(device)}, {who}" if who else words.device(device)
+    how = []
+    for name in CHOICES[2:]:
+        mine = parameters.get(name)
+        differs = any(other.parameters.get(name) != mine for other in beside)
+        if name == "threads" and isinstance(mine, int):
+            how.append(words.plural(mine, "thread"))
+        elif differs and mine is not None:
+            how.append(f"{name} {words.value(mine)}")
+    return who or words.clean(test.task, 60), ", ".join(how)
+
+
+def library(test: TestSummary) -> str:
+    """The library that really ran, by the name people call it; empty if nothing says."""
+    applied = test.applied or {}
+    variant = applied.get("variant") or test.parameters.get("variant")
+    return words.library(variant) if variant and variant != "auto" else ""
+
+
+def typical_size(sizes: Sequence[int]) -> int | None:
+    """The size nearest to 64 KiB: where one must stand for all."""
+    if not sizes:
+        return None
+    return min(sizes, key=lambda size: abs(size.bit_length() - TYPICAL_SIZE_BYTES.bit_length()))
