@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,9 +113,7 @@ class ExternalTask(Task):
 class Machine:
     """What can be measured here: asked once, before tests are planned."""
 
-    #: `overside._core.devices()`.
+    #: What `overside._core.devices()` lists.
     devices: Sequence[Json] = ()
-    #: `overside._core.variants()`.
+    #: What `overside._core.variants()` lists.
     operations: Sequence[Json] = ()
-    #: Name of a data set that is not at hand -> why.
-    absent_data: Mapping[str, str] = field(default_factory=dict)

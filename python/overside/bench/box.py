@@ -1,0 +1,349 @@
+"""Boxes: finding, reading and checking them.
+
+The format is parsed by `overside._core.parse_box` (box/1) or `overside.bench.dpbento.load`
+(boxes of dpBento), which give the same form:
+
+    {"schema", "name", "description", "seed", "nodes": [..], "measure": {..}, "warnings": [..],
+     "tasks": [{"task", "description", "parameters": {name: [values]},
+                "exclude": [{name: [values]}], "metrics": [names]}]}
+
+An entry of another harness may also have `skip`, why nothing can run it, and `pointer`, where it
+stands in its file. A warning is `{"pointer", "message", "suggestion"}`, like a problem. Here the names in it get
+their meaning: tasks, parameters, values, metrics, devices, variants, data sets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from overside import _core, tasks
+from overside.bench import check
+from overside.errors import Exit, UserError
+from overside.tasks.common import Json, Machine, Task
+
+MAX_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something in a box that is wrong, or that is hardly meant."""
+
+    #: Where: a JSON pointer, `""` for the whole.
+    pointer: str
+    message: str
+    suggestion: str | None = None
+
+    def __str__(self) -> str:
+        hint = f"; did you mean {self.suggestion!r}?" if self.suggestion else ""
+        return f"{self.pointer or '/'}: {self.message}{hint}"
+
+    def json(self) -> Json:
+        """For programs."""
+        return {"pointer": self.pointer, "message": self.message, "suggestion": self.suggestion}
+
+
+class InvalidBoxError(UserError):
+    """A box that cannot be run, with all that is wrong with it."""
+
+    def __init__(self, path: str, problems: Sequence[Problem]) -> None:
+        many = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        super().__init__(f"{path}: {many}\n{lines}", "docs/boxes.md describes the format")
+        self.path = path
+        self.problems = list(problems)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How closely to measure."""
+
+    #: The fewest rounds.
+    rounds: int
+    warmup_s: float
+    sample_s: float
+    #: Measuring ends after this many seconds.
+    max_s: float
+    #: Rounds are added until intervals are at most this share of the median wide.
+    target_interval: float
+    #: The relative difference that `compare` takes for a change.
+    threshold: float | None = None
+
+
+@dataclass
+class BoxTask:
+    """One task entry of a box."""
+
+    name: str
+    task: Task
+    #: Each parameter's values.
+    axes: Mapping[str, Sequence[Any]]
+    exclude: Sequence[Mapping[str, Sequence[Any]]]
+    #: The metrics asked for; never empty, the deciding one first.
+    metrics: Sequence[str]
+    #: Why none of its tests can run.
+    skip: str | None = None
+
+
+@dataclass
+class Box:
+    """A box ready to be planned."""
+
+    name: str
+    seed: int
+    tasks: list[BoxTask]
+    measure: Measure
+    path: str
+    #: SHA-256 of the file's bytes.
+    digest: str
+    #: The parsed form, `--set` applied.
+    form: Json
+    warnings: list[Problem] = field(default_factory=list)
+
+
+class _AbsentTask(Task):
+    """A task of a box that nothing implements; its tests are skipped."""
+
+    is_open = True
+    verified = False
+    parameters: Mapping[str, Any] = {}
+    metrics: Mapping[str, Any] = {}
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.description = "not implemented"
+
+
+def directories() -> list[Path]:
+    """Where boxes are looked for by name."""
+    package = Path(__file__).resolve().parents[1]
+    candidates = (Path("boxes"), package / "boxes", package.parents[1] / "boxes")
+    found: dict[Path, None] = {}
+    for candidate in candidates:
+        if candidate.is_dir():
+            found.setdefault(candidate.resolve())
+    return list(found)
+
+
+def ready_made() -> dict[str, Path]:
+    """The boxes that can be run by name."""
+    found: dict[str, Path] = {}
+    for directory in directories():
+        for path in sorted(directory.glob("*.json")):
+            found.setdefault(path.stem, path)
+    return found
+
+
+def find(name: str) -> Path:
+    """The file of a box given as a path, or as the name of a ready-made one.
+
+    Raises `UserError` if there is none.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    known = ready_made()
+    if name.removesuffix(".json") in known:
+        return known[name.removesuffix(".json")]
+    if path.is_dir():
+        raise UserError(f"{name} is a directory, not a box", "give the path of a JSON file")
+    hint = _core.suggest(name, list(known))
+    remedy = f"did you mean {hint!r}? " if hint else ""
+    raise UserError(
+        f"there is no box {name}",
+        f"{remedy}`overside list boxes` shows the ready-made ones; a path works too",
+    )
+
+
+def read(path: Path) -> tuple[Json, str]:
+    """The parsed form of a file, and the SHA-256 of its bytes.
+
+    Raises `UserError` if it cannot be read, `InvalidBoxError` if it is no box.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    if len(content) > MAX_BYTES:
+        raise UserError(f"{path} is longer than {MAX_BYTES} bytes, which no box is")
+    digest = hashlib.sha256(content).hexdigest()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidBoxError(
+            str(path), [Problem("", f"not UTF-8 text: byte {error.start} is {error.reason}")]
+        ) from None
+    return _parse(text, path), digest
+
+
+def _parse(text: str, path: Path) -> Json:
+    foreign = _foreign(text)
+    if foreign is not None:
+        from overside.bench import dpbento  # noqa: PLC0415 (few boxes need it)
+
+        return dict(dpbento.load(foreign, path))
+    try:
+        form: Json = json.loads(_core.parse_box(text))
+    except _core.BoxError as error:
+        raise InvalidBoxError(str(path), _problems(json.loads(str(error)))) from None
+    return form
+
+
+def _foreign(text: str) -> Json | None:
+    """What a box holds if it is one of dpBento."""
+    if '"benchmarks"' not in text and '"task_name"' not in text:
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    from overside.bench import dpbento  # noqa: PLC0415
+
+    return value if isinstance(value, dict) and dpbento.is_dpbento(value) else None
+
+
+def _problems(entries: Iterable[Json]) -> list[Problem]:
+    return [Problem(e["pointer"], e["message"], e.get("suggestion")) for e in entries]
+
+
+def machine() -> Machine:
+    """What this machine can measure."""
+    return Machine(json.loads(_core.devices()), json.loads(_core.variants()))
+
+
+def load(name: str, overrides: Sequence[str], here: Machine) -> Box:
+    """Finds, reads and checks a box. `overrides` are texts `task.parameter=value,value`.
+
+    Raises `UserError` or `InvalidBoxError`.
+    """
+    path = find(name)
+    form, digest = read(path)
+    for override in overrides:
+        apply(form, override)
+    return build(form, path, digest, here)
+
+
+def apply(form: Json, override: str) -> None:
+    """Sets a parameter in every entry of a task; `measure.rounds=3` and the like set how closely
+    is measured.
+
+    Raises `UserError` if the text cannot be understood or names what is not there.
+    """
+    remedy = "write task.parameter=value or task.parameter=value,value"
+    name, equals, value = override.partition("=")
+    task, dot, parameter = name.strip().rpartition(".")
+    if not (equals and dot and task and parameter and value):
+        raise UserError(f"--set {override} is not understood", remedy)
+    values = _values(value)
+    if task == "measure":
+        if parameter not in form["measure"] or len(values) != 1:
+            hint = _core.suggest(parameter, list(form["measure"]))
+            raise UserError(
+                f"--set {override}: measure takes one value each for {', '.join(form['measure'])}",
+                f"did you mean measure.{hint}?" if hint else "",
+            )
+        check.measure(parameter, values[0])
+        form["measure"][parameter] = values[0]
+        return
+    entries = [entry for entry in form["tasks"] if entry["task"] == task]
+    if not entries:
+        known = sorted({entry["task"] for entry in form["tasks"]})
+        hint = _core.suggest(task, known)
+        raise UserError(
+            f"--set {override}: the box has no task {task}",
+            f"did you mean {hint}?" if hint else f"it has {', '.join(known)}",
+        )
+    for entry in entries:
+        entry["parameters"][parameter] = values
+
+
+def _values(value: str) -> list[Any]:
+    """`a,b` as a list of values; a JSON list is a list of values as well."""
+    try:
+        whole = json.loads(value)
+    except ValueError:
+        return [_scalar(part) for part in value.split(",")]
+    return whole if isinstance(whole, list) and whole else [whole]
+
+
+def _scalar(value: str) -> Any:
+    try:
+        scalar = json.loads(value)
+    except ValueError:
+        return value
+    return scalar if isinstance(scalar, int | float | bool) else value
+
+
+def build(form: Json, path: Path, digest: str, here: Machine) -> Box:
+    """Gives the names in a parsed box their meaning.
+
+    Raises `InvalidBoxError` with everything that is wrong.
+    """
+    problems: list[Problem] = []
+    entries: list[BoxTask] = []
+    for index, node in enumerate(form["nodes"]):
+        if node != "local":
+            problems.append(Problem(f"/nodes/{index}", f"there is no node {node!r}", "local"))
+    for index, entry in enumerate(form["tasks"]):
+        place = entry.get("pointer", f"/tasks/{index}")
+        task = resolve(entry, path)
+        if task is None:
+            known = list(tasks.NAMES)
+            hint = _core.suggest(entry["task"], known)
+            message = f"there is no task {entry['task']!r}"
+            if not hint:
+                message += f"; there are {', '.join(known)}, and plug-ins beside the box"
+            problems.append(Problem(f"{place}/task", message, hint))
+            continue
+        problems += [
+            Problem(place + where, message, hint)
+            for where, message, hint in check.entry(entry, task, here)
+        ]
+        entries.append(
+            BoxTask(
+                name=entry["task"],
+                task=task,
+                axes=entry["parameters"],
+                exclude=entry["exclude"],
+                metrics=entry["metrics"] or list(task.metrics)[:1],
+                skip=entry.get("skip"),
+            )
+        )
+    if problems:
+        raise InvalidBoxError(str(path), problems)
+    return Box(
+        name=form["name"],
+        seed=form["seed"],
+        tasks=entries,
+        measure=Measure(**form["measure"]),
+        path=str(path),
+        digest=digest,
+        form=form,
+        warnings=_problems(form.get("warnings", ())),
+    )
+
+
+def resolve(entry: Json, path: Path) -> Task | None:
+    """What a task's name stands for: a plug-in's directory first, then a built-in task."""
+    name: str = entry["task"]
+    from overside.bench import plugins  # noqa: PLC0415 (it is large)
+
+    plugin: Task | None = plugins.find(name, path)
+    if plugin is not None:
+        return plugin
+    return _AbsentTask(name) if entry.get("skip") else tasks.find(name)
+
+
+def nothing_selected(filters: Sequence[tuple[str, str]]) -> UserError:
+    """The error for filters that leave no test."""
+    text = " ".join(f"--filter {key}={glob}" for key, glob in filters)
+    return UserError(
+        f"nothing is selected by {text}" if text else "the box excludes all its tests",
+        "`overside plan BOX` shows the tests that there are",
+        Exit.NOTHING_SELECTED,
+    )

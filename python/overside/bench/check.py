@@ -1,0 +1,168 @@
+"""Whether the names and values of a box mean something to its tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from overside import _core
+from overside.errors import UserError
+from overside.tasks.common import Json, Machine, Parameter, Task
+
+#: JSON pointer below the entry, message, suggestion.
+Finding = tuple[str, str, str | None]
+
+
+def entry(entry: Json, task: Task, here: Machine) -> Iterator[Finding]:
+    """All that is wrong with a task entry of a parsed box."""
+    if not task.is_open:
+        yield from _metrics(entry["metrics"], task)
+    for name, values in entry["parameters"].items():
+        place = f"/parameters/{name}"
+        parameter = task.parameters.get(name)
+        if parameter is None:
+            if not task.is_open:
+                yield place, *_unknown("parameter", name, list(task.parameters), task.name)
+            continue
+        for value in values:
+            finding = _value(value, parameter) or _name(name, value, task, here)
+            if finding is not None:
+                yield place, *finding
+
+
+def _metrics(names: Sequence[str], task: Task) -> Iterator[Finding]:
+    for index, name in enumerate(names):
+        if name not in task.metrics:
+            yield f"/metrics/{index}", *_unknown("metric", name, list(task.metrics), task.name)
+
+
+def _unknown(kind: str, name: str, known: list[str], task: str) -> tuple[str, str | None]:
+    hint = _core.suggest(name, known)
+    message = f"{task} has no {kind} {name!r}"
+    if not hint:
+        message += f"; it has {', '.join(known)}" if known else "; it has none"
+    return message, hint
+
+
+def _value(value: Any, parameter: Parameter) -> tuple[str, str | None] | None:
+    """What is wrong with a value's type, choice or size."""
+    shown = repr(value)[:80]
+    if not _is(value, parameter.kind):
+        return f"{shown} is not {_KINDS[parameter.kind]}", None
+    if parameter.choices and value not in parameter.choices:
+        hint = _core.suggest(str(value), list(parameter.choices))
+        tail = "" if hint else f"; it can be {', '.join(parameter.choices)}"
+        return f"{shown} is none of the choices{tail}", hint
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        low, high = parameter.minimum, parameter.maximum
+        if (low is not None and value < low) or (high is not None and value > high):
+            unit = f" {parameter.unit}" if parameter.unit else ""
+            return f"{shown} is out of bounds; it can be {low:g} to {high:g}{unit}", None
+    return None
+
+
+_KINDS = {
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "strings": "a text or a list of texts",
+    "integers": "a list of whole numbers",
+    "any": "a value",
+}
+
+
+def _is(value: Any, kind: str) -> bool:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    match kind:
+        case "string":
+            return isinstance(value, str)
+        case "integer":
+            return whole
+        case "number":
+            return whole or (isinstance(value, float) and math.isfinite(value))
+        case "boolean":
+            return isinstance(value, bool)
+        case "strings":
+            if isinstance(value, str):
+                return True
+            return isinstance(value, list) and all(isinstance(item, str) for item in value)
+        case "integers":
+            return isinstance(value, list) and all(
+                isinstance(item, int) and not isinstance(item, bool) and item >= 0 for item in value
+            )
+    return True
+
+
+def _name(name: str, value: Any, task: Task, here: Machine) -> tuple[str, str | None] | None:
+    """What is wrong with the name of a device, variant or data set in a measured task."""
+    from overside.tasks.common import MeasuredTask  # noqa: PLC0415
+
+    if not isinstance(task, MeasuredTask):
+        return None
+    if name == "device":
+        return _device(value, here)
+    if name == "variant":
+        return _variant(value, here)
+    return _data(value) if name == "data" else None
+
+
+def _device(name: str, here: Machine) -> tuple[str, str | None] | None:
+    known = [device["name"] for device in here.devices]
+    if name in known:
+        return None
+    if f"emulated:{name}" in known:
+        # A card and its emulation must never be confused.
+        return f"{name!r} is a card's name, not a device", f"emulated:{name}"
+    hint = _core.suggest(name, known)
+    return f"there is no device {name!r}{'' if hint else '; there are ' + ', '.join(known)}", hint
+
+
+def _variant(name: str, here: Machine) -> tuple[str, str | None] | None:
+    known = {"auto"}
+    for operation in here.operations:
+        known.update(variant["name"] for variant in operation["variants"])
+    for device in here.devices:
+        for capability in device.get("capabilities") or ():
+            known.update(capability["variants"])
+    if name in known:
+        return None
+    words = sorted(known)
+    hint = _core.suggest(name, words)
+    return f"there is no variant {name!r}{'' if hint else '; there are ' + ', '.join(words)}", hint
+
+
+def _data(name: str) -> tuple[str, str | None] | None:
+    from overside import data  # noqa: PLC0415 (only measured tasks have data)
+
+    known = data.names()
+    if name.partition("/")[0] in known or Path(name).exists():
+        return None
+    hint = _core.suggest(name, known)
+    message = f"there is no data set, file or directory {name!r}"
+    return message + ("" if hint else f"; there are {', '.join(known)}"), hint
+
+
+_BOUNDS: dict[str, tuple[float, float]] = {
+    "rounds": (1, 1000),
+    "warmup_s": (0, 3600),
+    "sample_s": (1e-6, 3600),
+    "max_s": (1e-3, 604_800),
+    "target_interval": (1e-6, 1),
+    "threshold": (1e-6, 1),
+}
+
+
+def measure(name: str, value: Any) -> None:
+    """Checks a value of a box's `measure` that was given on the command line.
+
+    Raises `UserError` if it is out of bounds.
+    """
+    low, high = _BOUNDS[name]
+    kind = "integer" if name == "rounds" else "number"
+    if not _is(value, kind) or not low <= value <= high:
+        raise UserError(
+            f"measure.{name} cannot be {value!r}", f"it is {_KINDS[kind]}, {low:g} to {high:g}"
+        )

@@ -1,0 +1,24 @@
+"""Find patterns in records, and compare what was found with another engine's answer."""
+
+from overside.tasks.common import Parameter
+from overside.tasks.offload import QUERIES, OffloadTask, data
+
+TASK = OffloadTask(
+    name="match",
+    description="find patterns in lines; each answer is compared with another engine's",
+    operation=lambda parameters: f"match-{parameters['kind']}",
+    own={
+        "kind": Parameter(
+            "string",
+            "the first matching line, how many lines match, or one bit a line",
+            "count",
+            choices=("search", "count", "bitmap"),
+        ),
+        "patterns": Parameter(
+            "strings",
+            "regular expressions, or the published queries q1 to q4; a list is one value",
+            list(QUERIES),
+        ),
+        "data": data("accidents"),
+    },
+)

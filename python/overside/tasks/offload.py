@@ -1,0 +1,241 @@
+"""What the built-in tasks share: jobs of one operation on buffers of a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter
+
+_MIB = 1 << 20
+
+
+def data(default: str) -> Parameter:
+    """The parameter that names the data set."""
+    return Parameter("string", "a data set (`overside data list`), file or directory", default)
+
+
+_BEFORE: Mapping[str, Parameter] = {
+    "device": Parameter("string", "what runs the jobs; `overside devices` lists them", "cpu"),
+    "variant": Parameter("string", "the library or engine by name; `auto`: the fastest", "auto"),
+}
+
+_AFTER: Mapping[str, Parameter] = {
+    "buffer_size": Parameter(
+        "integer", "one buffer, on the uncompressed side", 65536, "bytes", (), 1, 1 << 30
+    ),
+    "depth": Parameter("integer", "jobs in flight", 16, "", (), 1, 4096),
+    "batch": Parameter("integer", "jobs handed over at one doorbell", 16, "", (), 1, 4096),
+    "threads": Parameter(
+        "integer", "threads of a device that is made of threads", 1, "", (), 1, 1024
+    ),
+    "cores": Parameter("integers", "the cores that those threads are pinned to", None),
+    "setting": Parameter(
+        "string",
+        "reuse contexts and buffers, or set them up again for each job",
+        "static",
+        choices=("static", "reconfiguration"),
+    ),
+    "completion": Parameter(
+        "string", "wait for completions, or ask for them", "event", choices=("event", "poll")
+    ),
+    "timing": Parameter(
+        "string",
+        "how an emulated device times its completions",
+        None,
+        choices=("replay", "paced", "functional"),
+    ),
+    "data": data("system"),
+    "sample_bytes": Parameter(
+        "integer",
+        "how much of the data set is used, in buffers evenly spaced over it",
+        8 * _MIB,
+        "bytes",
+        (),
+        1,
+        4 << 30,
+    ),
+}
+
+_THROUGHPUT: Mapping[str, Metric] = {
+    "throughput": Metric(
+        "MB/s", "higher", "bytes of the uncompressed side in the elapsed time; MB is 10^6 bytes"
+    ),
+    "engine_throughput": Metric(
+        "MB/s", "higher", "bytes of the uncompressed side in the engine's own time"
+    ),
+    "rate": Metric("jobs/s", "higher", "jobs in the elapsed time"),
+}
+
+_COMPRESSION: Mapping[str, Metric] = {
+    "compressed_throughput": Metric(
+        "MB/s", "higher", "bytes of the compressed side in the elapsed time; MB is 10^6 bytes"
+    ),
+    "ratio": Metric("-", "lower", "compressed bytes / uncompressed bytes"),
+}
+
+_COST: Mapping[str, Metric] = {
+    **{
+        f"latency_{name}": Metric("µs", "lower", f"{what} time from submission to reaping of a job")
+        for name, what in {
+            "mean": "mean",
+            "min": "shortest",
+            "p50": "median",
+            "p90": "90th percentile of the",
+            "p99": "99th percentile of the",
+            "p999": "99.9th percentile of the",
+            "max": "longest",
+        }.items()
+    },
+    "cpu_cost": Metric("s/GB", "lower", "host CPU seconds per 10^9 bytes of the uncompressed side"),
+    "cpu_seconds": Metric("s", "lower", "host CPU seconds of the sample"),
+    **{
+        f"stage_{stage}": Metric("µs", "lower", f"mean time of a job {what}")
+        for stage, what in {
+            "queueing": "in the device's queue",
+            "transfer": "on the link",
+            "engine": "in the engine",
+        }.items()
+    },
+    **{
+        f"stage_{stage}": Metric("µs", "lower", what)
+        for stage, what in {
+            "discovery": "finding the device",
+            "init": "setting up a context",
+            "memory": "making memory reachable for the device",
+            "end": "tearing a context down",
+        }.items()
+    },
+}
+
+
+@dataclass(frozen=True)
+class OffloadTask(MeasuredTask):
+    """One operation, or a family of them, on the buffers of a data set."""
+
+    name: str
+    description: str
+    #: The operation as the devices call it, from the parameters.
+    operation: Callable[[Json], str]
+    #: Parameters that only this task has.
+    own: Mapping[str, Parameter]
+    #: It has a compressed side.
+    compression: bool = False
+    verified: ClassVar[bool] = True
+    is_open: ClassVar[bool] = False
+
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:  # type: ignore[override]
+        """What all have, and its own after the variant; its own count where both are."""
+        return {**_BEFORE, **self.own, **_AFTER, **self.own}
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:  # type: ignore[override]
+        """What all have, and those of the compressed side."""
+        return {**_THROUGHPUT, **(_COMPRESSION if self.compression else {}), **_COST}
+
+    def normal(self, parameters: Json) -> Json:
+        """Fills in defaults; a batch is never larger than the depth, reconfiguration runs one job
+        at a time, and a real device has no emulated timing."""
+        full = super().normal(parameters)
+        if full["setting"] == "reconfiguration":
+            full["depth"] = 1
+        full["batch"] = min(full["batch"], full["depth"])
+        if not full["device"].rpartition("/")[2].startswith("emulated:"):
+            full["timing"] = None
+        elif full["timing"] is None:
+            full["timing"] = "replay"
+        if isinstance(full.get("patterns"), str):
+            full["patterns"] = [full["patterns"]]
+        return full
+
+    def test(self, parameters: Json) -> Json:
+        """See `MeasuredTask`."""
+        return {
+            "device": parameters["device"],
+            "timing": parameters["timing"],
+            "operation": self.operation(parameters),
+            "variant": parameters["variant"],
+            "level": parameters.get("level"),
+            "patterns": [_query(pattern) for pattern in parameters.get("patterns", ())],
+            "buffer_size": parameters["buffer_size"],
+            "depth": parameters["depth"],
+            "batch": parameters["batch"],
+            "threads": parameters["threads"],
+            "cores": parameters["cores"],
+            "setting": parameters["setting"],
+            "completion": parameters["completion"],
+            "data": {"name": parameters["data"], "sample_bytes": parameters["sample_bytes"]},
+        }
+
+    def unavailable(self, parameters: Json, machine: Machine) -> str | None:
+        """The device is not there, or is there and cannot do this."""
+        name = parameters["device"]
+        device = next((d for d in machine.devices if d["name"] == name), None)
+        if device is None:
+            return f"{name}: there is no such device here"
+        if device.get("unavailable"):
+            return f"{name}: {device['unavailable']}"
+        operation = self.operation(parameters)
+        capability = next((c for c in device["capabilities"] if c["operation"] == operation), None)
+        if capability is None:
+            return f"{name} cannot do {operation}"
+        return (
+            _no_variant(name, operation, parameters, capability)
+            or _too_large(name, operation, parameters, capability)
+            or _no_level(operation, parameters, machine)
+        )
+
+
+def _no_variant(device: str, operation: str, parameters: Json, capability: Json) -> str | None:
+    variant, there = parameters["variant"], capability["variants"]
+    if variant == "auto" or variant in there:
+        return None
+    return f"{device} has no {variant} for {operation}; it has {', '.join(there) or 'nothing'}"
+
+
+def _too_large(device: str, operation: str, parameters: Json, capability: Json) -> str | None:
+    side = "destination" if operation.startswith("decompress-") else "source"
+    limit = capability[f"max_{side}_bytes"]
+    if parameters["buffer_size"] > limit:
+        return (
+            f"{device} takes at most {limit} bytes for {operation}, not {parameters['buffer_size']}"
+        )
+    if parameters["depth"] > capability["max_depth"]:
+        return (
+            f"{device} takes at most {capability['max_depth']} jobs in flight for {operation}, "
+            f"not {parameters['depth']}"
+        )
+    if parameters["completion"] == "event" and not capability["event"]:
+        return f"{device} signals no completions of {operation}; use completion=poll"
+    return None
+
+
+def _no_level(operation: str, parameters: Json, machine: Machine) -> str | None:
+    level, name = parameters.get("level"), parameters["variant"]
+    if level is None:
+        return None
+    listed = next((o["variants"] for o in machine.operations if o["operation"] == operation), [])
+    if name == "auto" and listed:
+        name = listed[0]["name"]
+    variant = next((v for v in listed if v["name"] == name), None)
+    if variant is None:
+        return None
+    if not variant.get("levels"):
+        return f"{name} has no levels for {operation}, so none is {level}"
+    low, high = variant["levels"]
+    return None if low <= level <= high else f"{name} has levels {low} to {high}, not {level}"
+
+
+#: The published queries on accident descriptions, by name.
+QUERIES: Mapping[str, str] = {
+    "q1": "At (.+)Exit (.+)",
+    "q2": "(.+) on (.+) at Exit (.+)",
+    "q3": "on (.+) at (.+)",
+    "q4": "Ramp to (.+)",
+}
+
+
+def _query(pattern: str) -> str:
+    return QUERIES.get(pattern, pattern)
