@@ -51,7 +51,9 @@ impl Capabilities {
 
     /// What it can do of `operation`; `None` if it cannot.
     pub fn get(&self, operation: Operation) -> Option<&Capability> {
-        self.0.iter().find(|capability| capability.operation == operation)
+        self.0
+            .iter()
+            .find(|capability| capability.operation == operation)
     }
 
     /// All of them, in a stable order.

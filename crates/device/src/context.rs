@@ -8,8 +8,8 @@ use overside_ops::Config as OperationConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Capabilities, Completion, DeviceInfo, Foreign, Job, Lost, MemoryError, OpenError, Region, Slice,
-    SubmitError,
+    Capabilities, Completion, DeviceInfo, Foreign, Job, Lost, MemoryError, OpenError, Region,
+    Slice, SubmitError,
 };
 
 /// Something that runs jobs. Shared between threads; each opens contexts of its own.

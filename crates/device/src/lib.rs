@@ -26,7 +26,10 @@ mod context;
 mod error;
 mod info;
 mod job;
+mod primitive;
 mod region;
+pub mod threads;
+mod wait;
 
 pub use capabilities::{Capabilities, Capability, MemoryKind};
 pub use context::{Closed, Context, ContextConfig, CpuTime, Device, Lifecycle};
@@ -34,5 +37,6 @@ pub use error::{Lost, MemoryError, OpenError, Refusal, SubmitError};
 pub use info::{Applied, DeviceInfo, Provenance, Timing};
 pub use job::{Completion, Job, JobError, Outcome, Source, Stages};
 pub use region::{DeviceId, Foreign, Region, Registration, Slice};
+pub use wait::wait;
 
 pub use overside_ops::{Config as OperationConfig, Operation, Output};

@@ -40,7 +40,10 @@ pub struct Registration {
 
 enum Owner {
     Heap(Layout),
-    Foreign(Arc<dyn AsRef<[u8]> + Send + Sync>),
+    /// Kept for being dropped last.
+    Foreign {
+        _bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    },
 }
 
 struct Memory {
@@ -63,7 +66,7 @@ impl Drop for Memory {
         match &self.owner {
             // SAFETY: allocated by `Region::allocate` with this layout, and this is the last handle.
             Owner::Heap(layout) => unsafe { dealloc(self.start.as_ptr(), *layout) },
-            Owner::Foreign(_) => {}
+            Owner::Foreign { .. } => {}
         }
     }
 }
@@ -108,10 +111,19 @@ impl Region {
         let layout = Layout::from_size_align(len.max(1), align)
             .map_err(|_| MemoryError::Exhausted { len })?;
         // SAFETY: the layout's size is not zero.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) })
-            .ok_or(MemoryError::Exhausted { len })?;
-        let memory = Memory { start, len, owner: Owner::Heap(layout), registration };
-        Ok(Self { memory: Arc::new(memory), start: 0, len })
+        let start =
+            NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(MemoryError::Exhausted { len })?;
+        let memory = Memory {
+            start,
+            len,
+            owner: Owner::Heap(layout),
+            registration,
+        };
+        Ok(Self {
+            memory: Arc::new(memory),
+            start: 0,
+            len,
+        })
     }
 
     /// Splits it at `mid`: `[0, mid)` and `[mid, len)`.
@@ -130,7 +142,11 @@ impl Region {
 
     /// Gives up writing to it for being able to share it.
     pub fn share(self) -> Slice {
-        Slice { memory: self.memory, start: self.start, len: self.len }
+        Slice {
+            memory: self.memory,
+            start: self.start,
+            len: self.len,
+        }
     }
 
     /// The device's hold on it.
@@ -144,9 +160,7 @@ impl Deref for Region {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: the range lies within the memory, is initialised, and no other handle covers it.
-        unsafe {
-            std::slice::from_raw_parts(self.memory.start.as_ptr().add(self.start), self.len)
-        }
+        unsafe { std::slice::from_raw_parts(self.memory.start.as_ptr().add(self.start), self.len) }
     }
 }
 
@@ -179,8 +193,17 @@ impl Slice {
     pub fn from_foreign(foreign: Foreign, registration: Option<Registration>) -> Self {
         let bytes = foreign.as_bytes();
         let (start, len) = (NonNull::from(bytes).cast(), bytes.len());
-        let memory = Memory { start, len, owner: Owner::Foreign(foreign.0), registration };
-        Self { memory: Arc::new(memory), start: 0, len }
+        let memory = Memory {
+            start,
+            len,
+            owner: Owner::Foreign { _bytes: foreign.0 },
+            registration,
+        };
+        Self {
+            memory: Arc::new(memory),
+            start: 0,
+            len,
+        }
     }
 
     /// A part of it, sharing the memory.
@@ -188,7 +211,11 @@ impl Slice {
     /// # Panics
     /// If the range does not lie within it.
     pub fn slice(&self, range: Range<usize>) -> Self {
-        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {}", self.len);
+        assert!(
+            range.start <= range.end && range.end <= self.len,
+            "{range:?} of {}",
+            self.len
+        );
         Self {
             memory: Arc::clone(&self.memory),
             start: self.start + range.start,
@@ -204,7 +231,11 @@ impl Slice {
     pub fn reclaim(mut self) -> Result<Region, Self> {
         if matches!(self.memory.owner, Owner::Heap(_)) && Arc::get_mut(&mut self.memory).is_some() {
             let len = self.memory.len;
-            return Ok(Region { memory: self.memory, start: 0, len });
+            return Ok(Region {
+                memory: self.memory,
+                start: 0,
+                len,
+            });
         }
         Err(self)
     }
@@ -220,9 +251,7 @@ impl Deref for Slice {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: the range lies within the memory, is initialised, and no `Region` covers it.
-        unsafe {
-            std::slice::from_raw_parts(self.memory.start.as_ptr().add(self.start), self.len)
-        }
+        unsafe { std::slice::from_raw_parts(self.memory.start.as_ptr().add(self.start), self.len) }
     }
 }
 

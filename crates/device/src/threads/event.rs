@@ -1,0 +1,105 @@
+//! The descriptor that a submitter waits on.
+
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::Result;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+
+/// Readable after a signal or once a job's deadline has passed. One descriptor for both: an epoll
+/// set over an eventfd and, as soon as there are deadlines, a timer.
+pub(super) struct Event {
+    set: OwnedFd,
+    signal: OwnedFd,
+}
+
+impl Event {
+    pub(super) fn new() -> Result<Self> {
+        let set = epoll::create(CreateFlags::CLOEXEC)?;
+        let signal = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&set, &signal, EventData::new_u64(0), EventFlags::IN)?;
+        Ok(Self { set, signal })
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.set.as_fd()
+    }
+
+    /// Makes the descriptor readable. Any thread.
+    pub(super) fn signal(&self) {
+        // Fails only when 2^64 - 1 signals have not been cleared; then it is readable anyway.
+        let _ = rustix::io::write(&self.signal, &1u64.to_ne_bytes());
+    }
+
+    /// Takes signals back.
+    pub(super) fn clear(&self) {
+        // Fails only when there is none.
+        let _ = rustix::io::read(&self.signal, &mut [0u8; 8]);
+    }
+}
+
+/// Makes the event readable when a deadline passes.
+#[derive(Default)]
+pub(super) struct Timer {
+    descriptor: Option<OwnedFd>,
+    set_to: Option<Instant>,
+}
+
+impl Timer {
+    /// Sets it to the earliest deadline there is. A deadline that moves later is left for the
+    /// next time, so that a stream of jobs with the same time-out costs no system call each.
+    pub(super) fn follow(&mut self, earliest: Option<Instant>, event: &Event) -> Result<()> {
+        let keep = match (self.set_to, earliest) {
+            (None, None) => true,
+            (Some(set_to), Some(earliest)) => set_to <= earliest && Instant::now() < set_to,
+            (None, Some(_)) | (Some(_), None) => false,
+        };
+        if keep {
+            return Ok(());
+        }
+        let descriptor = match &self.descriptor {
+            Some(descriptor) => descriptor,
+            None => {
+                let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+                let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+                epoll::add(
+                    &event.set,
+                    &descriptor,
+                    EventData::new_u64(1),
+                    EventFlags::IN,
+                )?;
+                self.descriptor.insert(descriptor)
+            }
+        };
+        let zero = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // Zero switches the timer off; a deadline of this very moment is one nanosecond away.
+        let it_value = earliest.map_or(zero, |at| {
+            let left = at.saturating_duration_since(Instant::now());
+            let nanoseconds = NonZeroU64::new(left.as_nanos().min(u64::MAX.into()) as u64)
+                .unwrap_or(NonZeroU64::MIN)
+                .get();
+            Timespec {
+                tv_sec: (nanoseconds / 1_000_000_000) as _,
+                tv_nsec: (nanoseconds % 1_000_000_000) as _,
+            }
+        });
+        timerfd_settime(
+            descriptor,
+            TimerfdTimerFlags::empty(),
+            &Itimerspec {
+                it_interval: zero,
+                it_value,
+            },
+        )?;
+        self.set_to = earliest;
+        Ok(())
+    }
+}

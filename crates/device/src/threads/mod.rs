@@ -1,0 +1,134 @@
+//! What devices made of software threads share: a bounded queue in, threads, a bounded queue out,
+//! an event, deadlines, quarantine, closing.
+//!
+//! A backend makes one [`Body`] a thread. A body is a loop over [`Port::next`] and
+//! [`Port::finish`] until it is told to stop; [`Threads`] does for the submitter what
+//! [`crate::Context`] promises. [`Runner`] runs one kernel and says what became of a job.
+//!
+//! ```text
+//!   submitter                                            threads
+//!   Threads::submit -> slots + queue of their numbers -> Port::next
+//!   Threads::poll   <- slots + queue of their numbers <- Port::finish
+//! ```
+//!
+//! Nothing is allocated after the context is opened, and nothing blocks: a slot for each of
+//! `depth` jobs is made at the beginning, and the queues carry the slots' numbers.
+
+mod arming;
+mod clock;
+mod doorbell;
+mod event;
+mod port;
+mod rings;
+mod runner;
+mod slot;
+mod submitter;
+
+pub use port::{Next, Port, Taken};
+pub use runner::{Runner, outcome};
+pub use submitter::{Body, Ledger, Limits, Threads};
+
+use std::sync::{Condvar, Mutex};
+use std::time::Instant;
+
+use crate::primitive::{AtomicBool, AtomicUsize, Ordering, Padded};
+use arming::Arming;
+use clock::ThreadClock;
+use doorbell::Doorbell;
+use event::Event;
+use rings::{Finished, Submitted};
+use slot::Slot;
+
+/// What the submitter and the threads of one context have in common.
+struct Shared {
+    slots: Box<[Slot]>,
+    submitted: Submitted,
+    finished: Finished,
+    /// How far the submitter has read `finished`.
+    reaped: Padded<AtomicUsize>,
+    doorbell: Doorbell,
+    arming: Arming,
+    event: Event,
+    quarantined: AtomicUsize,
+    /// Tells the threads to return.
+    stop: AtomicBool,
+    /// A thread ended though nobody had told it to. Why, once the flag is set.
+    lost: AtomicBool,
+    reason: Mutex<String>,
+    /// Threads that have not ended.
+    alive: Mutex<usize>,
+    ended: Condvar,
+    clocks: Box<[ThreadClock]>,
+    epoch: Instant,
+}
+
+impl Shared {
+    fn new(depth: usize, threads: usize) -> std::io::Result<Self> {
+        Ok(Self {
+            slots: (0..depth).map(|_| Slot::new()).collect(),
+            submitted: Submitted::new(depth),
+            finished: Finished::new(depth),
+            reaped: Padded(AtomicUsize::new(0)),
+            doorbell: Doorbell::new(),
+            arming: Arming::new(),
+            event: Event::new()?,
+            quarantined: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
+            reason: Mutex::new(String::new()),
+            alive: Mutex::new(0),
+            ended: Condvar::new(),
+            clocks: (0..threads).map(|_| ThreadClock::default()).collect(),
+            epoch: Instant::now(),
+        })
+    }
+
+    /// Nanoseconds on this context's clock.
+    fn time_ns(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.epoch).as_nanos() as u64
+    }
+
+    /// Returns a slot's number to the submitter and wakes it if it is time.
+    fn completed(&self, number: u32, now: Instant) {
+        let position = self.finished.push(number);
+        if self.arming.completed(position, || self.time_ns(now)) {
+            self.event.signal();
+        }
+    }
+
+    /// Ends the threads when they have done what they are doing.
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.doorbell.ring(usize::MAX);
+    }
+
+    /// Gives the context up because a thread is gone.
+    fn lose(&self, reason: String) {
+        *self
+            .reason
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner()) = reason;
+        self.lost.store(true, Ordering::Release);
+        self.stop();
+        if self.arming.claim() {
+            self.event.signal();
+        }
+    }
+
+    /// Waits until all threads have ended, but not beyond `deadline`. Whether they have.
+    fn wait_for_end(&self, deadline: Instant) -> bool {
+        let alive = self
+            .alive
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waited = self
+            .ended
+            .wait_timeout_while(alive, left, |alive| *alive > 0);
+        *waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0 == 0
+    }
+
+    fn spent_ns(&self) -> u64 {
+        self.clocks.iter().map(ThreadClock::spent_ns).sum()
+    }
+}

@@ -1,0 +1,268 @@
+//! A thread's end of a context.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Shared;
+use super::slot::{Over, State};
+use crate::primitive::Ordering;
+use crate::{Job, JobError, Outcome, Source, Stages};
+
+/// How long an idle thread looks for work before it sleeps. Longer than a submitter needs to
+/// come back with the next batch, short enough not to be felt.
+const SPIN: Duration = Duration::from_micros(30);
+/// From when on it lets others run between two looks.
+const SPIN_ALONE: Duration = Duration::from_micros(3);
+/// How long before a wake-up time a thread stops sleeping, because sleeping is not precise.
+const PRECISE: Duration = Duration::from_micros(60);
+
+/// What a thread is to do next.
+#[derive(Debug)]
+pub enum Next {
+    /// Run this job and hand it to [`Port::finish`].
+    Job(Taken),
+    /// The time that was asked for has come.
+    Timeout,
+    /// The context is going: return, dropping the jobs in hand.
+    Stop,
+}
+
+/// A job in a thread's hands. Every one goes back through [`Port::finish`], unless the context
+/// stops first.
+#[derive(Debug)]
+#[must_use = "a job that is not finished never completes"]
+pub struct Taken {
+    number: u32,
+    job: Job,
+    submitted: Instant,
+    begun: Instant,
+}
+
+impl Taken {
+    /// The caller's name for the job.
+    pub fn tag(&self) -> u64 {
+        self.job.tag
+    }
+
+    /// What is read.
+    pub fn source(&self) -> &Source {
+        &self.job.source
+    }
+
+    /// What is written.
+    pub fn destination(&mut self) -> &mut [u8] {
+        &mut self.job.destination
+    }
+
+    /// Source and destination at once.
+    pub fn buffers(&mut self) -> (&Source, &mut [u8]) {
+        (&self.job.source, &mut self.job.destination)
+    }
+
+    /// When the submitter gives up on it.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.job.deadline
+    }
+
+    /// When it was submitted.
+    pub fn submitted(&self) -> Instant {
+        self.submitted
+    }
+
+    /// When a thread took it.
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+}
+
+/// A thread's end of a context: jobs come out, results go in.
+pub struct Port {
+    shared: Arc<Shared>,
+    /// The time as of the last finished job, which is when the next one begins if it waits
+    /// already. Saves every other look at the clock.
+    now: Option<Instant>,
+    precise: bool,
+}
+
+impl Port {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            now: None,
+            precise: false,
+        }
+    }
+
+    /// Waits for a job, until a time if one is given. A job that is there already comes before a
+    /// time that has passed. Wakes up within a few microseconds of the time, at the price of
+    /// spinning for the last 60.
+    pub fn next(&mut self, until: Option<Instant>) -> Next {
+        let mut now = self.now.take();
+        loop {
+            if self.shared.stop.load(Ordering::Acquire) {
+                return Next::Stop;
+            }
+            if let Some(number) = self.shared.submitted.take() {
+                let begun = now.take().unwrap_or_else(Instant::now);
+                match self.begin(number, begun) {
+                    Some(taken) => return Next::Job(taken),
+                    None => continue,
+                }
+            }
+            now = None;
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Next::Timeout;
+            }
+            self.idle(until);
+        }
+    }
+
+    /// Hands a job back. `stages` is for a device that knows better than the clock; see
+    /// [`Port::finish_timed`].
+    pub fn finish(&mut self, taken: Taken, result: Result<Outcome, JobError>, stages: Stages) {
+        self.give_back(taken, result, stages, Instant::now());
+    }
+
+    /// Hands a job back whose engine time is the time since it was taken.
+    pub fn finish_timed(&mut self, taken: Taken, result: Result<Outcome, JobError>) {
+        let now = Instant::now();
+        let stages = Stages {
+            queueing_ns: Some(nanoseconds(taken.submitted, taken.begun)),
+            engine_ns: Some(nanoseconds(taken.begun, now)),
+            ..Stages::default()
+        };
+        self.give_back(taken, result, stages, now);
+        self.now = Some(now);
+    }
+
+    fn begin(&self, number: u32, begun: Instant) -> Option<Taken> {
+        let shared = &*self.shared;
+        let mut state = shared.slots[number as usize].lock();
+        match std::mem::replace(&mut *state, State::Vacant) {
+            State::Queued { job, submitted } => {
+                let expiry = job.deadline.map(|at| (at, job.source.clone()));
+                if expiry.as_ref().is_none_or(|(at, _)| begun < *at) {
+                    *state = State::Running {
+                        tag: job.tag,
+                        expiry,
+                    };
+                    drop(state);
+                    return Some(Taken {
+                        number,
+                        job,
+                        submitted,
+                        begun,
+                    });
+                }
+                *state = State::Over(Over {
+                    tag: job.tag,
+                    result: Err(JobError::DeadlineExceeded),
+                    source: job.source,
+                    destination: Some(job.destination),
+                    stages: Stages::default(),
+                });
+            }
+            State::Withdrawn => {}
+            _ => unreachable!("a number in the queue is of a job that waits or is withdrawn"),
+        }
+        drop(state);
+        shared.completed(number, begun);
+        None
+    }
+
+    fn give_back(
+        &self,
+        taken: Taken,
+        result: Result<Outcome, JobError>,
+        stages: Stages,
+        now: Instant,
+    ) {
+        let shared = &*self.shared;
+        let Taken {
+            number,
+            job:
+                Job {
+                    tag,
+                    source,
+                    destination,
+                    deadline,
+                },
+            ..
+        } = taken;
+        let late = deadline.is_some_and(|at| now >= at);
+        let result = if late {
+            Err(JobError::DeadlineExceeded)
+        } else {
+            result
+        };
+        let mut state = shared.slots[number as usize].lock();
+        let confirmed = matches!(*state, State::Quarantined);
+        // What `Running` holds goes after the lock does.
+        let _before = if confirmed {
+            drop(destination);
+            std::mem::replace(&mut *state, State::Vacant)
+        } else {
+            let destination = Some(destination);
+            let over = Over {
+                tag,
+                result,
+                source,
+                destination,
+                stages,
+            };
+            std::mem::replace(&mut *state, State::Over(over))
+        };
+        drop(state);
+        if confirmed {
+            shared.quarantined.fetch_sub(1, Ordering::Release);
+        }
+        shared.completed(number, now);
+    }
+
+    /// Waits a while for something to do.
+    fn idle(&mut self, until: Option<Instant>) {
+        let shared = &*self.shared;
+        let reaped = || shared.reaped.0.load(Ordering::Acquire);
+        if shared.arming.idle(|| shared.finished.end() != reaped()) {
+            shared.event.signal();
+        }
+        let ready = || !shared.submitted.is_empty() || shared.stop.load(Ordering::Acquire);
+        let start = Instant::now();
+        loop {
+            for _ in 0..16 {
+                std::hint::spin_loop();
+                if ready() {
+                    return;
+                }
+            }
+            let now = Instant::now();
+            let left = until.map(|until| until.saturating_duration_since(now));
+            if left.is_some_and(|left| left.is_zero()) {
+                return;
+            }
+            if left.is_some_and(|left| left <= PRECISE) {
+                continue;
+            }
+            if now - start > SPIN {
+                if left.is_some() && !self.precise {
+                    // Sleeps end up to 50 µs late by default. A kernel that refuses costs
+                    // precision, nothing else.
+                    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+                    self.precise = true;
+                }
+                shared
+                    .doorbell
+                    .sleep(left.map(|left| left - PRECISE), ready);
+                return;
+            }
+            if now - start > SPIN_ALONE {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+fn nanoseconds(from: Instant, to: Instant) -> u64 {
+    to.saturating_duration_since(from).as_nanos() as u64
+}

@@ -1,0 +1,513 @@
+//! The submitter's end of a context.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use super::port::Port;
+use super::runner::message;
+use super::slot::{Over, State};
+use super::{Shared, event::Timer};
+use crate::primitive::Ordering;
+use crate::{
+    Applied, Closed, Completion, CpuTime, DeviceId, Job, Lifecycle, Lost, MemoryKind, Refusal,
+    Slice, SubmitError,
+};
+
+/// How long a waiting submitter is kept waiting for more completions than one: short enough
+/// not to matter beside the jobs that take longer, and at most a thousand wake-ups a second.
+const PATIENCE_NS: u64 = 1_000_000;
+/// How long replaced threads are waited for. They have nothing to do but return.
+const REPLACE: Duration = Duration::from_secs(1);
+
+/// What a context takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The device, as memory remembers it.
+    pub device: DeviceId,
+    /// The memory that jobs may use.
+    pub memory: MemoryKind,
+    /// The most jobs in flight and quarantined; at least 1.
+    pub depth: usize,
+    /// The longest source of a job in bytes.
+    pub max_source_bytes: u64,
+    /// The longest destination of a job in bytes.
+    pub max_destination_bytes: u64,
+    /// The most segments of a source.
+    pub max_segments: usize,
+    /// Wake a waiting submitter for several completions at once: when half of what was in flight
+    /// has completed, after a millisecond, or before a thread falls idle. Otherwise for each.
+    pub gather: bool,
+}
+
+impl Limits {
+    fn check(&self, job: &Job) -> Result<(), Refusal> {
+        let len = job.source.len() as u64;
+        let segments = job.source.segments();
+        if len > self.max_source_bytes {
+            return Err(Refusal::SourceTooLong {
+                len,
+                max: self.max_source_bytes,
+            });
+        }
+        let len = job.destination.len() as u64;
+        if len > self.max_destination_bytes {
+            return Err(Refusal::DestinationTooLong {
+                len,
+                max: self.max_destination_bytes,
+            });
+        }
+        if segments.len() > self.max_segments {
+            let (segments, max) = (segments.len(), self.max_segments);
+            return Err(Refusal::TooManySegments { segments, max });
+        }
+        if self.memory == MemoryKind::Registered {
+            let mut registrations =
+                (segments.iter().map(Slice::registration)).chain([job.destination.registration()]);
+            if registrations.any(|held| held.is_none_or(|held| held.device != self.device)) {
+                return Err(Refusal::Unregistered);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whose cores the threads' CPU time is counted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ledger {
+    /// The host's: the threads are the device.
+    Host,
+    /// The emulator's: the threads stand for a device.
+    Emulator,
+}
+
+/// What one thread does.
+pub struct Body {
+    name: String,
+    core: Option<usize>,
+    run: Box<dyn FnOnce(Port) + Send>,
+}
+
+impl Body {
+    /// A loop over [`Port::next`] that ends at [`super::Next::Stop`]. The name is the thread's;
+    /// Linux keeps 15 bytes of it.
+    pub fn new(name: impl Into<String>, run: impl FnOnce(Port) + Send + 'static) -> Self {
+        Self {
+            name: name.into(),
+            core: None,
+            run: Box::new(run),
+        }
+    }
+
+    /// Keeps the thread on one core, by its number.
+    pub fn pinned(self, core: usize) -> Self {
+        Self {
+            core: Some(core),
+            ..self
+        }
+    }
+}
+
+/// The submitter's end: what a [`crate::Context`] made of threads is made of. Dropping it does
+/// not wait; the threads end after what they are doing.
+pub struct Threads {
+    shared: Arc<Shared>,
+    limits: Limits,
+    applied: Arc<Applied>,
+    ledger: Ledger,
+    /// The numbers of vacant slots.
+    free: Vec<u32>,
+    /// How far the submitter has written the queue to the threads.
+    staged: usize,
+    /// How far it has read the queue from them.
+    reaped: usize,
+    in_flight: usize,
+    /// Not later than the earliest deadline in flight.
+    earliest: Option<Instant>,
+    timer: Timer,
+    /// Threads that were replaced and have not ended.
+    retired: Vec<Arc<Shared>>,
+    /// CPU time of those that have.
+    retired_ns: u64,
+}
+
+impl Threads {
+    /// Starts a thread for each body and returns when all run (and are pinned).
+    ///
+    /// # Errors
+    /// What the system says if it has no more threads or descriptors or does not know a core.
+    /// No thread is left behind.
+    pub fn spawn(
+        limits: Limits,
+        applied: Arc<Applied>,
+        ledger: Ledger,
+        bodies: Vec<Body>,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared::new(limits.depth, bodies.len())?);
+        let (report, started) = mpsc::channel();
+        let count = bodies.len();
+        let result = (bodies.into_iter().enumerate())
+            .try_for_each(|(index, body)| start(&shared, index, body, report.clone()))
+            .and_then(|()| {
+                drop(report);
+                started.into_iter().take(count).collect::<io::Result<()>>()
+            });
+        if let Err(error) = result {
+            shared.stop();
+            return Err(error);
+        }
+        Ok(Self {
+            // The lowest number is taken first.
+            free: (0..limits.depth as u32).rev().collect(),
+            shared,
+            limits,
+            applied,
+            ledger,
+            staged: 0,
+            reaped: 0,
+            in_flight: 0,
+            earliest: None,
+            timer: Timer::default(),
+            retired: Vec::new(),
+            retired_ns: 0,
+        })
+    }
+
+    /// What it takes.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Takes other sources and destinations from now on. The depth stays what it is.
+    pub fn set_longest(&mut self, max_source_bytes: u64, max_destination_bytes: u64) {
+        self.limits.max_source_bytes = max_source_bytes;
+        self.limits.max_destination_bytes = max_destination_bytes;
+    }
+
+    /// As [`crate::Context::submit`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
+        if self.shared.lost.load(Ordering::Acquire) {
+            return Err(self.lost().into());
+        }
+        let submitted = Instant::now();
+        let mut taken = 0;
+        while let Some(job) = jobs.front() {
+            if let Err(refusal) = self.limits.check(job) {
+                if taken == 0 {
+                    return Err(SubmitError::Refused {
+                        tag: job.tag,
+                        refusal,
+                    });
+                }
+                break;
+            }
+            let Some(number) = self.free.pop() else { break };
+            let Some(job) = jobs.pop_front() else { break };
+            if let Some(deadline) = job.deadline {
+                self.earliest = Some(self.earliest.map_or(deadline, |at| at.min(deadline)));
+            }
+            *self.shared.slots[number as usize].lock() = State::Queued { job, submitted };
+            self.shared.submitted.stage(self.staged, number);
+            self.staged = self.staged.wrapping_add(1);
+            taken += 1;
+            if taken == 1 {
+                // A thread that looks for work begins while the others are staged.
+                self.shared.submitted.publish(self.staged);
+            }
+        }
+        if taken > 0 {
+            self.shared.submitted.publish(self.staged);
+            self.shared.doorbell.ring(taken);
+            self.in_flight += taken;
+        }
+        Ok(taken)
+    }
+
+    /// As [`crate::Context::poll`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
+        let mut count = 0;
+        if self.earliest.is_some_and(|at| Instant::now() >= at) {
+            count = self.expire(out, max);
+        }
+        let before = self.reaped;
+        while count < max {
+            let Some(number) = self.shared.finished.take(self.reaped) else {
+                break;
+            };
+            self.reaped = self.reaped.wrapping_add(1);
+            let state = std::mem::replace(
+                &mut *self.shared.slots[number as usize].lock(),
+                State::Vacant,
+            );
+            self.free.push(number);
+            if let State::Over(over) = state {
+                out.push(self.completion(over));
+                count += 1;
+            }
+        }
+        if self.reaped != before {
+            self.shared.reaped.0.store(self.reaped, Ordering::Release);
+        }
+        // The flag is read before the queue: what a thread finished before it was lost is seen.
+        let lost = count == 0 && max > 0 && self.shared.lost.load(Ordering::Acquire);
+        if lost && !self.shared.finished.has(self.reaped) {
+            return Err(self.lost());
+        }
+        Ok(count)
+    }
+
+    /// As [`crate::Context::event_fd`]; always there.
+    pub fn event_fd(&self) -> BorrowedFd<'_> {
+        self.shared.event.descriptor()
+    }
+
+    /// As [`crate::Context::arm`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn arm(&mut self) -> Result<bool, Lost> {
+        if self.shared.finished.has(self.reaped) {
+            return Ok(true);
+        }
+        if let Err(error) = self.timer.follow(self.earliest, &self.shared.event) {
+            // Without a timer deadlines are noticed at the next poll only, so poll.
+            debug_assert!(false, "the deadline timer: {error}");
+            return Ok(true);
+        }
+        self.shared.event.clear();
+        let enough = if self.limits.gather {
+            (self.in_flight / 2).max(1)
+        } else {
+            1
+        };
+        let target = self.reaped.wrapping_add(enough - 1);
+        let patience_ns = self.shared.time_ns(Instant::now()) + PATIENCE_NS;
+        self.shared.arming.arm(target, patience_ns);
+        let lost = self.shared.lost.load(Ordering::Acquire);
+        if self.shared.finished.has(self.reaped) {
+            self.shared.arming.disarm();
+            return Ok(true);
+        }
+        if lost {
+            return Err(self.lost());
+        }
+        Ok(false)
+    }
+
+    /// As [`crate::Context::in_flight`].
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// As [`crate::Context::quarantined`].
+    pub fn quarantined(&self) -> usize {
+        let one = |shared: &Arc<Shared>| shared.quarantined.load(Ordering::Acquire);
+        one(&self.shared) + self.retired.iter().map(one).sum::<usize>()
+    }
+
+    /// As [`crate::Context::cpu_time`].
+    pub fn cpu_time(&self) -> CpuTime {
+        let live = [&self.shared].into_iter().chain(&self.retired);
+        let spent_ns = live.map(|shared| shared.spent_ns()).sum::<u64>() + self.retired_ns;
+        match self.ledger {
+            Ledger::Host => CpuTime {
+                host_ns: spent_ns,
+                ..CpuTime::default()
+            },
+            Ledger::Emulator => CpuTime {
+                emulator_ns: spent_ns,
+                ..CpuTime::default()
+            },
+        }
+    }
+
+    /// Exchanges the threads for other ones when nothing is in flight: `next` takes this one's
+    /// place, and CPU time and quarantine of the old threads stay counted. Returns how long the
+    /// old ones took to go.
+    pub fn replace(&mut self, mut next: Self) -> Duration {
+        let begin = Instant::now();
+        self.shared.stop();
+        let ended = self.quarantined() == 0 && self.shared.wait_for_end(begin + REPLACE);
+        next.retired = std::mem::take(&mut self.retired);
+        next.retired.push(Arc::clone(&self.shared));
+        next.retired_ns = self.retired_ns;
+        // Those that ended are counted for good; their memory goes.
+        let now = Instant::now();
+        let done = next.retired.extract_if(.., |old| old.wait_for_end(now));
+        next.retired_ns += done.map(|old| old.spent_ns()).sum::<u64>();
+        debug_assert!(ended || !next.retired.is_empty());
+        *self = next;
+        begin.elapsed()
+    }
+
+    /// As [`crate::Context::close`]; `lifecycle` is what is known of the context's times so far.
+    pub fn close(mut self, mut lifecycle: Lifecycle, deadline: Instant) -> Closed {
+        let mut completions = Vec::new();
+        while self.in_flight > 0 {
+            // A lost context has returned all it will.
+            let Ok(count) = self.poll(&mut completions, usize::MAX) else {
+                break;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            if count == 0 && self.in_flight > 0 {
+                let timeout = left.try_into().unwrap_or_default();
+                let Ok(false) = self.arm() else { continue };
+                // Interrupted or not, the loop looks again.
+                let _ = crate::wait::readable(self.event_fd(), &timeout);
+            }
+        }
+        let end = Instant::now();
+        self.shared.stop();
+        self.shared.wait_for_end(deadline);
+        lifecycle.end_ns = Some(end.elapsed().as_nanos() as u64);
+        let abandoned = self.unfinished();
+        Closed {
+            completions,
+            abandoned,
+            lifecycle,
+            cpu_time: self.cpu_time(),
+        }
+    }
+
+    /// Returns the jobs whose deadlines have passed, up to `max`, and finds the next deadline.
+    fn expire(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
+        let (now, mut count, mut earliest) = (Instant::now(), 0, None::<Instant>);
+        for number in 0..self.limits.depth {
+            let mut state = self.shared.slots[number].lock();
+            let Some(deadline) = state.deadline() else {
+                continue;
+            };
+            if deadline > now || count == max {
+                earliest = Some(earliest.map_or(deadline, |at| at.min(deadline)));
+                continue;
+            }
+            let Some((over, quarantined)) = state.expire() else {
+                continue;
+            };
+            if quarantined {
+                // Counted before the thread can see it and confirm.
+                self.shared.quarantined.fetch_add(1, Ordering::Relaxed);
+            }
+            drop(state);
+            out.push(self.completion(over));
+            count += 1;
+        }
+        self.earliest = earliest;
+        count
+    }
+
+    fn completion(&mut self, over: Over) -> Completion {
+        self.in_flight -= 1;
+        let Over {
+            tag,
+            result,
+            source,
+            destination,
+            stages,
+        } = over;
+        let applied = Arc::clone(&self.applied);
+        Completion {
+            tag,
+            result,
+            source,
+            destination,
+            stages,
+            applied,
+        }
+    }
+
+    fn unfinished(&self) -> Vec<u64> {
+        self.shared
+            .slots
+            .iter()
+            .filter_map(|slot| slot.lock().unfinished())
+            .collect()
+    }
+
+    fn lost(&self) -> Lost {
+        let reason = self
+            .shared
+            .reason
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (device, tags) = (self.applied.device.clone(), self.unfinished());
+        Lost {
+            device,
+            reason: reason.clone(),
+            tags,
+        }
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
+
+fn start(
+    shared: &Arc<Shared>,
+    index: usize,
+    body: Body,
+    report: mpsc::Sender<io::Result<()>>,
+) -> io::Result<()> {
+    let Body { name, core, run } = body;
+    let context = Arc::clone(shared);
+    let alive = || {
+        shared
+            .alive
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    };
+    *alive() += 1;
+    let thread = std::thread::Builder::new().name(name).spawn(move || {
+        context.clocks[index].begin();
+        let pinned = core.map_or(Ok(()), pin);
+        let ready = pinned.is_ok();
+        // Nobody listens any more if another thread could not be started.
+        let _ = report.send(pinned);
+        if ready {
+            let port = Port::new(Arc::clone(&context));
+            let ended = catch_unwind(AssertUnwindSafe(|| run(port)));
+            if !context.stop.load(Ordering::Acquire) {
+                context.lose(match ended {
+                    Ok(()) => "a thread returned".to_owned(),
+                    Err(panic) => format!("a thread panicked: {}", message(&*panic)),
+                });
+            }
+        }
+        context.clocks[index].end();
+        *context
+            .alive
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner()) -= 1;
+        context.ended.notify_all();
+    });
+    if thread.is_err() {
+        *alive() -= 1;
+    }
+    thread.map(drop)
+}
+
+fn pin(core: usize) -> io::Result<()> {
+    use rustix::thread::{CpuSet, sched_setaffinity};
+    if core >= CpuSet::MAX_CPU {
+        return Err(io::Error::other(format!("there is no core {core}")));
+    }
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(None, &set)
+        .map_err(|error| io::Error::other(format!("core {core} cannot be used: {error}")))
+}
