@@ -1,0 +1,342 @@
+"""Runs one program of somebody else's so that whatever it does, it ends.
+
+Bounded are its time, what it may write, and what it may leave behind: it gets a process group of
+its own, and whoever still carries its mark in the environment is ended with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import secrets
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+#: Marks a program and its descendants in their environment, so that those that leave the process
+#: group are found too.
+MARK = "OVERSIDE_PLUGIN_CALL"
+#: How long a program may take to end after SIGTERM, before SIGKILL.
+GRACE_S = 1.0
+#: How long the output may stay open after the program has ended: a child may be holding it.
+DRAIN_S = 1.0
+_CHUNK = 1 << 16
+_TAIL_BYTES = 4096
+_PR_SET_PDEATHSIG = 1
+_prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a program is allowed."""
+
+    timeout_s: float
+    #: Output kept. More ends the program, unless `cut_output`: then the rest is dropped.
+    stdout_bytes: int = 16 << 20
+    cut_output: bool = False
+    #: How long it may live after it closed its output; `None`: as long as the timeout allows.
+    linger_s: float | None = 5.0
+
+
+@dataclass
+class Outcome:
+    """How a program ended."""
+
+    #: Exit status; negative: the signal that ended it; `None`: it could not be started.
+    status: int | None
+    stdout: bytes = b""
+    #: The last of what it wrote on stderr.
+    stderr_tail: str = ""
+    elapsed_ns: int = 0
+    #: `start`, `timeout`, `output`, `lingering`, `held`, or `None`: it ended by itself.
+    fault: str | None = None
+    #: The fault in words, beginning with a verb.
+    message: str = ""
+    #: Names of processes that were still there after it ended.
+    left_behind: list[str] = field(default_factory=list)
+    #: What its descendants carry in `MARK`: for `end_marked`, where children were kept.
+    mark: str = ""
+
+    @property
+    def died(self) -> str | None:
+        """A bad exit status in words, beginning with a verb."""
+        if self.status is None or self.status == 0:
+            return None
+        if self.status < 0:
+            try:
+                name = signal.Signals(-self.status).name
+            except ValueError:
+                name = f"signal {-self.status}"
+            return f"crashed ({name})"
+        return f"ended with exit status {self.status}"
+
+
+class Log:
+    """A file for what programs say, which cannot grow beyond `limit_bytes`."""
+
+    def __init__(self, path: Path, limit_bytes: int = 16 << 20) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._left = limit_bytes - (path.stat().st_size if path.exists() else 0)
+        self._file: BinaryIO = path.open("ab", buffering=0)
+
+    def write(self, data: bytes) -> None:
+        """Appends what still fits; says once that something was cut."""
+        if self._left <= 0:
+            return
+        # A full disk must not fail the test whose log this is.
+        with contextlib.suppress(OSError):
+            self._file.write(data[: self._left])
+            self._left -= len(data)
+            if self._left <= 0:
+                self._file.write(b"\n[cut here: the log's limit is reached]\n")
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+def run(
+    argv: Sequence[str],
+    limits: Limits,
+    *,
+    cwd: Path,
+    log: Log,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    log_stdout: bool = False,
+    keep_children: bool = False,
+) -> Outcome:
+    """Runs `argv` and returns when it has ended and, unless `keep_children`, all it started.
+
+    Never raises for what the program does. `KeyboardInterrupt` ends the program and passes.
+    """
+    mark = secrets.token_hex(8)
+    environment = {**(os.environ if env is None else env), MARK: mark}
+    started_ns = time.monotonic_ns()
+    # A file, not a pipe: a program that does not read its input cannot block us.
+    with tempfile.TemporaryFile() as request:
+        request.write(stdin)
+        request.seek(0)
+        try:
+            process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env=environment,
+                stdin=request,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                # Dies with us, even if we are killed. Only a system call is made in the child.
+                preexec_fn=_die_with_parent,  # noqa: PLW1509
+            )
+        except OSError as error:
+            return Outcome(None, fault="start", message=_cannot_start(argv[0], error))
+    watch = _Watch(process, limits, log, log_stdout, started_ns)
+    try:
+        outcome = watch.until_end()
+    except BaseException:
+        _end(process)
+        end_marked(mark)
+        raise
+    finally:
+        watch.close()
+    outcome.mark = mark
+    if not keep_children or outcome.fault:
+        outcome.left_behind = end_marked(mark)
+        # Those that emptied their environment, but stayed in the group.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return outcome
+
+
+def end_marked(mark: str) -> list[str]:
+    """Kills every process that carries the mark; returns their names."""
+    names: list[str] = []
+    # More than once: what is killed may just have started another.
+    for _ in range(20):
+        found = list(_marked(mark))
+        if not found:
+            break
+        for pid, name in found:
+            if len(names) < 100:
+                names.append(name)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    return names
+
+
+def _marked(mark: str) -> list[tuple[int, str]]:
+    needle = f"{MARK}={mark}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        # Processes end while we look, and those of other users cannot be read.
+        with contextlib.suppress(OSError):
+            if needle not in Path("/proc", entry, "environ").read_bytes().split(b"\0"):
+                continue
+            status = Path("/proc", entry, "stat").read_text(errors="replace")
+            name, _, rest = status.partition("(")[2].rpartition(")")
+            if rest.split()[0] not in {"Z", "X"}:
+                found.append((int(entry), name))
+    return found
+
+
+def _die_with_parent() -> None:
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _cannot_start(path: str, error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return f"cannot be started: {path} is not executable; chmod +x {path}"
+    if isinstance(error, FileNotFoundError):
+        if not Path(path).exists():
+            return f"cannot be started: {path} does not exist"
+        return f"cannot be started: the interpreter in the first line of {path} does not exist"
+    if error.errno == 8:
+        return (
+            f"cannot be started: {path} is no program for this machine; a script needs a first "
+            "line such as #!/usr/bin/env python3"
+        )
+    return f"cannot be started: {path}: {error.strerror or error}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM to the group, then SIGKILL; the program is gone when this returns."""
+    for what, wait_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, None)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, what)
+        try:
+            process.wait(wait_s)
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    # The leader has gone, its group may not have.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+class _Watch:
+    """Reads what a program writes until it ends or breaks a limit."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        limits: Limits,
+        log: Log,
+        log_stdout: bool,
+        started_ns: int,
+    ) -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.process = process
+        self.limits = limits
+        self.log = log
+        self.log_stdout = log_stdout
+        self.stdout = bytearray()
+        self.tail = b""
+        self.selector = selectors.DefaultSelector()
+        self.started_ns = started_ns
+        self.ended_ns: int | None = None
+        self.output_closed_ns: int | None = None
+        self.overflow = False
+        self._add(process.stdout.fileno(), self._read_stdout)
+        self._add(process.stderr.fileno(), self._read_stderr)
+        self.pidfd = os.pidfd_open(process.pid)
+        self._add(self.pidfd, self._read_exit)
+
+    def _add(self, fd: int, action: Callable[[int], None]) -> None:
+        os.set_blocking(fd, False)
+        self.selector.register(fd, selectors.EVENT_READ, action)
+
+    def _read_exit(self, fd: int) -> None:
+        self.selector.unregister(fd)
+        self.ended_ns = time.monotonic_ns()
+
+    def _read_stdout(self, fd: int) -> None:
+        data = os.read(fd, _CHUNK)
+        if not data:
+            self.selector.unregister(fd)
+            self.output_closed_ns = time.monotonic_ns()
+            return
+        if self.log_stdout:
+            self.log.write(data)
+        room = self.limits.stdout_bytes - len(self.stdout)
+        self.stdout += data[:room]
+        self.overflow = self.overflow or len(data) > room
+
+    def _read_stderr(self, fd: int) -> None:
+        data = os.read(fd, _CHUNK)
+        if not data:
+            self.selector.unregister(fd)
+            return
+        self.log.write(data)
+        self.tail = (self.tail + data)[-_TAIL_BYTES:]
+
+    def until_end(self) -> Outcome:
+        """Reads and waits; ends the program where a limit is broken."""
+        fault = None
+        while self.selector.get_map():
+            fault = self._broken_limit()
+            if fault:
+                break
+            for key, _ in self.selector.select(self._patience_s()):
+                key.data(key.fd)
+        ended_ns = self.ended_ns or time.monotonic_ns()
+        if self.ended_ns is None or fault:
+            _end(self.process)
+        status = self.process.wait()
+        return Outcome(
+            status=status,
+            stdout=bytes(self.stdout),
+            stderr_tail=self.tail.decode("utf-8", "replace"),
+            elapsed_ns=ended_ns - self.started_ns,
+            fault=fault[0] if fault else None,
+            message=fault[1] if fault else "",
+        )
+
+    def _broken_limit(self) -> tuple[str, str] | None:
+        now_ns = time.monotonic_ns()
+        if self.overflow and not self.limits.cut_output:
+            return "output", f"wrote more than {self.limits.stdout_bytes >> 20} MiB of output"
+        if self.ended_ns is not None:
+            if now_ns - self.ended_ns > DRAIN_S * 1e9:
+                return "held", "ended, but a child that it left behind still holds its output open"
+            return None
+        if now_ns - self.started_ns > self.limits.timeout_s * 1e9:
+            return "timeout", f"did not end within {self.limits.timeout_s:g} s"
+        linger_s = self.limits.linger_s
+        if (
+            linger_s is not None
+            and self.output_closed_ns is not None
+            and now_ns - self.output_closed_ns > linger_s * 1e9
+        ):
+            return "lingering", f"closed its output, but did not end within {linger_s:g} s"
+        return None
+
+    def _patience_s(self) -> float:
+        """Until the next limit can be broken."""
+        now_ns = time.monotonic_ns()
+        deadlines = [self.started_ns + self.limits.timeout_s * 1e9]
+        if self.ended_ns is not None:
+            deadlines = [self.ended_ns + DRAIN_S * 1e9]
+        elif self.output_closed_ns is not None and self.limits.linger_s is not None:
+            deadlines.append(self.output_closed_ns + self.limits.linger_s * 1e9)
+        return max(0.001, (min(deadlines) - now_ns) / 1e9 + 0.001)
+
+    def close(self) -> None:
+        """Lets go of the pipes."""
+        self.selector.close()
+        os.close(self.pidfd)
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()

@@ -1,0 +1,404 @@
+"""A plug-in that is one program: JSON on its stdin, JSON lines on its stdout, logs on stderr.
+
+The protocol is described in docs/plugins.md. Nothing here trusts the program: whatever it does
+becomes a failed sample that says what it did.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from overside.bench import bounded, consent
+from overside.bench.plugins import PluginTask
+from overside.tasks.common import Consent, Json, Metric, Parameter
+
+if TYPE_CHECKING:
+    from overside.bench.plan import Test
+
+#: The version of the protocol.
+PROTOCOL = "1"
+DESCRIBE_TIMEOUT_S = 10.0
+PREPARE_TIMEOUT_S = 1800.0
+REPORT_TIMEOUT_S = 300.0
+#: Bounds on what a program may answer.
+LINE_BYTES_MAX = 1 << 20
+LINES_MAX = 100_000
+NAMES_MAX = 200
+
+_KINDS = ("string", "integer", "number", "boolean", "strings", "integers", "any")
+_ERROR_KINDS = ("verification", "job", "lost", "data", "plugin")
+_DESCRIBE_KEYS = {
+    "plugin",
+    "name",
+    "description",
+    "parameters",
+    "metrics",
+    "verifies",
+    "changes_system",
+}
+_PARAMETER_KEYS = {"type", "description", "default", "unit", "choices", "minimum", "maximum"}
+_METRIC_KEYS = {"unit", "better", "description"}
+_SAMPLE_KEYS = {"metrics", "work", "elapsed_ns", "check", "cpu"}
+
+
+class ProtocolError(Exception):
+    """What the program answered is not what the protocol asks for."""
+
+
+class ProgramPlugin(PluginTask):
+    """A plug-in that answers `describe | prepare | run | report | clean`."""
+
+    def __init__(self, program: Path, name: str) -> None:
+        super().__init__(program.parent, name)
+        self.program = program.resolve()
+        self.verifies = False
+        self.declared_changes: list[str] = []
+        self._samples: list[Json] = []
+        try:
+            self._take(self.describe())
+        except ProtocolError as error:
+            # The box stays valid: the tests of this plug-in fail and say so, the others run.
+            self.failure = str(error)
+            self.is_open = True
+
+    def describe(self) -> Json:
+        """Asks the program what it is. Raises `ProtocolError`."""
+        lines = self._ask("describe", {}, DESCRIBE_TIMEOUT_S, cwd=self.folder)
+        if len(lines) != 1:
+            _bad(f"answered describe with {len(lines)} lines; it must be one")
+        return lines[0]
+
+    def _take(self, about: Json) -> None:
+        problems = describe_problems(about, self.name)
+        if problems:
+            _bad(f"describes itself wrongly: {'; '.join(problems[:5])}")
+        self.description = about["description"]
+        self.parameters = {
+            name: Parameter(
+                entry["type"],
+                entry.get("description", ""),
+                entry.get("default"),
+                entry.get("unit", ""),
+                tuple(entry.get("choices", ())),
+                entry.get("minimum"),
+                entry.get("maximum"),
+            )
+            for name, entry in about["parameters"].items()
+        }
+        # A plug-in's metric carries its name: two plug-ins may mean different things by `rate`.
+        self.metrics = {
+            f"{self.name}.{name}": Metric(
+                entry.get("unit", ""), entry.get("better", ""), entry.get("description", "")
+            )
+            for name, entry in about["metrics"].items()
+        }
+        self.verifies = about.get("verifies", False)
+        self.verified = self.verifies and all(m.unit and m.better for m in self.metrics.values())
+        self.declared_changes = list(about.get("changes_system", []))
+
+    def system_changes(self) -> list[str]:
+        """What it declares, and what can be read where it is a script."""
+        changes = list(self.declared_changes)
+        with self.program.open("rb") as file:
+            is_script = file.read(2) == b"#!"
+        if is_script:
+            found = consent.system_changes(self.program, [self.folder])
+            changes += [str(finding) for finding in found]
+        return changes
+
+    def prepare(self, run_dir: Path, tests: Sequence[Test], consent: Consent) -> str | None:
+        """See `ExternalTask`."""
+        if self.failure:
+            return None
+        reason = self.start(run_dir, consent)
+        if reason:
+            return reason
+        request = {"tests": self.tests_of(tests)}
+        try:
+            for line in self._ask("prepare", request, PREPARE_TIMEOUT_S, keep_children=True):
+                if "skip" in line:
+                    return str(line["skip"])[:4000]
+                if "error" in line:
+                    kind, message = _error(line["error"])
+                    _bad(f"could not prepare ({kind}): {message}")
+        except ProtocolError as error:
+            self.failure = str(error)
+        # A command that was refused explains a failure better than the failure does.
+        return self.refused()
+
+    def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
+        """See `ExternalTask`."""
+        if self.failure:
+            return self.failed(self.failure)
+        request = {
+            "test": test.id,
+            "parameters": test.parameters,
+            "round": round_number,
+            "timeout_s": timeout_s,
+        }
+        try:
+            sample = self._sample(self._ask("run", request, timeout_s))
+        except ProtocolError as error:
+            refused = self.refused()
+            sample = self.failed(
+                f"failed: {refused}" if refused else str(error),
+                "timeout" if "did not end within" in str(error) else "plugin",
+            )
+        self._samples.append(
+            {
+                "test": test.id,
+                "parameters": test.parameters,
+                "round": round_number,
+                "status": sample["status"],
+                "metrics": {
+                    name.removeprefix(f"{self.name}."): value
+                    for name, value in sample["metrics"].items()
+                },
+            }
+        )
+        return sample
+
+    def clean(self) -> None:
+        """See `ExternalTask`. Asks for the plug-in's own report first."""
+        if self._log is None:
+            return
+        try:
+            for verb, request in (("report", {"samples": self._samples}), ("clean", {})):
+                if verb == "report" and not self._samples:
+                    continue
+                try:
+                    lines = self._ask(verb, request, REPORT_TIMEOUT_S)
+                except ProtocolError as error:
+                    self.log.write(f"overside: plug-in {self.name} {error}\n".encode())
+                    continue
+                notes = [str(line["note"]) for line in lines if "note" in line]
+                if notes:
+                    text = "".join(f"{note}\n" for note in notes)
+                    (self.work / f"{verb}.txt").write_text(text, "utf-8")
+        finally:
+            self.end_kept()
+            self.close()
+
+    def _ask(
+        self,
+        verb: str,
+        request: Mapping[str, Any],
+        timeout_s: float,
+        *,
+        cwd: Path | None = None,
+        keep_children: bool = False,
+    ) -> list[Json]:
+        """Runs the program with a verb; its answer, one object a line."""
+        self.log.write(f"--- {verb} {request.get('test', '')}\n".encode())
+        body = {"plugin": PROTOCOL, "verb": verb, "work_dir": str(self.work), **request}
+        outcome = bounded.run(
+            [str(self.program), verb],
+            bounded.Limits(timeout_s),
+            cwd=cwd or self.work,
+            log=self.log,
+            env=self.environment(),
+            stdin=json.dumps(body).encode(),
+            keep_children=keep_children,
+        )
+        if keep_children:
+            self.keep(outcome)
+        fault = self.fault(outcome, f"({verb})")
+        # An error that the program explains says more than its exit status.
+        try:
+            lines = read_lines(outcome.stdout)
+        except ProtocolError as error:
+            _bad(fault or f"({verb}) {error}")
+        if fault and not any("error" in line or "skip" in line for line in lines):
+            _bad(fault)
+        if outcome.left_behind and not fault:
+            names = ", ".join(sorted(set(outcome.left_behind)))[:200]
+            _bad(f"({verb}): left processes running ({names}); they were ended; it must wait for")
+        return lines
+
+    def _sample(self, lines: Sequence[Json]) -> Json:
+        """One sample from the repetitions of one call: medians, for they are no rounds."""
+        repetitions = []
+        for number, line in enumerate(lines, 1):
+            if "skip" in line:
+                return self.skipped(str(line["skip"]))
+            if "error" in line:
+                kind, message = _error(line["error"])
+                return self.failed(f"reports: {message}", kind)
+            check = self._check_repetition(line, f"line {number}")
+            if check is not None and not check["ok"]:
+                found = check.get("value", "")
+                return self.failed(f"found a wrong result (line {number}): {found}", "verification")
+            repetitions.append(line)
+        if not repetitions:
+            _bad("answered run with nothing; it must print one JSON object for each repetition")
+        values: dict[str, list[float]] = {}
+        for line in repetitions:
+            for name, value in line["metrics"].items():
+                values.setdefault(f"{self.name}.{name}", []).append(value)
+        more: Json = {}
+        works = [line["work"] for line in repetitions if "work" in line]
+        if works:
+            keys = sorted({key for work in works for key in work})
+            more["work"] = {key: sum(work.get(key, 0) for work in works) for key in keys}
+        elapsed = [line["elapsed_ns"] for line in repetitions if "elapsed_ns" in line]
+        if elapsed:
+            more["elapsed_ns"] = int(sum(elapsed))
+        cpu_s = [line["cpu"]["host_s"] for line in repetitions if "cpu" in line]
+        if cpu_s:
+            more["cpu"] = {"host_s": sum(cpu_s)}
+        checks = [line["check"] for line in repetitions if "check" in line]
+        if checks:
+            more["check"] = {
+                "method": checks[-1].get("method", "by the plug-in"),
+                "value": checks[-1].get("value", ""),
+                "buffers": len(checks),
+            }
+        return self.ok({name: statistics.median(v) for name, v in values.items()}, **more)
+
+    def _check_repetition(self, line: Json, where: str) -> Json | None:
+        """Raises `ProtocolError` unless the line is a repetition; returns its check."""
+        unknown = sorted(set(line) - _SAMPLE_KEYS)
+        if unknown:
+            _bad(f"({where}) has the unknown key {unknown[0]!r}")
+        metrics = line.get("metrics")
+        if not isinstance(metrics, dict) or not metrics:
+            _bad(f"({where}) has no metrics")
+        for name, value in metrics.items():
+            if f"{self.name}.{name}" not in self.metrics:
+                _bad(f"({where}) has the metric {name!r}, which describe does not name")
+            if not _is_number(value):
+                _bad(f"({where}) gives {name} as {value!r}, which is not a finite number")
+        for key, entry in (
+            ("work", line.get("work", {})),
+            ("cpu", line.get("cpu", {"host_s": 0})),
+        ):
+            if not isinstance(entry, dict) or not all(
+                _is_number(value) and value >= 0 for value in entry.values()
+            ):
+                _bad(f"({where}): {key} must be an object of numbers that are not negative")
+        if set(line.get("work", {})) - {"jobs", "bytes", "compressed_bytes"}:
+            _bad(f"({where}): work has jobs, bytes and compressed_bytes, nothing else")
+        if set(line.get("cpu", {"host_s": 0})) != {"host_s"}:
+            _bad(f"({where}): cpu has host_s, nothing else")
+        elapsed = line.get("elapsed_ns", 0)
+        if not _is_number(elapsed) or elapsed < 0:
+            _bad(f"({where}): elapsed_ns must be a number of nanoseconds")
+        check = line.get("check")
+        if check is None:
+            if self.verifies:
+                _bad(f"({where}) has no check, though describe says that it verifies its results")
+            return None
+        if not isinstance(check, dict) or not isinstance(check.get("ok"), bool):
+            _bad(f'({where}): check must be an object with "ok": true or false')
+        return dict(check)
+
+
+def describe_problems(about: Json, name: str) -> list[str]:
+    """What is wrong with an answer to `describe`, each in a few words."""
+    problems = [f"unknown key {key!r}" for key in sorted(set(about) - _DESCRIBE_KEYS)]
+    if about.get("plugin") != PROTOCOL:
+        problems.append(f'"plugin" must be "{PROTOCOL}", the version of the protocol')
+    if about.get("name") != name:
+        problems.append(f"it calls itself {about.get('name')!r}, but boxes call it {name!r}")
+    if not isinstance(about.get("description"), str) or not about["description"].strip():
+        problems.append("it has no description")
+    if not isinstance(about.get("verifies", False), bool):
+        problems.append('"verifies" must be true or false')
+    changes = about.get("changes_system", [])
+    if not isinstance(changes, list) or not all(isinstance(change, str) for change in changes):
+        problems.append('"changes_system" must be a list of texts')
+    for what, keys, check in (
+        ("parameters", _PARAMETER_KEYS, _parameter_problem),
+        ("metrics", _METRIC_KEYS, _metric_problem),
+    ):
+        entries = about.get(what)
+        if not isinstance(entries, dict) or len(entries) > NAMES_MAX:
+            problems.append(f"{what!r} must be an object of at most {NAMES_MAX} entries")
+            continue
+        for key, entry in entries.items():
+            if not isinstance(entry, dict):
+                problems.append(f"{what}.{key} must be an object")
+            elif unknown := sorted(set(entry) - keys):
+                problems.append(f"{what}.{key} has the unknown key {unknown[0]!r}")
+            elif problem := check(entry):
+                problems.append(f"{what}.{key} {problem}")
+    if not about.get("metrics"):
+        problems.append("it names no metric")
+    return problems
+
+
+def _parameter_problem(entry: Json) -> str | None:
+    if entry.get("type") not in _KINDS:
+        return f"must have a type of {', '.join(_KINDS)}"
+    choices = entry.get("choices", [])
+    if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
+        return "must have a list of texts as its choices"
+    if choices and entry.get("default") is not None and entry["default"] not in choices:
+        return f"has the default {entry['default']!r}, which is not one of its choices"
+    for bound in ("minimum", "maximum"):
+        if entry.get(bound) is not None and not _is_number(entry[bound]):
+            return f"must have a number as its {bound}"
+    if not isinstance(entry.get("unit", ""), str):
+        return "must have a text as its unit"
+    return None if isinstance(entry.get("description", ""), str) else "has a strange description"
+
+
+def _metric_problem(entry: Json) -> str | None:
+    if entry.get("better", "higher") not in ("higher", "lower"):
+        return 'must say "better": "higher" or "lower"'
+    if not isinstance(entry.get("unit", ""), str):
+        return "must have a text as its unit"
+    return None if isinstance(entry.get("description", ""), str) else "has a strange description"
+
+
+def read_lines(output: bytes) -> list[Json]:
+    """JSON lines; raises `ProtocolError` that names the first line that is none."""
+    lines = []
+    for number, raw in enumerate(output.split(b"\n"), 1):
+        if not raw.strip():
+            continue
+        if number > LINES_MAX:
+            _bad(f"printed more than {LINES_MAX} lines")
+        if len(raw) > LINE_BYTES_MAX:
+            _bad(f"line {number} is longer than {LINE_BYTES_MAX >> 20} MiB")
+        try:
+            line = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+        except UnicodeDecodeError:
+            _bad(f"line {number} of its output is not UTF-8; logs belong on stderr")
+        except (ValueError, RecursionError):
+            shown = raw[:60].decode("utf-8", "replace")
+            _bad(f"line {number} of its output is not JSON ({shown!r}); logs belong on stderr")
+        if not isinstance(line, dict):
+            _bad(f"line {number} of its output is not a JSON object")
+        lines.append(line)
+    return lines
+
+
+def _error(error: object) -> tuple[str, str]:
+    """Kind and message of an error that the program reports."""
+    if not isinstance(error, dict):
+        return "plugin", str(error)[:2000]
+    kind = error.get("kind")
+    return kind if kind in _ERROR_KINDS else "plugin", str(error.get("message", ""))[:2000]
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _bad(message: str) -> NoReturn:
+    raise ProtocolError(message)

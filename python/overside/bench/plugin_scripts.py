@@ -1,0 +1,239 @@
+"""A plug-in of dpBento, run as dpBento runs it: a directory with `prepare.py`, `run.py`,
+`report.py` and `clean.py`.
+
+What is different, and why, is listed in docs/dpbento.md: failures are noticed, nothing changes the
+system without consent, pip installs into an environment of the run, and figures are collected
+after each call, so that they belong to a test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from overside.bench import bounded, consent
+from overside.bench.plugin_figures import State, figures
+from overside.bench.plugins import SCRIPTS, PluginTask, not_allowed
+from overside.tasks.common import Consent, Json, Metric
+
+if TYPE_CHECKING:
+    from overside.bench.plan import Test
+
+PREPARE_TIMEOUT_S = 3600.0
+REPORT_TIMEOUT_S = 600.0
+VENV_TIMEOUT_S = 120.0
+#: The parameter that holds dpBento's `benchmark_items`, which all go into one call.
+ITEMS = "benchmark_items"
+#: What is kept of a plug-in's results.
+RESULT_FILES_MAX = 1000
+RESULT_BYTES_MAX = 64 << 20
+_OUTPUT_BYTES_MAX = 16 << 20
+
+
+class ScriptsPlugin(PluginTask):
+    """A plug-in directory of dpBento."""
+
+    is_open = True
+
+    def __init__(self, folder: Path, name: str) -> None:
+        super().__init__(folder, name)
+        self.description = f"dpBento plug-in in {self.folder}; its figures are unverified"
+        #: The tree that the plug-in expects around it: `ROOT/benchmarks/CLASS`, `ROOT/output`.
+        self.root = self.folder.parent.parent
+        self.in_tree = self.folder.parent.name == "benchmarks"
+        self.metrics = {
+            f"{name}.run_time": Metric("s", "lower", "wall time of run.py, its start included")
+        }
+        self._python = "python3"
+        self._bin: Path | None = None
+        self._changed: set[Path] = set()
+        self._before = State()
+        self._reported: Sequence[str] = ()
+        self._clean_refused: str | None = None
+
+    def system_changes(self) -> list[str]:
+        """What prepare.py and clean.py would change, as far as it can be read."""
+        return [
+            str(finding)
+            for script in ("prepare.py", "clean.py")
+            for finding in consent.system_changes(self.folder / script, self._sources())
+        ]
+
+    def _sources(self) -> list[Path]:
+        return [self.folder, self.root] if self.in_tree else [self.folder]
+
+    def prepare(self, run_dir: Path, tests: Sequence[Test], consent: Consent) -> str | None:
+        """See `ExternalTask`."""
+        denied = self.start(run_dir, consent)
+        if denied and self._would_change("prepare.py"):
+            self.close()
+            return denied
+        if denied:
+            self._clean_refused = denied
+            self.warn(
+                f"clean.py of plug-in {self.name} will not be run: {denied}",
+                "run with --allow-system-changes, or clean up by hand",
+            )
+        self._reported = tests[0].metrics if tests else ()
+        self._before = State.of(self._places())
+        self.failure = self._environment_failure()
+        if self.failure is None:
+            outcome = self._call("prepare.py", [], PREPARE_TIMEOUT_S, keep_children=True)
+            self.keep(outcome)
+            self.failure = self.fault(outcome, "(prepare.py)")
+        return self.refused()
+
+    def _would_change(self, script: str) -> bool:
+        return bool(consent.system_changes(self.folder / script, self._sources()))
+
+    def _environment_failure(self) -> str | None:
+        """Makes a Python environment for the run if the scripts use pip."""
+        if not any(consent.mentions_pip(self.folder / script) for script in SCRIPTS):
+            return None
+        folder = self.work / "env"
+        if not (folder / "bin" / "pip").exists():
+            python = shutil.which("python3") or sys.executable
+            outcome = bounded.run(
+                [python, "-m", "venv", "--system-site-packages", str(folder)],
+                bounded.Limits(VENV_TIMEOUT_S, linger_s=None),
+                cwd=self.work,
+                log=self.log,
+                log_stdout=True,
+            )
+            fault = self.fault(outcome, "(python3 -m venv)")
+            if fault:
+                return f"needs a Python environment, which could not be made {fault}"
+        self._bin = folder / "bin"
+        return None
+
+    def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
+        """See `ExternalTask`."""
+        if self.failure:
+            return self.failed(self.failure)
+        before = State.of(self._places())
+        metrics = f"--metrics={json.dumps(test.metrics)}"
+        outcome = self._call("run.py", [*arguments(test.parameters), metrics], timeout_s)
+        fault = self.fault(outcome, "(run.py)")
+        refused = self.refused()
+        if fault or refused:
+            kind = "timeout" if outcome.fault == "timeout" else "plugin"
+            return self.failed(f"failed: {refused}" if refused else str(fault), kind)
+        after = State.of(self._places())
+        rows = list(after.new_rows(before))
+        changed = after.changed(before)
+        if not changed and not outcome.stdout.strip():
+            return self.failed(
+                "(run.py) ended well, but left no output: no file is new or changed in "
+                f"{' or '.join(str(place) for place in self._places())}, and it printed nothing"
+            )
+        if not rows:
+            # Some plug-ins write their figures in report.py, for all tests at once.
+            report = self._call("report.py", [metrics], REPORT_TIMEOUT_S)
+            fault = self.fault(report, "(report.py)")
+            if fault:
+                return self.failed(fault)
+            final = State.of(self._places())
+            rows = list(final.new_rows(before))
+            changed += final.changed(after)
+        self._changed.update(changed)
+        found = figures(rows, test.parameters, test.metrics)
+        if not found:
+            self.warn(
+                f"plug-in {self.name} left no CSV file with figures",
+                f"see what it printed in logs/{self.log.path.name}, and its files in plugins/",
+            )
+        values = {f"{self.name}.run_time": outcome.elapsed_ns / 1e9}
+        for name, figure in found.items():
+            full = f"{self.name}.{name}"
+            self.metrics.setdefault(
+                full, Metric(figure.unit, "", "as the plug-in's CSV file names it; unverified")
+            )
+            values[full] = figure.value
+        if outcome.left_behind:
+            names = ", ".join(sorted(set(outcome.left_behind)))[:200]
+            self.warn(
+                f"plug-in {self.name} left processes running after run.py ({names})",
+                "they were ended, for they would have disturbed the tests after it",
+            )
+        return self.ok(values, elapsed_ns=outcome.elapsed_ns)
+
+    def clean(self) -> None:
+        """See `ExternalTask`. Runs the last report.py and keeps its results first."""
+        if self._log is None:
+            return
+        try:
+            if self._changed:
+                before = State.of(self._places())
+                self._call("report.py", [f"--metrics={json.dumps(list(self._reported))}"], 600.0)
+                self._changed.update(State.of(self._places()).changed(before))
+                self._keep_results()
+            if self._clean_refused:
+                self.log.write(f"overside: clean.py not run: {self._clean_refused}\n".encode())
+            else:
+                self._call("clean.py", [], PREPARE_TIMEOUT_S)
+        finally:
+            self.end_kept()
+            self.close()
+
+    def _keep_results(self) -> None:
+        """Copies what the plug-in wrote into the run, before clean.py removes it."""
+        left = RESULT_BYTES_MAX
+        for path in sorted(self._changed)[:RESULT_FILES_MAX]:
+            for place in self._places():
+                if path.is_relative_to(place) and path.is_file():
+                    left -= path.stat().st_size
+                    target = self.work / "results" / path.relative_to(place)
+                    if left >= 0 and not path.is_relative_to(self.work / "results"):
+                        target.parent.mkdir(parents=True, exist_ok=True)
+                        shutil.copyfile(path, target)
+                    break
+
+    def _places(self) -> list[Path]:
+        """Where its results may appear: dpBento's plug-ins write to any of these."""
+        return [self.root / "output" / self.name, self.folder, self.work]
+
+    def _call(
+        self, script: str, opts: Sequence[str], timeout_s: float, *, keep_children: bool = False
+    ) -> bounded.Outcome:
+        """Runs one script as dpBento does: `python3 ROOT/benchmarks/CLASS/SCRIPT ...`."""
+        argv = [self._python, str(self.folder / script), *opts]
+        self.log.write(f"--- {' '.join(argv)}\n".encode("utf-8", "replace"))
+        environment = self.environment()
+        if self._bin is not None:
+            parts = environment["PATH"].split(os.pathsep, 1)
+            # After the programs that refuse, if there are any, before the system's.
+            at = 0 if self.may_change else 1
+            parts.insert(at, str(self._bin))
+            environment["PATH"] = os.pathsep.join(parts)
+            environment["VIRTUAL_ENV"] = str(self._bin.parent)
+        return bounded.run(
+            argv,
+            bounded.Limits(timeout_s, _OUTPUT_BYTES_MAX, cut_output=True, linger_s=None),
+            cwd=self.root if self.in_tree else self.work,
+            log=self.log,
+            env=environment,
+            # Some scripts wait for Enter.
+            stdin=b"\n" * 64,
+            log_stdout=True,
+            keep_children=keep_children,
+        )
+
+
+def arguments(parameters: Json) -> list[str]:
+    """A test's parameters as dpBento puts them on run.py's command line."""
+    items = parameters.get(ITEMS, [])
+    opts = [f"--{ITEMS}", ",".join(items if isinstance(items, list) else [str(items)])]
+    for name, value in parameters.items():
+        if name != ITEMS:
+            opts += [f"--{name}", _argument(value)]
+    return opts
+
+
+def _argument(value: Any) -> str:
+    """As Python prints it, for that is what dpBento passes: `True`, `[0.5, 'a']`."""
+    return str(value)
