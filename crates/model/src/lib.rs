@@ -1,1 +1,35 @@
-//! placeholder
+//! What published facts say about a device: profiles, and the closed-form cost of one operation.
+//!
+//! A [`Profile`] is one card behind one host link in one mode of use, each of its values cited.
+//! [`cost`] says how long one operation takes on it, as an interval; [`outlook`] what it would
+//! change against a measured CPU, and from which buffer size. Both name the facts that they rest
+//! on and the terms for which no fact exists: such a term counts as zero, which makes a time a
+//! lower bound, and what hangs on it has no prediction.
+//!
+//! ```
+//! use overside_model::{Setting, Work, cost, profile};
+//! let bf2 = profile("bf2")?;
+//! let mut work = Work::new("compress-deflate".parse()?, 1 << 20, 500_000);
+//! let fixed = cost(&bf2, &work)?;
+//! work.setting = Setting::Reconfiguration;
+//! assert!(cost(&bf2, &work)?.low_ns > 10 * fixed.low_ns);
+//! assert!(fixed.missing.iter().any(|term| term.contains("cost of one job")));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod catalogue;
+mod cost;
+mod error;
+mod fifo;
+mod outlook;
+mod profile;
+mod quantity;
+mod validate;
+
+pub use catalogue::{PROFILES_ENV, profile, profiles, profiles_with};
+pub use cost::{Cost, Parts, Setting, Span, Work, cost};
+pub use error::{CostError, ProfileError};
+pub use fifo::{Fifo, Schedule};
+pub use outlook::{Outlook, Prediction, Question, outlook};
+pub use profile::{Basis, DeviceFacts, Link, OperationProfile, PatternProfile, Profile};
+pub use quantity::{Dimension, Interval, Quantity, Sweep, Unit};

@@ -1,0 +1,45 @@
+//! A device as three servers in a row, in virtual time: the link towards it, its engine, the link
+//! back. Each takes one job at a time, in order of arrival.
+
+/// When each server is free again, in nanoseconds of a clock of the caller's.
+#[derive(Clone, Debug, Default)]
+pub struct Fifo {
+    link_in_free_ns: u64,
+    engine_free_ns: u64,
+    link_out_free_ns: u64,
+}
+
+/// What became of one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Waiting for the link, the engine and the link back, together.
+    pub queueing_ns: u64,
+    /// When the result is in the host's memory.
+    pub done_ns: u64,
+}
+
+impl Fifo {
+    /// A job that arrives at `now_ns` and needs each server for so long. Calls must be in order of
+    /// arrival. Times saturate instead of overflowing.
+    pub fn admit(&mut self, now_ns: u64, in_ns: u64, engine_ns: u64, out_ns: u64) -> Schedule {
+        let received = serve(&mut self.link_in_free_ns, now_ns, in_ns);
+        let processed = serve(&mut self.engine_free_ns, received, engine_ns);
+        let done_ns = serve(&mut self.link_out_free_ns, processed, out_ns);
+        let busy = in_ns.saturating_add(engine_ns).saturating_add(out_ns);
+        let queueing_ns = (done_ns - now_ns).saturating_sub(busy);
+        Schedule {
+            queueing_ns,
+            done_ns,
+        }
+    }
+
+    /// When the last job admitted so far is done; 0 before the first.
+    pub fn idle_from_ns(&self) -> u64 {
+        self.link_out_free_ns
+    }
+}
+
+fn serve(free_ns: &mut u64, ready_ns: u64, service_ns: u64) -> u64 {
+    *free_ns = ready_ns.max(*free_ns).saturating_add(service_ns);
+    *free_ns
+}

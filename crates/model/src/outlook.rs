@@ -1,0 +1,270 @@
+//! What a device would change against a measured CPU.
+
+use std::collections::BTreeMap;
+
+use overside_ops::{Direction, Operation};
+use serde::{Deserialize, Serialize};
+
+use crate::{Cost, CostError, Interval, OperationProfile, Profile, Setting, Work, cost};
+
+/// A CPU's measured rate, to be compared with a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// What is done.
+    pub operation: Operation,
+    /// Regular expressions; matching only.
+    pub patterns: Vec<String>,
+    /// Whether the device's context is set up for each buffer.
+    pub setting: Setting,
+    /// The CPU's rate in bytes of the uncompressed side a second, taken as the same for all sizes.
+    pub cpu_rate_bytes_per_s: f64,
+    /// Compressed bytes / uncompressed bytes; 1 for matching.
+    pub ratio: f64,
+}
+
+/// A size in bytes of the uncompressed side from which the device is faster than the CPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Prediction {
+    /// No fact supports a prediction.
+    None {
+        /// What would have to be known.
+        missing: Vec<String>,
+    },
+    /// Between two sizes.
+    Range {
+        /// Not below this one.
+        low_bytes: u64,
+        /// Certainly from this one on.
+        high_bytes: u64,
+    },
+    /// Not below a size: what is missing can only make the device slower. From where on it is
+    /// faster is not known.
+    NotBelow {
+        /// The size.
+        bytes: u64,
+        /// What would have to be known for more.
+        missing: Vec<String>,
+    },
+    /// At no size that the device takes.
+    Never {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What a device would change, modelled from published facts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outlook {
+    /// The profile's name.
+    pub profile: String,
+    /// The card, its link and the mode, for people.
+    pub card: String,
+    /// The card's link to the host.
+    pub host_link: String,
+    /// Who submits jobs, with which software.
+    pub mode: String,
+    /// The operation, as in `compress-deflate`.
+    pub operation: String,
+    /// The setting.
+    pub setting: Setting,
+    /// The CPU's rate that was given.
+    pub cpu_rate_bytes_per_s: f64,
+    /// The longest buffer that the device takes, in bytes of the uncompressed side.
+    pub max_buffer_bytes: u64,
+    /// The device's rate in bytes of the uncompressed side a second, with buffers of that length:
+    /// many in flight in the static setting, one after the other in the reconfiguration setting.
+    pub device_rate_bytes_per_s: Interval,
+    /// That rate over the CPU's. Where `missing` is not empty no end of it is certain but `high`,
+    /// which the device does not exceed.
+    pub speedup: Interval,
+    /// From which buffer size the device is faster, one buffer at a time.
+    pub break_even: Prediction,
+    /// Terms without a fact; they count as zero, or stand at their published limit.
+    pub missing: Vec<String>,
+    /// The facts that it rests on.
+    pub facts: Vec<String>,
+    /// What each fact says and where it stands.
+    pub citations: BTreeMap<String, String>,
+    /// What the profile's readers have to know.
+    pub notes: Vec<String>,
+}
+
+/// What a device would change against a measured CPU.
+///
+/// # Errors
+/// [`CostError::Unsupported`]; [`CostError::NotPositive`] for the CPU's rate or the ratio.
+pub fn outlook(profile: &Profile, question: &Question) -> Result<Outlook, CostError> {
+    let positive = |what, value: f64| {
+        let sensible = value.is_finite() && value > 0.0;
+        if sensible {
+            Ok(())
+        } else {
+            Err(CostError::NotPositive { what, value })
+        }
+    };
+    positive("the CPU's rate", question.cpu_rate_bytes_per_s)?;
+    positive("the ratio", question.ratio)?;
+    let entry = profile
+        .operation(question.operation)
+        .ok_or_else(|| CostError::Unsupported {
+            profile: profile.name.clone(),
+            operation: question.operation,
+        })?;
+    let longest = Longest::of(entry, question);
+    let whole = cost(profile, &longest.work(question))?;
+    let rate = match question.setting {
+        Setting::Static => sustained_ns(&whole),
+        Setting::Reconfiguration => Interval {
+            low: whole.low_ns as f64,
+            typ: whole.typ_ns as f64,
+            high: whole.high_ns as f64,
+        },
+    }
+    .divide(longest.uncompressed as f64 * 1e9);
+    let citations = (whole.facts.iter())
+        .filter_map(|fact| Some((fact.clone(), profile.citation(fact)?)))
+        .collect();
+    Ok(Outlook {
+        profile: profile.name.clone(),
+        card: profile.card.clone(),
+        host_link: profile.host_link.clone(),
+        mode: profile.mode.clone(),
+        operation: question.operation.to_string(),
+        setting: question.setting,
+        cpu_rate_bytes_per_s: question.cpu_rate_bytes_per_s,
+        max_buffer_bytes: longest.uncompressed,
+        device_rate_bytes_per_s: rate,
+        speedup: rate.scale(1.0 / question.cpu_rate_bytes_per_s),
+        break_even: break_even(&whole, &longest, question),
+        missing: whole.missing,
+        facts: whole.facts,
+        citations,
+        notes: profile.notes.clone(),
+    })
+}
+
+/// The longest buffer that fits on both sides, in bytes.
+struct Longest {
+    source: u64,
+    destination: u64,
+    uncompressed: u64,
+}
+
+impl Longest {
+    fn of(entry: &OperationProfile, question: &Question) -> Self {
+        let (source, destination) = (entry.max_source_bytes(), entry.max_destination_bytes());
+        let ratio = question.ratio;
+        match (question.operation, question.operation.uncompressed_side()) {
+            (Operation::Compress(_), _) => {
+                let uncompressed = source.min((destination as f64 / ratio) as u64).max(1);
+                let compressed = ((uncompressed as f64 * ratio) as u64).min(destination);
+                Self {
+                    source: uncompressed,
+                    destination: compressed,
+                    uncompressed,
+                }
+            }
+            (_, Direction::Destination) => {
+                let uncompressed = destination.min((source as f64 / ratio) as u64).max(1);
+                let compressed = ((uncompressed as f64 * ratio) as u64).clamp(1, source);
+                Self {
+                    source: compressed,
+                    destination: uncompressed,
+                    uncompressed,
+                }
+            }
+            (Operation::Copy, _) => {
+                let len = source.min(destination);
+                Self {
+                    source: len,
+                    destination: len,
+                    uncompressed: len,
+                }
+            }
+            // A count or a digest: too short to count.
+            (_, Direction::Source) => Self {
+                source,
+                destination: 0,
+                uncompressed: source,
+            },
+        }
+    }
+
+    fn work(&self, question: &Question) -> Work {
+        Work {
+            operation: question.operation,
+            patterns: question.patterns.clone(),
+            source_bytes: self.source,
+            destination_bytes: self.destination,
+            setting: question.setting,
+        }
+    }
+}
+
+/// Nanoseconds a buffer with many in flight: the slowest of the servers sets the pace.
+fn sustained_ns(cost: &Cost) -> Interval {
+    let parts = &cost.parts;
+    let spans = |time: fn(crate::Span) -> u64| {
+        let of = |part: Option<crate::Span>| part.map_or(0, time) as f64;
+        let engine = of(parts.engine) + of(parts.per_job);
+        // A device without any known rate is infinitely fast; one nanosecond keeps it finite.
+        of(parts.link_in)
+            .max(engine)
+            .max(of(parts.link_out))
+            .max(1.0)
+    };
+    Interval {
+        low: spans(|span| span.low_ns),
+        typ: spans(|span| span.typ_ns),
+        high: spans(|span| span.high_ns),
+    }
+}
+
+/// The size where the CPU's straight line crosses the device's, which starts higher and rises
+/// more slowly.
+fn break_even(whole: &Cost, longest: &Longest, question: &Question) -> Prediction {
+    let parts = &whole.parts;
+    let fixed = [
+        parts.reconfiguration,
+        parts.context_init,
+        parts.latency,
+        parts.per_job,
+    ];
+    let total = |time: fn(crate::Span) -> u64| -> f64 {
+        fixed.iter().flatten().map(|span| time(*span) as f64).sum()
+    };
+    let (fixed_low, fixed_high) = (total(|span| span.low_ns), total(|span| span.high_ns));
+    let bytes = longest.uncompressed as f64;
+    let cpu_ns = 1e9 / question.cpu_rate_bytes_per_s;
+    // Nanoseconds a byte that the device saves, at best and at worst.
+    let gain_high = cpu_ns - (whole.low_ns as f64 - fixed_low).max(0.0) / bytes;
+    let gain_low = cpu_ns - (whole.high_ns as f64 - fixed_high).max(0.0) / bytes;
+    if gain_high <= 0.0 {
+        return Prediction::Never {
+            reason: "the device is slower than this CPU even without its fixed costs".into(),
+        };
+    }
+    let at_least = fixed_low / gain_high;
+    if at_least > bytes {
+        return Prediction::Never {
+            reason: format!(
+                "it would take buffers of {at_least:.0} bytes and the device takes {bytes}"
+            ),
+        };
+    }
+    let missing = whole.missing.clone();
+    if fixed.iter().all(Option::is_none) {
+        return Prediction::None { missing };
+    }
+    if !missing.is_empty() || gain_low <= 0.0 {
+        return Prediction::NotBelow {
+            bytes: at_least as u64,
+            missing,
+        };
+    }
+    Prediction::Range {
+        low_bytes: at_least as u64,
+        high_bytes: (fixed_high / gain_low).ceil() as u64,
+    }
+}

@@ -1,0 +1,259 @@
+//! The profile file: one card, one host link, one mode of use.
+
+use std::collections::BTreeMap;
+
+use overside_ops::Operation;
+use serde::{Deserialize, Serialize};
+
+use crate::{Interval, ProfileError, Quantity, Sweep};
+
+/// One card behind one host link in one mode of use (not a generation of cards). What it does not
+/// say is unknown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// `"profile/1"`.
+    pub schema: String,
+    /// Its name: lower-case letters, digits and `-`, the same as the file's.
+    pub name: String,
+    /// The card.
+    pub card: String,
+    /// Its link to the host.
+    pub host_link: String,
+    /// Who submits jobs, with which software.
+    pub mode: String,
+    /// What a reader has to know beside the values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Full citations, by the first part of a fact's id.
+    pub sources: BTreeMap<String, String>,
+    /// Where in its source each cited fact stands, and what it says.
+    pub facts: BTreeMap<String, String>,
+    /// What identifies the card.
+    pub device: DeviceFacts,
+    /// What changing a context costs beyond initialising the new one: ending the old one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconfiguration: Option<Quantity>,
+    /// The link between host and device.
+    #[serde(default)]
+    pub link: Link,
+    /// What it can do.
+    pub operations: Vec<OperationProfile>,
+}
+
+/// What identifies the card, and what belongs to all of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceFacts {
+    /// Facts that identify it.
+    #[serde(default)]
+    pub facts: Vec<String>,
+    /// Engines that work at the same time; one if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engines: Option<Quantity>,
+    /// Jobs that its queue holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_depth: Option<Quantity>,
+    /// Initialising a context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_init: Option<Quantity>,
+}
+
+/// Rates of the link, a direction each.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// From the host's memory to the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_device: Option<Quantity>,
+    /// From the device to the host's memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_device: Option<Quantity>,
+}
+
+/// The side of an operation that a rate counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// Bytes of the compressed side.
+    Compressed,
+    /// Bytes of the uncompressed side.
+    Uncompressed,
+}
+
+/// Operations that share an engine and its figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperationProfile {
+    /// Names of the operations, as in `compress-deflate`.
+    pub does: Vec<String>,
+    /// The side that `rate` counts.
+    pub basis: Basis,
+    /// Facts that say that the device does it.
+    #[serde(default)]
+    pub facts: Vec<String>,
+    /// The longest source of one job.
+    pub max_source: Quantity,
+    /// The longest destination of one job; as `max_source` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_destination: Option<Quantity>,
+    /// The engine's rate; absent where it depends on the pattern.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Quantity>,
+    /// The engine's own cost of one job, whatever its size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_job: Option<Quantity>,
+    /// From the doorbell to the engine and back, whatever the size. Jobs in flight share it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Quantity>,
+    /// Rates by pattern; matching only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patterns: Vec<PatternProfile>,
+}
+
+/// The engine's rate for one pattern.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PatternProfile {
+    /// What its source calls it.
+    pub name: String,
+    /// The regular expression.
+    pub pattern: String,
+    /// One rate for all sizes, or
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Quantity>,
+    /// a rate for each of several sizes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Sweep>,
+}
+
+impl PatternProfile {
+    /// Nanoseconds of the engine for `bytes`, whether that is only a lower bound, and the facts.
+    pub(crate) fn time_ns(&self, bytes: u64) -> (Interval, bool, &[String]) {
+        if let Some(sweep) = &self.sweep {
+            let (time, limit) = sweep.time_ns(bytes);
+            return (time, limit, &sweep.facts);
+        }
+        match &self.rate {
+            Some(rate) => (
+                rate.interval().divide(bytes as f64 * 1e9),
+                rate.is_limit(),
+                &rate.facts,
+            ),
+            None => (Interval::exactly(0.0), true, &[]),
+        }
+    }
+}
+
+impl OperationProfile {
+    /// Its key in messages.
+    pub(crate) fn key(&self) -> String {
+        format!(
+            "operations.{}",
+            self.does.first().map_or("?", String::as_str)
+        )
+    }
+
+    /// Whether it does `operation`.
+    pub fn covers(&self, operation: Operation) -> bool {
+        let name = operation.to_string();
+        self.does.contains(&name)
+    }
+
+    /// The longest source of one job in bytes.
+    pub fn max_source_bytes(&self) -> u64 {
+        self.max_source.interval().typ as u64
+    }
+
+    /// The longest destination of one job in bytes.
+    pub fn max_destination_bytes(&self) -> u64 {
+        self.max_destination
+            .as_ref()
+            .unwrap_or(&self.max_source)
+            .interval()
+            .typ as u64
+    }
+
+    /// The rate of a pattern that was published.
+    pub fn pattern(&self, patterns: &[String]) -> Option<&PatternProfile> {
+        match patterns {
+            [one] => self.patterns.iter().find(|known| known.pattern == *one),
+            _ => None,
+        }
+    }
+}
+
+impl Profile {
+    /// Reads and checks a profile; `file` is for messages.
+    ///
+    /// # Errors
+    /// [`ProfileError::Syntax`], [`ProfileError::Value`].
+    pub fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
+        let profile: Self = toml::from_str(text).map_err(|error| ProfileError::Syntax {
+            file: file.into(),
+            message: error.to_string().trim_end().into(),
+        })?;
+        crate::validate::check(file, &profile)?;
+        Ok(profile)
+    }
+
+    /// What it says about `operation`; `None` if the device cannot do it.
+    pub fn operation(&self, operation: Operation) -> Option<&OperationProfile> {
+        self.operations.iter().find(|entry| entry.covers(operation))
+    }
+
+    /// All values, by their keys.
+    pub fn quantities(&self) -> Vec<(String, &Quantity)> {
+        let device = [
+            ("reconfiguration", self.reconfiguration.as_ref()),
+            ("device.engines", self.device.engines.as_ref()),
+            ("device.queue_depth", self.device.queue_depth.as_ref()),
+            ("device.context_init", self.device.context_init.as_ref()),
+            ("link.to_device", self.link.to_device.as_ref()),
+            ("link.from_device", self.link.from_device.as_ref()),
+        ]
+        .map(|(key, quantity)| (key.to_owned(), quantity));
+        let operations = self.operations.iter().flat_map(|entry| {
+            let key = entry.key();
+            let own = [
+                ("max_source", Some(&entry.max_source)),
+                ("max_destination", entry.max_destination.as_ref()),
+                ("rate", entry.rate.as_ref()),
+                ("per_job", entry.per_job.as_ref()),
+                ("latency", entry.latency.as_ref()),
+            ]
+            .map(|(name, quantity)| (format!("{key}.{name}"), quantity));
+            let patterns = (entry.patterns.iter()).map(move |one| {
+                (
+                    format!("{key}.patterns.{}.rate", one.name),
+                    one.rate.as_ref(),
+                )
+            });
+            own.into_iter().chain(patterns)
+        });
+        (device.into_iter().chain(operations))
+            .filter_map(|(key, quantity)| Some((key, quantity?)))
+            .collect()
+    }
+
+    /// All rates by buffer size, by their keys.
+    pub fn sweeps(&self) -> Vec<(String, &Sweep)> {
+        (self.operations.iter())
+            .flat_map(|entry| {
+                entry.patterns.iter().filter_map(|one| {
+                    let sweep = one.sweep.as_ref()?;
+                    Some((
+                        format!("{}.patterns.{}.sweep", entry.key(), one.name),
+                        sweep,
+                    ))
+                })
+            })
+            .collect()
+    }
+
+    /// What a fact says and where it stands; `None` if the profile does not cite it.
+    pub fn citation(&self, fact: &str) -> Option<String> {
+        let source = self.sources.get(fact.split('.').next()?)?;
+        Some(format!("{} ({source})", self.facts.get(fact)?))
+    }
+}

@@ -1,0 +1,238 @@
+//! Values with a unit and the facts that they come from.
+
+use serde::{Deserialize, Serialize};
+
+/// A unit that sources print figures in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// Bytes.
+    B,
+    /// 2^10 bytes.
+    KiB,
+    /// 2^20 bytes.
+    MiB,
+    /// 2^30 bytes.
+    GiB,
+    /// 10^6 bytes a second.
+    #[serde(rename = "MB/s")]
+    MBPerS,
+    /// 10^9 bytes a second.
+    #[serde(rename = "GB/s")]
+    GBPerS,
+    /// 2^20 bytes a second.
+    #[serde(rename = "MiB/s")]
+    MiBPerS,
+    /// 2^30 bytes a second.
+    #[serde(rename = "GiB/s")]
+    GiBPerS,
+    /// 10^9 bits a second.
+    #[serde(rename = "Gb/s")]
+    GbPerS,
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Ns,
+    /// Microseconds.
+    #[serde(rename = "us")]
+    Us,
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Ms,
+    /// Seconds.
+    #[serde(rename = "s")]
+    S,
+    /// A plain number.
+    #[serde(rename = "count")]
+    Count,
+}
+
+/// What a unit measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// Counted in bytes.
+    Size,
+    /// Counted in bytes a second.
+    Rate,
+    /// Counted in nanoseconds.
+    Time,
+    /// A plain number.
+    Count,
+}
+
+impl Unit {
+    /// What it measures.
+    pub const fn dimension(self) -> Dimension {
+        match self {
+            Self::B | Self::KiB | Self::MiB | Self::GiB => Dimension::Size,
+            Self::MBPerS | Self::GBPerS | Self::MiBPerS | Self::GiBPerS | Self::GbPerS => {
+                Dimension::Rate
+            }
+            Self::Ns | Self::Us | Self::Ms | Self::S => Dimension::Time,
+            Self::Count => Dimension::Count,
+        }
+    }
+
+    /// One of it in bytes, bytes a second or nanoseconds.
+    pub const fn in_base(self) -> f64 {
+        match self {
+            Self::B | Self::Ns | Self::Count => 1.0,
+            Self::KiB => 1024.0,
+            Self::MiB | Self::MiBPerS => 1_048_576.0,
+            Self::GiB | Self::GiBPerS => 1_073_741_824.0,
+            Self::MBPerS | Self::Ms => 1e6,
+            Self::GBPerS | Self::S => 1e9,
+            Self::GbPerS => 0.125e9,
+            Self::Us => 1e3,
+        }
+    }
+}
+
+/// A value between two bounds, in bytes, bytes a second, nanoseconds or plain numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The smallest.
+    pub low: f64,
+    /// What stands for all.
+    pub typ: f64,
+    /// The largest.
+    pub high: f64,
+}
+
+impl Interval {
+    /// One value without any doubt about it.
+    pub const fn exactly(value: f64) -> Self {
+        Self {
+            low: value,
+            typ: value,
+            high: value,
+        }
+    }
+
+    /// `amount / self`, which turns the order round.
+    pub fn divide(self, amount: f64) -> Self {
+        Self {
+            low: amount / self.high,
+            typ: amount / self.typ,
+            high: amount / self.low,
+        }
+    }
+
+    /// `self * factor`.
+    pub fn scale(self, factor: f64) -> Self {
+        Self {
+            low: self.low * factor,
+            typ: self.typ * factor,
+            high: self.high * factor,
+        }
+    }
+}
+
+/// A published value.
+///
+/// `value` stands for all; `low` and `high` bound it. Without `value` the geometric mean of `low`
+/// and `high` stands for all; without bounds `value` is both. With `high` alone it is a limit: no
+/// more than that is known, and it stands in for the value itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quantity {
+    /// What stands for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// The smallest published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// The largest published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// What the numbers are counted in.
+    pub unit: Unit,
+    /// Facts that say so, by their ids in the profile's table of facts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<String>,
+    /// A source that is not among the facts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub citation: Option<String>,
+    /// What a reader has to know about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl Quantity {
+    /// In bytes, bytes a second or nanoseconds.
+    pub fn interval(&self) -> Interval {
+        let high = self.high.or(self.value).unwrap_or_default();
+        let low = self.low.or(self.value).unwrap_or(high);
+        let typ = self.value.unwrap_or_else(|| (low * high).sqrt());
+        Interval { low, typ, high }.scale(self.unit.in_base())
+    }
+
+    /// Only an upper limit is known.
+    pub fn is_limit(&self) -> bool {
+        self.value.is_none() && self.low.is_none()
+    }
+}
+
+/// A rate published for several sizes of buffer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// The sizes in bytes, increasing.
+    pub source_bytes: Vec<u64>,
+    /// The rate at each.
+    pub rate: Vec<f64>,
+    /// The rates were cut to whole numbers: 3 says at least 3 and less than 4, and 0 is only a
+    /// limit.
+    #[serde(default)]
+    pub truncated: bool,
+    /// What the rates are counted in.
+    pub unit: Unit,
+    /// Facts that say so.
+    pub facts: Vec<String>,
+    /// What a reader has to know about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl Sweep {
+    /// The rate in bytes a second at one of the sizes, and whether it is only a limit.
+    fn point(&self, index: usize) -> (Interval, bool) {
+        let rate = self.rate[index];
+        let per_s = if !self.truncated {
+            Interval::exactly(rate)
+        } else if rate == 0.0 {
+            Interval::exactly(1.0)
+        } else {
+            Interval {
+                low: rate,
+                typ: rate + 0.5,
+                high: rate + 1.0,
+            }
+        };
+        (per_s.scale(self.unit.in_base()), rate == 0.0)
+    }
+
+    /// Nanoseconds for `bytes`, and whether that is only a lower bound. Between two sizes the rate
+    /// is interpolated; a shorter buffer takes as long as the shortest measured, a longer one has
+    /// the rate of the longest.
+    pub fn time_ns(&self, bytes: u64) -> (Interval, bool) {
+        let last = self.source_bytes.len() - 1;
+        let after = self.source_bytes.partition_point(|size| *size < bytes);
+        let (rate, limit) = if after == 0 || after > last {
+            self.point(after.min(last))
+        } else {
+            let (below, above) = (self.source_bytes[after - 1], self.source_bytes[after]);
+            let share = (bytes - below) as f64 / (above - below) as f64;
+            let ((a, a_limit), (b, b_limit)) = (self.point(after - 1), self.point(after));
+            let mix = |a: f64, b: f64| a + (b - a) * share;
+            let mixed = Interval {
+                low: mix(a.low, b.low),
+                typ: mix(a.typ, b.typ),
+                high: mix(a.high, b.high),
+            };
+            (mixed, a_limit || b_limit)
+        };
+        (
+            rate.divide(bytes.max(self.source_bytes[0]) as f64 * 1e9),
+            limit,
+        )
+    }
+}

@@ -1,0 +1,407 @@
+//! What an operation costs, and what a device would change.
+
+use overside_model::{
+    Fifo, Outlook, Prediction, Profile, Question, Setting, Work, cost, outlook, profile,
+};
+use overside_ops::Operation;
+use proptest::prelude::*;
+
+const MIB: u64 = 1 << 20;
+
+fn operation(name: &str) -> Operation {
+    name.parse().unwrap()
+}
+
+fn question(name: &str, setting: Setting, cpu_mb_per_s: f64, ratio: f64) -> Question {
+    Question {
+        operation: operation(name),
+        patterns: Vec::new(),
+        setting,
+        cpu_rate_bytes_per_s: cpu_mb_per_s * 1e6,
+        ratio,
+    }
+}
+
+fn ask(device: &str, question: &Question) -> Outlook {
+    outlook(&profile(device).unwrap(), question).unwrap()
+}
+
+/// The copier of small.toml with every term known: 100 ns a job, 2 us latency, link 4 GB/s.
+fn complete() -> Profile {
+    let text = include_str!("small.toml");
+    let extra = r#"
+[operations.per_job]
+value = 100
+unit = "ns"
+facts = ["a.rate"]
+[operations.latency]
+value = 2
+unit = "us"
+facts = ["a.rate"]
+"#;
+    let device = r#"
+[link.to_device]
+value = 4
+unit = "GB/s"
+facts = ["a.rate"]
+[link.from_device]
+value = 4
+unit = "GB/s"
+facts = ["a.rate"]
+[reconfiguration]
+low = 1
+high = 4
+unit = "ms"
+facts = ["a.rate"]
+[device.engines]
+value = 1
+unit = "count"
+facts = ["a.rate"]
+[device.context_init]
+value = 1
+unit = "ms"
+facts = ["a.rate"]
+"#;
+    Profile::parse("complete", &format!("{text}{extra}{device}")).unwrap()
+}
+
+#[test]
+fn parts_add_up_when_every_term_is_known() {
+    let mut work = Work::new(Operation::Copy, 1_000_000, 1_000_000);
+    let fixed = cost(&complete(), &work).unwrap();
+    // 500 us in the engine, 250 us each way, 100 ns and 2 us.
+    assert_eq!((fixed.typ_ns, fixed.high_ns), (1_002_100, 1_002_100));
+    assert_eq!(
+        fixed.low_ns, 502_100,
+        "transfers overlap with the engine at best"
+    );
+    assert_eq!(fixed.missing, Vec::<String>::new());
+    work.setting = Setting::Reconfiguration;
+    let anew = cost(&complete(), &work).unwrap();
+    // The geometric mean of 1 and 4 ms, and 1 ms for the new context.
+    assert_eq!(anew.typ_ns - fixed.typ_ns, 3_000_000);
+    assert_eq!(anew.low_ns - fixed.low_ns, 2_000_000);
+    assert_eq!(anew.high_ns - fixed.high_ns, 5_000_000);
+}
+
+#[test]
+fn a_rate_counts_the_side_that_its_source_counts() {
+    let bf2 = profile("bf2").unwrap();
+    // 1.2 GiB/s of compressed input: the output's length does not matter to the engine.
+    let engine = |destination| {
+        let work = Work::new(operation("decompress-deflate"), MIB, destination);
+        cost(&bf2, &work).unwrap().parts.engine.unwrap().typ_ns
+    };
+    assert_eq!(engine(2 * MIB), engine(10 * MIB));
+    assert_eq!(engine(2 * MIB), (1e9 / 1024.0 / 1.2_f64).round() as u64);
+    // 1.97 GiB/s of uncompressed input.
+    let work = Work::new(operation("compress-deflate"), MIB, MIB / 2);
+    let engine = cost(&bf2, &work).unwrap().parts.engine.unwrap();
+    assert_eq!(engine.typ_ns, (1e9 / 1024.0 / 1.97_f64).round() as u64);
+}
+
+#[test]
+fn what_no_fact_supports_is_listed_and_not_invented() {
+    for (device, name) in [("bf2", "compress-deflate"), ("bf3", "decompress-lz4-block")] {
+        let cost = cost(
+            &profile(device).unwrap(),
+            &Work::new(operation(name), MIB, MIB),
+        )
+        .unwrap();
+        assert!(cost.parts.per_job.is_none() && cost.parts.latency.is_none());
+        for term in ["cost of one job", "latency", "number of engines"] {
+            assert!(
+                cost.missing.iter().any(|missing| missing.contains(term)),
+                "{term}"
+            );
+        }
+        assert!(cost.facts.len() > 3, "{:?}", cost.facts);
+    }
+}
+
+#[test]
+fn a_published_pattern_has_its_own_rate() {
+    let bf2 = profile("bf2").unwrap();
+    let engine = |patterns: &[&str], bytes| {
+        let mut work = Work::new(operation("match-count"), bytes, 8);
+        work.patterns = patterns
+            .iter()
+            .map(|pattern| (*pattern).to_owned())
+            .collect();
+        cost(&bf2, &work).unwrap()
+    };
+    let of = |patterns: &[&str], bytes| engine(patterns, bytes).parts.engine.unwrap();
+    // Q4 at 51 to 52 Gb/s, Q1 at 9 to 10.
+    let q4 = of(&["Ramp to (.+)"], 16383);
+    assert!(
+        q4.low_ns >= 16383 * 8 / 52 && q4.high_ns <= 16383 * 8 / 51 + 1,
+        "{q4:?}"
+    );
+    let q1 = of(&["At (.+)Exit (.+)"], 16383);
+    assert!(
+        q1.low_ns >= 16383 * 8 / 10 && q1.high_ns <= 16383 * 8 / 9 + 1,
+        "{q1:?}"
+    );
+    // A short buffer takes as long as the shortest measured.
+    assert_eq!(of(&["Ramp to (.+)"], 1), of(&["Ramp to (.+)"], 64));
+    assert_eq!(of(&["Ramp to (.+)"], 0), of(&["Ramp to (.+)"], 64));
+    // Between two sizes the rate lies between theirs.
+    let between = of(&["Ramp to (.+)"], 768);
+    assert!(
+        between.low_ns >= 768 * 8 / 27 && between.high_ns <= 768 * 8 / 13,
+        "{between:?}"
+    );
+    // Below 1 Gb/s is only a limit, and said so.
+    let q2 = engine(&["(.+) on (.+) at Exit (.+)"], 4096);
+    assert_eq!(q2.parts.engine.unwrap().low_ns, 4096 * 8);
+    assert!(
+        q2.missing.iter().any(|term| term.contains("Q2")),
+        "{:?}",
+        q2.missing
+    );
+    // Any other pattern, or several, lies somewhere in the range of all.
+    for other in [&["x+"][..], &["Ramp to (.+)", "x+"]] {
+        let any = engine(other, 16383);
+        let span = any.parts.engine.unwrap();
+        assert!(
+            span.low_ns <= q4.low_ns && span.high_ns >= q1.high_ns,
+            "{span:?}"
+        );
+        assert!(
+            any.missing
+                .iter()
+                .any(|term| term.contains("for these patterns"))
+        );
+    }
+}
+
+#[test]
+fn without_a_per_job_cost_there_is_no_static_break_even() {
+    let seen = ask(
+        "bf2",
+        &question("compress-deflate", Setting::Static, 60.0, 0.42),
+    );
+    let Prediction::None { missing } = &seen.break_even else {
+        panic!("{:?}", seen.break_even)
+    };
+    assert!(
+        missing.iter().any(|term| term.contains("cost of one job")),
+        "{missing:?}"
+    );
+    assert!(
+        seen.speedup.low > 10.0 && seen.speedup.high < 60.0,
+        "{:?}",
+        seen.speedup
+    );
+    assert_eq!(seen.max_buffer_bytes, 128 * MIB);
+    assert!(
+        seen.facts
+            .iter()
+            .all(|fact| seen.citations[fact].contains("PVLDB"))
+    );
+}
+
+#[test]
+fn reconfiguration_bounds_the_break_even_from_below_only() {
+    let cpu_mb_per_s = 60.0;
+    let asked = question(
+        "compress-deflate",
+        Setting::Reconfiguration,
+        cpu_mb_per_s,
+        0.42,
+    );
+    let seen = ask("bf2", &asked);
+    let Prediction::NotBelow { bytes, .. } = seen.break_even else {
+        panic!("{:?}", seen.break_even)
+    };
+    // 13 ms at the CPU's rate is the least that must be gained back.
+    assert!(
+        bytes > (0.013 * cpu_mb_per_s * 1e6) as u64 && bytes < 2_000_000,
+        "{bytes}"
+    );
+}
+
+#[test]
+fn a_device_that_cannot_win_is_never_recommended() {
+    let never = |device, asked| {
+        let seen = ask(device, &asked);
+        assert!(
+            matches!(seen.break_even, Prediction::Never { .. }),
+            "{:?}",
+            seen.break_even
+        );
+    };
+    // Faster than the engine's best.
+    never(
+        "bf2",
+        question("compress-deflate", Setting::Static, 4000.0, 0.42),
+    );
+    never(
+        "bf2",
+        question("compress-deflate", Setting::Reconfiguration, 4000.0, 0.42),
+    );
+    // 13 ms are more than this CPU needs for the longest buffer that the device takes.
+    never(
+        "bf3",
+        question("decompress-deflate", Setting::Reconfiguration, 400.0, 0.42),
+    );
+}
+
+#[test]
+fn with_every_term_known_the_break_even_is_a_range() {
+    let asked = question("copy", Setting::Static, 500.0, 1.0);
+    let seen = outlook(&complete(), &asked).unwrap();
+    let Prediction::Range {
+        low_bytes,
+        high_bytes,
+    } = seen.break_even
+    else {
+        panic!("{:?}", seen.break_even)
+    };
+    // 2.1 us against 2 ns a byte on the CPU and 0.5 to 1 ns a byte on the device.
+    assert!(
+        low_bytes.abs_diff(1400) <= 1 && high_bytes.abs_diff(2100) <= 1,
+        "{low_bytes} {high_bytes}"
+    );
+}
+
+#[test]
+fn questions_without_sense_are_errors() {
+    let bf2 = profile("bf2").unwrap();
+    for (rate, ratio) in [
+        (0.0, 0.5),
+        (-1.0, 0.5),
+        (f64::NAN, 0.5),
+        (1.0, 0.0),
+        (1.0, f64::INFINITY),
+    ] {
+        assert!(
+            outlook(
+                &bf2,
+                &question("compress-deflate", Setting::Static, rate, ratio)
+            )
+            .is_err()
+        );
+    }
+    let bf3 = profile("bf3").unwrap();
+    assert!(
+        outlook(
+            &bf3,
+            &question("compress-deflate", Setting::Static, 1.0, 0.5)
+        )
+        .is_err()
+    );
+    // Absurd but possible.
+    for ratio in [1e-9, 1e9] {
+        outlook(
+            &bf2,
+            &question("compress-deflate", Setting::Static, 1.0, ratio),
+        )
+        .unwrap();
+        outlook(
+            &bf2,
+            &question("decompress-deflate", Setting::Static, 1.0, ratio),
+        )
+        .unwrap();
+    }
+}
+
+#[test]
+fn answers_survive_json() {
+    let seen = ask(
+        "bf2",
+        &question("compress-deflate", Setting::Reconfiguration, 60.0, 0.42),
+    );
+    let text = serde_json::to_string(&seen).unwrap();
+    assert!(
+        text.contains("\"kind\":\"not-below\"") && text.contains("\"setting\":\"reconfiguration\"")
+    );
+    let back: Outlook = serde_json::from_str(&text).unwrap();
+    assert_eq!(back.break_even, seen.break_even);
+    let one = cost(
+        &profile("bf2").unwrap(),
+        &Work::new(operation("match-count"), 100, 8),
+    )
+    .unwrap();
+    assert_eq!(
+        serde_json::from_str::<overside_model::Cost>(&serde_json::to_string(&one).unwrap())
+            .unwrap(),
+        one
+    );
+}
+
+fn any_work() -> impl Strategy<Value = (&'static str, Work)> {
+    let names = prop::sample::select(vec![
+        ("bf2", "compress-deflate"),
+        ("bf2", "decompress-deflate"),
+        ("bf2", "match-count"),
+        ("bf3", "decompress-deflate"),
+        ("bf3", "decompress-lz4-block"),
+    ]);
+    (names, 0..16384_u64, 0..15384_u64, any::<bool>()).prop_map(
+        |((device, name), source, result, anew)| {
+            let mut work = Work::new(operation(name), source, result);
+            if anew {
+                work.setting = Setting::Reconfiguration;
+            }
+            (device, work)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn bounds_are_in_order_and_grow_with_the_buffer((device, work) in any_work(), more in 0..1000_u64) {
+        let device = profile(device).unwrap();
+        let one = cost(&device, &work).unwrap();
+        prop_assert!(one.low_ns <= one.typ_ns && one.typ_ns <= one.high_ns, "{one:?}");
+        let mut longer = work.clone();
+        longer.source_bytes = (work.source_bytes + more).min(16383);
+        longer.destination_bytes += more;
+        let two = cost(&device, &longer).unwrap();
+        if !matches!(work.operation, Operation::Match(_)) {
+            prop_assert!(one.typ_ns <= two.typ_ns && one.low_ns <= two.low_ns);
+        }
+        let mut anew = work.clone();
+        anew.setting = Setting::Reconfiguration;
+        prop_assert!(cost(&device, &anew).unwrap().low_ns >= one.low_ns);
+    }
+
+    #[test]
+    fn the_closed_form_is_what_the_servers_do_with_one_job((device, mut work) in any_work(), now in 0..u64::MAX / 2) {
+        work.setting = Setting::Static;
+        let one = cost(&profile(device).unwrap(), &work).unwrap();
+        let [link_in, engine, link_out, latency] = one.parts.servers_ns();
+        let seen = Fifo::default().admit(now, link_in, engine, link_out);
+        prop_assert_eq!(seen.done_ns - now + latency, one.typ_ns);
+        prop_assert_eq!(seen.queueing_ns, 0);
+    }
+
+    #[test]
+    fn jobs_leave_in_order_and_no_server_works_on_two(jobs in prop::collection::vec((0..50_u64, 0..100_u64, 0..100_u64, 0..100_u64), 1..60)) {
+        let mut fifo = Fifo::default();
+        let (mut now, mut last) = (0, 0);
+        let mut busy = [0; 3];
+        for (pause, link_in, engine, link_out) in jobs {
+            now += pause;
+            let seen = fifo.admit(now, link_in, engine, link_out);
+            prop_assert!(seen.done_ns >= last + link_out);
+            prop_assert_eq!(seen.done_ns, now + seen.queueing_ns + link_in + engine + link_out);
+            busy = [busy[0] + link_in, busy[1] + engine, busy[2] + link_out];
+            last = seen.done_ns;
+            prop_assert_eq!(fifo.idle_from_ns(), last);
+        }
+        prop_assert!(busy.iter().all(|total| last >= *total));
+    }
+}
+
+#[test]
+fn many_jobs_are_paced_by_the_slowest_server() {
+    let mut fifo = Fifo::default();
+    let last = (0..100).map(|_| fifo.admit(0, 10, 30, 20)).last().unwrap();
+    assert_eq!(last.done_ns, 10 + 100 * 30 + 20);
+    let absurd = fifo.admit(0, u64::MAX, u64::MAX, 1);
+    assert_eq!(absurd.done_ns, u64::MAX);
+}

@@ -1,0 +1,228 @@
+//! Profiles are read strictly, and say what is wrong with them.
+
+use overside_model::{CostError, Profile, ProfileError, Work, cost, profile, profiles_with};
+
+const SMALL: &str = include_str!("small.toml");
+
+#[test]
+fn the_built_in_profiles_are_there() {
+    let all = profiles_with(None).unwrap();
+    let names: Vec<_> = all.iter().map(|profile| profile.name.as_str()).collect();
+    assert_eq!(names, ["bf2", "bf3"]);
+}
+
+#[test]
+fn bluefield_2_does_deflate_both_ways_and_matching_up_to_its_limits() {
+    let bf2 = profile("bf2").unwrap();
+    for name in ["compress-deflate", "decompress-deflate"] {
+        let entry = bf2.operation(name.parse().unwrap()).unwrap();
+        assert_eq!(entry.max_source_bytes(), 128 << 20, "{name}");
+        assert_eq!(entry.max_destination_bytes(), 128 << 20, "{name}");
+    }
+    for name in ["match-search", "match-count", "match-bitmap"] {
+        assert_eq!(
+            bf2.operation(name.parse().unwrap())
+                .unwrap()
+                .max_source_bytes(),
+            16383
+        );
+    }
+    for name in [
+        "compress-gzip",
+        "decompress-zlib",
+        "compress-lz4",
+        "decompress-lz4-block",
+    ] {
+        assert!(bf2.operation(name.parse().unwrap()).is_none(), "{name}");
+    }
+}
+
+#[test]
+fn bluefield_3_only_decompresses() {
+    let bf3 = profile("bf3").unwrap();
+    for operation in overside_ops::Operation::all() {
+        let expected = ["decompress-deflate", "decompress-lz4-block"];
+        let does = bf3.operation(operation);
+        assert_eq!(
+            does.is_some(),
+            expected.contains(&operation.to_string().as_str())
+        );
+        assert!(does.is_none_or(|entry| entry.max_source_bytes() == 2 << 20));
+    }
+    let compress = Work::new("compress-deflate".parse().unwrap(), 4096, 2048);
+    assert!(matches!(
+        cost(&bf3, &compress),
+        Err(CostError::Unsupported { .. })
+    ));
+    let long = Work::new("decompress-deflate".parse().unwrap(), 4096, (2 << 20) + 1);
+    assert!(matches!(
+        cost(&bf3, &long),
+        Err(CostError::TooLong {
+            what: "a destination",
+            ..
+        })
+    ));
+}
+
+/// Replaces text of a correct profile and expects a complaint that names key and remedy.
+fn complaint(from: &str, to: &str) -> String {
+    assert!(SMALL.contains(from), "{from:?}");
+    let error = Profile::parse("my.toml", &SMALL.replacen(from, to, 1))
+        .unwrap_err()
+        .to_string();
+    assert!(error.starts_with("my.toml: "), "{error}");
+    error
+}
+
+#[test]
+fn a_profile_that_is_not_right_says_where_and_what_to_do() {
+    Profile::parse("my.toml", SMALL).unwrap();
+    let cases = [
+        ("profile/1", "profile/9", "schema: ", "reads \"profile/1\""),
+        (
+            "facts = [\"a.rate\"]",
+            "",
+            "operations.copy.rate: ",
+            "add facts or a citation",
+        ),
+        (
+            "[\"a.rate\"]",
+            "[\"a.speed\"]",
+            "operations.copy.rate: ",
+            "add it to [facts]",
+        ),
+        (
+            "[\"a.rate\"]",
+            "[\"b.rate\"]",
+            "operations.copy.rate: ",
+            "[sources]",
+        ),
+        (
+            "value = 2\n",
+            "value = -2\n",
+            "operations.copy.rate: ",
+            "absent means unknown",
+        ),
+        (
+            "value = 2\n",
+            "value = nan\n",
+            "operations.copy.rate: ",
+            "absent means unknown",
+        ),
+        (
+            "value = 2\n",
+            "value = 9\nhigh = 3\n",
+            "operations.copy.rate: ",
+            "low <= value <= high",
+        ),
+        (
+            "value = 2\n",
+            "",
+            "operations.copy.rate: no value",
+            "give value",
+        ),
+        ("\"GB/s\"", "\"ms\"", "operations.copy.rate: ", "MB/s, GB/s"),
+        (
+            "\"copy\"",
+            "\"cpoy\"",
+            "operations.cpoy: ",
+            "compress-deflate",
+        ),
+        (
+            "\"copy\"",
+            "\"copy\", \"copy\"",
+            "operations.copy: copy occurs twice",
+            "keep one",
+        ),
+        (
+            "name = \"small\"",
+            "name = \"../x\"",
+            "name: ",
+            "lower-case letters",
+        ),
+        (
+            "value = 1\n",
+            "value = 1e30\n",
+            "max_source: ",
+            "1 B to 1 TiB",
+        ),
+        (
+            "\"a.max\" =",
+            "\"a.other\" = \"\"\n\"a.max\" =",
+            "facts: ",
+            "cite it or remove it",
+        ),
+        (
+            "value = 1\n",
+            "value = 1\ntypo = 1\n",
+            "unknown field `typo`",
+            "expected",
+        ),
+        ("\"MiB\"", "\"Mib\"", "Mib", "`MiB`"),
+        ("schema =", "scheme =", "scheme", "schema"),
+    ];
+    for (from, to, names, remedy) in cases {
+        let message = complaint(from, to);
+        assert!(message.contains(names), "{message:?} should name {names:?}");
+        assert!(
+            message.contains(remedy),
+            "{message:?} should say {remedy:?}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_adds_and_replaces_profiles() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("small.toml"), SMALL).unwrap();
+    let own_bf2 = SMALL.replace("name = \"small\"", "name = \"bf2\"");
+    std::fs::write(directory.path().join("bf2.toml"), own_bf2).unwrap();
+    std::fs::write(directory.path().join("README"), "not a profile").unwrap();
+    let all = profiles_with(Some(directory.path())).unwrap();
+    let names: Vec<_> = all.iter().map(|profile| profile.name.as_str()).collect();
+    assert_eq!(names, ["bf2", "bf3", "small"]);
+    assert_eq!(all[0].card, all[2].card);
+}
+
+#[test]
+fn files_that_cannot_be_profiles_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("other.toml");
+    std::fs::write(&path, SMALL).unwrap();
+    let error = profiles_with(Some(directory.path()))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("other.toml") && error.contains("small.toml"),
+        "{error}"
+    );
+
+    std::fs::write(&path, vec![b'#'; (1 << 20) + 1]).unwrap();
+    let error = profiles_with(Some(directory.path())).unwrap_err();
+    assert!(matches!(error, ProfileError::Read { .. }), "{error}");
+
+    std::fs::write(&path, [0xff, 0xfe]).unwrap();
+    let error = profiles_with(Some(directory.path())).unwrap_err();
+    assert!(matches!(error, ProfileError::Read { .. }), "{error}");
+
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let error = profiles_with(Some(directory.path()))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("not a regular file"), "{error}");
+
+    let error = profiles_with(Some(&directory.path().join("absent")))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("absent"), "{error}");
+}
+
+#[test]
+fn an_unknown_profile_lists_the_known_ones() {
+    let error = profile("bf9").unwrap_err().to_string();
+    assert!(
+        error.contains("bf9") && error.contains("bf2, bf3"),
+        "{error}"
+    );
+}
