@@ -1,0 +1,120 @@
+"""List, make, fetch or verify data sets."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from overside.data import DataSet, catalog, fetch, silesia
+from overside.errors import Exit, UserError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The verb's own verbs."""
+    verbs = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, text in {
+        "list": "show all data sets: which are here, and how to get the others",
+        "make": "make data sets from a seed",
+        "fetch": "download the Silesia corpus, or go on with a download that was broken off",
+        "verify": "read data sets again and compare them with their digests",
+    }.items():
+        sub = verbs.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        sub.add_argument("--json", action="store_true", help="JSON on stdout")
+        if name != "fetch":
+            sub.add_argument("--seed", type=int, default=0, help="of the data that are made (0)")
+        if name == "make":
+            sub.add_argument("names", nargs="+", metavar="NAME", choices=[*catalog.RECIPES])
+            sub.add_argument("--again", action="store_true", help="even if it is there")
+        elif name == "fetch":
+            sub.add_argument("name", nargs="?", default="silesia", metavar="NAME")
+            sub.add_argument("--url", default=silesia.URL, help=f"instead of {silesia.URL}")
+        elif name == "verify":
+            sub.add_argument(
+                "names", nargs="*", metavar="NAME", help="without one: all that are here"
+            )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs the verb."""
+    actions = {"list": _list, "make": _make, "fetch": _fetch, "verify": _verify}
+    return int(actions[args.action](args))
+
+
+def _list(args: argparse.Namespace) -> Exit:
+    rows = catalog.table(args.seed)
+    if args.json:
+        _print_json(rows)
+        return Exit.OK
+    for row in rows:
+        size = _size(row["size_bytes"])
+        print(f"{row['name']:<10} {row['state']:<11} {size:>8}  {row['description']}")
+        print(f"{'':<32}origin   {row['origin']}")
+        print(f"{'':<32}licence  {row['licence']}")
+        if row["where"]:
+            print(f"{'':<32}where    {row['where']}")
+        if row["digest"]:
+            print(f"{'':<32}sha256   {row['digest']}")
+        if row["state"] not in {"made", "at hand"}:
+            print(f"{'':<32}get it   {row['get']}")
+    print("\nAny file or directory is a data set too: give its path.")
+    return Exit.OK
+
+
+def _make(args: argparse.Namespace) -> Exit:
+    made = [catalog.resolve(name, seed=args.seed, again=args.again) for name in args.names]
+    _show(made, as_json=args.json)
+    return Exit.OK
+
+
+def _fetch(args: argparse.Namespace) -> Exit:
+    if args.name != "silesia" and args.name not in catalog.names():
+        raise UserError(
+            f"there is no data set {args.name!r} to fetch", "overside data fetch silesia"
+        )
+    if args.name in catalog.RECIPES:
+        raise UserError(
+            f"the data set {args.name} is made, not fetched", f"overside data make {args.name}"
+        )
+    with fetch.terminal_progress("silesia") as progress:
+        silesia.fetch_corpus(args.url, progress)
+    _show([catalog.resolve(args.name)], as_json=args.json)
+    return Exit.OK
+
+
+def _verify(args: argparse.Namespace) -> Exit:
+    away = {"not made", "not at hand"}
+    here = [row["name"] for row in catalog.table(args.seed) if row["state"] not in away]
+    rows: list[dict[str, Any]] = []
+    for name in args.names or here:
+        data, wrong = catalog.verify(name, args.seed)
+        rows.append({"name": name, "ok": data is not None, "problem": wrong or None})
+        if data:
+            rows[-1] |= {"digest": data.digest, "size_bytes": data.size_bytes}
+    if args.json:
+        _print_json(rows)
+    for row in [] if args.json else rows:
+        print(f"{row['name']:<20} {'ok      ' + row['digest'] if row['ok'] else row['problem']}")
+    if not rows:
+        print("no data set is here; `overside data make NAME` makes one", file=sys.stderr)
+    return Exit.OK if all(row["ok"] for row in rows) else Exit.VERIFICATION_FAILED
+
+
+def _show(sets: list[DataSet], *, as_json: bool) -> None:
+    if as_json:
+        _print_json([data.json() | {"where": [str(path) for path in data.files]} for data in sets])
+        return
+    for data in sets:
+        print(f"{data.name:<10} {_size(data.size_bytes):>8}  {data.digest}")
+        print(f"{'':<21}{data.files[0].parent}")
+        if data.note:
+            print(f"{'':<21}{data.note}")
+
+
+def _size(size_bytes: int | None) -> str:
+    return "" if size_bytes is None else f"{size_bytes / 1e6:.1f} MB"
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=1))
