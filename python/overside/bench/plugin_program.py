@@ -273,21 +273,7 @@ class ProgramPlugin(PluginTask):
                 _bad(f"({where}) has the metric {name!r}, which describe does not name")
             if not _is_number(value):
                 _bad(f"({where}) gives {name} as {value!r}, which is not a finite number")
-        for key, entry in (
-            ("work", line.get("work", {})),
-            ("cpu", line.get("cpu", {"host_s": 0})),
-        ):
-            if not isinstance(entry, dict) or not all(
-                _is_number(value) and value >= 0 for value in entry.values()
-            ):
-                _bad(f"({where}): {key} must be an object of numbers that are not negative")
-        if set(line.get("work", {})) - {"jobs", "bytes", "compressed_bytes"}:
-            _bad(f"({where}): work has jobs, bytes and compressed_bytes, nothing else")
-        if set(line.get("cpu", {"host_s": 0})) != {"host_s"}:
-            _bad(f"({where}): cpu has host_s, nothing else")
-        elapsed = line.get("elapsed_ns", 0)
-        if not _is_number(elapsed) or elapsed < 0:
-            _bad(f"({where}): elapsed_ns must be a number of nanoseconds")
+        _check_amounts(line, where)
         check = line.get("check")
         if check is None:
             if self.verifies:
@@ -296,6 +282,27 @@ class ProgramPlugin(PluginTask):
         if not isinstance(check, dict) or not isinstance(check.get("ok"), bool):
             _bad(f'({where}): check must be an object with "ok": true or false')
         return dict(check)
+
+
+def _check_amounts(line: Json, where: str) -> None:
+    """Raises `ProtocolError` unless work, cpu and elapsed_ns are amounts where they are given."""
+    for key, allowed in (("work", {"jobs", "bytes", "compressed_bytes"}), ("cpu", {"host_s"})):
+        entry = line.get(key)
+        if entry is None and key not in line:
+            continue
+        if (
+            not isinstance(entry, dict)
+            or not entry
+            or set(entry) - allowed
+            or not all(_is_number(value) and value >= 0 for value in entry.values())
+        ):
+            _bad(
+                f"({where}): {key} must be an object of {', '.join(sorted(allowed))}, "
+                "each a number that is not negative"
+            )
+    elapsed = line.get("elapsed_ns", 0)
+    if not _is_number(elapsed) or elapsed < 0:
+        _bad(f"({where}): elapsed_ns must be a number of nanoseconds")
 
 
 def describe_problems(about: Json, name: str) -> list[str]:

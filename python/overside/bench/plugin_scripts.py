@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from overside.bench import bounded, consent
 from overside.bench.plugin_figures import State, figures
-from overside.bench.plugins import SCRIPTS, PluginTask, not_allowed
+from overside.bench.plugins import SCRIPTS, PluginTask
 from overside.tasks.common import Consent, Json, Metric
 
 if TYPE_CHECKING:
@@ -169,7 +169,8 @@ class ScriptsPlugin(PluginTask):
         try:
             if self._changed:
                 before = State.of(self._places())
-                self._call("report.py", [f"--metrics={json.dumps(list(self._reported))}"], 600.0)
+                metrics = f"--metrics={json.dumps(list(self._reported))}"
+                self._call("report.py", [metrics], REPORT_TIMEOUT_S)
                 self._changed.update(State.of(self._places()).changed(before))
                 self._keep_results()
             if self._clean_refused:
@@ -195,7 +196,7 @@ class ScriptsPlugin(PluginTask):
 
     def _places(self) -> list[Path]:
         """Where its results may appear: dpBento's plug-ins write to any of these."""
-        return [self.root / "output" / self.name, self.folder, self.work]
+        return [self.root / "output", self.folder, self.work]
 
     def _call(
         self, script: str, opts: Sequence[str], timeout_s: float, *, keep_children: bool = False
