@@ -3,6 +3,8 @@
 use overside_ops::Operation;
 use serde::{Deserialize, Serialize};
 
+use crate::{ContextConfig, OpenError};
+
 /// The memory that jobs may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -38,6 +40,42 @@ pub struct Capability {
     pub missing: Vec<String>,
 }
 
+impl Capability {
+    /// Whether a context may be opened like this.
+    ///
+    /// # Errors
+    /// [`OpenError::Limit`] names the first limit that is exceeded; a depth of 0 is one as well.
+    pub fn check(&self, device: &str, config: &ContextConfig) -> Result<(), OpenError> {
+        let depth = config.depth as u64;
+        let limits = [
+            ("depth", 1, self.max_depth as u64, depth),
+            (
+                "source bytes",
+                0,
+                self.max_source_bytes,
+                config.max_source_bytes,
+            ),
+            (
+                "destination bytes",
+                0,
+                self.max_destination_bytes,
+                config.max_destination_bytes,
+            ),
+        ];
+        for (what, least, limit, asked) in limits {
+            if !(least..=limit).contains(&asked) {
+                return Err(OpenError::Limit {
+                    device: device.to_owned(),
+                    what,
+                    limit,
+                    asked,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// All that a device can do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -54,6 +92,21 @@ impl Capabilities {
         self.0
             .iter()
             .find(|capability| capability.operation == operation)
+    }
+
+    /// The capability for a context to be opened like this.
+    ///
+    /// # Errors
+    /// [`OpenError::Unsupported`] if there is none, else as [`Capability::check`].
+    pub fn check(&self, device: &str, config: &ContextConfig) -> Result<&Capability, OpenError> {
+        let operation = config.operation.operation;
+        let Some(capability) = self.get(operation) else {
+            return Err(OpenError::Unsupported {
+                device: device.to_owned(),
+                operation,
+            });
+        };
+        capability.check(device, config).map(|()| capability)
     }
 
     /// All of them, in a stable order.

@@ -1,1 +1,109 @@
-//! placeholder
+//! This machine's cores as a device: worker threads, each with a kernel of its own, run the
+//! portable and SIMD libraries of `overside-ops`.
+//!
+//! ```no_run
+//! use overside_backend_cpu::{CpuDevice, CpuOptions};
+//! let device = CpuDevice::new(CpuOptions { threads: 2, cores: None })?;
+//! # Ok::<(), overside_backend_cpu::CpuError>(())
+//! ```
+
+mod capabilities;
+mod context;
+mod error;
+
+use overside_device::{
+    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, Foreign, MemoryError,
+    OpenError, Provenance, Region, Slice, Timing,
+};
+
+pub use error::CpuError;
+
+use context::CpuContext;
+
+/// The device's name.
+pub const NAME: &str = "cpu";
+/// The most worker threads of a context.
+pub const MAX_THREADS: usize = 1024;
+
+/// How the device uses this machine's cores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuOptions {
+    /// Worker threads of each context, 1 to [`MAX_THREADS`].
+    pub threads: usize,
+    /// The cores that the threads are pinned to, by number, one after the other and from the
+    /// start again if there are fewer; `None`: wherever the system puts them.
+    pub cores: Option<Vec<usize>>,
+}
+
+impl Default for CpuOptions {
+    /// One thread, not pinned.
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            cores: None,
+        }
+    }
+}
+
+/// This machine's cores.
+pub struct CpuDevice {
+    id: DeviceId,
+    info: DeviceInfo,
+    capabilities: Capabilities,
+    options: CpuOptions,
+}
+
+impl CpuDevice {
+    /// Probes what the libraries can do here.
+    ///
+    /// # Errors
+    /// [`CpuError`] if there cannot be that many threads or if they cannot run on those cores.
+    pub fn new(options: CpuOptions) -> Result<Self, CpuError> {
+        error::check(&options)?;
+        let info = DeviceInfo {
+            name: NAME.into(),
+            driver: driver(),
+            location: "this host".into(),
+            description: match options.threads {
+                1 => "one thread on this machine's cores".into(),
+                threads => format!("{threads} threads on this machine's cores"),
+            },
+            provenance: Provenance::Measured,
+            timing: Timing::Real,
+        };
+        let capabilities = capabilities::probed().clone();
+        Ok(Self {
+            id: DeviceId::unique(),
+            info,
+            capabilities,
+            options,
+        })
+    }
+}
+
+fn driver() -> String {
+    concat!("threads ", env!("CARGO_PKG_VERSION")).into()
+}
+
+impl Device for CpuDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
+        Region::allocate(len, align, None)
+    }
+
+    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
+        Ok(Slice::from_foreign(foreign, None))
+    }
+
+    fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
+        let context = CpuContext::open(self.id, &self.capabilities, &self.options, config)?;
+        Ok(Box::new(context))
+    }
+}

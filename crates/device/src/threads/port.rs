@@ -214,10 +214,11 @@ impl Port {
             std::mem::replace(&mut *state, State::Over(over))
         };
         drop(state);
+        shared.completed(number, now);
         if confirmed {
+            // The destination is gone and the place is on its way back.
             shared.quarantined.fetch_sub(1, Ordering::Release);
         }
-        shared.completed(number, now);
     }
 
     /// Waits a while for something to do.

@@ -1,0 +1,60 @@
+//! What the libraries can do on this machine.
+
+use std::sync::OnceLock;
+
+use overside_device::{Capabilities, Capability, MemoryKind};
+use overside_ops::{Config, Operation, Variant, prepare, variants};
+
+/// The longest source and destination in bytes: what the least of the libraries takes, LZ4's
+/// `LZ4_MAX_INPUT_SIZE`.
+const MAX_BYTES: u64 = 0x7E00_0000;
+/// The most jobs in flight. Each takes a slot of a few hundred bytes for as long as the context
+/// is open.
+const MAX_DEPTH: usize = 4096;
+
+/// Probes once and remembers.
+pub(crate) fn probed() -> &'static Capabilities {
+    static PROBED: OnceLock<Capabilities> = OnceLock::new();
+    PROBED.get_or_init(|| {
+        Capabilities::new(
+            Operation::all()
+                .into_iter()
+                .filter_map(capability)
+                .collect(),
+        )
+    })
+}
+
+/// What can be done of an operation, if anything.
+fn capability(operation: Operation) -> Option<Capability> {
+    let usable: Vec<(Variant, usize)> = (variants(operation).into_iter())
+        .filter_map(|variant| segments(operation, &variant).map(|segments| (variant, segments)))
+        .collect();
+    Some(Capability {
+        operation,
+        max_segments: usable.iter().map(|(_, segments)| *segments).min()?,
+        variants: usable
+            .into_iter()
+            .map(|(variant, _)| variant.name.to_owned())
+            .collect(),
+        max_source_bytes: MAX_BYTES,
+        max_destination_bytes: MAX_BYTES,
+        max_depth: MAX_DEPTH,
+        event: true,
+        memory: MemoryKind::Any,
+        missing: Vec::new(),
+    })
+}
+
+/// How many segments a variant takes; `None` if it does not come up here (a SIMD library on a
+/// processor without the instructions).
+fn segments(operation: Operation, variant: &Variant) -> Option<usize> {
+    let mut config = Config {
+        variant: variant.name.into(),
+        ..Config::new(operation)
+    };
+    if matches!(operation, Operation::Match(_)) {
+        config.patterns = vec!["a".into()];
+    }
+    Some(prepare(&config).ok()?.kernel().ok()?.max_segments())
+}

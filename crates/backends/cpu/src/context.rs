@@ -1,0 +1,167 @@
+//! A context: worker threads with a kernel each.
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use overside_device::threads::{Body, Ledger, Limits, Next, Runner, Threads};
+use overside_device::{
+    Applied, Capabilities, Closed, Completion, Context, ContextConfig, CpuTime, DeviceId, Job,
+    Lifecycle, Lost, MemoryKind, OpenError, Provenance, SubmitError,
+};
+use overside_ops::prepare;
+
+use crate::{CpuOptions, NAME, driver};
+
+pub(crate) struct CpuContext {
+    device: DeviceId,
+    capabilities: Capabilities,
+    options: CpuOptions,
+    config: ContextConfig,
+    threads: Threads,
+    lifecycle: Lifecycle,
+}
+
+impl CpuContext {
+    pub(crate) fn open(
+        device: DeviceId,
+        capabilities: &Capabilities,
+        options: &CpuOptions,
+        config: ContextConfig,
+    ) -> Result<Self, OpenError> {
+        let begin = Instant::now();
+        let threads = start(device, capabilities, options, &config)?;
+        let lifecycle = Lifecycle {
+            init_ns: Some(elapsed_ns(begin)),
+            ..Lifecycle::default()
+        };
+        let (capabilities, options) = (capabilities.clone(), options.clone());
+        Ok(Self {
+            device,
+            capabilities,
+            options,
+            config,
+            threads,
+            lifecycle,
+        })
+    }
+}
+
+impl Context for CpuContext {
+    fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
+        self.threads.submit(jobs)
+    }
+
+    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
+        self.threads.poll(out, max)
+    }
+
+    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.threads.event_fd())
+    }
+
+    fn arm(&mut self) -> Result<bool, Lost> {
+        self.threads.arm()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.threads.in_flight()
+    }
+
+    fn quarantined(&self) -> usize {
+        self.threads.quarantined()
+    }
+
+    fn reconfigure(&mut self, config: ContextConfig) -> Result<(), OpenError> {
+        if self.threads.in_flight() > 0 {
+            return Err(OpenError::InFlight(self.threads.in_flight()));
+        }
+        let begin = Instant::now();
+        let same = config.operation == self.config.operation && config.depth == self.config.depth;
+        if same {
+            // Kernels do not depend on how long buffers are: there is nothing to tear down.
+            self.capabilities.check(NAME, &config)?;
+            self.threads
+                .set_longest(config.max_source_bytes, config.max_destination_bytes);
+            self.lifecycle.end_ns = Some(0);
+        } else {
+            let next = start(self.device, &self.capabilities, &self.options, &config)?;
+            let end = self.threads.replace(next);
+            self.lifecycle.end_ns = Some(end.as_nanos() as u64);
+        }
+        let init_ns = elapsed_ns(begin).saturating_sub(self.lifecycle.end_ns.unwrap_or(0));
+        self.lifecycle.init_ns = Some(init_ns);
+        self.config = config;
+        Ok(())
+    }
+
+    fn lifecycle(&self) -> Lifecycle {
+        self.lifecycle
+    }
+
+    fn cpu_time(&self) -> CpuTime {
+        self.threads.cpu_time()
+    }
+
+    fn close(self: Box<Self>, deadline: Instant) -> Closed {
+        self.threads.close(self.lifecycle, deadline)
+    }
+}
+
+fn elapsed_ns(since: Instant) -> u64 {
+    since.elapsed().as_nanos() as u64
+}
+
+/// Prepares the operation once and starts a thread for each kernel.
+fn start(
+    device: DeviceId,
+    capabilities: &Capabilities,
+    options: &CpuOptions,
+    config: &ContextConfig,
+) -> Result<Threads, OpenError> {
+    let capability = capabilities.check(NAME, config)?;
+    let prepared = prepare(&config.operation)?;
+    let variant = prepared.variant();
+    let applied = Applied {
+        device: NAME.into(),
+        driver: driver(),
+        variant: variant.name.into(),
+        library: format!("{} {}", variant.library, variant.version),
+        provenance: Provenance::Measured,
+    };
+    let limits = Limits {
+        device,
+        memory: MemoryKind::Any,
+        depth: config.depth,
+        max_source_bytes: config.max_source_bytes,
+        max_destination_bytes: config.max_destination_bytes,
+        max_segments: capability.max_segments,
+        gather: true,
+    };
+    let bodies = (0..options.threads)
+        .map(|index| {
+            let runner = Runner::new(config.operation.operation, Arc::clone(&prepared))?;
+            let body = worker(index, runner);
+            Ok(match &options.cores {
+                Some(cores) => body.pinned(cores[index % cores.len()]),
+                None => body,
+            })
+        })
+        .collect::<Result<Vec<_>, overside_ops::Error>>()?;
+    Threads::spawn(limits, Arc::new(applied), Ledger::Host, bodies).map_err(|error| {
+        OpenError::Failed {
+            device: NAME.into(),
+            reason: error.to_string(),
+        }
+    })
+}
+
+fn worker(index: usize, mut runner: Runner) -> Body {
+    Body::new(format!("cpu-{index}"), move |mut port| {
+        while let Next::Job(mut taken) = port.next(None) {
+            let result = runner.run(&mut taken);
+            port.finish_timed(taken, result);
+        }
+    })
+}
