@@ -91,6 +91,8 @@ class TestSummary:
     verified: bool
     #: Of the samples that are ok.
     metrics: dict[str, Estimate]
+    #: The same before it was summed up: metric -> round -> value.
+    values: dict[str, dict[int, float]] = field(repr=False)
     #: Median over the rounds, in nanoseconds (docs/results.md, `stages`).
     stages: dict[str, float]
     #: Median over the rounds, CPU seconds a sample: `host_s`, `dpu_s`, `emulator_s`.
@@ -129,6 +131,13 @@ class RunView:
     #: nodes/local.json; empty if it is missing.
     environment: Json
     tests: list[TestSummary]
+
+    def metric(self, task: str, name: str) -> Json:
+        """`{"unit", "better", "description"}` of a task's metric."""
+        known: Json = self.manifest.get("metrics", {})
+        unknown = {"unit": "", "better": "higher", "description": ""}
+        info: Json = known.get(f"{task}.{name}") or known.get(name) or unknown
+        return info
 
     def json(self) -> Json:
         """Everything, for programs."""
@@ -269,6 +278,7 @@ def summarise(test: Json, samples: Sequence[Json]) -> TestSummary:
         applied=last.get("applied"),
         verified=bool(test.get("verified", True)) and not failed,
         metrics={name: estimate(list(values.values())) for name, values in by_metric.items()},
+        values=by_metric,
         stages=_medians(good, "stages"),
         cpu=_medians(good, "cpu"),
         late_share=_late_share(good),

@@ -1,0 +1,1 @@
+"""The verbs that are written in Python, one module each."""

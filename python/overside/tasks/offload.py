@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cache
 
 from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter
 
@@ -122,8 +122,6 @@ class OffloadTask(MeasuredTask):
     own: Mapping[str, Parameter]
     #: It has a compressed side.
     compression: bool = False
-    verified: ClassVar[bool] = True
-    is_open: ClassVar[bool] = False
 
     @property
     def parameters(self) -> Mapping[str, Parameter]:  # type: ignore[override]
@@ -185,6 +183,7 @@ class OffloadTask(MeasuredTask):
             _no_variant(name, operation, parameters, capability)
             or _too_large(name, operation, parameters, capability)
             or _no_level(operation, parameters, machine)
+            or _no_data(parameters["data"])
         )
 
 
@@ -216,7 +215,9 @@ def _no_level(operation: str, parameters: Json, machine: Machine) -> str | None:
     level, name = parameters.get("level"), parameters["variant"]
     if level is None:
         return None
-    listed = next((o["variants"] for o in machine.operations if o["operation"] == operation), [])
+    listed: Sequence[Json] = next(
+        (o["variants"] for o in machine.operations if o["operation"] == operation), []
+    )
     if name == "auto" and listed:
         name = listed[0]["name"]
     variant = next((v for v in listed if v["name"] == name), None)
@@ -226,6 +227,13 @@ def _no_level(operation: str, parameters: Json, machine: Machine) -> str | None:
         return f"{name} has no levels for {operation}, so none is {level}"
     low, high = variant["levels"]
     return None if low <= level <= high else f"{name} has levels {low} to {high}, not {level}"
+
+
+@cache
+def _no_data(name: str) -> str | None:
+    from overside import data  # noqa: PLC0415 (not needed to list tasks)
+
+    return data.absent(name)
 
 
 #: The published queries on accident descriptions, by name.

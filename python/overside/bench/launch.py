@@ -1,0 +1,203 @@
+"""What comes before measuring: a run's directory, its data, its machine; for a run that goes on,
+that these are still the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from overside import _core
+from overside.bench import box as boxes
+from overside.bench import environment, findings, store
+from overside.bench.box import Box, Measure
+from overside.bench.plan import Test
+from overside.bench.store import RunStore
+from overside.errors import UserError
+from overside.tasks.common import ExternalTask, Json, Machine, MeasuredTask, Task
+
+#: The share of late completions above which emulated timing is invalid.
+LATE_LIMIT = 0.01
+
+
+@dataclass
+class Launch:
+    """A run that is ready to be measured."""
+
+    run: RunStore
+    tasks: Mapping[str, Task]
+    measure: Measure
+    #: Name of a data set -> its files.
+    data: Mapping[str, Sequence[Path]]
+    #: For people, before the run starts.
+    warnings: list[str]
+
+
+def start(box: Box, tests: Sequence[Test], out: Path, command: Sequence[str]) -> Launch:
+    """Makes a run's directory, its data sets, and its first manifest.
+
+    Raises `UserError` if the directory cannot be written.
+    """
+    manifest: Json = {
+        "schema": store.SCHEMA,
+        "id": store.new_id(box.name),
+        "version": _core.version(),
+        "command": list(command),
+        "box": box.form,
+        "box_path": box.path,
+        "box_digest": box.digest,
+        "seed": box.seed,
+        "started": store.now(),
+        "ended": None,
+        "state": "running",
+        "exit_code": None,
+        "rounds": {"done": 0, "planned": box.measure.rounds, "most": 0, "reason": None},
+        "data": [],
+        "metrics": metrics(box),
+        "tests": [],
+        "warnings": [],
+        "late_limit": LATE_LIMIT,
+    }
+    # First of all, so that nothing is prepared for a run that cannot be written.
+    run = RunStore.create(out, manifest)
+    try:
+        files, sets = _data(box, tests)
+        manifest["data"] = sets
+        manifest["tests"] = [test.json() for test in tests]
+        machine, noise = _machine()
+        manifest["warnings"] = [_box_warning(problem) for problem in box.warnings] + noise
+        run.write_environment(machine)
+        run.write_manifest()
+    except OSError as error:
+        run.close()
+        raise UserError(f"cannot write {run.path}: {error.strerror}") from None
+    except BaseException:
+        run.close()
+        raise
+    tasks = {entry.name: entry.task for entry in box.tasks}
+    return Launch(run, tasks, box.measure, files, [])
+
+
+def resume(path: Path, box_name: str | None, here: Machine) -> Launch:
+    """Opens a run to go on with what it lacks.
+
+    Raises `UserError` if it is of another box or its data have changed since.
+    """
+    run = RunStore.reopen(path)
+    try:
+        return _resume(run, box_name, here)
+    except BaseException:
+        run.close()
+        raise
+
+
+def _resume(run: RunStore, box_name: str | None, here: Machine) -> Launch:
+    manifest = run.manifest
+    if box_name is not None:
+        found = boxes.find(box_name)
+        _, digest = boxes.read(found)
+        if digest != manifest["box_digest"]:
+            raise UserError(
+                f"{found} is not the box of {run.path}: it has changed, or is another one",
+                f"leave the box away (overside run --resume {run.path}), or start a new run",
+            )
+    box = boxes.build(manifest["box"], Path(manifest["box_path"]), manifest["box_digest"], here)
+    tasks = {entry.name: entry.task for entry in box.tasks}
+    tests = [Test.from_json(entry) for entry in manifest["tests"]]
+    for test in tests:
+        if test.status == "skipped" and isinstance(tasks.get(test.task), ExternalTask):
+            # Consent may be given this time.
+            test.status, test.reason = "planned", None
+    files, sets = _data(box, tests)
+    _same_data(manifest["data"], sets)
+    manifest["tests"] = [test.json() for test in tests]
+    manifest["state"] = "running"
+    warnings = []
+    version = _core.version()
+    if version != manifest["version"]:
+        message = f"begun by version {manifest['version']}, gone on with by {version}"
+        remedy = "start a new run where differences matter"
+        manifest["warnings"].append({"kind": "version", "message": message, "remedy": remedy})
+        warnings.append(f"{run.path} was {message}")
+    run.write_manifest()
+    return Launch(run, tasks, box.measure, files, warnings)
+
+
+def _same_data(before: Sequence[Json], now: Sequence[Json]) -> None:
+    digests = {entry["name"]: entry["digest"] for entry in before}
+    for entry in now:
+        if digests.get(entry["name"], entry["digest"]) != entry["digest"]:
+            raise UserError(
+                f"the data set {entry['name']} has changed since the run began",
+                "start a new run, or put the data back",
+            )
+
+
+def metrics(box: Box) -> Json:
+    """All metrics of a box's tasks for its manifest. Where a task means something else by a name
+    than one before it, it has an entry of its own, `task.metric`."""
+    known: Json = {}
+    for entry in box.tasks:
+        for name, metric in entry.task.metrics.items():
+            if known.setdefault(name, metric.json()) != metric.json():
+                known[f"{entry.name}.{name}"] = metric.json()
+    return known
+
+
+def _data(box: Box, tests: Sequence[Test]) -> tuple[dict[str, Sequence[Path]], list[Json]]:
+    """Finds or makes the data sets. Tests whose data set is not to be had are skipped."""
+    from overside import data  # noqa: PLC0415 (a box of plug-ins needs none)
+
+    measured = {e.name for e in box.tasks if isinstance(e.task, MeasuredTask)}
+    files: dict[str, Sequence[Path]] = {}
+    sets: list[Json] = []
+    absent: dict[str, str] = {}
+    for test in tests:
+        if test.task not in measured or test.status != "planned":
+            continue
+        name = test.parameters["data"]
+        if name not in files and name not in absent:
+            try:
+                found = data.resolve(name, seed=box.seed)
+            except UserError as error:
+                absent[name] = " ".join(str(error).split())
+            else:
+                files[name] = found.files
+                sets.append(found.json())
+        if name in absent:
+            test.status, test.reason = "skipped", absent[name]
+    return files, sets
+
+
+def _machine() -> tuple[Json, list[Json]]:
+    """The machine, and what makes it noisy."""
+    machine = environment.capture()
+    before = environment.load()
+    machine["load_before"] = before
+    noise = [
+        finding.warning()
+        for finding in findings.of_environment(machine, before)
+        if finding.level == "noise"
+    ]
+    return machine, noise
+
+
+def _box_warning(problem: boxes.Problem) -> Json:
+    hint = f"did you mean {problem.suggestion!r}?" if problem.suggestion else ""
+    return {
+        "kind": "box",
+        "message": f"{problem.pointer or '/'}: {problem.message}",
+        "remedy": hint,
+    }
+
+
+def conclude(run: RunStore) -> None:
+    """Writes what is known only at the end. A full disk has been reported before, and is no
+    reason to fail here."""
+    machine = store.read_environment(run.path)
+    machine["load_after"] = environment.load()
+    try:
+        run.write_environment(machine)
+        run.write_manifest()
+    except OSError:
+        pass

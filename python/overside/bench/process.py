@@ -1,0 +1,161 @@
+"""The runner's end of a worker process: hands over a test, waits for its sample, and notices when
+none comes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from overside.tasks.common import Json
+
+#: A sample is a few kilobytes, most of it its histogram.
+MAX_REPLY_BYTES = 16 << 20
+#: The worker bounds its samples itself; this is for one that does not even do that.
+GRACE_S = 2.0
+_TAIL_BYTES = 2000
+
+
+@dataclass(frozen=True)
+class Ended:
+    """No sample came."""
+
+    #: `timeout`, `crash`, `time` (the run's time is up) or `interrupt`.
+    why: str
+    message: str = ""
+
+
+class WorkerProcess:
+    """One process of `overside.bench.worker`."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._stderr: IO[bytes] = log.open("ab")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "overside.bench.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            # Ctrl-C on the terminal is the runner's to answer.
+            start_new_session=True,
+            bufsize=0,
+        )
+        self._buffer = bytearray()
+
+    @property
+    def alive(self) -> bool:
+        """It can take another test."""
+        return self._process.poll() is None
+
+    def measure(
+        self, test: Json, timeout_s: float, deadline: float, interrupt_fd: int
+    ) -> Json | Ended:
+        """One sample, or why there is none.
+
+        `deadline` (monotonic) is the end of the run's time; `interrupt_fd` becomes readable when
+        the run is interrupted. After anything but a sample the process is gone.
+        """
+        line = json.dumps(test, ensure_ascii=False).encode() + b"\n"
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line)
+        except BrokenPipeError:
+            return self._crashed()
+        limit = time.monotonic() + timeout_s + GRACE_S
+        reply = self._reply(min(limit, deadline), interrupt_fd)
+        if isinstance(reply, bytes):
+            try:
+                sample = json.loads(reply)
+                if not isinstance(sample, dict) or "status" not in sample:
+                    raise ValueError("not a sample")
+            except ValueError as error:
+                self.kill()
+                return Ended("crash", f"the worker's answer is not a sample: {error}")
+            return sample
+        if reply == "closed":
+            return self._crashed()
+        self.kill()
+        if reply == "deadline" and limit <= deadline:
+            return Ended("timeout", f"no answer within {timeout_s + GRACE_S:g} s{self._tail()}")
+        return Ended("interrupt" if reply == "interrupt" else "time")
+
+    def _reply(self, deadline: float, interrupt_fd: int) -> bytes | str:
+        """A line of the worker's, or why there is none: `closed`, `deadline`, `interrupt`."""
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        poll = select.poll()
+        poll.register(output, select.POLLIN)
+        poll.register(interrupt_fd, select.POLLIN)
+        while True:
+            left = deadline - time.monotonic()
+            ready = {fd for fd, _ in poll.poll(max(0, left * 1000))}
+            if output in ready:
+                chunk = os.read(output, 1 << 16)
+                self._buffer += chunk
+                line, newline, rest = self._buffer.partition(b"\n")
+                if newline:
+                    self._buffer = rest
+                    return bytes(line)
+                if not chunk or len(self._buffer) > MAX_REPLY_BYTES:
+                    return "closed"
+            elif interrupt_fd in ready:
+                return "interrupt"
+            elif left <= 0:
+                return "deadline"
+
+    def _crashed(self) -> Ended:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE_S)
+        code = self._process.poll()
+        self.kill()
+        if code is None:
+            how = "closed its output"
+        elif code < 0:
+            try:
+                how = f"was ended by {signal.Signals(-code).name}"
+            except ValueError:
+                how = f"was ended by signal {-code}"
+            if -code == signal.SIGKILL:
+                how += " (is there enough memory?)"
+        else:
+            how = f"ended with code {code}"
+        return Ended("crash", f"the worker process {how}{self._tail()}")
+
+    def _tail(self) -> str:
+        """The last lines that it said, for a message."""
+        try:
+            with self._log.open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+                lines = file.read().decode(errors="replace").strip().splitlines()[-5:]
+        except OSError:
+            return ""
+        return f"; it said: {' | '.join(lines)}" if lines else ""
+
+    def kill(self) -> None:
+        """Ends it now."""
+        if self.alive:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def close(self) -> None:
+        """Ends it. An empty log is removed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if self.alive:
+            self._process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_S)
+        self.kill()
+        for stream in (self._process.stdin, self._process.stdout, self._stderr):
+            stream.close()
+        with contextlib.suppress(OSError):
+            if self._log.stat().st_size == 0:
+                self._log.unlink()

@@ -1,0 +1,274 @@
+"""The run itself: rounds of blocks of tests, each sample stored as it comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from overside.bench import plan, store
+from overside.bench.box import Measure
+from overside.bench.interrupts import Interrupts
+from overside.bench.plan import Test
+from overside.bench.process import Ended, WorkerProcess
+from overside.bench.progress import Progress
+from overside.bench.schedule import Schedule
+from overside.bench.store import RunStore
+from overside.errors import Exit
+from overside.tasks.common import Consent, ExternalTask, Json, MeasuredTask, Task
+
+#: A sample may take this long beside its timed parts, ...
+TIMEOUT_S = 60.0
+#: ... this much longer for each byte of its data or its buffer, ...
+TIMEOUT_S_PER_BYTE = 4e-6
+#: ... and a plug-in's this long in all.
+EXTERNAL_TIMEOUT_S = 600.0
+
+#: What the run's state is called when it ends for a reason other than having been done.
+_STATES = {"max_s reached": "incomplete", "disk full": "incomplete", "interrupted": "interrupted"}
+
+
+class _StopError(Exception):
+    """Measuring ends before all is done; the text is the reason as the manifest has it."""
+
+
+class Runner:
+    """Takes the samples that a run still lacks."""
+
+    def __init__(
+        self,
+        run: RunStore,
+        tasks: Mapping[str, Task],
+        measure: Measure,
+        data: Mapping[str, Sequence[Path]],
+        *,
+        max_s: float,
+        quiet: bool,
+        consent: Consent,
+    ) -> None:
+        self._run = run
+        self._tasks = tasks
+        self._measure = measure
+        self._data = data
+        self._max_s = max_s
+        self._consent = consent
+        self._seed: int = run.manifest["seed"]
+        self._tests = [Test.from_json(entry) for entry in run.manifest["tests"]]
+        self.schedule = Schedule(self._tests, measure)
+        for sample in store.read_samples(run.path):
+            self.schedule.note(sample)
+        taken, missing = self.schedule.taken(), self.schedule.missing()
+        self._progress = Progress(taken + missing, taken, quiet)
+        self._prepared: list[ExternalTask] = []
+        self._deadline = 0.0
+        #: What went wrong with the disk, for people.
+        self.disk_error = ""
+
+    def run(self) -> Exit:
+        """Measures until all is done, the time is up, the disk is full, or it is interrupted, and
+        brings the manifest up to date. Whatever happens, plug-ins are cleaned up after."""
+        self._deadline = time.monotonic() + self._max_s
+        planned_done = False
+        try:
+            with Interrupts() as interrupts:
+                try:
+                    self._prepare(interrupts)
+                    for number in range(self._measure.rounds):
+                        self._round(number, self.schedule.due(number), interrupts)
+                    planned_done = True
+                    reason = self._further_rounds(interrupts)
+                except _StopError as stop:
+                    reason = str(stop)
+                finally:
+                    self._clean()
+        finally:
+            self._progress.close()
+        return self._conclude(reason, planned_done)
+
+    def _conclude(self, reason: str, planned_done: bool) -> Exit:
+        state = _STATES.get(reason, "complete")
+        if reason == "max_s reached" and planned_done:
+            state = "complete"
+        code = self._exit_code(state)
+        full = self.schedule.full_rounds
+        self._run.manifest |= {
+            "tests": [test.json() for test in self._tests],
+            "state": state,
+            "ended": store.now(),
+            "exit_code": int(code),
+            "rounds": {
+                "done": min(full, self._measure.rounds),
+                "planned": self._measure.rounds,
+                "most": self.schedule.most_rounds,
+                "reason": reason,
+            },
+        }
+        return code
+
+    def _exit_code(self, state: str) -> Exit:
+        """What was wrong weighs more than what is missing (docs/exit-codes.md)."""
+        if state == "interrupted":
+            return Exit.INTERRUPTED
+        if "verification" in self.schedule.failures:
+            return Exit.VERIFICATION_FAILED
+        if self.schedule.failures:
+            return Exit.TEST_FAILED
+        if state == "incomplete":
+            return Exit.INCOMPLETE
+        return Exit.OK if self.schedule.good else Exit.ABSENT
+
+    def _further_rounds(self, interrupts: Interrupts) -> str:
+        """Adds rounds where intervals are wide; returns why it ended."""
+        while True:
+            tests, reason = self.schedule.further(self._deadline - time.monotonic())
+            if not tests:
+                return reason
+            self._progress.more(len(tests))
+            self._round(self.schedule.next_round, tests, interrupts)
+
+    def _round(self, number: int, tests: Sequence[Test], interrupts: Interrupts) -> None:
+        self._progress.round(number)
+        order = 0
+        for block in plan.blocks(tests):
+            task = self._tasks[block[0].task]
+            if isinstance(task, ExternalTask):
+                self._external_block(task, number, order, block, interrupts)
+            elif isinstance(task, MeasuredTask):
+                self._measured_block(task, number, order, block, interrupts)
+            order += len(block)
+
+    def _measured_block(
+        self,
+        task: MeasuredTask,
+        number: int,
+        order: int,
+        block: Sequence[Test],
+        interrupts: Interrupts,
+    ) -> None:
+        """Runs a block in a fresh process; in another one after each test that breaks it."""
+        log = self._run.path / "logs" / f"worker-round{number}-block{block[0].block}.log"
+        worker: WorkerProcess | None = None
+        try:
+            for place, test in enumerate(block, order):
+                self._check_time(interrupts)
+                if worker is None:
+                    worker = self._start(log)
+                head, begin = _head(test, number, place), time.monotonic()
+                request = self._request(task, test)
+                reply = worker.measure(request, request["timeout_s"], self._deadline, interrupts.fd)
+                if isinstance(reply, Ended):
+                    worker.close()
+                    worker = None
+                    reply = self._failure(reply)
+                self._store(test, head | reply, begin)
+        finally:
+            if worker is not None:
+                worker.close()
+
+    def _start(self, log: Path) -> WorkerProcess:
+        try:
+            return WorkerProcess(log)
+        except OSError as error:
+            raise self._disk(error) from None
+
+    def _request(self, task: MeasuredTask, test: Test) -> Json:
+        request = task.test(test.parameters)
+        name = request["data"]["name"]
+        largest = max(request["data"]["sample_bytes"], request["buffer_size"])
+        request["data"]["files"] = [str(path) for path in self._data[name]]
+        return request | {
+            "warmup_s": self._measure.warmup_s,
+            "sample_s": self._measure.sample_s,
+            "timeout_s": TIMEOUT_S
+            + self._measure.warmup_s
+            + self._measure.sample_s
+            + largest * TIMEOUT_S_PER_BYTE,
+            "seed": self._seed,
+        }
+
+    @staticmethod
+    def _failure(ended: Ended) -> Json:
+        if ended.why == "time":
+            raise _StopError("max_s reached")
+        if ended.why == "interrupt":
+            raise _StopError("interrupted")
+        error = {"kind": ended.why, "message": ended.message}
+        return {"status": "failed", "error": error, "warnings": []}
+
+    def _external_block(
+        self,
+        task: ExternalTask,
+        number: int,
+        order: int,
+        block: Sequence[Test],
+        interrupts: Interrupts,
+    ) -> None:
+        for place, test in enumerate(block, order):
+            self._check_time(interrupts)
+            head, begin = _head(test, number, place), time.monotonic()
+            left = self._deadline - begin
+            timeout_s = min(EXTERNAL_TIMEOUT_S, left)
+            try:
+                with interrupts.raising():
+                    sample = task.sample(test, number, timeout_s)
+            except KeyboardInterrupt:
+                raise _StopError("interrupted") from None
+            kind = (sample.get("error") or {}).get("kind")
+            if kind == "timeout" and timeout_s == left:
+                # The run's time was up, not the plug-in's.
+                raise _StopError("max_s reached")
+            self._store(test, head | sample, begin)
+
+    def _prepare(self, interrupts: Interrupts) -> None:
+        """Makes the plug-ins ready that have something to do."""
+        waiting: dict[str, list[Test]] = {}
+        for test in self._tests:
+            if not self.schedule.is_over(test):
+                waiting.setdefault(test.task, []).append(test)
+        for name, tests in waiting.items():
+            task = self._tasks[name]
+            if not isinstance(task, ExternalTask):
+                continue
+            self._check_time(interrupts)
+            self._prepared.append(task)
+            try:
+                with interrupts.raising():
+                    reason = task.prepare(self._run.path, tests, self._consent)
+            except KeyboardInterrupt:
+                raise _StopError("interrupted") from None
+            if reason is not None:
+                for test in tests:
+                    test.status, test.reason = "skipped", reason
+                self.schedule.drop(tests)
+
+    def _clean(self) -> None:
+        for task in self._prepared:
+            task.clean()
+
+    def _check_time(self, interrupts: Interrupts) -> None:
+        if interrupts.received is not None:
+            raise _StopError("interrupted")
+        if time.monotonic() >= self._deadline:
+            raise _StopError("max_s reached")
+
+    def _store(self, test: Test, sample: Json, begin: float) -> None:
+        try:
+            self._run.append(sample)
+        except OSError as error:
+            raise self._disk(error) from None
+        self.schedule.note(sample, time.monotonic() - begin)
+        self._progress.step()
+        if sample["status"] == "failed":
+            self._progress.failed(test, sample["error"]["message"])
+        if sample["status"] != "ok":
+            # It is not repeated.
+            self._progress.fewer(max(0, self._measure.rounds - sample["round"] - 1))
+
+    def _disk(self, error: OSError) -> _StopError:
+        self.disk_error = f"cannot write {self._run.path}: {error.strerror}"
+        return _StopError("disk full")
+
+
+def _head(test: Test, number: int, place: int) -> Json:
+    """What the runner knows of a sample."""
+    return {"test": test.id, "round": number, "order": place, "started": store.now()}

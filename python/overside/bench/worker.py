@@ -1,0 +1,58 @@
+"""The process that measures: tests as JSON lines on stdin, samples as JSON lines on stdout.
+
+It lives for one round of one block. It ends at once when its stdin does, whatever it is at, so it
+never outlives the process that started it. Little is imported, because every round pays for it.
+"""
+
+import os
+import sys
+from queue import SimpleQueue
+from threading import Thread
+
+
+def main() -> None:
+    """Measures until stdin ends."""
+    # Whatever a library prints must not end up among the samples.
+    samples = os.dup(1)
+    os.dup2(2, 1)
+
+    requests: SimpleQueue[str] = SimpleQueue()
+    Thread(target=_read, args=(requests,), daemon=True).start()
+
+    from overside import _core  # noqa: PLC0415 (meanwhile the reader waits for its first line)
+
+    worker = _core.Worker()
+    while True:
+        test = requests.get()
+        try:
+            sample = worker.measure(test)
+        except Exception as error:
+            sample = _internal(error)
+        _write(samples, sample.encode() + b"\n")
+
+
+def _read(requests: "SimpleQueue[str]") -> None:
+    for line in sys.stdin:
+        requests.put(line)
+    # The runner has gone or is done with us; a measurement that is under way is of no use.
+    os._exit(0)
+
+
+def _internal(error: Exception) -> str:
+    import json  # noqa: PLC0415
+    import traceback  # noqa: PLC0415
+
+    traceback.print_exc()
+    message = f"{type(error).__name__}: {error}"
+    failure = {"kind": "internal", "message": message}
+    return json.dumps({"status": "failed", "error": failure, "warnings": []})
+
+
+def _write(to: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(to, rest) :]
+
+
+if __name__ == "__main__":
+    main()

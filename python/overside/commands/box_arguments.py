@@ -1,0 +1,58 @@
+"""Arguments that several verbs share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+Consent = Callable[[str], bool]
+
+
+def selection(parser: argparse.ArgumentParser) -> None:
+    """`--set` and `--filter`."""
+    parser.add_argument(
+        "--set",
+        metavar="TASK.KEY=V,V",
+        action="append",
+        default=[],
+        help="give a task's parameter other values; measure.rounds=3 and the like work too",
+    )
+    parser.add_argument(
+        "--filter",
+        metavar="KEY=GLOB",
+        action="append",
+        default=[],
+        type=pair,
+        help="keep only tests that match; KEY is task, id or a parameter; all must match",
+    )
+
+
+def pair(text: str) -> tuple[str, str]:
+    """`key=glob`."""
+    key, equals, glob = text.partition("=")
+    if not (key and equals and glob):
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=GLOB")
+    return key, glob
+
+
+def seed(text: str) -> int:
+    """A whole number from 0 to 2^53-1."""
+    value = _number(text, int)
+    if not 0 <= value < 1 << 53:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 2^53-1")
+    return int(value)
+
+
+def seconds(text: str) -> float:
+    """A positive number of seconds, at most a week."""
+    value = _number(text, float)
+    if not 0 < value <= 604_800:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0 and at most 604800 seconds")
+    return value
+
+
+def _number(text: str, kind: Callable[[str], float]) -> float:
+    try:
+        return kind(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None

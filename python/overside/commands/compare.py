@@ -1,0 +1,146 @@
+"""Compare two runs test by test."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from overside.errors import Exit
+
+if TYPE_CHECKING:
+    from overside.bench.comparison import Compared, Comparison
+    from overside.bench.statistics import RunView
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the verb's arguments."""
+    parser.add_argument("before", metavar="A", type=Path, help="a run's directory")
+    parser.add_argument("after", metavar="B", type=Path, help="another one's")
+    parser.add_argument(
+        "--threshold",
+        metavar="SHARE",
+        type=_share,
+        help="the relative difference that counts as a change (default: the box's, or 0.05)",
+    )
+    parser.add_argument(
+        "--metric",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="compare this metric; can be repeated (default: those that the box asks for)",
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 103 if a verdict is ambiguous"
+    )
+    parser.add_argument(
+        "--across",
+        action="store_true",
+        help="compare figures of different provenance too, as measured with emulated",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= 10:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share like 0.05")
+    return value
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs the verb."""
+    from overside.bench import comparison, statistics  # noqa: PLC0415
+
+    before, after = statistics.load_run(args.before), statistics.load_run(args.after)
+    threshold = args.threshold or _declared(before) or comparison.DEFAULT_THRESHOLD
+    result = comparison.compare(before, after, threshold, metrics=args.metric, across=args.across)
+    code = _exit_code(result, args.strict)
+    if args.json:
+        print(_json(result, threshold, code))
+    else:
+        _print(result, threshold)
+    return code
+
+
+def _declared(view: RunView) -> float | None:
+    threshold = view.manifest["box"].get("measure", {}).get("threshold")
+    return float(threshold) if threshold else None
+
+
+def _exit_code(result: Comparison, strict: bool) -> Exit:
+    if result.count("slower"):
+        return Exit.REGRESSION
+    if not result.compared:
+        return Exit.NOTHING_SELECTED
+    return Exit.AMBIGUOUS if strict and result.count("ambiguous") else Exit.OK
+
+
+def _json(result: Comparison, threshold: float, code: Exit) -> str:
+    verdicts = ("same", "faster", "slower", "ambiguous")
+    whole = {
+        "schema": "comparison/1",
+        "threshold": threshold,
+        "counts": {verdict: result.count(verdict) for verdict in verdicts},
+        "exit_code": int(code),
+        **asdict(result),
+    }
+    # A ratio to zero is infinite, which JSON has no word for.
+    return json.dumps(_finite(whole), ensure_ascii=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _print(result: Comparison, threshold: float) -> None:
+    from overside.bench import plan  # noqa: PLC0415
+    from overside.commands import table  # noqa: PLC0415
+
+    for note in result.notes:
+        print(f"note: {note}")
+    rows = [_row(entry) for entry in result.compared]
+    if rows:
+        head = ["test", "metric", "A", "B", "", "B/A", "95 %", "beyond", "verdict"]
+        print(table.text(head, rows))
+    for entry in result.not_compared:
+        values = " ".join(f"{k}={plan.text(v)}" for k, v in list(entry["parameters"].items())[:4])
+        print(f"not compared: {entry['task']} {values}: {entry['reason']}")
+    verdicts = ("faster", "slower", "same", "ambiguous")
+    counts = ", ".join(f"{result.count(verdict)} {verdict}" for verdict in verdicts)
+    print(
+        f"{counts}; a change is more than {threshold:.0%}, or than the noise where that is larger"
+    )
+
+
+def _row(entry: Compared) -> list[str]:
+    from overside.bench import plan  # noqa: PLC0415
+
+    ratio = entry.ratio
+    parts = [
+        plan.text(value)
+        for key, value in entry.parameters.items()
+        if value is not None and key in ("device", "variant", "format", "level", "buffer_size")
+    ]
+    kind = "" if ratio.kind == "interval" else " (range)"
+    return [
+        " ".join([entry.task, *parts]),
+        entry.metric,
+        f"{entry.before:.4g}",
+        f"{entry.after:.4g}",
+        entry.unit,
+        f"{ratio.value:.3f}",
+        f"{ratio.low:.3f}..{ratio.high:.3f}{kind}",
+        f"{entry.threshold:.1%}",
+        entry.verdict,
+    ]

@@ -1,0 +1,44 @@
+"""Say what this machine lacks or what makes it noisy, and what mends it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+_MARKS = {"ok": "ok", "note": "note", "noise": "NOISY", "lack": "LACKS"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the verb's arguments."""
+    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs the verb. Nothing is changed; the exit code is 0 whatever is found."""
+    from overside.bench import box, environment, findings  # noqa: PLC0415
+
+    machine, load = environment.capture(), environment.load()
+    found = [
+        *findings.of_environment(machine, load),
+        *findings.of_equipment(box.machine()),
+        *findings.of_disk(Path("results")),
+    ]
+    if args.json:
+        machine["load"] = load
+        report = {
+            "schema": "doctor/1",
+            "findings": [finding.json() for finding in found],
+            "environment": machine,
+        }
+        print(json.dumps(report, ensure_ascii=False))
+        return 0
+    cpu = machine["cpu"]
+    print(f"{cpu['model']}, {len(cpu['usable'] or ())} processors, {machine['kernel']['release']}")
+    for level in ("lack", "noise", "note", "ok"):
+        for finding in found:
+            if finding.level == level:
+                print(f"{_MARKS[level]:<6} {finding.message}")
+                if finding.remedy:
+                    print(f"         {finding.remedy}")
+    return 0

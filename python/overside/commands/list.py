@@ -1,0 +1,144 @@
+"""List tasks, boxes, profiles or data sets."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from overside.commands import table
+
+if TYPE_CHECKING:
+    from overside.tasks.common import Json, Parameter, Task
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the verb's arguments."""
+    parser.add_argument("what", choices=("tasks", "boxes", "profiles", "data"))
+    parser.add_argument(
+        "name", nargs="?", help="show one task with its parameters and metrics, or one box's file"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs the verb."""
+    lists = {"tasks": _tasks, "boxes": _boxes, "profiles": _profiles, "data": _data}
+    return lists[args.what](args)
+
+
+def _tasks(args: argparse.Namespace) -> int:
+    from overside import _core, tasks  # noqa: PLC0415
+    from overside.errors import UserError  # noqa: PLC0415
+
+    if args.name is not None and args.name not in tasks.NAMES:
+        hint = _core.suggest(args.name, list(tasks.NAMES))
+        known = ", ".join(tasks.NAMES)
+        raise UserError(
+            f"there is no built-in task {args.name}",
+            f"did you mean {hint}?" if hint else f"there are {known}",
+        )
+    chosen = [task for name in tasks.NAMES if (task := tasks.find(name)) is not None]
+    if args.name is not None:
+        chosen = [task for task in chosen if task.name == args.name]
+    if args.json:
+        print(json.dumps([_task_json(task) for task in chosen], ensure_ascii=False))
+    elif args.name is not None:
+        _print_task(chosen[0])
+    else:
+        print(table.text(["task", ""], [[task.name, task.description] for task in chosen]))
+        print("\n`overside list tasks NAME` shows parameters and metrics.")
+    return 0
+
+
+def _task_json(task: Task) -> Json:
+    return {
+        "name": task.name,
+        "description": task.description,
+        "parameters": {name: _parameter_json(p) for name, p in task.parameters.items()},
+        "metrics": {name: metric.json() for name, metric in task.metrics.items()},
+    }
+
+
+def _parameter_json(parameter: Parameter) -> Json:
+    entry: Json = {"kind": parameter.kind, "doc": parameter.doc, "default": parameter.default}
+    for key in ("unit", "minimum", "maximum"):
+        value = getattr(parameter, key)
+        if value not in ("", None):
+            entry[key] = value
+    if parameter.choices:
+        entry["choices"] = list(parameter.choices)
+    return entry
+
+
+def _print_task(task: Task) -> None:
+    from overside.bench import plan  # noqa: PLC0415
+
+    print(f"{task.name}: {task.description}\n")
+    rows = [
+        [
+            name,
+            plan.text(p.default),
+            "|".join(p.choices) if p.choices else _bounds(p),
+            f"{p.doc}{f', {p.unit}' if p.unit else ''}",
+        ]
+        for name, p in task.parameters.items()
+    ]
+    print(table.text(["parameter", "default", "values", ""], rows))
+    print()
+    metrics = [[name, m.unit, m.better, m.description] for name, m in task.metrics.items()]
+    print(table.text(["metric", "unit", "better", ""], metrics))
+
+
+def _bounds(parameter: Parameter) -> str:
+    if parameter.minimum is None or parameter.maximum is None:
+        return parameter.kind
+    return f"{parameter.minimum:.0f}..{parameter.maximum:.0f}"
+
+
+def _boxes(args: argparse.Namespace) -> int:
+    from overside.bench import box  # noqa: PLC0415
+
+    if args.name is not None:
+        print(box.find(args.name).read_text(encoding="utf-8"), end="")
+        return 0
+    entries = [_box_entry(name, path) for name, path in box.ready_made().items()]
+    if args.json:
+        print(json.dumps(entries, ensure_ascii=False))
+    else:
+        print(table.text(["box", ""], [[e["name"], e["description"]] for e in entries]))
+    return 0
+
+
+def _box_entry(name: str, path: Path) -> Json:
+    """A box that is there but broken is listed with what it says of itself, if anything."""
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        content = None
+    description = content.get("description", "") if isinstance(content, dict) else "not readable"
+    return {"name": name, "path": str(path), "description": description}
+
+
+def _profiles(args: argparse.Namespace) -> int:
+    from overside import _core  # noqa: PLC0415
+
+    profiles: list[Json] = json.loads(_core.profiles())
+    if args.name is not None:
+        profiles = [profile for profile in profiles if profile["name"] == args.name]
+    if args.json or args.name is not None:
+        print(json.dumps(profiles, ensure_ascii=False, indent=None if args.json else 1))
+    else:
+        rows = [[p["name"], p.get("title") or p.get("card", "")] for p in profiles]
+        print(table.text(["profile", ""], rows))
+    return 0
+
+
+def _data(args: argparse.Namespace) -> int:
+    command: Any = importlib.import_module("overside.commands.data")
+    parser = argparse.ArgumentParser(prog="overside list")
+    command.arguments(parser)
+    words = ["list", *(["--json"] if args.json else [])]
+    return int(command.main(parser.parse_args(words)))

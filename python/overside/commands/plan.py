@@ -1,0 +1,96 @@
+"""Show a box's tests and the time they take; run nothing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from overside.commands import box_arguments
+
+if TYPE_CHECKING:
+    from overside.bench.box import Box
+    from overside.bench.plan import Test
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the verb's arguments."""
+    parser.add_argument("box", metavar="BOX", help="a path, or the name of a ready-made box")
+    box_arguments.selection(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs the verb."""
+    from overside.bench import box, plan  # noqa: PLC0415
+
+    here = box.machine()
+    chosen = box.load(args.box, args.set, here)
+    tests = plan.plan(chosen, here, args.filter)
+    if not tests:
+        raise box.nothing_selected(args.filter)
+    seconds = plan.estimated_s(tests, chosen.measure)
+    if args.json:
+        print(
+            json.dumps(
+                {
+                    "schema": "plan/1",
+                    "box": chosen.form,
+                    "tests": [test.json() for test in tests],
+                    "rounds": chosen.measure.rounds,
+                    "estimated_s": round(seconds, 1),
+                    "warnings": [warning.json() for warning in chosen.warnings],
+                },
+                ensure_ascii=False,
+            )
+        )
+    else:
+        _print(chosen, tests, seconds)
+    return 0
+
+
+def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
+    from overside.bench import plan  # noqa: PLC0415
+    from overside.commands import table  # noqa: PLC0415
+
+    for warning in chosen.warnings:
+        print(f"warning: {warning}")
+    for name in dict.fromkeys(test.task for test in tests):
+        mine = [test for test in tests if test.task == name]
+        varying = [
+            key
+            for key in mine[0].parameters
+            if len({plan.text(test.parameters.get(key)) for test in mine}) > 1
+        ]
+        fixed = [
+            f"{key}={plan.text(value)}"
+            for key, value in mine[0].parameters.items()
+            if key not in varying and value is not None
+        ]
+        print(f"{name}: {len(mine)} tests; all with {', '.join(fixed) or 'the same parameters'}")
+        rows = [
+            [str(tests.index(test) + 1), str(test.block)]
+            + [plan.text(test.parameters.get(key)) for key in varying]
+            + [f"skipped: {test.reason}" if test.reason else ""]
+            for test in mine
+        ]
+        print(table.text(["order", "block", *varying, ""], rows, indent="  "))
+    planned = sum(test.status == "planned" for test in tests)
+    measure = chosen.measure
+    print(
+        f"{planned} of {len(tests)} tests in {measure.rounds} rounds: about {_time(seconds)}.\n"
+        f"More rounds are added for intervals wider than {measure.target_interval:.0%} of the "
+        f"median, up to {_time(measure.max_s)} in all."
+    )
+    if seconds > measure.max_s:
+        print(
+            f"The planned rounds do not fit into {_time(measure.max_s)} (max_s): the run will be "
+            "incomplete."
+        )
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

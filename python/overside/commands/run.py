@@ -1,0 +1,169 @@
+"""Run a box and write its report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from overside.commands import box_arguments
+from overside.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from overside.bench.launch import Launch
+
+RESULTS = "results"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the verb's arguments."""
+    parser.add_argument(
+        "box", metavar="BOX", nargs="?", help="a box's path, or the name of a ready-made one"
+    )
+    box_arguments.selection(parser)
+    parser.add_argument(
+        "--resume", metavar="RUN", type=Path, help="go on with a run that has not been completed"
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path(RESULTS),
+        help="make the run's directory in DIR (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the run as JSON to stdout")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    parser.add_argument(
+        "--seed", metavar="N", type=box_arguments.seed, help="in place of the box's"
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="S",
+        type=box_arguments.seconds,
+        help="measure for S seconds at most, in place of the box's max_s",
+    )
+    parser.add_argument(
+        "--allow-system-changes",
+        action="store_true",
+        help="let plug-ins change this machine, as by installing packages, without asking",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs the verb."""
+    from overside.bench import launch  # noqa: PLC0415 (all of it is for runs, not for --help)
+    from overside.bench.runner import Runner  # noqa: PLC0415
+
+    begun = _launch(args)
+    for warning in begun.warnings:
+        _say(args, f"warning: {warning}")
+    with begun.run:
+        _say(args, f"results go to {begun.run.path}")
+        runner = Runner(
+            begun.run,
+            begun.tasks,
+            begun.measure,
+            begun.data,
+            max_s=args.timeout or begun.measure.max_s,
+            quiet=args.quiet,
+            consent=_consent(args),
+        )
+        code = runner.run()
+        launch.conclude(begun.run)
+    _report(args, begun.run.path)
+    _explain(args, code, runner.disk_error, begun)
+    return code
+
+
+def _launch(args: argparse.Namespace) -> Launch:
+    from overside.bench import box, launch, plan  # noqa: PLC0415
+
+    if args.resume is not None:
+        if args.set or args.filter or args.seed is not None:
+            raise UserError(
+                "a run that is resumed keeps its tests and its seed",
+                "leave --set, --filter and --seed away, or start a new run",
+            )
+        return launch.resume(args.resume, args.box, box.machine())
+    if args.box is None:
+        raise UserError("which box?", "overside run BOX; `overside list boxes` shows some")
+    here = box.machine()
+    chosen = box.load(args.box, args.set, here)
+    if args.seed is not None:
+        chosen.seed = chosen.form["seed"] = args.seed
+    tests = plan.plan(chosen, here, args.filter)
+    if not tests:
+        raise box.nothing_selected(args.filter)
+    return launch.start(chosen, tests, args.out, command_line(args))
+
+
+def command_line(args: argparse.Namespace) -> list[str]:
+    """The command as the user would type it again."""
+    del args
+    return ["overside", *sys.argv[1:]]
+
+
+def _consent(args: argparse.Namespace) -> box_arguments.Consent:
+    def consent(changes: str) -> bool:
+        if args.allow_system_changes:
+            return True
+        if args.quiet or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return False
+        print(changes, file=sys.stderr)
+        print("Allow this? [y/N] ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    return consent
+
+
+def _say(args: argparse.Namespace, text: str) -> None:
+    if not args.quiet:
+        print(text, file=sys.stderr)
+
+
+def _report(args: argparse.Namespace, path: Path) -> None:
+    """Writes the report and prints the summary. A report that cannot be written does not make a
+    run fail: its files are the truth, and `overside report` makes the report again."""
+    from overside import report  # noqa: PLC0415
+    from overside.bench import statistics  # noqa: PLC0415
+
+    view = statistics.load_run(path)
+    try:
+        pages: Sequence[Path] = report.write(path, ("html",))
+    except OSError as error:
+        pages = ()
+        print(f"overside run: cannot write the report: {error.strerror}", file=sys.stderr)
+    if args.json:
+        print(json.dumps(view.json() | {"path": str(path)}, ensure_ascii=False))
+    elif not args.quiet:
+        print(report.summary(view))
+    for page in pages:
+        _say(args, f"report: {page}")
+
+
+def _explain(args: argparse.Namespace, code: Exit, disk_error: str, begun: Launch) -> None:
+    """Says on stderr why the exit code is not 0, and what to do about it."""
+    path = begun.run.path
+    again = f"overside run --resume {path}"
+    if disk_error:
+        print(f"overside run: {disk_error}\n  make room, then: {again}", file=sys.stderr)
+    elif code == Exit.INCOMPLETE:
+        limit = args.timeout or begun.measure.max_s
+        print(
+            f"overside run: the time, {limit:g} s, ended before the planned rounds did\n  {again}",
+            file=sys.stderr,
+        )
+    elif code == Exit.INTERRUPTED:
+        print(f"overside run: interrupted; what was measured is kept\n  {again}", file=sys.stderr)
+    elif code == Exit.ABSENT:
+        reasons = {t["reason"]: None for t in begun.run.manifest["tests"] if t.get("reason")}
+        lines = "".join(f"\n  {reason}" for reason in list(reasons)[:10])
+        print(f"overside run: no test could run here{lines}", file=sys.stderr)
+    elif code in (Exit.TEST_FAILED, Exit.VERIFICATION_FAILED):
+        what = "failed" if code == Exit.TEST_FAILED else "gave a wrong result"
+        print(
+            f"overside run: a test {what}; the report says which, {path}/logs more", file=sys.stderr
+        )
