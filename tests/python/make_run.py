@@ -100,35 +100,35 @@ def _test(task: str, parameters: dict[str, Any], block: int, **more: Any) -> dic
     }
 
 
-def _parameters(
-    task: str, form: str, device: str, variant: str | None, size: int, threads: int | None
-) -> dict[str, Any]:
+def _parameters(task: str, form: str, device: str, **given: Any) -> dict[str, Any]:
     out: dict[str, Any] = {
         "device": device,
-        "variant": variant,
-        "buffer_size": size,
+        "variant": "auto",
+        "buffer_size": 64 * KIB,
         "depth": 16,
         "batch": 16,
-        "threads": threads,
+        "threads": 1,
+        "cores": None,
         "setting": "static",
         "completion": "event",
+        "timing": None,
         "data": "system",
+        "sample_bytes": 8 * KIB * KIB,
+        **given,
     }
     if task in KINDS:
         out[KINDS[task]] = form
+    if task == "match":
+        out["patterns"] = ["q1", "q2", "q3", "q4"]
     if task == "compress":
         out["level"] = 1
     return out
 
 
 def _metrics(
-    noise: random.Random,
-    size: int,
-    rate: float,
-    threads: int,
-    ratio: float | None,
-    cpu_share: float,
+    noise: random.Random, size: int, of: tuple[float, float | None], threads: int, cpu_share: float
 ) -> dict[str, float]:
+    rate, ratio = of
     per_job_s = 6e-7
     one_s = per_job_s + size / (rate * 1e6)
     speed_up = 1.0 if threads == 1 else 1.93 / 2 * threads
@@ -172,8 +172,8 @@ def _sample(
         "applied": {
             "device": test["parameters"].get("device", "cpu"),
             "driver": "profile" if emulated else "threads",
-            "variant": variant or "engine",
-            "library": f"{variant or 'replay'} 1.2.3",
+            "variant": "engine" if emulated else variant,
+            "library": "profile" if emulated else f"{variant} 1.2.3",
             "provenance": provenance,
         },
         "work": {"jobs": jobs, "bytes": jobs * size},
@@ -197,7 +197,7 @@ def _emulated(
     task, card = test["task"], parameters["device"].split(":")[1]
     rate, ratio = EMULATED[task, parameters[KINDS[task]], card]
     size = parameters["buffer_size"]
-    metrics = _metrics(noise, size, rate, 1, ratio, 0.02)
+    metrics = _metrics(noise, size, (rate, ratio), 1, 0.02)
     metrics["stage_transfer"] = size / 6_300
     metrics["engine_throughput"] = rate
     sample = _sample(test, number, order, metrics, "emulated")
@@ -218,11 +218,13 @@ def _plan(scenario: Scenario) -> list[dict[str, Any]]:
         for size in scenario.sizes:
             for (of, form, variant), _ in RATES.items():
                 for threads in scenario.threads if of == task else ():
-                    parameters = _parameters(task, form, "cpu", variant, size, threads)
+                    parameters = _parameters(
+                        task, form, "cpu", variant=variant, buffer_size=size, threads=threads
+                    )
                     tests.append(_test(task, parameters, block))
             for (of, form, card), _ in EMULATED.items():
                 if of == task and scenario.emulated:
-                    parameters = _parameters(task, form, f"emulated:{card}", None, size, None)
+                    parameters = _parameters(task, form, f"emulated:{card}", buffer_size=size)
                     tests.append(_test(task, parameters, block))
     if scenario.only_first:
         return tests[:1]
@@ -233,13 +235,13 @@ def _plan(scenario: Scenario) -> list[dict[str, Any]]:
 
 def _extra(scenario: Scenario) -> list[dict[str, Any]]:
     text = scenario.hostile
-    lz4 = _parameters("compress", "deflate", "emulated:bf3", None, 64 * KIB, None)
-    big = _parameters("copy", "", "cpu", "memcpy", 2**30, 1)
-    broken = _parameters("hash", "crc32", "cpu", "crc32fast", 64 * KIB, 1)
+    unable = _parameters("compress", "deflate", "emulated:bf3")
+    big = _parameters("copy", "", "cpu", variant="memcpy", buffer_size=2**30)
+    broken = _parameters("hash", "crc32", "cpu", variant="crc32fast")
     return [
         _test(
             "compress",
-            lz4,
+            unable,
             0,
             status="skipped",
             reason=f"emulated:bf3 cannot compress DEFLATE (its engine only decompresses){text}",
@@ -277,9 +279,8 @@ def _samples(
     if parameters["device"].startswith("emulated:"):
         return _emulated(scenario, noise, test, number, order)
     form = parameters.get(KINDS.get(task, ""), "")
-    rate, ratio = RATES[task, form, parameters["variant"]]
-    threads = parameters["threads"]
-    metrics = _metrics(noise, parameters["buffer_size"], rate, threads, ratio, 1.02)
+    of = RATES[task, form, parameters["variant"]]
+    metrics = _metrics(noise, parameters["buffer_size"], of, parameters["threads"], 1.02)
     return _sample(test, number, order, metrics, "measured")
 
 

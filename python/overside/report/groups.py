@@ -90,11 +90,12 @@ def groups(view: RunView) -> list[Group]:
     for tests in found.values():
         title = words.operation(tests[0].task, tests[0].parameters)
         same_title.setdefault(title, []).append(work_parameters(tests[0]))
+    data = {str(test.parameters["data"]) for test in view.tests if test.parameters.get("data")}
     out = []
     for key, tests in found.items():
         title = words.operation(tests[0].task, tests[0].parameters)
         parameters = work_parameters(tests[0])
-        detail = _detail(parameters, same_title[title])
+        detail = _detail(parameters, same_title[title], len(data) > 1)
         task = tests[0].task
         out.append(Group(key, title, detail, task, parameters, tuple(tests)))
     return out
@@ -110,8 +111,9 @@ def _key(test: TestSummary) -> str:
     return json.dumps([test.task, work_parameters(test)], sort_keys=True, default=str)
 
 
-def _detail(parameters: dict[str, Any], alike: Sequence[dict[str, Any]]) -> str:
-    """What a heading adds: level and setting always, the rest where it tells groups apart."""
+def _detail(parameters: dict[str, Any], alike: Sequence[dict[str, Any]], many_data: bool) -> str:
+    """What a heading adds: the level always, the data set where the run has several, the rest
+    where it tells groups apart."""
     parts = []
     for name, value in parameters.items():
         differs = any(other.get(name) != value for other in alike)
@@ -122,7 +124,7 @@ def _detail(parameters: dict[str, Any], alike: Sequence[dict[str, Any]]) -> str:
                 parts.append(f"level {words.value(value)}")
             case "setting" if value == "reconfiguration" or differs:
                 parts.append(f"{words.value(value)} setting")
-            case "data" if value is not None:
+            case "data" if differs or many_data:
                 parts.append(f"data “{words.value(value)}”")
             case _ if differs:
                 parts.append(f"{words.clean(name, 60).replace('_', ' ')} {words.value(value)}")
@@ -144,15 +146,16 @@ def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, 
     parameters = test.parameters
     device = str(parameters.get("device") or "")
     who = library(test)
+    is_cpu = device in {"cpu", ""}
     if device.startswith("emulated:"):
         who = words.card(device.removeprefix("emulated:"))
-    elif device not in {"cpu", ""}:
+    elif not is_cpu:
         who = f"{words.device(device)}, {who}" if who else words.device(device)
     how = []
     for name in CHOICES[2:]:
         mine = parameters.get(name)
         differs = any(other.parameters.get(name) != mine for other in beside)
-        if name == "threads" and isinstance(mine, int):
+        if name == "threads" and isinstance(mine, int) and (differs or is_cpu):
             how.append(words.plural(mine, "thread"))
         elif differs and mine is not None:
             how.append(f"{name} {words.value(mine)}")

@@ -1,0 +1,426 @@
+"""What every format tells beside the advice: tests, problems, machine, method, data."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from overside.bench.statistics import Estimate, RunView, TestSummary
+from overside.report import groups, words
+
+Json = dict[str, Any]
+
+#: The most rows of the table of all tests in a page; a box may have 100,000 tests.
+ROWS_MAX = 3_000
+#: The most facts about the machine.
+FACTS_MAX = 300
+
+#: Metrics with a column of their own.
+COLUMNS = {"throughput", "cpu_cost", "latency_p99", "ratio"}
+
+STATES = {
+    "complete": "complete",
+    "incomplete": "incomplete: the time or the disk ran out",
+    "interrupted": "interrupted",
+    "running": "not finished",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One test in the table of all tests."""
+
+    id: str
+    operation: str
+    how: str
+    size_bytes: int | None
+    parameters: str
+    status: str
+    provenance: str
+    verified: bool
+    throughput: Estimate | None
+    cpu_cost: Estimate | None
+    latency_p99: Estimate | None
+    ratio: Estimate | None
+    #: Other metrics that the box asked for, with their units.
+    others: str
+    #: Reasons, late completions, outliers.
+    note: str
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A warning, once, with the number of tests that gave it."""
+
+    kind: str
+    message: str
+    remedy: str
+    #: 0: it is about the run.
+    tests: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why tests have no result: one line for all that share the reason."""
+
+    status: str
+    kind: str
+    reason: str
+    tests: tuple[str, ...]
+
+
+def counts(view: RunView) -> dict[str, int]:
+    """Tests by what became of them, `unverified` among those that passed."""
+    found = Counter(test.status for test in view.tests)
+    return {
+        "tests": len(view.tests),
+        "ok": found["ok"],
+        "failed": found["failed"],
+        "skipped": found["skipped"],
+        "missing": found["missing"],
+        "unverified": sum(test.status == "ok" and not test.verified for test in view.tests),
+    }
+
+
+def counts_words(view: RunView) -> str:
+    """`97 tests: 93 passed (1 unverified), 1 failed`."""
+    count = counts(view)
+    unverified = f" ({count['unverified']} unverified)" if count["unverified"] else ""
+    parts = [f"{count['ok']:,} passed{unverified}"]
+    for key, text in (("failed", "failed"), ("skipped", "skipped"), ("missing", "not measured")):
+        if count[key]:
+            parts.append(f"{count[key]:,} {text}")
+    return f"{words.plural(count['tests'], 'test')}: {', '.join(parts)}"
+
+
+def alerts(view: RunView) -> list[str]:
+    """What a reader must know before any figure."""
+    out = []
+    name = str(view.manifest.get("state") or "running")
+    count = counts(view)
+    if name != "complete":
+        missing = count["missing"]
+        rest = f"; {words.plural(missing, 'test')} not measured" if missing else ""
+        out.append(f"This run is {state(view)}{rest}. `overside run --resume` goes on with it.")
+    wrong = sum(test.error_kind == "verification" for test in view.tests)
+    if wrong:
+        out.append(
+            f"{words.plural(wrong, 'test')} gave wrong results (failed verification): "
+            "no figure of such a test is shown."
+        )
+    if count["failed"] > wrong:
+        out.append(f"{words.plural(count['failed'] - wrong, 'test')} failed; see below for why.")
+    if count["tests"] and not count["ok"]:
+        out.append("No test passed: there are no results to show.")
+    return out
+
+
+def title(view: RunView) -> str:
+    """The box's name."""
+    box = _mapping(view.manifest.get("box"))
+    return words.clean(box.get("name") or view.manifest.get("id") or view.path.name, 120)
+
+
+def state(view: RunView) -> str:
+    """What became of the run, in words."""
+    name = words.clean(view.manifest.get("state") or "running", 40)
+    return STATES.get(name, name)
+
+
+def rows(view: RunView) -> Iterator[Row]:
+    """All tests, in the order of the manifest."""
+    limit = groups.late_limit(view)
+    for group in groups.groups(view):
+        for test in group.tests:
+            yield _row(view, test, group, limit)
+
+
+def _row(view: RunView, test: TestSummary, group: groups.Group, limit: float) -> Row:
+    hidden = {"buffer_size", "device", "variant", "threads", *groups.NAMED}
+    shown = [
+        f"{words.clean(name, 60).replace('_', ' ')} {words.value(value)}"
+        for name, value in test.parameters.items()
+        if name not in hidden and value is not None
+    ]
+    who, how = groups.label_parts(test, [test])
+    device = words.device(test.parameters.get("device") or "")
+    where = device if device and words.device(who) not in device and who not in device else ""
+    named = [part for part in (where, who, how) if part]
+    return Row(
+        id=words.clean(test.id, 200),
+        operation=group.title,
+        how=", ".join(named),
+        size_bytes=groups.size_bytes(test),
+        parameters=", ".join(shown),
+        status=words.STATUS.get(test.status, words.clean(test.status, 40)),
+        provenance=words.PROVENANCE.get(test.provenance or "", ""),
+        verified=test.verified,
+        throughput=test.metrics.get("throughput"),
+        cpu_cost=test.metrics.get("cpu_cost"),
+        latency_p99=test.metrics.get("latency_p99"),
+        ratio=test.metrics.get("ratio"),
+        others="; ".join(_others(view, test)),
+        note=_note(view, test, limit),
+    )
+
+
+def _others(view: RunView, test: TestSummary) -> Iterator[str]:
+    """Metrics that have no column: those asked for, or all of a test without the usual ones."""
+    plain = not COLUMNS & test.metrics.keys()
+    for name, estimate in test.metrics.items():
+        if name not in COLUMNS and (plain or name in test.asked):
+            unit = metric_unit(view, name)
+            spread = f" ({words.span(estimate.low, estimate.high)})" if estimate.n > 1 else ""
+            yield f"{words.clean(name, 60)} {words.number(estimate.median)}{unit}{spread}"
+
+
+def metric_unit(view: RunView, name: str) -> str:
+    """A metric's unit with a space before it; empty for numbers without one."""
+    about = _mapping(_mapping(view.manifest.get("metrics")).get(name))
+    unit = words.clean(about.get("unit") or "", 20)
+    return f" {unit}" if unit not in {"", "-"} else ""
+
+
+def _note(view: RunView, test: TestSummary, limit: float) -> str:
+    notes = []
+    if test.reason:
+        kind = f"{words.clean(test.error_kind, 40)}: " if test.error_kind else ""
+        notes.append(kind + words.clean(test.reason, 400))
+    if test.status == "ok" and not test.verified:
+        notes.append("unverified: nobody checked the result")
+    if test.late_share:
+        verdict = ": timing invalid" if groups.late(test, limit) else ""
+        notes.append(f"{words.number(test.late_share * 100)} % of completions late{verdict}")
+    if test.timing == "functional":
+        notes.append("functional: its times mean nothing")
+    for outlier in test.outliers[:3]:
+        unit = metric_unit(view, outlier.metric)
+        name = words.clean(outlier.metric, 60)
+        notes.append(
+            f"outlier: {name} {words.number(outlier.value)}{unit} in round {outlier.round}"
+        )
+    if len(test.outliers) > 3:
+        notes.append(f"{len(test.outliers) - 3} more outliers")
+    return "; ".join(notes)
+
+
+def problems(view: RunView) -> list[Problem]:
+    """Failed tests first, then those not measured and those skipped; same reasons together."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for status in ("failed", "missing", "skipped"):
+        for test in view.tests:
+            if test.status == status:
+                reason = words.clean(test.reason or "no reason was given", 600)
+                key = (words.STATUS[status], words.clean(test.error_kind or "", 40), reason)
+                found.setdefault(key, []).append(words.clean(_name(test), 200))
+    return [Problem(*key, tests=tuple(tests)) for key, tests in found.items()]
+
+
+def _name(test: TestSummary) -> str:
+    size = groups.size_bytes(test)
+    parts = [
+        words.operation(test.task, test.parameters),
+        words.value(test.parameters.get("device")),
+    ]
+    variant = test.parameters.get("variant")
+    parts += [words.library(variant)] if variant else []
+    parts += [words.size(size)] if size else []
+    return ", ".join(part for part in parts if part != "default")
+
+
+def warnings(view: RunView) -> list[Notice]:
+    """The run's warnings, then the tests', each once."""
+    found: dict[tuple[str, str, str], int] = {}
+    for warning in view.manifest.get("warnings") or ():
+        found[_warning_key(warning)] = 0
+    for test in view.tests:
+        for key in {_warning_key(warning) for warning in test.warnings}:
+            found[key] = found.get(key, 0) + 1
+    return [Notice(*key, tests=tests) for key, tests in found.items()]
+
+
+def _warning_key(warning: object) -> tuple[str, str, str]:
+    about = _mapping(warning)
+    texts = [words.clean(about.get(key) or "", 600) for key in ("kind", "message", "remedy")]
+    return (texts[0], texts[1], texts[2])
+
+
+def command(view: RunView) -> str:
+    """The command line that made the run, ready for a shell."""
+    parts = view.manifest.get("command")
+    if not isinstance(parts, list):
+        return words.clean(parts or "", 1_000)
+    return " ".join(shlex.quote(words.clean(part, 400)) for part in parts[:100])
+
+
+def method(view: RunView) -> list[tuple[str, str]]:
+    """How the figures came about."""
+    manifest = view.manifest
+    rounds, box = _mapping(manifest.get("rounds")), _mapping(manifest.get("box"))
+    policy = _mapping(box.get("measure"))
+    checks = {words.clean(t.check.get("method", ""), 80) for t in view.tests if t.check}
+    out = [
+        (
+            "Rounds",
+            f"{words.value(rounds.get('done'))} of at least {words.value(rounds.get('planned'))}; "
+            f"stopped because: {words.value(rounds.get('reason'))}. A round is a fresh process "
+            "that runs each test of a block once; tests that are compared stand in one block, "
+            "in an order that turns round from round to round.",
+        ),
+        (
+            "Estimates",
+            "Median over the rounds. The interval holds the median with 95 % confidence: by "
+            "order statistics from 6 rounds on, by a bootstrap over rounds from 20 on; with "
+            "fewer, the range. Nothing is discarded; outliers are named.",
+        ),
+        (
+            "Verification",
+            "Every sample is checked against an independent implementation"
+            + (f" ({words.listing(sorted(checks - {''}))})." if checks - {""} else ".")
+            + " A failed job is a failed test, never a fast one.",
+        ),
+        (
+            "Units",
+            "MB is 10^6 bytes, KiB is 2^10. Throughput counts bytes of the uncompressed side. "
+            "CPU cost counts the host's CPU seconds, not those that emulation burns.",
+        ),
+    ]
+    times = [
+        f"{text} {words.duration(float(policy[key]))}"
+        for key, text in (("warmup_s", "warm-up"), ("sample_s", "sample"), ("max_s", "at most"))
+        if isinstance(policy.get(key), int | float)
+    ]
+    target = policy.get("target_interval")
+    if isinstance(target, int | float):
+        times.append(f"target width of an interval {words.number(target * 100, 2)} %")
+    if times:
+        out.append(("Policy", ", ".join(times) + "."))
+    out += [
+        ("Seed", words.value(manifest.get("seed"))),
+        ("Box", f"{words.value(manifest.get('box_path'))}, SHA-256 {digest(view)}"),
+        ("Started", when(manifest.get("started"))),
+        ("Ended", when(manifest.get("ended"))),
+        ("Overside", words.value(manifest.get("version"))),
+    ]
+    return out
+
+
+def digest(view: RunView) -> str:
+    """Of the box."""
+    return words.clean(view.manifest.get("box_digest") or "not recorded", 80)
+
+
+def when(text: object) -> str:
+    """A time of the manifest for people: `21 November 2026, 10:00 UTC`."""
+    try:
+        time = datetime.fromisoformat(str(text))
+    except ValueError:
+        return "not recorded"
+    return f"{time.day} {time:%B %Y, %H:%M} UTC"
+
+
+def elapsed(view: RunView) -> str:
+    """How long the run took; empty if it did not end."""
+    try:
+        started = datetime.fromisoformat(str(view.manifest.get("started")))
+        ended = datetime.fromisoformat(str(view.manifest.get("ended")))
+    except ValueError:
+        return ""
+    return words.duration((ended - started).total_seconds())
+
+
+def machine(view: RunView) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What was recorded of the machine, by topic; what could not be read says why."""
+    topics: dict[str, list[tuple[str, str]]] = {}
+    left = FACTS_MAX
+    for name, value in view.environment.items():
+        if name.endswith("_reason") or left <= 0:
+            continue
+        facts = list(_facts(name, value, view.environment.get(f"{name}_reason")))[:left]
+        left -= len(facts)
+        nested = isinstance(value, dict)
+        topic = _words(name) if nested else "General"
+        topics.setdefault(topic, []).extend(facts)
+    return [(topic, facts) for topic, facts in topics.items() if facts]
+
+
+def _facts(name: str, value: object, reason: object, depth: int = 0) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and depth < 3:
+        for key, inner in value.items():
+            if not str(key).endswith("_reason"):
+                for label, text in _facts(str(key), inner, value.get(f"{key}_reason"), depth + 1):
+                    yield (label if depth == 0 else f"{_words(name)}: {label}"), text
+        return
+    yield _words(name), _fact(name, value, reason)
+
+
+def _fact(name: str, value: object, reason: object) -> str:
+    if value is None:
+        return f"not known: {words.clean(reason, 200)}" if reason else "not known"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if name.endswith("_bytes"):
+            return words.size(value)
+        if name.endswith("_ns"):
+            return words.duration(value / 1e9)
+        if name.endswith("_s"):
+            return words.duration(value)
+        return f"{value:,}" if isinstance(value, int) else words.number(value, 4)
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        return words.clean("; ".join(_inline(item) for item in value), 600)
+    if isinstance(value, dict):
+        return words.clean(_inline(value), 600)
+    return words.value(value) or "none"
+
+
+def _inline(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{_words(str(key))} {_inline(item)}" for key, item in value.items())
+    return words.value(value)
+
+
+def _words(name: str) -> str:
+    """A key as a label: `huge_pages_bytes` is `Huge pages`."""
+    text = words.clean(name, 80)
+    for unit in ("_bytes", "_ns", "_s"):
+        text = text.removesuffix(unit)
+    text = text.replace("_", " ")
+    return "CPU" if text == "cpu" else text[:1].upper() + text[1:]
+
+
+def cpu(view: RunView) -> str:
+    """The machine in a few words: its CPU's model and cores; empty if nothing was recorded."""
+    about = view.environment.get("cpu")
+    if not isinstance(about, Mapping):
+        return words.clean(about or "", 120)
+    parts = [words.clean(about.get("model") or "", 120)]
+    cores = about.get("cores")
+    if isinstance(cores, int):
+        parts.append(words.plural(cores, "core"))
+    return ", ".join(part for part in parts if part)
+
+
+def data(view: RunView) -> list[dict[str, str]]:
+    """The data sets."""
+    out = []
+    for item in view.manifest.get("data") or ():
+        about = _mapping(item)
+        files = about.get("files")
+        size = about.get("size_bytes")
+        out.append(
+            {
+                "name": words.value(about.get("name")),
+                "size": words.size(size) if isinstance(size, int | float) else "–",
+                "files": str(len(files)) if isinstance(files, list) else "–",
+                "digest": words.clean(about.get("digest") or "–", 140),
+                "origin": words.clean(about.get("origin") or "–", 300),
+            }
+        )
+    return out
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

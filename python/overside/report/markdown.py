@@ -1,0 +1,143 @@
+"""The report as Markdown, for a pull request or a ticket."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from overside.bench.statistics import RunView
+from overside.report import best, contents, words
+from overside.report.best import Advice, Best
+from overside.report.outlook import CardOutlook
+
+#: The most failed or skipped groups of tests that are listed.
+PROBLEMS_MAX = 50
+
+#: What Markdown or HTML inside it would read as markup. GitHub also links `@name` and `#1`.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$-])")
+
+
+def escape(text: str) -> str:
+    """Text from outside that stays text, also in a table's cell."""
+    return _SPECIAL.sub(r"\\\1", words.clean(text))
+
+
+def code(text: str) -> str:
+    """Text from outside in a code span, fenced longer than any run of backticks in it."""
+    text = words.clean(text, 4_000)
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table whose cells are escaped already."""
+    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
+    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
+
+
+def markdown(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> str:
+    """The whole report; the table of all tests is in the CSV file."""
+    lines = [f"# Overside report: {escape(contents.title(view))}", ""]
+    where = [contents.cpu(view), contents.when(view.manifest.get("started"))]
+    lines += [escape(", ".join(part for part in where if part)) + "  "]
+    lines += [escape(contents.counts_words(view)), ""]
+    lines += [f"> **{escape(alert)}**\n" for alert in contents.alerts(view)]
+    lines += _advice(view, best.advise(view))
+    lines += _outlook(cards, no_outlook)
+    lines += _emulated(view)
+    lines += _problems(view)
+    lines += _about(view)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _advice(view: RunView, advice: Sequence[Advice]) -> list[str]:
+    lines = ["## What this machine does best (measured)", ""]
+    if not advice:
+        return [*lines, "No advice: no test was measured, passed and verified in this run.", ""]
+    for one in advice:
+        detail = f" ({one.group.detail})" if one.group.detail else ""
+        for sentence in best.sentences(one):
+            lines.append(f"- **{escape(one.group.title)}**{escape(detail)}: {escape(sentence)}")
+    lines += ["", escape(best.interval_words(view)), ""]
+    columns = ("Operation", "Buffer", "Fastest", "MB/s", "CPU s/GB", "As fast")
+    rows = [_best(one, item) for one in advice for item in one.best]
+    return [*lines, *table(columns, rows)]
+
+
+def _best(advice: Advice, item: Best) -> list[str]:
+    cost = item.winner.cpu_cost
+    figures = words.number(item.winner.throughput.median)
+    return [
+        escape(f"{advice.group.title} {advice.group.detail}"),
+        words.size(item.size_bytes) if item.size_bytes else "–",
+        escape(item.winner.label),
+        f"{figures} ({best.interval(item.winner.throughput)})",
+        words.number(cost.median) if cost is not None else "–",
+        escape(best.names([tie.label for tie in item.ties])) if item.ties else "–",
+    ]
+
+
+def _outlook(cards: Sequence[CardOutlook], no_outlook: str) -> list[str]:
+    lines = ["## What a DPU would change (modelled from published profiles, not measured)", ""]
+    if not cards:
+        return [*lines, escape(no_outlook), ""]
+    for card in cards:
+        lines += [f"### {escape(card.name)}", "", escape(card.card), ""]
+        for entry in card.entries:
+            lines.append(f"- **{escape(entry.title)}**: {escape(' '.join(entry.sentences))}")
+        if card.unknown:
+            lines += ["", f"Not known: {escape('; '.join(card.unknown))}."]
+        if card.facts:
+            lines += ["", "Rests on: " + ", ".join(code(fact) for fact in card.facts) + "."]
+        lines.append("")
+    return lines
+
+
+def _emulated(view: RunView) -> list[str]:
+    rows = [
+        [
+            escape(row.operation),
+            escape(row.how),
+            words.size(row.size_bytes) if row.size_bytes else "–",
+            words.number(row.throughput.median) if row.throughput else "–",
+            escape(row.note) or "–",
+        ]
+        for row in contents.rows(view)
+        if row.provenance == words.PROVENANCE["emulated"]
+    ]
+    if not rows:
+        return []
+    return [
+        "## How the emulated devices behaved (emulated, not a measurement of a card)",
+        "",
+        *table(("Operation", "Device", "Buffer", "MB/s", "Notes"), rows),
+    ]
+
+
+def _problems(view: RunView) -> list[str]:
+    problems = contents.problems(view)
+    lines = ["## Tests without a result", ""] if problems else []
+    for one in problems[:PROBLEMS_MAX]:
+        kind = f" ({escape(one.kind)})" if one.kind else ""
+        count = words.plural(len(one.tests), "test")
+        lines.append(f"- **{escape(one.status)}**{kind}: {escape(one.reason)} ({count})")
+    if len(problems) > PROBLEMS_MAX:
+        lines.append(f"- and {len(problems) - PROBLEMS_MAX} more")
+    found = contents.warnings(view)
+    lines += ["", "## Warnings", ""] if found else []
+    for warning in found:
+        remedy = f" Remedy: {escape(warning.remedy)}." if warning.remedy else ""
+        lines.append(f"- {escape(warning.message)}.{remedy}")
+    return [*lines, ""]
+
+
+def _about(view: RunView) -> list[str]:
+    lines = ["## Method", ""]
+    lines += [f"- **{escape(name)}**: {escape(text)}" for name, text in contents.method(view)]
+    lines += [f"- **Command**: {code(contents.command(view))}"]
+    for item in contents.data(view):
+        digest, origin = code(item["digest"]), escape(item["origin"])
+        lines.append(f"- **Data**: {escape(item['name'])}, {item['size']}, {origin}, {digest}")
+    return lines

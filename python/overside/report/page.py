@@ -1,0 +1,311 @@
+"""The report as one self-contained HTML file that works offline.
+
+A strict content security policy is part of it: only the page's own style and scripts run, by
+their digests, and nothing is ever loaded. Text from outside (a plug-in's message, a path, a box's
+name) is data everywhere: escaped by the template, and never part of a script or a style.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from overside.bench.statistics import Estimate, RunView, TestSummary
+from overside.report import best, charts, contents, groups, words
+from overside.report.best import Advice
+from overside.report.charts import Chart
+from overside.report.groups import Group
+from overside.report.outlook import CardOutlook
+
+Json = dict[str, Any]
+
+#: What the page's script needs of the bundle.
+_SNIPPET = "window.vegaEmbed = vegaEmbed;"
+
+#: The most operations with charts: each has up to eight.
+GROUPS_MAX = 24
+#: The most sizes in a table with one column a size.
+SIZES_MAX = 16
+
+COLUMNS = (
+    ("operation", "Operation"),
+    ("how", "With"),
+    ("size", "Buffer"),
+    ("status", "Status"),
+    ("provenance", "Provenance"),
+    ("throughput", "MB/s"),
+    ("cpu", "CPU s/GB"),
+    ("p99", "p99, µs"),
+    ("ratio", "Ratio"),
+    ("others", "Other figures"),
+    ("note", "Notes"),
+    ("id", "Test"),
+)
+
+ABOUT = {
+    "measured": "On this machine’s devices, with a real clock.",
+    "emulated": "Real bytes, released at modelled times. Not a measurement of a card; not to be "
+    "compared with the charts above.",
+}
+
+
+def page(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> str:
+    """The page; `no_outlook` says why there are no cards, where there are none."""
+    # They take longer to import than all else; only pages need them.
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
+    from markupsafe import Markup  # noqa: PLC0415
+
+    environment = Environment(
+        loader=PackageLoader("overside.report", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["keep"] = _keep
+    source = environment.loader
+    assert source is not None
+    style = source.get_source(environment, "page.css")[0]
+    script = source.get_source(environment, "page.js")[0]
+    panels, specs, left_out = _charts(view)
+    bundle = _bundle() if specs else ""
+    context = _context(view, cards, no_outlook)
+    # Not text from outside: this package's own files, the bundle, and JSON that `_data` made safe.
+    own = {"style": style, "script": script, "bundle": bundle, "specs": _data(specs)}
+    return environment.get_template("page.html.j2").render(
+        **context,
+        **{name: Markup(text) for name, text in own.items()},  # noqa: S704
+        policy=_policy(style, [bundle, script] if specs else [script]),
+        charts=panels,
+        charts_left_out=left_out,
+    )
+
+
+def _bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script that sets `vegaEmbed`."""
+    import vl_convert  # noqa: PLC0415
+
+    return str(vl_convert.javascript_bundle(_SNIPPET))
+
+
+def _policy(style: str, scripts: Sequence[str]) -> str:
+    """Nothing but the page's own style and scripts; SVG that charts save stays in the page."""
+
+    def digest(text: str) -> str:
+        sha = hashlib.sha256(text.encode()).digest()
+        return f"'sha256-{base64.b64encode(sha).decode()}'"
+
+    allowed = " ".join(digest(script) for script in scripts)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src {digest(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _keep(text: str) -> str:
+    """The same text with figures, their units and their intervals kept on one line."""
+    text = re.sub(r"(?<=\d)–(?=\d)", "–\u2060", text)
+    return re.sub(r"(?<=\d) (?=MB/s|KiB|MiB|GiB|CPU|%|times|thread)", "\u00a0", text)
+
+
+def _data(specs: Json) -> str:
+    """JSON that cannot end the element it stands in."""
+    text = json.dumps(specs, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Json:
+    advice = best.advise(view)
+    warnings = contents.warnings(view)
+    problems = contents.problems(view)
+    rows = [
+        _row(row) for row, _ in zip(contents.rows(view), range(contents.ROWS_MAX), strict=False)
+    ]
+    matrix, emulated = _matrix(advice), _emulated(view)
+    hidden = len(view.tests) - len(rows)
+    sections = [
+        ("advice", "Advice", True),
+        ("sizes", "By size", bool(matrix["rows"])),
+        ("emulated", "Emulated", bool(emulated["rows"])),
+        ("operations", "Charts", any(t.status == "ok" for t in view.tests)),
+        ("tests", "All tests", True),
+        ("problems", "Without result", bool(problems)),
+        ("warnings", "Warnings", True),
+        ("method", "Method", True),
+        ("data", "Data", True),
+        ("machine", "Machine", True),
+    ]
+    return {
+        "title": contents.title(view),
+        "version": words.value(view.manifest.get("version")),
+        "run_id": words.clean(view.manifest.get("id") or view.path.name, 200),
+        "cpu": contents.cpu(view),
+        "when": contents.when(view.manifest.get("started")),
+        "elapsed": contents.elapsed(view),
+        "counts": contents.counts_words(view),
+        "notes": words.plural(len(warnings), "warning") if warnings else "",
+        "alerts": contents.alerts(view),
+        "sections": [(anchor, text) for anchor, text, there in sections if there],
+        "advice": [_advice(one) for one in advice],
+        "data_words": words.listing(
+            f"“{one['name']}” ({one['size']})" for one in contents.data(view)
+        ),
+        "bars_words": best.bars_words(view),
+        "interval_words": best.interval_words(view),
+        "outlooks": [_card(card) for card in cards],
+        "no_outlook": no_outlook,
+        "matrix": matrix,
+        "emulated": emulated,
+        "rows": rows,
+        "rows_left_out": f"{hidden:,} more tests are in samples.csv." if hidden else "",
+        "columns": COLUMNS,
+        "filters": {
+            "operation": sorted({row["operation"] for row in rows}),
+            "status": sorted({row["status"] for row in rows}),
+            "provenance": sorted({row["provenance"] for row in rows} - {""}),
+        },
+        "problems": problems,
+        "warnings": warnings,
+        "method": contents.method(view),
+        "command": contents.command(view),
+        "data": contents.data(view),
+        "machine": contents.machine(view),
+    }
+
+
+def _advice(advice: Advice) -> Json:
+    return {
+        "title": advice.group.title,
+        "detail": advice.group.detail,
+        "figure": words.number(advice.top.winner.throughput.median),
+        "sentences": best.spoken(advice),
+    }
+
+
+def _card(card: CardOutlook) -> Json:
+    """A card; operations without an engine get one line together."""
+    can = [entry for entry in card.entries if entry.supported]
+    cannot = [entry for entry in card.entries if not entry.supported]
+    return {**vars(card), "entries": [*can, *cannot], "summary": card.summary}
+
+
+def _matrix(advice: Sequence[Advice]) -> Json:
+    sizes = sorted({one.size_bytes for item in advice for one in item.best if one.size_bytes})
+    sizes = _thin(sizes)
+    rows = []
+    for item in advice:
+        by_size = {one.size_bytes: one for one in item.best}
+        cells = [_cell(by_size[size]) if size in by_size else None for size in sizes]
+        rows.append({"title": item.group.title, "detail": item.group.detail, "cells": cells})
+    return {"sizes": [words.size(size) for size in sizes], "rows": rows if sizes else []}
+
+
+def _cell(one: best.Best) -> Json:
+    cost = one.winner.cpu_cost
+    return {
+        "label": one.winner.label,
+        "value": words.number(one.winner.throughput.median),
+        "interval": best.interval(one.winner.throughput),
+        "cpu": words.number(cost.median) if cost is not None else "",
+        "ties": best.names([tie.label for tie in one.ties]) if one.comparable else "",
+    }
+
+
+def _emulated(view: RunView) -> Json:
+    limit = groups.late_limit(view)
+    sizes: set[int] = set()
+    found: dict[tuple[str, str], dict[int, list[TestSummary]]] = {}
+    for group in groups.groups(view):
+        tests = group.of("emulated")
+        for test in tests:
+            size = groups.size_bytes(test)
+            if size is not None and "throughput" in test.metrics:
+                sizes.add(size)
+                key = (f"{groups.label(test, tests)}: {group.title}", group.detail)
+                found.setdefault(key, {}).setdefault(size, []).append(test)
+    shown = _thin(sorted(sizes))
+    rows = []
+    for (title, detail), by_size in found.items():
+        cells = [_emulated_cell(by_size[s][0], limit) if s in by_size else None for s in shown]
+        rows.append({"title": title, "detail": detail, "cells": cells})
+    rows.sort(key=lambda row: str(row["title"]))
+    return {"sizes": [words.size(size) for size in shown], "rows": rows}
+
+
+def _emulated_cell(test: TestSummary, limit: float) -> Json:
+    estimate = test.metrics["throughput"]
+    if not groups.timed(test, limit):
+        share = words.number((test.late_share or 0) * 100)
+        note = (
+            "functional: no timing" if test.timing == "functional" else f"{share} % late: invalid"
+        )
+        return {"value": "", "interval": "", "note": note}
+    return {
+        "value": words.number(estimate.median),
+        "interval": best.interval(estimate),
+        "note": "",
+    }
+
+
+def _thin(sizes: Sequence[int]) -> list[int]:
+    """At most `SIZES_MAX` of the sizes, evenly chosen, the ends among them."""
+    if len(sizes) <= SIZES_MAX:
+        return list(sizes)
+    last = len(sizes) - 1
+    return [sizes[round(index * last / (SIZES_MAX - 1))] for index in range(SIZES_MAX)]
+
+
+def _charts(view: RunView) -> tuple[list[Json], Json, str]:
+    """The groups with their charts, the specifications by place, and a note on what is left out."""
+    limit = groups.late_limit(view)
+    shown: list[Json] = []
+    specs: Json = {}
+    left_out = 0
+    for group in groups.groups(view):
+        drawn = {kind: charts.charts(group, kind, limit) for kind in ("measured", "emulated")}
+        if not any(drawn.values()):
+            continue
+        if len(shown) == GROUPS_MAX:
+            left_out += 1
+            continue
+        shown.append(_group(group, drawn, len(shown), specs))
+    note = f"{words.plural(left_out, 'more operation')} without charts: see the table of all tests."
+    return shown, specs, note if left_out else ""
+
+
+def _group(group: Group, drawn: dict[str, list[Chart]], index: int, specs: Json) -> Json:
+    panels = []
+    for provenance, some in drawn.items():
+        entries = []
+        for chart in some:
+            place = f"chart-{index + 1}-{chart.id.replace('_', '-')}"
+            specs[place] = chart.spec
+            entries.append({**vars(chart), "id": place})
+        if entries:
+            panels.append({"provenance": provenance, "about": ABOUT[provenance], "charts": entries})
+    return {"title": group.title, "detail": group.detail, "panels": panels}
+
+
+def _row(row: contents.Row) -> Json:
+    cells = [_figure(e) for e in (row.throughput, row.cpu_cost, row.latency_p99, row.ratio)]
+    return {
+        **vars(row),
+        "size": words.size(row.size_bytes) if row.size_bytes else "–",
+        "size_value": row.size_bytes or "",
+        "cells": [*cells, {"value": "", "text": row.others, "sub": ""}],
+    }
+
+
+def _figure(estimate: Estimate | None) -> Json:
+    if estimate is None:
+        return {"value": "", "text": "", "sub": ""}
+    spread = words.span(estimate.low, estimate.high) if estimate.n > 1 else ""
+    return {
+        "value": repr(estimate.median),
+        "text": words.number(estimate.median),
+        "sub": f"({spread})" if spread else "",
+    }

@@ -1,0 +1,91 @@
+"""The summary of a run for a terminal: the report's first screen in plain text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from overside.bench.statistics import RunView
+from overside.report import best, contents, words
+from overside.report.outlook import CardOutlook
+
+#: Escape sequences (ECMA-48, select graphic rendition).
+BOLD, FAINT, GREEN, YELLOW, RED, PLAIN = (f"\x1b[{code}m" for code in (1, 2, 32, 33, 31, 0))
+
+WIDTH_MIN, WIDTH_MAX = 40, 100
+
+
+def summary(
+    view: RunView, cards: Sequence[CardOutlook], no_outlook: str, width: int, colour: bool
+) -> str:
+    """What the machine does best and what a DPU would change, `width` columns wide."""
+    width = max(WIDTH_MIN, min(width, WIDTH_MAX))
+    page = _Page(width, colour)
+    where = contents.cpu(view)
+    page.line(f"{contents.title(view)}{f' on {where}' if where else ''}", BOLD)
+    page.line(contents.counts_words(view))
+    for alert in contents.alerts(view):
+        page.line(f"! {alert}", RED, indent="  ")
+    _advice(page, view)
+    _outlook(page, cards, no_outlook)
+    found = contents.warnings(view)
+    if found:
+        page.heading("Warnings", "", YELLOW)
+        for one in found[:5]:
+            remedy = f" Remedy: {one.remedy}." if one.remedy else ""
+            page.line(f"- {one.message}.{remedy}", indent="  ")
+        if len(found) > 5:
+            page.line(f"- and {len(found) - 5} more in the report")
+    return "\n".join(page.lines) + "\n"
+
+
+def _advice(page: _Page, view: RunView) -> None:
+    page.heading("What this machine does best", "measured", GREEN)
+    advice = best.advise(view)
+    for one in advice:
+        page.line(one.group.title + (f" ({one.group.detail})" if one.group.detail else ""), BOLD)
+        for sentence in best.sentences(one):
+            page.line(f"  {sentence}", indent="  ")
+    if advice:
+        page.line(best.interval_words(view), FAINT)
+    else:
+        page.line("No advice: no test was measured, passed and verified in this run.")
+
+
+def _outlook(page: _Page, cards: Sequence[CardOutlook], no_outlook: str) -> None:
+    page.heading(
+        "What a DPU would change", "modelled from published profiles, not measured", YELLOW
+    )
+    if not cards:
+        page.line(no_outlook)
+    for card in cards:
+        page.line(f"{card.name}: {card.card}", BOLD, indent="  ")
+        for entry in card.entries:
+            page.line(f"  {entry.title}: {entry.headline}", indent="    ")
+        if card.summary:
+            page.line(f"  {card.summary}", indent="  ")
+        if card.unknown:
+            page.line(f"  Not known: {'; '.join(card.unknown)}.", indent="  ")
+        if card.facts:
+            count = words.plural(len(card.facts), "published fact")
+            page.line(f"  Rests on {count}; the report lists them.", FAINT, indent="  ")
+
+
+class _Page:
+    """Lines that are wrapped and, on request, coloured."""
+
+    def __init__(self, width: int, colour: bool) -> None:
+        self.width, self.colour = width, colour
+        self.lines: list[str] = []
+
+    def heading(self, text: str, label: str, colour: str) -> None:
+        self.lines.append("")
+        # Upper case marks the label for those who see no colours.
+        self.line(f"{text} [{label.upper()}]" if label else text, colour)
+
+    def line(self, text: str, style: str = "", indent: str = "") -> None:
+        wrapped = textwrap.wrap(
+            text, self.width, subsequent_indent=indent, break_on_hyphens=False
+        ) or [""]
+        for part in wrapped:
+            self.lines.append(f"{style}{part}{PLAIN}" if style and self.colour else part)
