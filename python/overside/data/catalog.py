@@ -96,7 +96,7 @@ def resolve(
         return silesia.resolve(name, None)
     if name in names():
         return silesia.resolve(name, name.partition("/")[2])
-    if os.sep not in name and not Path(name).exists():
+    if (os.sep not in name or name.startswith("silesia/")) and not Path(name).exists():
         raise UserError(
             f"there is no data set or file {name!r}{_meant(name)}", "overside data list"
         )
