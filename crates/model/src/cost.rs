@@ -104,19 +104,6 @@ impl Parts {
         .chain([self.per_job, self.engine, self.link_out])
         .flatten()
     }
-
-    /// The typical time of a job that waits for nobody and needs no reconfiguration, by server:
-    /// link in, engine (its cost of a job included), link out; and the latency beside them.
-    pub fn servers_ns(&self) -> [u64; 4] {
-        let typ = |part: Option<Span>| part.map_or(0, |span| span.typ_ns);
-        let engine = typ(self.engine).saturating_add(typ(self.per_job));
-        [
-            typ(self.link_in),
-            engine,
-            typ(self.link_out),
-            typ(self.latency),
-        ]
-    }
 }
 
 /// How long one operation takes on an idle device.
@@ -281,17 +268,7 @@ impl<'a> Sum<'a> {
                     candidate.name
                 ));
             }
-            hull = Some(match hull {
-                None => time,
-                Some(hull) => {
-                    let (low, high) = (hull.low.min(time.low), hull.high.max(time.high));
-                    Interval {
-                        low,
-                        typ: (low * high).sqrt(),
-                        high,
-                    }
-                }
-            });
+            hull = Some(hull.map_or(time, |hull| crate::pace::hull(hull, time)));
         }
         hull
     }

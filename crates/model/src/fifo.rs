@@ -1,6 +1,8 @@
 //! A device as three servers in a row, in virtual time: the link towards it, its engine, the link
 //! back. Each takes one job at a time, in order of arrival.
 
+use crate::StageTimes;
+
 /// When each server is free again, in nanoseconds of a clock of the caller's.
 #[derive(Clone, Debug, Default)]
 pub struct Fifo {
@@ -19,21 +21,24 @@ pub struct Schedule {
 }
 
 impl Fifo {
-    /// A job that arrives at `now_ns` and needs each server for so long. Calls must be in order of
-    /// arrival. Times saturate instead of overflowing.
-    pub fn admit(&mut self, now_ns: u64, in_ns: u64, engine_ns: u64, out_ns: u64) -> Schedule {
-        let received = serve(&mut self.link_in_free_ns, now_ns, in_ns);
-        let processed = serve(&mut self.engine_free_ns, received, engine_ns);
-        let done_ns = serve(&mut self.link_out_free_ns, processed, out_ns);
-        let busy = in_ns.saturating_add(engine_ns).saturating_add(out_ns);
-        let queueing_ns = (done_ns - now_ns).saturating_sub(busy);
+    /// A job that arrives at `now_ns` and needs each server for so long. A job that comes out of
+    /// order waits for those admitted before it. Times saturate instead of overflowing.
+    pub fn admit(&mut self, now_ns: u64, stages: &StageTimes) -> Schedule {
+        let received = serve(&mut self.link_in_free_ns, now_ns, stages.link_in_ns);
+        let processed = serve(&mut self.engine_free_ns, received, stages.engine_ns);
+        let sent = serve(&mut self.link_out_free_ns, processed, stages.link_out_ns);
+        // The way to the engine and back holds nobody else up.
+        let done_ns = sent.saturating_add(stages.latency_ns);
+        let busy = [stages.engine_ns, stages.link_out_ns, stages.latency_ns]
+            .into_iter()
+            .fold(stages.link_in_ns, u64::saturating_add);
         Schedule {
-            queueing_ns,
+            queueing_ns: (done_ns - now_ns).saturating_sub(busy),
             done_ns,
         }
     }
 
-    /// When the last job admitted so far is done; 0 before the first.
+    /// When the link back is free for good; 0 before the first job.
     pub fn idle_from_ns(&self) -> u64 {
         self.link_out_free_ns
     }

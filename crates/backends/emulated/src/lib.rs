@@ -1,1 +1,144 @@
-//! placeholder
+//! A profile as a device: real results, completions at the time that the profile gives.
+//!
+//! The device does what its profile says that the card does, and refuses the rest. The bytes are
+//! computed by a library, which [`overside_device::Applied`] names; the time is the model's. One
+//! link each way and one engine serve all contexts of the device, in order of arrival.
+//!
+//! A completion is never early. It is *late*, and marked so, when the software that stands for
+//! the engine was slower than it: released more than 2 microseconds and more than 5 % of the
+//! modelled time after its time.
+//!
+//! What the profile has no fact for counts as zero and is listed in each capability's `missing`.
+//! Initialising a context takes time only if the profile says how much; ending one takes its time
+//! in [`overside_device::Context::reconfigure`], where it is part of what is asked for, and none
+//! in `close`.
+
+mod capabilities;
+mod context;
+mod engine;
+mod error;
+mod replay;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use overside_device::{
+    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, Foreign, MemoryError,
+    OpenError, Provenance, Region, Registration, Slice, Timing,
+};
+use overside_model::{Fifo, Profile, Quantity};
+
+use context::EmulatedContext;
+use replay::Replay;
+
+/// Results of a replaying device that are kept, in bytes, over all its contexts. What does not
+/// fit is computed each time.
+const REPLAY_BYTES: usize = 1 << 30;
+
+/// When completions come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// As soon as the software is done; times mean nothing.
+    Functional,
+    /// Computed as they come, released at the modelled time.
+    Paced,
+    /// Computed at the first sight of an input, delivered at the modelled time. Inputs are known
+    /// by their length and their XXH3 digest of 128 bits.
+    Replay,
+}
+
+impl Mode {
+    /// What times mean.
+    pub const fn timing(self) -> Timing {
+        match self {
+            Self::Functional => Timing::Functional,
+            Self::Paced => Timing::Paced,
+            Self::Replay => Timing::Replay,
+        }
+    }
+}
+
+/// What the contexts of one device share.
+struct State {
+    info: DeviceInfo,
+    capabilities: Capabilities,
+    profile: Profile,
+    mode: Mode,
+    /// Marks memory as reachable; the card needs nothing else to reach it.
+    registration: Registration,
+    /// Time zero of the servers.
+    epoch: Instant,
+    servers: Mutex<Fifo>,
+    replay: Replay,
+}
+
+impl State {
+    fn timed(&self) -> bool {
+        self.mode != Mode::Functional
+    }
+
+    /// The typical time of something that the profile may know.
+    fn typical(&self, time: Option<&Quantity>) -> Option<Duration> {
+        let time = time.filter(|_| self.timed())?;
+        Some(Duration::from_nanos(time.interval().typ as u64))
+    }
+}
+
+/// A card that a profile describes, emulated in this process.
+pub struct EmulatedDevice(Arc<State>);
+
+impl EmulatedDevice {
+    /// The device of a profile. It does those of the profile's operations that a library here can
+    /// stand for.
+    pub fn new(profile: Profile, mode: Mode) -> Self {
+        let info = DeviceInfo {
+            name: format!("emulated:{}", profile.name),
+            driver: format!("emulated {}", env!("CARGO_PKG_VERSION")),
+            location: "this host".into(),
+            description: format!("{}, {}, {}", profile.card, profile.host_link, profile.mode),
+            provenance: Provenance::Emulated,
+            timing: mode.timing(),
+        };
+        Self(Arc::new(State {
+            info,
+            capabilities: capabilities::of(&profile, mode),
+            profile,
+            mode,
+            registration: Registration {
+                device: DeviceId::unique(),
+                handle: Arc::new(()),
+            },
+            epoch: Instant::now(),
+            servers: Mutex::default(),
+            replay: Replay::new(REPLAY_BYTES),
+        }))
+    }
+}
+
+impl Device for EmulatedDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.0.info
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.0.capabilities
+    }
+
+    fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
+        Region::allocate(len, align, Some(self.0.registration.clone()))
+    }
+
+    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
+        Ok(Slice::from_foreign(
+            foreign,
+            Some(self.0.registration.clone()),
+        ))
+    }
+
+    fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
+        Ok(Box::new(EmulatedContext::open(
+            Arc::clone(&self.0),
+            config,
+        )?))
+    }
+}

@@ -1,0 +1,141 @@
+//! A context of an emulated card: one thread that computes and releases.
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use overside_device::threads::{Body, Ledger, Limits, Runner, Threads};
+use overside_device::{
+    Applied, Closed, Completion, Context, ContextConfig, CpuTime, Job, Lifecycle, Lost, MemoryKind,
+    OpenError, Provenance, SubmitError,
+};
+
+use crate::engine::Engine;
+use crate::{State, error};
+
+pub(crate) struct EmulatedContext {
+    state: Arc<State>,
+    threads: Threads,
+    lifecycle: Lifecycle,
+}
+
+impl EmulatedContext {
+    pub(crate) fn open(state: Arc<State>, config: ContextConfig) -> Result<Self, OpenError> {
+        let begin = Instant::now();
+        let threads = start(&state, &config)?;
+        let mut context = Self {
+            state,
+            threads,
+            lifecycle: Lifecycle::default(),
+        };
+        context.initialise(begin);
+        Ok(context)
+    }
+
+    /// Lets the time pass that the card takes to initialise a context, if that is known.
+    fn initialise(&mut self, begin: Instant) {
+        let init = self
+            .state
+            .typical(self.state.profile.device.context_init.as_ref());
+        self.lifecycle.init_ns = init.map(|time| pass(begin, time));
+    }
+}
+
+/// Lets time pass until `time` after `begin`; returns how much has, in nanoseconds.
+fn pass(begin: Instant, time: Duration) -> u64 {
+    std::thread::sleep(time.saturating_sub(begin.elapsed()));
+    begin.elapsed().as_nanos() as u64
+}
+
+/// The thread of a context, ready for jobs.
+fn start(state: &Arc<State>, config: &ContextConfig) -> Result<Threads, OpenError> {
+    state.capabilities.check(&state.info.name, config)?;
+    let operation = config.operation.operation;
+    let prepared = overside_ops::prepare(&config.operation)?;
+    let variant = prepared.variant().clone();
+    let runner = Runner::new(operation, prepared)?;
+    let applied = Applied {
+        device: state.info.name.clone(),
+        driver: state.info.driver.clone(),
+        variant: variant.name.into(),
+        library: format!("{} {}", variant.library, variant.version),
+        provenance: Provenance::Emulated,
+    };
+    let limits = Limits {
+        device: state.registration.device,
+        memory: MemoryKind::Registered,
+        depth: config.depth,
+        max_source_bytes: config.max_source_bytes,
+        max_destination_bytes: config.max_destination_bytes,
+        max_segments: 1,
+        // A completion that is held back would be late.
+        gather: !state.timed(),
+    };
+    let mut settled = config.operation.clone();
+    settled.variant = variant.name.into();
+    let engine = Engine::new(Arc::clone(state), &settled, runner, config.depth);
+    let body = Body::new(state.info.name.as_str(), move |port| engine.run(port));
+    Threads::spawn(limits, Arc::new(applied), Ledger::Emulator, vec![body])
+        .map_err(|reason| error::failed(state, reason))
+}
+
+impl Context for EmulatedContext {
+    fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
+        self.threads.submit(jobs)
+    }
+
+    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
+        self.threads.poll(out, max)
+    }
+
+    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.threads.event_fd())
+    }
+
+    fn arm(&mut self) -> Result<bool, Lost> {
+        self.threads.arm()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.threads.in_flight()
+    }
+
+    fn quarantined(&self) -> usize {
+        self.threads.quarantined()
+    }
+
+    fn reconfigure(&mut self, config: ContextConfig) -> Result<(), OpenError> {
+        if self.in_flight() > 0 {
+            return Err(OpenError::InFlight(self.in_flight()));
+        }
+        let begin = Instant::now();
+        let next = start(&self.state, &config)?;
+        self.threads.replace(next);
+        let end = self
+            .state
+            .typical(self.state.profile.reconfiguration.as_ref());
+        self.lifecycle.end_ns = end.map(|time| pass(begin, time));
+        self.initialise(Instant::now());
+        Ok(())
+    }
+
+    fn lifecycle(&self) -> Lifecycle {
+        self.lifecycle
+    }
+
+    fn cpu_time(&self) -> CpuTime {
+        self.threads.cpu_time()
+    }
+
+    fn close(self: Box<Self>, deadline: Instant) -> Closed {
+        let Self {
+            threads, lifecycle, ..
+        } = *self;
+        // The threads' own end says nothing about the card's.
+        Closed {
+            lifecycle,
+            ..threads.close(lifecycle, deadline)
+        }
+    }
+}

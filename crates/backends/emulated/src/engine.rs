@@ -1,0 +1,158 @@
+//! The thread that stands for a card: computes results and releases them at the modelled time.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use overside_device::threads::{Next, Port, Runner, Taken};
+use overside_device::{JobError, OperationConfig, Outcome, Stages};
+use overside_model::Pace;
+
+use crate::replay::Key;
+use crate::{Mode, State};
+
+/// A release later than this, and later than [`LATE_SHARE`] of the modelled time, is late.
+const LATE: Duration = Duration::from_micros(2);
+/// See [`LATE`].
+const LATE_SHARE: u32 = 20;
+/// The longest that a waiting job is left alone because a release is near.
+const NEAR: Duration = Duration::from_micros(50);
+
+/// What one thread needs to be a card.
+pub(crate) struct Engine {
+    state: Arc<State>,
+    runner: Runner,
+    /// Absent if time does not matter.
+    pace: Option<Pace>,
+    config: u128,
+    /// Computed and not yet due, in the order of their times: the servers keep the order.
+    pending: VecDeque<Pending>,
+    /// How long the last job kept this thread busy.
+    busy: Duration,
+}
+
+/// A result that waits for its time.
+struct Pending {
+    taken: Taken,
+    result: Result<Outcome, JobError>,
+    stages: Stages,
+    due: Instant,
+    /// Released after this, it is late.
+    late_after: Instant,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        state: Arc<State>,
+        config: &OperationConfig,
+        runner: Runner,
+        depth: usize,
+    ) -> Self {
+        let pace = state.profile.pace(config.operation, &config.patterns);
+        Self {
+            runner,
+            pace: pace.filter(|_| state.timed()),
+            config: Key::config(config),
+            pending: VecDeque::with_capacity(depth),
+            busy: Duration::ZERO,
+            state,
+        }
+    }
+
+    /// Serves jobs until the context goes.
+    pub(crate) fn run(mut self, mut port: Port) {
+        loop {
+            self.release(&mut port);
+            match port.next(self.pending.front().map(|first| first.due)) {
+                Next::Job(taken) => self.take(&mut port, taken),
+                Next::Timeout => {}
+                Next::Stop => return,
+            }
+        }
+    }
+
+    /// Hands back what is due. If the next one is due before this thread would be done with
+    /// another job, waits for it.
+    fn release(&mut self, port: &mut Port) {
+        let near = self.busy.min(NEAR);
+        while let Some(first) = self.pending.front() {
+            let mut now = Instant::now();
+            if now + near < first.due {
+                return;
+            }
+            while now < first.due {
+                std::hint::spin_loop();
+                now = Instant::now();
+            }
+            if let Some(Pending {
+                taken,
+                result,
+                mut stages,
+                late_after,
+                ..
+            }) = self.pending.pop_front()
+            {
+                stages.late = now > late_after;
+                port.finish(taken, result, stages);
+            }
+        }
+    }
+
+    fn take(&mut self, port: &mut Port, mut taken: Taken) {
+        let begin = Instant::now();
+        let result = self.compute(&mut taken);
+        let Some(pace) = &self.pace else {
+            port.finish(taken, result, Stages::default());
+            return;
+        };
+        let source_len = taken.source().len() as u64;
+        let result_len = match &result {
+            Ok(Outcome::Done(output)) => output.written as u64,
+            // The engine finds out by doing it.
+            Ok(Outcome::Incompressible) => source_len,
+            Err(_) => 0,
+        };
+        let times = pace.stages(source_len, result_len);
+        let (epoch, submitted) = (self.state.epoch, taken.submitted());
+        let arrival_ns = submitted.saturating_duration_since(epoch).as_nanos() as u64;
+        let mut servers = self
+            .state
+            .servers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let schedule = servers.admit(arrival_ns, &times);
+        drop(servers);
+        let due = epoch + Duration::from_nanos(schedule.done_ns);
+        let stages = Stages {
+            queueing_ns: Some(schedule.queueing_ns.saturating_add(times.latency_ns)),
+            transfer_ns: Some(times.link_in_ns.saturating_add(times.link_out_ns)),
+            engine_ns: Some(times.engine_ns),
+            late: false,
+        };
+        let tolerance = LATE.max(due.saturating_duration_since(submitted) / LATE_SHARE);
+        let late_after = due + tolerance;
+        self.pending.push_back(Pending {
+            taken,
+            result,
+            stages,
+            due,
+            late_after,
+        });
+        self.busy = begin.elapsed();
+    }
+
+    fn compute(&mut self, taken: &mut Taken) -> Result<Outcome, JobError> {
+        if self.state.mode != Mode::Replay {
+            return self.runner.run(taken);
+        }
+        let key = Key::new(self.config, taken.source());
+        if let Some(kept) = self.state.replay.get(&key) {
+            return kept.deliver(taken.destination());
+        }
+        let result = self.runner.run(taken);
+        if let Ok(outcome) = result {
+            self.state.replay.keep(key, outcome, taken.destination());
+        }
+        result
+    }
+}
