@@ -20,6 +20,11 @@ pub struct Config {
 impl Config {
     /// The operation by the `auto` variant at its default level, without patterns.
     pub fn new(operation: Operation) -> Self {
-        Self { operation, variant: "auto".into(), level: None, patterns: Vec::new() }
+        Self {
+            operation,
+            variant: "auto".into(),
+            level: None,
+            patterns: Vec::new(),
+        }
     }
 }

@@ -28,6 +28,12 @@ pub enum Error {
         /// Its highest level.
         max: u32,
     },
+    /// A level for a library that has none.
+    #[error("{variant} has no levels")]
+    NoLevels {
+        /// The library.
+        variant: &'static str,
+    },
     /// A pattern that does not compile.
     #[error("pattern {pattern:?} does not compile: {reason}")]
     Pattern {

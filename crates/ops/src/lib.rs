@@ -16,9 +16,15 @@
 //! ```
 
 mod config;
+mod copy;
+mod deflate;
 mod error;
+mod hash;
+mod lz4;
+mod matching;
 mod operation;
 mod variant;
+mod zstd;
 
 pub use config::Config;
 pub use error::Error;

@@ -109,7 +109,11 @@ impl Operation {
         use Format::*;
         let formats = [Deflate, Zlib, Gzip, Lz4Block, Lz4, Zstd];
         let matches = [MatchKind::Search, MatchKind::Count, MatchKind::Bitmap];
-        let hashes = [HashAlgorithm::Xxh3, HashAlgorithm::Crc32, HashAlgorithm::Sha256];
+        let hashes = [
+            HashAlgorithm::Xxh3,
+            HashAlgorithm::Crc32,
+            HashAlgorithm::Sha256,
+        ];
         (formats.map(Self::Compress).into_iter())
             .chain(formats.map(Self::Decompress))
             .chain(matches.map(Self::Match))

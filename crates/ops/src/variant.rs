@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::{Config, Error, Operation};
+use crate::Format::{Deflate, Gzip, Lz4, Lz4Block, Zlib, Zstd};
+use crate::{Config, Error, Operation, copy, deflate, hash, lz4, matching, zstd};
 
 /// One library that does one operation.
 #[derive(Clone, Debug)]
@@ -60,18 +61,143 @@ pub trait Kernel: Send {
 
 /// The variants of `operation`, the one that `auto` takes first.
 pub fn variants(operation: Operation) -> Vec<Variant> {
-    let _ = operation;
-    Vec::new()
+    match operation {
+        Operation::Compress(Deflate | Zlib | Gzip) => deflate::compressors(),
+        Operation::Decompress(Deflate | Zlib | Gzip) => deflate::decompressors(),
+        Operation::Compress(Lz4Block | Lz4) => lz4::compressors(),
+        Operation::Decompress(Lz4Block | Lz4) => lz4::decompressors(),
+        Operation::Compress(Zstd) => zstd::compressors(),
+        Operation::Decompress(Zstd) => zstd::decompressors(),
+        Operation::Match(_) => matching::matchers(),
+        Operation::Hash(algorithm) => hash::hashers(algorithm),
+        Operation::Copy => copy::copiers(),
+    }
 }
 
-/// Makes an operation ready.
+/// Makes an operation ready. A level is looked at only for compression, patterns only for
+/// matching.
 ///
 /// # Errors
-/// [`Error::UnknownVariant`], [`Error::Level`], [`Error::Pattern`], [`Error::NoPattern`].
+/// [`Error::UnknownVariant`], [`Error::Level`], [`Error::NoLevels`], [`Error::Pattern`],
+/// [`Error::NoPattern`].
 pub fn prepare(config: &Config) -> Result<Arc<dyn Prepared>, Error> {
-    Err(Error::UnknownVariant {
-        operation: config.operation.to_string(),
-        name: config.variant.clone(),
-        known: String::new(),
+    let variant = choose(config.operation, &config.variant)?;
+    let level = match config.operation {
+        Operation::Compress(_) => level(&variant, config.level)?,
+        _ => 0,
+    };
+    let maker = match config.operation {
+        Operation::Compress(format @ (Deflate | Zlib | Gzip)) => {
+            deflate::compressor(variant.name, format, level)
+        }
+        Operation::Decompress(format @ (Deflate | Zlib | Gzip)) => {
+            deflate::decompressor(variant.name, format)
+        }
+        Operation::Compress(Lz4Block) => lz4::block_compressor(variant.name, level),
+        Operation::Decompress(Lz4Block) => lz4::block_decompressor(variant.name),
+        Operation::Compress(Lz4) => lz4::frame_compressor(variant.name, level),
+        Operation::Decompress(Lz4) => lz4::frame_decompressor(variant.name),
+        Operation::Compress(Zstd) => zstd::compressor(level),
+        Operation::Decompress(Zstd) => zstd::decompressor(),
+        Operation::Match(kind) => matching::matcher(variant.name, kind, &config.patterns)?,
+        Operation::Hash(algorithm) => hash::hasher(variant.name, algorithm),
+        Operation::Copy => copy::copier(),
+    };
+    Ok(Arc::new(Ready { variant, maker }))
+}
+
+/// What makes a kernel.
+pub(crate) type Maker = Box<dyn Fn() -> Result<Box<dyn Kernel>, Error> + Send + Sync>;
+
+/// The one implementation of [`Prepared`].
+struct Ready {
+    variant: Variant,
+    maker: Maker,
+}
+
+impl Prepared for Ready {
+    fn variant(&self) -> &Variant {
+        &self.variant
+    }
+
+    fn kernel(&self) -> Result<Box<dyn Kernel>, Error> {
+        (self.maker)()
+    }
+}
+
+fn choose(operation: Operation, name: &str) -> Result<Variant, Error> {
+    let all = variants(operation);
+    let known = all
+        .iter()
+        .map(|variant| variant.name)
+        .collect::<Vec<_>>()
+        .join(", ");
+    let chosen = all
+        .into_iter()
+        .find(|variant| name == "auto" || variant.name == name);
+    chosen.ok_or_else(|| Error::UnknownVariant {
+        operation: operation.to_string(),
+        name: name.into(),
+        known,
     })
+}
+
+fn level(variant: &Variant, asked: Option<u32>) -> Result<u32, Error> {
+    match (&variant.levels, asked) {
+        (None, None) => Ok(0),
+        (None, Some(_)) => Err(Error::NoLevels {
+            variant: variant.name,
+        }),
+        (Some((_, default)), None) => Ok(*default),
+        (Some((range, _)), Some(level)) if range.contains(&level) => Ok(level),
+        (Some((range, _)), Some(level)) => Err(Error::Level {
+            variant: variant.name,
+            level,
+            min: *range.start(),
+            max: *range.end(),
+        }),
+    }
+}
+
+/// The source of a library that takes one segment.
+pub(crate) fn single<'a>(source: &[&'a [u8]]) -> Result<&'a [u8], Error> {
+    match source {
+        [] => Ok(&[]),
+        [one] => Ok(one),
+        more => Err(Error::TooLarge(format!(
+            "{} segments where 1 is taken",
+            more.len()
+        ))),
+    }
+}
+
+/// The most segments that hashing and copying take.
+pub(crate) const MAX_SEGMENTS: usize = 16;
+
+/// Refuses more segments than [`MAX_SEGMENTS`].
+pub(crate) fn at_most_segments(source: &[&[u8]]) -> Result<(), Error> {
+    match source.len() {
+        len if len > MAX_SEGMENTS => Err(Error::TooLarge(format!(
+            "{len} segments where {MAX_SEGMENTS} are taken"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a source that is longer than the library can count.
+pub(crate) fn at_most(source: &[u8], max: usize) -> Result<(), Error> {
+    match source.len() {
+        len if len > max => Err(Error::TooLarge(format!(
+            "{len} bytes where {max} are taken"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A result of `written` bytes without a value.
+pub(crate) fn written(written: usize) -> Output {
+    Output {
+        written,
+        value: None,
+    }
 }

@@ -1,0 +1,97 @@
+//! Finds the system libraries, builds the RE2 shim, and notes the versions of what is linked.
+
+use std::path::PathBuf;
+use std::process::exit;
+use std::{env, fs};
+
+/// Libraries that cannot be asked for their version when they run, by their crates' names.
+const CRATES: [&str; 5] = ["crc32fast", "lz4_flex", "regex", "sha2", "xxhash-rust"];
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    let isal = system_library("libisal", "libisal-dev");
+    println!("cargo:rustc-env=OVERSIDE_VERSION_ISAL={}", isal.version);
+    re2_shim();
+    let lock = lock_file();
+    for name in CRATES {
+        let version = locked_version(&lock, name).unwrap_or("unknown");
+        let key = name.to_uppercase().replace('-', "_");
+        println!("cargo:rustc-env=OVERSIDE_VERSION_{key}={version}");
+    }
+    println!(
+        "cargo:rustc-env=OVERSIDE_VERSION_LIBDEFLATE={}",
+        libdeflate_version()
+    );
+}
+
+fn system_library(name: &str, package: &str) -> pkg_config::Library {
+    pkg_config::Config::new()
+        .probe(name)
+        .unwrap_or_else(|error| {
+            eprintln!(
+                "{error}\n\n{name} was not found; on Debian: apt-get install {package} pkg-config"
+            );
+            exit(1)
+        })
+}
+
+fn re2_shim() {
+    let source = "src/matching/re2.cc";
+    println!("cargo:rerun-if-changed={source}");
+    let re2 = system_library("re2", "libre2-dev");
+    let mut build = cc::Build::new();
+    build
+        .cpp(true)
+        .std("c++17")
+        .file(source)
+        .includes(&re2.include_paths);
+    build.compile("overside_re2");
+    // The shim needs RE2, so RE2 has to follow it on the linker's command line.
+    for library in &re2.libs {
+        println!("cargo:rustc-link-lib={library}");
+    }
+    // Debian's re2.pc says 0.0.0; then the package's shared object version is all there is.
+    let version = if re2.version == "0.0.0" {
+        "system"
+    } else {
+        &re2.version
+    };
+    println!("cargo:rustc-env=OVERSIDE_VERSION_RE2={version}");
+}
+
+/// The contents of the nearest Cargo.lock, or nothing if the crate is built without one.
+fn lock_file() -> String {
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
+    for directory in here.ancestors() {
+        let path = directory.join("Cargo.lock");
+        if let Ok(text) = fs::read_to_string(&path) {
+            println!("cargo:rerun-if-changed={}", path.display());
+            return text;
+        }
+    }
+    String::new()
+}
+
+fn locked_version<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
+    let entry = lock
+        .split("[[package]]")
+        .find(|entry| entry.lines().any(|line| line == format!("name = {name:?}")))?;
+    let line = entry
+        .lines()
+        .find_map(|line| line.strip_prefix("version = \""))?;
+    line.strip_suffix('"')
+}
+
+fn libdeflate_version() -> String {
+    let header = env::var_os("DEP_LIBDEFLATE_INCLUDE")
+        .map(|directory| PathBuf::from(directory).join("libdeflate.h"))
+        .and_then(|path| fs::read_to_string(path).ok())
+        .unwrap_or_default();
+    let quoted = header
+        .lines()
+        .find(|line| line.contains("LIBDEFLATE_VERSION_STRING"));
+    quoted
+        .and_then(|line| line.split('"').nth(1))
+        .unwrap_or("unknown")
+        .into()
+}

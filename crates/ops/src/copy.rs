@@ -1,0 +1,57 @@
+//! Copying bytes, the floor under every other operation.
+#![allow(unsafe_code)]
+
+use crate::variant::{MAX_SEGMENTS, Maker, at_most_segments, written};
+use crate::{Error, Kernel, Output, Variant};
+
+pub(crate) fn copiers() -> Vec<Variant> {
+    vec![Variant {
+        name: "memcpy",
+        library: "the C library",
+        version: c_library_version(),
+        simd: true,
+        levels: None,
+    }]
+}
+
+pub(crate) fn copier() -> Maker {
+    Box::new(|| Ok(Box::new(Copier)))
+}
+
+struct Copier;
+
+impl Kernel for Copier {
+    fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
+        at_most_segments(source)?;
+        let capacity = destination.len();
+        let mut rest = destination;
+        let mut total = 0;
+        for segment in source {
+            if segment.len() > rest.len() {
+                return Err(Error::OutputTooSmall { capacity });
+            }
+            let (part, behind) = rest.split_at_mut(segment.len());
+            part.copy_from_slice(segment);
+            total += segment.len();
+            rest = behind;
+        }
+        Ok(written(total))
+    }
+
+    fn max_segments(&self) -> usize {
+        MAX_SEGMENTS
+    }
+}
+
+#[cfg(target_env = "gnu")]
+fn c_library_version() -> String {
+    // SAFETY: the function takes nothing and returns a NUL-terminated string that lives as long
+    // as the program.
+    let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+    format!("glibc {}", version.to_string_lossy())
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn c_library_version() -> String {
+    "unknown".into()
+}

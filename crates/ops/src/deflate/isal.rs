@@ -1,0 +1,199 @@
+//! Intel ISA-L (igzip): whole buffers at once, written for SIMD units; the system's library.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+
+use isal::isal_sys::igzip_lib as igzip;
+
+use super::{Levels, ends_early, ends_with_source};
+use crate::variant::{at_most, single, written};
+use crate::{Error, Format, Kernel, Output, Variant};
+
+pub(super) const NAME: &str = "isal";
+const LIBRARY: &str = "ISA-L";
+pub(super) const LEVELS: Levels = (0, igzip::ISAL_DEF_MAX_LEVEL, 1);
+
+/// ISA-L counts bytes in 32 bits.
+const MAX_LEN: usize = u32::MAX as usize;
+
+pub(super) fn variant() -> Variant {
+    Variant {
+        name: NAME,
+        library: LIBRARY,
+        version: env!("OVERSIDE_VERSION_ISAL").into(),
+        simd: true,
+        levels: None,
+    }
+}
+
+pub(super) struct Compressor {
+    stream: Box<igzip::isal_zstream>,
+    /// Tables of the higher levels; empty for level 0.
+    tables: Vec<u8>,
+    format: Format,
+    level: u32,
+}
+
+// SAFETY: the pointers inside the stream are set anew by each call of `run`, to memory that lives
+// during that call, and are not followed between calls.
+unsafe impl Send for Compressor {}
+
+impl Compressor {
+    pub(super) fn new(format: Format, level: u32) -> Result<Self, Error> {
+        let tables_len = match level {
+            0 => igzip::ISAL_DEF_LVL0_DEFAULT,
+            1 => igzip::ISAL_DEF_LVL1_DEFAULT,
+            2 => igzip::ISAL_DEF_LVL2_DEFAULT,
+            _ => igzip::ISAL_DEF_LVL3_DEFAULT,
+        };
+        let tables = vec![0; tables_len as usize];
+        Ok(Self {
+            stream: zeroed(),
+            tables,
+            format,
+            level,
+        })
+    }
+}
+
+impl Kernel for Compressor {
+    fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
+        let source = single(source)?;
+        at_most(source, MAX_LEN)?;
+        let capacity = destination.len();
+        let stream = &mut *self.stream;
+        // SAFETY: the stream is valid; the function sets its fields.
+        unsafe { igzip::isal_deflate_stateless_init(stream) };
+        stream.level = self.level;
+        stream.level_buf = self.tables.as_mut_ptr();
+        stream.level_buf_size = self.tables.len() as u32;
+        stream.gzip_flag = match self.format {
+            Format::Gzip => igzip::IGZIP_GZIP,
+            Format::Zlib => igzip::IGZIP_ZLIB,
+            _ => igzip::IGZIP_DEFLATE,
+        } as u16;
+        stream.end_of_stream = 1;
+        stream.flush = igzip::NO_FLUSH as u16;
+        stream.next_in = source.as_ptr().cast_mut();
+        stream.avail_in = source.len() as u32;
+        stream.next_out = destination.as_mut_ptr();
+        stream.avail_out = capacity.min(MAX_LEN) as u32;
+        // SAFETY: the stream's pointers and lengths are those of two slices, which cannot overlap,
+        // and of the tables, as long as the level asks for; the source is only read.
+        match unsafe { igzip::isal_deflate_stateless(stream) } {
+            0 => Ok(written(stream.total_out as usize)),
+            igzip::STATELESS_OVERFLOW => Err(Error::OutputTooSmall { capacity }),
+            code => Err(Error::Library {
+                library: LIBRARY,
+                reason: format!("error {code}"),
+            }),
+        }
+    }
+}
+
+pub(super) struct Decompressor {
+    state: Box<igzip::inflate_state>,
+    format: Format,
+}
+
+// SAFETY: as for `Compressor`.
+unsafe impl Send for Decompressor {}
+
+impl Decompressor {
+    pub(super) fn new(format: Format) -> Self {
+        Self {
+            state: zeroed(),
+            format,
+        }
+    }
+}
+
+impl Decompressor {
+    /// Makes the state ready for a stream.
+    fn begin(&mut self, source: &[u8], destination: &mut [u8]) -> &mut igzip::inflate_state {
+        let state = &mut *self.state;
+        // SAFETY: the state is valid; the function sets its fields.
+        unsafe { igzip::isal_inflate_init(state) };
+        state.crc_flag = match self.format {
+            Format::Gzip => igzip::ISAL_GZIP,
+            Format::Zlib => igzip::ISAL_ZLIB,
+            _ => igzip::ISAL_DEFLATE,
+        };
+        state.next_in = source.as_ptr().cast_mut();
+        state.avail_in = source.len() as u32;
+        state.next_out = destination.as_mut_ptr();
+        state.avail_out = destination.len().min(MAX_LEN) as u32;
+        state
+    }
+
+    /// Whether a stream that was refused for a distance is only too long. With the last literals
+    /// before a match not fitting, the one-call function takes the match to reach too far back;
+    /// the one for streams is slower, and right.
+    fn is_too_long(&mut self, source: &[u8], destination: &mut [u8]) -> bool {
+        let state = self.begin(source, destination);
+        // SAFETY: as in `run`.
+        let code = unsafe { igzip::isal_inflate(state) };
+        code == OK && state.avail_out == 0 && state.block_state != FINISHED
+    }
+}
+
+impl Kernel for Decompressor {
+    fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
+        let source = single(source)?;
+        at_most(source, MAX_LEN)?;
+        let capacity = destination.len();
+        let state = self.begin(source, destination);
+        // SAFETY: the state's pointers and lengths are those of two slices, which cannot overlap;
+        // the source is only read.
+        let code = unsafe { igzip::isal_inflate_stateless(state) };
+        let reason = match code {
+            OK => {
+                ends_with_source(state.avail_in as usize)?;
+                return Ok(written(state.total_out as usize));
+            }
+            OUT_OVERFLOW => return Err(Error::OutputTooSmall { capacity }),
+            END_INPUT => return Err(ends_early()),
+            NEED_DICT => "it needs a preset dictionary".into(),
+            igzip::ISAL_INVALID_BLOCK => "invalid block".into(),
+            igzip::ISAL_INVALID_SYMBOL => "invalid symbol".into(),
+            igzip::ISAL_INVALID_LOOKBACK => {
+                if self.is_too_long(source, destination) {
+                    return Err(Error::OutputTooSmall { capacity });
+                }
+                "invalid distance".into()
+            }
+            igzip::ISAL_INVALID_WRAPPER => "invalid header".into(),
+            igzip::ISAL_UNSUPPORTED_METHOD => "unknown compression method".into(),
+            igzip::ISAL_INCORRECT_CHECKSUM => "wrong checksum".into(),
+            code => format!("error {code}"),
+        };
+        Err(Error::Corrupt(reason))
+    }
+}
+
+const OK: i32 = igzip::ISAL_DECOMP_OK as i32;
+const END_INPUT: i32 = igzip::ISAL_END_INPUT as i32;
+const OUT_OVERFLOW: i32 = igzip::ISAL_OUT_OVERFLOW as i32;
+const NEED_DICT: i32 = igzip::ISAL_NEED_DICT as i32;
+
+const FINISHED: u32 = igzip::isal_block_state_ISAL_BLOCK_FINISH;
+
+/// The C structures that can be all zeros.
+trait Zeroable {}
+impl Zeroable for igzip::isal_zstream {}
+impl Zeroable for igzip::inflate_state {}
+
+/// A structure of ISA-L's, zeroed where it lies: they are too long for a small stack.
+fn zeroed<T: Zeroable>() -> Box<T> {
+    let layout = Layout::new::<T>();
+    // SAFETY: the layout is not empty (`Zeroable` is implemented for two long structures only);
+    // the memory has the layout of T and comes from the allocator that `Box` uses; T consists of
+    // numbers and raw pointers, for which all zeros are valid.
+    unsafe {
+        let memory = alloc_zeroed(layout).cast::<T>();
+        if memory.is_null() {
+            handle_alloc_error(layout);
+        }
+        Box::from_raw(memory)
+    }
+}

@@ -1,0 +1,160 @@
+//! libdeflate: whole buffers at once, tuned for SIMD units.
+//!
+//! Bound directly because the safe bindings do not say where a stream ends, so that what follows
+//! it would go unnoticed.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+
+use libdeflate_sys::{
+    libdeflate_alloc_compressor, libdeflate_alloc_decompressor, libdeflate_compressor,
+    libdeflate_decompressor, libdeflate_deflate_compress, libdeflate_deflate_decompress_ex,
+    libdeflate_free_compressor, libdeflate_free_decompressor, libdeflate_gzip_compress,
+    libdeflate_gzip_decompress_ex, libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE,
+    libdeflate_result_LIBDEFLATE_SUCCESS, libdeflate_zlib_compress, libdeflate_zlib_decompress_ex,
+};
+
+use super::{Levels, ends_with_source};
+use crate::variant::{single, written};
+use crate::{Error, Format, Kernel, Output, Variant};
+
+pub(super) const NAME: &str = "libdeflate";
+pub(super) const LEVELS: Levels = (0, 12, 6);
+
+pub(super) fn variant() -> Variant {
+    Variant {
+        name: NAME,
+        library: NAME,
+        version: env!("OVERSIDE_VERSION_LIBDEFLATE").into(),
+        simd: true,
+        levels: None,
+    }
+}
+
+pub(super) struct Compressor {
+    state: NonNull<libdeflate_compressor>,
+    format: Format,
+}
+
+// SAFETY: the state is plain memory that only this value points to; libdeflate has no
+// thread-local data.
+unsafe impl Send for Compressor {}
+
+impl Compressor {
+    pub(super) fn new(format: Format, level: u32) -> Result<Self, Error> {
+        let level = i32::try_from(level).unwrap_or(i32::MAX);
+        // SAFETY: the function takes any level and returns null for those it does not have.
+        let state = unsafe { libdeflate_alloc_compressor(level) };
+        Ok(Self {
+            state: NonNull::new(state).ok_or_else(no_memory)?,
+            format,
+        })
+    }
+}
+
+impl Drop for Compressor {
+    fn drop(&mut self) {
+        // SAFETY: the state was allocated by libdeflate and is freed only here.
+        unsafe { libdeflate_free_compressor(self.state.as_ptr()) }
+    }
+}
+
+impl Kernel for Compressor {
+    fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
+        let source = single(source)?;
+        let capacity = destination.len();
+        let compress = match self.format {
+            Format::Gzip => libdeflate_gzip_compress,
+            Format::Zlib => libdeflate_zlib_compress,
+            _ => libdeflate_deflate_compress,
+        };
+        // SAFETY: the state is valid and ours alone (`&mut self`); pointers and lengths are those
+        // of two slices, which cannot overlap.
+        let len = unsafe {
+            compress(
+                self.state.as_ptr(),
+                source.as_ptr().cast(),
+                source.len(),
+                destination.as_mut_ptr().cast(),
+                capacity,
+            )
+        };
+        match len {
+            0 => Err(Error::OutputTooSmall { capacity }),
+            len => Ok(written(len)),
+        }
+    }
+}
+
+pub(super) struct Decompressor {
+    state: NonNull<libdeflate_decompressor>,
+    format: Format,
+}
+
+// SAFETY: as for `Compressor`.
+unsafe impl Send for Decompressor {}
+
+impl Decompressor {
+    pub(super) fn new(format: Format) -> Result<Self, Error> {
+        // SAFETY: the function takes nothing and returns null if there is no memory.
+        let state = unsafe { libdeflate_alloc_decompressor() };
+        Ok(Self {
+            state: NonNull::new(state).ok_or_else(no_memory)?,
+            format,
+        })
+    }
+}
+
+impl Drop for Decompressor {
+    fn drop(&mut self) {
+        // SAFETY: the state was allocated by libdeflate and is freed only here.
+        unsafe { libdeflate_free_decompressor(self.state.as_ptr()) }
+    }
+}
+
+impl Kernel for Decompressor {
+    fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
+        let source = single(source)?;
+        let capacity = destination.len();
+        let decompress = match self.format {
+            Format::Gzip => libdeflate_gzip_decompress_ex,
+            Format::Zlib => libdeflate_zlib_decompress_ex,
+            _ => libdeflate_deflate_decompress_ex,
+        };
+        let (mut taken, mut made) = (0, 0);
+        // SAFETY: the state is valid and ours alone (`&mut self`); pointers and lengths are those
+        // of two slices, which cannot overlap; the two results are written before the return.
+        let result = unsafe {
+            decompress(
+                self.state.as_ptr(),
+                source.as_ptr().cast(),
+                source.len(),
+                destination.as_mut_ptr().cast(),
+                capacity,
+                &raw mut taken,
+                &raw mut made,
+            )
+        };
+        #[allow(non_upper_case_globals)]
+        match result {
+            libdeflate_result_LIBDEFLATE_SUCCESS => {
+                ends_with_source(source.len() - taken)?;
+                Ok(written(made))
+            }
+            libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => {
+                Err(Error::OutputTooSmall { capacity })
+            }
+            // libdeflate gives no reason.
+            _ => Err(Error::Corrupt(
+                "it is not a valid stream, or ends early".into(),
+            )),
+        }
+    }
+}
+
+fn no_memory() -> Error {
+    Error::Library {
+        library: NAME,
+        reason: "no memory for its state".into(),
+    }
+}

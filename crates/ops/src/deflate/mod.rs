@@ -1,0 +1,62 @@
+//! DEFLATE in its three framings: raw (RFC 1951), zlib (RFC 1950), gzip (RFC 1952).
+
+mod isal;
+mod libdeflate;
+mod zlib;
+
+pub(crate) use zlib::{crc32 as zlib_crc32, version as zlib_version};
+
+use crate::variant::Maker;
+use crate::{Error, Format, Variant};
+
+pub(crate) fn compressors() -> Vec<Variant> {
+    vec![
+        with_levels(isal::variant(), isal::LEVELS),
+        with_levels(libdeflate::variant(), libdeflate::LEVELS),
+        with_levels(zlib::variant(), zlib::LEVELS),
+    ]
+}
+
+pub(crate) fn decompressors() -> Vec<Variant> {
+    vec![isal::variant(), libdeflate::variant(), zlib::variant()]
+}
+
+pub(crate) fn compressor(variant: &'static str, format: Format, level: u32) -> Maker {
+    match variant {
+        isal::NAME => Box::new(move || Ok(Box::new(isal::Compressor::new(format, level)?))),
+        libdeflate::NAME => {
+            Box::new(move || Ok(Box::new(libdeflate::Compressor::new(format, level)?)))
+        }
+        _ => Box::new(move || Ok(Box::new(zlib::Compressor::new(format, level)?))),
+    }
+}
+
+pub(crate) fn decompressor(variant: &'static str, format: Format) -> Maker {
+    match variant {
+        isal::NAME => Box::new(move || Ok(Box::new(isal::Decompressor::new(format)))),
+        libdeflate::NAME => Box::new(move || Ok(Box::new(libdeflate::Decompressor::new(format)?))),
+        _ => Box::new(move || Ok(Box::new(zlib::Decompressor::new(format)?))),
+    }
+}
+
+/// The levels of a library: lowest, highest, the one it uses unasked.
+type Levels = (u32, u32, u32);
+
+fn with_levels(variant: Variant, (min, max, default): Levels) -> Variant {
+    Variant {
+        levels: Some((min..=max, default)),
+        ..variant
+    }
+}
+
+/// A stream must end where the source ends.
+fn ends_with_source(left: usize) -> Result<(), Error> {
+    match left {
+        0 => Ok(()),
+        _ => Err(Error::Corrupt(format!("{left} bytes follow the stream"))),
+    }
+}
+
+fn ends_early() -> Error {
+    Error::Corrupt("the stream ends early".into())
+}

@@ -1,0 +1,64 @@
+//! What the records' bookkeeping asks of an engine.
+
+use crate::Error;
+
+/// Finds where patterns match in a buffer. No match reaches over a `\n`.
+///
+/// A *place* is where a match ends: between a record's first byte and its `\n`, both included. A
+/// place behind a final `\n` belongs to no record and means nothing.
+pub(super) trait Engine: Send {
+    /// A place in the first record that matches.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::Library`].
+    fn first(&mut self, buffer: &[u8]) -> Result<Option<usize>, Error>;
+
+    /// Calls `found` with at least one place of each record that matches, in ascending order.
+    /// `found` returns where the next record begins: what ends before that needs no report.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::Library`].
+    fn each(&mut self, buffer: &[u8], found: &mut dyn FnMut(usize) -> usize) -> Result<(), Error>;
+}
+
+/// [`Engine::each`] by a function that finds the first place from a record's beginning on.
+pub(super) fn step_by_step(
+    buffer: &[u8],
+    found: &mut dyn FnMut(usize) -> usize,
+    first_from: impl Fn(usize) -> Option<usize>,
+) {
+    let mut record = 0;
+    while record < buffer.len() {
+        let Some(place) = first_from(record) else {
+            break;
+        };
+        record = found(place);
+    }
+}
+
+/// Matches no record.
+pub(super) struct Nothing;
+
+impl Engine for Nothing {
+    fn first(&mut self, _: &[u8]) -> Result<Option<usize>, Error> {
+        Ok(None)
+    }
+
+    fn each(&mut self, _: &[u8], _: &mut dyn FnMut(usize) -> usize) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Matches every record.
+pub(super) struct Every;
+
+impl Engine for Every {
+    fn first(&mut self, _: &[u8]) -> Result<Option<usize>, Error> {
+        Ok(Some(0))
+    }
+
+    fn each(&mut self, buffer: &[u8], found: &mut dyn FnMut(usize) -> usize) -> Result<(), Error> {
+        step_by_step(buffer, found, Some);
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! Hyperscan on x86-64; on Arm, Vectorscan, which has the same interface.
+
+use std::sync::Arc;
+
+use ::hyperscan::{
+    BlockDatabase, Builder, Error as HyperscanError, HsError, Matching, Pattern, PatternFlags,
+    Patterns, Platform, Scratch, version_str,
+};
+use memchr::{memchr, memrchr};
+
+use super::engine::Engine;
+use super::pattern::Compiled;
+use crate::variant::at_most;
+use crate::{Error, Variant};
+
+pub(super) const NAME: &str = "hyperscan";
+const LIBRARY: &str = if cfg!(target_arch = "x86_64") {
+    "Hyperscan"
+} else {
+    "Vectorscan"
+};
+
+/// Hyperscan counts a buffer's bytes in 32 bits.
+const MAX_LEN: usize = u32::MAX as usize;
+
+/// Whether this machine has the instructions that Hyperscan needs (SSSE3).
+pub(super) fn is_supported() -> bool {
+    Platform::is_valid().is_ok()
+}
+
+pub(super) fn variant() -> Variant {
+    // "5.4.0 2021-01-26": the version, and the day it was built.
+    let version = version_str().to_string_lossy();
+    let version = version.split(' ').next().unwrap_or_default().into();
+    Variant {
+        name: NAME,
+        library: LIBRARY,
+        version,
+        simd: true,
+        levels: None,
+    }
+}
+
+/// Compiled patterns, shared by the threads that scan.
+pub(super) struct Database(BlockDatabase);
+
+impl Database {
+    pub(super) fn compile(patterns: &[Compiled]) -> Result<Self, Error> {
+        let flags = PatternFlags::MULTILINE | PatternFlags::ALLOWEMPTY;
+        let one = |compiled: &Compiled| {
+            Pattern::with_flags(compiled.expression.as_str(), flags).map_err(|e| e.to_string())
+        };
+        let build = |set: &[Compiled]| {
+            let set: Patterns = set.iter().map(one).collect::<Result<_, _>>()?;
+            set.build().map_err(|error| error.to_string())
+        };
+        build(patterns).map(Self).map_err(|reason| {
+            let alone = |pattern: &Compiled| build(std::slice::from_ref(pattern)).err();
+            Compiled::blame(patterns, reason, alone)
+        })
+    }
+}
+
+/// One thread's scanner.
+pub(super) struct Scanner {
+    database: Arc<Database>,
+    scratch: Scratch,
+    places: Vec<usize>,
+}
+
+impl Scanner {
+    pub(super) fn new(database: Arc<Database>) -> Result<Self, Error> {
+        let scratch = database.0.alloc_scratch().map_err(library)?;
+        Ok(Self {
+            database,
+            scratch,
+            places: Vec::new(),
+        })
+    }
+
+    /// Calls `found` with the end of each match, in no guaranteed order, until it says so.
+    fn scan(&self, buffer: &[u8], mut found: impl FnMut(usize) -> Matching) -> Result<(), Error> {
+        at_most(buffer, MAX_LEN)?;
+        let visit = |_, _, end: u64, _| found(end as usize);
+        match self.database.0.scan(buffer, &self.scratch, visit) {
+            Ok(()) | Err(HyperscanError::Hyperscan(HsError::ScanTerminated)) => Ok(()),
+            Err(error) => Err(library(error)),
+        }
+    }
+}
+
+impl Engine for Scanner {
+    fn first(&mut self, buffer: &[u8]) -> Result<Option<usize>, Error> {
+        let mut first = None;
+        let mut rest = buffer;
+        // Whatever is found first, something may lie before it.
+        while !rest.is_empty() {
+            let mut place = None;
+            self.scan(rest, |end| {
+                if end == rest.len() && rest.ends_with(b"\n") {
+                    return Matching::Continue;
+                }
+                place = Some(end);
+                Matching::Terminate
+            })?;
+            let Some(place) = place else { break };
+            first = Some(place);
+            rest = &buffer[..memrchr(b'\n', &buffer[..place]).map_or(0, |end| end + 1)];
+        }
+        Ok(first)
+    }
+
+    fn each(&mut self, buffer: &[u8], found: &mut dyn FnMut(usize) -> usize) -> Result<(), Error> {
+        let mut places = std::mem::take(&mut self.places);
+        places.clear();
+        // A pattern may end in many places of one record; the first that comes is enough.
+        let mut record = 0..0;
+        let result = self.scan(buffer, |end| {
+            if !record.contains(&end) {
+                let len = memchr(b'\n', &buffer[end..]).unwrap_or(buffer.len() - end);
+                record = end..end + len + 1;
+                places.push(end);
+            }
+            Matching::Continue
+        });
+        if !places.is_sorted() {
+            places.sort_unstable();
+        }
+        let mut next = 0;
+        for &place in &places {
+            if place >= next {
+                next = found(place);
+            }
+        }
+        self.places = places;
+        result
+    }
+}
+
+fn library(error: HyperscanError) -> Error {
+    Error::Library {
+        library: LIBRARY,
+        reason: error.to_string(),
+    }
+}

@@ -1,0 +1,409 @@
+//! Patterns in a form that means the same to every engine.
+
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, HirKind, Look};
+
+use crate::Error;
+
+/// The most patterns of one matcher.
+const MAX_PATTERNS: usize = 1000;
+/// The longest pattern in bytes.
+const MAX_PATTERN_BYTES: usize = 4096;
+/// How deep groups may nest.
+const MAX_NESTING: u32 = 100;
+/// The most that a counted repetition may repeat, counted repetitions inside it included: RE2's
+/// limit.
+const MAX_REPETITION: u64 = 1000;
+/// The most bytes and classes of all patterns, repetitions multiplied out.
+const MAX_POSITIONS: u64 = 20_000;
+/// What an engine may spend on its program or its caches.
+pub(super) const MAX_PROGRAM_BYTES: usize = 64 << 20;
+
+/// What a set of patterns comes down to.
+pub(super) enum Patterns {
+    /// No record can match.
+    Never,
+    /// Every record matches.
+    Always,
+    /// It depends on the record.
+    Some(Vec<Compiled>),
+}
+
+/// A pattern, rewritten.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    /// What the engines get. `^` and `$` in it are the ends of lines.
+    pub(super) expression: String,
+    /// What the user wrote.
+    source: String,
+}
+
+impl Patterns {
+    /// Parses patterns and takes out of them what cannot change which records match.
+    ///
+    /// # Errors
+    /// [`Error::NoPattern`], [`Error::Pattern`].
+    pub(super) fn parse(sources: &[String]) -> Result<Self, Error> {
+        let first = sources.first().ok_or(Error::NoPattern)?;
+        if sources.len() > MAX_PATTERNS {
+            let reason = format!("it is one of {}; {MAX_PATTERNS} are taken", sources.len());
+            return Err(refused(first, reason));
+        }
+        let mut positions = 0u64;
+        let mut always = false;
+        let mut patterns = Vec::new();
+        for source in sources {
+            let node = parse(source).map_err(|reason| refused(source, reason))?;
+            positions = positions.saturating_add(node.positions());
+            if positions > MAX_POSITIONS || node.repetition() > MAX_REPETITION {
+                return Err(refused(source, "it is too large".into()));
+            }
+            match node.needed() {
+                Node::Never => {}
+                Node::Concat(nodes) if nodes.is_empty() => always = true,
+                node => {
+                    let mut expression = String::new();
+                    node.write(&mut expression);
+                    patterns.push(Compiled {
+                        expression,
+                        source: source.clone(),
+                    });
+                }
+            }
+        }
+        Ok(match patterns.is_empty() {
+            _ if always => Self::Always,
+            true => Self::Never,
+            false => Self::Some(patterns),
+        })
+    }
+}
+
+impl Compiled {
+    /// Compiles a set as one alternation. If that fails, one pattern at a time is tried, to name
+    /// the one that is to blame.
+    pub(super) fn all<T>(
+        patterns: &[Self],
+        compile: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<T, Error> {
+        let all = patterns
+            .iter()
+            .map(|pattern| format!("(?:{})", pattern.expression));
+        compile(&all.collect::<Vec<_>>().join("|")).map_err(|reason| {
+            Self::blame(patterns, reason, |pattern| {
+                compile(&pattern.expression).err()
+            })
+        })
+    }
+
+    /// The error for a set that an engine refuses for `reason`: about the first pattern that is
+    /// refused by itself, or about the first one.
+    pub(super) fn blame(
+        patterns: &[Self],
+        reason: String,
+        refusal: impl Fn(&Self) -> Option<String>,
+    ) -> Error {
+        let one = patterns
+            .iter()
+            .find_map(|pattern| Some((pattern, refusal(pattern)?)));
+        let (pattern, reason) = one.unwrap_or((&patterns[0], reason));
+        refused(&pattern.source, reason)
+    }
+}
+
+fn refused(source: &str, reason: String) -> Error {
+    // A message has to fit on a screen.
+    let mut pattern: String = source.chars().take(200).collect();
+    if pattern.len() < source.len() {
+        pattern.push('…');
+    }
+    Error::Pattern { pattern, reason }
+}
+
+fn parse(source: &str) -> Result<Node, String> {
+    if source.len() > MAX_PATTERN_BYTES {
+        return Err(format!("it is longer than {MAX_PATTERN_BYTES} bytes"));
+    }
+    let mut parser = ParserBuilder::new()
+        .unicode(false)
+        .utf8(false)
+        .nest_limit(MAX_NESTING)
+        .build();
+    let hir = parser.parse(source).map_err(|error| match &error {
+        regex_syntax::Error::Parse(error) => error.kind().to_string(),
+        regex_syntax::Error::Translate(error) => error.kind().to_string(),
+        _ => error.to_string(),
+    })?;
+    Node::from_hir(&hir)
+}
+
+/// A pattern without captures, greed and line ends, none of which matters to whether a record
+/// matches.
+#[derive(Clone, Debug, PartialEq)]
+enum Node {
+    /// Matches nothing.
+    Never,
+    Byte(u8),
+    /// More bytes than one; never `\n`.
+    Class(Vec<(u8, u8)>),
+    Begin,
+    End,
+    WordBoundary,
+    NoWordBoundary,
+    Repeat {
+        node: Box<Node>,
+        min: u32,
+        max: Option<u32>,
+    },
+    /// One after the other; none is the empty match.
+    Concat(Vec<Node>),
+    /// At least two.
+    Either(Vec<Node>),
+}
+
+const EMPTY: Node = Node::Concat(Vec::new());
+
+impl Node {
+    fn from_hir(hir: &Hir) -> Result<Self, String> {
+        Ok(match hir.kind() {
+            HirKind::Empty => EMPTY,
+            HirKind::Literal(literal) => {
+                Self::concat(literal.0.iter().map(|&byte| Self::class(&[(byte, byte)])))
+            }
+            HirKind::Class(class) => Self::class(&byte_ranges(class)?),
+            HirKind::Look(look) => match look {
+                // A record is all that a pattern sees.
+                Look::Start | Look::StartLF => Self::Begin,
+                Look::End | Look::EndLF => Self::End,
+                Look::WordAscii => Self::WordBoundary,
+                Look::WordAsciiNegate => Self::NoWordBoundary,
+                _ => return Err(format!("{:?} is not supported", hir.to_string())),
+            },
+            HirKind::Repetition(repetition) => Self::repeat(
+                Self::from_hir(&repetition.sub)?,
+                repetition.min,
+                repetition.max,
+            ),
+            HirKind::Capture(capture) => Self::from_hir(&capture.sub)?,
+            HirKind::Concat(parts) => Self::concat(Self::from_hirs(parts)?),
+            HirKind::Alternation(parts) => Self::either(Self::from_hirs(parts)?),
+        })
+    }
+
+    fn from_hirs(parts: &[Hir]) -> Result<Vec<Self>, String> {
+        parts.iter().map(Self::from_hir).collect()
+    }
+
+    /// Bytes, less the one that no record contains.
+    fn class(ranges: &[(u8, u8)]) -> Self {
+        let mut class = ClassBytes::new(ranges.iter().map(|&(a, b)| ClassBytesRange::new(a, b)));
+        class.difference(&ClassBytes::new([ClassBytesRange::new(b'\n', b'\n')]));
+        let ranges: Vec<_> = class
+            .iter()
+            .map(|range| (range.start(), range.end()))
+            .collect();
+        match ranges.as_slice() {
+            [] => Self::Never,
+            [(a, b)] if a == b => Self::Byte(*a),
+            _ => Self::Class(ranges),
+        }
+    }
+
+    fn repeat(node: Self, min: u32, max: Option<u32>) -> Self {
+        match (&node, min, max) {
+            (_, _, Some(0)) => EMPTY,
+            (Self::Never, 0, _) => EMPTY,
+            (Self::Never, ..) => Self::Never,
+            (_, 1, Some(1)) => node,
+            // Repeating what takes no room changes nothing.
+            (node, 0, _) if node.is_look_or_empty() => EMPTY,
+            (node, ..) if node.is_look_or_empty() => node.clone(),
+            _ => Self::Repeat {
+                node: Box::new(node),
+                min,
+                max,
+            },
+        }
+    }
+
+    fn is_look_or_empty(&self) -> bool {
+        match self {
+            Self::Begin | Self::End | Self::WordBoundary | Self::NoWordBoundary => true,
+            Self::Concat(parts) | Self::Either(parts) => parts.iter().all(Self::is_look_or_empty),
+            _ => false,
+        }
+    }
+
+    fn concat(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut flat = Vec::new();
+        for part in parts {
+            match part {
+                Self::Never => return Self::Never,
+                Self::Concat(inner) => flat.extend(inner),
+                part => flat.push(part),
+            }
+        }
+        match flat.len() {
+            1 => flat.remove(0),
+            _ => Self::Concat(flat),
+        }
+    }
+
+    fn either(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut parts: Vec<_> = parts
+            .into_iter()
+            .filter(|part| *part != Self::Never)
+            .collect();
+        match parts.len() {
+            0 => Self::Never,
+            1 => parts.remove(0),
+            _ => Self::Either(parts),
+        }
+    }
+
+    /// How many bytes and classes it has, repetitions multiplied out.
+    fn positions(&self) -> u64 {
+        let sum = |parts: &[Self]| {
+            parts
+                .iter()
+                .fold(1u64, |sum, part| sum.saturating_add(part.positions()))
+        };
+        match self {
+            Self::Repeat { node, min, max } => {
+                let times = max.unwrap_or(min.saturating_add(1));
+                node.positions().saturating_mul(times.into())
+            }
+            Self::Concat(parts) | Self::Either(parts) => sum(parts),
+            _ => 1,
+        }
+    }
+
+    /// The largest product of nested counted repetitions.
+    fn repetition(&self) -> u64 {
+        match self {
+            Self::Repeat { node, min, max } => {
+                let times = u64::from(max.unwrap_or(*min).max(1));
+                node.repetition().saturating_mul(times)
+            }
+            Self::Concat(parts) | Self::Either(parts) => {
+                parts.iter().map(Self::repetition).max().unwrap_or(1)
+            }
+            _ => 1,
+        }
+    }
+
+    /// The shortest pattern that matches in the same records: repetitions at either end are cut
+    /// to what they need at least. `.*foo.*` is `foo`; `(.+) on (.+)` is `. on .`.
+    fn needed(self) -> Self {
+        self.needed_at(Edge::First).needed_at(Edge::Last)
+    }
+
+    fn needed_at(self, edge: Edge) -> Self {
+        match self {
+            Self::Repeat { min: 0, .. } => EMPTY,
+            Self::Repeat { node, min: 1, .. } => node.needed_at(edge),
+            Self::Repeat { node, min, .. } => Self::repeat(*node, min, Some(min)),
+            Self::Concat(mut parts) => {
+                while !parts.is_empty() {
+                    let at = edge.index(parts.len());
+                    let part = parts.remove(at).needed_at(edge);
+                    if part != EMPTY {
+                        parts.insert(at, part);
+                        break;
+                    }
+                }
+                Self::concat(parts)
+            }
+            Self::Either(parts) => {
+                let parts: Vec<_> = parts.into_iter().map(|part| part.needed_at(edge)).collect();
+                match parts.contains(&EMPTY) {
+                    true => EMPTY,
+                    false => Self::either(parts),
+                }
+            }
+            node => node,
+        }
+    }
+
+    /// Appends it in the syntax that the engines share.
+    fn write(&self, out: &mut String) {
+        match self {
+            // The constructors leave none of these inside a pattern.
+            Self::Never => out.push_str(r"[^\x00-\xff]"),
+            Self::Byte(byte) => write_byte(*byte, out),
+            Self::Class(ranges) => {
+                out.push('[');
+                for (first, last) in ranges {
+                    write_byte(*first, out);
+                    out.push('-');
+                    write_byte(*last, out);
+                }
+                out.push(']');
+            }
+            Self::Begin => out.push('^'),
+            Self::End => out.push('$'),
+            Self::WordBoundary => out.push_str(r"\b"),
+            Self::NoWordBoundary => out.push_str(r"\B"),
+            Self::Repeat { node, min, max } => {
+                write_group(std::slice::from_ref(node), "", out);
+                out.push_str(&match (min, max) {
+                    (0, None) => "*".into(),
+                    (1, None) => "+".into(),
+                    (0, Some(1)) => "?".into(),
+                    (min, None) => format!("{{{min},}}"),
+                    (min, Some(max)) if min == max => format!("{{{min}}}"),
+                    (min, Some(max)) => format!("{{{min},{max}}}"),
+                });
+            }
+            Self::Concat(parts) => parts.iter().for_each(|part| part.write(out)),
+            Self::Either(parts) => write_group(parts, "|", out),
+        }
+    }
+}
+
+/// An end of a pattern.
+#[derive(Clone, Copy)]
+enum Edge {
+    First,
+    Last,
+}
+
+impl Edge {
+    fn index(self, len: usize) -> usize {
+        match self {
+            Self::First => 0,
+            Self::Last => len - 1,
+        }
+    }
+}
+
+fn byte_ranges(class: &Class) -> Result<Vec<(u8, u8)>, String> {
+    let class = match class {
+        Class::Bytes(class) => Some(class.clone()),
+        // Only `(?u)` makes these.
+        Class::Unicode(class) => class.to_byte_class(),
+    };
+    let class = class.ok_or("it asks for Unicode; patterns match bytes")?;
+    Ok(class
+        .iter()
+        .map(|range| (range.start(), range.end()))
+        .collect())
+}
+
+fn write_group(parts: &[impl std::borrow::Borrow<Node>], separator: &str, out: &mut String) {
+    out.push_str("(?:");
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
+            out.push_str(separator);
+        }
+        part.borrow().write(out);
+    }
+    out.push(')');
+}
+
+fn write_byte(byte: u8, out: &mut String) {
+    match byte {
+        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b' ' => out.push(byte.into()),
+        byte => out.push_str(&format!("\\x{byte:02x}")),
+    }
+}

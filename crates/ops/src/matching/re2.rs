@@ -1,0 +1,112 @@
+//! RE2, through the C functions in `re2.cc`.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr::NonNull;
+
+use super::engine::{Engine, step_by_step};
+use super::pattern::{Compiled, MAX_PROGRAM_BYTES};
+use crate::{Error, Variant};
+
+pub(super) const NAME: &str = "re2";
+
+unsafe extern "C" {
+    fn overside_re2_new(
+        pattern: *const c_char,
+        len: usize,
+        max_bytes: i64,
+        error: *mut c_char,
+        error_len: usize,
+    ) -> *mut c_void;
+    fn overside_re2_delete(re: *mut c_void);
+    fn overside_re2_find(re: *const c_void, text: *const c_char, len: usize, from: usize) -> isize;
+}
+
+pub(super) fn variant() -> Variant {
+    Variant {
+        name: NAME,
+        library: "RE2",
+        version: env!("OVERSIDE_VERSION_RE2").into(),
+        simd: false,
+        levels: None,
+    }
+}
+
+/// A compiled pattern. RE2 locks its cache of states at each search, so each thread gets its own.
+pub(super) struct Program {
+    re: NonNull<c_void>,
+    expression: String,
+}
+
+// SAFETY: an RE2 object may be used from any thread, and from several at once (re2.h).
+unsafe impl Send for Program {}
+// SAFETY: as above.
+unsafe impl Sync for Program {}
+
+impl Program {
+    pub(super) fn compile(patterns: &[Compiled]) -> Result<Self, Error> {
+        Compiled::all(patterns, Self::new)
+    }
+
+    /// The same program for another thread.
+    pub(super) fn again(&self) -> Result<Self, Error> {
+        Self::new(&self.expression).map_err(|reason| Error::Library {
+            library: "RE2",
+            reason,
+        })
+    }
+
+    fn new(expression: &str) -> Result<Self, String> {
+        let text = format!("(?m:{expression})");
+        let mut reason = [0 as c_char; 200];
+        // SAFETY: pointers and lengths are those of a string and of an array that the function
+        // writes a NUL-terminated string to if it returns null.
+        let re = unsafe {
+            overside_re2_new(
+                text.as_ptr().cast(),
+                text.len(),
+                MAX_PROGRAM_BYTES as i64,
+                reason.as_mut_ptr(),
+                reason.len(),
+            )
+        };
+        match NonNull::new(re) {
+            Some(re) => Ok(Self {
+                re,
+                expression: expression.into(),
+            }),
+            None => {
+                // SAFETY: the array ends in NUL in any case: it was all zeros before.
+                let reason = unsafe { CStr::from_ptr(reason.as_ptr()) };
+                Err(reason.to_string_lossy().into_owned())
+            }
+        }
+    }
+
+    /// The end of the leftmost match from `from` on.
+    fn find(&self, buffer: &[u8], from: usize) -> Option<usize> {
+        let text = buffer.as_ptr().cast();
+        // SAFETY: the object is valid; pointer and length are those of a slice, and RE2 finds
+        // nothing where `from` lies beyond it.
+        let end = unsafe { overside_re2_find(self.re.as_ptr(), text, buffer.len(), from) };
+        usize::try_from(end).ok()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: the object was made by `overside_re2_new` and is deleted only here.
+        unsafe { overside_re2_delete(self.re.as_ptr()) }
+    }
+}
+
+impl Engine for Program {
+    fn first(&mut self, buffer: &[u8]) -> Result<Option<usize>, Error> {
+        Ok(self.find(buffer, 0))
+    }
+
+    fn each(&mut self, buffer: &[u8], found: &mut dyn FnMut(usize) -> usize) -> Result<(), Error> {
+        step_by_step(buffer, found, |from| self.find(buffer, from));
+        Ok(())
+    }
+}

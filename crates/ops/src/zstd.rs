@@ -1,0 +1,128 @@
+//! Zstandard through its reference library. Frames carry their content's size and checksum, as
+//! those of the command-line tool do.
+
+use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode as Code;
+use zstd::zstd_safe::{
+    CCtx, CParameter, DCtx, find_frame_compressed_size, get_error_name, max_c_level, version_string,
+};
+
+use crate::variant::{Maker, single, written};
+use crate::{Error, Kernel, Output, Variant};
+
+const LIBRARY: &str = "zstd";
+/// Zstandard's own choice (ZSTD_CLEVEL_DEFAULT).
+const DEFAULT_LEVEL: u32 = 3;
+/// How a Zstandard frame begins (RFC 8878, section 3.1.1). Skippable frames begin otherwise.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+pub(crate) fn compressors() -> Vec<Variant> {
+    let max = u32::try_from(max_c_level()).unwrap_or(DEFAULT_LEVEL);
+    vec![Variant {
+        levels: Some((1..=max, DEFAULT_LEVEL)),
+        ..decompressors().remove(0)
+    }]
+}
+
+pub(crate) fn decompressors() -> Vec<Variant> {
+    vec![Variant {
+        name: "zstd",
+        library: LIBRARY,
+        version: version_string().into(),
+        simd: false,
+        levels: None,
+    }]
+}
+
+pub(crate) fn compressor(level: u32) -> Maker {
+    Box::new(move || {
+        let mut context = CCtx::try_create().ok_or_else(no_memory)?;
+        let level = i32::try_from(level).unwrap_or(i32::MAX);
+        for parameter in [
+            CParameter::CompressionLevel(level),
+            CParameter::ChecksumFlag(true),
+        ] {
+            context.set_parameter(parameter).map_err(library)?;
+        }
+        Ok(Box::new(Compressor(context)))
+    })
+}
+
+pub(crate) fn decompressor() -> Maker {
+    Box::new(|| {
+        Ok(Box::new(Decompressor(
+            DCtx::try_create().ok_or_else(no_memory)?,
+        )))
+    })
+}
+
+struct Compressor(CCtx<'static>);
+
+impl Kernel for Compressor {
+    fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
+        let capacity = destination.len();
+        let result = self.0.compress2(destination, single(source)?);
+        result
+            .map(written)
+            .map_err(|code| match is(code, Code::ZSTD_error_dstSize_tooSmall) {
+                true => Error::OutputTooSmall { capacity },
+                false => library(code),
+            })
+    }
+}
+
+struct Decompressor(DCtx<'static>);
+
+impl Kernel for Decompressor {
+    fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
+        let source = single(source)?;
+        let capacity = destination.len();
+        // The library would take several frames, and skippable ones, as one stream.
+        if !source.starts_with(&MAGIC) {
+            return Err(Error::Corrupt(
+                "it does not begin like a Zstandard frame".into(),
+            ));
+        }
+        let frame_len = find_frame_compressed_size(source).map_err(corrupt)?;
+        if frame_len != source.len() {
+            let excess = source.len() - frame_len;
+            return Err(Error::Corrupt(format!("{excess} bytes follow the frame")));
+        }
+        // Decoding in one call uses the destination as the window, so a frame that asks for a
+        // giant window costs nothing.
+        self.0
+            .decompress(destination, source)
+            .map(written)
+            .map_err(|code| {
+                if is(code, Code::ZSTD_error_dstSize_tooSmall) {
+                    Error::OutputTooSmall { capacity }
+                } else if is(code, Code::ZSTD_error_memory_allocation) {
+                    library(code)
+                } else {
+                    corrupt(code)
+                }
+            })
+    }
+}
+
+/// Zstandard returns errors as negated codes.
+fn is(code: usize, error: Code) -> bool {
+    0usize.wrapping_sub(code) == error as usize
+}
+
+fn corrupt(code: usize) -> Error {
+    Error::Corrupt(get_error_name(code).into())
+}
+
+fn library(code: usize) -> Error {
+    Error::Library {
+        library: LIBRARY,
+        reason: get_error_name(code).into(),
+    }
+}
+
+fn no_memory() -> Error {
+    Error::Library {
+        library: LIBRARY,
+        reason: "no memory for its state".into(),
+    }
+}

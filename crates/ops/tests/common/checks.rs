@@ -1,0 +1,221 @@
+//! Properties of arbitrary bytes, as entry functions: the fuzzer calls them, and a test replays
+//! the fuzzer's corpora through them.
+
+use overside_ops::{
+    Config, Error, Format, Kernel, MatchKind, Operation, Output, prepare, variants,
+};
+use regex::bytes::{Regex, RegexBuilder};
+
+pub const FORMATS: [Format; 6] = [
+    Format::Deflate,
+    Format::Zlib,
+    Format::Gzip,
+    Format::Lz4Block,
+    Format::Lz4,
+    Format::Zstd,
+];
+
+/// The first byte chooses a format, the next two the room; the rest is a stream, as good or bad as
+/// it comes. Whatever variants accept, they agree on; nothing is written outside the room.
+pub fn decompress(data: &[u8]) {
+    let [format, low, high, stream @ ..] = data else {
+        return;
+    };
+    let format = FORMATS[usize::from(*format) % FORMATS.len()];
+    let capacity = usize::from(u16::from_le_bytes([*low, *high]));
+    let mut accepted: Option<(Vec<u8>, &str)> = None;
+    for variant in variants(Operation::Decompress(format)) {
+        let mut kernel = kernel(Operation::Decompress(format), variant.name);
+        let content = match guarded(&mut *kernel, stream, capacity) {
+            Ok((content, _)) => content,
+            Err(Error::OutputTooSmall { capacity: said }) => {
+                assert_eq!(said, capacity);
+                continue;
+            }
+            Err(Error::Corrupt(reason)) => {
+                assert!(!reason.is_empty());
+                continue;
+            }
+            Err(other) => panic!("{}: {other}", variant.name),
+        };
+        // The same kernel, with room for exactly that, and with one byte less. The C library's LZ4
+        // decoder refuses a block that ends in a match only if that is near the end of the room.
+        let c_lz4 = variant.name == "lz4";
+        match guarded(&mut *kernel, stream, content.len()) {
+            Ok((exact, _)) => assert!(exact == content, "{} {format:?}", variant.name),
+            Err(Error::Corrupt(_)) if c_lz4 => {}
+            Err(error) => panic!("{} {format:?}: {error}", variant.name),
+        }
+        if let Some(less) = content.len().checked_sub(1) {
+            let short = guarded(&mut *kernel, stream, less).unwrap_err();
+            assert_eq!(
+                short,
+                Error::OutputTooSmall { capacity: less },
+                "{}",
+                variant.name
+            );
+        }
+        if let Some((expected, other)) = &accepted {
+            assert!(content == *expected, "{other} and {} differ", variant.name);
+        }
+        accepted = Some((content, variant.name));
+    }
+}
+
+/// The first byte chooses a format, the second a level; the rest is content. What a variant makes
+/// of it, each variant restores; with less room than that, nothing but a refusal comes.
+pub fn compress(data: &[u8]) {
+    let [format, level, content @ ..] = data else {
+        return;
+    };
+    let format = FORMATS[usize::from(*format) % FORMATS.len()];
+    for variant in variants(Operation::Compress(format)) {
+        let level = variant.levels.as_ref().map(|(range, _)| {
+            range.start() + u32::from(*level) % (range.end() - range.start() + 1)
+        });
+        let config = Config {
+            variant: variant.name.into(),
+            level,
+            ..Config::new(Operation::Compress(format))
+        };
+        let mut compressor = prepare(&config).unwrap().kernel().unwrap();
+        let room = content.len() + content.len() / 8 + 1024;
+        let (stream, _) = guarded(&mut *compressor, content, room).unwrap();
+        if let Ok((other, _)) = guarded(&mut *compressor, content, stream.len() - 1) {
+            assert!(other.len() < stream.len());
+            restores(format, &other, content);
+        }
+        restores(format, &stream, content);
+    }
+}
+
+fn restores(format: Format, stream: &[u8], content: &[u8]) {
+    for variant in variants(Operation::Decompress(format)) {
+        let mut kernel = kernel(Operation::Decompress(format), variant.name);
+        let restored = guarded(&mut *kernel, stream, content.len());
+        assert_eq!(restored.unwrap().0, content, "{} {format:?}", variant.name);
+    }
+}
+
+/// Patterns up to the first 0xff byte, separated by 0xfe; the rest is text. Every engine says the
+/// same as the `regex` crate, asked record by record about each pattern as it was written.
+pub fn matching(data: &[u8]) {
+    let Some(end) = data.iter().position(|&byte| byte == 0xff) else {
+        return;
+    };
+    let (patterns, text) = (&data[..end], &data[end + 1..]);
+    let Ok(patterns) = patterns
+        .split(|&byte| byte == 0xfe)
+        .map(|pattern| String::from_utf8(pattern.to_vec()))
+        .collect::<Result<Vec<_>, _>>()
+    else {
+        return;
+    };
+    matching_agrees(&patterns, text);
+}
+
+/// As [`matching`]; returns how many engines took the patterns.
+pub fn matching_agrees(patterns: &[String], text: &[u8]) -> usize {
+    let oracle: Option<Vec<Regex>> = patterns
+        .iter()
+        .map(|pattern| RegexBuilder::new(pattern).unicode(false).build().ok())
+        .collect();
+    let mut taken = 0;
+    for variant in variants(Operation::Match(MatchKind::Count)) {
+        let config = |kind| Config {
+            variant: variant.name.into(),
+            patterns: patterns.to_vec(),
+            ..Config::new(Operation::Match(kind))
+        };
+        let mut count = match prepare(&config(MatchKind::Count)) {
+            Ok(prepared) => prepared.kernel().unwrap(),
+            Err(Error::Pattern { .. } | Error::NoPattern) => continue,
+            Err(other) => panic!("{}: {other}", variant.name),
+        };
+        taken += 1;
+        let oracle = oracle
+            .as_ref()
+            .expect("an engine takes what the regex crate does not");
+        let expected = Expected::new(oracle, text);
+        let context = || format!("{} {patterns:?} {:?}", variant.name, text.escape_ascii());
+        let run = |kernel: &mut dyn Kernel| guarded(kernel, text, expected.bitmap.len()).unwrap();
+        assert_eq!(
+            run(&mut *count).1.value,
+            Some(expected.count),
+            "{}",
+            context()
+        );
+        let mut search = prepare(&config(MatchKind::Search))
+            .unwrap()
+            .kernel()
+            .unwrap();
+        assert_eq!(run(&mut *search).1.value, expected.first, "{}", context());
+        let mut bitmap = prepare(&config(MatchKind::Bitmap))
+            .unwrap()
+            .kernel()
+            .unwrap();
+        let (bits, output) = run(&mut *bitmap);
+        assert_eq!(bits, expected.bitmap, "{}", context());
+        assert_eq!(output.value, Some(expected.count));
+    }
+    taken
+}
+
+struct Expected {
+    first: Option<u64>,
+    count: u64,
+    bitmap: Vec<u8>,
+}
+
+impl Expected {
+    fn new(patterns: &[Regex], text: &[u8]) -> Self {
+        let mut records: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
+        if records.last().is_some_and(|last| last.is_empty()) {
+            records.pop();
+        }
+        let mut expected = Self {
+            first: None,
+            count: 0,
+            bitmap: vec![0; records.len().div_ceil(8)],
+        };
+        let mut begin = 0;
+        for (index, record) in records.into_iter().enumerate() {
+            if patterns.iter().any(|pattern| pattern.is_match(record)) {
+                expected.first.get_or_insert(begin);
+                expected.count += 1;
+                expected.bitmap[index / 8] |= 1 << (index % 8);
+            }
+            begin += record.len() as u64 + 1;
+        }
+        expected
+    }
+}
+
+/// A kernel of the named variant.
+pub fn kernel(operation: Operation, variant: &str) -> Box<dyn Kernel> {
+    let config = Config {
+        variant: variant.into(),
+        ..Config::new(operation)
+    };
+    prepare(&config).unwrap().kernel().unwrap()
+}
+
+/// Runs a kernel with room for `capacity` bytes, and sees to it that it writes nowhere else.
+pub fn guarded(
+    kernel: &mut dyn Kernel,
+    source: &[u8],
+    capacity: usize,
+) -> Result<(Vec<u8>, Output), Error> {
+    const GUARD: usize = 64;
+    const MARK: u8 = 0xa5;
+    let mut memory = vec![MARK; capacity + 2 * GUARD];
+    let result = kernel.run(&[source], &mut memory[GUARD..GUARD + capacity]);
+    let intact = |guard: &[u8]| guard.iter().all(|&byte| byte == MARK);
+    assert!(intact(&memory[..GUARD]), "wrote before the destination");
+    assert!(
+        intact(&memory[GUARD + capacity..]),
+        "wrote behind the destination"
+    );
+    let output = result?;
+    Ok((memory[GUARD..GUARD + output.written].to_vec(), output))
+}

@@ -1,0 +1,65 @@
+//! What several tests need.
+#![allow(dead_code, unused_imports)]
+
+pub mod checks;
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use overside_ops::{Config, Kernel, Operation, prepare, variants};
+
+pub use checks::{FORMATS, guarded as run, kernel};
+
+/// A kernel of the named variant at a level.
+pub fn kernel_at(operation: Operation, variant: &str, level: Option<u32>) -> Box<dyn Kernel> {
+    let config = Config {
+        variant: variant.into(),
+        level,
+        ..Config::new(operation)
+    };
+    prepare(&config).unwrap().kernel().unwrap()
+}
+
+/// The names of an operation's variants.
+pub fn names(operation: Operation) -> Vec<&'static str> {
+    variants(operation)
+        .iter()
+        .map(|variant| variant.name)
+        .collect()
+}
+
+/// Room that suffices for any codec's worst case.
+pub fn worst_case(len: usize) -> usize {
+    len + len / 8 + 1024
+}
+
+/// `../shared` beside the repository, or what `OVERSIDE_SHARED` says; `None`, and a word about it,
+/// if there is none.
+pub fn shared(path: &str) -> Option<PathBuf> {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+    let root = env::var_os("OVERSIDE_SHARED").map_or_else(default, PathBuf::from);
+    let path = root.join(path);
+    if !path.exists() {
+        eprintln!("skipped: {} is not there", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+/// Real data that every checkout has: this crate's own sources.
+pub fn own_sources() -> Vec<u8> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut all = Vec::new();
+    for directory in ["src", "src/deflate", "src/lz4", "src/matching", "tests"] {
+        let mut files: Vec<_> = fs::read_dir(root.join(directory))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        files.sort();
+        for file in files.iter().filter(|file| file.is_file()) {
+            all.extend(fs::read(file).unwrap());
+        }
+    }
+    assert!(all.len() > 50_000);
+    all
+}
