@@ -42,7 +42,7 @@ class Limits:
     stdout_bytes: int = 16 << 20
     cut_output: bool = False
     #: How long it may live after it closed its output; `None`: as long as the timeout allows.
-    linger_s: float | None = 5.0
+    linger_s: float | None = 2.0
 
 
 @dataclass

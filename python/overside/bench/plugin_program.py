@@ -47,7 +47,11 @@ _SAMPLE_KEYS = {"metrics", "work", "elapsed_ns", "check", "cpu"}
 
 
 class ProtocolError(Exception):
-    """What the program answered is not what the protocol asks for."""
+    """What the program did is not what the protocol asks for; `kind` is that of the sample."""
+
+    def __init__(self, message: str, kind: str = "plugin") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class ProgramPlugin(PluginTask):
@@ -145,10 +149,7 @@ class ProgramPlugin(PluginTask):
             sample = self._sample(self._ask("run", request, timeout_s))
         except ProtocolError as error:
             refused = self.refused()
-            sample = self.failed(
-                f"failed: {refused}" if refused else str(error),
-                "timeout" if "did not end within" in str(error) else "plugin",
-            )
+            sample = self.failed(f"failed: {refused}" if refused else str(error), error.kind)
         self._samples.append(
             {
                 "test": test.id,
@@ -208,16 +209,17 @@ class ProgramPlugin(PluginTask):
         if keep_children:
             self.keep(outcome)
         fault = self.fault(outcome, f"({verb})")
+        kind = "timeout" if outcome.fault == "timeout" else "plugin"
         # An error that the program explains says more than its exit status.
         try:
             lines = read_lines(outcome.stdout)
         except ProtocolError as error:
-            _bad(fault or f"({verb}) {error}")
+            raise ProtocolError(fault or f"({verb}) {error}", kind) from None
         if fault and not any("error" in line or "skip" in line for line in lines):
-            _bad(fault)
+            raise ProtocolError(fault, kind)
         if outcome.left_behind and not fault:
             names = ", ".join(sorted(set(outcome.left_behind)))[:200]
-            _bad(f"({verb}): left processes running ({names}); they were ended; it must wait for")
+            _bad(f"({verb}): left processes running ({names}); they were ended, it must do so itself")
         return lines
 
     def _sample(self, lines: Sequence[Json]) -> Json:
