@@ -72,6 +72,8 @@ class _Parts:
     def skip(self, item: str | None, reason: str, **fixed: Any) -> None:
         """Adds the tests of an item, with some axes fixed, as skipped ones."""
         parameters = {**self.axes, **{name: [value] for name, value in fixed.items()}}
+        if not all(parameters.values()):
+            return  # no value of an axis has a meaning: those tests are skipped already
         if item is not None:
             parameters = {"benchmark_items": [item], **parameters}
         self.made.append({"parameters": parameters, "metrics": self.entry.metrics, "skip": reason})
