@@ -1,1 +1,118 @@
-//! placeholder
+//! Every backend behind its name.
+
+mod describe;
+mod error;
+mod names;
+
+use std::sync::Arc;
+
+pub use describe::{Ability, About, Described, describe, list};
+pub use error::OpenError;
+pub use names::profile_of;
+use overside_backend_cpu::{CpuDevice, CpuOptions};
+use overside_backend_emulated::{EmulatedDevice, Mode};
+use overside_device::{Device, Timing};
+use overside_model::ProfileError;
+
+/// How a device is to be opened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// Threads of each context; for devices made of this machine's cores. At least 1.
+    pub threads: usize,
+    /// The cores that those threads are pinned to, in turn; not pinned if absent.
+    pub cores: Option<Vec<usize>>,
+    /// How an emulated device times its completions; `replay` if absent. Other devices have a
+    /// clock of their own.
+    pub timing: Option<Timing>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            cores: None,
+            timing: None,
+        }
+    }
+}
+
+impl Options {
+    /// Only what the device of that name looks at; the rest as it is by default. Devices opened
+    /// with the same of these are the same.
+    pub fn that_matter_to(&self, name: &str) -> Self {
+        if profile_of(name).is_some() {
+            return Self {
+                timing: Some(self.timing.unwrap_or(Timing::Replay)),
+                ..Self::default()
+            };
+        }
+        Self {
+            timing: None,
+            ..self.clone()
+        }
+    }
+}
+
+/// Opens the device called `name`: `cpu`, or `emulated:` and a profile.
+///
+/// # Errors
+/// [`OpenError`]: no such name, the bare name of a card, or a device that cannot be used here.
+pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Device>, OpenError> {
+    if name == names::CPU {
+        return cpu(options);
+    }
+    let unavailable = |error: ProfileError| OpenError::Unavailable {
+        name: name.into(),
+        reason: error.to_string(),
+    };
+    let profiles = profile_names().map_err(unavailable)?;
+    if let Some(asked) = profile_of(name)
+        && profiles.iter().any(|profile| profile == asked)
+    {
+        let profile = overside_model::profile(asked).map_err(unavailable)?;
+        return Ok(Arc::new(EmulatedDevice::new(profile, mode(options.timing))));
+    }
+    if profiles.iter().any(|profile| profile == name) {
+        let suggestion = names::emulated(name);
+        return Err(OpenError::BareCard {
+            name: name.into(),
+            suggestion,
+        });
+    }
+    let mut known = vec![names::CPU.to_string()];
+    known.extend(profiles.iter().map(|profile| names::emulated(profile)));
+    Err(OpenError::Unknown {
+        name: name.into(),
+        suggestion: names::like(name, &known),
+        known: known.join(", "),
+    })
+}
+
+fn cpu(options: &Options) -> Result<Arc<dyn Device>, OpenError> {
+    let options = CpuOptions {
+        threads: options.threads,
+        cores: options.cores.clone(),
+    };
+    let device = CpuDevice::new(options).map_err(|error| OpenError::Unavailable {
+        name: names::CPU.into(),
+        reason: error.to_string(),
+    })?;
+    Ok(Arc::new(device))
+}
+
+fn mode(timing: Option<Timing>) -> Mode {
+    match timing {
+        Some(Timing::Paced) => Mode::Paced,
+        Some(Timing::Functional) => Mode::Functional,
+        // An emulated device has no clock of its own.
+        None | Some(Timing::Replay | Timing::Real) => Mode::Replay,
+    }
+}
+
+/// The names of all profiles.
+fn profile_names() -> Result<Vec<String>, ProfileError> {
+    Ok(overside_model::profiles()?
+        .into_iter()
+        .map(|profile| profile.name)
+        .collect())
+}

@@ -1,3 +1,25 @@
 //! The measuring loop, and the box format that says what to measure.
+//!
+//! A [`Worker`] takes one [`Sample`] of a [`Test`]: every distinct output is verified, the same
+//! work is done again to warm up, and then under the clock, which starts before the first
+//! submission and stops after the last completion was reaped.
 
 pub mod boxes;
+mod data;
+mod driver;
+mod latency;
+mod measuring;
+mod recorder;
+mod sample;
+mod test;
+mod verify;
+mod worker;
+
+pub use data::BUFFERS_MAX;
+pub use latency::{HistogramError, Merged, merge_histograms};
+pub use sample::{Check, Cpu, Failure, Kind, Model, Sample, Status, Warning, Work};
+pub use test::{
+    BUFFER_SIZE_MAX, DEPTH_MAX, Data, FILES_MAX, PATTERN_BYTES_MAX, PATTERNS_MAX, Reaping,
+    SAMPLE_BYTES_MAX, Setting, THREADS_MAX, Test, TestError,
+};
+pub use worker::{Opener, Worker};

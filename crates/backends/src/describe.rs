@@ -1,0 +1,123 @@
+//! What the devices are and what they can do, for people and programs to read.
+
+use overside_device::{Capability, Device, MemoryKind, Provenance, Timing};
+use serde::Serialize;
+
+use crate::{Options, names, open, profile_names};
+
+/// A device that there is, usable here or not.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Described {
+    /// The name to ask for.
+    pub name: String,
+    /// Why it cannot be used here; `None` if it can.
+    pub unavailable: Option<String>,
+    /// What it is; unknown if it cannot be used.
+    #[serde(flatten)]
+    pub info: Option<About>,
+    /// What it can do.
+    pub capabilities: Vec<Ability>,
+}
+
+/// What a device is, beside its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct About {
+    /// The backend and its version.
+    pub driver: String,
+    /// Where it is.
+    pub location: String,
+    /// One line for people.
+    pub description: String,
+    /// What a time taken on it is.
+    pub provenance: Provenance,
+    /// What its completion times mean.
+    pub timing: Timing,
+}
+
+/// A capability with its operation by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ability {
+    /// The operation, as in `compress-deflate`.
+    pub operation: String,
+    /// The libraries or engines that do it; the first is `auto`.
+    pub variants: Vec<String>,
+    /// The longest source of one job in bytes.
+    pub max_source_bytes: u64,
+    /// The longest destination of one job in bytes.
+    pub max_destination_bytes: u64,
+    /// The most segments of one source.
+    pub max_segments: usize,
+    /// The most jobs in flight in one context.
+    pub max_depth: usize,
+    /// Completions can be waited for without polling.
+    pub event: bool,
+    /// The memory that jobs may use.
+    pub memory: MemoryKind,
+    /// Terms of its timing that no fact supports.
+    pub missing: Vec<String>,
+}
+
+impl From<&Capability> for Ability {
+    fn from(capability: &Capability) -> Self {
+        Self {
+            operation: capability.operation.to_string(),
+            variants: capability.variants.clone(),
+            max_source_bytes: capability.max_source_bytes,
+            max_destination_bytes: capability.max_destination_bytes,
+            max_segments: capability.max_segments,
+            max_depth: capability.max_depth,
+            event: capability.event,
+            memory: capability.memory,
+            missing: capability.missing.clone(),
+        }
+    }
+}
+
+/// Describes an open device.
+pub fn describe(device: &dyn Device) -> Described {
+    let info = device.info().clone();
+    Described {
+        name: info.name,
+        unavailable: None,
+        info: Some(About {
+            driver: info.driver,
+            location: info.location,
+            description: info.description,
+            provenance: info.provenance,
+            timing: info.timing,
+        }),
+        capabilities: device.capabilities().iter().map(Ability::from).collect(),
+    }
+}
+
+/// All devices there are: this machine's cores, and the emulation of each profile.
+pub fn list() -> Vec<Described> {
+    let mut all = vec![described(names::CPU)];
+    match profile_names() {
+        Ok(profiles) => {
+            all.extend(
+                profiles
+                    .iter()
+                    .map(|profile| described(&names::emulated(profile))),
+            );
+        }
+        Err(error) => all.push(unavailable(&names::emulated("*"), error.to_string())),
+    }
+    all
+}
+
+fn described(name: &str) -> Described {
+    match open(name, &Options::default()) {
+        Ok(device) => describe(&*device),
+        Err(error) => unavailable(name, error.to_string()),
+    }
+}
+
+fn unavailable(name: &str, reason: String) -> Described {
+    Described {
+        name: name.into(),
+        unavailable: Some(reason),
+        info: None,
+        capabilities: Vec::new(),
+    }
+}

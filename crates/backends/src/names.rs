@@ -1,0 +1,26 @@
+//! Which names there are.
+
+/// This machine's cores.
+pub(crate) const CPU: &str = "cpu";
+/// What stands before a profile's name.
+const EMULATED: &str = "emulated:";
+
+/// The profile that the name of an emulated device asks for; `None` for other devices.
+pub fn profile_of(name: &str) -> Option<&str> {
+    name.strip_prefix(EMULATED)
+}
+
+/// The emulated device of a profile.
+pub(crate) fn emulated(profile: &str) -> String {
+    format!("{EMULATED}{profile}")
+}
+
+/// The one of `known` that `name` may have been meant to be.
+pub(crate) fn like(name: &str, known: &[String]) -> Option<String> {
+    let distance = |one: &&String| strsim::damerau_levenshtein(name, one);
+    known
+        .iter()
+        .min_by_key(distance)
+        .filter(|one| distance(one) <= 2.max(one.len() / 4))
+        .cloned()
+}

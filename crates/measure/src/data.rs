@@ -1,0 +1,373 @@
+//! Buffers out of a data set: its files as one stream, buffers evenly spaced over it.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use overside_device::{Device, Foreign, MemoryKind, Operation, Region, Slice};
+use overside_ops::{Config, Format, prepare};
+
+use crate::sample::{Failure, Kind};
+use crate::test::Data;
+
+/// The most distinct buffers of one test. Tiny buffers reach it before `sample_bytes`.
+pub const BUFFERS_MAX: u64 = 65_536;
+
+/// Buffers begin at multiples of this many bytes, as those of real programs do.
+const ALIGN: usize = 64;
+
+/// Buffers in one piece of memory.
+#[derive(Clone)]
+pub(crate) struct Buffers {
+    memory: Slice,
+    ranges: Vec<Range<usize>>,
+}
+
+/// Why there are no buffers.
+pub(crate) enum NoData {
+    /// The stream is shorter than one buffer.
+    TooShort(String),
+    /// It cannot be read.
+    Failed(Failure),
+}
+
+impl From<Failure> for NoData {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl Buffers {
+    /// Takes them from the files.
+    pub(crate) fn read(data: &Data, buffer_size: u64) -> Result<Self, NoData> {
+        let stream = Stream::open(&data.files)?;
+        if stream.len < buffer_size {
+            return Err(NoData::TooShort(format!(
+                "data set {} has {} bytes, less than one buffer of {buffer_size}",
+                data.name, stream.len
+            )));
+        }
+        let places = places(stream.len, buffer_size, data.sample_bytes);
+        let lengths = vec![buffer_size as usize; places.len()];
+        let mut reader = Reader {
+            stream: &stream,
+            open: None,
+        };
+        let buffers = Self::filled(&lengths, |number, buffer| {
+            reader.read(places[number], buffer)
+        });
+        Ok(buffers?)
+    }
+
+    /// Lays out buffers of these lengths and lets each be filled.
+    fn filled(
+        lengths: &[usize],
+        mut fill: impl FnMut(usize, &mut [u8]) -> Result<(), Failure>,
+    ) -> Result<Self, Failure> {
+        let mut ranges = Vec::with_capacity(lengths.len());
+        let mut end = 0_usize;
+        for len in lengths {
+            let start = end.next_multiple_of(ALIGN);
+            end = start + len;
+            ranges.push(start..end);
+        }
+        let mut region = Region::allocate(end, 4096, None)
+            .map_err(|error| Failure::new(Kind::Data, error.to_string()))?;
+        for (number, range) in ranges.iter().enumerate() {
+            fill(number, &mut region[range.clone()])?;
+        }
+        Ok(Self {
+            memory: region.share(),
+            ranges,
+        })
+    }
+
+    /// How many there are; at least one.
+    pub(crate) fn count(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// One of them.
+    pub(crate) fn get(&self, number: usize) -> &[u8] {
+        &self.memory[self.ranges[number].clone()]
+    }
+
+    /// All of them, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.count()).map(|number| self.get(number))
+    }
+
+    /// The longest one's length in bytes.
+    pub(crate) fn longest(&self) -> u64 {
+        self.ranges
+            .iter()
+            .map(|range| range.len() as u64)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Bytes of memory they take.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory.len() as u64
+    }
+
+    /// As sources for `device`: as they are where it reads any memory, else registered with it,
+    /// else, where it cannot reach them, copied into its own.
+    pub(crate) fn sources(
+        &self,
+        device: &dyn Device,
+        memory: MemoryKind,
+    ) -> Result<Vec<Slice>, Failure> {
+        let whole = match memory {
+            MemoryKind::Any => self.memory.clone(),
+            MemoryKind::Registered => {
+                match device.register(Foreign::new(Holder(self.memory.clone()))) {
+                    Ok(slice) => slice,
+                    Err(_) => {
+                        let mut region = device
+                            .alloc(self.memory.len(), 4096)
+                            .map_err(|error| Failure::new(Kind::Job, error.to_string()))?;
+                        region.copy_from_slice(&self.memory);
+                        region.share()
+                    }
+                }
+            }
+        };
+        Ok(self
+            .ranges
+            .iter()
+            .map(|range| whole.slice(range.clone()))
+            .collect())
+    }
+
+    /// Each of them compressed, by the same library for all that will decompress it: zlib at
+    /// level 6 for DEFLATE in any framing, LZ4's own, Zstandard at level 3.
+    pub(crate) fn compressed(&self, format: Format) -> Result<Self, Failure> {
+        let (variant, level) = match format {
+            Format::Deflate | Format::Zlib | Format::Gzip => ("zlib", Some(6)),
+            Format::Lz4Block | Format::Lz4 => ("lz4", None),
+            Format::Zstd => ("zstd", Some(3)),
+        };
+        let config = Config {
+            variant: variant.into(),
+            level,
+            ..Config::new(Operation::Compress(format))
+        };
+        let failed = |error: overside_ops::Error| {
+            Failure::new(
+                Kind::Data,
+                format!("{variant} cannot compress the data: {error}"),
+            )
+        };
+        let prepared = prepare(&config).map_err(failed)?;
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(16));
+        let share = self.count().div_ceil(threads);
+        let numbers: Vec<usize> = (0..self.count()).collect();
+        let parts = std::thread::scope(|scope| {
+            let running: Vec<_> = (numbers.chunks(share))
+                .map(|part| {
+                    let prepared = &prepared;
+                    scope.spawn(move || -> Result<Vec<Vec<u8>>, overside_ops::Error> {
+                        let mut kernel = prepared.kernel()?;
+                        let mut out = vec![0; bound(self.longest()) as usize];
+                        (part.iter())
+                            .map(|&number| {
+                                let done = kernel.run(&[self.get(number)], &mut out)?;
+                                Ok(out[..done.written].to_vec())
+                            })
+                            .collect()
+                    })
+                })
+                .collect();
+            running
+                .into_iter()
+                .map(|thread| thread.join())
+                .collect::<Vec<_>>()
+        });
+        let mut all = Vec::with_capacity(self.count());
+        for part in parts {
+            let part = part
+                .map_err(|_| Failure::new(Kind::Internal, format!("{variant} panicked")))?
+                .map_err(failed)?;
+            all.extend(part);
+        }
+        let lengths: Vec<usize> = all.iter().map(Vec::len).collect();
+        Self::filled(&lengths, |number, buffer| {
+            buffer.copy_from_slice(&all[number]);
+            Ok(())
+        })
+    }
+}
+
+/// A destination's length that no compressor of [`Format`] exceeds.
+pub(crate) fn bound(source_bytes: u64) -> u64 {
+    // Stored DEFLATE blocks add 5 bytes each 64 KiB or less, LZ4 1 byte in 255, frames a header;
+    // some libraries take a slower path unless they are given more than they need.
+    source_bytes + source_bytes / 64 + 1024
+}
+
+/// Keeps a slice alive for a device that has registered it.
+struct Holder(Slice);
+
+impl AsRef<[u8]> for Holder {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Where buffers begin: evenly spaced, the first at the beginning, the last at the end.
+fn places(stream_len: u64, buffer_size: u64, sample_bytes: u64) -> Vec<u64> {
+    let count = (sample_bytes.min(stream_len) / buffer_size).clamp(1, BUFFERS_MAX);
+    let room = u128::from(stream_len - buffer_size);
+    let gaps = u128::from((count - 1).max(1));
+    (0..count)
+        .map(|number| (room * u128::from(number) / gaps) as u64)
+        .collect()
+}
+
+/// Files as one stream.
+struct Stream<'a> {
+    /// Each file and where it begins.
+    files: Vec<(&'a Path, u64)>,
+    len: u64,
+}
+
+impl<'a> Stream<'a> {
+    fn open(paths: &'a [PathBuf]) -> Result<Self, Failure> {
+        let mut files = Vec::with_capacity(paths.len());
+        let mut len = 0_u64;
+        for path in paths {
+            let metadata = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+            // A pipe or a device has no length and may never end.
+            if !metadata.is_file() {
+                return Err(unreadable(path, &"it is not a file"));
+            }
+            files.push((path.as_path(), len));
+            len = len
+                .checked_add(metadata.len())
+                .ok_or_else(|| unreadable(path, &"the data set is too large"))?;
+        }
+        Ok(Self { files, len })
+    }
+}
+
+struct Reader<'a> {
+    stream: &'a Stream<'a>,
+    /// The file that was read last; buffers come in order.
+    open: Option<(usize, File)>,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, mut place: u64, mut buffer: &mut [u8]) -> Result<(), Failure> {
+        let files = &self.stream.files;
+        let mut number = files.partition_point(|&(_, start)| start <= place) - 1;
+        while !buffer.is_empty() {
+            let (path, start) = files[number];
+            let end = files
+                .get(number + 1)
+                .map_or(self.stream.len, |&(_, start)| start);
+            let here = (buffer.len() as u64).min(end - place) as usize;
+            let (now, rest) = buffer.split_at_mut(here);
+            let file = match self.open.take() {
+                Some((open, file)) if open == number => file,
+                _ => File::open(path).map_err(|error| unreadable(path, &error))?,
+            };
+            file.read_exact_at(now, place - start)
+                .map_err(|error| unreadable(path, &error))?;
+            self.open = Some((number, file));
+            buffer = rest;
+            place += here as u64;
+            number += 1;
+        }
+        Ok(())
+    }
+}
+
+fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Failure {
+    Failure::new(
+        Kind::Data,
+        format!("{} cannot be read: {why}", path.display()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn buffers_are_spread_over_all_of_the_stream(
+            size in 1_u64..5000, more in 0_u64..1_000_000, sample in 1_u64..2_000_000
+        ) {
+            let len = size + more;
+            let places = places(len, size, sample);
+            prop_assert!(!places.is_empty() && places.len() as u64 <= BUFFERS_MAX);
+            prop_assert!(places.len() as u64 * size <= sample.max(size));
+            prop_assert_eq!(places[0], 0);
+            prop_assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= size), "no overlap");
+            if places.len() > 1 {
+                prop_assert_eq!(*places.last().unwrap(), len - size);
+            }
+        }
+
+        #[test]
+        fn files_are_read_as_one_stream(
+            files in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..50), 1..6),
+            size in 1_u64..40,
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let paths: Vec<_> = (files.iter().enumerate())
+                .map(|(number, bytes)| {
+                    let path = dir.path().join(number.to_string());
+                    std::fs::write(&path, bytes).unwrap();
+                    path
+                })
+                .collect();
+            let all = files.concat();
+            let data = Data { name: "made".into(), files: paths, sample_bytes: 1000 };
+            match Buffers::read(&data, size) {
+                Ok(buffers) => {
+                    let places = places(all.len() as u64, size, 1000);
+                    prop_assert_eq!(buffers.count(), places.len());
+                    for (place, buffer) in places.iter().zip(buffers.iter()) {
+                        let place = *place as usize;
+                        prop_assert_eq!(&all[place..place + size as usize], buffer);
+                    }
+                }
+                Err(NoData::TooShort(reason)) => {
+                    prop_assert!((all.len() as u64) < size);
+                    prop_assert!(reason.contains("less than one buffer"));
+                }
+                Err(NoData::Failed(failure)) => prop_assert!(false, "{}", failure),
+            }
+        }
+    }
+
+    fn failure(path: &Path) -> Failure {
+        let data = Data {
+            name: "bad".into(),
+            files: vec![path.into()],
+            sample_bytes: 1,
+        };
+        match Buffers::read(&data, 1) {
+            Err(NoData::Failed(failure)) => failure,
+            _ => panic!("{} was read", path.display()),
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = failure(&dir.path().join("missing"));
+        assert_eq!(missing.kind, Kind::Data);
+        assert!(missing.message.contains("missing"), "{missing}");
+        assert!(failure(dir.path()).message.contains("not a file"));
+        assert!(
+            failure(Path::new("/dev/zero"))
+                .message
+                .contains("not a file")
+        );
+    }
+}

@@ -1,0 +1,228 @@
+//! Latencies: HDR histograms that merge, with the exact least and greatest kept beside them.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
+
+/// An hour in nanoseconds. What takes longer is counted as an hour; the exact maximum tells.
+const HIGHEST_NS: u64 = 3_600_000_000_000;
+/// Significant decimal digits of a histogram's buckets.
+const DIGITS: u8 = 3;
+/// The longest histogram as text that is looked at. A full one of three digits takes 0.1 MiB.
+const TEXT_BYTES_MAX: usize = 4 << 20;
+
+/// Latencies of one sample.
+pub(crate) struct Latencies {
+    histogram: Histogram<u64>,
+    min_ns: u64,
+    max_ns: u64,
+    sum_ns: u64,
+}
+
+impl Latencies {
+    pub(crate) fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS)
+            .expect("the bounds are constants that hdrhistogram allows");
+        Self {
+            histogram,
+            min_ns: u64::MAX,
+            max_ns: 0,
+            sum_ns: 0,
+        }
+    }
+
+    pub(crate) fn record(&mut self, latency_ns: u64) {
+        self.histogram.saturating_record(latency_ns);
+        self.min_ns = self.min_ns.min(latency_ns);
+        self.max_ns = self.max_ns.max(latency_ns);
+        self.sum_ns += latency_ns;
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    pub(crate) fn min_ns(&self) -> u64 {
+        self.min_ns.min(self.max_ns)
+    }
+
+    pub(crate) fn max_ns(&self) -> u64 {
+        self.max_ns
+    }
+
+    pub(crate) fn mean_ns(&self) -> f64 {
+        self.sum_ns as f64 / self.count().max(1) as f64
+    }
+
+    /// The latency below which a `share` of all lies; never outside the exact extremes.
+    pub(crate) fn quantile_ns(&self, share: f64) -> u64 {
+        self.histogram
+            .value_at_quantile(share)
+            .clamp(self.min_ns(), self.max_ns)
+    }
+
+    /// As the store keeps it.
+    pub(crate) fn to_text(&self) -> String {
+        encode(&self.histogram)
+    }
+}
+
+/// What several samples' histograms say together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Merged {
+    /// Latencies in it.
+    pub count: u64,
+    /// Their mean, within a thousandth.
+    pub mean_ns: f64,
+    /// The least, within a thousandth; samples have it exactly.
+    pub min_ns: u64,
+    /// Half are not above it.
+    pub p50_ns: u64,
+    /// 90 % are not above it.
+    pub p90_ns: u64,
+    /// 99 % are not above it.
+    pub p99_ns: u64,
+    /// 99.9 % are not above it.
+    pub p999_ns: u64,
+    /// The greatest, within a thousandth; samples have it exactly.
+    pub max_ns: u64,
+    /// Points of the curve for drawing: quantile and nanoseconds, from the least to the greatest.
+    pub curve: Vec<(f64, u64)>,
+    /// The merged histogram, in the store's form.
+    pub histogram: String,
+}
+
+/// Text that is not a histogram.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("histogram {place} cannot be read: {reason}")]
+pub struct HistogramError {
+    /// Which of those given, from 0.
+    pub place: usize,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Merges histograms as samples have them.
+///
+/// # Errors
+/// [`HistogramError`] for the first that is none.
+pub fn merge_histograms<T: AsRef<str>>(all: &[T]) -> Result<Merged, HistogramError> {
+    let mut sum = Latencies::new().histogram;
+    for (place, text) in all.iter().enumerate() {
+        let one = decode(text.as_ref()).map_err(|reason| HistogramError { place, reason })?;
+        // One bucket at a time, because a foreign histogram may reach higher than ours.
+        for step in one.iter_recorded() {
+            sum.saturating_record_n(step.value_iterated_to(), step.count_since_last_iteration());
+        }
+    }
+    let at = |share| sum.value_at_quantile(share);
+    Ok(Merged {
+        count: sum.len(),
+        mean_ns: if sum.is_empty() { 0.0 } else { sum.mean() },
+        min_ns: sum.min(),
+        p50_ns: at(0.5),
+        p90_ns: at(0.9),
+        p99_ns: at(0.99),
+        p999_ns: at(0.999),
+        max_ns: sum.max(),
+        curve: curve(&sum),
+        histogram: encode(&sum),
+    })
+}
+
+/// Quantiles that halve their distance to 1 each four points, while there are latencies to tell
+/// them apart.
+fn curve(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
+    if histogram.is_empty() {
+        return Vec::new();
+    }
+    let finest = (1.0 / histogram.len() as f64).max(1e-6);
+    let mut points = vec![(0.0, histogram.min())];
+    for step in 1.. {
+        let rest = 0.5_f64.powf(f64::from(step) / 4.0);
+        if rest < finest {
+            break;
+        }
+        points.push((1.0 - rest, histogram.value_at_quantile(1.0 - rest)));
+    }
+    points.push((1.0, histogram.max()));
+    points
+}
+
+fn encode(histogram: &Histogram<u64>) -> String {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new()
+        .serialize(histogram, &mut bytes)
+        .expect("a histogram within an hour can be written to memory");
+    STANDARD.encode(bytes)
+}
+
+fn decode(text: &str) -> Result<Histogram<u64>, String> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(format!("it is longer than {TEXT_BYTES_MAX} characters"));
+    }
+    let bytes = STANDARD.decode(text).map_err(|error| error.to_string())?;
+    Deserializer::new()
+        .deserialize(&mut bytes.as_slice())
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extremes_are_exact_and_quantiles_lie_between_them() {
+        let mut latencies = Latencies::new();
+        for ns in [1_000_003, 2_000_005, 3_000_007] {
+            latencies.record(ns);
+        }
+        assert_eq!(
+            (latencies.min_ns(), latencies.max_ns()),
+            (1_000_003, 3_000_007)
+        );
+        assert_eq!(latencies.quantile_ns(0.0), 1_000_003);
+        assert_eq!(latencies.quantile_ns(1.0), 3_000_007);
+        assert_eq!(latencies.mean_ns(), 2_000_005.0);
+    }
+
+    #[test]
+    fn merging_is_the_same_as_recording_together() {
+        let (mut one, mut other, mut both) = (Latencies::new(), Latencies::new(), Latencies::new());
+        for ns in (0..1000).map(|n| n * n + 100) {
+            if ns % 2 == 0 {
+                one.record(ns)
+            } else {
+                other.record(ns)
+            }
+            both.record(ns);
+        }
+        let merged = merge_histograms(&[one.to_text(), other.to_text()]).unwrap();
+        let expected = merge_histograms(&[both.to_text()]).unwrap();
+        assert_eq!(merged, expected);
+        assert_eq!(merged.count, 1000);
+        assert!(merged.p50_ns.abs_diff(500 * 500) < 2000);
+        assert_eq!(merge_histograms(&[&merged.histogram]).unwrap(), merged);
+    }
+
+    #[test]
+    fn what_is_no_histogram_is_named() {
+        let good = Latencies::new().to_text();
+        let bad = merge_histograms(&[good.as_str(), "no base64!"]).unwrap_err();
+        assert_eq!(bad.place, 1);
+        let cut = merge_histograms(&[&good[..good.len() / 2 / 4 * 4]]).unwrap_err();
+        assert_eq!(cut.place, 0);
+        assert!(merge_histograms(&["A".repeat(5 << 20)]).is_err());
+        assert_eq!(merge_histograms::<&str>(&[]).unwrap().count, 0);
+    }
+
+    #[test]
+    fn an_endless_wait_is_kept() {
+        let mut latencies = Latencies::new();
+        latencies.record(u64::MAX / 4);
+        assert_eq!(latencies.max_ns(), u64::MAX / 4);
+        assert_eq!(merge_histograms(&[latencies.to_text()]).unwrap().count, 1);
+    }
+}

@@ -1,0 +1,321 @@
+//! What the timed part of a sample adds up to, and the figures made of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use overside_device::{Applied, CpuTime, Lifecycle, Operation, Outcome, Stages};
+use overside_ops::Direction;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::driver::{Reaped, Spent};
+use crate::latency::Latencies;
+use crate::sample::{Cpu, Failure, Kind, Warning, Work};
+
+/// The share of late completions above which emulated timing is invalid.
+pub(crate) const LATE_LIMIT: f64 = 0.01;
+/// Fewer jobs than this say little about a distribution.
+const FEW_JOBS: u64 = 10;
+
+/// Sums over the completions of the timed part.
+pub(crate) struct Recorder {
+    operation: Operation,
+    pub latencies: Latencies,
+    pub applied: Option<Arc<Applied>>,
+    pub jobs: u64,
+    pub bytes: u64,
+    /// Of the side that is not the uncompressed one; for other operations than compression the
+    /// result's.
+    pub compressed_bytes: u64,
+    pub incompressible: u64,
+    pub late: u64,
+    queueing: Mean,
+    transfer: Mean,
+    engine: Mean,
+    /// Uncompressed bytes of the jobs whose engine time is known.
+    engine_bytes: u64,
+    pub lives: Lives,
+}
+
+/// Times of contexts' stages of life.
+#[derive(Default)]
+pub(crate) struct Lives {
+    discovery: Mean,
+    init: Mean,
+    memory: Mean,
+    end: Mean,
+}
+
+impl Lives {
+    /// Adds what one context tells.
+    pub(crate) fn add(&mut self, times: &Lifecycle) {
+        self.discovery.add(times.discovery_ns);
+        self.init.add(times.init_ns);
+        self.memory.add(times.memory_ns);
+        self.end.add(times.end_ns);
+    }
+}
+
+/// A mean of what was told, which may be nothing.
+#[derive(Clone, Copy, Default)]
+struct Mean {
+    sum_ns: u64,
+    count: u64,
+}
+
+impl Mean {
+    fn add(&mut self, ns: Option<u64>) {
+        if let Some(ns) = ns {
+            self.sum_ns += ns;
+            self.count += 1;
+        }
+    }
+
+    fn ns(self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
+    }
+}
+
+impl Recorder {
+    pub(crate) fn new(operation: Operation) -> Self {
+        Self {
+            operation,
+            latencies: Latencies::new(),
+            applied: None,
+            jobs: 0,
+            bytes: 0,
+            compressed_bytes: 0,
+            incompressible: 0,
+            late: 0,
+            queueing: Mean::default(),
+            transfer: Mean::default(),
+            engine: Mean::default(),
+            engine_bytes: 0,
+            lives: Lives::default(),
+        }
+    }
+
+    /// Adds a completion that was found to be right. `source_bytes` is the length of what it read.
+    pub(crate) fn add(&mut self, reaped: &Reaped<'_>, source_bytes: u64) -> Result<(), Failure> {
+        self.ran(&reaped.completion.applied)?;
+        self.latencies.record(nanoseconds(reaped.latency));
+        let written = match reaped.outcome {
+            Outcome::Done(output) => output.written as u64,
+            Outcome::Incompressible => {
+                self.incompressible += 1;
+                source_bytes
+            }
+        };
+        let (bytes, compressed) = match self.operation.uncompressed_side() {
+            Direction::Source => (source_bytes, written),
+            Direction::Destination => (written, source_bytes),
+        };
+        self.jobs += 1;
+        self.bytes += bytes;
+        self.compressed_bytes += compressed;
+        let Stages {
+            queueing_ns,
+            transfer_ns,
+            engine_ns,
+            late,
+        } = reaped.completion.stages;
+        self.late += u64::from(late);
+        self.queueing.add(queueing_ns);
+        self.transfer.add(transfer_ns);
+        self.engine.add(engine_ns);
+        self.engine_bytes += engine_ns.map_or(0, |_| bytes);
+        Ok(())
+    }
+
+    /// All jobs of a sample must have been run by the same.
+    fn ran(&mut self, applied: &Arc<Applied>) -> Result<(), Failure> {
+        match &self.applied {
+            None => self.applied = Some(Arc::clone(applied)),
+            Some(first) if Arc::ptr_eq(first, applied) || first == applied => {}
+            Some(first) => {
+                let message = format!(
+                    "jobs of one sample were run by {} {} and by {} {}",
+                    first.device, first.library, applied.device, applied.library
+                );
+                return Err(Failure::new(Kind::Verification, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Mean bytes of a source and of a result.
+    pub(crate) fn mean_sizes(&self) -> (u64, u64) {
+        let (bytes, other) = (
+            self.bytes / self.jobs.max(1),
+            self.compressed_bytes / self.jobs.max(1),
+        );
+        match self.operation.uncompressed_side() {
+            Direction::Source => (bytes, other),
+            Direction::Destination => (other, bytes),
+        }
+    }
+
+    fn has_compressed_side(&self) -> bool {
+        matches!(
+            self.operation,
+            Operation::Compress(_) | Operation::Decompress(_)
+        )
+    }
+
+    pub(crate) fn work(&self, spent: Spent) -> Work {
+        Work {
+            jobs: self.jobs,
+            bytes: self.bytes,
+            compressed_bytes: self.has_compressed_side().then_some(self.compressed_bytes),
+            doorbells: spent.doorbells,
+        }
+    }
+
+    /// Mean times of the stages that the device tells of, by name.
+    fn told(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let all = [
+            ("queueing", self.queueing),
+            ("transfer", self.transfer),
+            ("engine", self.engine),
+            ("discovery", self.lives.discovery),
+            ("init", self.lives.init),
+            ("memory", self.lives.memory),
+            ("end", self.lives.end),
+        ];
+        all.into_iter()
+            .filter_map(|(name, mean)| Some((name, mean.ns()?)))
+    }
+
+    pub(crate) fn stages(&self) -> BTreeMap<String, f64> {
+        self.told()
+            .map(|(name, ns)| (format!("{name}_ns"), ns))
+            .collect()
+    }
+
+    /// The figures of docs/results.md. What cannot be computed is absent, never zero.
+    pub(crate) fn metrics(&self, spent: Spent, cpu: Cpu) -> BTreeMap<String, f64> {
+        let mut all = BTreeMap::new();
+        let mut put = |name: &str, value: f64| {
+            if value.is_finite() {
+                all.insert(name.to_string(), value);
+            }
+        };
+        let seconds = spent.elapsed.as_secs_f64();
+        put("throughput", self.bytes as f64 / 1e6 / seconds);
+        put("rate", self.jobs as f64 / seconds);
+        if self.has_compressed_side() {
+            put(
+                "compressed_throughput",
+                self.compressed_bytes as f64 / 1e6 / seconds,
+            );
+            put("ratio", self.compressed_bytes as f64 / self.bytes as f64);
+        }
+        if self.engine.sum_ns > 0 {
+            put(
+                "engine_throughput",
+                self.engine_bytes as f64 / self.engine.sum_ns as f64 * 1e3,
+            );
+        }
+        let latencies = &self.latencies;
+        put("latency_mean", latencies.mean_ns() / 1e3);
+        put("latency_min", latencies.min_ns() as f64 / 1e3);
+        put("latency_max", latencies.max_ns() as f64 / 1e3);
+        for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
+            put(
+                &format!("latency_{name}"),
+                latencies.quantile_ns(share) as f64 / 1e3,
+            );
+        }
+        put("cpu_seconds", cpu.host_s);
+        put("cpu_cost", cpu.host_s / (self.bytes as f64 / 1e9));
+        for (name, ns) in self.told() {
+            put(&format!("stage_{name}"), ns / 1e3);
+        }
+        all
+    }
+
+    /// What a reader of the figures should know.
+    pub(crate) fn warnings(&self, varied: u64) -> Vec<Warning> {
+        let mut all = Vec::new();
+        let mut warn = |kind: &str, message: String, remedy: &str| {
+            all.push(Warning {
+                kind: kind.into(),
+                message,
+                remedy: remedy.into(),
+            });
+        };
+        let jobs = self.jobs;
+        if self.incompressible > 0 {
+            warn(
+                "incompressible",
+                format!(
+                    "{} of {jobs} jobs did not become smaller; they count as stored",
+                    self.incompressible
+                ),
+                "",
+            );
+        }
+        if self.late as f64 > LATE_LIMIT * jobs as f64 {
+            warn(
+                "late",
+                format!(
+                    "{} of {jobs} completions came later than the profile says: \
+                     the timing of this sample is invalid",
+                    self.late
+                ),
+                "set timing to replay, and depth or threads so that a core is left idle",
+            );
+        }
+        if varied > 0 {
+            warn(
+                "varying-output",
+                format!("{varied} of {jobs} outputs were right but not the same as before"),
+                "",
+            );
+        }
+        if jobs < FEW_JOBS {
+            warn(
+                "few-jobs",
+                format!("only {jobs} jobs ran: percentiles say little"),
+                "raise measure.sample_s, or lower buffer_size",
+            );
+        }
+        all
+    }
+}
+
+/// A duration in nanoseconds; 584 years at most.
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The CPU ledgers, read before and after the timed part.
+pub(crate) struct Ledgers {
+    process_ns: u64,
+    context: CpuTime,
+}
+
+impl Ledgers {
+    /// Reads the process's CPU clock beside what the context says.
+    pub(crate) fn read(context: CpuTime) -> Self {
+        let now = clock_gettime(ClockId::ProcessCPUTime);
+        Self {
+            process_ns: now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64,
+            context,
+        }
+    }
+
+    /// What was spent between the two. Emulation runs in this process: its share is not the
+    /// host's.
+    pub(crate) fn since(&self, before: &Self) -> Cpu {
+        let ns = |after: u64, before: u64| after.saturating_sub(before);
+        let process_ns = ns(self.process_ns, before.process_ns);
+        let emulator_ns = ns(self.context.emulator_ns, before.context.emulator_ns);
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        Cpu {
+            host_s: seconds(ns(process_ns, emulator_ns)),
+            dpu_s: seconds(ns(self.context.dpu_ns, before.context.dpu_ns)),
+            emulator_s: seconds(emulator_ns),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! One measured repetition of a test; what its keys mean stands in docs/results.md.
+
+use std::collections::BTreeMap;
+
+use overside_device::{Applied, Provenance, Timing};
+use serde::{Deserialize, Serialize};
+
+/// What came of measuring a test once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Whether there is anything to look at.
+    pub status: Status,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+    /// Why it was skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How the figures were obtained: the weaker of what the device and what its completions say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
+    /// What the times mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
+    /// What really ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<Applied>,
+    /// How much was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
+    /// From before the first submission until the last completion was reaped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed_ns: Option<u64>,
+    /// How it was verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<Check>,
+    /// Figures by name, in the units of docs/results.md.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, f64>,
+    /// Mean nanoseconds in each stage that the device tells of.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stages: BTreeMap<String, f64>,
+    /// CPU seconds on the three ledgers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Cpu>,
+    /// Completions later than the profile says; emulated devices only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<u64>,
+    /// What the profile says about one job; emulated devices only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
+    /// Latencies in nanoseconds: HDR histogram, V2 deflate, base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<String>,
+    /// What a reader of the figures should know.
+    pub warnings: Vec<Warning>,
+}
+
+/// Whether a sample can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Measured and verified.
+    Ok,
+    /// Something went wrong; there are no figures.
+    Failed,
+    /// The device cannot do this; there are no figures.
+    Skipped,
+}
+
+/// Why a sample failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// Which sort of thing went wrong.
+    pub kind: Kind,
+    /// What happened, to what.
+    pub message: String,
+}
+
+/// Sorts of failures that the worker itself notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A result is wrong.
+    Verification,
+    /// A job has no result, or the device did not take it.
+    Job,
+    /// The device is gone.
+    Lost,
+    /// It took too long.
+    Timeout,
+    /// The data set cannot be read.
+    Data,
+    /// A bug of ours.
+    Internal,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+        }
+    }
+}
+
+/// How much was done under the clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    /// Jobs that completed.
+    pub jobs: u64,
+    /// Their bytes on the uncompressed side.
+    pub bytes: u64,
+    /// Their bytes on the compressed side; for operations that have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compressed_bytes: Option<u64>,
+    /// Doorbells that took at least one job.
+    pub doorbells: u64,
+}
+
+/// How a sample was verified.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What the outputs were compared with.
+    pub method: String,
+    /// A digest or sum of what was verified; the same for whoever does the same work right.
+    pub value: String,
+    /// Over how many buffers.
+    pub buffers: u64,
+}
+
+/// CPU seconds by whose cores were used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// This machine's, the submitter's included, without what emulation burns.
+    pub host_s: f64,
+    /// The DPU's.
+    pub dpu_s: f64,
+    /// What emulation burns.
+    pub emulator_s: f64,
+}
+
+/// What a profile says about one job of the sample's mean size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Model {
+    /// The least it takes on an idle device, in nanoseconds.
+    pub low_ns: u64,
+    /// What stands for all; completions are released by it.
+    pub typ_ns: u64,
+    /// The most.
+    pub high_ns: u64,
+    /// Terms without a fact. They count as zero, so where there are any both are lower bounds.
+    pub missing: Vec<String>,
+    /// The facts that it rests on.
+    pub facts: Vec<String>,
+}
+
+/// Something that a reader should know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// A word to file it under.
+    pub kind: String,
+    /// What it is.
+    pub message: String,
+    /// What helps.
+    pub remedy: String,
+}
+
+impl Sample {
+    fn empty(status: Status) -> Self {
+        Self {
+            status,
+            error: None,
+            reason: None,
+            provenance: None,
+            timing: None,
+            applied: None,
+            work: None,
+            elapsed_ns: None,
+            check: None,
+            metrics: BTreeMap::new(),
+            stages: BTreeMap::new(),
+            cpu: None,
+            late: None,
+            model: None,
+            histogram: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// A sample with figures, to be filled in.
+    pub(crate) fn ok() -> Self {
+        Self::empty(Status::Ok)
+    }
+
+    /// A sample that was not taken because it cannot be.
+    pub fn skipped(reason: impl Into<String>) -> Self {
+        Self {
+            reason: Some(reason.into()),
+            ..Self::empty(Status::Skipped)
+        }
+    }
+
+    /// A sample that went wrong.
+    pub fn failed(failure: Failure) -> Self {
+        Self {
+            error: Some(failure),
+            ..Self::empty(Status::Failed)
+        }
+    }
+}

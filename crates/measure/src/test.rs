@@ -1,0 +1,242 @@
+//! One test: what is measured, on what, how.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use overside_device::{Operation, Timing};
+use serde::{Deserialize, Serialize};
+
+/// The longest buffer in bytes.
+pub const BUFFER_SIZE_MAX: u64 = 1 << 30;
+/// The most jobs in flight, and the most jobs at one doorbell.
+pub const DEPTH_MAX: usize = 4096;
+/// The most threads, and the highest core number.
+pub const THREADS_MAX: usize = 1024;
+/// The most patterns of one test.
+pub const PATTERNS_MAX: usize = 1024;
+/// The longest pattern in bytes.
+pub const PATTERN_BYTES_MAX: usize = 64 * 1024;
+/// The most files of one data set.
+pub const FILES_MAX: usize = 100_000;
+/// The most bytes that one test takes from its data set.
+pub const SAMPLE_BYTES_MAX: u64 = 4 << 30;
+
+/// A point of a box's product, with everything that the worker needs to measure it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Test {
+    /// The device by name, as in `cpu` or `emulated:bf2`.
+    pub device: String,
+    /// How an emulated device times its completions; `replay` if absent. Devices with a clock
+    /// of their own do not look at it.
+    #[serde(default)]
+    pub timing: Option<Timing>,
+    /// The operation by name, as in `compress-deflate`.
+    #[serde(with = "by_name")]
+    pub operation: Operation,
+    /// The library by name, or `auto`.
+    #[serde(default = "auto")]
+    pub variant: String,
+    /// The compression level; the library's default if absent.
+    #[serde(default)]
+    pub level: Option<u32>,
+    /// What is searched for; only for matching.
+    #[serde(default)]
+    pub patterns: Vec<String>,
+    /// Bytes of one buffer on the uncompressed side.
+    pub buffer_size: u64,
+    /// Jobs in flight.
+    #[serde(default = "one")]
+    pub depth: usize,
+    /// Jobs at one doorbell.
+    #[serde(default = "one")]
+    pub batch: usize,
+    /// Threads of a device that is made of threads.
+    #[serde(default = "one")]
+    pub threads: usize,
+    /// The cores that its threads are pinned to; not pinned if absent.
+    #[serde(default)]
+    pub cores: Option<Vec<usize>>,
+    /// Whether contexts are reused.
+    #[serde(default)]
+    pub setting: Setting,
+    /// How completions are waited for.
+    #[serde(default)]
+    pub completion: Reaping,
+    /// Where the buffers come from.
+    pub data: Data,
+    /// Seconds of the same work before the clock starts.
+    pub warmup_s: f64,
+    /// Seconds during which jobs are submitted under the clock.
+    pub sample_s: f64,
+    /// Seconds after which the sample has failed, preparation included.
+    pub timeout_s: f64,
+    /// Orders the buffers.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// Whether contexts are reused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Setting {
+    /// Set up once, used for all jobs.
+    #[default]
+    Static,
+    /// Torn down and set up again before each job, one job at a time, as if each brought another
+    /// buffer size. The time of it counts.
+    Reconfiguration,
+}
+
+/// How completions are waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reaping {
+    /// Sleep until the device signals.
+    #[default]
+    Event,
+    /// Ask again and again.
+    Poll,
+}
+
+/// Where a test's buffers come from: the files in this order, as one stream.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Data {
+    /// The data set's name.
+    pub name: String,
+    /// Its files.
+    pub files: Vec<PathBuf>,
+    /// How many bytes are taken from it, in buffers evenly spaced over the stream.
+    pub sample_bytes: u64,
+}
+
+/// Why something is not a test.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TestError {
+    /// Not JSON, an unknown key, a key that is missing or of another type.
+    #[error("this is not a test: {0}")]
+    Json(String),
+    /// A value out of its bounds.
+    #[error("{field} is {value}; it can be {allowed}")]
+    Bound {
+        /// The key.
+        field: &'static str,
+        /// Its value.
+        value: String,
+        /// What it can be.
+        allowed: String,
+    },
+}
+
+impl Test {
+    /// Reads a test and checks its bounds.
+    ///
+    /// # Errors
+    /// [`TestError`].
+    pub fn parse(json: &str) -> Result<Self, TestError> {
+        let test: Self =
+            serde_json::from_str(json).map_err(|error| TestError::Json(error.to_string()))?;
+        test.check()?;
+        Ok(test)
+    }
+
+    /// Checks that every number lies within its bounds.
+    ///
+    /// # Errors
+    /// [`TestError::Bound`] for the first that does not.
+    pub fn check(&self) -> Result<(), TestError> {
+        within("buffer_size", self.buffer_size, 1, BUFFER_SIZE_MAX)?;
+        within("depth", self.depth as u64, 1, DEPTH_MAX as u64)?;
+        within("batch", self.batch as u64, 1, DEPTH_MAX as u64)?;
+        within("threads", self.threads as u64, 1, THREADS_MAX as u64)?;
+        if let Some(cores) = &self.cores {
+            within(
+                "the number of cores",
+                cores.len() as u64,
+                1,
+                THREADS_MAX as u64,
+            )?;
+            let highest = cores.iter().max().map_or(0, |&core| core as u64);
+            within("the highest core", highest, 0, THREADS_MAX as u64 - 1)?;
+        }
+        within(
+            "the number of patterns",
+            self.patterns.len() as u64,
+            0,
+            PATTERNS_MAX as u64,
+        )?;
+        let longest = self.patterns.iter().map(String::len).max().unwrap_or(0);
+        within(
+            "the longest pattern",
+            longest as u64,
+            0,
+            PATTERN_BYTES_MAX as u64,
+        )?;
+        within(
+            "the number of files",
+            self.data.files.len() as u64,
+            1,
+            FILES_MAX as u64,
+        )?;
+        within("sample_bytes", self.data.sample_bytes, 1, SAMPLE_BYTES_MAX)?;
+        seconds("warmup_s", self.warmup_s, 0.0, 3600.0)?;
+        seconds("sample_s", self.sample_s, 1e-6, 3600.0)?;
+        seconds("timeout_s", self.timeout_s, 1e-3, 86400.0)
+    }
+
+    /// `warmup_s` as a duration.
+    pub(crate) fn warmup(&self) -> Duration {
+        Duration::from_secs_f64(self.warmup_s)
+    }
+
+    /// `sample_s` as a duration.
+    pub(crate) fn sample(&self) -> Duration {
+        Duration::from_secs_f64(self.sample_s)
+    }
+}
+
+fn within(field: &'static str, value: u64, min: u64, max: u64) -> Result<(), TestError> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(TestError::Bound {
+        field,
+        value: value.to_string(),
+        allowed: format!("{min} to {max}"),
+    })
+}
+
+fn seconds(field: &'static str, value: f64, min: f64, max: f64) -> Result<(), TestError> {
+    // A NaN is in no range.
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(TestError::Bound {
+        field,
+        value: value.to_string(),
+        allowed: format!("{min} to {max}"),
+    })
+}
+
+fn auto() -> String {
+    "auto".into()
+}
+
+fn one() -> usize {
+    1
+}
+
+/// An operation as `compress-deflate` rather than as a structure.
+mod by_name {
+    use overside_device::Operation;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(value: &Operation, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(value)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Operation, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}

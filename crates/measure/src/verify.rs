@@ -1,0 +1,473 @@
+//! Whether an output is right, found by something other than what made it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use overside_device::{Operation, Outcome, Output};
+use overside_ops::{Config, Format, HashAlgorithm, Kernel, prepare, variants};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::data::Buffers;
+use crate::sample::{Check, Failure, Kind};
+
+/// Bytes at an output's end that are looked at in every completion. No digest is longer.
+const TAIL_BYTES: usize = 32;
+
+/// The buffers of one test.
+#[derive(Clone)]
+pub(crate) struct Material {
+    /// The uncompressed side.
+    pub original: Arc<Buffers>,
+    /// What the jobs read; the same except for decompression.
+    pub source: Arc<Buffers>,
+}
+
+/// What an operation makes of one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// The outcome with its length and value.
+    pub outcome: Outcome,
+    /// The last bytes of the output, as many as there are.
+    tail: [u8; TAIL_BYTES],
+    /// XXH3 of the output.
+    digest: u64,
+}
+
+impl Expected {
+    /// What a verified completion looked like.
+    pub(crate) fn new(outcome: Outcome, destination: &[u8]) -> Self {
+        let output = &destination[..written(&outcome)];
+        let mut tail = [0; TAIL_BYTES];
+        let len = output.len().min(TAIL_BYTES);
+        tail[..len].copy_from_slice(&output[output.len() - len..]);
+        Self {
+            outcome,
+            tail,
+            digest: xxhash_rust::xxh3::xxh3_64(output),
+        }
+    }
+
+    fn tail_range(&self) -> std::ops::Range<usize> {
+        let end = written(&self.outcome);
+        end.saturating_sub(TAIL_BYTES)..end
+    }
+
+    /// Spoils the place where the output's end will be, so that a completion without an output,
+    /// or one that comes before its output, cannot look like the one before.
+    pub(crate) fn spoil(&self, destination: &mut [u8]) {
+        let Some(tail) = destination.get_mut(self.tail_range()) else {
+            return;
+        };
+        for (byte, right) in tail.iter_mut().zip(&self.tail) {
+            *byte = !right;
+        }
+    }
+
+    /// The same outcome, length, value and last bytes. Cheap enough to be asked under the clock.
+    pub(crate) fn looks_like(&self, outcome: &Outcome, destination: &[u8]) -> bool {
+        let Some(tail) = destination.get(self.tail_range()) else {
+            return false;
+        };
+        *outcome == self.outcome && *tail == self.tail[..tail.len()]
+    }
+
+    /// The same in every byte.
+    pub(crate) fn is(&self, outcome: &Outcome, destination: &[u8]) -> bool {
+        let Some(output) = destination.get(..written(outcome)) else {
+            return false;
+        };
+        *outcome == self.outcome && xxhash_rust::xxh3::xxh3_64(output) == self.digest
+    }
+}
+
+fn written(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Done(output) => output.written,
+        Outcome::Incompressible => 0,
+    }
+}
+
+/// Checks outputs of one operation made by one library.
+pub(crate) struct Verifier {
+    operation: Operation,
+    material: Material,
+    by: By,
+}
+
+enum By {
+    /// Another decoder must restore the original.
+    RoundTrip {
+        kernel: Box<dyn Kernel>,
+        restored: Vec<u8>,
+        method: String,
+    },
+    /// The original is at hand.
+    Original,
+    /// Another implementation must say the same.
+    Answers { answers: Arc<Answers> },
+}
+
+/// What another implementation says about every source.
+pub(crate) struct Answers {
+    method: String,
+    all: Vec<(Output, Vec<u8>)>,
+}
+
+impl Answers {
+    /// Bytes of memory they take.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.all
+            .iter()
+            .map(|(_, bytes)| (bytes.len() + 64) as u64)
+            .sum()
+    }
+}
+
+/// Answers that are kept from test to test, because they depend on nothing but the sources.
+#[derive(Default)]
+pub(crate) struct AnswerCache {
+    kept: VecDeque<(AnswerKey, Arc<Answers>)>,
+}
+
+/// What answers depend on: the sources (which stay alive with it, so no other can have the same
+/// address), the operation, the patterns, and who answers.
+#[derive(Clone)]
+struct AnswerKey {
+    sources: Arc<Buffers>,
+    operation: Operation,
+    patterns: Vec<String>,
+    by: String,
+}
+
+impl PartialEq for AnswerKey {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.sources, &other.sources)
+            && self.operation == other.operation
+            && self.patterns == other.patterns
+            && self.by == other.by
+    }
+}
+
+impl AnswerCache {
+    const ENTRIES_MAX: usize = 16;
+    const BYTES_MAX: u64 = 256 << 20;
+
+    fn get(
+        &mut self,
+        key: AnswerKey,
+        make: impl FnOnce() -> Result<Answers, Failure>,
+    ) -> Result<Arc<Answers>, Failure> {
+        if let Some((_, answers)) = self.kept.iter().find(|(kept, _)| *kept == key) {
+            return Ok(Arc::clone(answers));
+        }
+        let answers = Arc::new(make()?);
+        self.kept.push_back((key, Arc::clone(&answers)));
+        let bytes = |kept: &VecDeque<(AnswerKey, Arc<Answers>)>| -> u64 {
+            kept.iter().map(|(_, answers)| answers.memory_bytes()).sum()
+        };
+        while self.kept.len() > Self::ENTRIES_MAX
+            || (self.kept.len() > 1 && bytes(&self.kept) > Self::BYTES_MAX)
+        {
+            self.kept.pop_front();
+        }
+        Ok(answers)
+    }
+
+    /// Forgets what was answered about sources that nobody else holds.
+    pub(crate) fn forget_unused(&mut self) {
+        self.kept
+            .retain(|(key, _)| Arc::strong_count(&key.sources) > 1);
+    }
+}
+
+impl Verifier {
+    /// A verifier for what `variant` makes.
+    pub(crate) fn new(
+        config: &Config,
+        variant: &str,
+        material: &Material,
+        cache: &mut AnswerCache,
+    ) -> Result<Self, Failure> {
+        let operation = config.operation;
+        let by = match operation {
+            Operation::Compress(format) => round_trip(format, variant, material)?,
+            Operation::Decompress(_) | Operation::Copy => By::Original,
+            Operation::Match(_) => {
+                let engine = another(operation, variant)?;
+                let key = AnswerKey {
+                    sources: Arc::clone(&material.source),
+                    operation,
+                    patterns: config.patterns.clone(),
+                    by: engine.clone(),
+                };
+                let make = || matches(config, &engine, &material.source);
+                By::Answers {
+                    answers: cache.get(key, make)?,
+                }
+            }
+            Operation::Hash(algorithm) => {
+                let key = AnswerKey {
+                    sources: Arc::clone(&material.source),
+                    operation,
+                    patterns: Vec::new(),
+                    by: String::new(),
+                };
+                let make = || Ok(digests(algorithm, &material.source));
+                By::Answers {
+                    answers: cache.get(key, make)?,
+                }
+            }
+        };
+        Ok(Self {
+            operation,
+            material: material.clone(),
+            by,
+        })
+    }
+
+    /// Whether this is what the operation makes of source `number`.
+    pub(crate) fn check(
+        &mut self,
+        number: usize,
+        outcome: &Outcome,
+        destination: &[u8],
+    ) -> Result<(), Failure> {
+        let original = self.material.original.get(number);
+        let wrong =
+            |what: String| Failure::new(Kind::Verification, format!("buffer {number}: {what}"));
+        let Outcome::Done(done) = outcome else {
+            if matches!(self.operation, Operation::Compress(_)) {
+                return Ok(());
+            }
+            return Err(wrong(format!(
+                "{} called it incompressible",
+                self.operation
+            )));
+        };
+        let Some(output) = destination.get(..done.written) else {
+            return Err(wrong(format!(
+                "{} bytes are said to be written into {}",
+                done.written,
+                destination.len()
+            )));
+        };
+        match &mut self.by {
+            By::Original => compare(output, original).map_err(wrong),
+            By::RoundTrip {
+                kernel, restored, ..
+            } => {
+                let back = kernel.run(&[output], restored).map_err(|error| {
+                    wrong(format!("the output cannot be decompressed: {error}"))
+                })?;
+                compare(&restored[..back.written], original).map_err(wrong)
+            }
+            By::Answers { answers } => {
+                let (right, bytes) = &answers.all[number];
+                if done.value != right.value {
+                    return Err(wrong(format!(
+                        "the answer is {}, but {} says {}",
+                        shown(done.value),
+                        answers.method,
+                        shown(right.value)
+                    )));
+                }
+                compare(output, bytes).map_err(wrong)
+            }
+        }
+    }
+
+    /// What the outputs were compared with, and a value that is the same for everybody who does
+    /// this work right on these buffers.
+    pub(crate) fn summary(&self, expected: &[Expected]) -> Check {
+        let mut sum = Xxh3::new();
+        let method = match &self.by {
+            By::Original => "compared with the original".into(),
+            By::RoundTrip { method, .. } => method.clone(),
+            By::Answers { answers } => answers.method.clone(),
+        };
+        match &self.by {
+            By::Answers { answers } => {
+                for (output, bytes) in &answers.all {
+                    sum.update(&output.value.map_or(u64::MAX, |value| value).to_le_bytes());
+                    sum.update(bytes);
+                }
+            }
+            _ => self
+                .material
+                .original
+                .iter()
+                .for_each(|buffer| sum.update(buffer)),
+        }
+        let value = format!("xxh3:{:016x}", sum.digest());
+        Check {
+            method,
+            value,
+            buffers: expected.len() as u64,
+        }
+    }
+}
+
+fn shown(value: Option<u64>) -> String {
+    value.map_or_else(|| "none".into(), |value| value.to_string())
+}
+
+fn compare(output: &[u8], right: &[u8]) -> Result<(), String> {
+    if output == right {
+        return Ok(());
+    }
+    if output.len() != right.len() {
+        return Err(format!("{} bytes instead of {}", output.len(), right.len()));
+    }
+    let place = output
+        .iter()
+        .zip(right)
+        .position(|(a, b)| a != b)
+        .unwrap_or(0);
+    Err(format!("the bytes differ from byte {place} on"))
+}
+
+/// The first variant of `operation` that is not `variant`; `variant` itself if there is no other.
+fn another(operation: Operation, variant: &str) -> Result<String, Failure> {
+    let all = variants(operation);
+    (all.iter().find(|one| one.name != variant).or(all.first()))
+        .map(|one| one.name.to_string())
+        .ok_or_else(|| {
+            Failure::new(
+                Kind::Internal,
+                format!("nothing here can verify {operation}"),
+            )
+        })
+}
+
+fn round_trip(format: Format, variant: &str, material: &Material) -> Result<By, Failure> {
+    let operation = Operation::Decompress(format);
+    let decoder = another(operation, variant)?;
+    let config = Config {
+        variant: decoder.clone(),
+        ..Config::new(operation)
+    };
+    let kernel = prepare(&config)
+        .and_then(|prepared| prepared.kernel())
+        .map_err(internal)?;
+    let mut method = format!("decompressed by {decoder}, compared with the original");
+    if decoder == variant {
+        method.push_str("; no other library decodes it here");
+    }
+    let restored = vec![0; material.original.longest() as usize];
+    Ok(By::RoundTrip {
+        kernel,
+        restored,
+        method,
+    })
+}
+
+fn matches(config: &Config, engine: &str, sources: &Buffers) -> Result<Answers, Failure> {
+    let config = Config {
+        variant: engine.into(),
+        ..config.clone()
+    };
+    let mut kernel = prepare(&config)
+        .and_then(|prepared| prepared.kernel())
+        .map_err(internal)?;
+    // A bitmap has at most one bit a byte.
+    let mut out = vec![0; sources.longest().div_ceil(8) as usize];
+    let all = (sources.iter())
+        .map(|source| {
+            let done = kernel.run(&[source], &mut out)?;
+            Ok((done, out[..done.written].to_vec()))
+        })
+        .collect::<Result<_, overside_ops::Error>>()
+        .map_err(internal)?;
+    Ok(Answers {
+        method: format!("compared with the answer of {engine}"),
+        all,
+    })
+}
+
+fn digests(algorithm: HashAlgorithm, sources: &Buffers) -> Answers {
+    let by = match algorithm {
+        HashAlgorithm::Xxh3 => "twox-hash",
+        HashAlgorithm::Crc32 => "a table of 256 remainders",
+        HashAlgorithm::Sha256 => "hmac-sha256",
+    };
+    let digest = |bytes: &[u8]| match algorithm {
+        HashAlgorithm::Xxh3 => twox_hash::XxHash3_64::oneshot(bytes).to_be_bytes().to_vec(),
+        HashAlgorithm::Crc32 => crc32(bytes).to_be_bytes().to_vec(),
+        HashAlgorithm::Sha256 => hmac_sha256::Hash::hash(bytes).to_vec(),
+    };
+    let all = (sources.iter())
+        .map(|source| {
+            let bytes = digest(source);
+            (
+                Output {
+                    written: bytes.len(),
+                    value: None,
+                },
+                bytes,
+            )
+        })
+        .collect();
+    Answers {
+        method: format!("compared with the digest by {by}"),
+        all,
+    }
+}
+
+/// CRC-32 as in RFC 1952, section 8: one table, a byte at a time, nothing clever to go wrong.
+fn crc32(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut n = 0;
+        while n < 256 {
+            let mut remainder = n as u32;
+            let mut bit = 0;
+            while bit < 8 {
+                let carry = remainder & 1;
+                remainder = (remainder >> 1) ^ (carry * 0xEDB8_8320);
+                bit += 1;
+            }
+            table[n] = remainder;
+            n += 1;
+        }
+        table
+    };
+    !bytes.iter().fold(!0, |crc, byte| {
+        TABLE[((crc ^ u32::from(*byte)) & 0xFF) as usize] ^ (crc >> 8)
+    })
+}
+
+fn internal(error: overside_ops::Error) -> Failure {
+    Failure::new(Kind::Job, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reference_digests_are_the_published_ones() {
+        // The check value of CRC-32/ISO-HDLC, and FIPS 180-4's example "abc".
+        assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
+        assert_eq!(
+            hmac_sha256::Hash::hash(b"abc")[..4],
+            [0xba, 0x78, 0x16, 0xbf]
+        );
+        // XXH3's test vector for no bytes and seed 0.
+        assert_eq!(twox_hash::XxHash3_64::oneshot(b""), 0x2D06_8005_38D3_94C2);
+    }
+
+    #[test]
+    fn a_spoiled_destination_does_not_look_right() {
+        for len in [1, 5, 31, 32, 33, 1000] {
+            let mut destination = vec![7; 1000];
+            let outcome = Outcome::Done(Output {
+                written: len,
+                value: None,
+            });
+            let expected = Expected::new(outcome, &destination);
+            assert!(expected.looks_like(&outcome, &destination));
+            expected.spoil(&mut destination);
+            assert!(!expected.looks_like(&outcome, &destination), "{len}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Measures tests one after the other and keeps what the next one can use again.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use overside_backends::{OpenError, Options};
+use overside_device::Device;
+use overside_model::Profile;
+use overside_ops::Format;
+
+use crate::data::{Buffers, NoData};
+use crate::measuring::{self, Bench, NoSample};
+use crate::sample::{Failure, Kind, Sample};
+use crate::test::{Data, Test, TestError};
+use crate::verify::{AnswerCache, Material};
+
+/// Data sets kept ready, and the most bytes that they may take together.
+const MATERIALS_MAX: usize = 8;
+const MATERIAL_BYTES_MAX: u64 = 1 << 30;
+/// Devices kept open.
+const DEVICES_MAX: usize = 16;
+
+/// How a worker gets at devices.
+pub type Opener = Box<dyn Fn(&str, &Options) -> Result<Arc<dyn Device>, OpenError> + Send>;
+
+/// Measures tests. One process, one worker: a round is a fresh process.
+pub struct Worker {
+    open: Opener,
+    devices: VecDeque<((String, Options), Arc<dyn Device>)>,
+    materials: VecDeque<(MaterialKey, Material)>,
+    answers: AnswerCache,
+    profiles: HashMap<String, Arc<Profile>>,
+}
+
+/// What a test's buffers depend on.
+#[derive(Clone, PartialEq, Eq)]
+struct MaterialKey {
+    data: Data,
+    buffer_size: u64,
+    compressed: Option<Format>,
+}
+
+impl Default for Worker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Worker {
+    /// A worker that opens devices by their names.
+    pub fn new() -> Self {
+        Self::with_devices(Box::new(overside_backends::open))
+    }
+
+    /// A worker that gets its devices elsewhere, to put something between itself and a device.
+    pub fn with_devices(open: Opener) -> Self {
+        Self {
+            open,
+            devices: VecDeque::new(),
+            materials: VecDeque::new(),
+            answers: AnswerCache::default(),
+            profiles: HashMap::new(),
+        }
+    }
+
+    /// Measures a test that is given as JSON, and answers in JSON.
+    ///
+    /// # Errors
+    /// [`TestError`] if it is no test. Whatever goes wrong after that is in the sample.
+    pub fn measure_json(&mut self, test: &str) -> Result<String, TestError> {
+        let sample = self.measure(&Test::parse(test)?);
+        Ok(serde_json::to_string(&sample).expect("a sample has nothing that JSON has not"))
+    }
+
+    /// Takes one sample: verifies every distinct output, warms up, runs jobs under the clock.
+    /// What goes wrong is in the sample; nothing panics and nothing outlasts the test's time by
+    /// more than one operation on one buffer.
+    pub fn measure(&mut self, test: &Test) -> Sample {
+        let deadline = Instant::now() + Duration::from_secs_f64(test.timeout_s.clamp(0.0, 86400.0));
+        if let Err(error) = test.check() {
+            return Sample::failed(Failure::new(Kind::Internal, error.to_string()));
+        }
+        let taken = catch_unwind(AssertUnwindSafe(|| self.take(test, deadline)));
+        match taken {
+            Ok(Ok(sample)) => sample,
+            Ok(Err(NoSample::Skipped(reason))) => Sample::skipped(reason),
+            Ok(Err(NoSample::Failed(failure))) => {
+                if failure.kind == Kind::Lost {
+                    // The next test may find it again.
+                    self.devices.clear();
+                }
+                Sample::failed(failure)
+            }
+            Err(panic) => {
+                // Whatever was half done is not used again.
+                self.devices.clear();
+                self.materials.clear();
+                self.answers = AnswerCache::default();
+                Sample::failed(Failure::new(Kind::Internal, said(&*panic)))
+            }
+        }
+    }
+
+    fn take(&mut self, test: &Test, deadline: Instant) -> Result<Sample, NoSample> {
+        let device = self.device(test)?;
+        let plan = measuring::plan(test, &*device)?;
+        let material = self.material(test)?;
+        let profile = self.profile(&test.device)?;
+        let bench = Bench {
+            test,
+            device,
+            plan,
+            material,
+            profile,
+            deadline,
+        };
+        bench.measure(&mut self.answers)
+    }
+
+    fn device(&mut self, test: &Test) -> Result<Arc<dyn Device>, NoSample> {
+        let options = Options {
+            threads: test.threads,
+            cores: test.cores.clone(),
+            timing: test.timing,
+        };
+        let key = (test.device.clone(), options.that_matter_to(&test.device));
+        if let Some((_, device)) = self.devices.iter().find(|(kept, _)| *kept == key) {
+            return Ok(Arc::clone(device));
+        }
+        let device = (self.open)(&key.0, &key.1).map_err(|error| match error {
+            OpenError::Unavailable { .. } => NoSample::Skipped(error.to_string()),
+            _ => NoSample::Failed(Failure::new(Kind::Job, error.to_string())),
+        })?;
+        self.devices.push_back((key, Arc::clone(&device)));
+        while self.devices.len() > DEVICES_MAX {
+            self.devices.pop_front();
+        }
+        Ok(device)
+    }
+
+    /// What an emulated device is made from; `None` for others.
+    fn profile(&mut self, device: &str) -> Result<Option<Arc<Profile>>, Failure> {
+        let Some(name) = overside_backends::profile_of(device) else {
+            return Ok(None);
+        };
+        if !self.profiles.contains_key(name) {
+            let profile = overside_model::profile(name)
+                .map_err(|error| Failure::new(Kind::Internal, error.to_string()))?;
+            self.profiles.insert(name.into(), Arc::new(profile));
+        }
+        Ok(self.profiles.get(name).cloned())
+    }
+
+    fn material(&mut self, test: &Test) -> Result<Material, NoSample> {
+        let compressed = measuring::compressed_input(test.operation);
+        let key = MaterialKey {
+            data: test.data.clone(),
+            buffer_size: test.buffer_size,
+            compressed: None,
+        };
+        let original = self.kept(key.clone(), || {
+            let original = match Buffers::read(&test.data, test.buffer_size) {
+                Ok(buffers) => Arc::new(buffers),
+                Err(NoData::TooShort(reason)) => return Err(NoSample::Skipped(reason)),
+                Err(NoData::Failed(failure)) => return Err(failure.into()),
+            };
+            Ok(Material {
+                source: Arc::clone(&original),
+                original,
+            })
+        })?;
+        let Some(format) = compressed else {
+            return Ok(original);
+        };
+        self.kept(MaterialKey { compressed, ..key }, || {
+            let source = Arc::new(original.original.compressed(format)?);
+            Ok(Material {
+                source,
+                original: original.original,
+            })
+        })
+    }
+
+    /// What was made for `key`, or makes it; forgets what was used longest ago when it is too
+    /// much.
+    fn kept(
+        &mut self,
+        key: MaterialKey,
+        make: impl FnOnce() -> Result<Material, NoSample>,
+    ) -> Result<Material, NoSample> {
+        let place = self.materials.iter().position(|(kept, _)| *kept == key);
+        let material = match place.and_then(|place| self.materials.remove(place)) {
+            Some((_, material)) => material,
+            None => make()?,
+        };
+        self.materials.push_back((key, material.clone()));
+        let bytes = |all: &VecDeque<(MaterialKey, Material)>| -> u64 {
+            all.iter()
+                .map(|(_, material)| material.source.memory_bytes())
+                .sum()
+        };
+        while self.materials.len() > MATERIALS_MAX
+            || (self.materials.len() > 2 && bytes(&self.materials) > MATERIAL_BYTES_MAX)
+        {
+            self.materials.pop_front();
+            self.answers.forget_unused();
+        }
+        Ok(material)
+    }
+}
+
+/// What a panic said.
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = (panic.downcast_ref::<&str>().map(|text| text.to_string()))
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("the worker panicked: {}", text.unwrap_or_default())
+}

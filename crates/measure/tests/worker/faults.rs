@@ -1,0 +1,205 @@
+//! A device that does wrong never gives a figure, whenever it begins to.
+
+use crate::faulty::{Fault, worker};
+use crate::inputs::{DataSet, text};
+use overside_measure::{Kind, Sample, Setting, Status, Test};
+
+/// Sixteen buffers are verified: 0 begins in verification, 20 under the clock or in the warm-up.
+const BEGINNINGS: [usize; 3] = [0, 7, 20];
+
+fn check(operation: &str, fault: Fault, kind: Kind, message: &str) {
+    let data = DataSet::new(&text(1 << 17));
+    let mut test = data.test(operation);
+    if operation.starts_with("match") {
+        test.patterns = vec!["Ramp to I-5 ".into()];
+    }
+    for after in BEGINNINGS {
+        for setting in [Setting::Static, Setting::Reconfiguration] {
+            let test = Test {
+                setting,
+                ..test.clone()
+            };
+            let sample = worker(fault, after).measure(&test);
+            has_failed(
+                &sample,
+                kind,
+                message,
+                &format!("{fault:?} {operation} {after} {setting:?}"),
+            );
+        }
+    }
+}
+
+fn has_failed(sample: &Sample, kind: Kind, message: &str, what: &str) {
+    assert_eq!(sample.status, Status::Failed, "{what}");
+    let error = sample.error.as_ref().unwrap();
+    assert_eq!(error.kind, kind, "{what}: {error}");
+    assert!(error.message.contains(message), "{what}: {error}");
+    assert!(sample.metrics.is_empty() && sample.work.is_none() && sample.elapsed_ns.is_none());
+}
+
+#[test]
+fn wrong_bytes_are_noticed() {
+    for operation in [
+        "compress-deflate",
+        "decompress-deflate",
+        "copy",
+        "hash-sha256",
+        "match-bitmap",
+    ] {
+        check(operation, Fault::WrongByte, Kind::Verification, "");
+    }
+}
+
+#[test]
+fn completions_before_their_output_are_noticed() {
+    for operation in ["compress-lz4", "decompress-zstd", "copy", "hash-crc32"] {
+        check(operation, Fault::EarlyCompletion, Kind::Verification, "");
+    }
+}
+
+#[test]
+fn fewer_bytes_are_noticed() {
+    for operation in [
+        "compress-gzip",
+        "decompress-zlib",
+        "copy",
+        "hash-xxh3",
+        "match-bitmap",
+    ] {
+        check(operation, Fault::FewerBytes, Kind::Verification, "");
+    }
+}
+
+#[test]
+fn wrong_counts_are_noticed() {
+    for operation in ["match-count", "match-search", "match-bitmap"] {
+        check(operation, Fault::WrongValue, Kind::Verification, "says");
+    }
+}
+
+#[test]
+fn a_failed_job_is_never_a_fast_one() {
+    check("copy", Fault::Failure, Kind::Job, "a spark");
+    check(
+        "compress-deflate",
+        Fault::FailureAsDone,
+        Kind::Verification,
+        "",
+    );
+    check(
+        "match-count",
+        Fault::FailureAsDone,
+        Kind::Verification,
+        "none",
+    );
+}
+
+#[test]
+fn what_does_not_fit_its_destination_is_noticed() {
+    check(
+        "copy",
+        Fault::BeyondDestination,
+        Kind::Verification,
+        "written into 4096",
+    );
+}
+
+#[test]
+fn completions_that_belong_to_no_job_are_noticed() {
+    check("copy", Fault::Twice, Kind::Verification, "");
+    check("copy", Fault::Stranger, Kind::Verification, "not in flight");
+    check(
+        "copy",
+        Fault::KeepsDestination,
+        Kind::Verification,
+        "did not come back",
+    );
+}
+
+#[test]
+fn only_compression_can_fail_to_make_things_smaller() {
+    check(
+        "copy",
+        Fault::Incompressible,
+        Kind::Verification,
+        "incompressible",
+    );
+    check(
+        "decompress-lz4-block",
+        Fault::Incompressible,
+        Kind::Verification,
+        "incompressible",
+    );
+}
+
+#[test]
+fn what_ran_elsewhere_is_not_filed_under_this_device() {
+    check(
+        "copy",
+        Fault::Fallback,
+        Kind::Verification,
+        "elsewhere ran the job",
+    );
+}
+
+#[test]
+fn a_device_that_goes_away_is_lost() {
+    check("copy", Fault::Unplugged, Kind::Lost, "no answer");
+}
+
+#[test]
+fn a_job_that_never_ends_ends_the_sample_in_time() {
+    let data = DataSet::new(&text(1 << 17));
+    for after in BEGINNINGS {
+        let test = Test {
+            timeout_s: 0.3,
+            ..data.test("copy")
+        };
+        let begun = std::time::Instant::now();
+        let sample = worker(Fault::Never, after).measure(&test);
+        has_failed(&sample, Kind::Timeout, "in flight", "never");
+        assert!(begun.elapsed().as_secs_f64() < 5.0);
+    }
+}
+
+#[test]
+fn a_panic_is_a_failed_sample_and_the_next_test_runs() {
+    let data = DataSet::new(&text(1 << 17));
+    let mut worker = worker(Fault::Panic, 3);
+    let sample = worker.measure(&data.test("copy"));
+    has_failed(&sample, Kind::Internal, "a bug", "panic");
+    let next = worker.measure(&Test {
+        operation: "hash-xxh3".parse().unwrap(),
+        ..data.test("copy")
+    });
+    has_failed(&next, Kind::Internal, "a bug", "panic again");
+}
+
+#[test]
+fn late_completions_make_the_timing_invalid() {
+    let data = DataSet::new(&text(1 << 17));
+    let sample = worker(Fault::Late, 16).measure(&data.test("copy"));
+    assert_eq!(sample.status, Status::Ok);
+    let warning = sample
+        .warnings
+        .iter()
+        .find(|warning| warning.kind == "late")
+        .unwrap();
+    assert!(warning.message.contains("invalid"), "{warning:?}");
+    // Only an emulated device counts them.
+    assert_eq!(sample.late, None);
+}
+
+#[test]
+fn without_a_fault_there_are_figures() {
+    let data = DataSet::new(&text(1 << 17));
+    for setting in [Setting::Static, Setting::Reconfiguration] {
+        let test = Test {
+            setting,
+            ..data.test("copy")
+        };
+        let sample = worker(Fault::None, 0).measure(&test);
+        assert_eq!(sample.status, Status::Ok, "{:?}", sample.error);
+    }
+}

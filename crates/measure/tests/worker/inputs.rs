@@ -1,0 +1,79 @@
+//! What the tests of the worker share: data, tests to vary, devices that do wrong.
+
+use std::path::PathBuf;
+
+use overside_measure::{Data, Reaping, Sample, Setting, Status, Test, Worker};
+use tempfile::TempDir;
+
+/// Log lines: compressible, with records that match and others that do not.
+pub fn text(bytes: usize) -> Vec<u8> {
+    let mut all = Vec::with_capacity(bytes + 100);
+    let mut number = 0_u64;
+    while all.len() < bytes {
+        number += 1;
+        let word = ["north", "south", "east"][(number % 3) as usize];
+        let noise = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        all.extend_from_slice(
+            format!("{number} Ramp to I-{} {word} {noise:x}\n", number % 97).as_bytes(),
+        );
+    }
+    all.truncate(bytes);
+    all
+}
+
+/// A data set of one file in a directory that goes when this goes.
+pub struct DataSet {
+    dir: TempDir,
+    pub file: PathBuf,
+}
+
+impl DataSet {
+    pub fn new(bytes: &[u8]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("data");
+        std::fs::write(&file, bytes).unwrap();
+        Self { dir, file }
+    }
+
+    /// A short test of `operation` on it.
+    pub fn test(&self, operation: &str) -> Test {
+        assert!(self.dir.path().exists());
+        Test {
+            device: "cpu".into(),
+            timing: None,
+            operation: operation.parse().unwrap(),
+            variant: "auto".into(),
+            level: None,
+            patterns: Vec::new(),
+            buffer_size: 4096,
+            depth: 8,
+            batch: 4,
+            threads: 1,
+            cores: None,
+            setting: Setting::Static,
+            completion: Reaping::Event,
+            data: Data {
+                name: "made".into(),
+                files: vec![self.file.clone()],
+                sample_bytes: 65536,
+            },
+            warmup_s: 0.001,
+            sample_s: 0.005,
+            timeout_s: 20.0,
+            seed: 1,
+        }
+    }
+}
+
+/// Measures and expects figures.
+pub fn measured(worker: &mut Worker, test: &Test) -> Sample {
+    let sample = worker.measure(test);
+    assert_eq!(
+        sample.status,
+        Status::Ok,
+        "{test:?}: {:?} {:?}",
+        sample.error,
+        sample.reason
+    );
+    sample
+}
