@@ -1,1 +1,42 @@
-//! placeholder
+//! The Python module `overside._core`: conversions only. What is not a word or a number crosses
+//! as JSON text; `python/overside/_core.pyi` says what is in it.
+
+mod answers;
+mod worker;
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+create_exception!(
+    _core,
+    BoxError,
+    PyValueError,
+    "A box that is not valid; its text is a JSON list of {pointer, message, suggestion}."
+);
+
+/// What the harness needs of the native code.
+#[pymodule(name = "_core")]
+fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("BoxError", module.py().get_type::<BoxError>())?;
+    module.add_class::<worker::Worker>()?;
+    answers::add(module)
+}
+
+/// Runs what must not fail with a panic: one becomes a `RuntimeError`, because the exception that
+/// PyO3 would make of it passes every `except Exception`.
+fn guarded<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+        let text = (panic.downcast_ref::<&str>().map(|text| text.to_string()))
+            .or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(PyRuntimeError::new_err(
+            text.unwrap_or_else(|| "internal error".into()),
+        ))
+    })
+}
+
+/// A value that was refused.
+fn refused(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}

@@ -1,0 +1,134 @@
+//! The functions: questions with an answer in JSON.
+
+use overside_measure::boxes;
+use overside_model::{Question, Setting};
+use overside_ops::{Operation, variants as variants_of};
+use pyo3::prelude::*;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{BoxError, guarded, refused};
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(version, module)?)?;
+    module.add_function(wrap_pyfunction!(parse_box, module)?)?;
+    module.add_function(wrap_pyfunction!(box_schema, module)?)?;
+    module.add_function(wrap_pyfunction!(suggest, module)?)?;
+    module.add_function(wrap_pyfunction!(devices, module)?)?;
+    module.add_function(wrap_pyfunction!(variants, module)?)?;
+    module.add_function(wrap_pyfunction!(profiles, module)?)?;
+    module.add_function(wrap_pyfunction!(outlook, module)?)?;
+    module.add_function(wrap_pyfunction!(merge_histograms, module)?)
+}
+
+/// The version of Overside.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// A box in its parsed form. Raises `BoxError`.
+#[pyfunction]
+fn parse_box(text: &str) -> PyResult<String> {
+    guarded(|| boxes::parse_json(text).map_err(BoxError::new_err))
+}
+
+/// The JSON Schema of boxes.
+#[pyfunction]
+fn box_schema() -> PyResult<String> {
+    guarded(|| Ok(boxes::schema()))
+}
+
+/// The one of `known` that `word` may have been meant to be.
+#[pyfunction]
+fn suggest(word: &str, known: Vec<String>) -> PyResult<Option<String>> {
+    guarded(|| Ok(boxes::suggest(word, &known)))
+}
+
+/// All devices and what they can do.
+#[pyfunction]
+fn devices(py: Python<'_>) -> PyResult<String> {
+    guarded(|| text(&py.detach(overside_backends::list)))
+}
+
+/// All operations and the libraries that do them.
+#[pyfunction]
+fn variants(py: Python<'_>) -> PyResult<String> {
+    guarded(|| {
+        let all: Vec<_> = py.detach(|| Operation::all().into_iter().map(operation).collect());
+        text(&all)
+    })
+}
+
+fn operation(operation: Operation) -> serde_json::Value {
+    let all: Vec<_> = (variants_of(operation).into_iter())
+        .map(|variant| {
+            let levels = variant
+                .levels
+                .as_ref()
+                .map(|(range, _)| [*range.start(), *range.end()]);
+            json!({
+                "name": variant.name,
+                "library": variant.library,
+                "version": variant.version,
+                "simd": variant.simd,
+                "levels": levels,
+                "default_level": variant.levels.map(|(_, default)| default),
+            })
+        })
+        .collect();
+    json!({ "operation": operation.to_string(), "variants": all })
+}
+
+/// All profiles. Raises `ValueError` if one of the user's is not right.
+#[pyfunction]
+fn profiles() -> PyResult<String> {
+    guarded(|| text(&overside_model::profiles().map_err(refused)?))
+}
+
+/// What a profile's device would change against a measured CPU. Raises `ValueError`.
+#[pyfunction]
+#[pyo3(signature = (profile, operation, setting, cpu_rate_bytes_per_s, ratio, patterns))]
+fn outlook(
+    profile: &str,
+    operation: &str,
+    setting: &str,
+    cpu_rate_bytes_per_s: f64,
+    ratio: f64,
+    patterns: Vec<String>,
+) -> PyResult<String> {
+    guarded(|| {
+        let question = Question {
+            operation: operation.parse().map_err(refused)?,
+            patterns,
+            setting: setting_of(setting)?,
+            cpu_rate_bytes_per_s,
+            ratio,
+        };
+        let profile = overside_model::profile(profile).map_err(refused)?;
+        text(&overside_model::outlook(&profile, &question).map_err(refused)?)
+    })
+}
+
+fn setting_of(name: &str) -> PyResult<Setting> {
+    match name {
+        "static" => Ok(Setting::Static),
+        "reconfiguration" => Ok(Setting::Reconfiguration),
+        _ => Err(refused(format!(
+            "no setting is called {name:?}; there are: static, reconfiguration"
+        ))),
+    }
+}
+
+/// Several samples' latencies together. Raises `ValueError` if one is no histogram.
+#[pyfunction]
+fn merge_histograms(py: Python<'_>, histograms: Vec<String>) -> PyResult<String> {
+    guarded(|| {
+        let merged = py.detach(|| overside_measure::merge_histograms(&histograms));
+        text(&merged.map_err(refused)?)
+    })
+}
+
+fn text(value: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(refused)
+}

@@ -1,0 +1,33 @@
+//! The class `Worker`.
+
+use std::sync::Mutex;
+
+use pyo3::prelude::*;
+
+use crate::{guarded, refused};
+
+/// Measures tests and keeps what the next one can use again.
+#[pyclass(module = "overside._core", frozen)]
+pub(crate) struct Worker(Mutex<overside_measure::Worker>);
+
+#[pymethods]
+impl Worker {
+    #[new]
+    fn new() -> Self {
+        Self(Mutex::new(overside_measure::Worker::new()))
+    }
+
+    /// Takes one sample of a test; both are JSON. Other Python threads run meanwhile.
+    fn measure(&self, py: Python<'_>, test_json: &str) -> PyResult<String> {
+        guarded(|| {
+            py.detach(|| {
+                let mut worker = self
+                    .0
+                    .lock()
+                    .unwrap_or_else(|poisoned| poisoned.into_inner());
+                worker.measure_json(test_json)
+            })
+            .map_err(refused)
+        })
+    }
+}
