@@ -26,6 +26,7 @@ DESCRIBE_TIMEOUT_S = 10.0
 PREPARE_TIMEOUT_S = 1800.0
 REPORT_TIMEOUT_S = 300.0
 #: Bounds on what a program may answer.
+TIMEOUT_S_MAX = 86_400.0
 LINE_BYTES_MAX = 1 << 20
 LINES_MAX = 100_000
 NAMES_MAX = 200
@@ -40,6 +41,7 @@ _DESCRIBE_KEYS = {
     "metrics",
     "verifies",
     "changes_system",
+    "timeout_s",
 }
 _PARAMETER_KEYS = {"type", "description", "default", "unit", "choices", "minimum", "maximum"}
 _METRIC_KEYS = {"unit", "better", "description"}
@@ -104,6 +106,7 @@ class ProgramPlugin(PluginTask):
         self.verifies = about.get("verifies", False)
         self.verified = self.verifies and all(m.unit and m.better for m in self.metrics.values())
         self.declared_changes = list(about.get("changes_system", []))
+        self.timeout_s = float(about.get("timeout_s", self.timeout_s))
 
     def system_changes(self) -> list[str]:
         """What it declares, and what can be read where it is a script."""
@@ -318,6 +321,9 @@ def describe_problems(about: Json, name: str) -> list[str]:
         problems.append("it has no description")
     if not isinstance(about.get("verifies", False), bool):
         problems.append('"verifies" must be true or false')
+    timeout_s = about.get("timeout_s", 1)
+    if not _is_number(timeout_s) or not 0 < timeout_s <= TIMEOUT_S_MAX:
+        problems.append(f'"timeout_s" must be above 0 and at most {TIMEOUT_S_MAX:.0f}')
     changes = about.get("changes_system", [])
     if not isinstance(changes, list) or not all(isinstance(change, str) for change in changes):
         problems.append('"changes_system" must be a list of texts')

@@ -39,6 +39,8 @@ class ScriptsPlugin(PluginTask):
     """A plug-in directory of dpBento."""
 
     is_open = True
+    # One call repeats by itself, and loads what it needs: hours are no fault.
+    timeout_s = 4 * 3600.0
 
     def __init__(self, folder: Path, name: str) -> None:
         super().__init__(folder, name)

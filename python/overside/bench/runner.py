@@ -19,10 +19,8 @@ from overside.tasks.common import Consent, ExternalTask, Json, MeasuredTask, Tas
 
 #: A sample may take this long beside its timed parts, ...
 TIMEOUT_S = 60.0
-#: ... this much longer for each byte of its data or its buffer, ...
+#: ... and this much longer for each byte of its data or its buffer.
 TIMEOUT_S_PER_BYTE = 4e-6
-#: ... and a plug-in's this long in all.
-EXTERNAL_TIMEOUT_S = 600.0
 
 #: What the run's state is called when it ends for a reason other than having been done.
 _STATES = {"max_s reached": "incomplete", "disk full": "incomplete", "interrupted": "interrupted"}
@@ -92,6 +90,7 @@ class Runner:
         code = self._exit_code(state)
         full = self.schedule.full_rounds
         self._run.manifest |= {
+            "metrics": self._run.manifest["metrics"] | self._found_metrics(),
             "tests": [test.json() for test in self._tests],
             "state": state,
             "ended": store.now(),
@@ -104,6 +103,12 @@ class Runner:
             },
         }
         return code
+
+    def _found_metrics(self) -> Json:
+        """Metrics that some plug-ins name only when they measure."""
+        return {
+            name: metric.json() for task in self._prepared for name, metric in task.metrics.items()
+        }
 
     def _exit_code(self, state: str) -> Exit:
         """What was wrong weighs more than what is missing (docs/exit-codes.md)."""
@@ -207,7 +212,7 @@ class Runner:
             self._check_time(interrupts)
             head, begin = _head(test, number, place), time.monotonic()
             left = self._deadline - begin
-            timeout_s = min(EXTERNAL_TIMEOUT_S, left)
+            timeout_s = min(task.timeout_s, left)
             try:
                 with interrupts.raising():
                     sample = task.sample(test, number, timeout_s)

@@ -94,6 +94,9 @@ class ExternalTask(Task):
     Ctrl-C arrives in any of these as `KeyboardInterrupt`: end your children and let it pass.
     """
 
+    #: How long one sample may take.
+    timeout_s: float = 600.0
+
     @abstractmethod
     def prepare(self, run_dir: Path, tests: Sequence[Test], consent: Consent) -> str | None:
         """Makes ready for `tests`, once a run. A text says why none of them can run: they are
