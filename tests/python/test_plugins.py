@@ -248,6 +248,8 @@ def test_a_plugin_that_cannot_start_says_why(tmp_path: Path) -> None:
         ({"parameters": {"size": {"type": "float"}}}, "must have a type of string"),
         ({"parameters": {"size": {"typ": "any"}}}, "unknown key 'typ'"),
         ({"parameters": [1]}, "'parameters' must be an object"),
+        ({"metrics": {"\x1b[2J": {}}}, "is no name"),
+        ({"timeout_s": -1}, '"timeout_s" must be above 0'),
         ({"extra": 1}, "unknown key 'extra'"),
     ],
 )
@@ -355,6 +357,24 @@ def test_where_plugins_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     found = plugins.find("probe", box)
     assert found is not None
     assert found.folder == box.parent / "plugins" / "probe"
+
+
+def test_a_single_program_is_a_plugin_in_a_folder_of_plugins_only(tmp_path: Path) -> None:
+    """A program beside a box may have a task's name by chance."""
+    program = tmp_path / "probe"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path / 'started'}\n")
+    program.chmod(0o755)
+    assert plugins.find("probe", tmp_path / "box.json") is None
+    assert not (tmp_path / "started").exists()
+    (tmp_path / "plugins").mkdir()
+    program.rename(tmp_path / "plugins" / "probe")
+    assert plugins.find("probe", tmp_path / "box.json") is not None
+
+
+def test_its_words_cannot_command_a_terminal(tmp_path: Path) -> None:
+    script = """printf '\\033[2Jboo\\n' >&2; exit 1"""
+    sample = measure(load(make(tmp_path, script)), tmp_path / "run")
+    assert "it said: ?[2Jboo" in sample["error"]["message"]
 
 
 @pytest.mark.parametrize("name", ["../probe", "/probe", "plugins/probe", "", ".", "..", "a\0b"])

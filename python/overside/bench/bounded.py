@@ -139,15 +139,17 @@ def run(
             )
         except OSError as error:
             return Outcome(None, fault="start", message=_cannot_start(argv[0], error))
-    watch = _Watch(process, limits, log, log_stdout, started_ns)
+    watch = None
     try:
+        watch = _Watch(process, limits, log, log_stdout, started_ns)
         outcome = watch.until_end()
     except BaseException:
         _end(process)
         end_marked(mark)
         raise
     finally:
-        watch.close()
+        if watch is not None:
+            watch.close()
     outcome.mark = mark
     if not keep_children or outcome.fault:
         outcome.left_behind = end_marked(mark)

@@ -7,44 +7,27 @@ becomes a failed sample that says what it did.
 from __future__ import annotations
 
 import json
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from overside.bench import bounded, consent
+from overside.bench.plugin_describe import PROTOCOL, describe_problems, is_number
 from overside.bench.plugins import PluginTask
 from overside.tasks.common import Consent, Json, Metric, Parameter
 
 if TYPE_CHECKING:
     from overside.bench.plan import Test
 
-#: The version of the protocol.
-PROTOCOL = "1"
 DESCRIBE_TIMEOUT_S = 10.0
 PREPARE_TIMEOUT_S = 1800.0
 REPORT_TIMEOUT_S = 300.0
 #: Bounds on what a program may answer.
-TIMEOUT_S_MAX = 86_400.0
 LINE_BYTES_MAX = 1 << 20
 LINES_MAX = 100_000
-NAMES_MAX = 200
 
-_KINDS = ("string", "integer", "number", "boolean", "strings", "integers", "any")
 _ERROR_KINDS = ("verification", "job", "lost", "data", "plugin")
-_DESCRIBE_KEYS = {
-    "plugin",
-    "name",
-    "description",
-    "parameters",
-    "metrics",
-    "verifies",
-    "changes_system",
-    "timeout_s",
-}
-_PARAMETER_KEYS = {"type", "description", "default", "unit", "choices", "minimum", "maximum"}
-_METRIC_KEYS = {"unit", "better", "description"}
 _SAMPLE_KEYS = {"metrics", "work", "elapsed_ns", "check", "cpu"}
 
 
@@ -124,6 +107,7 @@ class ProgramPlugin(PluginTask):
             return None
         reason = self.start(run_dir, consent)
         if reason:
+            self.close()
             return reason
         request = {"tests": self.tests_of(tests)}
         try:
@@ -143,8 +127,7 @@ class ProgramPlugin(PluginTask):
         if self.failure:
             return self.failed(self.failure)
         request = {
-            "test": test.id,
-            "parameters": test.parameters,
+            **self.tests_of([test])[0],
             "round": round_number,
             "timeout_s": timeout_s,
         }
@@ -155,8 +138,7 @@ class ProgramPlugin(PluginTask):
             sample = self.failed(f"failed: {refused}" if refused else str(error), error.kind)
         self._samples.append(
             {
-                "test": test.id,
-                "parameters": test.parameters,
+                **self.tests_of([test])[0],
                 "round": round_number,
                 "status": sample["status"],
                 "metrics": {
@@ -222,7 +204,7 @@ class ProgramPlugin(PluginTask):
             raise ProtocolError(fault, kind)
         if outcome.left_behind and not fault:
             names = ", ".join(sorted(set(outcome.left_behind)))[:200]
-            _bad(f"({verb}): left processes running ({names}); they were ended, it must do so itself")
+            _bad(f"({verb}): left processes running ({names}), which were ended")
         return lines
 
     def _sample(self, lines: Sequence[Json]) -> Json:
@@ -276,7 +258,7 @@ class ProgramPlugin(PluginTask):
         for name, value in metrics.items():
             if f"{self.name}.{name}" not in self.metrics:
                 _bad(f"({where}) has the metric {name!r}, which describe does not name")
-            if not _is_number(value):
+            if not is_number(value):
                 _bad(f"({where}) gives {name} as {value!r}, which is not a finite number")
         _check_amounts(line, where)
         check = line.get("check")
@@ -299,76 +281,15 @@ def _check_amounts(line: Json, where: str) -> None:
             not isinstance(entry, dict)
             or not entry
             or set(entry) - allowed
-            or not all(_is_number(value) and value >= 0 for value in entry.values())
+            or not all(is_number(value) and value >= 0 for value in entry.values())
         ):
             _bad(
                 f"({where}): {key} must be an object of {', '.join(sorted(allowed))}, "
                 "each a number that is not negative"
             )
     elapsed = line.get("elapsed_ns", 0)
-    if not _is_number(elapsed) or elapsed < 0:
+    if not is_number(elapsed) or elapsed < 0:
         _bad(f"({where}): elapsed_ns must be a number of nanoseconds")
-
-
-def describe_problems(about: Json, name: str) -> list[str]:
-    """What is wrong with an answer to `describe`, each in a few words."""
-    problems = [f"unknown key {key!r}" for key in sorted(set(about) - _DESCRIBE_KEYS)]
-    if about.get("plugin") != PROTOCOL:
-        problems.append(f'"plugin" must be "{PROTOCOL}", the version of the protocol')
-    if about.get("name") != name:
-        problems.append(f"it calls itself {about.get('name')!r}, but boxes call it {name!r}")
-    if not isinstance(about.get("description"), str) or not about["description"].strip():
-        problems.append("it has no description")
-    if not isinstance(about.get("verifies", False), bool):
-        problems.append('"verifies" must be true or false')
-    timeout_s = about.get("timeout_s", 1)
-    if not _is_number(timeout_s) or not 0 < timeout_s <= TIMEOUT_S_MAX:
-        problems.append(f'"timeout_s" must be above 0 and at most {TIMEOUT_S_MAX:.0f}')
-    changes = about.get("changes_system", [])
-    if not isinstance(changes, list) or not all(isinstance(change, str) for change in changes):
-        problems.append('"changes_system" must be a list of texts')
-    for what, keys, check in (
-        ("parameters", _PARAMETER_KEYS, _parameter_problem),
-        ("metrics", _METRIC_KEYS, _metric_problem),
-    ):
-        entries = about.get(what)
-        if not isinstance(entries, dict) or len(entries) > NAMES_MAX:
-            problems.append(f"{what!r} must be an object of at most {NAMES_MAX} entries")
-            continue
-        for key, entry in entries.items():
-            if not isinstance(entry, dict):
-                problems.append(f"{what}.{key} must be an object")
-            elif unknown := sorted(set(entry) - keys):
-                problems.append(f"{what}.{key} has the unknown key {unknown[0]!r}")
-            elif problem := check(entry):
-                problems.append(f"{what}.{key} {problem}")
-    if not about.get("metrics"):
-        problems.append("it names no metric")
-    return problems
-
-
-def _parameter_problem(entry: Json) -> str | None:
-    if entry.get("type") not in _KINDS:
-        return f"must have a type of {', '.join(_KINDS)}"
-    choices = entry.get("choices", [])
-    if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
-        return "must have a list of texts as its choices"
-    if choices and entry.get("default") is not None and entry["default"] not in choices:
-        return f"has the default {entry['default']!r}, which is not one of its choices"
-    for bound in ("minimum", "maximum"):
-        if entry.get(bound) is not None and not _is_number(entry[bound]):
-            return f"must have a number as its {bound}"
-    if not isinstance(entry.get("unit", ""), str):
-        return "must have a text as its unit"
-    return None if isinstance(entry.get("description", ""), str) else "has a strange description"
-
-
-def _metric_problem(entry: Json) -> str | None:
-    if entry.get("better", "higher") not in ("higher", "lower"):
-        return 'must say "better": "higher" or "lower"'
-    if not isinstance(entry.get("unit", ""), str):
-        return "must have a text as its unit"
-    return None if isinstance(entry.get("description", ""), str) else "has a strange description"
 
 
 def read_lines(output: bytes) -> list[Json]:
@@ -400,15 +321,6 @@ def _error(error: object) -> tuple[str, str]:
         return "plugin", str(error)[:2000]
     kind = error.get("kind")
     return kind if kind in _ERROR_KINDS else "plugin", str(error.get("message", ""))[:2000]
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
 
 
 def _no_constant(name: str) -> NoReturn:

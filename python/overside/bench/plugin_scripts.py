@@ -54,8 +54,7 @@ class ScriptsPlugin(PluginTask):
         self._python = "python3"
         self._bin: Path | None = None
         self._changed: set[Path] = set()
-        self._before = State()
-        self._reported: Sequence[str] = ()
+        self._reported = ""
         self._clean_refused: str | None = None
 
     def system_changes(self) -> list[str]:
@@ -81,8 +80,7 @@ class ScriptsPlugin(PluginTask):
                 f"clean.py of plug-in {self.name} will not be run: {denied}",
                 "run with --allow-system-changes, or clean up by hand",
             )
-        self._reported = tests[0].metrics if tests else ()
-        self._before = State.of(self._places())
+        self._reported = self._metrics(tests[0].metrics if tests else ())
         self.failure = self._environment_failure()
         if self.failure is None:
             outcome = self._call("prepare.py", [], PREPARE_TIMEOUT_S, keep_children=True)
@@ -118,7 +116,7 @@ class ScriptsPlugin(PluginTask):
         if self.failure:
             return self.failed(self.failure)
         before = State.of(self._places())
-        metrics = f"--metrics={json.dumps(test.metrics)}"
+        metrics = self._metrics(test.metrics)
         outcome = self._call("run.py", [*arguments(test.parameters), metrics], timeout_s)
         fault = self.fault(outcome, "(run.py)")
         refused = self.refused()
@@ -171,8 +169,7 @@ class ScriptsPlugin(PluginTask):
         try:
             if self._changed:
                 before = State.of(self._places())
-                metrics = f"--metrics={json.dumps(list(self._reported))}"
-                self._call("report.py", [metrics], REPORT_TIMEOUT_S)
+                self._call("report.py", [self._reported], REPORT_TIMEOUT_S)
                 self._changed.update(State.of(self._places()).changed(before))
                 self._keep_results()
             if self._clean_refused:
@@ -182,6 +179,11 @@ class ScriptsPlugin(PluginTask):
         finally:
             self.end_kept()
             self.close()
+
+    def _metrics(self, asked: Sequence[str]) -> str:
+        """The argument that names the metrics; ours are none of the script's business."""
+        names = [name for name in asked if not name.startswith(f"{self.name}.")]
+        return f"--metrics={json.dumps(names)}"
 
     def _keep_results(self) -> None:
         """Copies what the plug-in wrote into the run, before clean.py removes it."""

@@ -56,17 +56,21 @@ def find(name: str, box: Path | None = None) -> PluginTask | None:
     # A name from a box must not lead out of the folders that are looked in.
     if not _NAME.fullmatch(name):
         return None
+    beside = box.resolve().parent if box is not None else None
     for path in search_paths(box):
-        # A box inside its own plug-in, as `overside plugin new` makes one, counts as beside it.
-        for folder in (path / name, *([path] if path.name == name else [])):
-            plugin = at(folder, name)
-            if plugin is not None:
-                return plugin
+        found = at(path / name, name)
+        if found is None and path != beside and path.name != "benchmarks":
+            found = program_at(path / name, name)
+        if found is None and path.name == name:
+            # A box inside its own plug-in, as `overside plugin new` makes one.
+            found = at(path, name)
+        if found is not None:
+            return found
     return None
 
 
 def at(folder: Path, name: str) -> PluginTask | None:
-    """The plug-in in this folder (or this program), under the name that a box calls it."""
+    """The plug-in in this folder, under the name that a box calls it."""
     # Both build on this module.
     from overside.bench.plugin_program import ProgramPlugin  # noqa: PLC0415
     from overside.bench.plugin_scripts import ScriptsPlugin  # noqa: PLC0415
@@ -74,13 +78,24 @@ def at(folder: Path, name: str) -> PluginTask | None:
     try:
         if (folder / PROGRAM).is_file():
             return ProgramPlugin(folder / PROGRAM, name)
-        if folder.is_file() and os.access(folder, os.X_OK):
-            return ProgramPlugin(folder, name)
         if all((folder / script).is_file() for script in SCRIPTS):
             return ScriptsPlugin(folder, name)
     except OSError:
         return None
     return None
+
+
+def program_at(path: Path, name: str) -> PluginTask | None:
+    """The plug-in that is a single executable file. Not looked for beside a box: a program there
+    that happens to have a task's name must not be started."""
+    from overside.bench.plugin_program import ProgramPlugin  # noqa: PLC0415
+
+    return ProgramPlugin(path, name) if path.is_file() and os.access(path, os.X_OK) else None
+
+
+def printable(text: str) -> str:
+    """A plug-in's words without what could command a terminal."""
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
 
 
 class PluginTask(ExternalTask):
@@ -125,7 +140,9 @@ class PluginTask(ExternalTask):
             return None
         listed = "\n".join(f"  {change}" for change in changes[:10])
         more = f"\n  and {len(changes) - 10} more" if len(changes) > 10 else ""
-        question = f"plug-in {self.name} ({self.folder}) would change this system:\n{listed}{more}"
+        question = printable(
+            f"plug-in {self.name} ({self.folder}) would change this system:\n{listed}{more}"
+        )
         self.may_change = allowed(question)
         return None if self.may_change else not_allowed(changes)
 
@@ -191,14 +208,19 @@ class PluginTask(ExternalTask):
         text = f"plug-in {self.name} {message}"
         return {
             "status": "failed",
-            "error": {"kind": kind, "message": text[:4000]},
+            "error": {"kind": kind, "message": printable(text[:4000])},
             **self._common(),
             "metrics": {},
         }
 
     def skipped(self, reason: str) -> Json:
         """A sample that the plug-in declined."""
-        return {"status": "skipped", "reason": reason[:4000], **self._common(), "metrics": {}}
+        return {
+            "status": "skipped",
+            "reason": printable(reason[:4000]),
+            **self._common(),
+            "metrics": {},
+        }
 
     def fault(self, outcome: bounded.Outcome, what: str) -> str | None:
         """What went wrong with a program, and where to look; `None` if it ended well."""
@@ -212,11 +234,17 @@ class PluginTask(ExternalTask):
         return f"{what}: {message}{said}{where}"
 
     def tests_of(self, tests: Sequence[Test]) -> list[Json]:
-        """Tests as a plug-in sees them."""
-        return [{"test": test.id, "parameters": test.parameters} for test in tests]
+        """Tests as a plug-in sees them; parameters without a value are left out."""
+        return [
+            {
+                "test": test.id,
+                "parameters": {n: v for n, v in test.parameters.items() if v is not None},
+            }
+            for test in tests
+        ]
 
 
 def not_allowed(changes: Sequence[str]) -> str:
     """Why something does not run that would change the system."""
     shown = "; ".join(changes[:3]) + (" ..." if len(changes) > 3 else "")
-    return f"it would change this system ({shown}); allow it with --allow-system-changes"
+    return f"it would change this system ({printable(shown)}); allow it with --allow-system-changes"
