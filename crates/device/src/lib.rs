@@ -22,6 +22,7 @@
 //! Every backend passes [`conformance`].
 
 mod capabilities;
+pub mod conformance;
 mod context;
 mod error;
 mod info;

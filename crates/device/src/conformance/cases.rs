@@ -1,0 +1,254 @@
+//! One thing that a device is asked to do, and what the answer must be.
+
+use overside_ops::{Config, Direction, MatchKind, Operation, Output, prepare, variants};
+
+use crate::{Capability, Completion, Device, Job, Outcome, Region, Slice, Source};
+
+/// Length of the uncompressed side where the device takes that much.
+const LEN: usize = 20_000;
+/// The patterns that matching is tried with.
+const PATTERNS: [&str; 2] = ["needle", "on (.+) at"];
+
+pub(super) struct Case {
+    pub(super) config: Config,
+    /// What the device reads.
+    pub(super) input: Vec<u8>,
+    /// A destination that is large enough.
+    pub(super) capacity: usize,
+    /// The uncompressed side.
+    plain: Vec<u8>,
+}
+
+/// A case for each capability, by the variant that `auto` takes.
+pub(super) fn all(device: &dyn Device) -> Vec<Case> {
+    device
+        .capabilities()
+        .iter()
+        .map(|capability| Case::new(capability, "auto", LEN))
+        .collect()
+}
+
+/// A case for any capability.
+pub(super) fn any(device: &dyn Device) -> Case {
+    all(device)
+        .into_iter()
+        .next()
+        .expect("the device can do something")
+}
+
+impl Case {
+    /// Text of up to `len` bytes for `capability`.
+    pub(super) fn new(capability: &Capability, variant: &str, len: usize) -> Self {
+        let max_source = bounded(capability.max_source_bytes);
+        let max_destination = bounded(capability.max_destination_bytes);
+        let plain = text(len.min(max_source).min(max_destination / 2));
+        Self::of(capability.operation, variant, plain)
+    }
+
+    /// The case of given bytes on the uncompressed side.
+    pub(super) fn of(operation: Operation, variant: &str, plain: Vec<u8>) -> Self {
+        let mut config = Config {
+            variant: variant.into(),
+            ..Config::new(operation)
+        };
+        if matches!(operation, Operation::Match(_)) {
+            config.patterns = PATTERNS.map(str::to_owned).to_vec();
+        }
+        let input = match operation {
+            Operation::Decompress(format) => {
+                run(
+                    Config::new(Operation::Compress(format)),
+                    &plain,
+                    plain.len() * 2 + 1000,
+                )
+                .0
+            }
+            _ => plain.clone(),
+        };
+        let capacity = match operation {
+            Operation::Compress(_) => plain.len() + plain.len() / 8 + 100,
+            Operation::Decompress(_) | Operation::Copy => plain.len(),
+            Operation::Match(MatchKind::Bitmap) => records(&plain).div_ceil(8),
+            Operation::Match(_) => 0,
+            Operation::Hash(algorithm) => algorithm.digest_len(),
+        };
+        Self {
+            config,
+            input,
+            capacity,
+            plain,
+        }
+    }
+
+    pub(super) fn capability<'a>(&self, device: &'a dyn Device) -> &'a Capability {
+        device
+            .capabilities()
+            .get(self.config.operation)
+            .expect("cases come from capabilities")
+    }
+
+    /// The input in memory that the device reaches.
+    pub(super) fn source(&self, device: &dyn Device) -> Slice {
+        slice(device, &self.input)
+    }
+
+    pub(super) fn destination(&self, device: &dyn Device) -> Region {
+        device
+            .alloc(self.capacity, 1)
+            .expect("memory for a destination")
+    }
+
+    pub(super) fn job(&self, device: &dyn Device, tag: u64, source: &Slice) -> Job {
+        let destination = self.destination(device);
+        Job {
+            tag,
+            source: Source::One(source.clone()),
+            destination,
+            deadline: None,
+        }
+    }
+
+    /// The shortest output that can be asked for less than.
+    pub(super) fn shortest_output(&self) -> usize {
+        match self.config.operation {
+            Operation::Compress(_) => 20,
+            _ => self.capacity,
+        }
+    }
+
+    /// Panics unless the completion's answer is right, by a library other than the one that gave
+    /// it where there is one.
+    pub(super) fn verify(&self, completion: &Completion) {
+        let operation = self.config.operation;
+        let Ok(Outcome::Done(output)) = completion.result else {
+            panic!(
+                "{operation} of {} bytes: {:?}",
+                self.input.len(),
+                completion.result
+            );
+        };
+        let destination = completion.destination.as_ref().expect("a job that is done");
+        assert_eq!(
+            destination.len(),
+            self.capacity,
+            "{operation}: the destination comes back"
+        );
+        assert_eq!(
+            completion.source.len(),
+            self.input.len(),
+            "{operation}: so does the source"
+        );
+        assert!(
+            output.written <= destination.len(),
+            "{operation}: {output:?}"
+        );
+        let bytes = &destination[..output.written];
+        match operation {
+            Operation::Compress(format) => {
+                assert!(
+                    bytes.len() < self.input.len(),
+                    "{operation}: made it smaller"
+                );
+                let back = Config::new(Operation::Decompress(format));
+                let back = run(
+                    other(back, &completion.applied.variant),
+                    bytes,
+                    self.plain.len(),
+                );
+                assert!(back.0 == self.plain, "{operation}: the bytes come back");
+            }
+            Operation::Decompress(_) | Operation::Copy => {
+                assert!(bytes == self.plain, "{operation}: the right bytes");
+            }
+            Operation::Match(_) | Operation::Hash(_) => {
+                let reference = other(self.config.clone(), &completion.applied.variant);
+                let (expected, made) = run(reference, &self.input, self.capacity);
+                assert_eq!(output, made, "{operation}");
+                assert!(bytes == expected, "{operation}: the right bytes");
+            }
+        }
+    }
+}
+
+/// Bytes in memory that the device reaches.
+pub(super) fn slice(device: &dyn Device, bytes: &[u8]) -> Slice {
+    let mut region = device.alloc(bytes.len(), 64).expect("memory for a source");
+    region.copy_from_slice(bytes);
+    region.share()
+}
+
+/// Lines that compress and that the patterns find something in.
+pub(super) fn text(len: usize) -> Vec<u8> {
+    let mut random = Random(7);
+    let words = [
+        "hay", "stack", "needle", "on", "the", "road", "at", "Exit", "ramp", "to",
+    ];
+    let mut text = Vec::with_capacity(len + 16);
+    while text.len() < len {
+        text.extend_from_slice(words[random.below(words.len())].as_bytes());
+        text.push(if random.below(6) == 0 { b'\n' } else { b' ' });
+    }
+    text.truncate(len);
+    text
+}
+
+/// Bytes that no codec makes smaller.
+pub(super) fn noise(len: usize) -> Vec<u8> {
+    let mut random = Random(11);
+    (0..len).map(|_| random.next() as u8).collect()
+}
+
+/// What a library makes of `input`, and the bytes of it.
+fn run(config: Config, input: &[u8], capacity: usize) -> (Vec<u8>, Output) {
+    let operation = config.operation;
+    let mut out = vec![0; capacity];
+    let output = prepare(&config)
+        .and_then(|prepared| prepared.kernel())
+        .and_then(|mut kernel| kernel.run(&[input], &mut out))
+        .unwrap_or_else(|error| panic!("the reference for {operation}: {error}"));
+    out.truncate(output.written);
+    (out, output)
+}
+
+/// The same by another library than `applied`, if there is one.
+fn other(config: Config, applied: &str) -> Config {
+    let all = variants(config.operation);
+    let name = all
+        .iter()
+        .map(|variant| variant.name)
+        .find(|name| *name != applied);
+    Config {
+        variant: name.unwrap_or("auto").into(),
+        ..config
+    }
+}
+
+fn records(bytes: &[u8]) -> usize {
+    bytes.split_inclusive(|byte| *byte == b'\n').count()
+}
+
+fn bounded(bytes: u64) -> usize {
+    bytes.min(1 << 30) as usize
+}
+
+/// Whether throughput counts the destination's bytes.
+pub(super) fn expands(operation: Operation) -> bool {
+    operation.uncompressed_side() == Direction::Destination
+}
+
+/// SplitMix64 (Steele, Lea and Flood, 2014): small, seeded, the same everywhere.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(super) fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+}

@@ -1,0 +1,207 @@
+//! What a device refuses, and how.
+
+use std::collections::VecDeque;
+
+use super::Factory;
+use super::cases::{self, Case};
+use super::driver::{Watch, config, open, poll, submit};
+use crate::{
+    Context, ContextConfig, Device, Job, MemoryKind, OpenError, Operation, OperationConfig,
+    Refusal, Region, Source, SubmitError,
+};
+
+/// A depth of nothing, or more than the device takes, is an error and not something less.
+pub fn config_limits(factory: Factory<'_>) {
+    let device = &*factory();
+    for case in cases::all(device) {
+        let capability = case.capability(device);
+        let good = config(&case, 1);
+        let bad = [
+            ContextConfig {
+                depth: 0,
+                ..good.clone()
+            },
+            ContextConfig {
+                depth: capability.max_depth.saturating_add(1),
+                ..good.clone()
+            },
+            ContextConfig {
+                max_source_bytes: capability.max_source_bytes.saturating_add(1),
+                ..good.clone()
+            },
+            ContextConfig {
+                max_destination_bytes: capability.max_destination_bytes.saturating_add(1),
+                ..good.clone()
+            },
+        ];
+        for bad in bad {
+            let error = device.open(bad.clone()).err();
+            assert!(
+                matches!(error, Some(OpenError::Limit { .. })),
+                "{bad:?}: {error:?}"
+            );
+        }
+        assert!(device.open(good).is_ok());
+    }
+}
+
+/// What is not among the capabilities cannot be opened.
+pub fn unsupported_operation(factory: Factory<'_>) {
+    let device = &*factory();
+    let known = |operation: &Operation| device.capabilities().get(*operation).is_some();
+    for operation in Operation::all()
+        .into_iter()
+        .filter(|operation| !known(operation))
+    {
+        let config = config(&Case::of(operation, "auto", cases::text(100)), 1);
+        match device.open(config).err() {
+            Some(OpenError::Unsupported {
+                operation: named, ..
+            }) => assert_eq!(named, operation),
+            other => panic!("{operation}: {other:?}"),
+        }
+    }
+}
+
+/// A variant that is not there and a pattern that does not compile are errors of opening.
+pub fn operation_that_cannot_be_prepared(factory: Factory<'_>) {
+    let device = &*factory();
+    for case in cases::all(device) {
+        let good = config(&case, 1);
+        let mut bad = vec![OperationConfig {
+            variant: "no such library".into(),
+            ..case.config
+        }];
+        if matches!(bad[0].operation, Operation::Match(_)) {
+            let patterns = vec!["ok".into(), "(".into()];
+            bad.push(OperationConfig {
+                patterns,
+                ..good.operation.clone()
+            });
+            bad.push(OperationConfig {
+                patterns: Vec::new(),
+                ..good.operation.clone()
+            });
+        }
+        for operation in bad {
+            let error = device
+                .open(ContextConfig {
+                    operation,
+                    ..good.clone()
+                })
+                .err();
+            assert!(matches!(error, Some(OpenError::Operation(_))), "{error:?}");
+        }
+    }
+}
+
+/// Sources and destinations longer than the context takes are refused and stay with the caller;
+/// what stands before them is taken.
+pub fn oversized_buffers_refused(factory: Factory<'_>) {
+    let device = &*factory();
+    for case in cases::all(device) {
+        let mut context = open(device, &case, 4);
+        let source = case.source(device);
+        let (max, capacity) = (case.input.len(), case.capacity);
+        let mut long = case.job(device, 2, &source);
+        long.source = cases::slice(device, &vec![b'a'; max + 1]).into();
+        let refusal = Refusal::SourceTooLong {
+            len: max as u64 + 1,
+            max: max as u64,
+        };
+        refused(device, &mut *context, &case, long, refusal);
+        let mut roomy = case.job(device, 2, &source);
+        roomy.destination = device.alloc(capacity + 1, 1).expect("memory");
+        let refusal = Refusal::DestinationTooLong {
+            len: capacity as u64 + 1,
+            max: capacity as u64,
+        };
+        refused(device, &mut *context, &case, roomy, refusal);
+    }
+}
+
+/// More segments than the device takes are refused, not gathered.
+pub fn too_many_segments_refused(factory: Factory<'_>) {
+    let device = &*factory();
+    for case in cases::all(device) {
+        let max = case.capability(device).max_segments;
+        if max > 10_000 {
+            continue;
+        }
+        let mut context = open(device, &case, 2);
+        let source = case.source(device);
+        let mut job = case.job(device, 2, &source);
+        job.source = Source::Chain((0..=max).map(|_| source.slice(0..0)).collect());
+        let refusal = Refusal::TooManySegments {
+            segments: max + 1,
+            max,
+        };
+        refused(device, &mut *context, &case, job, refusal);
+    }
+}
+
+/// A device that needs registered memory refuses other memory, on either side of a job.
+pub fn unregistered_memory_refused(factory: Factory<'_>) {
+    let device = &*factory();
+    refuses_memory_of(device, |len| {
+        Region::allocate(len, 1, None).expect("memory")
+    });
+}
+
+/// A registration with another device is none, though that may be of the same kind.
+pub fn other_devices_memory_refused(factory: Factory<'_>) {
+    let (device, other) = (factory(), factory());
+    refuses_memory_of(&*device, |len| other.alloc(len, 1).expect("memory"));
+}
+
+fn refuses_memory_of(device: &dyn Device, alloc: impl Fn(usize) -> Region) {
+    for case in cases::all(device) {
+        if case.capability(device).memory == MemoryKind::Any {
+            continue;
+        }
+        let mut context = open(device, &case, 2);
+        let good = case.source(device);
+        let mut job = case.job(device, 2, &good);
+        job.source = alloc(case.input.len()).share().into();
+        refused(device, &mut *context, &case, job, Refusal::Unregistered);
+        let mut job = case.job(device, 2, &good);
+        job.destination = alloc(case.capacity);
+        refused(device, &mut *context, &case, job, Refusal::Unregistered);
+    }
+}
+
+/// Offers a good job and a bad one: the good one is taken, the bad one is named and stays.
+fn refused(
+    device: &dyn Device,
+    context: &mut dyn Context,
+    case: &Case,
+    bad: Job,
+    refusal: Refusal,
+) {
+    let operation = case.config.operation;
+    let tag = bad.tag;
+    let mut jobs = VecDeque::from([case.job(device, 1, &case.source(device)), bad]);
+    assert_eq!(
+        submit(context, &mut jobs),
+        1,
+        "{operation}: the good job is taken"
+    );
+    assert_eq!(
+        jobs.front().map(|job| job.tag),
+        Some(tag),
+        "{operation}: the bad one is not"
+    );
+    let error = context.submit(&mut jobs);
+    assert_eq!(
+        error,
+        Err(SubmitError::Refused { tag, refusal }),
+        "{operation}"
+    );
+    assert_eq!(jobs.len(), 1, "{operation}: it stays with the caller");
+    let mut out = Vec::new();
+    let watch = Watch::start();
+    while poll(context, &mut out) == 0 {
+        watch.check("the good job");
+    }
+    case.verify(&out[0]);
+}
