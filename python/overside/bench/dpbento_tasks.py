@@ -299,7 +299,11 @@ def _one_at_a_time(threads: int) -> Json:
 
 def _no_accelerator(engine: str, task: str | None) -> str:
     reason = f"needs a DPU's {engine} through DOCA, which is not there"
-    return f"{reason}; --set {task}.device=emulated:bf2 emulates one" if task else reason
+    if task == "compress":
+        reason += "; --set compress.format=deflate --set compress.device=emulated:bf2 emulates one"
+    elif task == "match":
+        reason += "; --set match.variant=auto --set match.device=emulated:bf2 emulates one"
+    return reason
 
 
 def _metrics(entry: Entry, warn: Warn) -> list[str]:

@@ -1,0 +1,142 @@
+"""Plug-ins in a run, from the command line: whom a bad one harms, and what the run says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent / "plugins"
+
+
+def overside(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "overside", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def run(box: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], dict, list[dict]]:
+    """Runs a box; what it printed, its manifest, and its samples."""
+    out = box.parent / "out"
+    done = overside("run", str(box), "--out", str(out), *words)
+    (folder,) = out.iterdir()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    lines = (folder / "samples.jsonl").read_text().splitlines()
+    return done, manifest, [json.loads(line) for line in lines]
+
+
+def plugin(tmp_path: Path, name: str, script: str, **about: object) -> None:
+    """Writes a plug-in in shell with one metric."""
+    folder = tmp_path / "plugins" / name
+    folder.mkdir(parents=True)
+    text = json.dumps(
+        {
+            "plugin": "1",
+            "name": name,
+            "description": f"the plug-in {name}",
+            "parameters": {},
+            "metrics": {"rate": {"unit": "1/s", "better": "higher"}},
+            **about,
+        }
+    )
+    (folder / "plugin").write_text(
+        f"#!/bin/sh\ncase $1 in\ndescribe) echo '{text}' ;;\nrun) {script} ;;\nesac\n"
+    )
+    (folder / "plugin").chmod(0o755)
+
+
+def box(tmp_path: Path, *names: str) -> Path:
+    path = tmp_path / "box.json"
+    path.write_text(
+        json.dumps(
+            {
+                "schema": "box/1",
+                "name": "plugins",
+                "tasks": [{"task": name} for name in names],
+                "measure": {"rounds": 2, "max_s": 60, "target_interval": 1},
+            }
+        )
+    )
+    return path
+
+
+def test_a_bad_plugin_harms_no_other(tmp_path: Path) -> None:
+    plugin(tmp_path, "bad", "kill -SEGV $$")
+    plugin(tmp_path, "good", """echo '{"metrics": {"rate": 5}}'""")
+    plugin(tmp_path, "mute", ":")
+    (tmp_path / "plugins" / "mute" / "plugin").write_text("#!/bin/sh\nexit 9\n")
+    done, manifest, samples = run(box(tmp_path, "bad", "good", "mute"))
+    assert done.returncode == 100, done.stderr
+    assert manifest["state"] == "complete"
+    by_task: dict[str, list[dict]] = {}
+    for sample in samples:
+        by_task.setdefault(sample["test"].partition("/")[0], []).append(sample)
+    assert [s["metrics"] for s in by_task["good"] if s["status"] == "ok"][:2] == [
+        {"good.rate": 5},
+        {"good.rate": 5},
+    ]
+    assert "plug-in bad (run): crashed (SIGSEGV)" in by_task["bad"][0]["error"]["message"]
+    assert "(describe): ended with exit status 9" in by_task["mute"][0]["error"]["message"]
+    assert manifest["metrics"]["good.rate"]["unit"] == "1/s"
+
+
+def test_a_change_of_the_system_without_consent_is_skipped(tmp_path: Path) -> None:
+    plugin(tmp_path, "careful", ":", changes_system=["loads a kernel module"])
+    done, manifest, samples = run(box(tmp_path, "careful"))
+    assert done.returncode == 3, done.stderr
+    assert samples == []
+    (test,) = manifest["tests"]
+    assert test["status"] == "skipped"
+    assert "loads a kernel module" in test["reason"]
+    assert "--allow-system-changes" in test["reason"]
+
+
+def test_an_allowed_change_is_made(tmp_path: Path) -> None:
+    good = """echo '{"metrics": {"rate": 5}}'"""
+    plugin(tmp_path, "careful", good, changes_system=["loads a kernel module"])
+    done, _, samples = run(box(tmp_path, "careful"), "--allow-system-changes")
+    assert done.returncode == 0, done.stderr
+    assert {sample["status"] for sample in samples} == {"ok"}
+
+
+def test_a_tree_of_dpbento_runs_unmodified(tmp_path: Path) -> None:
+    shutil.copytree(HERE / "tree", tmp_path / "tree")
+    path = tmp_path / "tree" / "configs_user" / "counting.json"
+    path.parent.mkdir()
+    shutil.copy(HERE / "boxes" / "counting.json", path)
+    done, manifest, samples = run(path)
+    assert done.returncode == 0, done.stderr
+    assert [test["verified"] for test in manifest["tests"]] == [False, False]
+    assert [sample["metrics"]["counting.latency[upwards]"] for sample in samples] == [2.5, 5]
+    assert manifest["metrics"]["counting.latency[upwards]"]["unit"] == "ms"
+
+
+def test_a_class_that_nothing_implements_does_not_disappear(tmp_path: Path) -> None:
+    path = tmp_path / "classes.json"
+    shutil.copy(HERE / "boxes" / "classes.json", path)
+    planned = overside("plan", str(path), "--json")
+    assert planned.returncode == 0, planned.stderr
+    tests = json.loads(planned.stdout)["tests"]
+    skipped = {t["task"] for t in tests if t["status"] == "skipped"}
+    assert {"KVS_Octeon", "teleport", "compression", "hasing"} <= skipped
+    assert {t["task"] for t in tests} >= {"compress", "decompress", "hash"}
+
+
+@pytest.mark.parametrize("metric", ["rate", "good.speed"])
+def test_a_metric_that_a_plugin_does_not_have_is_an_error(metric: str, tmp_path: Path) -> None:
+    plugin(tmp_path, "good", ":")
+    path = box(tmp_path, "good")
+    value = json.loads(path.read_text())
+    value["tasks"][0]["metrics"] = [metric]
+    path.write_text(json.dumps(value))
+    done = overside("validate", str(path))
+    assert done.returncode == 2
+    assert "/tasks/0/metrics/0" in done.stdout + done.stderr
