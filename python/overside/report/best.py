@@ -171,7 +171,11 @@ def speed_up(mine: Estimate, other: Estimate) -> Ratio | None:
 
 def interval(estimate: Estimate) -> str:
     """`401–420`, or what stands in its place where there was one round."""
-    return words.span(estimate.low, estimate.high) if estimate.n > 1 else "one round"
+    if estimate.n == 1:
+        return "one round"
+    if estimate.low == estimate.high:
+        return "no spread"
+    return words.span(estimate.low, estimate.high)
 
 
 def interval_words(view: RunView) -> str:

@@ -22,6 +22,9 @@ FACTS_MAX = 300
 #: Metrics with a column of their own.
 COLUMNS = {"throughput", "cpu_cost", "latency_p99", "ratio"}
 
+#: Parameters with a column of their own.
+SHOWN_ELSEWHERE = {"buffer_size", "device", "variant", "threads"}
+
 STATES = {
     "complete": "complete",
     "incomplete": "incomplete: the time or the disk ran out",
@@ -132,30 +135,57 @@ def state(view: RunView) -> str:
 
 
 def rows(view: RunView) -> Iterator[Row]:
-    """All tests, in the order of the manifest."""
-    limit = groups.late_limit(view)
+    """All tests, in the order of the manifest, the groups together."""
+    limit, same = groups.late_limit(view), constants(view)
     for group in groups.groups(view):
         for test in group.tests:
-            yield _row(view, test, group, limit)
+            yield _row(view, test, group.title, limit, same)
 
 
-def _row(view: RunView, test: TestSummary, group: groups.Group, limit: float) -> Row:
-    hidden = {"buffer_size", "device", "variant", "threads", *groups.NAMED}
-    shown = [
-        f"{words.clean(name, 60).replace('_', ' ')} {words.value(value)}"
-        for name, value in test.parameters.items()
-        if name not in hidden and value is not None
-    ]
+def constants(view: RunView) -> dict[str, Any]:
+    """The parameters with one value in the whole run; said once instead of in each row."""
+    if len(view.tests) < 2:
+        return {}
+    found: dict[str, list[Any]] = {}
+    for test in view.tests:
+        for name, value in test.parameters.items():
+            values = found.setdefault(name, [])
+            if value not in values:
+                values.append(value)
+    own_column = {*SHOWN_ELSEWHERE, *groups.NAMED}
+    return {n: v[0] for n, v in found.items() if len(v) == 1 and n not in own_column}
+
+
+def parameters(values: Mapping[str, Any]) -> str:
+    """Parameters in words: `depth 16, setting static`; those left to the task are left out."""
+    shown = ((name, value) for name, value in values.items() if value is not None)
+    return ", ".join(parameter(name, value) for name, value in shown)
+
+
+def parameter(name: str, value: object) -> str:
+    """One parameter in words; `sample_bytes` is a size."""
+    if name.endswith("_bytes") and isinstance(value, int):
+        return (
+            f"{words.clean(name, 60).removesuffix('_bytes').replace('_', ' ')} {words.size(value)}"
+        )
+    return f"{words.clean(name, 60).replace('_', ' ')} {words.value(value)}"
+
+
+def _row(
+    view: RunView, test: TestSummary, operation: str, limit: float, same: Mapping[str, Any]
+) -> Row:
+    hidden = {*SHOWN_ELSEWHERE, *groups.NAMED, *same}
     who, how = groups.label_parts(test, [test])
     device = words.device(test.parameters.get("device") or "")
-    where = device if device and words.device(who) not in device and who not in device else ""
-    named = [part for part in (where, who, how) if part]
+    if device.endswith(who) or who.startswith(device):
+        who = device if device.endswith(who) else who
+        device = ""
     return Row(
         id=words.clean(test.id, 200),
-        operation=group.title,
-        how=", ".join(named),
+        operation=operation,
+        how=f"{device}: {who}{f', {how}' if how else ''}" if device else who,
         size_bytes=groups.size_bytes(test),
-        parameters=", ".join(shown),
+        parameters=parameters({n: v for n, v in test.parameters.items() if n not in hidden}),
         status=words.STATUS.get(test.status, words.clean(test.status, 40)),
         provenance=words.PROVENANCE.get(test.provenance or "", ""),
         verified=test.verified,
@@ -174,7 +204,11 @@ def _others(view: RunView, test: TestSummary) -> Iterator[str]:
     for name, estimate in test.metrics.items():
         if name not in COLUMNS and (plain or name in test.asked):
             unit = metric_unit(view, name)
-            spread = f" ({words.span(estimate.low, estimate.high)})" if estimate.n > 1 else ""
+            spread = (
+                f" ({words.span(estimate.low, estimate.high)})"
+                if estimate.low != estimate.high
+                else ""
+            )
             yield f"{words.clean(name, 60)} {words.number(estimate.median)}{unit}{spread}"
 
 
@@ -285,7 +319,8 @@ def method(view: RunView) -> list[tuple[str, str]]:
         ),
         (
             "Units",
-            "MB is 10^6 bytes, KiB is 2^10. Throughput counts bytes of the uncompressed side. "
+            "MB is a million bytes, KiB is 1,024 bytes. Throughput counts bytes of the "
+            "uncompressed side. "
             "CPU cost counts the host's CPU seconds, not those that emulation burns.",
         ),
     ]

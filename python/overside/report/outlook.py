@@ -7,6 +7,7 @@ what is not known, and comes with the facts that it rests on.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,10 @@ class Entry:
     supported: bool
     #: `at most 6.4 times`, the shortest answer.
     headline: str
+    #: From which buffer size it is faster, one buffer at a time: `no prediction`.
+    faster_from: str
+    #: The same where contexts are set up anew for each buffer.
+    faster_anew_from: str
     #: Whole sentences.
     sentences: tuple[str, ...]
     #: The answers in full, by setting.
@@ -79,20 +84,6 @@ class CardOutlook:
     #: Fact id -> what it says and where it stands.
     facts: Mapping[str, str]
     notes: tuple[str, ...]
-
-    @property
-    def summary(self) -> str:
-        """The break-even sizes of all operations in a sentence or two."""
-        answers = [e.answers["static"] for e in self.entries if "static" in e.answers]
-        if not answers:
-            return ""
-        kinds = {answer["break_even"]["kind"] for answer in answers}
-        if kinds == {"none"}:
-            return (
-                "From which buffer size it is faster: no prediction for any operation; the cost "
-                "of one job is not published."
-            )
-        return "From which buffer size it is faster: see each operation."
 
 
 def core() -> Sources:
@@ -124,7 +115,8 @@ def outlooks(advice: Sequence[Advice], sources: Sources) -> list[CardOutlook]:
 
 def _card(profile: Json, advice: Sequence[Advice], sources: Sources) -> CardOutlook:
     name = str(profile["name"])
-    entries = [_entry(name, one, sources) for one in advice if one.group.task in TASKS and one.best]
+    notes = tuple(words.clean(note, 600) for note in profile.get("notes", ()))
+    entries = [_entry(name, notes, one, sources) for one in advice if one.group.task in TASKS]
     answers = [answer for entry in entries for answer in entry.answers.values()]
     unknown = dict.fromkeys(
         words.clean(term, 300) for answer in answers for term in answer.get("missing", ())
@@ -142,7 +134,7 @@ def _card(profile: Json, advice: Sequence[Advice], sources: Sources) -> CardOutl
         entries=tuple(entries),
         unknown=tuple(unknown),
         facts=dict(sorted(facts.items())),
-        notes=tuple(words.clean(note, 600) for note in profile.get("notes", ())),
+        notes=notes,
     )
 
 
@@ -154,33 +146,32 @@ def operation(advice: Advice) -> str:
     return f"{task}-{of or default}"
 
 
-def _entry(profile: str, advice: Advice, sources: Sources) -> Entry:
+def _entry(profile: str, notes: Sequence[str], advice: Advice, sources: Sources) -> Entry:
     best = advice.best[-1]
-    card, name = words.card(profile), operation(advice)
-    ratio = best.winner.ratio.median if best.winner.ratio is not None else None
+    name = operation(advice)
     title, detail = advice.group.title, advice.group.detail
-    if ratio is None:
-        if advice.group.task != "match":
-            text = "No prediction: the compression ratio was not measured."
-            return Entry(title, detail, True, "no prediction", (text,), {})
+    ratio = best.winner.ratio.median if best.winner.ratio is not None else None
+    if advice.group.task == "match":
         ratio = 1.0
+    if ratio is None or ratio <= 0:
+        text = "No prediction: the compression ratio was not measured."
+        return Entry(title, detail, True, "no prediction", "–", "–", (text,), {})
     rate = best.winner.throughput.median * 1e6
-    patterns = _patterns(advice)
     answers: dict[str, Json] = {}
     for setting in ("static", "reconfiguration"):
+        question = Question(profile, name, setting, rate, ratio, _patterns(advice))
         try:
-            question = Question(profile, name, setting, rate, ratio, patterns)
             answers[setting] = sources.ask(question)
         except ValueError as error:
-            if not answers:
-                text = f"{card} cannot do this: {words.clean(error, 300)}."
-                return Entry(title, detail, False, "cannot do this", (text,), {})
-    static = answers["static"]
+            text = f"The profile has no answer: {words.clean(error, 300)}."
+            return Entry(title, detail, False, "cannot do this", "", "", (text, *notes), {})
     return Entry(
         title=title,
         detail=detail,
         supported=True,
-        headline=_headline(static),
+        headline=_headline(answers["static"]),
+        faster_from=_break_even(answers["static"]),
+        faster_anew_from=_break_even(answers["reconfiguration"]),
         sentences=tuple(_sentences(best, answers)),
         answers=answers,
     )
@@ -203,34 +194,53 @@ def _headline(answer: Json) -> str:
 
 
 def _sentences(best: Best, answers: Mapping[str, Json]) -> list[str]:
-    static = answers["static"]
+    static, anew = answers["static"], answers["reconfiguration"]
+    low, high = (words.times(static["speedup"][end]) for end in ("low", "high"))
     rate = words.number(best.winner.throughput.median)
-    longest = words.size(static["max_buffer_bytes"])
+    unknown = "; what is not known can only lower that" if static.get("missing") else ""
     out = [
-        f"{_headline(static).capitalize()} the {rate} MB/s measured here with "
-        f"{best.winner.prose}, in buffers of up to {longest} and many in flight."
+        f"By its published rates, {low} to {high} times the {rate} MB/s measured here "
+        f"({best.winner.prose}), in buffers of up to {words.size(static['max_buffer_bytes'])} and "
+        f"with many in flight{unknown}."
     ]
     if static["speedup"]["high"] < 1:
-        out.append(
-            "So it would be slower than this machine's CPU, and only free it for other work."
-        )
-    out.append(f"Faster from which size, one buffer at a time: {_break_even(static)}.")
-    if "reconfiguration" in answers:
-        text = _break_even(answers["reconfiguration"])
-        out.append(f"With a context set up anew for each buffer: {text}.")
+        out.append("So it is slower than this machine and could only free its CPU for other work.")
+    out.append(
+        f"Faster from which size, one buffer at a time: {_break_even(static)}{_why(static)}."
+    )
+    out.append(f"Where contexts are set up anew for each buffer: {_break_even(anew)}{_why(anew)}.")
     return out
 
 
 def _break_even(answer: Json) -> str:
+    """From which size the device is faster, in a few words."""
     prediction = answer["break_even"]
-    missing = [words.clean(term, 200) for term in prediction.get("missing", ())]
-    because = f" ({words.listing(missing[:3])} not published)" if missing else ""
     match prediction["kind"]:
         case "range":
             low, high = (words.size(prediction[key]) for key in ("low_bytes", "high_bytes"))
             return f"between {low} and {high}"
         case "not-below":
-            return f"not below {words.size(prediction['bytes'])}; how far above is not known"
+            return f"not below {words.size(prediction['bytes'])}"
         case "never":
-            return f"never, {words.clean(prediction['reason'], 300)}"
-    return f"no prediction{because}"
+            return "never"
+    return "no prediction"
+
+
+def _why(answer: Json) -> str:
+    """What the few words rest on."""
+    prediction = answer["break_even"]
+    match prediction["kind"]:
+        case "none":
+            return ", because not all of its fixed costs are published"
+        case "not-below":
+            return "; from where on is not known"
+        case "never":
+            reason = words.clean(prediction["reason"], 300)
+            # The model gives sizes in bytes.
+            reason = re.sub(r"\d{4,}(?: bytes)?", lambda m: _bytes_of(m[0]), reason)
+            return f": {reason}"
+    return ""
+
+
+def _bytes_of(text: str) -> str:
+    return words.size(int(text.removesuffix(" bytes")))

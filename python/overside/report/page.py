@@ -31,19 +31,20 @@ GROUPS_MAX = 24
 #: The most sizes in a table with one column a size.
 SIZES_MAX = 16
 
+#: Of the table of all tests, and how they are aligned.
 COLUMNS = (
-    ("operation", "Operation"),
-    ("how", "With"),
-    ("size", "Buffer"),
-    ("status", "Status"),
-    ("provenance", "Provenance"),
-    ("throughput", "MB/s"),
-    ("cpu", "CPU s/GB"),
-    ("p99", "p99, µs"),
-    ("ratio", "Ratio"),
-    ("others", "Other figures"),
-    ("note", "Notes"),
-    ("id", "Test"),
+    ("Operation", "text"),
+    ("With", "text"),
+    ("Buffer", "figure"),
+    ("Status", "text"),
+    ("Provenance", "text"),
+    ("MB/s", "figure"),
+    ("CPU s/GB", "figure"),
+    ("p99, µs", "figure"),
+    ("Ratio", "figure"),
+    ("Other figures", "figure"),
+    ("Notes", "text"),
+    ("Test", "text"),
 )
 
 ABOUT = {
@@ -162,6 +163,7 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         "emulated": emulated,
         "rows": rows,
         "rows_left_out": f"{hidden:,} more tests are in samples.csv." if hidden else "",
+        "same": contents.parameters(contents.constants(view)),
         "columns": COLUMNS,
         "filters": {
             "operation": sorted({row["operation"] for row in rows}),
@@ -187,10 +189,10 @@ def _advice(advice: Advice) -> Json:
 
 
 def _card(card: CardOutlook) -> Json:
-    """A card; operations without an engine get one line together."""
+    """A card, the operations that it has no engine for last."""
     can = [entry for entry in card.entries if entry.supported]
     cannot = [entry for entry in card.entries if not entry.supported]
-    return {**vars(card), "entries": [*can, *cannot], "summary": card.summary}
+    return {**vars(card), "entries": [*can, *cannot]}
 
 
 def _matrix(advice: Sequence[Advice]) -> Json:
@@ -303,9 +305,9 @@ def _row(row: contents.Row) -> Json:
 def _figure(estimate: Estimate | None) -> Json:
     if estimate is None:
         return {"value": "", "text": "", "sub": ""}
-    spread = words.span(estimate.low, estimate.high) if estimate.n > 1 else ""
+    spread = estimate.low != estimate.high
     return {
         "value": repr(estimate.median),
         "text": words.number(estimate.median),
-        "sub": f"({spread})" if spread else "",
+        "sub": f"({words.span(estimate.low, estimate.high)})" if spread else "",
     }

@@ -61,9 +61,11 @@ def _outlook(page: _Page, cards: Sequence[CardOutlook], no_outlook: str) -> None
     for card in cards:
         page.line(f"{card.name}: {card.card}", BOLD, indent="  ")
         for entry in card.entries:
-            page.line(f"  {entry.title}: {entry.headline}", indent="    ")
-        if card.summary:
-            page.line(f"  {card.summary}", indent="  ")
+            text = f"  {entry.title}: {entry.headline}"
+            if entry.answers:
+                text += f"; faster from: {entry.faster_from}"
+                text += f"; if set up anew for each buffer: {entry.faster_anew_from}"
+            page.line(text, indent="    ")
         if card.unknown:
             page.line(f"  Not known: {'; '.join(card.unknown)}.", indent="  ")
         if card.facts:

@@ -119,7 +119,7 @@ def duration(seconds: float) -> str:
     if seconds < 1:
         return f"{number(seconds * 1e3)} ms"
     if seconds < 90:
-        return f"{number(seconds)} s"
+        return f"{number(seconds)} s" if seconds < 10 else f"{number(seconds, 2)} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

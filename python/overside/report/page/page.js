@@ -26,9 +26,7 @@
   };
 
   async function draw() {
-    const holder = document.getElementById("specs");
-    if (!holder) return;
-    const specs = JSON.parse(holder.textContent);
+    const specs = JSON.parse(document.getElementById("specs")?.textContent ?? "{}");
     for (const [id, spec] of Object.entries(specs)) {
       const place = document.getElementById(id);
       const columns = Math.max(1, Math.floor(place.clientWidth / 150));
@@ -49,6 +47,7 @@
       button.hidden = !views.has(button.dataset.chart);
       button.addEventListener("click", () => save(button.dataset.chart));
     }
+    // Says that all is drawn, and how much.
     root.dataset.charts = String(views.size);
   }
 

@@ -1,0 +1,238 @@
+"""What the report advises, and on what grounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from make_run import Scenario, make
+from overside.bench.statistics import RunView, TestSummary, load_run, summarise
+from overside.report import best, groups
+
+KIB = 1024
+
+
+def summary(variant: str, rates: list[float], **given: Any) -> TestSummary:
+    """A measured test of DEFLATE compression with one throughput a round."""
+    size = given.pop("size", 64 * KIB)
+    cost = given.pop("cost", [4.0] * len(rates))
+    parameters = {
+        "device": given.pop("device", "cpu"),
+        "variant": variant,
+        "threads": given.pop("threads", 1),
+        "buffer_size": size,
+        "format": "deflate",
+        "level": 1,
+        "data": "system",
+        **given.pop("parameters", {}),
+    }
+    test = {
+        "id": f"compress/{variant}{parameters['threads']}{size}",
+        "task": "compress",
+        "parameters": parameters,
+        "metrics": ["throughput"],
+        "block": 0,
+        "status": "planned",
+        "verified": given.pop("verified", True),
+    }
+    ratio = given.pop("ratio", None)
+    samples = [
+        {
+            "round": number,
+            "status": "ok",
+            "provenance": "measured",
+            "timing": "real",
+            "applied": {"device": parameters["device"], "variant": variant},
+            "metrics": {
+                "throughput": rate,
+                "cpu_cost": cost[number],
+                **({"ratio": ratio} if ratio else {}),
+            },
+            "work": {"jobs": 100},
+            **given,
+        }
+        for number, rate in enumerate(rates)
+    ]
+    return summarise(test, samples)
+
+
+def view(*tests: TestSummary) -> RunView:
+    return RunView(Path("run"), {"schema": "run/1", "tests": [], "late_limit": 0.01}, {}, [*tests])
+
+
+def around(middle: float, rounds: int = 6) -> list[float]:
+    """Rounds within one percent."""
+    return [middle * (1 + 0.01 * (2 * i / max(rounds - 1, 1) - 1)) for i in range(rounds)]
+
+
+def only(*tests: TestSummary) -> best.Best:
+    (advice,) = best.advise(view(*tests))
+    (one,) = advice.best
+    return one
+
+
+def test_the_fastest_verified_library_wins_with_its_interval_and_its_cost() -> None:
+    fast, slow = summary("isal", around(412), cost=[4.8] * 6), summary("zlib", around(133))
+    (advice,) = best.advise(view(slow, fast))
+    assert best.sentences(advice) == [
+        "ISA-L with 1 thread in 64 KiB buffers: 412 MB/s (408–416), 4.80 CPU seconds per GB; "
+        "3.1 times zlib."
+    ]
+
+
+@pytest.mark.parametrize(
+    "intruder",
+    [
+        {"provenance": "emulated", "timing": "replay", "device": "emulated:bf2"},
+        {"provenance": "modelled"},
+        {"provenance": "published"},
+        {"verified": False},
+        {"status": "failed", "error": {"kind": "verification", "message": "digest differs"}},
+        {"timing": "functional"},
+    ],
+)
+def test_only_measured_verified_tests_enter(intruder: dict[str, Any]) -> None:
+    honest, other = summary("zlib", around(100)), summary("isal", around(9_000), **intruder)
+    one = only(honest, other)
+    assert one.winner.test is honest
+    assert one.among == 1
+    assert one.reference is None
+    assert best.advise(view(other)) == []
+
+
+def test_overlapping_intervals_are_called_as_fast() -> None:
+    first, second = summary("isal", around(400)), summary("libdeflate", around(398))
+    one = only(first, second, summary("zlib", around(100)))
+    assert [tie.label for tie in one.ties] == ["libdeflate, 1 thread"]
+    (advice,) = best.advise(view(first, second))
+    assert "as fast as libdeflate with 1 thread" in best.sentences(advice)[0]
+    assert "times" not in best.sentences(advice)[0]
+
+
+def test_a_cheaper_way_that_is_as_fast_is_named() -> None:
+    tests = [
+        summary("isal", around(400), threads=2, cost=around(5)),
+        summary("isal", around(399), threads=1, cost=around(2.5)),
+    ]
+    one = only(*tests)
+    assert one.cheapest is not None
+    assert one.cheapest.label == "ISA-L, 1 thread"
+    (advice,) = best.advise(view(*tests))
+    assert "ISA-L with 1 thread costs less CPU" in best.sentences(advice)[0]
+
+
+def test_the_comparison_is_with_as_many_threads() -> None:
+    one = only(
+        summary("isal", around(800), threads=2),
+        summary("isal", around(410), threads=1),
+        summary("zlib", around(140), threads=1),
+        summary("zlib", around(270), threads=2),
+    )
+    assert one.reference is not None
+    assert one.reference.label == "zlib, 2 threads"
+    assert one.speed_up is not None
+    assert one.speed_up.low < 800 / 270 < one.speed_up.high
+
+
+def test_without_such_a_test_the_other_number_of_threads_is_said() -> None:
+    tests = summary("isal", around(800), threads=2), summary("zlib", around(100), threads=1)
+    (advice,) = best.advise(view(*tests))
+    assert "8.0 times zlib with 1 thread" in best.sentences(advice)[0]
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_one_or_two_rounds_compare_nothing(rounds: int) -> None:
+    tests = summary("isal", around(400, rounds)), summary("zlib", around(100, rounds))
+    (advice,) = best.advise(view(*tests))
+    (sentence,) = best.sentences(advice)
+    assert "too few rounds to call it the fastest" in sentence
+    assert "times" not in sentence
+
+
+def test_fewer_than_six_rounds_give_a_range_and_are_called_that() -> None:
+    assert "range" in best.interval_words(view(summary("isal", around(400, 5))))
+    assert "interval of the median over 6" in best.interval_words(view(summary("isal", around(4))))
+
+
+def test_sizes_with_one_winner_make_one_sentence_and_ties_do_not_break_it() -> None:
+    tests = []
+    for step, size in enumerate((4 * KIB, 16 * KIB, 64 * KIB)):
+        # Equally fast, so that the first place changes hands by chance.
+        lead = 1 if step == 1 else -1
+        tests.append(summary("isal", around(400 + lead), size=size))
+        tests.append(summary("libdeflate", around(400 - lead), size=size))
+        tests.append(summary("zlib", around(100), size=size))
+    (advice,) = best.advise(view(*tests))
+    (segment,) = best.segments(advice)
+    assert [one.size_bytes for one in segment.best] == [4 * KIB, 16 * KIB, 64 * KIB]
+    assert {segment.lead, *segment.ties} == {"ISA-L, 1 thread", "libdeflate, 1 thread"}
+
+
+def test_another_winner_from_some_size_on_is_another_sentence() -> None:
+    tests = [
+        summary("libdeflate", around(300), size=4 * KIB),
+        summary("isal", around(200), size=4 * KIB),
+        summary("libdeflate", around(300), size=64 * KIB),
+        summary("isal", around(500), size=64 * KIB),
+    ]
+    (advice,) = best.advise(view(*tests))
+    assert [sentence.split(":")[0] for sentence in best.sentences(advice)] == [
+        "libdeflate with 1 thread in 4 KiB buffers",
+        "ISA-L with 1 thread in 64 KiB buffers",
+    ]
+
+
+def test_different_work_is_never_compared() -> None:
+    tests = [
+        summary("isal", around(400)),
+        summary("zlib", around(40), parameters={"level": 9}),
+        summary("lz4", around(900), parameters={"format": "lz4-block"}),
+        summary("isal", around(450), parameters={"data": "silesia"}),
+        summary("isal", around(50), parameters={"setting": "reconfiguration"}),
+    ]
+    advice = best.advise(view(*tests))
+    assert len(advice) == len(tests)
+    assert all(one.among == 1 for item in advice for one in item.best)
+    assert len({(item.group.title, item.group.detail) for item in advice}) == len(tests)
+
+
+def test_compression_says_what_it_leaves() -> None:
+    fast = summary("isal", around(400), ratio=0.43)
+    slow = summary("zlib", around(100), ratio=0.39)
+    (advice,) = best.advise(view(fast, slow))
+    assert "leaves 43.0 % of the bytes (zlib: 39.0 %)" in best.sentences(advice)[0]
+
+
+def test_zero_throughput_gives_no_ratio() -> None:
+    one = only(summary("isal", around(400)), summary("zlib", [0.0] * 6))
+    assert one.speed_up is None
+
+
+def test_the_library_that_ran_is_named_not_the_one_asked_for() -> None:
+    asked = summary("auto", around(400), applied={"device": "cpu", "variant": "libdeflate"})
+    assert only(asked).winner.label == "libdeflate, 1 thread"
+
+
+@pytest.mark.parametrize(
+    ("late", "timing", "timed"),
+    [(0, "replay", True), (1, "replay", True), (2, "replay", False), (0, "functional", False)],
+)
+def test_late_or_functional_tests_are_not_timed(late: int, timing: str, timed: bool) -> None:
+    test = summary("auto", around(9), provenance="emulated", timing=timing, late=late)
+    assert groups.timed(test, 0.01) is timed
+
+
+def test_a_whole_run_gives_advice_for_each_operation_and_size(tmp_path: Path) -> None:
+    run = load_run(make(tmp_path / "run", Scenario()))
+    advice = best.advise(run)
+    assert [item.group.title for item in advice] == [
+        "Compress to DEFLATE",
+        "Decompress DEFLATE",
+        "Decompress LZ4 blocks",
+        "Count matching records",
+        "Hash with XXH3",
+        "Copy",
+    ]
+    assert all(len(item.best) == 3 for item in advice)
+    assert all(c.test.provenance == "measured" for i in advice for b in i.best for c in b.level)

@@ -1,0 +1,194 @@
+"""Markdown, CSV, JSON and the terminal's summary, through the functions and the command."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from make_run import Scenario, make
+
+from overside import report
+from overside.bench.statistics import RunView, load_run
+from overside.errors import UserError
+
+HOSTILE = "</script><b onclick=x>|*`=cmd\x1b[31m\n# head"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunView:
+    return load_run(make(tmp_path_factory.mktemp("formats") / "run", Scenario()))
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> RunView:
+    scenario = Scenario(hostile=HOSTILE, sizes=(4096,))
+    return load_run(make(tmp_path_factory.mktemp("hostile") / "run", scenario))
+
+
+def overside(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "overside", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_summary_says_what_is_best_and_what_a_dpu_would_change(run: RunView) -> None:
+    text = report.summary(run, width=80, colour=False)
+    assert max(map(len, text.splitlines())) <= 80
+    first, second = text.index("[MEASURED]"), text.index("[MODELLED FROM PUBLISHED PROFILES")
+    flat = " ".join(text[first:second].split())
+    assert "Compress to DEFLATE (level 1) ISA-L with 2 threads at every buffer size" in flat
+    assert "BlueField-2" in text[second:]
+    assert "BlueField-2" not in text[first:second]
+    assert "\x1b" not in text
+
+
+def test_colour_changes_nothing_but_colour(run: RunView) -> None:
+    coloured = report.summary(run, width=72, colour=True)
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == report.summary(run, width=72, colour=False)
+    assert coloured.count("\x1b[") > 10
+
+
+@pytest.mark.parametrize("width", [-1, 0, 20, 40, 200, 10**9])
+def test_any_width_is_bounded(run: RunView, width: int) -> None:
+    lines = report.summary(run, width=width).splitlines()
+    assert max(map(len, lines)) <= 100
+
+
+def test_text_from_outside_steers_no_terminal(hostile: RunView) -> None:
+    assert "\x1b" not in report.summary(hostile, colour=False)
+    assert "[31m\n" not in report.summary(hostile, colour=True)
+
+
+def test_markdown_keeps_provenances_apart(run: RunView) -> None:
+    text = report.render(run, "md")
+    measured, rest = text.split("## What a DPU would change")
+    assert "What this machine does best (measured)" in measured
+    assert "BlueField" not in measured
+    assert "(modelled from published profiles, not measured)" in rest
+    assert "## How the emulated devices behaved (emulated, not a measurement of a card)" in rest
+    assert "| Compress to DEFLATE level 1 | 64 KiB | ISA\\-L, 2 threads |" in measured
+
+
+def test_markdown_takes_text_from_outside_as_text(hostile: RunView) -> None:
+    text = report.render(hostile, "md")
+    for line in text.splitlines():
+        unescaped = re.sub(r"\\.", "", re.sub(r"(`+).*?\1", "", line)).lstrip(">")
+        assert "<" not in unescaped, line
+        assert not line.startswith("# head")
+        if line.startswith("| "):
+            assert re.sub(r"\\.", "", line).count("|") in {6, 7}, line
+
+
+def test_csv_has_a_line_for_each_test_and_metric(run: RunView) -> None:
+    rows = list(csv.DictReader(io.StringIO(report.render(run, "csv"))))
+    assert {row["test"] for row in rows} == {test.id for test in run.tests}
+    assert len(rows) == sum(max(1, len(test.metrics)) for test in run.tests)
+    test = next(test for test in run.tests if test.task == "compress" and test.metrics)
+    (row,) = (r for r in rows if r["test"] == test.id and r["metric"] == "throughput")
+    assert row["unit"] == "MB/s"
+    assert row["better"] == "higher"
+    assert float(row["median"]) == test.metrics["throughput"].median
+    assert int(row["buffer_size_bytes"]) == test.parameters["buffer_size"]
+    assert row["provenance"] == "measured"
+
+
+def test_csv_cells_are_no_formulas(tmp_path: Path) -> None:
+    scenario = Scenario(sizes=(4096,), tasks=("copy",))
+    path = make(tmp_path / "run", scenario)
+    manifest = json.loads((path / "manifest.json").read_text())
+    for test in manifest["tests"]:
+        test["task"] = "=HYPERLINK(1)"
+        test["parameters"]["variant"] = "@SUM(A1)"
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    for row in csv.reader(io.StringIO(report.render(load_run(path), "csv"))):
+        assert not [cell for cell in row if cell[:1] in {"=", "@", "+"}]
+
+
+def test_json_is_the_run_with_its_estimates(run: RunView) -> None:
+    data = json.loads(report.render(run, "json"))
+    assert data["manifest"]["id"] == run.manifest["id"]
+    assert len(data["tests"]) == len(run.tests)
+    assert data["tests"][0]["metrics"]["throughput"]["kind"] == "interval"
+
+
+@pytest.mark.parametrize("name", sorted(report.FILES))
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        Scenario(emulated=False, sizes=(4096,)),
+        Scenario(only_first=True),
+        Scenario(all_fail=True, sizes=(4096,)),
+        Scenario(state="incomplete", sizes=(4096,)),
+        Scenario(state="interrupted", rounds=2, sizes=(4096,)),
+        Scenario(tasks=(), extra=False),
+        Scenario(tasks=()),
+        Scenario(sizes=(4096,), hostile=HOSTILE),
+    ],
+    ids=["cpu", "one", "failed", "incomplete", "interrupted", "empty", "skipped", "hostile"],
+)
+def test_any_run_has_a_report(tmp_path: Path, scenario: Scenario, name: str) -> None:
+    path = make(tmp_path / "run", scenario)
+    (file,) = report.write(path, (name,))
+    assert file == path / report.FILES[name]
+    assert file.stat().st_size > 100
+    assert report.summary(load_run(path)).startswith("quick")
+
+
+def test_a_run_without_anything_but_tests_has_a_report(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.mkdir()
+    tests = [{"id": "copy/1", "task": "copy", "parameters": {}}]
+    (path / "manifest.json").write_text(json.dumps({"schema": "run/1", "tests": tests}))
+    (path / "samples.jsonl").write_text("")
+    for name in report.FILES:
+        assert report.write(path, (name,))[0].stat().st_size > 100
+
+
+def test_the_command_writes_into_the_run(tmp_path: Path) -> None:
+    path = make(tmp_path / "run", Scenario(sizes=(4096,), tasks=("copy",)))
+    done = overside("report", path, "--format", "md", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(path / "report.md"), str(path / "samples.csv")]
+    assert (path / "report.md").read_text().startswith("# Overside report: quick")
+
+
+def test_the_command_writes_elsewhere_or_to_standard_output(tmp_path: Path) -> None:
+    path = make(tmp_path / "run", Scenario(only_first=True))
+    out = tmp_path / "here.csv"
+    assert overside("report", path, "--format", "csv", "--out", out).returncode == 0
+    printed = overside("report", path, "--format", "csv", "--out", "-")
+    assert printed.stdout == out.read_text()
+    assert json.loads(overside("report", path, "--json").stdout)["schema"] == "run-view/1"
+
+
+def test_mistakes_are_told_with_their_remedy(tmp_path: Path) -> None:
+    path = make(tmp_path / "run", Scenario(only_first=True))
+    for arguments, words in (
+        ([tmp_path], "is no run"),
+        ([tmp_path / "nowhere"], "is no run"),
+        ([path, "--out", tmp_path / "no" / "file"], "cannot write"),
+        ([path, "--format", "md", "--format", "csv", "--out", "x"], "--out takes one format"),
+        ([path, "--format", "md", "--open"], "--open shows the page"),
+        ([path, "--format", "pdf"], "invalid choice"),
+    ):
+        done = overside("report", *arguments)
+        assert done.returncode == 2, done
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_an_unwritable_run_is_said_not_raised(tmp_path: Path) -> None:
+    path = make(tmp_path / "run", Scenario(only_first=True))
+    (path / "report.html").mkdir()
+    with pytest.raises(UserError, match="cannot write"):
+        report.write(path)
