@@ -211,6 +211,13 @@ def test_clean_follows_prepare_even_if_that_failed(tmp_path: Path) -> None:
     assert (work / "done").exists()
 
 
+def test_a_plugin_that_was_never_prepared_is_not_cleaned(tmp_path: Path) -> None:
+    folder = make(tmp_path, ":", clean=f"touch {tmp_path / 'cleaned'}", about={"plugin": "1"})
+    plugin = load(folder)
+    assert "describes itself wrongly" in measure(plugin, tmp_path / "run")["error"]["message"]
+    assert not (tmp_path / "cleaned").exists()
+
+
 def test_what_prepare_started_lives_until_clean(tmp_path: Path) -> None:
     folder = make(
         tmp_path,

@@ -13,7 +13,6 @@ import secrets
 import selectors
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -121,24 +120,10 @@ def run(
     mark = secrets.token_hex(8)
     environment = {**(os.environ if env is None else env), MARK: mark}
     started_ns = time.monotonic_ns()
-    # A file, not a pipe: a program that does not read its input cannot block us.
-    with tempfile.TemporaryFile() as request:
-        request.write(stdin)
-        request.seek(0)
-        try:
-            process = subprocess.Popen(
-                argv,
-                cwd=cwd,
-                env=environment,
-                stdin=request,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                # Dies with us, even if we are killed. Only a system call is made in the child.
-                preexec_fn=_die_with_parent,  # noqa: PLW1509
-            )
-        except OSError as error:
-            return Outcome(None, fault="start", message=_cannot_start(argv[0], error))
+    try:
+        process = _start(argv, cwd, environment, stdin)
+    except OSError as error:
+        return Outcome(None, fault="start", message=_cannot_start(argv[0], error))
     watch = None
     try:
         watch = _Watch(process, limits, log, log_stdout, started_ns)
@@ -157,6 +142,26 @@ def run(
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     return outcome
+
+
+def _start(
+    argv: Sequence[str], cwd: Path, environment: Mapping[str, str], stdin: bytes
+) -> subprocess.Popen[bytes]:
+    # In memory and not a pipe: a program that does not read its input cannot block us.
+    with open(os.memfd_create("request"), "w+b") as request:
+        request.write(stdin)
+        request.seek(0)
+        return subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=environment,
+            stdin=request,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            # Dies with us, even if we are killed. Only a system call is made in the child.
+            preexec_fn=_die_with_parent,  # noqa: PLW1509
+        )
 
 
 def end_marked(mark: str) -> list[str]:

@@ -39,7 +39,7 @@ _SYSTEM_PATH = re.compile(
 )
 _HARMLESS_PATH = re.compile(r"^/(dev/(null|stdout|stderr|zero|urandom|shm)|var/tmp/)")
 _REDIRECT = re.compile(r"(?<![0-9&])[0-9]?>{1,2}\s*([^\s;&|]+)")
-_PIPED_SHELL = re.compile(r"\b(curl|wget)\b[^;&\n]*\|\s*(ba|z|da)?sh\b")
+_PIPED_SHELL = re.compile(r"\b(curl|wget)\b[^;&\n]{0,500}\|\s*(ba|z|da)?sh\b")
 _SEPARATOR = re.compile(r"&&|\|\||[;|\n]|\$\(|`")
 #: Calls whose arguments are meant for people, not for a shell.
 _TALK = frozenset(

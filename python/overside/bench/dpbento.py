@@ -212,7 +212,10 @@ def plugin_items(items: Sequence[str], plugin: plugins.PluginTask) -> list[str]:
     """The items of an entry; where it has none, dpBento takes the folders of the class."""
     if items:
         return list(items)
-    below = sorted(path.name for path in plugin.folder.iterdir() if path.is_dir())
+    try:
+        below = sorted(path.name for path in plugin.folder.iterdir() if path.is_dir())
+    except OSError:
+        return []
     return [name for name in below if not name.endswith("env") and not name.startswith((".", "__"))]
 
 

@@ -94,8 +94,11 @@ class ProgramPlugin(PluginTask):
     def system_changes(self) -> list[str]:
         """What it declares, and what can be read where it is a script."""
         changes = list(self.declared_changes)
-        with self.program.open("rb") as file:
-            is_script = file.read(2) == b"#!"
+        try:
+            with self.program.open("rb") as file:
+                is_script = file.read(2) == b"#!"
+        except OSError:
+            is_script = False  # it may be executed, but not be read
         if is_script:
             found = consent.system_changes(self.program, [self.folder])
             changes += [str(finding) for finding in found]
@@ -106,6 +109,8 @@ class ProgramPlugin(PluginTask):
         if self.failure:
             return None
         reason = self.start(run_dir, consent)
+        if self.failure:
+            return None
         if reason:
             self.close()
             return reason
@@ -151,7 +156,7 @@ class ProgramPlugin(PluginTask):
 
     def clean(self) -> None:
         """See `ExternalTask`. Asks for the plug-in's own report first."""
-        if self._log is None:
+        if not self.started:
             return
         try:
             for verb, request in (("report", {"samples": self._samples}), ("clean", {})):
@@ -159,16 +164,19 @@ class ProgramPlugin(PluginTask):
                     continue
                 try:
                     lines = self._ask(verb, request, REPORT_TIMEOUT_S)
-                except ProtocolError as error:
+                    self._note(verb, lines)
+                except (ProtocolError, OSError) as error:
                     self.log.write(f"overside: plug-in {self.name} {error}\n".encode())
-                    continue
-                notes = [str(line["note"]) for line in lines if "note" in line]
-                if notes:
-                    text = "".join(f"{note}\n" for note in notes)
-                    (self.work / f"{verb}.txt").write_text(text, "utf-8")
         finally:
             self.end_kept()
             self.close()
+
+    def _note(self, verb: str, lines: Sequence[Json]) -> None:
+        """Keeps what the plug-in has to say to the reader."""
+        notes = [str(line["note"]) for line in lines if "note" in line]
+        if notes:
+            text = "".join(f"{note}\n" for note in notes)
+            (self.work / f"{verb}.txt").write_text(text, "utf-8", "replace")
 
     def _ask(
         self,

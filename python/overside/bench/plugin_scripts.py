@@ -71,6 +71,8 @@ class ScriptsPlugin(PluginTask):
     def prepare(self, run_dir: Path, tests: Sequence[Test], consent: Consent) -> str | None:
         """See `ExternalTask`."""
         denied = self.start(run_dir, consent)
+        if self.failure:
+            return None
         if denied and self._would_change("prepare.py"):
             self.close()
             return denied
@@ -164,14 +166,17 @@ class ScriptsPlugin(PluginTask):
 
     def clean(self) -> None:
         """See `ExternalTask`. Runs the last report.py and keeps its results first."""
-        if self._log is None:
+        if not self.started:
             return
         try:
             if self._changed:
                 before = State.of(self._places())
                 self._call("report.py", [self._reported], REPORT_TIMEOUT_S)
                 self._changed.update(State.of(self._places()).changed(before))
-                self._keep_results()
+                try:
+                    self._keep_results()
+                except OSError as error:
+                    self.log.write(f"overside: results not kept: {error}\n".encode())
             if self._clean_refused:
                 self.log.write(f"overside: clean.py not run: {self._clean_refused}\n".encode())
             else:

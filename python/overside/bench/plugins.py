@@ -113,6 +113,9 @@ class PluginTask(ExternalTask):
         #: May `prepare` and `clean` change the system?
         self.may_change = False
         self.work = Path()
+        #: `prepare` got as far as running something: `clean` has something to do.
+        self.started = False
+        self._shims = Path()
         self._log: bounded.Log | None = None
         self._kept: list[str] = []
         self._warnings: list[Json] = []
@@ -131,11 +134,19 @@ class PluginTask(ExternalTask):
     def start(self, run_dir: Path, allowed: Consent) -> str | None:
         """Makes the places that the plug-in works in, and asks whether it may change the system.
         Returns why it may not, or `None`."""
+        self.close()
         self.work = run_dir.resolve() / "plugins" / self.name
-        self.work.mkdir(parents=True, exist_ok=True)
-        self._log = bounded.Log(run_dir / "logs" / f"plugin-{self.name}.log")
-        changes = self.system_changes()
         self.may_change = False
+        try:
+            self.work.mkdir(parents=True, exist_ok=True)
+            self._log = bounded.Log(run_dir / "logs" / f"plugin-{self.name}.log")
+            self._shims = consent.shims(self.work / ".refuse")
+        except OSError as error:
+            self.failure = f"has no place to work in: {error}"
+            return None
+        self.started = True
+        self.refused()  # of an earlier run, which this one resumes
+        changes = self.system_changes()
         if not changes:
             return None
         listed = "\n".join(f"  {change}" for change in changes[:10])
@@ -153,14 +164,14 @@ class PluginTask(ExternalTask):
         # Pip must not write into the system's Python, nor into ours.
         environment["PIP_REQUIRE_VIRTUALENV"] = "1"
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
-        if not self.may_change and self.work != Path():
-            shims = consent.shims(self.work / ".refuse")
-            environment["PATH"] = f"{shims}{os.pathsep}{environment.get('PATH', os.defpath)}"
+        if self.started and not self.may_change:
+            path = environment.get("PATH", os.defpath)
+            environment["PATH"] = f"{self._shims}{os.pathsep}{path}"
         return environment
 
     def refused(self) -> str | None:
         """What it tried to change without being allowed to, since the last call."""
-        commands = [] if self.may_change else consent.refused(self.work / ".refuse")
+        commands = [] if self.may_change else consent.refused(self._shims)
         return not_allowed([f"called {command}" for command in commands]) if commands else None
 
     def keep(self, outcome: bounded.Outcome) -> None:
@@ -174,7 +185,8 @@ class PluginTask(ExternalTask):
             bounded.end_marked(self._kept.pop())
 
     def close(self) -> None:
-        """Closes the log."""
+        """Ends what `start` began."""
+        self.started = False
         if self._log is not None:
             self._log.close()
             self._log = None
