@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -47,7 +48,7 @@ def _unknown(kind: str, name: str, known: list[str], task: str) -> tuple[str, st
 
 def _value(value: Any, parameter: Parameter) -> tuple[str, str | None] | None:
     """What is wrong with a value's type, choice or size."""
-    shown = repr(value)[:80]
+    shown = json.dumps(value, ensure_ascii=False)[:80]
     if not _is(value, parameter.kind):
         return f"{shown} is not {_KINDS[parameter.kind]}", None
     if parameter.choices and value not in parameter.choices:
@@ -58,8 +59,16 @@ def _value(value: Any, parameter: Parameter) -> tuple[str, str | None] | None:
         low, high = parameter.minimum, parameter.maximum
         if (low is not None and value < low) or (high is not None and value > high):
             unit = f" {parameter.unit}" if parameter.unit else ""
-            return f"{shown} is out of bounds; it can be {low:g} to {high:g}{unit}", None
+            return f"{shown} is out of bounds; it can be {_range(low, high)}{unit}", None
     return None
+
+
+def _range(low: float | None, high: float | None) -> str:
+    """Bounds in words; whole numbers are written out."""
+    first, last = (f"{x:.0f}" if x is not None and x == int(x) else str(x) for x in (low, high))
+    if low is None:
+        return f"at most {last}"
+    return f"at least {first}" if high is None else f"{first} to {last}"
 
 
 _KINDS = {

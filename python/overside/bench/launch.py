@@ -54,7 +54,7 @@ def start(box: Box, tests: Sequence[Test], out: Path, command: Sequence[str]) ->
         "rounds": {"done": 0, "planned": box.measure.rounds, "most": 0, "reason": None},
         "data": [],
         "metrics": metrics(box),
-        "tests": [],
+        "tests": [test.json() for test in tests],
         "warnings": [],
         "late_limit": LATE_LIMIT,
     }
@@ -109,7 +109,10 @@ def _resume(run: RunStore, box_name: str | None, here: Machine) -> Launch:
             # Consent may be given this time.
             test.status, test.reason = "planned", None
     files, sets = _data(box, tests)
-    _same_data(manifest["data"], sets)
+    manifest["data"] = _same_data(manifest["data"], sets)
+    if not store.read_environment(run.path):
+        # It was stopped while its data were being made.
+        run.write_environment(_machine()[0])
     manifest["tests"] = [test.json() for test in tests]
     manifest["state"] = "running"
     warnings = []
@@ -123,14 +126,19 @@ def _resume(run: RunStore, box_name: str | None, here: Machine) -> Launch:
     return Launch(run, tasks, box.measure, files, warnings)
 
 
-def _same_data(before: Sequence[Json], now: Sequence[Json]) -> None:
-    digests = {entry["name"]: entry["digest"] for entry in before}
+def _same_data(before: Sequence[Json], now: Sequence[Json]) -> list[Json]:
+    """The data sets of the run, all of them.
+
+    Raises `UserError` if one is not what it was.
+    """
+    known = {entry["name"]: entry for entry in before}
     for entry in now:
-        if digests.get(entry["name"], entry["digest"]) != entry["digest"]:
+        if known.setdefault(entry["name"], entry)["digest"] != entry["digest"]:
             raise UserError(
                 f"the data set {entry['name']} has changed since the run began",
                 "start a new run, or put the data back",
             )
+    return list(known.values())
 
 
 def metrics(box: Box) -> Json:

@@ -40,7 +40,7 @@ class WorkerProcess:
         self._log = log
         self._stderr: IO[bytes] = log.open("ab")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "overside.bench.worker"],
+            [sys.executable, "-P", "-m", "overside.bench.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -332,11 +333,21 @@ def _late_share(samples: Sequence[Json]) -> float | None:
 
 
 def _distinct_warnings(samples: Sequence[Json]) -> list[Json]:
-    found: dict[str, Json] = {}
+    """Each kind of warning once. Those that differ in their figures alone are the same; the first
+    stands for all, with the number of rounds."""
+    found: dict[tuple[str, ...], Json] = {}
+    rounds: Counter[tuple[str, ...]] = Counter()
     for sample in samples:
         for warning in sample.get("warnings") or ():
-            found.setdefault(json.dumps(warning, sort_keys=True), warning)
-    return list(found.values())
+            key = tuple(re.sub(r"[0-9][0-9.,]*", "#", str(part)) for part in warning.values())
+            found.setdefault(key, warning)
+            rounds[key] += 1
+    return [
+        warning
+        if rounds[key] == 1
+        else warning | {"message": f"{warning['message']} ({rounds[key]} rounds)"}
+        for key, warning in found.items()
+    ]
 
 
 def load_run(path: Path) -> RunView:

@@ -133,9 +133,9 @@ def _report(args: argparse.Namespace, path: Path) -> None:
     view = statistics.load_run(path)
     try:
         pages: Sequence[Path] = report.write(path, ("html",))
-    except OSError as error:
+    except (OSError, UserError) as error:
         pages = ()
-        print(f"overside run: cannot write the report: {error.strerror}", file=sys.stderr)
+        print(f"overside run: {error}", file=sys.stderr)
     if args.json:
         print(json.dumps(view.json() | {"path": str(path)}, ensure_ascii=False))
     elif not args.quiet:

@@ -135,15 +135,16 @@ class OffloadTask(MeasuredTask):
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; a batch is never larger than the depth, reconfiguration runs one job
-        at a time, and a real device has no emulated timing."""
+        at a time, a real device has no emulated timing, and an emulated one no threads."""
         full = super().normal(parameters)
         if full["setting"] == "reconfiguration":
             full["depth"] = 1
         full["batch"] = min(full["batch"], full["depth"])
         if not full["device"].rpartition("/")[2].startswith("emulated:"):
             full["timing"] = None
-        elif full["timing"] is None:
-            full["timing"] = "replay"
+        else:
+            full["timing"] = full["timing"] or "replay"
+            full["threads"], full["cores"] = 1, None
         if isinstance(full.get("patterns"), str):
             full["patterns"] = [full["patterns"]]
         return full

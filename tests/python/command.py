@@ -1,0 +1,138 @@
+"""Runs the real command line, and boxes small enough for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+#: Seconds after which something that should have happened has not.
+PATIENCE_S = 60
+
+
+def overside(
+    *words: str | Path, cwd: Path, code: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a verb; its exit code must be `code` if that is given."""
+    done = subprocess.run(
+        [sys.executable, "-m", "overside", *map(str, words)],
+        cwd=cwd,
+        env=environment(cwd),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=PATIENCE_S * 2,
+        check=False,
+    )
+    if code is not None:
+        assert done.returncode == code, done.stderr + done.stdout
+    return done
+
+
+def start(*words: str | Path, cwd: Path) -> subprocess.Popen[str]:
+    """Starts a verb."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "overside", *map(str, words)],
+        cwd=cwd,
+        env=environment(cwd),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def environment(cwd: Path) -> dict[str, str]:
+    """A cache of its own, no plug-ins from elsewhere, messages 80 columns wide."""
+    own = {"OVERSIDE_CACHE": str(cwd / "cache"), "OVERSIDE_PLUGINS": "", "COLUMNS": "80"}
+    return os.environ | own
+
+
+def tiny_box(directory: Path, **changes: Any) -> Path:
+    """A box of four tests that take milliseconds. Keys of `measure` can be given directly."""
+    (directory / "words.txt").write_text("all work and no play makes a dull text\n" * 2000)
+    measure = {"rounds": 6, "warmup_s": 0, "sample_s": 0.002, "max_s": 60, "target_interval": 1}
+    measure |= {key: changes.pop(key) for key in list(changes) if key in measure}
+    box = {
+        "schema": "box/1",
+        "name": "tiny",
+        "seed": 7,
+        "tasks": [
+            {
+                "task": "compress",
+                "parameters": {
+                    "variant": ["zlib", "libdeflate"],
+                    "level": 1,
+                    "buffer_size": 4096,
+                    "data": "words.txt",
+                    "sample_bytes": 16384,
+                },
+                "metrics": ["throughput", "ratio"],
+            },
+            {
+                "task": "copy",
+                "parameters": {
+                    "buffer_size": [4096, 8192],
+                    "data": "words.txt",
+                    "sample_bytes": 16384,
+                },
+            },
+        ],
+        "measure": measure,
+    }
+    return write_box(directory, box | changes)
+
+
+def write_box(directory: Path, box: Json, name: str = "tiny.json") -> Path:
+    """Writes a box."""
+    path = directory / name
+    path.write_text(json.dumps(box))
+    return path
+
+
+def only_run(directory: Path) -> Path:
+    """The one run that there is."""
+    (run,) = (directory / "results").iterdir()
+    return run
+
+
+def manifest(run: Path) -> Json:
+    """A run's manifest."""
+    return json.loads((run / "manifest.json").read_text())
+
+
+def samples(run: Path) -> list[Json]:
+    """A run's samples, each line of them a whole one."""
+    return [json.loads(line) for line in (run / "samples.jsonl").read_text().splitlines()]
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and that have not been reaped."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == pid and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def wait_for(happened: Callable[[], Any]) -> Any:
+    """What `happened` answers once it is true."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        answer = happened()
+        if answer:
+            return answer
+        time.sleep(0.005)
+    raise AssertionError(f"did not happen within {PATIENCE_S} s")

@@ -1,0 +1,168 @@
+"""Verdicts: right about what is known, silent about what is not."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import manifest, only_run, overside, samples, tiny_box
+from overside.bench.comparison import noise_of, ratio_of, verdict_of
+
+SIX = [100.0, 101, 102, 103, 104, 105]
+
+
+def test_the_interval_has_the_ranks_of_mann_and_whitney() -> None:
+    # For 6 and 6 the tables reject at U <= 5: the interval runs from the 6th ratio to the 31st.
+    pairs = sorted(b / a for a in SIX for b in SIX)
+    ratio = ratio_of(SIX, SIX)
+    assert (ratio.low, ratio.high, ratio.kind) == (pairs[5], pairs[30], "interval")
+    # For 6 and 8 at U <= 8, for 10 and 10 at U <= 23.
+    for few, many, rank in ((6, 8, 9), (10, 10, 24)):
+        one = [1.0 + i / 1000 for i in range(few)]
+        two = [1.0 + i / 900 for i in range(many)]
+        pairs = sorted(b / a for a in one for b in two)
+        assert ratio_of(one, two).low == pairs[rank - 1]
+        assert ratio_of(one, two).high == pairs[-rank]
+
+
+def test_verdicts_of_clear_cases() -> None:
+    def verdict(before: list[float], after: list[float], better: str = "higher") -> str:
+        limit = max(0.05, noise_of(before, after))
+        return verdict_of(ratio_of(before, after), limit, better)
+
+    steady = [100.0, 100.2, 99.9, 100.1, 100.0, 99.8]
+    slow = [value * 0.8 for value in steady]
+    assert verdict(steady, steady) == "same"
+    assert verdict(steady, slow) == "slower"
+    assert verdict(slow, steady) == "faster"
+    assert verdict(steady, slow, better="lower") == "faster"
+    wild = [60.0, 140, 70, 130, 100, 95]
+    assert verdict(wild, wild[::-1]) in ("same", "ambiguous")
+    assert verdict(steady, [value / 1.05 for value in steady]) == "ambiguous"
+    assert verdict(steady[:5], slow) == "ambiguous", "five rounds give no interval"
+
+
+def test_the_threshold_is_never_below_the_noise() -> None:
+    drifting = [100.0, 101, 102, 120, 121, 122]
+    assert noise_of(drifting, drifting) > 0.15
+    steady = [100.0, 100.2, 99.9, 100.1, 100.0, 99.8]
+    assert noise_of(steady, steady) < 0.01
+
+
+def test_zeros_make_no_false_verdict() -> None:
+    assert ratio_of([0.0] * 6, [0.0] * 6).value == 1
+    assert verdict_of(ratio_of([0.0] * 6, SIX), 0.05, "lower") == "ambiguous"
+
+
+@pytest.mark.parametrize("n", [6, 12, 24])
+def test_equal_machines_seldom_get_a_verdict(n: int) -> None:
+    draw = random.Random(n)
+    wrong = 0
+    for _ in range(300):
+        before = [draw.gauss(100, 4) for _ in range(n)]
+        after = [draw.gauss(100, 4) for _ in range(n)]
+        limit = max(0.02, noise_of(before, after))
+        wrong += verdict_of(ratio_of(before, after), limit, "higher") in ("faster", "slower")
+    assert wrong <= 3
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a run `a`."""
+    directory = tmp_path_factory.mktemp("runs")
+    tiny_box(directory)
+    overside("run", "tiny.json", cwd=directory, code=0)
+    only_run(directory).rename(directory / "a")
+    return directory
+
+
+def altered(directory: Path, name: str, change: Any) -> Path:
+    """A copy of the run `a` with even figures, each sample changed by `change`."""
+    copy = directory / name
+    (copy / "nodes").mkdir(parents=True)
+    (copy / "nodes/local.json").write_text((directory / "a/nodes/local.json").read_text())
+    (copy / "manifest.json").write_text(json.dumps(manifest(directory / "a")))
+    lines = []
+    for sample in samples(directory / "a"):
+        sample["metrics"]["throughput"] = 1000.0 + sample["round"]
+        change(sample)
+        lines.append(json.dumps(sample) + "\n")
+    (copy / "samples.jsonl").write_text("".join(lines))
+    return copy
+
+
+def test_compare_says_same_and_exits_with_0(runs: Path) -> None:
+    altered(runs, "even", lambda sample: None)
+    done = overside("compare", "even", "even", "--json", cwd=runs, code=0)
+    result = json.loads(done.stdout)
+    assert result["counts"] == {"same": 6, "faster": 0, "slower": 0, "ambiguous": 0}
+    assert {entry["metric"] for entry in result["compared"]} == {"throughput", "ratio"}
+    assert result["notes"] == []
+
+
+def test_compare_finds_a_regression(runs: Path) -> None:
+    def slower(sample: Any) -> None:
+        if sample["test"].startswith("copy/"):
+            sample["metrics"]["throughput"] *= 0.5
+
+    altered(runs, "before", lambda sample: None)
+    altered(runs, "after", slower)
+    done = overside("compare", "before", "after", cwd=runs, code=102)
+    rows = [line for line in done.stdout.splitlines() if line.endswith("slower")]
+    assert len(rows) == 2
+    assert all(row.startswith("copy") for row in rows)
+    overside("compare", "after", "before", cwd=runs, code=0)
+
+
+def test_ambiguous_verdicts_matter_under_strict_only(runs: Path) -> None:
+    def wobbling(sample: Any) -> None:
+        sample["metrics"]["throughput"] = 1000.0 * (1 + 0.04 * sample["round"])
+
+    altered(runs, "steady", lambda sample: None)
+    altered(runs, "wobbling", wobbling)
+    overside("compare", "steady", "wobbling", "--metric", "throughput", cwd=runs, code=0)
+    done = overside(
+        *("compare", "steady", "wobbling", "--metric", "throughput", "--strict"),
+        cwd=runs,
+        code=103,
+    )
+    assert "ambiguous" in done.stdout
+
+
+def test_different_provenance_is_compared_only_if_asked_for(runs: Path) -> None:
+    def emulated(sample: Any) -> None:
+        sample["provenance"] = "emulated"
+
+    altered(runs, "real", lambda sample: None)
+    altered(runs, "emulated", emulated)
+    done = overside("compare", "real", "emulated", cwd=runs, code=4)
+    assert done.stdout.count("measured against emulated") == 4
+    overside("compare", "real", "emulated", "--across", cwd=runs, code=0)
+
+
+def test_unverified_and_failed_tests_get_no_verdict(runs: Path) -> None:
+    def failing(sample: Any) -> None:
+        if sample["round"] == 0 and sample["test"].startswith("copy/"):
+            sample["status"] = "failed"
+            sample["error"] = {"kind": "job", "message": "it broke"}
+
+    altered(runs, "good", lambda sample: None)
+    copy = altered(runs, "failing", failing)
+    about = manifest(copy)
+    for test in about["tests"]:
+        test["verified"] = test["task"] != "compress"
+    (copy / "manifest.json").write_text(json.dumps(about))
+    done = overside("compare", "good", "failing", "--json", cwd=runs, code=4)
+    reasons = [entry["reason"] for entry in json.loads(done.stdout)["not_compared"]]
+    assert sum("it broke" in reason for reason in reasons) == 2
+    assert sum("not verified in the second run" in reason for reason in reasons) == 2
+
+
+def test_what_is_no_run_is_said(runs: Path) -> None:
+    done = overside("compare", "a", "nowhere", cwd=runs, code=2)
+    assert "nowhere is no run" in done.stderr
+    done = overside("compare", "a", "a", "--threshold", "-1", cwd=runs, code=2)
+    assert "'-1' is not a share" in done.stderr
