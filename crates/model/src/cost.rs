@@ -298,8 +298,9 @@ impl<'a> Sum<'a> {
             let init = profile.device.context_init.as_ref();
             context_init = self.fixed(init, "initialisation of a context");
         }
-        if profile.device.engines.is_none() {
-            self.lacks("number of engines: one is assumed");
+        match &profile.device.engines {
+            Some(engines) => self.rest_on(&engines.facts),
+            None => self.lacks("number of engines: one is assumed"),
         }
         let span = |part: Option<Interval>| part.map(Span::of);
         let parts = Parts {

@@ -1,13 +1,13 @@
-//! A device as three servers in a row, in virtual time: the link towards it, its engine, the link
+//! A device as three servers in a row, in virtual time: the link towards it, its engines, the link
 //! back. Each takes one job at a time, in order of arrival.
 
 use crate::StageTimes;
 
 /// When each server is free again, in nanoseconds of a clock of the caller's.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Fifo {
     link_in_free_ns: u64,
-    engine_free_ns: u64,
+    engines_free_ns: Vec<u64>,
     link_out_free_ns: u64,
 }
 
@@ -21,11 +21,21 @@ pub struct Schedule {
 }
 
 impl Fifo {
+    /// Idle servers, with at least one engine.
+    pub fn new(engines: usize) -> Self {
+        Self {
+            link_in_free_ns: 0,
+            engines_free_ns: vec![0; engines.max(1)],
+            link_out_free_ns: 0,
+        }
+    }
+
     /// A job that arrives at `now_ns` and needs each server for so long. A job that comes out of
     /// order waits for those admitted before it. Times saturate instead of overflowing.
     pub fn admit(&mut self, now_ns: u64, stages: &StageTimes) -> Schedule {
         let received = serve(&mut self.link_in_free_ns, now_ns, stages.link_in_ns);
-        let processed = serve(&mut self.engine_free_ns, received, stages.engine_ns);
+        let first = self.engines_free_ns.iter_mut().min();
+        let processed = first.map_or(received, |engine| serve(engine, received, stages.engine_ns));
         let sent = serve(&mut self.link_out_free_ns, processed, stages.link_out_ns);
         // The way to the engine and back holds nobody else up.
         let done_ns = sent.saturating_add(stages.latency_ns);

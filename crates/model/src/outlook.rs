@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use overside_ops::{Direction, Operation};
 use serde::{Deserialize, Serialize};
 
-use crate::{Cost, CostError, Interval, OperationProfile, Profile, Setting, Work, cost};
+use crate::{Cost, CostError, Interval, OperationProfile, Profile, Setting, Span, Work, cost};
 
 /// A CPU's measured rate, to be compared with a device.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,8 +75,8 @@ pub struct Outlook {
     /// The device's rate in bytes of the uncompressed side a second, with buffers of that length:
     /// many in flight in the static setting, one after the other in the reconfiguration setting.
     pub device_rate_bytes_per_s: Interval,
-    /// That rate over the CPU's. Where `missing` is not empty no end of it is certain but `high`,
-    /// which the device does not exceed.
+    /// That rate over the CPU's. Where `missing` is not empty, `low` and `typ` are not certain.
+    /// `high` is not exceeded, unless the number of engines is missing: several might.
     pub speedup: Interval,
     /// From which buffer size the device is faster, one buffer at a time.
     pub break_even: Prediction,
@@ -112,9 +112,10 @@ pub fn outlook(profile: &Profile, question: &Question) -> Result<Outlook, CostEr
             operation: question.operation,
         })?;
     let longest = Longest::of(entry, question);
+    let certain = entry.patterns.is_empty() || entry.pattern(&question.patterns).is_some();
     let whole = cost(profile, &longest.work(question))?;
     let rate = match question.setting {
-        Setting::Static => sustained_ns(&whole),
+        Setting::Static => sustained_ns(&whole, profile.engines()),
         Setting::Reconfiguration => Interval {
             low: whole.low_ns as f64,
             typ: whole.typ_ns as f64,
@@ -136,7 +137,7 @@ pub fn outlook(profile: &Profile, question: &Question) -> Result<Outlook, CostEr
         max_buffer_bytes: longest.uncompressed,
         device_rate_bytes_per_s: rate,
         speedup: rate.scale(1.0 / question.cpu_rate_bytes_per_s),
-        break_even: break_even(&whole, &longest, question),
+        break_even: break_even(&whole, &longest, question, certain),
         missing: whole.missing,
         facts: whole.facts,
         citations,
@@ -203,11 +204,11 @@ impl Longest {
 }
 
 /// Nanoseconds a buffer with many in flight: the slowest of the servers sets the pace.
-fn sustained_ns(cost: &Cost) -> Interval {
+fn sustained_ns(cost: &Cost, engines: usize) -> Interval {
     let parts = &cost.parts;
-    let spans = |time: fn(crate::Span) -> u64| {
-        let of = |part: Option<crate::Span>| part.map_or(0, time) as f64;
-        let engine = of(parts.engine) + of(parts.per_job);
+    let spans = |time: fn(Span) -> u64| {
+        let of = |part: Option<Span>| part.map_or(0, time) as f64;
+        let engine = (of(parts.engine) + of(parts.per_job)) / engines as f64;
         // A device without any known rate is infinitely fast; one nanosecond keeps it finite.
         of(parts.link_in)
             .max(engine)
@@ -222,8 +223,8 @@ fn sustained_ns(cost: &Cost) -> Interval {
 }
 
 /// The size where the CPU's straight line crosses the device's, which starts higher and rises
-/// more slowly.
-fn break_even(whole: &Cost, longest: &Longest, question: &Question) -> Prediction {
+/// more slowly. The engine's rate is `certain` unless other patterns than ours were published.
+fn break_even(whole: &Cost, longest: &Longest, question: &Question, certain: bool) -> Prediction {
     let parts = &whole.parts;
     let fixed = [
         parts.reconfiguration,
@@ -231,15 +232,24 @@ fn break_even(whole: &Cost, longest: &Longest, question: &Question) -> Predictio
         parts.latency,
         parts.per_job,
     ];
-    let total = |time: fn(crate::Span) -> u64| -> f64 {
+    let total = |time: fn(Span) -> u64| -> f64 {
         fixed.iter().flatten().map(|span| time(*span) as f64).sum()
     };
     let (fixed_low, fixed_high) = (total(|span| span.low_ns), total(|span| span.high_ns));
+    let (best_ns, worst_ns) = if certain {
+        (
+            whole.low_ns as f64 - fixed_low,
+            whole.high_ns as f64 - fixed_high,
+        )
+    } else {
+        // A pattern of one's own may be faster or slower than all published ones.
+        (0.0, f64::INFINITY)
+    };
     let bytes = longest.uncompressed as f64;
     let cpu_ns = 1e9 / question.cpu_rate_bytes_per_s;
     // Nanoseconds a byte that the device saves, at best and at worst.
-    let gain_high = cpu_ns - (whole.low_ns as f64 - fixed_low).max(0.0) / bytes;
-    let gain_low = cpu_ns - (whole.high_ns as f64 - fixed_high).max(0.0) / bytes;
+    let gain_high = cpu_ns - best_ns / bytes;
+    let gain_low = cpu_ns - worst_ns / bytes;
     if gain_high <= 0.0 {
         return Prediction::Never {
             reason: "the device is slower than this CPU even without its fixed costs".into(),

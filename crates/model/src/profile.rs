@@ -197,6 +197,12 @@ impl Profile {
         Ok(profile)
     }
 
+    /// Engines that work at the same time; one if it is not known.
+    pub fn engines(&self) -> usize {
+        let engines = self.device.engines.as_ref();
+        engines.map_or(1, |engines| engines.interval().typ as usize)
+    }
+
     /// What it says about `operation`; `None` if the device cannot do it.
     pub fn operation(&self, operation: Operation) -> Option<&OperationProfile> {
         self.operations.iter().find(|entry| entry.covers(operation))

@@ -158,6 +158,13 @@ impl<'a> Checker<'a> {
                 "give 1 B to 1 TiB",
             );
         }
+        if expected == Dimension::Count && !(1.0..=65536.0).contains(&base.typ) {
+            return self.fail(
+                key,
+                format!("{} is no number of them", base.typ),
+                "give 1 to 65536",
+            );
+        }
         if expected == Dimension::Time && base.high > 3.6e12 {
             return self.fail(key, "longer than an hour".into(), "check the unit");
         }

@@ -248,6 +248,23 @@ fn a_device_that_cannot_win_is_never_recommended() {
 }
 
 #[test]
+fn a_pattern_that_nobody_published_is_not_ruled_out_by_the_published_ones() {
+    // Faster than the fastest published pattern at 52 Gb/s.
+    let mut asked = question("match-count", Setting::Static, 7000.0, 1.0);
+    for (pattern, ruled_out) in [("Ramp to (.+)", true), ("my own", false)] {
+        asked.patterns = vec![pattern.into()];
+        let never = matches!(ask("bf2", &asked).break_even, Prediction::Never { .. });
+        assert_eq!(never, ruled_out, "{pattern}");
+    }
+    // What 13 ms cost is certain whatever the pattern.
+    asked.setting = Setting::Reconfiguration;
+    assert!(matches!(
+        ask("bf2", &asked).break_even,
+        Prediction::Never { .. }
+    ));
+}
+
+#[test]
 fn with_every_term_known_the_break_even_is_a_range() {
     let asked = question("copy", Setting::Static, 500.0, 1.0);
     let seen = outlook(&complete(), &asked).unwrap();
@@ -384,7 +401,7 @@ proptest! {
         let one = cost(&profile(device).unwrap(), &work).unwrap();
         let pace = profile(device).unwrap().pace(work.operation, &work.patterns).unwrap();
         let stages = pace.stages(work.source_bytes, work.destination_bytes);
-        let seen = Fifo::default().admit(now, &stages);
+        let seen = Fifo::new(1).admit(now, &stages);
         // Each rounds on its own.
         prop_assert!((seen.done_ns - now).abs_diff(one.typ_ns) <= 3, "{seen:?} {one:?}");
         prop_assert_eq!(seen.queueing_ns, 0);
@@ -392,7 +409,7 @@ proptest! {
 
     #[test]
     fn jobs_leave_in_order_and_no_server_works_on_two(jobs in prop::collection::vec((0..50_u64, 0..100_u64, 0..100_u64, 0..100_u64), 1..60)) {
-        let mut fifo = Fifo::default();
+        let mut fifo = Fifo::new(1);
         let (mut now, mut last) = (0, 0);
         let mut busy = [0; 3];
         for (pause, link_in, engine, link_out) in jobs {
@@ -410,12 +427,16 @@ proptest! {
 
 #[test]
 fn many_jobs_are_paced_by_the_slowest_server() {
-    let mut fifo = Fifo::default();
+    let mut fifo = Fifo::new(1);
     let last = (0..100)
         .map(|_| fifo.admit(0, &stages(10, 30, 20)))
         .last()
         .unwrap();
     assert_eq!(last.done_ns, 10 + 100 * 30 + 20);
+    let mut four = Fifo::new(4);
+    let last = (0..100).map(|_| four.admit(0, &stages(1, 40, 1))).last();
+    // Four of 40 are as fast as one of 10.
+    assert_eq!(last.unwrap().done_ns, 4 + 25 * 40 + 1);
     let absurd = fifo.admit(0, &stages(u64::MAX, u64::MAX, 1));
     assert_eq!(absurd.done_ns, u64::MAX);
 }

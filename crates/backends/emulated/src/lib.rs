@@ -2,7 +2,8 @@
 //!
 //! The device does what its profile says that the card does, and refuses the rest. The bytes are
 //! computed by a library, which [`overside_device::Applied`] names; the time is the model's. One
-//! link each way and one engine serve all contexts of the device, in order of arrival.
+//! link each way and the engines (one, unless the profile knows better) serve all contexts of the
+//! device, in order of arrival.
 //!
 //! A completion is never early. It is *late*, and marked so, when the software that stands for
 //! the engine was slower than it: released more than 2 microseconds and more than 5 % of the
@@ -99,6 +100,7 @@ impl EmulatedDevice {
             provenance: Provenance::Emulated,
             timing: mode.timing(),
         };
+        let servers = Mutex::new(Fifo::new(profile.engines()));
         Self(Arc::new(State {
             info,
             capabilities: capabilities::of(&profile, mode),
@@ -109,7 +111,7 @@ impl EmulatedDevice {
                 handle: Arc::new(()),
             },
             epoch: Instant::now(),
-            servers: Mutex::default(),
+            servers,
             replay: Replay::new(REPLAY_BYTES),
         }))
     }
