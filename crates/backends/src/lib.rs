@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 pub use describe::{Ability, About, Described, describe, list};
 pub use error::OpenError;
-pub use names::profile_of;
+pub use names::{closest, profile_of};
 use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_backend_emulated::{EmulatedDevice, Mode};
 use overside_device::{Device, Timing};
@@ -83,7 +83,7 @@ pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Device>, OpenError>
     known.extend(profiles.iter().map(|profile| names::emulated(profile)));
     Err(OpenError::Unknown {
         name: name.into(),
-        suggestion: names::like(name, &known),
+        suggestion: closest(name, &known),
         known: known.join(", "),
     })
 }

@@ -16,7 +16,7 @@ pub(crate) fn emulated(profile: &str) -> String {
 }
 
 /// The one of `known` that `name` may have been meant to be.
-pub(crate) fn like(name: &str, known: &[String]) -> Option<String> {
+pub fn closest(name: &str, known: &[String]) -> Option<String> {
     let distance = |one: &&String| strsim::damerau_levenshtein(name, one);
     known
         .iter()

@@ -1,0 +1,54 @@
+//! All verbs, native and Python's.
+
+/// Answered here.
+const NATIVE: [(&str, &str); 1] = [("devices", "list devices and what they can do")];
+
+/// Answered by `overside.__main__`, which has the same list.
+const PYTHON: [(&str, &str); 10] = [
+    (
+        "doctor",
+        "say what this machine lacks or what makes it noisy, and what mends it",
+    ),
+    ("list", "list tasks, boxes, profiles or data sets"),
+    ("validate", "check a box"),
+    (
+        "plan",
+        "show a box's tests and the time they take; run nothing",
+    ),
+    ("run", "run a box and write its report"),
+    ("report", "write a run's report, or show its summary"),
+    ("compare", "compare two runs test by test"),
+    ("clean", "remove what runs and data sets left behind"),
+    ("data", "list, make, fetch or verify data sets"),
+    ("plugin", "make a new plug-in"),
+];
+
+/// Whether Python answers `verb`.
+pub fn is_python(verb: &str) -> bool {
+    PYTHON.iter().any(|(name, _)| *name == verb)
+}
+
+/// All names.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    NATIVE
+        .iter()
+        .chain(&PYTHON)
+        .map(|(name, _)| *name)
+        .chain(["--help", "--version"])
+}
+
+/// What `--help` says.
+pub fn help() -> String {
+    let mut text = String::from(
+        "Overside measures what data-processing offload to a DPU would change.\n\n\
+         Usage: overside VERB [OPTIONS]\n\nVerbs:\n",
+    );
+    for (name, what) in NATIVE.iter().chain(&PYTHON) {
+        text.push_str(&format!("  {name:<9} {what}\n"));
+    }
+    text.push_str(
+        "\n`overside VERB --help` says more. `overside --version` tells the version.\n\
+         Begin with: overside run quick\n",
+    );
+    text
+}

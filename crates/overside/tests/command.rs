@@ -1,0 +1,231 @@
+//! The command as a user starts it.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(COMMAND)
+        .args(arguments)
+        .env_remove("OVERSIDE_PYTHON")
+        .output()
+        .unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn version_and_help_go_to_stdout() {
+    let version = run(&["--version"]);
+    assert!(version.status.success());
+    assert_eq!(
+        out(&version),
+        format!("overside {}\n", env!("CARGO_PKG_VERSION"))
+    );
+    let help = run(&["--help"]);
+    assert!(help.status.success());
+    assert_eq!(out(&help), out(&run(&["help"])));
+    insta::assert_snapshot!(out(&help));
+}
+
+#[test]
+fn without_a_verb_help_goes_to_stderr() {
+    let output = run(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(out(&output).is_empty() && err(&output).contains("Usage:"));
+}
+
+#[test]
+fn what_is_no_verb_is_told_with_the_one_that_was_meant() {
+    for (word, said) in [
+        ("rnu", "\"run\""),
+        ("device", "\"devices\""),
+        ("--versoin", "\"--version\""),
+    ] {
+        let output = run(&[word]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(
+            err(&output).contains(&format!("did you mean {said}")),
+            "{}",
+            err(&output)
+        );
+        assert!(out(&output).is_empty());
+    }
+    assert!(err(&run(&["frobnicate"])).contains("--help"));
+}
+
+#[test]
+fn the_python_package_has_the_same_verbs() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/overside/__main__.py");
+    let source = std::fs::read_to_string(package).unwrap();
+    let table = source
+        .split("VERBS = {")
+        .nth(1)
+        .unwrap()
+        .split('}')
+        .next()
+        .unwrap();
+    let help = out(&run(&["--help"]));
+    let mut verbs = 0;
+    for line in table.lines().filter(|line| line.contains("\": \"")) {
+        let (verb, text) = line.trim().trim_end_matches(',').split_once(": ").unwrap();
+        let (verb, text) = (verb.trim_matches('"'), text.trim_matches('"'));
+        assert!(
+            help.contains(&format!("  {verb:<9} {text}\n")),
+            "{verb} {text}"
+        );
+        verbs += 1;
+    }
+    // And `devices`, which is answered here.
+    let listed = help.lines().filter(|line| line.starts_with("  ")).count();
+    assert_eq!(listed, verbs + 1);
+}
+
+/// Text without what differs between machines: the libraries that are there.
+fn without_libraries(text: &str) -> String {
+    let strip = |line: &str| match line.split_once("B  ") {
+        Some((left, _)) => format!("{left}B  LIBRARIES"),
+        None => line.to_string(),
+    };
+    text.lines().map(strip).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn devices_are_listed_with_what_they_can_do() {
+    let output = run(&["devices"]);
+    assert!(output.status.success(), "{}", err(&output));
+    insta::assert_snapshot!(without_libraries(&out(&output)));
+}
+
+#[test]
+fn devices_are_listed_for_programs() {
+    let output = run(&["devices", "--json"]);
+    let devices: Vec<serde_json::Value> = serde_json::from_str(&out(&output)).unwrap();
+    let names: Vec<_> = devices
+        .iter()
+        .map(|device| device["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["cpu", "emulated:bf2", "emulated:bf3"]);
+    for device in &devices {
+        assert!(device["unavailable"].is_null(), "{device}");
+        let provenance = if device["name"] == "cpu" {
+            "measured"
+        } else {
+            "emulated"
+        };
+        assert_eq!(device["provenance"], provenance);
+        let capabilities = device["capabilities"].as_array().unwrap();
+        assert!(!capabilities.is_empty());
+        assert!(
+            capabilities.iter().all(|one| one["operation"].is_string()),
+            "{device}"
+        );
+    }
+    assert_eq!(run(&["devices", "--jsno"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_broken_profile_is_named_and_the_cpu_still_listed() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("mine.toml"), "nonsense = 1").unwrap();
+    let output = Command::new(COMMAND)
+        .arg("devices")
+        .env("OVERSIDE_PROFILES", directory.path())
+        .output();
+    let output = output.unwrap();
+    assert!(output.status.success());
+    let text = out(&output);
+    assert!(text.starts_with("cpu: "), "{text}");
+    assert!(
+        text.contains("not available") && text.contains("mine.toml"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let pipe = Command::new("sh")
+        .args([
+            "-c",
+            "\"$0\" devices | true; \"$0\" --help | head -1 >/dev/null",
+            COMMAND,
+        ])
+        .output()
+        .unwrap();
+    assert!(
+        pipe.status.success() && pipe.stderr.is_empty(),
+        "{}",
+        err(&pipe)
+    );
+}
+
+/// A program in the place of a Python interpreter that shows how it was called.
+fn interpreter(path: &Path) {
+    std::fs::write(
+        path,
+        "#!/bin/sh\nfor one in \"$@\"; do echo \"<$one>\"; done\nexit 103\n",
+    )
+    .unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn other_verbs_are_handed_to_the_python_beside_the_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let command = directory.path().join("overside");
+    std::fs::copy(COMMAND, &command).unwrap();
+    let start = |arguments: &[&str]| {
+        Command::new(&command)
+            .args(arguments)
+            .env_remove("OVERSIDE_PYTHON")
+            .output()
+            .unwrap()
+    };
+
+    let alone = start(&["run", "quick"]);
+    assert_eq!(alone.status.code(), Some(3));
+    assert!(
+        err(&alone).contains("overside run: this verb needs Python"),
+        "{}",
+        err(&alone)
+    );
+    assert!(err(&alone).contains("pip install"), "{}", err(&alone));
+
+    interpreter(&directory.path().join("python"));
+    let output = start(&["compare", "a b", "--strict"]);
+    assert_eq!(output.status.code(), Some(103));
+    assert_eq!(
+        out(&output),
+        "<-m>\n<overside>\n<compare>\n<a b>\n<--strict>\n"
+    );
+}
+
+#[test]
+fn another_python_can_be_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let python = directory.path().join("snake");
+    let start = || {
+        Command::new(COMMAND)
+            .arg("list")
+            .env("OVERSIDE_PYTHON", &python)
+            .output()
+            .unwrap()
+    };
+    let absent = start();
+    assert_eq!(absent.status.code(), Some(3));
+    assert!(
+        err(&absent).contains("snake cannot be started"),
+        "{}",
+        err(&absent)
+    );
+    interpreter(&python);
+    assert_eq!(out(&start()), "<-m>\n<overside>\n<list>\n");
+}
