@@ -115,24 +115,24 @@ fn a_replayed_input_is_on_time_though_computing_it_is_not() {
     config.operation.variant = "zlib".into();
     config.operation.level = Some(9);
     let mut context = device.open(config).unwrap();
-    let seen: Vec<_> = (0..6)
-        .map(|tag| {
-            run(&mut *context, vec![job(&device, tag, text(1, len), len)])
-                .1
-                .remove(0)
-        })
-        .collect();
-    let outputs: Vec<_> = (seen.iter())
-        .map(|one| match one.completion.result {
-            Ok(Outcome::Done(output)) => {
-                one.completion.destination.as_ref().unwrap()[..output.written].to_vec()
-            }
-            ref other => panic!("{other:?}"),
-        })
-        .collect();
-    assert!(outputs.windows(2).all(|pair| pair[0] == pair[1]));
-    // A busy machine may hold some of them up, not all.
-    assert!(seen[1..].iter().any(|one| !one.completion.stages.late));
+    let mut once = |tag| {
+        let one = run(&mut *context, vec![job(&device, tag, text(1, len), len)])
+            .1
+            .remove(0);
+        let Ok(Outcome::Done(output)) = one.completion.result else {
+            panic!("{:?}", one.completion.result)
+        };
+        let bytes = one.completion.destination.unwrap()[..output.written].to_vec();
+        (bytes, one.completion.stages.late)
+    };
+    let (computed, _) = once(0);
+    // A busy machine may hold many of them up, not all.
+    let on_time = (1..100).find(|tag| {
+        let (replayed, late) = once(*tag);
+        assert!(replayed == computed, "other bytes the second time");
+        !late
+    });
+    assert!(on_time.is_some());
 }
 
 #[test]
