@@ -86,6 +86,16 @@ def test_what_cannot_be_read_needs_consent(tmp_path: Path) -> None:
     assert findings(tmp_path, "def broken(:\nsudo x\n") == ["prepare.py:2: sudo x"]
 
 
+@pytest.mark.parametrize("text", ["(" * 100_000, "-" * 90_000 + "1", "'a'+" * 50_000 + "'b'"])
+def test_a_script_that_overwhelms_the_parser_is_read_as_lines(text: str, tmp_path: Path) -> None:
+    found = findings(tmp_path, f"{text}\nsudo x\n")
+    assert found == ["prepare.py:2: sudo x"]
+
+
+def test_a_script_too_large_to_read_needs_consent(tmp_path: Path) -> None:
+    assert findings(tmp_path, "#" * 300_000) == ["prepare.py:1: is too large to be read beforehand"]
+
+
 def test_scripts_that_name_each_other_end(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import b\n")
     (tmp_path / "b.py").write_text("import a\nimport b\n")

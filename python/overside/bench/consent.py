@@ -51,7 +51,7 @@ _WRITE_CALLS = frozenset(
     "rmtree copy copy2 copyfile copytree move write_text write_bytes".split()
 )
 _SCRIPTS_MAX = 64
-_SCRIPT_BYTES_MAX = 1 << 20
+_SCRIPT_BYTES_MAX = 1 << 18
 _FINDINGS_MAX = 50
 
 
@@ -72,29 +72,27 @@ def system_changes(script: Path, roots: Sequence[Path]) -> list[Finding]:
 
     Paths in findings are relative to the first root. A script that cannot be read is a finding.
     """
-    findings: list[Finding] = []
+    findings: dict[Finding, None] = {}
     waiting, seen = [script], {script.resolve()}
     while waiting and len(findings) < _FINDINGS_MAX:
         path = waiting.pop(0)
         shown = _shown(path, roots)
         try:
             if path.stat().st_size > _SCRIPT_BYTES_MAX:
-                findings.append(Finding(shown, 1, "is too large to be read beforehand"))
+                findings[Finding(shown, 1, "is too large to be read beforehand")] = None
                 continue
             text = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            findings.append(Finding(shown, 1, f"cannot be read beforehand ({error})"))
+            findings[Finding(shown, 1, f"cannot be read beforehand ({error})")] = None
             continue
         words: list[str] = []
         for line, what in _read(path, text, words):
-            finding = Finding(shown, line, what)
-            if finding not in findings:
-                findings.append(finding)
+            findings[Finding(shown, line, what)] = None
         for named in _scripts_named(words, [path.parent, *roots], roots):
             if named.resolve() not in seen and len(seen) < _SCRIPTS_MAX:
                 seen.add(named.resolve())
                 waiting.append(named)
-    return findings[:_FINDINGS_MAX]
+    return list(findings)[:_FINDINGS_MAX]
 
 
 def mentions_pip(script: Path) -> bool:
@@ -153,7 +151,7 @@ def _read(path: Path, text: str, words: list[str]) -> Iterator[tuple[int, str]]:
         reader = _PythonReader(words)
         try:
             reader.visit(ast.parse(text))
-        except (SyntaxError, ValueError, RecursionError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             pass  # read as plain lines, below
         else:
             yield from reader.found
@@ -173,11 +171,13 @@ def shell_changes(text: str) -> list[str]:
     for target in _REDIRECT.findall(text):
         if _is_system_path(target.strip("'\"")):
             found.append(f"writes to {target}")
-    for part in _SEPARATOR.split(text):
+    parts = _SEPARATOR.split(text)
+    alone = len(parts) == 1 and len(text.split(maxsplit=1)) == 1
+    for part in parts:
         words = _split(part)
         while words and ("=" in words[0] or words[0] in {"env", "exec", "time", "nohup", "then"}):
             words = words[1:]
-        if words and (what := argv_changes(words, alone=len(_split(text)) == 1)):
+        if words and (what := argv_changes(words, alone=alone)):
             found.append(what)
     return found
 

@@ -144,7 +144,7 @@ def _scripts(plugin: ScriptsPlugin) -> Iterator[Step]:
     for script in SCRIPTS:
         try:
             ast.parse((plugin.folder / script).read_bytes())
-        except (OSError, SyntaxError, ValueError, RecursionError) as error:
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
             yield Step("wrong", f"{script} cannot be run by Python: {error}")
         else:
             yield Step("ok", f"{script} is Python")
