@@ -8,7 +8,6 @@ show, judged by how much the rounds of both runs differ among themselves.
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -16,12 +15,13 @@ from typing import Literal
 
 from overside.bench.statistics import (
     MAD_TO_SIGMA,
-    RESAMPLES,
     ROUNDS_FOR_BOOTSTRAP,
     ROUNDS_FOR_INTERVAL,
     RunView,
     TestSummary,
     median,
+    resampled_medians,
+    weighted_quantile,
 )
 from overside.tasks.common import Json
 
@@ -209,12 +209,13 @@ def _pairs_rank(few: int, many: int) -> int:
 
 
 def _bootstrap_ratio(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
-    draw = random.Random(len(before) * 1000 + len(after))  # noqa: S311 (not for secrets)
+    """Each resample of the one run with each of the other."""
     ratios = sorted(
-        median(draw.choices(after, k=len(after))) / median(draw.choices(before, k=len(before)))
-        for _ in range(RESAMPLES)
+        (b / a, count * times)
+        for a, count in resampled_medians(before)
+        for b, times in resampled_medians(after)
     )
-    return ratios[int(0.025 * RESAMPLES)], ratios[math.ceil(0.975 * RESAMPLES) - 1]
+    return weighted_quantile(ratios, 0.025), weighted_quantile(ratios, 0.975)
 
 
 def noise_of(before: Sequence[float], after: Sequence[float]) -> float:

@@ -215,15 +215,22 @@ def _resampled_middles(n: int) -> list[tuple[int, int, int]]:
     return [(low, high, count) for (low, high), count in middles.items()]
 
 
-def _bootstrap_interval(ordered: Sequence[float]) -> tuple[float, float]:
-    middles = sorted(
+def resampled_medians(values: Sequence[float]) -> list[tuple[float, int]]:
+    """The medians of `RESAMPLES` resamples in ascending order, each with how often it came."""
+    ordered = sorted(values)
+    return sorted(
         ((ordered[low] + ordered[high]) / 2, count)
         for low, high, count in _resampled_middles(len(ordered))
     )
-    return _weighted_quantile(middles, 0.025), _weighted_quantile(middles, 0.975)
 
 
-def _weighted_quantile(ordered: Sequence[tuple[float, int]], share: float) -> float:
+def _bootstrap_interval(ordered: Sequence[float]) -> tuple[float, float]:
+    medians = resampled_medians(ordered)
+    return weighted_quantile(medians, 0.025), weighted_quantile(medians, 0.975)
+
+
+def weighted_quantile(ordered: Sequence[tuple[float, int]], share: float) -> float:
+    """The value below which `share` of the counts lie, of values in ascending order."""
     rank = share * sum(count for _, count in ordered)
     passed = 0
     for value, count in ordered:

@@ -51,7 +51,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
-    from overside.bench import plan  # noqa: PLC0415
+    from overside.bench import plan, statistics  # noqa: PLC0415
     from overside.commands import table  # noqa: PLC0415
 
     for warning in chosen.warnings:
@@ -78,11 +78,17 @@ def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
         print(table.text(["order", "block", *varying, ""], rows, indent="  "))
     planned = sum(test.status == "planned" for test in tests)
     measure = chosen.measure
-    print(
-        f"{planned} of {len(tests)} tests in {measure.rounds} rounds: about {_time(seconds)}.\n"
-        f"More rounds are added for intervals wider than {measure.target_interval:.0%} of the "
-        f"median, up to {_time(measure.max_s)} in all."
-    )
+    print(f"{planned} of {len(tests)} tests in {measure.rounds} rounds: about {_time(seconds)}.")
+    if measure.rounds >= statistics.ROUNDS_FOR_INTERVAL:
+        print(
+            f"Rounds are added for intervals wider than {measure.target_interval:.0%} of the "
+            f"median, up to {_time(measure.max_s)} in all."
+        )
+    else:
+        print(
+            f"With fewer than {statistics.ROUNDS_FOR_INTERVAL} rounds there are ranges only, "
+            "no intervals."
+        )
     if seconds > measure.max_s:
         print(
             f"The planned rounds do not fit into {_time(measure.max_s)} (max_s): the run will be "

@@ -1,0 +1,101 @@
+"""The smaller verbs: doctor, list, clean; and what all of them do with wrong words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command import overside, tiny_box
+from syrupy.assertion import SnapshotAssertion
+
+
+def test_doctor_says_what_it_sees_and_changes_nothing(tmp_path: Path) -> None:
+    done = overside("doctor", "--json", cwd=tmp_path, code=0)
+    report = json.loads(done.stdout)
+    levels = {finding["level"] for finding in report["findings"]}
+    assert levels <= {"ok", "note", "noise", "lack"}
+    for finding in report["findings"]:
+        assert finding["remedy"] or finding["level"] != "noise", "what is noisy can be mended"
+    assert any(finding["message"].startswith("cpu does") for finding in report["findings"])
+    assert list(tmp_path.iterdir()) == []
+    text = overside("doctor", cwd=tmp_path, code=0).stdout
+    for finding in report["findings"]:
+        if finding["level"] in ("ok", "note"):
+            assert finding["kind"] in ("load", "disk", "virtualised") or finding["message"] in text
+
+
+def test_what_cannot_be_read_of_the_machine_is_null_with_a_reason(tmp_path: Path) -> None:
+    report = json.loads(overside("doctor", "--json", cwd=tmp_path, code=0).stdout)
+    environment = report["environment"]
+    assert environment["cpu"]["architecture"]
+    for part in ("cpu", "memory", "kernel", "limits", "software", "load"):
+        facts = environment[part]
+        for key, value in facts.items():
+            assert value is not None or facts[f"{key}_reason"]
+
+
+def test_list_tasks(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    assert overside("list", "tasks", cwd=tmp_path, code=0).stdout == snapshot
+    assert overside("list", "tasks", "hash", cwd=tmp_path, code=0).stdout == snapshot
+    tasks = json.loads(overside("list", "tasks", "--json", cwd=tmp_path, code=0).stdout)
+    for task in tasks:
+        for metric in task["metrics"].values():
+            assert metric["unit"]
+            assert metric["better"] in ("higher", "lower")
+    assert "did you mean hash?" in overside("list", "tasks", "hsah", cwd=tmp_path, code=2).stderr
+
+
+@pytest.mark.parametrize("what", ["boxes", "profiles", "data"])
+def test_lists_are_there_for_people_and_programs(tmp_path: Path, what: str) -> None:
+    assert overside("list", what, cwd=tmp_path, code=0).stdout
+    answer = json.loads(overside("list", what, "--json", cwd=tmp_path, code=0).stdout)
+    assert answer
+
+
+def test_clean_removes_runs_only_when_told_to(tmp_path: Path) -> None:
+    tiny_box(tmp_path, rounds=1)
+    overside("run", "tiny.json", cwd=tmp_path, code=0)
+    results = tmp_path / "results"
+    (results / "mine").mkdir()
+    (results / "mine/manifest.json").write_text("{}")
+    done = overside("clean", cwd=tmp_path, code=0)
+    assert "nothing was removed" in done.stderr
+    assert len(list(results.iterdir())) == 2
+    overside("clean", "--older-than", "1", "--yes", cwd=tmp_path, code=0)
+    assert len(list(results.iterdir())) == 2, "it is younger than a day"
+    done = overside("clean", "--runs", "--yes", "--json", cwd=tmp_path, code=0)
+    (removed,) = json.loads(done.stdout)["found"]
+    assert removed["size_bytes"] > 1000
+    assert [path.name for path in results.iterdir()] == ["mine"], "only what Overside wrote"
+
+
+def test_clean_removes_made_data(tmp_path: Path) -> None:
+    overside("data", "make", "noise", cwd=tmp_path, code=0)
+    overside("clean", "--data", "--yes", cwd=tmp_path, code=0)
+    assert "there is nothing" in overside("clean", cwd=tmp_path, code=0).stdout
+
+
+@pytest.mark.parametrize("words", [(), ("rum",), ("run", "--sed", "1"), ("list", "taks")])
+def test_wrong_words_are_usage_errors(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = overside(*words, cwd=tmp_path, code=2)
+    assert "usage: overside" in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    import os
+    import subprocess
+    import sys
+
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "overside", "list", "tasks", "compress"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    os.close(writer)
+    _, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stderr) == (0, "")
