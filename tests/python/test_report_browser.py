@@ -9,7 +9,6 @@ from pathlib import Path
 import chromium
 import pytest
 from make_run import Scenario, make
-
 from overside import report
 
 pytestmark = pytest.mark.skipif(

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from make_run import Scenario, make
-
 from overside import report
 from overside.bench.statistics import RunView, load_run
 from overside.errors import UserError

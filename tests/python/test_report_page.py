@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 import re
 from collections import Counter
@@ -12,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from make_run import Scenario, make
-
 from overside import report
 from overside.bench.statistics import load_run
 
@@ -103,7 +103,7 @@ def test_headings_go_down_one_level_at_a_time(document: Document) -> None:
     levels = [int(tag[1]) for tag, _ in document.elements if re.fullmatch(r"h\d", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
-    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
 
 
 def test_there_are_landmarks_a_language_and_a_title(document: Document, text: str) -> None:

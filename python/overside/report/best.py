@@ -76,18 +76,18 @@ class Best:
         """There were enough rounds to say what is faster."""
         return self.winner.throughput.n >= ROUNDS_TO_COMPARE
 
-    @property
-    def cheapest(self) -> Candidate | None:
-        """A way as fast as the winner that surely costs less CPU."""
-        mine = self.winner.cpu_cost
-        if mine is None:
+    def cheaper(self, than: Candidate) -> Candidate | None:
+        """Of the ways that are as fast as the winner, the cheapest that surely costs less CPU
+        `than` this one."""
+        limit = than.cpu_cost
+        if limit is None:
             return None
-        cheaper = [
+        found = [
             (cost.median, candidate)
-            for candidate in self.ties
-            if (cost := candidate.cpu_cost) is not None and cost.high < mine.low
+            for candidate in self.level
+            if (cost := candidate.cpu_cost) is not None and cost.high < limit.low
         ]
-        return min(cheaper, key=lambda pair: pair[0])[1] if cheaper else None
+        return min(found, key=lambda pair: pair[0])[1] if found else None
 
 
 @dataclass(frozen=True)
@@ -292,9 +292,10 @@ def _compared(best: Best, lead: Candidate) -> str:
     if ratio is None:
         return ""
     same = _how(other.test) == _how(lead.test)
-    return (
-        f"{words.times(ratio.typical)} times {groups.library(other.test) if same else other.prose}"
-    )
+    name = groups.library(other.test) if same else other.prose
+    low, high = words.times(ratio.low), words.times(ratio.high)
+    spread = f" ({low}–{high})" if low != high else ""
+    return f"{words.times(ratio.typical)} times {name}{spread}"
 
 
 def _shrinks(best: Best, lead: Candidate) -> str:
@@ -320,12 +321,23 @@ def _tied(part: Segment, top: Best) -> str:
         found = dict.fromkeys(c.prose for best in sizes for c in best.level if c.label != part.lead)
         if not found:
             return ""
-        where = words.listing([words.size(best.size_bytes or 0) for best in sizes])
-        text = f"as fast as {names(list(found))} at {where}"
-    cheap = dict.fromkeys(best.cheapest.prose for best in part.best if best.cheapest is not None)
+        text = f"as fast as {names(list(found))}"
+        if len(sizes) < len(part.best):
+            text += f" at {words.listing([words.size(best.size_bytes or 0) for best in sizes])}"
+    cheap = dict.fromkeys(
+        cheaper.prose
+        for best in part.best
+        for lead in best.level
+        if lead.label == part.lead and (cheaper := best.cheaper(lead)) is not None
+    )
     if cheap:
         text += f", of which {words.listing(cheap)} costs less CPU"
     return text + " as far as this run can tell"
+
+
+def ties_words(item: Best) -> str:
+    """What is as fast, for a table's cell."""
+    return "; ".join(_short([tie.label for tie in item.ties])) if item.comparable else ""
 
 
 def names(labels: Sequence[str]) -> str:

@@ -24,6 +24,9 @@ BARS_MAX = 12
 #: Above this ratio of the largest to the smallest figure the axis is logarithmic.
 LOG_FROM = 30
 
+#: How far apart the marks of neighbouring lines stand, as a share of the axis.
+ASIDE = 0.01
+
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke", "wedge")
 DASHES = ([1, 0], [5, 3], [2, 2], [8, 3, 2, 3])
 
@@ -163,7 +166,11 @@ def _against_size(provenance: str, series: Sequence[_Series], metric: str) -> Ch
 
 def _points(series: Sequence[_Series], metric: str) -> list[dict[str, Any]]:
     points = []
-    for one in series:
+    sizes = [size for one in series for t in one.tests if (size := groups.size_bytes(t))]
+    octaves = math.log2(max(sizes) / min(sizes)) if sizes else 0
+    for place, one in enumerate(series):
+        # A little to the side of the true size, so that error bars do not hide each other.
+        aside = 2 ** ((place - (len(series) - 1) / 2) * octaves * ASIDE)
         for test in one.tests:
             estimate, size = test.metrics.get(metric), groups.size_bytes(test)
             if estimate is not None and size is not None:
@@ -173,6 +180,7 @@ def _points(series: Sequence[_Series], metric: str) -> list[dict[str, Any]]:
                         "how": one.how,
                         "label": one.label,
                         "size": size,
+                        "x": size * aside,
                         "value": estimate.median,
                         "low": estimate.low,
                         "high": estimate.high,
@@ -292,7 +300,7 @@ def _lines(
         "data": {"values": points},
         "encoding": {
             "x": {
-                "field": "size",
+                "field": "x",
                 "type": "quantitative",
                 "scale": {"type": "log", "base": 2, "nice": False, "padding": 14},
                 "axis": {
@@ -300,6 +308,7 @@ def _lines(
                     "values": list(sizes),
                     "labelExpr": _SIZE_LABEL,
                     "labelOverlap": "greedy",
+                    "labelSeparation": 8,
                     "grid": False,
                 },
             },

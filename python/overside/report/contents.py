@@ -57,13 +57,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Notice:
-    """A warning, once, with the number of tests that gave it."""
+    """Warnings of one kind that have the same remedy."""
 
     kind: str
-    message: str
     remedy: str
-    #: 0: it is about the run.
-    tests: int
+    #: What was said, and how many tests said it; 0: it is about the run.
+    messages: tuple[tuple[str, int], ...]
+
+    @property
+    def of_run(self) -> bool:
+        """It is about the whole run."""
+        return any(tests == 0 for _, tests in self.messages)
 
 
 @dataclass(frozen=True)
@@ -267,20 +271,23 @@ def _name(test: TestSummary) -> str:
 
 
 def warnings(view: RunView) -> list[Notice]:
-    """The run's warnings, then the tests', each once."""
-    found: dict[tuple[str, str, str], int] = {}
+    """The run's warnings, then the tests', each once, those of one kind together."""
+    found: dict[tuple[str, str], dict[str, int]] = {}
     for warning in view.manifest.get("warnings") or ():
-        found[_warning_key(warning)] = 0
+        kind, message, remedy = _warning_key(warning)
+        found.setdefault((kind, remedy), {})[message] = 0
     for test in view.tests:
-        for key in {_warning_key(warning) for warning in test.warnings}:
-            found[key] = found.get(key, 0) + 1
-    return [Notice(*key, tests=tests) for key, tests in found.items()]
+        for kind, message, remedy in {_warning_key(warning): None for warning in test.warnings}:
+            messages = found.setdefault((kind, remedy), {})
+            if messages.get(message) != 0:
+                messages[message] = messages.get(message, 0) + 1
+    return [Notice(*key, messages=tuple(some.items())) for key, some in found.items()]
 
 
 def _warning_key(warning: object) -> tuple[str, str, str]:
     about = _mapping(warning)
     texts = [words.clean(about.get(key) or "", 600) for key in ("kind", "message", "remedy")]
-    return (texts[0], texts[1], texts[2])
+    return (texts[0], texts[1].rstrip("."), texts[2].rstrip("."))
 
 
 def command(view: RunView) -> str:

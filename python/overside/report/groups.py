@@ -125,7 +125,7 @@ def _detail(parameters: dict[str, Any], alike: Sequence[dict[str, Any]], many_da
             case "setting" if value == "reconfiguration" or differs:
                 parts.append(f"{words.value(value)} setting")
             case "data" if differs or many_data:
-                parts.append(f"data “{words.value(value)}”")
+                parts.append(f"on “{words.value(value)}”")
             case _ if differs:
                 parts.append(f"{words.clean(name, 60).replace('_', ' ')} {words.value(value)}")
     return ", ".join(parts)

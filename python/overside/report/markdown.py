@@ -13,6 +13,9 @@ from overside.report.outlook import CardOutlook
 #: The most failed or skipped groups of tests that are listed.
 PROBLEMS_MAX = 50
 
+#: The most messages of one kind of warning.
+MESSAGES_MAX = 5
+
 #: What Markdown or HTML inside it would read as markup. GitHub also links `@name` and `#1`.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$-])")
 
@@ -75,7 +78,7 @@ def _best(advice: Advice, item: Best) -> list[str]:
         escape(item.winner.label),
         f"{figures} ({best.interval(item.winner.throughput)})",
         words.number(cost.median) if cost is not None else "–",
-        escape(best.names([tie.label for tie in item.ties])) if item.ties else "–",
+        escape(best.ties_words(item)) or "–",
     ]
 
 
@@ -129,7 +132,13 @@ def _problems(view: RunView) -> list[str]:
     lines += ["", "## Warnings", ""] if found else []
     for warning in found:
         remedy = f" Remedy: {escape(warning.remedy)}." if warning.remedy else ""
-        lines.append(f"- {escape(warning.message)}.{remedy}")
+        said = [
+            message + (f" ({tests} tests)" if tests > 1 else "")
+            for message, tests in warning.messages
+        ]
+        lines.append(f"- {escape('; '.join(said[:MESSAGES_MAX]))}.{remedy}")
+        if len(said) > MESSAGES_MAX:
+            lines.append(f"  (and {len(said) - MESSAGES_MAX} like these)")
     return [*lines, ""]
 
 

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +31,9 @@ _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 GROUPS_MAX = 24
 #: The most sizes in a table with one column a size.
 SIZES_MAX = 16
+
+#: The most warnings about the whole run that stand above all figures.
+CAUTIONS_MAX = 3
 
 #: Of the table of all tests, and how they are aligned.
 COLUMNS = (
@@ -150,6 +154,7 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         "counts": contents.counts_words(view),
         "notes": words.plural(len(warnings), "warning") if warnings else "",
         "alerts": contents.alerts(view),
+        "cautions": [m for one in warnings if one.of_run for m, _ in one.messages][:CAUTIONS_MAX],
         "sections": [(anchor, text) for anchor, text, there in sections if there],
         "advice": [_advice(one) for one in advice],
         "data_words": words.listing(
@@ -192,7 +197,12 @@ def _card(card: CardOutlook) -> Json:
     """A card, the operations that it has no engine for last."""
     can = [entry for entry in card.entries if entry.supported]
     cannot = [entry for entry in card.entries if not entry.supported]
-    return {**vars(card), "entries": [*can, *cannot]}
+    titles = Counter(entry.title for entry in card.entries)
+    entries = [
+        {**vars(entry), "detail": entry.detail if titles[entry.title] > 1 else ""}
+        for entry in [*can, *cannot]
+    ]
+    return {**vars(card), "entries": entries}
 
 
 def _matrix(advice: Sequence[Advice]) -> Json:
@@ -213,7 +223,7 @@ def _cell(one: best.Best) -> Json:
         "value": words.number(one.winner.throughput.median),
         "interval": best.interval(one.winner.throughput),
         "cpu": words.number(cost.median) if cost is not None else "",
-        "ties": best.names([tie.label for tie in one.ties]) if one.comparable else "",
+        "ties": best.ties_words(one),
     }
 
 

@@ -14,6 +14,9 @@ BOLD, FAINT, GREEN, YELLOW, RED, PLAIN = (f"\x1b[{code}m" for code in (1, 2, 32,
 
 WIDTH_MIN, WIDTH_MAX = 40, 100
 
+#: The most kinds of warnings; the report has all.
+NOTICES_MAX = 5
+
 
 def summary(
     view: RunView, cards: Sequence[CardOutlook], no_outlook: str, width: int, colour: bool
@@ -31,11 +34,12 @@ def summary(
     found = contents.warnings(view)
     if found:
         page.heading("Warnings", "", YELLOW)
-        for one in found[:5]:
+        for one in found[:NOTICES_MAX]:
+            more = f" (and {len(one.messages) - 1} like it)" if len(one.messages) > 1 else ""
             remedy = f" Remedy: {one.remedy}." if one.remedy else ""
-            page.line(f"- {one.message}.{remedy}", indent="  ")
-        if len(found) > 5:
-            page.line(f"- and {len(found) - 5} more in the report")
+            page.line(f"- {one.messages[0][0]}{more}.{remedy}", indent="  ")
+        if len(found) > NOTICES_MAX:
+            page.line(f"- and {len(found) - NOTICES_MAX} more in the report")
     return "\n".join(page.lines) + "\n"
 
 
