@@ -34,13 +34,14 @@ impl Arming {
         // Relaxed: ordered by the store to `armed`.
         self.0.0.target.store(target, Ordering::Relaxed);
         self.0.0.patience_ns.store(patience_ns, Ordering::Relaxed);
-        self.0.0.armed.store(true, Ordering::Release);
+        // An exchange, as all changes of the flag are: loom orders only those among themselves.
+        self.0.0.armed.swap(true, Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
     /// No longer asks.
     pub(super) fn disarm(&self) {
-        self.0.0.armed.store(false, Ordering::Relaxed);
+        self.0.0.armed.swap(false, Ordering::AcqRel);
     }
 
     /// After the completion at `position`: whether the caller has to wake the submitter.

@@ -24,6 +24,9 @@ mod runner;
 mod slot;
 mod submitter;
 
+#[cfg(all(test, loom))]
+mod loom;
+
 pub use port::{Next, Port, Taken};
 pub use runner::{Runner, outcome};
 pub use submitter::{Body, Ledger, Limits, Threads};
