@@ -274,30 +274,53 @@ def test_results_that_cannot_be_written(tmp_path: Path) -> None:
     assert "--out DIR" in done.stderr
 
 
-def plugin(directory: Path, body: str) -> None:
-    """A plug-in beside the box that answers `run` with a line."""
+def plugin(directory: Path, run: str) -> None:
+    """A plug-in beside the box; `run` is what it does when it is to measure. When it has cleaned
+    up there is a file `cleaned`."""
     folder = directory / "plugins" / "odd"
     folder.mkdir(parents=True)
     program = folder / "plugin"
     program.write_text(
         f"#!{sys.executable}\n"
-        "import json, sys\n"
+        "import json, pathlib, sys, time\n"
         "sys.stdin.read()\n"
         "if sys.argv[1] == 'describe':\n"
         "    print(json.dumps({'plugin': '1', 'name': 'odd', 'description': 'odd',\n"
         "        'parameters': {}, 'verifies': True, 'metrics': {'speed': {'unit': 'MB/s',\n"
         "        'better': 'higher', 'description': 'how fast'}}}))\n"
         "elif sys.argv[1] == 'run':\n"
-        f"    print({body!r})\n"
+        f"    {run}\n"
         "else:\n"
+        "    if sys.argv[1] == 'clean':\n"
+        f"        pathlib.Path({str(directory / 'cleaned')!r}).touch()\n"
         "    print('{}')\n"
     )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
 
+def test_a_plugin_is_cleaned_up_after_an_interrupt(tmp_path: Path) -> None:
+    plugin(tmp_path, f"pathlib.Path({str(tmp_path / 'begun')!r}).touch(); time.sleep(60)")
+    tiny_box(tmp_path, tasks=[{"task": "odd"}])
+    process = start("run", "tiny.json", cwd=tmp_path)
+    wait_for((tmp_path / "begun").exists)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    assert (tmp_path / "cleaned").exists()
+    assert samples(only_run(tmp_path)) == []
+
+
+def test_the_end_of_the_time_is_no_fault_of_a_plugin(tmp_path: Path) -> None:
+    plugin(tmp_path, "time.sleep(60)")
+    tiny_box(tmp_path, tasks=[{"task": "odd"}], max_s=1)
+    overside("run", "tiny.json", cwd=tmp_path, code=5)
+    assert (tmp_path / "cleaned").exists()
+    assert samples(only_run(tmp_path)) == []
+
+
 def test_a_wrong_result_weighs_more_than_all_else(tmp_path: Path) -> None:
     body = {"error": {"kind": "verification", "message": "the bytes differ"}}
-    plugin(tmp_path, json.dumps(body))
+    plugin(tmp_path, f"print({json.dumps(body)!r})")
     box = json.loads(tiny_box(tmp_path, rounds=2).read_text())
     box["tasks"].append({"task": "odd"})
     write_box(tmp_path, box)

@@ -74,8 +74,7 @@ def start(box: Box, tests: Sequence[Test], out: Path, command: Sequence[str]) ->
     except BaseException:
         run.close()
         raise
-    tasks = {entry.name: entry.task for entry in box.tasks}
-    return Launch(run, tasks, box.measure, files, [])
+    return Launch(run, _tasks(box), box.measure, files, [])
 
 
 def resume(path: Path, box_name: str | None, here: Machine) -> Launch:
@@ -102,7 +101,7 @@ def _resume(run: RunStore, box_name: str | None, here: Machine) -> Launch:
                 f"leave the box away (overside run --resume {run.path}), or start a new run",
             )
     box = boxes.build(manifest["box"], Path(manifest["box_path"]), manifest["box_digest"], here)
-    tasks = {entry.name: entry.task for entry in box.tasks}
+    tasks = _tasks(box)
     tests = [Test.from_json(entry) for entry in manifest["tests"]]
     for test in tests:
         if test.status == "skipped" and isinstance(tasks.get(test.task), ExternalTask):
@@ -124,6 +123,11 @@ def _resume(run: RunStore, box_name: str | None, here: Machine) -> Launch:
         warnings.append(f"{run.path} was {message}")
     run.write_manifest()
     return Launch(run, tasks, box.measure, files, warnings)
+
+
+def _tasks(box: Box) -> dict[str, Task]:
+    """The tasks that can run, by name."""
+    return {entry.name: entry.task for entry in box.tasks if entry.skip is None}
 
 
 def _same_data(before: Sequence[Json], now: Sequence[Json]) -> list[Json]:

@@ -197,7 +197,7 @@ def estimated_s(tests: Sequence[Test], measure: Measure) -> float:
     planned = [test for test in tests if test.status == "planned"]
     one_round = _WORKER_START_S * len({test.block for test in planned})
     for test in planned:
-        size = test.parameters.get("sample_bytes")
-        verify = size / _VERIFY_RATE if isinstance(size, int) else 0.0
+        sizes = (test.parameters.get(name) for name in ("sample_bytes", "buffer_size"))
+        verify = max((size for size in sizes if isinstance(size, int)), default=0) / _VERIFY_RATE
         one_round += measure.warmup_s + measure.sample_s + _SAMPLE_EXTRA_S + verify
     return one_round * measure.rounds

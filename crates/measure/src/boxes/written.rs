@@ -112,7 +112,7 @@ pub struct Measure {
     /// Seconds that each sample is timed for.
     #[schemars(range(max = 3600), extend("exclusiveMinimum" = 0))]
     pub sample_s: f64,
-    /// Seconds after which no new round is started.
+    /// Seconds that measuring takes at most.
     #[schemars(range(max = 604_800), extend("exclusiveMinimum" = 0))]
     pub max_s: f64,
     /// Rounds are added, while there is time, until the 95 % interval of every median is at most
