@@ -172,6 +172,7 @@ def test_another_call_goes_on_where_the_last_stopped(
     with pytest.raises(UserError, match=r"Service Unavailable \(10000 bytes are here and kept\)"):
         get(site)
     assert left_over(own) == [".fetch-silesia"]
+    assert [entry.size_bytes > 10_000 for entry in cache.cached()] == [True], "clean finds it"
     site.refusals.clear()
     get(site)
     assert site.asked[-1] == "bytes=10000-"

@@ -23,6 +23,7 @@ from overside.errors import Exit, UserError
 _MANIFEST = "manifest.json"
 _SCHEMA = "data/1"
 _MAX_MANIFEST_BYTES = 1 << 20
+_FETCHING = ".fetch-"
 
 
 class BrokenError(Exception):
@@ -51,11 +52,13 @@ def root() -> Path:
 
 
 def cached() -> list[Cached]:
-    """What the cache holds, by name. Sizes are of what lies there, whatever the manifests say."""
+    """What the cache holds, by name: data sets, and downloads that were broken off. Sizes are of
+    what lies there, whatever the manifests say."""
     found = []
     with contextlib.suppress(FileNotFoundError):
         for path in sorted(root().iterdir()):
-            if path.is_dir() and not path.name.startswith("."):
+            # Other names with a point are of what is being made just now.
+            if path.is_dir() and (path.name[0] != "." or path.name.startswith(_FETCHING)):
                 size = sum(file.lstat().st_size for file in path.rglob("*"))
                 found.append(Cached(path.name, path, size))
     return found
@@ -123,19 +126,13 @@ def store(
 
 
 @contextlib.contextmanager
-def workspace(name: str) -> Iterator[Path]:
-    """A directory of the cache for what is not complete yet, such as a download; for one process
-    at a time."""
-    with _failing_usefully(), _locked(name) as parent:
-        directory = parent / f".{name}"
+def downloads(name: str) -> Iterator[Path]:
+    """A directory of the cache for a download that is not complete yet; for one process at a
+    time."""
+    with _failing_usefully(), _locked(f"fetch-{name}") as parent:
+        directory = parent / f"{_FETCHING}{name}"
         directory.mkdir(mode=0o700, exist_ok=True)
         yield directory
-
-
-def remove(key: str) -> None:
-    """Removes a directory of the cache."""
-    with _failing_usefully(), _locked(key) as parent:
-        shutil.rmtree(parent / key, ignore_errors=True)
 
 
 def _finish(directory: Path, about: DataSet) -> DataSet:

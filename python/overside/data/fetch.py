@@ -12,9 +12,9 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from overside.errors import Exit, UserError
 
@@ -76,7 +76,7 @@ def terminal_progress(name: str) -> contextlib.AbstractContextManager[Progress |
 
 
 @contextlib.contextmanager
-def _bar(name: str) -> Any:
+def _bar(name: str) -> Iterator[Progress]:
     # Only where it is shown: it takes longer to import than all the rest.
     from tqdm import tqdm  # noqa: PLC0415
 

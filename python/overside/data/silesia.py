@@ -105,7 +105,7 @@ def fetch_corpus(url: str, progress: fetch.Progress | None = None, pause_s: floa
 
     Raises `UserError` if it cannot be had or is not the corpus.
     """
-    with cache.workspace("fetch-silesia") as directory:
+    with cache.downloads("silesia") as directory:
         _need_room(directory, _LIMIT_BYTES + sum(member.size_bytes for member in MEMBERS.values()))
         archive = directory / "silesia.zip"
         fetch.download(url, archive, limit_bytes=_LIMIT_BYTES, progress=progress, pause_s=pause_s)
@@ -113,13 +113,13 @@ def fetch_corpus(url: str, progress: fetch.Progress | None = None, pause_s: floa
             for name in MEMBERS:
                 _unpack(name, archive)
         except WrongFileError as error:
+            shutil.rmtree(directory)
             raise UserError(
                 f"what {url} sent is not the Silesia corpus: {error}; it was removed",
                 "fetch it again, or name another address with --url",
                 Exit.ABSENT,
             ) from error
-        finally:
-            shutil.rmtree(directory)
+        shutil.rmtree(directory)
 
 
 def _member(name: str) -> DataFile | None:
