@@ -50,13 +50,24 @@ fn re2_shim() {
     for library in &re2.libs {
         println!("cargo:rustc-link-lib={library}");
     }
-    // Debian's re2.pc says 0.0.0; then the package's shared object version is all there is.
-    let version = if re2.version == "0.0.0" {
-        "system"
-    } else {
-        &re2.version
+    // Debian's re2.pc says 0.0.0; the shared library's file name says more.
+    let version = match re2.version.as_str() {
+        "0.0.0" => shared_library("libre2.so").unwrap_or_else(|| "unknown".into()),
+        version => version.into(),
     };
     println!("cargo:rustc-env=OVERSIDE_VERSION_RE2={version}");
+}
+
+/// What the linker's `name` is a link to: `libre2.so.9.0.0` for `libre2.so`.
+fn shared_library(name: &str) -> Option<String> {
+    let mut compiler = cc::Build::new().get_compiler().to_command();
+    let output = compiler
+        .arg(format!("-print-file-name={name}"))
+        .output()
+        .ok()?;
+    let path = String::from_utf8(output.stdout).ok()?;
+    let target = fs::canonicalize(path.trim()).ok()?;
+    Some(target.file_name()?.to_string_lossy().into_owned())
 }
 
 /// The contents of the nearest Cargo.lock, or nothing if the crate is built without one.

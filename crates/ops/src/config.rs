@@ -13,7 +13,8 @@ pub struct Config {
     /// compression has one.
     pub level: Option<u32>,
     /// Regular expressions in the syntax that the `regex` crate, RE2 and Hyperscan share. Only
-    /// matching has them; at least one.
+    /// matching has them; at least one, at most 1000 of at most 1000 bytes each. Sets that engines
+    /// would take very long to compile are refused.
     pub patterns: Vec<String>,
 }
 

@@ -5,16 +5,13 @@ use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 
 use isal::isal_sys::igzip_lib as igzip;
 
-use super::{Levels, ends_early, ends_with_source};
+use super::{Levels, MAX_LEN, ends_early, ends_with_source, no_room};
 use crate::variant::{at_most, single, written};
 use crate::{Error, Format, Kernel, Output, Variant};
 
 pub(super) const NAME: &str = "isal";
 const LIBRARY: &str = "ISA-L";
 pub(super) const LEVELS: Levels = (0, igzip::ISAL_DEF_MAX_LEVEL, 1);
-
-/// ISA-L counts bytes in 32 bits.
-const MAX_LEN: usize = u32::MAX as usize;
 
 pub(super) fn variant() -> Variant {
     Variant {
@@ -82,7 +79,7 @@ impl Kernel for Compressor {
         // and of the tables, as long as the level asks for; the source is only read.
         match unsafe { igzip::isal_deflate_stateless(stream) } {
             0 => Ok(written(stream.total_out as usize)),
-            igzip::STATELESS_OVERFLOW => Err(Error::OutputTooSmall { capacity }),
+            igzip::STATELESS_OVERFLOW => Err(no_room(capacity)),
             code => Err(Error::Library {
                 library: LIBRARY,
                 reason: format!("error {code}"),
@@ -151,14 +148,14 @@ impl Kernel for Decompressor {
                 ends_with_source(state.avail_in as usize)?;
                 return Ok(written(state.total_out as usize));
             }
-            OUT_OVERFLOW => return Err(Error::OutputTooSmall { capacity }),
+            OUT_OVERFLOW => return Err(no_room(capacity)),
             END_INPUT => return Err(ends_early()),
             NEED_DICT => "it needs a preset dictionary".into(),
             igzip::ISAL_INVALID_BLOCK => "invalid block".into(),
             igzip::ISAL_INVALID_SYMBOL => "invalid symbol".into(),
             igzip::ISAL_INVALID_LOOKBACK => {
                 if self.is_too_long(source, destination) {
-                    return Err(Error::OutputTooSmall { capacity });
+                    return Err(no_room(capacity));
                 }
                 "invalid distance".into()
             }

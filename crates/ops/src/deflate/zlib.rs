@@ -7,15 +7,13 @@ use std::ptr;
 
 use libz_sys as z;
 
-use super::{Levels, ends_early, ends_with_source};
+use super::{Levels, MAX_LEN, ends_early, ends_with_source, no_room};
 use crate::variant::{at_most, single, written};
 use crate::{Error, Format, Kernel, Output, Variant};
 
 const NAME: &str = "zlib";
 pub(super) const LEVELS: Levels = (0, 9, 6);
 
-/// zlib counts bytes at hand in 32 bits.
-const MAX_LEN: usize = u32::MAX as usize;
 /// zlib's own default for deflateInit (DEF_MEM_LEVEL).
 const MEMORY_LEVEL: i32 = 8;
 
@@ -82,7 +80,7 @@ impl Kernel for Compressor {
         match unsafe { z::deflate(self.0.get(), z::Z_FINISH) } {
             z::Z_STREAM_END => Ok(written(self.0.made(capacity))),
             // It stopped before the end, so it stopped for want of room.
-            z::Z_OK | z::Z_BUF_ERROR => Err(Error::OutputTooSmall { capacity }),
+            z::Z_OK | z::Z_BUF_ERROR => Err(no_room(capacity)),
             code => Err(library(code)),
         }
     }
@@ -117,9 +115,7 @@ impl Kernel for Decompressor {
                 Ok(written(self.0.made(capacity)))
             }
             z::Z_NEED_DICT => Err(Error::Corrupt("it needs a preset dictionary".into())),
-            z::Z_OK | z::Z_BUF_ERROR if self.0.has_more() => {
-                Err(Error::OutputTooSmall { capacity })
-            }
+            z::Z_OK | z::Z_BUF_ERROR if self.0.has_more() => Err(no_room(capacity)),
             z::Z_OK | z::Z_BUF_ERROR => Err(ends_early()),
             z::Z_DATA_ERROR => Err(Error::Corrupt(self.0.message())),
             code => Err(library(code)),

@@ -7,15 +7,24 @@ use crate::Error;
 
 /// The most patterns of one matcher.
 const MAX_PATTERNS: usize = 1000;
-/// The longest pattern in bytes.
-const MAX_PATTERN_BYTES: usize = 4096;
+/// The longest pattern in bytes, and the longest set of them.
+const MAX_PATTERN_BYTES: usize = 1000;
+const MAX_SET_BYTES: usize = 100_000;
 /// How deep groups may nest.
 const MAX_NESTING: u32 = 100;
 /// The most that a counted repetition may repeat, counted repetitions inside it included: RE2's
 /// limit.
 const MAX_REPETITION: u64 = 1000;
-/// The most bytes and classes of all patterns, repetitions multiplied out.
-const MAX_POSITIONS: u64 = 20_000;
+// What follows bounds the time that engines take to compile a set. Hyperscan takes the longest: a
+// few seconds for what is near these limits, minutes for what is far beyond them.
+
+/// By how many bytes and classes a set may grow when counted repetitions are multiplied out.
+const MAX_GROWTH: u64 = 2000;
+/// The most classes, repetitions, alternatives and assertions of a set.
+const MAX_CONSTRUCTS: u64 = 2000;
+/// The most of each pattern's optional parts, squared and summed: every part that may be left out
+/// makes ways from everything before it to everything behind it.
+const MAX_WAYS: u64 = 10_000;
 /// What an engine may spend on its program or its caches.
 pub(super) const MAX_PROGRAM_BYTES: usize = 64 << 20;
 
@@ -49,14 +58,20 @@ impl Patterns {
             let reason = format!("it is one of {}; {MAX_PATTERNS} are taken", sources.len());
             return Err(refused(first, reason));
         }
-        let mut positions = 0u64;
+        let (mut bytes, mut growth, mut constructs, mut ways) = (0, 0u64, 0, 0u64);
         let mut always = false;
         let mut patterns = Vec::new();
         for source in sources {
             let node = parse(source).map_err(|reason| refused(source, reason))?;
-            positions = positions.saturating_add(node.positions());
-            if positions > MAX_POSITIONS || node.repetition() > MAX_REPETITION {
-                return Err(refused(source, "it is too large".into()));
+            bytes += source.len();
+            growth = growth.saturating_add(node.positions() - node.written());
+            constructs += node.constructs();
+            ways = ways.saturating_add(node.optional().saturating_pow(2));
+            if growth > MAX_GROWTH || node.repetition() > MAX_REPETITION {
+                return Err(refused(source, "its repetitions are too large".into()));
+            }
+            if bytes > MAX_SET_BYTES || constructs > MAX_CONSTRUCTS || ways > MAX_WAYS {
+                return Err(refused(source, "with it the patterns are too large".into()));
             }
             match node.needed() {
                 Node::Never => {}
@@ -270,11 +285,57 @@ impl Node {
         };
         match self {
             Self::Repeat { node, min, max } => {
-                let times = max.unwrap_or(min.saturating_add(1));
+                let times = max.unwrap_or(*min).max(1);
                 node.positions().saturating_mul(times.into())
             }
             Self::Concat(parts) | Self::Either(parts) => sum(parts),
             _ => 1,
+        }
+    }
+
+    /// How many bytes and classes it has as it is written.
+    fn written(&self) -> u64 {
+        match self {
+            Self::Repeat { node, .. } => node.written(),
+            Self::Concat(parts) | Self::Either(parts) => {
+                1 + parts.iter().map(Self::written).sum::<u64>()
+            }
+            _ => 1,
+        }
+    }
+
+    /// How many parts it has that are no plain bytes.
+    fn constructs(&self) -> u64 {
+        match self {
+            Self::Never | Self::Byte(_) => 0,
+            Self::Repeat { node, .. } => 1 + node.constructs(),
+            Self::Concat(parts) => parts.iter().map(Self::constructs).sum(),
+            Self::Either(parts) => parts.iter().map(|part| 1 + part.constructs()).sum(),
+            _ => 1,
+        }
+    }
+
+    /// How many parts it has that may be left out, repetitions multiplied out.
+    fn optional(&self) -> u64 {
+        match self {
+            Self::Repeat { node, min, max } => {
+                let is_single = matches!(**node, Self::Byte(_) | Self::Class(_));
+                let own = match max {
+                    Some(max) if !is_single => max - min,
+                    Some(max) => u32::from(max > min),
+                    None => 1,
+                };
+                let times = u64::from(max.unwrap_or(*min).max(1));
+                u64::from(own).saturating_add(node.optional().saturating_mul(times))
+            }
+            Self::Concat(parts) => parts
+                .iter()
+                .fold(0, |sum, part| sum.saturating_add(part.optional())),
+            Self::Either(parts) => parts.iter().fold(0, |sum, part| {
+                sum.saturating_add(u64::from(*part == EMPTY))
+                    .saturating_add(part.optional())
+            }),
+            _ => 0,
         }
     }
 

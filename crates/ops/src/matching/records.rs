@@ -89,7 +89,7 @@ impl Kernel for Matcher {
 /// Where a record lies.
 struct Record {
     begin: usize,
-    /// Behind its `\n`.
+    /// Behind its `\n`; behind the end of the buffer if it has none, since that is a place in it.
     next: usize,
 }
 
@@ -104,7 +104,7 @@ impl Record {
         let len = memchr(b'\n', &buffer[place..]);
         Some(Self {
             begin,
-            next: len.map_or(buffer.len(), |len| place + len + 1),
+            next: len.map_or(buffer.len() + 1, |len| place + len + 1),
         })
     }
 }

@@ -137,7 +137,7 @@ pub fn matching_agrees(patterns: &[String], text: &[u8]) -> usize {
             .as_ref()
             .expect("an engine takes what the regex crate does not");
         let expected = Expected::new(oracle, text);
-        let context = || format!("{} {patterns:?} {:?}", variant.name, text.escape_ascii());
+        let context = || format!("{} {patterns:?} {}", variant.name, text.escape_ascii());
         let run = |kernel: &mut dyn Kernel| guarded(kernel, text, expected.bitmap.len()).unwrap();
         assert_eq!(
             run(&mut *count).1.value,
