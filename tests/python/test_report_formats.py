@@ -191,3 +191,21 @@ def test_an_unwritable_run_is_said_not_raised(tmp_path: Path) -> None:
     (path / "report.html").mkdir()
     with pytest.raises(UserError, match="cannot write"):
         report.write(path)
+
+
+def test_a_strange_manifest_or_machine_is_still_reported(tmp_path: Path) -> None:
+    path = make(tmp_path / "run", Scenario(sizes=(4096,), tasks=("copy",)))
+    manifest = json.loads((path / "manifest.json").read_text())
+    environment = json.loads((path / "nodes" / "local.json").read_text())
+    strange = (None, 5, -1.5, "x", [], [None, 3], {}, {"a": {"b": None}}, True)
+    for value in strange:
+        for key in manifest.keys() - {"schema", "tests"}:
+            (path / "manifest.json").write_text(json.dumps({**manifest, key: value}))
+            view = load_run(path)
+            assert report.render(view, "md").startswith("# Overside report")
+            assert report.summary(view)
+            assert report.render(view, "csv")
+        (path / "manifest.json").write_text(json.dumps(manifest))
+        for key in environment:
+            (path / "nodes" / "local.json").write_text(json.dumps({**environment, key: value}))
+            assert len(report.render(load_run(path), "html")) > 10_000

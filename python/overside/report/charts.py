@@ -1,7 +1,6 @@
-"""The charts as Vega-Lite specifications (plain dicts), each with the table behind it.
+"""The charts of a run, each with the table behind it.
 
-A chart shows tests of one group and one provenance. Colours are names of CSS variables, so that
-the page's light and dark themes and its print style reach into the drawing.
+A chart shows tests of one group and one provenance. `vega` draws it.
 """
 
 from __future__ import annotations
@@ -9,29 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from overside.bench.statistics import Estimate, TestSummary
-from overside.report import groups, words
+from overside.report import groups, vega, words
 from overside.report.groups import Group
-
-Spec = dict[str, Any]
+from overside.report.vega import Point, Spec
 
 #: The most lines in one chart; more cannot be told apart. The table has them all.
 SERIES_MAX = 8
 #: The most bars in one chart of stages.
 BARS_MAX = 12
-#: Above this ratio of the largest to the smallest figure the axis is logarithmic.
-LOG_FROM = 30
-
 #: How far apart the marks of neighbouring lines stand, as a share of the axis.
 ASIDE = 0.01
-
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke", "wedge")
-DASHES = ([1, 0], [5, 3], [2, 2], [8, 3, 2, 3])
-
-#: A line as wide as two symbols, so that its dashes are seen in the legend.
-DASH_SYMBOL = "M-2,0L2,0"
 
 LATENCIES = (
     ("latency_min", "min"),
@@ -158,13 +146,13 @@ def _against_size(provenance: str, series: Sequence[_Series], metric: str) -> Ch
         title=f"{title} {against}",
         caption=note.strip(),
         provenance=provenance,
-        spec=_lines(points, shown, unit, provenance) if many else _bars(points, unit),
+        spec=vega.lines(points, unit, provenance) if many else vega.bars(points, unit),
         columns=("What", "Buffer", f"Median, {unit}", "Low", "High", "Rounds"),
         rows=rows,
     )
 
 
-def _points(series: Sequence[_Series], metric: str) -> list[dict[str, Any]]:
+def _points(series: Sequence[_Series], metric: str) -> list[Point]:
     points = []
     sizes = [size for one in series for t in one.tests if (size := groups.size_bytes(t))]
     octaves = math.log2(max(sizes) / min(sizes)) if sizes else 0
@@ -204,176 +192,6 @@ def _size(test: TestSummary) -> str:
     return words.size(size) if size is not None else "–"
 
 
-# --- specifications ---------------------------------------------------------------------------
-
-_SIZE_LABEL = (
-    "datum.value >= 1073741824 ? datum.value / 1073741824 + ' GiB'"
-    " : datum.value >= 1048576 ? datum.value / 1048576 + ' MiB'"
-    " : datum.value >= 1024 ? datum.value / 1024 + ' KiB' : datum.value + ' B'"
-)
-
-_TIME_LABEL = (
-    "datum.value >= 1000000 ? datum.value / 1000000 + ' s'"
-    " : datum.value >= 1000 ? datum.value / 1000 + ' ms'"
-    " : datum.value >= 1 ? datum.value + ' µs' : datum.value * 1000 + ' ns'"
-)
-
-
-def _palette(names: Sequence[str], provenance: str) -> dict[str, Any]:
-    """Colour, and shape as its second carrier, for each name. Emulated cards start elsewhere, so
-    that they do not look like the first libraries."""
-    unique = list(dict.fromkeys(names))
-    first = 0 if provenance == "measured" else 3
-    places = [(first + index) % SERIES_MAX for index in range(len(unique))]
-    colours = [f"var(--series-{place + 1})" for place in places]
-    shapes = [SHAPES[place] for place in places]
-    return {
-        "color": {
-            "field": "who",
-            "type": "nominal",
-            "scale": {"domain": unique, "range": colours},
-            "legend": {"title": None, "orient": "top"},
-        },
-        "shape": {
-            "field": "who",
-            "type": "nominal",
-            "scale": {"domain": unique, "range": shapes},
-            "legend": {"title": None, "orient": "top"},
-        },
-    }
-
-
-def _dash(hows: Sequence[str]) -> dict[str, Any]:
-    """Line styles where the same library runs in several ways."""
-    unique = list(dict.fromkeys(hows))
-    if len(unique) < 2:
-        return {}
-    return {
-        "strokeDash": {
-            "field": "how",
-            "type": "nominal",
-            # Most threads, the last, are drawn as the full line.
-            "scale": {
-                "domain": unique[::-1],
-                "range": [DASHES[index % len(DASHES)] for index in range(len(unique))],
-            },
-            "legend": {
-                "title": None,
-                "orient": "top",
-                "symbolType": DASH_SYMBOL,
-                "labelOffset": 16,
-            },
-        }
-    }
-
-
-def _value_axis(unit: str, values: Sequence[float]) -> dict[str, Any]:
-    """The axis of the figures: from zero, or logarithmic and saying so."""
-    smallest, largest = min(values), max(values)
-    if smallest > 0 and largest / smallest > LOG_FROM:
-        ticks, scale = _log_axis(smallest, largest)
-        return {"scale": scale, "axis": {"title": f"{unit} (log scale)", "values": ticks}}
-    return {"scale": {"zero": True, "nice": True}, "axis": {"title": unit}}
-
-
-def _log_axis(smallest: float, largest: float) -> tuple[list[float], dict[str, Any]]:
-    """Ticks at 1, 2, 5, 10, ... that enclose the bounds, or at powers of ten where those would be
-    many; and the scale that ends with them."""
-    first, last = math.floor(math.log10(smallest)), math.ceil(math.log10(largest))
-    steps = (1, 2, 5) if last - first <= 3 else (1,)
-    ticks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
-    low = max((tick for tick in ticks if tick <= smallest), default=ticks[0])
-    high = min((tick for tick in ticks if tick >= largest), default=ticks[-1])
-    kept = [tick for tick in ticks if low <= tick <= high]
-    return kept, {"type": "log", "domain": [low, max(high, low * 2)], "nice": False}
-
-
-def _lines(
-    points: list[dict[str, Any]], series: Sequence[_Series], unit: str, provenance: str
-) -> Spec:
-    sizes = sorted({point["size"] for point in points})
-    axis = _value_axis(unit, [point["low"] for point in points] + [p["high"] for p in points])
-    y = {"type": "quantitative", **axis}
-    palette = _palette([one.who for one in series], provenance)
-    return {
-        "height": 230,
-        "data": {"values": points},
-        "encoding": {
-            "x": {
-                "field": "x",
-                "type": "quantitative",
-                "scale": {"type": "log", "base": 2, "nice": False, "padding": 14},
-                "axis": {
-                    "title": "Buffer size (log scale)",
-                    "values": list(sizes),
-                    "labelExpr": _SIZE_LABEL,
-                    "labelOverlap": "greedy",
-                    "labelSeparation": 8,
-                    "grid": False,
-                },
-            },
-            "color": palette["color"],
-            "detail": {"field": "label"},
-        },
-        "layer": [
-            {
-                "mark": {"type": "rule", "strokeWidth": 1.5},
-                "encoding": {"y": {**y, "field": "low"}, "y2": {"field": "high"}},
-            },
-            {
-                "mark": {"type": "line", "strokeWidth": 1.75},
-                "encoding": {
-                    "y": {**y, "field": "value"},
-                    **_dash([one.how for one in series]),
-                },
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 52, "opacity": 1},
-                "encoding": {
-                    "y": {**y, "field": "value"},
-                    "shape": palette["shape"],
-                    "tooltip": _tooltip(unit),
-                },
-            },
-        ],
-    }
-
-
-def _tooltip(unit: str) -> list[dict[str, str]]:
-    return [
-        {"field": "label", "title": "What"},
-        {"field": "buffer", "title": "Buffer"},
-        {"field": "median", "title": unit},
-        {"field": "interval", "title": "Interval"},
-    ]
-
-
-def _bars(points: list[dict[str, Any]], unit: str) -> Spec:
-    """One size only: bars from zero, with their names beside them."""
-    x = {"type": "quantitative", "scale": {"zero": True}, "axis": {"title": unit}}
-    y = {
-        "field": "label",
-        "type": "nominal",
-        "sort": None,
-        "axis": {"title": None, "labelLimit": 220},
-    }
-    return {
-        "height": 26 * len(points),
-        "data": {"values": points},
-        "encoding": {"y": y},
-        "layer": [
-            {
-                "mark": {"type": "bar", "color": "var(--series-1)", "height": 14},
-                "encoding": {"x": {**x, "field": "value"}, "tooltip": _tooltip(unit)},
-            },
-            {
-                "mark": {"type": "rule", "color": "var(--ink)", "strokeWidth": 1.5},
-                "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}},
-            },
-        ],
-    }
-
-
 def _latency(group: Group, provenance: str, series: Sequence[_Series]) -> Chart | None:
     """Latency percentiles at one size."""
     size = groups.typical_size(group.sizes(t for one in series for t in one.tests))
@@ -410,62 +228,10 @@ def _latency(group: Group, provenance: str, series: Sequence[_Series]) -> Chart 
         title=f"Latency of a job{f' of {words.size(size)}' if size else ''}",
         caption=f"From submission to reaping, waiting for earlier jobs included.{note}",
         provenance=provenance,
-        spec=_latency_spec(points, shown, provenance),
+        spec=vega.latencies(points, [name for _, name in LATENCIES], provenance),
         columns=("What", "Buffer", *(f"{name}, µs" for _, name in LATENCIES)),
         rows=rows,
     )
-
-
-def _latency_spec(points: list[dict[str, Any]], series: Sequence[_Series], provenance: str) -> Spec:
-    palette = _palette([one.who for one in series], provenance)
-    values = [point["value"] for point in points]
-    ticks, scale = _log_axis(min(values), max(values))
-    y = {
-        "type": "quantitative",
-        "scale": scale,
-        "axis": {
-            "title": "Latency (log scale)",
-            "values": ticks,
-            "labelExpr": _TIME_LABEL,
-        },
-    }
-    order = [name for _, name in LATENCIES]
-    return {
-        "height": 230,
-        "data": {"values": points},
-        "encoding": {
-            "x": {
-                "field": "percentile",
-                "type": "ordinal",
-                "sort": order,
-                "axis": {"title": "Share of jobs at or below", "labelAngle": 0, "grid": False},
-            },
-            "color": palette["color"],
-            "detail": {"field": "label"},
-        },
-        "layer": [
-            {
-                "mark": {"type": "line", "strokeWidth": 1.75},
-                "encoding": {
-                    "y": {**y, "field": "value"},
-                    **_dash([one.how for one in series]),
-                },
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 44, "opacity": 1},
-                "encoding": {
-                    "y": {**y, "field": "value"},
-                    "shape": palette["shape"],
-                    "tooltip": [
-                        {"field": "label", "title": "What"},
-                        {"field": "percentile", "title": "Share of jobs"},
-                        {"field": "median", "title": "µs"},
-                        {"field": "interval", "title": "Interval"},
-                    ],
-                },
-            },
-        ],
-    }
 
 
 def _stages(group: Group, provenance: str, series: Sequence[_Series]) -> Chart | None:
@@ -492,7 +258,7 @@ def _stages(group: Group, provenance: str, series: Sequence[_Series]) -> Chart |
         title=f"Where the time of a job{where} goes",
         caption=f"Shares of a job's mean time; the number after each name is their sum.{note}",
         provenance=provenance,
-        spec=_stage_spec(points),
+        spec=vega.shares(points, [name for _, name in STAGES]),
         columns=("What", "Buffer", *(f"{name}, µs" for _, name in STAGES)),
         rows=rows,
     )
@@ -502,7 +268,7 @@ def _tells(test: TestSummary) -> bool:
     return sum(e.median for name, _ in STAGES if (e := test.metrics.get(name))) > 0
 
 
-def _stage_points(one: _Series, test: TestSummary, several: bool) -> list[dict[str, Any]]:
+def _stage_points(one: _Series, test: TestSummary, several: bool) -> list[Point]:
     times = {
         label: max(e.median, 0.0)
         for name, label in STAGES
@@ -522,61 +288,6 @@ def _stage_points(one: _Series, test: TestSummary, several: bool) -> list[dict[s
         }
         for index, (stage, time_us) in enumerate(times.items())
     ]
-
-
-def _stage_spec(points: list[dict[str, Any]]) -> Spec:
-    present = [label for _, label in STAGES if any(p["stage"] == label for p in points)]
-    stage_of = {label: index + 1 for index, (_, label) in enumerate(STAGES)}
-    x = {
-        "field": "share",
-        "type": "quantitative",
-        "stack": "zero",
-        "scale": {"domain": [0, 1]},
-        "axis": {"title": "Share of the time", "format": "%", "tickCount": 5},
-    }
-    return {
-        "height": 28 * len({point["label"] for point in points}),
-        "data": {"values": points},
-        "encoding": {
-            "y": {
-                "field": "label",
-                "type": "nominal",
-                "sort": None,
-                "axis": {"title": None, "labelLimit": 260},
-            },
-            "order": {"field": "order", "type": "quantitative"},
-        },
-        "layer": [
-            {
-                "mark": {"type": "bar", "height": 18, "stroke": "var(--surface)", "strokeWidth": 1},
-                "encoding": {
-                    "x": x,
-                    "color": {
-                        "field": "stage",
-                        "type": "nominal",
-                        "scale": {
-                            "domain": present,
-                            "range": [f"var(--stage-{stage_of[label]})" for label in present],
-                        },
-                        "legend": {"title": None, "orient": "top", "symbolType": "square"},
-                    },
-                    "tooltip": [
-                        {"field": "label", "title": "What"},
-                        {"field": "stage", "title": "Stage"},
-                        {"field": "time", "title": "Mean time"},
-                    ],
-                },
-            },
-            {
-                "mark": {"type": "text", "color": "var(--on-stage)", "fontSize": 10.5},
-                "encoding": {
-                    "x": {**x, "bandPosition": 0.5},
-                    "text": {"field": "text"},
-                    "detail": {"field": "stage"},
-                },
-            },
-        ],
-    }
 
 
 def _at(series: Sequence[_Series], size: int | None) -> list[_Series]:

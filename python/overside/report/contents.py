@@ -273,7 +273,7 @@ def _name(test: TestSummary) -> str:
 def warnings(view: RunView) -> list[Notice]:
     """The run's warnings, then the tests', each once, those of one kind together."""
     found: dict[tuple[str, str], dict[str, int]] = {}
-    for warning in view.manifest.get("warnings") or ():
+    for warning in _items(view.manifest.get("warnings")):
         kind, message, remedy = _warning_key(warning)
         found.setdefault((kind, remedy), {})[message] = 0
     for test in view.tests:
@@ -448,7 +448,7 @@ def cpu(view: RunView) -> str:
 def data(view: RunView) -> list[dict[str, str]]:
     """The data sets."""
     out = []
-    for item in view.manifest.get("data") or ():
+    for item in _items(view.manifest.get("data")):
         about = _mapping(item)
         files = about.get("files")
         size = about.get("size_bytes")
@@ -466,3 +466,7 @@ def data(view: RunView) -> list[dict[str, str]]:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _items(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -13,7 +13,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.report import best, charts, contents, groups, words
@@ -21,6 +23,9 @@ from overside.report.best import Advice
 from overside.report.charts import Chart
 from overside.report.groups import Group
 from overside.report.outlook import CardOutlook
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 Json = dict[str, Any]
 
@@ -60,22 +65,9 @@ ABOUT = {
 
 def page(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> str:
     """The page; `no_outlook` says why there are no cards, where there are none."""
-    # They take longer to import than all else; only pages need them.
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
-    from markupsafe import Markup  # noqa: PLC0415
+    from markupsafe import Markup  # noqa: PLC0415 (start-up of other verbs)
 
-    environment = Environment(
-        loader=PackageLoader("overside.report", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["keep"] = _keep
-    source = environment.loader
-    assert source is not None
-    style = source.get_source(environment, "page.css")[0]
-    script = source.get_source(environment, "page.js")[0]
+    environment, style, script = _templates()
     panels, specs, left_out = _charts(view)
     bundle = _bundle() if specs else ""
     context = _context(view, cards, no_outlook)
@@ -90,6 +82,25 @@ def page(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> str:
     )
 
 
+@cache
+def _templates() -> tuple[Environment, str, str]:
+    """The templates, the style sheet and the script."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415
+
+    here = Path(__file__).parent / "page"
+    environment = Environment(
+        loader=FileSystemLoader(here),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["keep"] = _keep
+    style, script = ((here / name).read_text("utf-8") for name in ("page.css", "page.js"))
+    return environment, style, script
+
+
+@cache
 def _bundle() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that sets `vegaEmbed`."""
     import vl_convert  # noqa: PLC0415
