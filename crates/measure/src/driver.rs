@@ -239,7 +239,7 @@ impl<'a> Driver<'a> {
         })
     }
 
-    /// Bytes of one destination.
+    /// Makes the next job in a free place.
     fn offer(&mut self, prepare: &mut impl FnMut(usize, &mut Region)) {
         let Some(tag) = self.free.pop() else { return };
         let slot = &mut self.slots[tag];

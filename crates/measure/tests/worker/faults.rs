@@ -1,13 +1,19 @@
 //! A device that does wrong never gives a figure, whenever it begins to.
 
-use crate::faulty::{Fault, worker};
+use crate::faulty::{Fault, Times, worker};
 use crate::inputs::{DataSet, text};
 use overside_measure::{Kind, Sample, Setting, Status, Test};
 
 /// Sixteen buffers are verified: 0 begins in verification, 20 under the clock or in the warm-up.
 const BEGINNINGS: [usize; 3] = [0, 7, 20];
 
+/// Wrong once or ever after, in both settings: no figures, and the reason.
 fn check(operation: &str, fault: Fault, kind: Kind, message: &str) {
+    check_times(operation, fault, Times::Once, kind, message);
+    check_times(operation, fault, Times::Always, kind, message);
+}
+
+fn check_times(operation: &str, fault: Fault, times: Times, kind: Kind, message: &str) {
     let data = DataSet::new(&text(1 << 17));
     let mut test = data.test(operation);
     if operation.starts_with("match") {
@@ -19,12 +25,12 @@ fn check(operation: &str, fault: Fault, kind: Kind, message: &str) {
                 setting,
                 ..test.clone()
             };
-            let sample = worker(fault, after).measure(&test);
+            let sample = worker(fault, after, times).measure(&test);
             has_failed(
                 &sample,
                 kind,
                 message,
-                &format!("{fault:?} {operation} {after} {setting:?}"),
+                &format!("{fault:?} {times:?} {operation} {after} {setting:?}"),
             );
         }
     }
@@ -40,13 +46,18 @@ fn has_failed(sample: &Sample, kind: Kind, message: &str, what: &str) {
 
 #[test]
 fn wrong_bytes_are_noticed() {
-    for operation in [
-        "compress-deflate",
-        "decompress-deflate",
-        "copy",
-        "hash-sha256",
-        "match-bitmap",
-    ] {
+    // One byte within a long output, once, under the clock is what only comparing every byte of
+    // every output would show. Ever after, it shows when the clock has stopped.
+    for operation in ["compress-deflate", "decompress-deflate", "copy"] {
+        check_times(
+            operation,
+            Fault::WrongByte,
+            Times::Always,
+            Kind::Verification,
+            "",
+        );
+    }
+    for operation in ["hash-sha256", "match-bitmap"] {
         check(operation, Fault::WrongByte, Kind::Verification, "");
     }
 }
@@ -145,7 +156,13 @@ fn what_ran_elsewhere_is_not_filed_under_this_device() {
 
 #[test]
 fn a_device_that_goes_away_is_lost() {
-    check("copy", Fault::Unplugged, Kind::Lost, "no answer");
+    check_times(
+        "copy",
+        Fault::Unplugged,
+        Times::Always,
+        Kind::Lost,
+        "no answer",
+    );
 }
 
 #[test]
@@ -157,7 +174,7 @@ fn a_job_that_never_ends_ends_the_sample_in_time() {
             ..data.test("copy")
         };
         let begun = std::time::Instant::now();
-        let sample = worker(Fault::Never, after).measure(&test);
+        let sample = worker(Fault::Never, after, Times::Once).measure(&test);
         has_failed(&sample, Kind::Timeout, "in flight", "never");
         assert!(begun.elapsed().as_secs_f64() < 5.0);
     }
@@ -166,7 +183,7 @@ fn a_job_that_never_ends_ends_the_sample_in_time() {
 #[test]
 fn a_panic_is_a_failed_sample_and_the_next_test_runs() {
     let data = DataSet::new(&text(1 << 17));
-    let mut worker = worker(Fault::Panic, 3);
+    let mut worker = worker(Fault::Panic, 3, Times::Always);
     let sample = worker.measure(&data.test("copy"));
     has_failed(&sample, Kind::Internal, "a bug", "panic");
     let next = worker.measure(&Test {
@@ -179,7 +196,7 @@ fn a_panic_is_a_failed_sample_and_the_next_test_runs() {
 #[test]
 fn late_completions_make_the_timing_invalid() {
     let data = DataSet::new(&text(1 << 17));
-    let sample = worker(Fault::Late, 16).measure(&data.test("copy"));
+    let sample = worker(Fault::Late, 16, Times::Always).measure(&data.test("copy"));
     assert_eq!(sample.status, Status::Ok);
     let warning = sample
         .warnings
@@ -199,7 +216,7 @@ fn without_a_fault_there_are_figures() {
             setting,
             ..data.test("copy")
         };
-        let sample = worker(Fault::None, 0).measure(&test);
+        let sample = worker(Fault::None, 0, Times::Always).measure(&test);
         assert_eq!(sample.status, Status::Ok, "{:?}", sample.error);
     }
 }

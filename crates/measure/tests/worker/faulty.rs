@@ -51,14 +51,22 @@ pub enum Fault {
     Panic,
 }
 
-/// A worker whose devices do `fault` once `after` jobs have completed.
-pub fn worker(fault: Fault, after: usize) -> Worker {
+/// How often a device does wrong once it has begun to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    Once,
+    Always,
+}
+
+/// A worker whose devices do `fault` when `after` jobs of a context have completed.
+pub fn worker(fault: Fault, after: usize, times: Times) -> Worker {
     Worker::with_devices(Box::new(move |name, options| {
         let inner = overside_backends::open(name, options)?;
         Ok(Arc::new(Faulty {
             inner,
             fault,
             after,
+            times,
         }))
     }))
 }
@@ -67,6 +75,7 @@ struct Faulty {
     inner: Arc<dyn Device>,
     fault: Fault,
     after: usize,
+    times: Times,
 }
 
 impl Device for Faulty {
@@ -88,11 +97,12 @@ impl Device for Faulty {
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
         let inner = self.inner.open(config)?;
-        let (fault, after) = (self.fault, self.after);
+        let (fault, after, times) = (self.fault, self.after, self.times);
         Ok(Box::new(FaultyContext {
             inner,
             fault,
             after,
+            times,
             before: HashMap::new(),
         }))
     }
@@ -103,6 +113,7 @@ struct FaultyContext {
     fault: Fault,
     /// Completions that are still right.
     after: usize,
+    times: Times,
     /// What destinations held when their jobs were submitted.
     before: HashMap<u64, Vec<u8>>,
 }
@@ -113,6 +124,10 @@ impl FaultyContext {
             self.after -= 1;
             out.push(completion);
             return;
+        }
+        let fault = self.fault;
+        if self.times == Times::Once {
+            self.fault = Fault::None;
         }
         let before = self.before.get(&completion.tag);
         let restore = |completion: &mut Completion| {
@@ -125,7 +140,7 @@ impl FaultyContext {
             _ => Output::default(),
         };
         let said = |output: Output| Ok(Outcome::Done(output));
-        match self.fault {
+        match fault {
             Fault::None => {}
             Fault::WrongByte => {
                 if let Some(destination) = &mut completion.destination {

@@ -1,0 +1,118 @@
+//! Which names become devices, and what is said of those that do not.
+
+use overside_backends::{OpenError, Options, closest, list, open, profile_of};
+use overside_device::{Provenance, Timing};
+
+fn refused(name: &str) -> OpenError {
+    match open(name, &Options::default()) {
+        Err(error) => error,
+        Ok(device) => panic!("{name:?} opened {:?}", device.info()),
+    }
+}
+
+#[test]
+fn a_device_has_the_name_it_was_asked_for_by() {
+    for described in list() {
+        let device = open(&described.name, &Options::default()).unwrap();
+        assert_eq!(device.info().name, described.name);
+        let emulated = profile_of(&described.name).is_some();
+        let provenance = if emulated {
+            Provenance::Emulated
+        } else {
+            Provenance::Measured
+        };
+        assert_eq!(device.info().provenance, provenance);
+        assert_eq!(
+            device.capabilities().iter().count(),
+            described.capabilities.len()
+        );
+    }
+}
+
+#[test]
+fn a_card_is_not_its_emulation() {
+    let error = refused("bf2");
+    assert!(matches!(error, OpenError::BareCard { .. }), "{error}");
+    assert!(
+        error.to_string().contains("did you mean \"emulated:bf2\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_unknown_name_is_told_what_there_is() {
+    for (name, meant) in [
+        ("cpus", "cpu"),
+        ("emulated:bf4", "emulated:bf"),
+        ("emulatd:bf3", "emulated:bf3"),
+    ] {
+        let error = refused(name).to_string();
+        assert!(
+            error.contains(&format!("did you mean \"{meant}")),
+            "{error}"
+        );
+    }
+    let error = refused("dpdk:compress_isal").to_string();
+    assert!(
+        error.contains("there are: cpu, emulated:bf2, emulated:bf3"),
+        "{error}"
+    );
+    assert!(matches!(refused(""), OpenError::Unknown { .. }));
+    assert!(matches!(refused("emulated:"), OpenError::Unknown { .. }));
+}
+
+#[test]
+fn cores_that_are_not_there_make_the_cpu_unavailable() {
+    let options = Options {
+        cores: Some(vec![1023]),
+        ..Options::default()
+    };
+    let error = open("cpu", &options).err().unwrap();
+    assert!(matches!(error, OpenError::Unavailable { .. }), "{error}");
+    assert!(error.to_string().contains("1023"), "{error}");
+}
+
+#[test]
+fn only_what_matters_to_a_device_tells_it_from_another() {
+    let options = Options {
+        threads: 3,
+        cores: Some(vec![0]),
+        timing: None,
+    };
+    let emulated = options.that_matter_to("emulated:bf2");
+    assert_eq!(
+        emulated,
+        Options {
+            timing: Some(Timing::Replay),
+            ..Options::default()
+        }
+    );
+    let paced = Options {
+        timing: Some(Timing::Paced),
+        ..options.clone()
+    };
+    assert_eq!(paced.that_matter_to("cpu"), options);
+    assert_ne!(paced.that_matter_to("emulated:bf2"), emulated);
+}
+
+#[test]
+fn timing_is_what_was_asked_for() {
+    for timing in [Timing::Replay, Timing::Paced, Timing::Functional] {
+        let options = Options {
+            timing: Some(timing),
+            ..Options::default()
+        };
+        assert_eq!(
+            open("emulated:bf3", &options).unwrap().info().timing,
+            timing
+        );
+        assert_eq!(open("cpu", &options).unwrap().info().timing, Timing::Real);
+    }
+}
+
+#[test]
+fn a_suggestion_is_near() {
+    let known = ["compress".to_string(), "match".to_string()];
+    assert_eq!(closest("macth", &known).as_deref(), Some("match"));
+    assert_eq!(closest("elephant", &known), None);
+}
