@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
@@ -59,10 +59,6 @@ class Compared:
     threshold: float
     noise: float
     verdict: Verdict
-
-    def json(self) -> Json:
-        """For programs."""
-        return asdict(self)
 
 
 @dataclass

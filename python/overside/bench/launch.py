@@ -38,6 +38,9 @@ def start(box: Box, tests: Sequence[Test], out: Path, command: Sequence[str]) ->
 
     Raises `UserError` if the directory cannot be written.
     """
+    metrics: Json = {}
+    for entry in box.tasks:
+        store.add_metrics(metrics, entry.task)
     manifest: Json = {
         "schema": store.SCHEMA,
         "id": store.new_id(box.name),
@@ -53,7 +56,7 @@ def start(box: Box, tests: Sequence[Test], out: Path, command: Sequence[str]) ->
         "exit_code": None,
         "rounds": {"done": 0, "planned": box.measure.rounds, "most": 0, "reason": None},
         "data": [],
-        "metrics": metrics(box),
+        "metrics": metrics,
         "tests": [test.json() for test in tests],
         "warnings": [],
         "late_limit": LATE_LIMIT,
@@ -143,17 +146,6 @@ def _same_data(before: Sequence[Json], now: Sequence[Json]) -> list[Json]:
                 "start a new run, or put the data back",
             )
     return list(known.values())
-
-
-def metrics(box: Box) -> Json:
-    """All metrics of a box's tasks for its manifest. Where a task means something else by a name
-    than one before it, it has an entry of its own, `task.metric`."""
-    known: Json = {}
-    for entry in box.tasks:
-        for name, metric in entry.task.metrics.items():
-            if known.setdefault(name, metric.json()) != metric.json():
-                known[f"{entry.name}.{name}"] = metric.json()
-    return known
 
 
 def _data(box: Box, tests: Sequence[Test]) -> tuple[dict[str, Sequence[Path]], list[Json]]:

@@ -90,7 +90,7 @@ class Runner:
         code = self._exit_code(state)
         full = self.schedule.full_rounds
         self._run.manifest |= {
-            "metrics": self._run.manifest["metrics"] | self._found_metrics(),
+            "metrics": self._metrics(),
             "tests": [test.json() for test in self._tests],
             "state": state,
             "ended": store.now(),
@@ -104,11 +104,12 @@ class Runner:
         }
         return code
 
-    def _found_metrics(self) -> Json:
-        """Metrics that some plug-ins name only when they measure."""
-        return {
-            name: metric.json() for task in self._prepared for name, metric in task.metrics.items()
-        }
+    def _metrics(self) -> Json:
+        """The manifest's, with those that some plug-ins name only when they measure."""
+        known = dict(self._run.manifest["metrics"])
+        for task in self._prepared:
+            store.add_metrics(known, task)
+        return known
 
     def _exit_code(self, state: str) -> Exit:
         """What was wrong weighs more than what is missing (docs/exit-codes.md)."""

@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from overside.errors import UserError
+
+if TYPE_CHECKING:
+    from overside.tasks.common import Task
 
 Json = dict[str, Any]
 
@@ -101,6 +104,14 @@ def read_samples(path: Path) -> Iterator[Json]:
                     "remove that line: the run then lacks that sample, and `--resume` makes it",
                 ) from None
             yield sample
+
+
+def add_metrics(known: Json, task: Task) -> None:
+    """Adds a task's metrics to a manifest's. Where it means something else by a name than a task
+    before it, it has an entry of its own, `task.metric`."""
+    for name, metric in task.metrics.items():
+        if known.setdefault(name, metric.json()) != metric.json():
+            known[f"{task.name}.{name}"] = metric.json()
 
 
 class RunStore:
