@@ -248,3 +248,11 @@ def contrast(first: str, second: str) -> float:
 
     bright, dim = sorted((luminance(first), luminance(second)), reverse=True)
     return (bright + 0.05) / (dim + 0.05)
+
+
+def test_figures_with_invalid_timing_are_not_shown(text: str) -> None:
+    rows = re.findall(r"<tr data-operation.*?</tr>", text, re.DOTALL)
+    late = [row for row in rows if "of completions late" in row]
+    assert len(late) == 5
+    for row in late:
+        assert row.count("timing invalid</small>") == 2

@@ -19,11 +19,21 @@ ROWS_MAX = 3_000
 #: The most facts about the machine.
 FACTS_MAX = 300
 
+#: The most ways of checking results that are named.
+CHECKS_MAX = 20
+
 #: Metrics with a column of their own.
 COLUMNS = {"throughput", "cpu_cost", "latency_p99", "ratio"}
 
 #: Parameters with a column of their own.
 SHOWN_ELSEWHERE = {"buffer_size", "device", "variant", "threads"}
+
+ABBREVIATIONS = {
+    **{word: word.upper() for word in ("cpu", "smt", "aslr", "numa", "simd")},
+    "khz": "in kHz",
+    "percent": "in %",
+    "c": "in °C",
+}
 
 STATES = {
     "complete": "complete",
@@ -45,6 +55,8 @@ class Row:
     status: str
     provenance: str
     verified: bool
+    #: Its times can be shown as results; false for late or functional emulation.
+    timed: bool
     throughput: Estimate | None
     cpu_cost: Estimate | None
     latency_p99: Estimate | None
@@ -193,6 +205,7 @@ def _row(
         status=words.STATUS.get(test.status, words.clean(test.status, 40)),
         provenance=words.PROVENANCE.get(test.provenance or "", ""),
         verified=test.verified,
+        timed=test.timing != "functional" and not groups.late(test, limit),
         throughput=test.metrics.get("throughput"),
         cpu_cost=test.metrics.get("cpu_cost"),
         latency_p99=test.metrics.get("latency_p99"),
@@ -259,15 +272,13 @@ def problems(view: RunView) -> list[Problem]:
 
 
 def _name(test: TestSummary) -> str:
-    size = groups.size_bytes(test)
-    parts = [
-        words.operation(test.task, test.parameters),
-        words.value(test.parameters.get("device")),
-    ]
+    size, device = groups.size_bytes(test), test.parameters.get("device")
+    parts = [words.operation(test.task, test.parameters), words.device(device or "")]
     variant = test.parameters.get("variant")
-    parts += [words.library(variant)] if variant else []
+    # An emulated card has no library of its own, whatever the box says.
+    parts += [words.library(variant)] if variant and device == "cpu" else []
     parts += [words.size(size)] if size else []
-    return ", ".join(part for part in parts if part != "default")
+    return ", ".join(part for part in parts if part)
 
 
 def warnings(view: RunView) -> list[Notice]:
@@ -321,7 +332,7 @@ def method(view: RunView) -> list[tuple[str, str]]:
         (
             "Verification",
             "Every sample is checked against an independent implementation"
-            + (f" ({words.listing(sorted(checks - {''}))})." if checks - {""} else ".")
+            + (f" ({'; '.join(sorted(checks - {''})[:CHECKS_MAX])})." if checks - {""} else ".")
             + " A failed job is a failed test, never a fast one.",
         ),
         (
@@ -380,7 +391,7 @@ def machine(view: RunView) -> list[tuple[str, list[tuple[str, str]]]]:
     topics: dict[str, list[tuple[str, str]]] = {}
     left = FACTS_MAX
     for name, value in view.environment.items():
-        if name.endswith("_reason") or left <= 0:
+        if name == "schema" or name.endswith("_reason") or left <= 0:
             continue
         facts = list(_facts(name, value, view.environment.get(f"{name}_reason")))[:left]
         left -= len(facts)
@@ -420,7 +431,10 @@ def _fact(name: str, value: object, reason: object) -> str:
 
 def _inline(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{_words(str(key))} {_inline(item)}" for key, item in value.items())
+        return ", ".join(
+            f"{_words(str(key)).lower()} {_fact(str(key), item, None)}"
+            for key, item in value.items()
+        )
     return words.value(value)
 
 
@@ -430,7 +444,8 @@ def _words(name: str) -> str:
     for unit in ("_bytes", "_ns", "_s"):
         text = text.removesuffix(unit)
     text = text.replace("_", " ")
-    return "CPU" if text == "cpu" else text[:1].upper() + text[1:]
+    text = " ".join(ABBREVIATIONS.get(word, word) for word in text.split(" "))
+    return text[:1].upper() + text[1:]
 
 
 def cpu(view: RunView) -> str:

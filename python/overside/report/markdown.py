@@ -104,7 +104,7 @@ def _emulated(view: RunView) -> list[str]:
             escape(row.operation),
             escape(row.how),
             words.size(row.size_bytes) if row.size_bytes else "–",
-            words.number(row.throughput.median) if row.throughput else "–",
+            words.number(row.throughput.median) if row.throughput and row.timed else "–",
             escape(row.note) or "–",
         ]
         for row in contents.rows(view)

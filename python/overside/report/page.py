@@ -314,7 +314,12 @@ def _group(group: Group, drawn: dict[str, list[Chart]], index: int, specs: Json)
 
 
 def _row(row: contents.Row) -> Json:
-    cells = [_figure(e) for e in (row.throughput, row.cpu_cost, row.latency_p99, row.ratio)]
+    cells = [
+        _figure(row.throughput, row.timed),
+        _figure(row.cpu_cost),
+        _figure(row.latency_p99, row.timed),
+        _figure(row.ratio),
+    ]
     return {
         **vars(row),
         "size": words.size(row.size_bytes) if row.size_bytes else "–",
@@ -323,9 +328,11 @@ def _row(row: contents.Row) -> Json:
     }
 
 
-def _figure(estimate: Estimate | None) -> Json:
+def _figure(estimate: Estimate | None, timed: bool = True) -> Json:
     if estimate is None:
         return {"value": "", "text": "", "sub": ""}
+    if not timed:
+        return {"value": "", "text": "–", "sub": "timing invalid"}
     spread = estimate.low != estimate.high
     return {
         "value": repr(estimate.median),
