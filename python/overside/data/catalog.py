@@ -65,13 +65,20 @@ RECIPES = {
     ),
 }
 _SILESIA = "the Silesia corpus, the usual measure of compressors; silesia/NAME is one of its files"
+#: Stands for the best data set at hand; see `corpus`.
+CORPUS = "corpus"
 _MAKE = "overside data make {}"
 _FETCH = "overside data fetch silesia"
 
 
 def names() -> list[str]:
     """All names, those of single files of the corpus too."""
-    return [*RECIPES, "silesia", *(f"silesia/{member}" for member in silesia.MEMBERS)]
+    return [CORPUS, *RECIPES, "silesia", *(f"silesia/{member}" for member in silesia.MEMBERS)]
+
+
+def corpus() -> str:
+    """What `corpus` stands for here: `silesia` where files of it are at hand, else `system`."""
+    return "silesia" if silesia.at_hand() else "system"
 
 
 def resolve(
@@ -84,6 +91,8 @@ def resolve(
     anew, in any case if `again`. Nothing is fetched. Raises `UserError` if it cannot be had.
     """
     name = str(name_or_path)
+    if name == CORPUS:
+        name = corpus()
     if not 0 <= seed <= _MAX_SEED:
         raise UserError(f"{seed} is no seed", f"take a whole number from 0 to {_MAX_SEED}")
     if name in RECIPES:
@@ -106,7 +115,7 @@ def resolve(
 def absent(name_or_path: str | Path) -> str | None:
     """Why a data set cannot be had here, or `None` if it can. Nothing is made or read."""
     name = str(name_or_path)
-    if name in RECIPES:
+    if name == CORPUS or name in RECIPES:
         return None
     if name == "silesia" or name in names():
         wanted = name.partition("/")[2]

@@ -46,7 +46,7 @@ _AFTER: Mapping[str, Parameter] = {
         None,
         choices=("replay", "paced", "functional"),
     ),
-    "data": data("system"),
+    "data": data("corpus"),
     "sample_bytes": Parameter(
         "integer",
         "how much of the data set is used, in buffers evenly spaced over it",
@@ -135,8 +135,10 @@ class OffloadTask(MeasuredTask):
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; a batch is never larger than the depth, reconfiguration runs one job
-        at a time, a real device has no emulated timing, and an emulated one no threads."""
+        at a time, a real device has no emulated timing, and an emulated one no threads. A test is
+        named after the data it really has, not after `corpus`."""
         full = super().normal(parameters)
+        full["data"] = _data(full["data"])
         if full["setting"] == "reconfiguration":
             full["depth"] = 1
         full["batch"] = min(full["batch"], full["depth"])
@@ -231,6 +233,12 @@ def _no_level(operation: str, parameters: Json, machine: Machine) -> str | None:
 
 
 @cache
+def _data(name: str) -> str:
+    from overside import data  # noqa: PLC0415 (not needed to list tasks)
+
+    return data.corpus() if name == data.CORPUS else name
+
+
 def _no_data(name: str) -> str | None:
     from overside import data  # noqa: PLC0415 (not needed to list tasks)
 
