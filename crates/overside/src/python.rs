@@ -18,7 +18,7 @@ pub fn hand_over(verb: &str, arguments: &[OsString]) -> ExitCode {
     };
     // An error is all that `exec` can return.
     let error = Command::new(&interpreter)
-        .args(["-m", "overside"])
+        .args(["-P", "-m", "overside"])
         .args(arguments)
         .exec();
     absent(
