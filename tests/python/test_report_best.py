@@ -238,3 +238,18 @@ def test_a_whole_run_gives_advice_for_each_operation_and_size(tmp_path: Path) ->
     ]
     assert all(len(item.best) == 3 for item in advice)
     assert all(c.test.provenance == "measured" for i in advice for b in i.best for c in b.level)
+
+
+def test_the_figure_beside_the_sentences_is_one_of_theirs() -> None:
+    # zlib is the fastest once, by a hair; what the sentence names is ISA-L.
+    advice = best.advise(
+        view(
+            summary("isal", [100, 101, 102, 103, 104, 105], size=4 * KIB),
+            summary("zlib", [50, 51, 52, 53, 54, 55], size=4 * KIB),
+            summary("isal", [200, 210, 220, 230, 240, 250]),
+            summary("zlib", [201, 211, 221, 231, 241, 251]),
+        )
+    )[0]
+    figure = best.headline(advice).throughput.median
+    assert figure == 225
+    assert f"{figure:.0f} MB/s" in best.sentences(advice)[0]

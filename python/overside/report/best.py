@@ -97,11 +97,6 @@ class Advice:
     group: Group
     best: tuple[Best, ...]
 
-    @property
-    def top(self) -> Best:
-        """The size at which the machine is fastest."""
-        return max(self.best, key=lambda best: best.winner.throughput.median)
-
 
 def advise(view: RunView) -> list[Advice]:
     """The advice of a run, in the order of its tests."""
@@ -243,6 +238,11 @@ def segments(advice: Advice) -> list[Segment]:
         lead = wins.most_common(1)[0][0] if wins else min(labels)
         out.append(Segment(tuple(part), lead, tuple(sorted(labels - {lead}))))
     return out
+
+
+def headline(advice: Advice) -> Candidate:
+    """The fastest of what the sentences name, so that a figure beside them is one of theirs."""
+    return max((part.top[1] for part in segments(advice)), key=lambda c: c.throughput.median)
 
 
 def sentences(advice: Advice) -> list[str]:

@@ -199,7 +199,7 @@ def _advice(advice: Advice) -> Json:
     return {
         "title": advice.group.title,
         "detail": advice.group.detail,
-        "figure": words.number(advice.top.winner.throughput.median),
+        "figure": words.number(best.headline(advice).throughput.median),
         "sentences": best.spoken(advice),
     }
 
