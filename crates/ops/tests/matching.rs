@@ -216,6 +216,13 @@ fn patterns_of_every_construct_agree() {
         "(|a)+$",
         r"[\x00-\xff]{2}",
         "x*$",
+        "(?:x+)+$",
+        "^(?:x?)+b",
+        "^(?:x*)?$",
+        "^(?:(?:x+)?)*b",
+        "^(?:x{2})+$",
+        "^(x?){2}b",
+        "^a+++++++++++++++++++++++++++++++b",
         "^x*",
         "a.*b.*c",
         ".*a.*",
@@ -261,6 +268,10 @@ fn what_an_engine_cannot_do_is_refused_with_a_reason() {
             (r"\b{start}a", "not supported"),
             ("(?mR)a$", "not supported"),
             ("a{1001}", "too large"),
+            (
+                "(((((((((((((ab)+b)+b)+b)+b)+b)+b)+b)+b)+b)+b)+b)+b)+",
+                "too deep",
+            ),
             ("(?:a{40}){40}", "too large"),
         ];
         for (pattern, reason) in reasons {

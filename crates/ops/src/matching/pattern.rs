@@ -25,6 +25,8 @@ const MAX_CONSTRUCTS: u64 = 2000;
 /// The most of each pattern's optional parts, squared and summed: every part that may be left out
 /// makes ways from everything before it to everything behind it.
 const MAX_WAYS: u64 = 10_000;
+/// How deep repetitions may nest: each level doubles Hyperscan's effort.
+const MAX_REPETITION_NESTING: u32 = 12;
 /// What an engine may spend on its program or its caches.
 pub(super) const MAX_PROGRAM_BYTES: usize = 64 << 20;
 
@@ -69,6 +71,9 @@ impl Patterns {
             ways = ways.saturating_add(node.optional().saturating_pow(2));
             if growth > MAX_GROWTH || node.repetition() > MAX_REPETITION {
                 return Err(refused(source, "its repetitions are too large".into()));
+            }
+            if node.nesting() > MAX_REPETITION_NESTING {
+                return Err(refused(source, "its repetitions nest too deep".into()));
             }
             if bytes > MAX_SET_BYTES || constructs > MAX_CONSTRUCTS || ways > MAX_WAYS {
                 return Err(refused(source, "with it the patterns are too large".into()));
@@ -233,6 +238,20 @@ impl Node {
             // Repeating what takes no room changes nothing.
             (node, 0, _) if node.is_look_or_empty() => EMPTY,
             (node, ..) if node.is_look_or_empty() => node.clone(),
+            // `(?:x+)+` and its kin are one repetition.
+            (
+                Self::Repeat {
+                    node,
+                    min: inner_min @ (0 | 1),
+                    max: inner_max @ (None | Some(1)),
+                },
+                0 | 1,
+                None | Some(1),
+            ) => Self::Repeat {
+                node: node.clone(),
+                min: min * inner_min,
+                max: inner_max.and(max),
+            },
             _ => Self::Repeat {
                 node: Box::new(node),
                 min,
@@ -335,6 +354,17 @@ impl Node {
                 sum.saturating_add(u64::from(*part == EMPTY))
                     .saturating_add(part.optional())
             }),
+            _ => 0,
+        }
+    }
+
+    /// How deep its repetitions nest.
+    fn nesting(&self) -> u32 {
+        match self {
+            Self::Repeat { node, .. } => 1 + node.nesting(),
+            Self::Concat(parts) | Self::Either(parts) => {
+                parts.iter().map(Self::nesting).max().unwrap_or(0)
+            }
             _ => 0,
         }
     }
