@@ -209,7 +209,9 @@ impl Bench<'_> {
                 OpenError::Unsupported { .. }
                 | OpenError::Limit { .. }
                 | OpenError::Operation(
-                    OperationError::UnknownVariant { .. } | OperationError::Level { .. },
+                    OperationError::UnknownVariant { .. }
+                    | OperationError::Level { .. }
+                    | OperationError::NoLevels { .. },
                 ) => NoSample::Skipped(error.to_string()),
                 _ => NoSample::Failed(Failure::new(Kind::Job, error.to_string())),
             })
