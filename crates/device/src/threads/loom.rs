@@ -1,11 +1,10 @@
 //! The queues, the doorbell and the arming, in every order that the memory model allows. Run by
 //! `RUSTFLAGS="--cfg loom" cargo test -p overside-device --release --lib loom`.
 
-use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::arming::Arming;
 use super::doorbell::Doorbell;
 use super::rings::{Finished, Submitted};
 
@@ -60,9 +59,7 @@ struct Shared {
     slots: Slots,
     submitted: Submitted,
     finished: Finished,
-    reaped: AtomicUsize,
     doorbell: Doorbell,
-    arming: Arming,
     event: Event,
     stop: AtomicBool,
 }
@@ -73,9 +70,7 @@ impl Shared {
             slots: Slots::new(depth),
             submitted: Submitted::new(depth),
             finished: Finished::new(depth),
-            reaped: AtomicUsize::new(0),
             doorbell: Doorbell::new(),
-            arming: Arming::new(),
             event: Event(Mutex::new(false), Condvar::new()),
             stop: AtomicBool::new(false),
         })
@@ -90,14 +85,12 @@ impl Shared {
             }
             if let Some(number) = self.submitted.take() {
                 self.slots.set(number, self.slots.get(number) + 1);
-                let position = self.finished.push(number);
-                if self.arming.completed(position, || 0) {
+                if self.finished.push(number, || 0) {
                     self.event.signal();
                 }
                 continue;
             }
-            let reaped = || self.reaped.load(Ordering::Acquire);
-            if self.arming.idle(|| self.finished.end() != reaped()) {
+            if self.finished.idle() {
                 self.event.signal();
             }
             let ready = || !self.submitted.is_empty() || self.stop.load(Ordering::Acquire);
@@ -133,17 +126,17 @@ fn waits_for_events(depth: usize, threads: usize, batches: &[u32]) {
         let mut left = batch as usize;
         while left > 0 {
             shared.event.clear();
-            shared.arming.arm(reaped + (left / 2).max(1) - 1, u64::MAX);
-            if !shared.finished.has(reaped) {
+            if shared.finished.arm(reaped, (left / 2).max(1), u64::MAX) {
                 shared.event.wait();
+            } else {
+                // Counted but perhaps not written yet.
+                thread::yield_now();
             }
-            shared.arming.disarm();
             while let Some(number) = shared.finished.take(reaped) {
                 assert_eq!(shared.slots.get(number), 10 * round as u32 + 1);
                 reaped += 1;
                 left -= 1;
             }
-            shared.reaped.store(reaped, Ordering::Release);
         }
     }
     shared.stop();
@@ -184,7 +177,7 @@ fn loom_numbers_pass_through_the_rings_once() {
                     let mut taken = 0;
                     while let Some(number) = shared.submitted.take() {
                         shared.slots.set(number, shared.slots.get(number) + 1);
-                        shared.finished.push(number);
+                        assert!(!shared.finished.push(number, || 0));
                         taken += 1;
                     }
                     taken

@@ -14,11 +14,11 @@
 //! Nothing is allocated after the context is opened, and nothing blocks: a slot for each of
 //! `depth` jobs is made at the beginning, and the queues carry the slots' numbers.
 
-mod arming;
 mod clock;
 mod doorbell;
 mod event;
 mod port;
+mod prefetch;
 mod rings;
 mod runner;
 mod slot;
@@ -34,8 +34,7 @@ pub use submitter::{Body, Ledger, Limits, Threads};
 use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
-use crate::primitive::{AtomicBool, AtomicUsize, Ordering, Padded};
-use arming::Arming;
+use crate::primitive::{AtomicBool, AtomicUsize, Ordering};
 use clock::ThreadClock;
 use doorbell::Doorbell;
 use event::Event;
@@ -47,10 +46,7 @@ struct Shared {
     slots: Box<[Slot]>,
     submitted: Submitted,
     finished: Finished,
-    /// How far the submitter has read `finished`.
-    reaped: Padded<AtomicUsize>,
     doorbell: Doorbell,
-    arming: Arming,
     event: Event,
     quarantined: AtomicUsize,
     /// Tells the threads to return.
@@ -71,9 +67,7 @@ impl Shared {
             slots: (0..depth).map(|_| Slot::new()).collect(),
             submitted: Submitted::new(depth),
             finished: Finished::new(depth),
-            reaped: Padded(AtomicUsize::new(0)),
             doorbell: Doorbell::new(),
-            arming: Arming::new(),
             event: Event::new()?,
             quarantined: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
@@ -93,8 +87,7 @@ impl Shared {
 
     /// Returns a slot's number to the submitter and wakes it if it is time.
     fn completed(&self, number: u32, now: Instant) {
-        let position = self.finished.push(number);
-        if self.arming.completed(position, || self.time_ns(now)) {
+        if self.finished.push(number, || self.time_ns(now)) {
             self.event.signal();
         }
     }
@@ -113,7 +106,7 @@ impl Shared {
             .unwrap_or_else(|poisoned| poisoned.into_inner()) = reason;
         self.lost.store(true, Ordering::Release);
         self.stop();
-        if self.arming.claim() {
+        if self.finished.claim() {
             self.event.signal();
         }
     }

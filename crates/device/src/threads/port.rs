@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Shared;
-use super::slot::{Over, State};
+use super::prefetch;
+use super::slot::{Over, Slot, State};
 use crate::primitive::Ordering;
 use crate::{Job, JobError, Outcome, Source, Stages};
 
@@ -106,7 +107,13 @@ impl Port {
             if let Some(number) = self.shared.submitted.take() {
                 let begun = now.take().unwrap_or_else(Instant::now);
                 match self.begin(number, begun) {
-                    Some(taken) => return Next::Job(taken),
+                    Some(taken) => {
+                        // The submitter's core has the next slot; it arrives while this job runs.
+                        if let Some(slot) = self.next_slot() {
+                            prefetch::for_writing(slot);
+                        }
+                        return Next::Job(taken);
+                    }
                     None => continue,
                 }
             }
@@ -134,6 +141,13 @@ impl Port {
         };
         self.give_back(taken, result, stages, now);
         self.now = Some(now);
+    }
+
+    fn next_slot(&self) -> Option<&Slot> {
+        // A guess: by the time it counts, the number may be another thread's.
+        self.shared
+            .slots
+            .get(self.shared.submitted.peek()? as usize)
     }
 
     fn begin(&self, number: u32, begun: Instant) -> Option<Taken> {
@@ -224,8 +238,7 @@ impl Port {
     /// Waits a while for something to do.
     fn idle(&mut self, until: Option<Instant>) {
         let shared = &*self.shared;
-        let reaped = || shared.reaped.0.load(Ordering::Acquire);
-        if shared.arming.idle(|| shared.finished.end() != reaped()) {
+        if shared.finished.idle() {
             shared.event.signal();
         }
         let ready = || !shared.submitted.is_empty() || shared.stop.load(Ordering::Acquire);

@@ -4,7 +4,7 @@
 //! Neither checks for overflow: there are no more numbers than entries, and each number is in one
 //! place at a time.
 
-use crate::primitive::{AtomicU32, AtomicUsize, Ordering, Padded};
+use crate::primitive::{AtomicU32, AtomicU64, AtomicUsize, Ordering, Padded};
 
 fn entries(capacity: usize) -> Box<[AtomicU32]> {
     (0..capacity.next_power_of_two())
@@ -65,6 +65,13 @@ impl Submitted {
         }
     }
 
+    /// The number that is taken next, if it is there and nobody else takes it.
+    pub(super) fn peek(&self) -> Option<u32> {
+        let head = self.head.0.load(Ordering::Relaxed);
+        let there = head != self.tail.0.load(Ordering::Acquire);
+        there.then(|| self.entries[head & (self.entries.len() - 1)].load(Ordering::Relaxed))
+    }
+
     /// Nothing to take. Sees everything published before a sequentially consistent fence that
     /// precedes the caller's.
     pub(super) fn is_empty(&self) -> bool {
@@ -72,28 +79,97 @@ impl Submitted {
     }
 }
 
-/// From many threads to one submitter.
+/// From many threads to one submitter, and what wakes it when it waits.
+///
+/// A waiting submitter is woken for gathered completions rather than for each, so that it does
+/// not take cores away from the threads it waits for: when enough have gathered, when it has
+/// waited for long, or when a thread would fall idle.
+///
+/// No wake-up is lost and no fence is needed, because the wish to be woken is a bit of the
+/// counter that every thread has to increment: either the increment sees the wish, or the wish
+/// sees the increment.
 pub(super) struct Finished {
     /// Zero is empty, anything else a number plus one.
     entries: Box<[AtomicU32]>,
+    /// How many numbers were pushed or are about to be, and [`ARMED`].
     tail: Padded<AtomicUsize>,
+    wish: Padded<Wish>,
 }
+
+/// Written by the submitter, read by the threads.
+struct Wish {
+    /// How many completions are enough, counted as `tail` is.
+    target: AtomicUsize,
+    /// The time, on the context's own clock, from which every completion wakes.
+    patience_ns: AtomicU64,
+    /// How many the submitter has taken.
+    taken: AtomicUsize,
+}
+
+/// The submitter wants to be woken. 2^63 completions do not happen.
+const ARMED: usize = 1 << (usize::BITS - 1);
 
 impl Finished {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             entries: entries(capacity),
             tail: Padded(AtomicUsize::new(0)),
+            wish: Padded(Wish {
+                target: AtomicUsize::new(0),
+                patience_ns: AtomicU64::new(0),
+                taken: AtomicUsize::new(0),
+            }),
         }
     }
 
-    /// Appends a number and returns its position.
-    pub(super) fn push(&self, number: u32) -> usize {
+    /// Appends a number. Whether the caller has to wake the submitter.
+    #[must_use]
+    pub(super) fn push(&self, number: u32, now_ns: impl FnOnce() -> u64) -> bool {
         // AcqRel: of the numbers that were pushed up to here one was submitted after the entry
         // had been emptied, so through this chain the emptying happens before the store below.
-        let position = self.tail.0.fetch_add(1, Ordering::AcqRel);
+        let before = self.tail.0.fetch_add(1, Ordering::AcqRel);
+        let position = before & !ARMED;
         self.entries[position & (self.entries.len() - 1)].store(number + 1, Ordering::Release);
-        position
+        if before & ARMED == 0 {
+            return false;
+        }
+        // Relaxed: written before the bit was set.
+        let enough = position + 1 >= self.wish.0.target.load(Ordering::Relaxed);
+        let late = || now_ns() >= self.wish.0.patience_ns.load(Ordering::Relaxed);
+        (enough || late()) && self.claim()
+    }
+
+    /// Before a thread falls idle: whether it has to wake the submitter.
+    #[must_use]
+    pub(super) fn idle(&self) -> bool {
+        let tail = self.tail.0.load(Ordering::Acquire);
+        // Relaxed: written before the bit was set.
+        let pending = || tail & !ARMED != self.wish.0.taken.load(Ordering::Relaxed);
+        tail & ARMED != 0 && pending() && self.claim()
+    }
+
+    /// Whether the caller has to wake the submitter: it is waiting and nobody else wakes it.
+    #[must_use]
+    pub(super) fn claim(&self) -> bool {
+        self.tail.0.fetch_and(!ARMED, Ordering::AcqRel) & ARMED != 0
+    }
+
+    /// Asks to be woken when `enough` completions more have gathered than `taken`, or one after
+    /// `patience_ns`. `false`: there are some already, so nobody will. Submitter only.
+    #[must_use]
+    pub(super) fn arm(&self, taken: usize, enough: usize, patience_ns: u64) -> bool {
+        // Relaxed: ordered by the exchange below.
+        self.wish.0.target.store(taken + enough, Ordering::Relaxed);
+        self.wish
+            .0
+            .patience_ns
+            .store(patience_ns, Ordering::Relaxed);
+        self.wish.0.taken.store(taken, Ordering::Relaxed);
+        let pending = self.tail.0.fetch_or(ARMED, Ordering::AcqRel) & !ARMED != taken;
+        if pending {
+            self.tail.0.fetch_and(!ARMED, Ordering::AcqRel);
+        }
+        !pending
     }
 
     /// Takes the number at `position`, if it is there already. Submitter only, in order.
@@ -103,11 +179,6 @@ impl Finished {
         // Relaxed: reaches the next writer with the number that is submitted after this.
         entry.store(0, Ordering::Relaxed);
         Some(number)
-    }
-
-    /// The position after the last number that was or is being pushed.
-    pub(super) fn end(&self) -> usize {
-        self.tail.0.load(Ordering::Acquire)
     }
 
     /// There is a number at `position`.

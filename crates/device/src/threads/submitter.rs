@@ -238,12 +238,11 @@ impl Threads {
         if self.earliest.is_some_and(|at| Instant::now() >= at) {
             count = self.expire(out, max);
         }
-        let before = self.reaped;
         while count < max {
             let Some(number) = self.shared.finished.take(self.reaped) else {
                 break;
             };
-            self.reaped = self.reaped.wrapping_add(1);
+            self.reaped += 1;
             let state = std::mem::replace(
                 &mut *self.shared.slots[number as usize].lock(),
                 State::Vacant,
@@ -253,9 +252,6 @@ impl Threads {
                 out.push(self.completion(over));
                 count += 1;
             }
-        }
-        if self.reaped != before {
-            self.shared.reaped.0.store(self.reaped, Ordering::Release);
         }
         // The flag is read before the queue: what a thread finished before it was lost is seen.
         let lost = count == 0 && max > 0 && self.shared.lost.load(Ordering::Acquire);
@@ -289,14 +285,11 @@ impl Threads {
         } else {
             1
         };
-        let target = self.reaped.wrapping_add(enough - 1);
         let patience_ns = self.shared.time_ns(Instant::now()) + PATIENCE_NS;
-        self.shared.arming.arm(target, patience_ns);
-        let lost = self.shared.lost.load(Ordering::Acquire);
-        if self.shared.finished.has(self.reaped) {
-            self.shared.arming.disarm();
+        if !self.shared.finished.arm(self.reaped, enough, patience_ns) {
             return Ok(true);
         }
+        let lost = self.shared.lost.load(Ordering::Acquire);
         if lost {
             return Err(self.lost());
         }
