@@ -43,11 +43,11 @@ demo: setup ## measure this machine with boxes/quick.json and write a report
 	$(BIN)/overside run boxes/quick.json
 
 test: lint ## all quick tests
-	$(CARGO) test --locked --workspace --quiet
+	$(CARGO) test --locked --workspace --no-fail-fast --quiet
 	$(BIN)/python -m pytest -m 'not long'
 
 test-long: setup-test ## the tests that take longer
-	$(CARGO) test --locked --workspace --quiet -- --include-ignored
+	$(CARGO) test --locked --workspace --no-fail-fast --quiet -- --include-ignored
 	$(BIN)/python -m pytest
 
 .PHONY: setup-test

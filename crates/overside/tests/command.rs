@@ -204,7 +204,7 @@ fn other_verbs_are_handed_to_the_python_beside_the_command() {
     assert_eq!(output.status.code(), Some(103));
     assert_eq!(
         out(&output),
-        "<-m>\n<overside>\n<compare>\n<a b>\n<--strict>\n"
+        "<-P>\n<-m>\n<overside>\n<compare>\n<a b>\n<--strict>\n"
     );
 }
 
@@ -227,5 +227,5 @@ fn another_python_can_be_named() {
         err(&absent)
     );
     interpreter(&python);
-    assert_eq!(out(&start()), "<-m>\n<overside>\n<list>\n");
+    assert_eq!(out(&start()), "<-P>\n<-m>\n<overside>\n<list>\n");
 }
