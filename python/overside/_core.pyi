@@ -58,7 +58,8 @@ def outlook(
     patterns: list[str],
 ) -> str:
     """What a profile's device would change against a measured CPU, as JSON:
-    `device_rate_bytes_per_s`, `speedup`, `break_even`, what is missing, and the facts it rests on.
+    `device_rate_bytes_per_s`, `speedup` and whether its `high` is `bounded`, `break_even`, what is
+    missing, and the facts it rests on.
 
     The rate is of bytes of the uncompressed side, `ratio` compressed by uncompressed bytes, 1 for
     matching; `setting` is "static" or "reconfiguration". Raises `ValueError` for what the profile

@@ -72,12 +72,15 @@ pub struct Outlook {
     pub cpu_rate_bytes_per_s: f64,
     /// The longest buffer that the device takes, in bytes of the uncompressed side.
     pub max_buffer_bytes: u64,
-    /// The device's rate in bytes of the uncompressed side a second, with buffers of that length:
-    /// many in flight in the static setting, one after the other in the reconfiguration setting.
+    /// The device's rate in bytes of the uncompressed side a second: `low` and `typ` with buffers
+    /// of that length, `high` with those of any length that a rate was published for. Many are in
+    /// flight in the static setting, one after the other in the reconfiguration setting.
     pub device_rate_bytes_per_s: Interval,
     /// That rate over the CPU's. Where `missing` is not empty, `low` and `typ` are not certain.
-    /// `high` is not exceeded, unless the number of engines is missing: several might.
     pub speedup: Interval,
+    /// `speedup.high` is an upper bound: the number of engines is known, so that no other engine
+    /// can add to it, and so is the rate, which for patterns of one's own is anybody's guess.
+    pub bounded: bool,
     /// From which buffer size the device is faster, one buffer at a time.
     pub break_even: Prediction,
     /// Terms without a fact; they count as zero, or stand at their published limit.
@@ -114,15 +117,31 @@ pub fn outlook(profile: &Profile, question: &Question) -> Result<Outlook, CostEr
     let longest = Longest::of(entry, question);
     let certain = entry.patterns.is_empty() || entry.pattern(&question.patterns).is_some();
     let whole = cost(profile, &longest.work(question))?;
-    let rate = match question.setting {
-        Setting::Static => sustained_ns(&whole, profile.engines()),
-        Setting::Reconfiguration => Interval {
-            low: whole.low_ns as f64,
-            typ: whole.typ_ns as f64,
-            high: whole.high_ns as f64,
-        },
+    let mut costs = Vec::new();
+    for bytes in published_sizes(entry, &question.patterns, longest.uncompressed) {
+        let mut work = longest.work(question);
+        work.source_bytes = bytes;
+        costs.push((bytes, cost(profile, &work)?));
     }
-    .divide(longest.uncompressed as f64 * 1e9);
+    costs.push((longest.uncompressed, whole.clone()));
+    let rate_with = |bytes: u64, cost: &Cost| {
+        match question.setting {
+            Setting::Static => sustained_ns(cost, profile.engines()),
+            Setting::Reconfiguration => Interval {
+                low: cost.low_ns as f64,
+                typ: cost.typ_ns as f64,
+                high: cost.high_ns as f64,
+            },
+        }
+        .divide(bytes as f64 * 1e9)
+    };
+    let mut rate = rate_with(longest.uncompressed, &whole);
+    for (bytes, cost) in &costs {
+        rate.high = rate.high.max(rate_with(*bytes, cost).high);
+    }
+    // One after the other, jobs keep one engine busy however many there are.
+    let engines_known = profile.device.engines.is_some();
+    let bounded = certain && (engines_known || question.setting == Setting::Reconfiguration);
     let citations = (whole.facts.iter())
         .filter_map(|fact| Some((fact.clone(), profile.citation(fact)?)))
         .collect();
@@ -137,7 +156,8 @@ pub fn outlook(profile: &Profile, question: &Question) -> Result<Outlook, CostEr
         max_buffer_bytes: longest.uncompressed,
         device_rate_bytes_per_s: rate,
         speedup: rate.scale(1.0 / question.cpu_rate_bytes_per_s),
-        break_even: break_even(&whole, &longest, question, certain),
+        bounded,
+        break_even: break_even(&costs, question, certain),
         missing: whole.missing,
         facts: whole.facts,
         citations,
@@ -203,6 +223,23 @@ impl Longest {
     }
 }
 
+/// The sizes shorter than `longest` at which the engine's rate for these patterns was published.
+/// Between two of them it lies between theirs.
+fn published_sizes(entry: &OperationProfile, patterns: &[String], longest: u64) -> Vec<u64> {
+    let candidates = match entry.pattern(patterns) {
+        Some(one) => std::slice::from_ref(one),
+        None => &entry.patterns,
+    };
+    let mut sizes: Vec<u64> = (candidates.iter())
+        .filter_map(|one| one.sweep.as_ref())
+        .flat_map(|sweep| sweep.source_bytes.iter().copied())
+        .filter(|size| *size < longest)
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
 /// Nanoseconds a buffer with many in flight: the slowest of the servers sets the pace.
 fn sustained_ns(cost: &Cost, engines: usize) -> Interval {
     let parts = &cost.parts;
@@ -223,8 +260,14 @@ fn sustained_ns(cost: &Cost, engines: usize) -> Interval {
 }
 
 /// The size where the CPU's straight line crosses the device's, which starts higher and rises
-/// more slowly. The engine's rate is `certain` unless other patterns than ours were published.
-fn break_even(whole: &Cost, longest: &Longest, question: &Question, certain: bool) -> Prediction {
+/// more slowly. `costs` has the published sizes, in ascending order, and the longest. The engine's
+/// rate is `certain` unless other patterns than ours were published.
+fn break_even(costs: &[(u64, Cost)], question: &Question, certain: bool) -> Prediction {
+    let Some((longest, whole)) = costs.last() else {
+        return Prediction::None {
+            missing: Vec::new(),
+        };
+    };
     let parts = &whole.parts;
     let fixed = [
         parts.reconfiguration,
@@ -236,20 +279,24 @@ fn break_even(whole: &Cost, longest: &Longest, question: &Question, certain: boo
         fixed.iter().flatten().map(|span| time(*span) as f64).sum()
     };
     let (fixed_low, fixed_high) = (total(|span| span.low_ns), total(|span| span.high_ns));
-    let (best_ns, worst_ns) = if certain {
+    // Nanoseconds a byte beside the fixed costs: the least and the most at any of the sizes.
+    let (best, worst) = if certain {
+        let best = |(bytes, cost): &(u64, Cost)| (cost.low_ns as f64 - fixed_low) / *bytes as f64;
+        let worst =
+            |(bytes, cost): &(u64, Cost)| (cost.high_ns as f64 - fixed_high) / *bytes as f64;
         (
-            whole.low_ns as f64 - fixed_low,
-            whole.high_ns as f64 - fixed_high,
+            costs.iter().map(best).fold(f64::INFINITY, f64::min),
+            costs.iter().map(worst).fold(0.0, f64::max),
         )
     } else {
         // A pattern of one's own may be faster or slower than all published ones.
         (0.0, f64::INFINITY)
     };
-    let bytes = longest.uncompressed as f64;
+    let bytes = *longest as f64;
     let cpu_ns = 1e9 / question.cpu_rate_bytes_per_s;
     // Nanoseconds a byte that the device saves, at best and at worst.
-    let gain_high = cpu_ns - best_ns / bytes;
-    let gain_low = cpu_ns - worst_ns / bytes;
+    let gain_high = cpu_ns - best;
+    let gain_low = cpu_ns - worst;
     if gain_high <= 0.0 {
         return Prediction::Never {
             reason: "the device is slower than this CPU even without its fixed costs".into(),
@@ -267,7 +314,13 @@ fn break_even(whole: &Cost, longest: &Longest, question: &Question, certain: boo
     if fixed.iter().all(Option::is_none) {
         return Prediction::None { missing };
     }
-    if !missing.is_empty() || gain_low <= 0.0 {
+    // What is shorter than the shortest size of several takes as long as that.
+    let shortest = match costs {
+        [(shortest, _), _, ..] => *shortest as f64,
+        _ => 0.0,
+    };
+    let at_most = (fixed_high / gain_low).ceil().max(shortest);
+    if !missing.is_empty() || gain_low <= 0.0 || at_most > bytes {
         return Prediction::NotBelow {
             bytes: at_least as u64,
             missing,
@@ -275,6 +328,6 @@ fn break_even(whole: &Cost, longest: &Longest, question: &Question, certain: boo
     }
     Prediction::Range {
         low_bytes: at_least as u64,
-        high_bytes: (fixed_high / gain_low).ceil() as u64,
+        high_bytes: at_most as u64,
     }
 }

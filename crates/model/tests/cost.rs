@@ -283,6 +283,56 @@ fn with_every_term_known_the_break_even_is_a_range() {
 }
 
 #[test]
+fn a_break_even_above_the_longest_buffer_is_not_certain() {
+    // 2.1 us of fixed costs against a gain of 2 to 502 ps a byte: 4.2 KB at best, 1.05 MB at worst,
+    // and the device takes 1 MiB.
+    for (cpu_mb_per_s, certain) in [(998.0, true), (998.2, false)] {
+        let asked = question("copy", Setting::Static, cpu_mb_per_s, 1.0);
+        let seen = outlook(&complete(), &asked).unwrap().break_even;
+        match seen {
+            Prediction::Range { high_bytes, .. } => assert!(certain && high_bytes <= MIB),
+            Prediction::NotBelow { bytes, .. } => assert!(!certain && bytes < 5000),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_rate_that_falls_with_the_size_is_compared_at_all_sizes() {
+    // Q2: 3 to 4 Gb/s at 256 bytes, less than 1 at 16383.
+    let mut asked = question("match-count", Setting::Static, 200.0, 1.0);
+    asked.patterns = vec!["(.+) on (.+) at Exit (.+)".into()];
+    let seen = ask("bf2", &asked);
+    assert!((seen.speedup.high - 2.5).abs() < 0.05, "{:?}", seen.speedup);
+    assert!(seen.speedup.typ < 1.0, "{:?}", seen.speedup);
+    assert!(
+        matches!(seen.break_even, Prediction::None { .. }),
+        "{:?}",
+        seen.break_even
+    );
+    // Faster than at any size.
+    asked.cpu_rate_bytes_per_s = 510e6;
+    assert!(matches!(
+        ask("bf2", &asked).break_even,
+        Prediction::Never { .. }
+    ));
+}
+
+#[test]
+fn a_speedup_is_bounded_only_where_no_unknown_term_can_raise_it() {
+    let copy = question("copy", Setting::Static, 500.0, 1.0);
+    assert!(outlook(&complete(), &copy).unwrap().bounded);
+    // Nobody published how many engines a card has.
+    let mut asked = question("compress-deflate", Setting::Static, 60.0, 0.42);
+    assert!(!ask("bf2", &asked).bounded);
+    asked.setting = Setting::Reconfiguration;
+    assert!(ask("bf2", &asked).bounded);
+    let mut own = question("match-count", Setting::Reconfiguration, 60.0, 1.0);
+    own.patterns = vec!["my own".into()];
+    assert!(!ask("bf2", &own).bounded);
+}
+
+#[test]
 fn questions_without_sense_are_errors() {
     let bf2 = profile("bf2").unwrap();
     for (rate, ratio) in [
