@@ -19,9 +19,11 @@ def card(name: str, rate: float, **given: object) -> tuple[CardOutlook, Entry]:
     return one, entry
 
 
-def test_a_slow_cpu_gets_an_upper_bound_and_no_prediction_of_the_size() -> None:
+def test_a_slow_cpu_gets_the_upper_end_and_no_prediction_of_the_size() -> None:
     one, entry = card("bf2", 100)
-    assert re.fullmatch(r"at most [\d.]+ times", entry.headline)
+    # Several engines might be faster than the one that is assumed.
+    assert re.fullmatch(r"up to [\d.]+ times", entry.headline)
+    assert "more engines than one would raise that" in entry.sentences[0]
     assert entry.faster_from == "no prediction"
     assert re.fullmatch(r"not below [\d.]+ [KM]iB", entry.faster_anew_from)
     assert "100 MB/s measured here" in entry.sentences[0]
@@ -38,6 +40,19 @@ def test_a_cpu_faster_than_the_card_is_told_that() -> None:
     _, entry = card("bf2", 90_000)
     assert any("slower than this machine" in sentence for sentence in entry.sentences)
     assert entry.faster_anew_from == "never"
+
+
+def test_only_a_bound_is_called_one() -> None:
+    missing = ["latency from the doorbell to the engine"]
+    answer = {"speedup": {"low": 2.0, "typ": 3.0, "high": 4.0}, "missing": missing, "bounded": True}
+    assert outlook._headline(answer) == "at most 4.0 times"
+    assert outlook._unknown(answer) == "; what is not known can only lower that"
+    answer["bounded"] = False
+    assert outlook._headline(answer) == "up to 4.0 times"
+    assert "some of what is not known would raise that" in outlook._unknown(answer)
+    answer["missing"] = []
+    assert outlook._headline(answer) == "2.00–4.00 times"
+    assert outlook._unknown(answer) == ""
 
 
 def test_bluefield_3_cannot_compress() -> None:

@@ -57,7 +57,7 @@ class Entry:
     detail: str
     #: False: it has no engine for that.
     supported: bool
-    #: `at most 6.4 times`, the shortest answer.
+    #: `up to 6.4 times`, the shortest answer.
     headline: str
     #: From which buffer size it is faster, one buffer at a time: `no prediction`.
     faster_from: str
@@ -185,26 +185,44 @@ def _patterns(advice: Advice) -> tuple[str, ...]:
 
 
 def _headline(answer: Json) -> str:
-    """The bound in a few words. A missing term can only make the device slower, so without all
-    terms only the upper end is a bound."""
+    """The speed in a few words. Most missing terms can only make the device slower, so without all
+    terms the upper end says more than the lower; it is a bound if none could make it faster."""
     low, high = answer["speedup"]["low"], answer["speedup"]["high"]
-    if answer.get("missing"):
-        return f"at most {words.times(high)} times"
-    return f"{words.span(low, high)} times"
+    if not answer.get("missing"):
+        return f"{words.span(low, high)} times"
+    return f"{'at most' if answer.get('bounded') else 'up to'} {words.times(high)} times"
+
+
+def _unknown(answer: Json) -> str:
+    """What the missing terms may change."""
+    missing = answer.get("missing", ())
+    if not missing:
+        return ""
+    if answer.get("bounded"):
+        return "; what is not known can only lower that"
+    raising = []
+    if any("engines" in term for term in missing):
+        raising.append("more engines than one")
+    if any("these patterns" in term for term in missing):
+        raising.append("patterns that are easier than the published ones")
+    what = words.listing(raising) or "some of what is not known"
+    return f"; {what} would raise that, all else that is not known can only lower it"
 
 
 def _sentences(best: Best, answers: Mapping[str, Json]) -> list[str]:
     static, anew = answers["static"], answers["reconfiguration"]
     low, high = (words.times(static["speedup"][end]) for end in ("low", "high"))
     rate = words.number(best.winner.throughput.median)
-    unknown = "; what is not known can only lower that" if static.get("missing") else ""
     out = [
         f"By its published rates, {low} to {high} times the {rate} MB/s measured here "
         f"({best.winner.prose}), in buffers of up to {words.size(static['max_buffer_bytes'])} and "
-        f"with many in flight{unknown}."
+        f"with many in flight{_unknown(static)}."
     ]
     if static["speedup"]["high"] < 1:
-        out.append("So it is slower than this machine and could only free its CPU for other work.")
+        by = "So" if static.get("bounded") else "By these rates"
+        out.append(
+            f"{by} it is slower than this machine and could only free its CPU for other work."
+        )
     out.append(
         f"Faster from which size, one buffer at a time: {_break_even(static)}{_why(static)}."
     )
