@@ -377,6 +377,13 @@ fn a_core_that_does_not_exist_is_an_error() {
 }
 
 #[test]
+fn without_a_thread_or_a_place_nothing_is_opened() {
+    for (depth, bodies) in [(1, Vec::new()), (0, vec![Body::new("toy", prompt)])] {
+        assert!(Threads::spawn(limits(depth), applied(), Ledger::Host, bodies).is_err());
+    }
+}
+
+#[test]
 fn a_submitter_that_waits_is_woken_for_several_completions_at_once() {
     let body = Body::new("slow", |mut port: Port| {
         while let Next::Job(taken) = port.next(None) {

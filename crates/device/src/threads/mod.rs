@@ -14,6 +14,7 @@
 //! Nothing is allocated after the context is opened, and nothing blocks: a slot for each of
 //! `depth` jobs is made at the beginning, and the queues carry the slots' numbers.
 
+mod body;
 mod clock;
 mod doorbell;
 mod event;
@@ -27,9 +28,10 @@ mod submitter;
 #[cfg(all(test, loom))]
 mod loom;
 
+pub use body::Body;
 pub use port::{Next, Port, Taken};
 pub use runner::{Runner, outcome};
-pub use submitter::{Body, Ledger, Limits, Threads};
+pub use submitter::{Ledger, Limits, Threads};
 
 use std::sync::{Condvar, Mutex};
 use std::time::Instant;

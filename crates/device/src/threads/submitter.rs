@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use super::port::Port;
-use super::runner::message;
+use super::Shared;
+use super::body::{self, Body};
+use super::event::Timer;
 use super::slot::{Over, State};
-use super::{Shared, event::Timer};
 use crate::primitive::Ordering;
 use crate::{
     Applied, Closed, Completion, CpuTime, DeviceId, Job, Lifecycle, Lost, MemoryKind, Refusal,
@@ -84,33 +83,6 @@ pub enum Ledger {
     Emulator,
 }
 
-/// What one thread does.
-pub struct Body {
-    name: String,
-    core: Option<usize>,
-    run: Box<dyn FnOnce(Port) + Send>,
-}
-
-impl Body {
-    /// A loop over [`Port::next`] that ends at [`super::Next::Stop`]. The name is the thread's;
-    /// Linux keeps 15 bytes of it.
-    pub fn new(name: impl Into<String>, run: impl FnOnce(Port) + Send + 'static) -> Self {
-        Self {
-            name: name.into(),
-            core: None,
-            run: Box::new(run),
-        }
-    }
-
-    /// Keeps the thread on one core, by its number.
-    pub fn pinned(self, core: usize) -> Self {
-        Self {
-            core: Some(core),
-            ..self
-        }
-    }
-}
-
 /// The submitter's end: what a [`crate::Context`] made of threads is made of. Dropping it does
 /// not wait; the threads end after what they are doing.
 pub struct Threads {
@@ -139,18 +111,23 @@ impl Threads {
     ///
     /// # Errors
     /// What the system says if it has no more threads or descriptors or does not know a core.
-    /// No thread is left behind.
+    /// No thread is left behind. Without a body nothing would ever run, so that is an error too.
     pub fn spawn(
         limits: Limits,
         applied: Arc<Applied>,
         ledger: Ledger,
         bodies: Vec<Body>,
     ) -> io::Result<Self> {
+        if bodies.is_empty() || limits.depth == 0 {
+            return Err(io::Error::other(
+                "no thread, or no job in flight, is asked for",
+            ));
+        }
         let shared = Arc::new(Shared::new(limits.depth, bodies.len())?);
         let (report, started) = mpsc::channel();
         let count = bodies.len();
         let result = (bodies.into_iter().enumerate())
-            .try_for_each(|(index, body)| start(&shared, index, body, report.clone()))
+            .try_for_each(|(index, body)| body::start(&shared, index, body, report.clone()))
             .and_then(|()| {
                 drop(report);
                 started.into_iter().take(count).collect::<io::Result<()>>()
@@ -274,9 +251,8 @@ impl Threads {
         if self.shared.finished.has(self.reaped) {
             return Ok(true);
         }
-        if let Err(error) = self.timer.follow(self.earliest, &self.shared.event) {
-            // Without a timer deadlines are noticed at the next poll only, so poll.
-            debug_assert!(false, "the deadline timer: {error}");
+        if (self.timer.follow(self.earliest, &self.shared.event)).is_err() {
+            // No descriptor is left for a timer, so deadlines are noticed by polling only.
             return Ok(true);
         }
         self.shared.event.clear();
@@ -329,7 +305,9 @@ impl Threads {
     pub fn replace(&mut self, mut next: Self) -> Duration {
         let begin = Instant::now();
         self.shared.stop();
-        let ended = self.quarantined() == 0 && self.shared.wait_for_end(begin + REPLACE);
+        if self.quarantined() == 0 {
+            self.shared.wait_for_end(begin + REPLACE);
+        }
         next.retired = std::mem::take(&mut self.retired);
         next.retired.push(Arc::clone(&self.shared));
         next.retired_ns = self.retired_ns;
@@ -337,7 +315,6 @@ impl Threads {
         let now = Instant::now();
         let done = next.retired.extract_if(.., |old| old.wait_for_end(now));
         next.retired_ns += done.map(|old| old.spent_ns()).sum::<u64>();
-        debug_assert!(ended || !next.retired.is_empty());
         *self = next;
         begin.elapsed()
     }
@@ -448,59 +425,4 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.shared.stop();
     }
-}
-
-fn start(
-    shared: &Arc<Shared>,
-    index: usize,
-    body: Body,
-    report: mpsc::Sender<io::Result<()>>,
-) -> io::Result<()> {
-    let Body { name, core, run } = body;
-    let context = Arc::clone(shared);
-    let alive = || {
-        shared
-            .alive
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    };
-    *alive() += 1;
-    let thread = std::thread::Builder::new().name(name).spawn(move || {
-        context.clocks[index].begin();
-        let pinned = core.map_or(Ok(()), pin);
-        let ready = pinned.is_ok();
-        // Nobody listens any more if another thread could not be started.
-        let _ = report.send(pinned);
-        if ready {
-            let port = Port::new(Arc::clone(&context));
-            let ended = catch_unwind(AssertUnwindSafe(|| run(port)));
-            if !context.stop.load(Ordering::Acquire) {
-                context.lose(match ended {
-                    Ok(()) => "a thread returned".to_owned(),
-                    Err(panic) => format!("a thread panicked: {}", message(&*panic)),
-                });
-            }
-        }
-        context.clocks[index].end();
-        *context
-            .alive
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()) -= 1;
-        context.ended.notify_all();
-    });
-    if thread.is_err() {
-        *alive() -= 1;
-    }
-    thread.map(drop)
-}
-
-fn pin(core: usize) -> io::Result<()> {
-    use rustix::thread::{CpuSet, sched_setaffinity};
-    if core >= CpuSet::MAX_CPU {
-        return Err(io::Error::other(format!("there is no core {core}")));
-    }
-    let mut set = CpuSet::new();
-    set.set(core);
-    sched_setaffinity(None, &set)
-        .map_err(|error| io::Error::other(format!("core {core} cannot be used: {error}")))
 }

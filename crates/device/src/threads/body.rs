@@ -1,0 +1,93 @@
+//! Starting threads.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, mpsc};
+
+use super::Shared;
+use super::port::Port;
+use super::runner::message;
+use crate::primitive::Ordering;
+
+/// What one thread does.
+pub struct Body {
+    name: String,
+    core: Option<usize>,
+    run: Box<dyn FnOnce(Port) + Send>,
+}
+
+impl Body {
+    /// A loop over [`Port::next`] that ends at [`super::Next::Stop`]. The name is the thread's;
+    /// Linux keeps 15 bytes of it.
+    pub fn new(name: impl Into<String>, run: impl FnOnce(Port) + Send + 'static) -> Self {
+        Self {
+            name: name.into(),
+            core: None,
+            run: Box::new(run),
+        }
+    }
+
+    /// Keeps the thread on one core, by its number.
+    pub fn pinned(self, core: usize) -> Self {
+        Self {
+            core: Some(core),
+            ..self
+        }
+    }
+}
+
+/// Starts a thread, which reports whether it has got its core and then runs its body.
+pub(super) fn start(
+    shared: &Arc<Shared>,
+    index: usize,
+    body: Body,
+    report: mpsc::Sender<io::Result<()>>,
+) -> io::Result<()> {
+    let Body { name, core, run } = body;
+    let context = Arc::clone(shared);
+    let alive = || {
+        shared
+            .alive
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    };
+    *alive() += 1;
+    let thread = std::thread::Builder::new().name(name).spawn(move || {
+        context.clocks[index].begin();
+        let pinned = core.map_or(Ok(()), pin);
+        let ready = pinned.is_ok();
+        // Nobody listens any more if another thread could not be started.
+        let _ = report.send(pinned);
+        if ready {
+            let port = Port::new(Arc::clone(&context));
+            let ended = catch_unwind(AssertUnwindSafe(|| run(port)));
+            if !context.stop.load(Ordering::Acquire) {
+                context.lose(match ended {
+                    Ok(()) => "a thread returned".to_owned(),
+                    Err(panic) => format!("a thread panicked: {}", message(&*panic)),
+                });
+            }
+        }
+        context.clocks[index].end();
+        *context
+            .alive
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner()) -= 1;
+        context.ended.notify_all();
+    });
+    if thread.is_err() {
+        *alive() -= 1;
+    }
+    thread.map(drop)
+}
+
+fn pin(core: usize) -> io::Result<()> {
+    use rustix::thread::{CpuSet, sched_setaffinity};
+    if core >= CpuSet::MAX_CPU {
+        return Err(io::Error::other(format!("there is no core {core}")));
+    }
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(None, &set)
+        .map_err(|error| io::Error::other(format!("core {core} cannot be used: {error}")))
+}
