@@ -110,7 +110,7 @@ impl Parts {
 ///
 /// `low_ns` lets the transfers overlap with the engine, as an engine that reads the host's memory
 /// by itself does; `typ_ns` and `high_ns` add the parts up. Where something is missing, all three
-/// are lower bounds.
+/// are lower bounds; where only a limit of a time is known, `low_ns` is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// The shortest time in nanoseconds.
@@ -211,8 +211,18 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// A time that a profile gives, or one more missing term.
+    /// A time that a profile gives, or one more missing term. Below a limit it may be anything.
     fn fixed(&mut self, quantity: Option<&Quantity>, term: &str) -> Option<Interval> {
+        let time = self.known(quantity, term)?;
+        let low = match quantity {
+            Some(limit) if limit.is_limit() => 0.0,
+            _ => time.low,
+        };
+        Some(Interval { low, ..time })
+    }
+
+    /// What a profile gives, or one more missing term.
+    fn known(&mut self, quantity: Option<&Quantity>, term: &str) -> Option<Interval> {
         let Some(quantity) = quantity else {
             self.lacks(term);
             return None;
@@ -226,7 +236,7 @@ impl<'a> Sum<'a> {
 
     /// The time for `bytes` at a rate that a profile gives.
     fn moved(&mut self, rate: Option<&Quantity>, bytes: u64, term: &str) -> Option<Interval> {
-        self.fixed(rate, term)
+        self.known(rate, term)
             .map(|rate| rate.divide(bytes as f64 * 1e9))
     }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use overside_ops::{Direction, Operation};
 use serde::{Deserialize, Serialize};
 
-use crate::{Cost, CostError, Interval, OperationProfile, Profile, Setting, Span, Work, cost};
+use crate::{
+    Cost, CostError, Interval, OperationProfile, Profile, Quantity, Setting, Span, Work, cost,
+};
 
 /// A CPU's measured rate, to be compared with a device.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,9 +126,11 @@ pub fn outlook(profile: &Profile, question: &Question) -> Result<Outlook, CostEr
         costs.push((bytes, cost(profile, &work)?));
     }
     costs.push((longest.uncompressed, whole.clone()));
+    let engines = profile.device.engines.as_ref();
+    let engines = engines.map_or(Interval::exactly(1.0), Quantity::interval);
     let rate_with = |bytes: u64, cost: &Cost| {
         match question.setting {
-            Setting::Static => sustained_ns(cost, profile.engines()),
+            Setting::Static => sustained_ns(cost, engines),
             Setting::Reconfiguration => Interval {
                 low: cost.low_ns as f64,
                 typ: cost.typ_ns as f64,
@@ -241,11 +245,11 @@ fn published_sizes(entry: &OperationProfile, patterns: &[String], longest: u64) 
 }
 
 /// Nanoseconds a buffer with many in flight: the slowest of the servers sets the pace.
-fn sustained_ns(cost: &Cost, engines: usize) -> Interval {
+fn sustained_ns(cost: &Cost, engines: Interval) -> Interval {
     let parts = &cost.parts;
-    let spans = |time: fn(Span) -> u64| {
+    let spans = |time: fn(Span) -> u64, engines: f64| {
         let of = |part: Option<Span>| part.map_or(0, time) as f64;
-        let engine = (of(parts.engine) + of(parts.per_job)) / engines as f64;
+        let engine = (of(parts.engine) + of(parts.per_job)) / engines;
         // A device without any known rate is infinitely fast; one nanosecond keeps it finite.
         of(parts.link_in)
             .max(engine)
@@ -253,9 +257,9 @@ fn sustained_ns(cost: &Cost, engines: usize) -> Interval {
             .max(1.0)
     };
     Interval {
-        low: spans(|span| span.low_ns),
-        typ: spans(|span| span.typ_ns),
-        high: spans(|span| span.high_ns),
+        low: spans(|span| span.low_ns, engines.high),
+        typ: spans(|span| span.typ_ns, engines.typ),
+        high: spans(|span| span.high_ns, engines.low),
     }
 }
 

@@ -333,6 +333,34 @@ fn a_speedup_is_bounded_only_where_no_unknown_term_can_raise_it() {
 }
 
 #[test]
+fn a_time_below_a_limit_may_be_anything() {
+    let mut limited = complete();
+    let latency = limited.operations[0].latency.as_mut().unwrap();
+    (latency.value, latency.high) = (None, Some(2.0));
+    let work = Work::new(Operation::Copy, 1_000_000, 1_000_000);
+    let (known, limited) = (
+        cost(&complete(), &work).unwrap(),
+        cost(&limited, &work).unwrap(),
+    );
+    assert_eq!(known.low_ns - limited.low_ns, 2000);
+    assert_eq!(known.high_ns, limited.high_ns);
+    assert_eq!(limited.missing.len(), 1, "{:?}", limited.missing);
+}
+
+#[test]
+fn engines_between_two_numbers_widen_the_speedup() {
+    let mut several = complete();
+    let engines = several.device.engines.as_mut().unwrap();
+    (engines.low, engines.value, engines.high) = (Some(1.0), Some(1.5), Some(1.9));
+    let copy = question("copy", Setting::Static, 500.0, 1.0);
+    let one = outlook(&complete(), &copy).unwrap().speedup;
+    let more = outlook(&several, &copy).unwrap().speedup;
+    assert_eq!(more.low, one.low);
+    assert!((more.typ / one.typ - 1.5).abs() < 1e-3, "{more:?}");
+    assert!((more.high / one.high - 1.9).abs() < 1e-3, "{more:?}");
+}
+
+#[test]
 fn questions_without_sense_are_errors() {
     let bf2 = profile("bf2").unwrap();
     for (rate, ratio) in [
