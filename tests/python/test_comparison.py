@@ -166,3 +166,62 @@ def test_what_is_no_run_is_said(runs: Path) -> None:
     assert "nowhere is no run" in done.stderr
     done = overside("compare", "a", "a", "--threshold", "-1", cwd=runs, code=2)
     assert "'-1' is not a share" in done.stderr
+
+
+def test_lines_tell_by_what_tests_differ(tmp_path: Path) -> None:
+    tasks = [
+        {
+            "task": "hash",
+            "parameters": {"algorithm": ["crc32", "sha256"], "data": "words.txt"},
+            "metrics": ["rate"],
+        }
+    ]
+    tiny_box(tmp_path, tasks=tasks, rounds=1)
+    overside("run", "tiny.json", cwd=tmp_path, code=0)
+    run = only_run(tmp_path)
+    lines = overside("compare", run, run, cwd=tmp_path, code=0).stdout.splitlines()
+    named = [line.split("rate")[0].split()[-1] for line in lines if line.startswith("hash")]
+    assert sorted(named) == ["algorithm=crc32", "algorithm=sha256"]
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "value"),
+    [
+        ("manifest", "tests", ["x"]),
+        ("manifest", "tests", [{"id": "copy/1"}]),
+        ("manifest", "metrics", 3),
+        ("manifest", "box", []),
+        ("sample", "metrics", None),
+        ("sample", "metrics", {"throughput": "fast"}),
+        ("sample", "metrics", {"throughput": float("inf")}),
+        ("sample", "status", "great"),
+        ("sample", "round", -1),
+        ("sample", "cpu", "x"),
+        ("sample", "warnings", [3]),
+        ("sample", "error", 3),
+    ],
+)
+def test_damaged_files_are_named_with_the_place(
+    runs: Path, tmp_path: Path, file: str, key: str, value: Any
+) -> None:
+    copy = altered(runs, f"damaged-{tmp_path.name}", lambda sample: None)
+    if file == "manifest":
+        (copy / "manifest.json").write_text(json.dumps(manifest(copy) | {key: value}))
+    else:
+        first, *rest = samples(copy)
+        lines = [json.dumps(sample) + "\n" for sample in (first | {key: value}, *rest)]
+        (copy / "samples.jsonl").write_text("".join(lines))
+    for words in (("compare", copy, copy), ("run", "--resume", copy)):
+        done = overside(*words, cwd=runs, code=2)
+        assert "is damaged: /" in done.stderr
+        assert f"/{key}" in done.stderr
+
+
+def test_a_run_without_its_machine_is_compared_and_gone_on_with(runs: Path) -> None:
+    copy = altered(runs, "lost", lambda sample: None)
+    (copy / "nodes/local.json").unlink()
+    (copy / "nodes").rmdir()
+    done = overside("compare", copy, "a", cwd=runs)
+    assert "nothing is recorded of the machine of the first run" in done.stdout
+    overside("run", "--resume", copy, "--quiet", cwd=runs, code=0)
+    assert (copy / "nodes/local.json").exists()

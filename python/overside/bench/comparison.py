@@ -260,13 +260,16 @@ def notes(before: RunView, after: RunView) -> list[str]:
         ("the clock's governor", ("cpu", "governor")),
         ("the kernel", ("kernel", "release")),
         ("Overside's version", ("software", "overside")),
-        ("the libraries", ("software", "libraries")),
+        ("the set of libraries", ("software", "libraries")),
     ):
         first, second = (_at(view.environment, path) for view in (before, after))
-        if first != second:
+        if before.environment and after.environment and first != second:
             found.append(f"{what} differs: {_shown(first, second)}")
+    for name, view in (("first", before), ("second", after)):
+        if not view.environment:
+            found.append(f"nothing is recorded of the machine of the {name} run")
     digests = [
-        {d["name"]: d["digest"] for d in v.manifest.get("data", ())} for v in (before, after)
+        {d["name"]: d["digest"] for d in v.manifest.get("data") or ()} for v in (before, after)
     ]
     for name in sorted(digests[0].keys() & digests[1].keys()):
         if digests[0][name] != digests[1][name]:
@@ -286,4 +289,4 @@ def _shown(first: object, second: object) -> str:
             if first.get(key) != second.get(key)
         ]
         return ", ".join(changed)
-    return f"{first} / {second}"
+    return " / ".join("unknown" if value is None else str(value) for value in (first, second))

@@ -95,6 +95,7 @@ def resume(path: Path, box_name: str | None, here: Machine) -> Launch:
 
 def _resume(run: RunStore, box_name: str | None, here: Machine) -> Launch:
     manifest = run.manifest
+    store.check_manifest(run.path, manifest, needed=True)
     if box_name is not None:
         found = boxes.find(box_name)
         _, digest = boxes.read(found)
@@ -164,7 +165,7 @@ def _data(box: Box, tests: Sequence[Test]) -> tuple[dict[str, Sequence[Path]], l
             try:
                 found = data.resolve(name, seed=box.seed)
             except UserError as error:
-                absent[name] = " ".join(str(error).split())
+                absent[name] = "; ".join(filter(None, (error.message, error.remedy)))
             else:
                 files[name] = found.files
                 sets.append(found.json())

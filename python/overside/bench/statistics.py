@@ -270,13 +270,13 @@ def summarise(test: Json, samples: Sequence[Json]) -> TestSummary:
             by_metric.setdefault(name, {})[sample["round"]] = value
     provenances = {s["provenance"] for s in good if s.get("provenance") in _PROVENANCE}
     last: Json = good[-1] if good else {}
-    asked = list(test.get("metrics", ()))
+    asked = list(test.get("metrics") or ())
     return TestSummary(
         id=test["id"],
         task=test["task"],
         parameters=test["parameters"],
         asked=asked,
-        block=test.get("block", 0),
+        block=test.get("block") or 0,
         node=test.get("node", "local"),
         status=status,
         reason=reason,

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from overside.bench import shape
 from overside.errors import UserError
 
 if TYPE_CHECKING:
@@ -62,13 +63,26 @@ def read_manifest(path: Path) -> Json:
         raise UserError(f"{path} is no run: it has no {MANIFEST}", remedy) from None
     except OSError as error:
         raise UserError(f"cannot read {path / MANIFEST}: {error.strerror}", remedy) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path / MANIFEST} is damaged: {error}", remedy) from None
     if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
         raise UserError(f"{path / MANIFEST} is not of the format {SCHEMA}", remedy)
     if not isinstance(manifest.get("tests"), list):
         raise UserError(f"{path / MANIFEST} lists no tests", remedy)
+    try:
+        shape.tests(manifest["tests"], needed=False)
+    except ValueError as error:
+        raise UserError(f"{path / MANIFEST} is damaged: {error}", remedy) from None
     return manifest
+
+
+def check_manifest(path: Path, manifest: Json, *, needed: bool) -> None:
+    """Raises `UserError` if a run's manifest cannot be worked with (`shape.manifest`)."""
+    try:
+        shape.manifest(manifest, needed=needed)
+    except ValueError as error:
+        message = f"{path / MANIFEST} is damaged: {error}"
+        raise UserError(message, "start a new run") from None
 
 
 def read_environment(path: Path) -> Json:
@@ -95,10 +109,9 @@ def read_samples(path: Path) -> Iterator[Json]:
             if not line.endswith(b"\n"):
                 return
             try:
-                sample = json.loads(line)
-                if not isinstance(sample["test"], str) or not isinstance(sample["round"], int):
-                    raise ValueError("no test or no round")
-            except (ValueError, KeyError, TypeError) as error:
+                sample: Json = json.loads(line)
+                shape.sample(sample)
+            except (ValueError, RecursionError) as error:
                 raise UserError(
                     f"{path / SAMPLES}:{number} is damaged: {error}",
                     "remove that line: the run then lacks that sample, and `--resume` makes it",
@@ -154,6 +167,8 @@ class RunStore:
         """Opens a run to go on with it."""
         manifest = read_manifest(path)
         try:
+            for folder in ("nodes", "logs"):
+                (path / folder).mkdir(exist_ok=True)
             return cls(path, manifest)
         except OSError as error:
             raise UserError(f"cannot write {path}: {error.strerror}") from None

@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING
 from overside.errors import Exit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from overside.bench.comparison import Compared, Comparison
     from overside.bench.statistics import RunView
+
+#: Parameters that are told by their values alone.
+USUAL = ("device", "variant", "format", "level", "buffer_size")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,9 +61,11 @@ def _share(text: str) -> float:
 
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
-    from overside.bench import comparison, statistics  # noqa: PLC0415
+    from overside.bench import comparison, statistics, store  # noqa: PLC0415
 
     before, after = statistics.load_run(args.before), statistics.load_run(args.after)
+    for view in (before, after):
+        store.check_manifest(view.path, view.manifest, needed=False)
     threshold = args.threshold or _declared(before) or comparison.DEFAULT_THRESHOLD
     result = comparison.compare(before, after, threshold, metrics=args.metric, across=args.across)
     code = _exit_code(result, args.strict)
@@ -70,7 +77,8 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _declared(view: RunView) -> float | None:
-    threshold = view.manifest["box"].get("measure", {}).get("threshold")
+    measure = (view.manifest.get("box") or {}).get("measure") or {}
+    threshold = measure.get("threshold")
     return float(threshold) if threshold else None
 
 
@@ -109,7 +117,8 @@ def _print(result: Comparison, threshold: float) -> None:
 
     for note in result.notes:
         print(f"note: {note}")
-    rows = [_row(entry) for entry in result.compared]
+    told = _told(result.compared)
+    rows = [_row(entry, told[entry.task]) for entry in result.compared]
     if rows:
         head = ["test", "metric", "A", "B", "", "B/A", "95 %", "beyond", "verdict"]
         print(table.text(head, rows))
@@ -123,15 +132,28 @@ def _print(result: Comparison, threshold: float) -> None:
     )
 
 
-def _row(entry: Compared) -> list[str]:
+def _told(entries: Sequence[Compared]) -> dict[str, list[str]]:
+    """By task: the parameters that a line tells, first the usual ones, then what else tells its
+    tests apart."""
+    told: dict[str, list[str]] = {}
+    for task in {entry.task for entry in entries}:
+        tests = [entry.parameters for entry in entries if entry.task == task]
+        keys = dict.fromkeys(key for test in tests for key in test)
+        differ = [key for key in keys if any(t.get(key) != tests[0].get(key) for t in tests)]
+        told[task] = [key for key in keys if key in USUAL]
+        told[task] += [key for key in differ if key not in USUAL]
+    return told
+
+
+def _row(entry: Compared, told: Sequence[str]) -> list[str]:
     from overside.bench import plan  # noqa: PLC0415
 
     ratio = entry.ratio
-    parts = [
-        plan.text(value)
-        for key, value in entry.parameters.items()
-        if value is not None and key in ("device", "variant", "format", "level", "buffer_size")
-    ]
+    parts = []
+    for key in told:
+        value = entry.parameters.get(key)
+        if value is not None:
+            parts.append(plan.text(value) if key in USUAL else f"{key}={plan.text(value)}")
     kind = "" if ratio.kind == "interval" else " (range)"
     return [
         " ".join([entry.task, *parts]),
