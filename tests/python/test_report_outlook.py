@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from overside.report import best, outlook
@@ -76,3 +77,12 @@ def test_the_reconfiguration_setting_is_compared_only_where_nothing_else_was_mea
         assert len(one.entries) == 1
     (first, *_) = outlook.outlooks(best.advise(view(anew)), outlook.core())
     assert len(first.entries) == 1
+
+
+def test_entries_of_one_title_are_told_apart() -> None:
+    one = card("bf2", 100)[0]
+    twins = [replace(one.entries[0], detail=detail) for detail in ("on a", "on b")]
+    names = [name for name, _ in replace(one, entries=tuple(twins)).named()]
+    title = one.entries[0].title
+    assert names == [f"{title} (on a)", f"{title} (on b)"]
+    assert [name for name, _ in one.named()] == [title]

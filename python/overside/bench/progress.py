@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from overside.bench.plan import Test
 
+#: The most characters of a value in a line.
+VALUE_MAX = 60
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= VALUE_MAX else text[: VALUE_MAX - 1] + "…"
+
 
 class Progress:
     """Goes to stderr. No bar where that is not a terminal; nothing at all if `quiet`."""
@@ -60,7 +67,10 @@ class Progress:
 
     def failed(self, test: Test, message: str) -> None:
         """A test failed."""
-        shown = " ".join(f"{k}={v}" for k, v in list(test.parameters.items())[:4])
+        from overside.bench import plan  # noqa: PLC0415 (seldom needed)
+
+        parameters = list(test.parameters.items())[:4]
+        shown = " ".join(f"{key}={_short(plan.text(value))}" for key, value in parameters)
         self.say(f"failed: {test.task} {shown}: {message}")
 
     def close(self) -> None:

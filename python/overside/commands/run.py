@@ -146,6 +146,8 @@ def _report(args: argparse.Namespace, path: Path) -> None:
 
 def _explain(args: argparse.Namespace, code: Exit, disk_error: str, begun: Launch) -> None:
     """Says on stderr why the exit code is not 0, and what to do about it."""
+    from overside.bench import statistics  # noqa: PLC0415
+
     path = begun.run.path
     again = f"overside run --resume {path}"
     if disk_error:
@@ -159,7 +161,9 @@ def _explain(args: argparse.Namespace, code: Exit, disk_error: str, begun: Launc
     elif code == Exit.INTERRUPTED:
         print(f"overside run: interrupted; what was measured is kept\n  {again}", file=sys.stderr)
     elif code == Exit.ABSENT:
-        reasons = {t["reason"]: None for t in begun.run.manifest["tests"] if t.get("reason")}
+        # Some reasons stand in the manifest, others were found by the worker.
+        view = statistics.load_run(path)
+        reasons = {test.reason: None for test in view.tests if test.reason}
         lines = "".join(f"\n  {reason}" for reason in list(reasons)[:10])
         print(f"overside run: no test could run here{lines}", file=sys.stderr)
     elif code in (Exit.TEST_FAILED, Exit.VERIFICATION_FAILED):

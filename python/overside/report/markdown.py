@@ -58,7 +58,11 @@ def markdown(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> st
 def _advice(view: RunView, advice: Sequence[Advice]) -> list[str]:
     lines = ["## What this machine does best (measured)", ""]
     if not advice:
-        return [*lines, "No advice: no test was measured, passed and verified in this run.", ""]
+        return [
+            *lines,
+            "No advice: no built-in task was measured, passed and verified in this run.",
+            "",
+        ]
     for one in advice:
         detail = f" ({one.group.detail})" if one.group.detail else ""
         for sentence in best.sentences(one):
@@ -88,8 +92,8 @@ def _outlook(cards: Sequence[CardOutlook], no_outlook: str) -> list[str]:
         return [*lines, escape(no_outlook), ""]
     for card in cards:
         lines += [f"### {escape(card.name)}", "", escape(card.card), ""]
-        for entry in card.entries:
-            lines.append(f"- **{escape(entry.title)}**: {escape(' '.join(entry.sentences))}")
+        for title, entry in card.named():
+            lines.append(f"- **{escape(title)}**: {escape(' '.join(entry.sentences))}")
         if card.unknown:
             lines += ["", f"Not known: {escape('; '.join(card.unknown))}."]
         if card.facts:

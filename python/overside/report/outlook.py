@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -84,6 +85,14 @@ class CardOutlook:
     #: Fact id -> what it says and where it stands.
     facts: Mapping[str, str]
     notes: tuple[str, ...]
+
+    def named(self) -> list[tuple[str, Entry]]:
+        """The entries with their titles; where two have the same, with what differs."""
+        titles = Counter(entry.title for entry in self.entries)
+        return [
+            (f"{e.title} ({e.detail})" if titles[e.title] > 1 and e.detail else e.title, e)
+            for e in self.entries
+        ]
 
 
 def core() -> Sources:

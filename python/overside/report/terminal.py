@@ -14,8 +14,11 @@ BOLD, FAINT, GREEN, YELLOW, RED, PLAIN = (f"\x1b[{code}m" for code in (1, 2, 32,
 
 WIDTH_MIN, WIDTH_MAX = 40, 100
 
-#: The most kinds of warnings; the report has all.
+#: The most kinds of warnings and of problems; the report has all.
 NOTICES_MAX = 5
+
+#: The most characters of why a test has no result.
+REASON_MAX = 300
 
 
 def summary(
@@ -31,6 +34,7 @@ def summary(
         page.line(f"! {alert}", RED, indent="  ")
     _advice(page, view)
     _outlook(page, cards, no_outlook)
+    _problems(page, view)
     found = contents.warnings(view)
     if found:
         page.heading("Warnings", "", YELLOW)
@@ -53,7 +57,7 @@ def _advice(page: _Page, view: RunView) -> None:
     if advice:
         page.line(best.interval_words(view), FAINT)
     else:
-        page.line("No advice: no test was measured, passed and verified in this run.")
+        page.line("No advice: no built-in task was measured, passed and verified in this run.")
 
 
 def _outlook(page: _Page, cards: Sequence[CardOutlook], no_outlook: str) -> None:
@@ -64,8 +68,8 @@ def _outlook(page: _Page, cards: Sequence[CardOutlook], no_outlook: str) -> None
         page.line(no_outlook)
     for card in cards:
         page.line(f"{card.name}: {card.card}", BOLD, indent="  ")
-        for entry in card.entries:
-            text = f"  {entry.title}: {entry.headline}"
+        for title, entry in card.named():
+            text = f"  {title}: {entry.headline}"
             if entry.answers:
                 text += f"; faster from: {entry.faster_from}"
                 text += f"; if set up anew for each buffer: {entry.faster_anew_from}"
@@ -75,6 +79,17 @@ def _outlook(page: _Page, cards: Sequence[CardOutlook], no_outlook: str) -> None
         if card.facts:
             count = words.plural(len(card.facts), "published fact")
             page.line(f"  Rests on {count}; the report lists them.", FAINT, indent="  ")
+
+
+def _problems(page: _Page, view: RunView) -> None:
+    found = contents.problems(view)
+    if found:
+        page.heading("Tests without a result", "", RED)
+    for one in found[:NOTICES_MAX]:
+        reason = one.reason if len(one.reason) <= REASON_MAX else f"{one.reason[: REASON_MAX - 1]}…"
+        page.line(f"- {one.status}: {reason} ({words.plural(len(one.tests), 'test')})", indent="  ")
+    if len(found) > NOTICES_MAX:
+        page.line(f"- and {len(found) - NOTICES_MAX} more in the report")
 
 
 class _Page:
