@@ -53,6 +53,15 @@ def test_lists_are_there_for_people_and_programs(tmp_path: Path, what: str) -> N
     assert answer
 
 
+def test_one_of_a_list_can_be_shown_and_a_wrong_name_is_said(tmp_path: Path) -> None:
+    (row,) = json.loads(overside("list", "data", "noise", "--json", cwd=tmp_path, code=0).stdout)
+    assert row["name"] == "noise"
+    (row,) = json.loads(overside("list", "profiles", "bf2", "--json", cwd=tmp_path, code=0).stdout)
+    assert row["name"] == "bf2"
+    assert "no data set nose" in overside("list", "data", "nose", cwd=tmp_path, code=2).stderr
+    assert "no profile bf9" in overside("list", "profiles", "bf9", cwd=tmp_path, code=2).stderr
+
+
 def test_clean_removes_runs_only_when_told_to(tmp_path: Path) -> None:
     tiny_box(tmp_path, rounds=1)
     overside("run", "tiny.json", cwd=tmp_path, code=0)
@@ -67,6 +76,7 @@ def test_clean_removes_runs_only_when_told_to(tmp_path: Path) -> None:
     done = overside("clean", "--runs", "--yes", "--json", cwd=tmp_path, code=0)
     (removed,) = json.loads(done.stdout)["found"]
     assert removed["size_bytes"] > 1000
+    assert removed["kind"] == "run"
     assert [path.name for path in results.iterdir()] == ["mine"], "only what Overside wrote"
 
 

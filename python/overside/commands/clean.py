@@ -72,7 +72,7 @@ def _agreed(args: argparse.Namespace, found: list[_Leftover]) -> bool:
         return True
     for leftover in found:
         print(
-            f"{leftover.kind}  {leftover.size_bytes / 1e6:8.1f} MB  {leftover.path}",
+            f"{leftover.kind:4}  {leftover.size_bytes / 1e6:8.1f} MB  {leftover.path}",
             file=sys.stderr,
         )
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -101,7 +101,7 @@ def _runs(out: Path, before: float) -> Iterator[_Leftover]:
         except UserError:
             continue
         if manifest.stat().st_mtime <= before and not path.is_symlink() and not _busy(path):
-            yield _Leftover("run ", path, _size(path))
+            yield _Leftover("run", path, _size(path))
 
 
 def _busy(path: Path) -> bool:

@@ -43,10 +43,23 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> Exit:
-    rows = catalog.table(args.seed)
-    if args.json:
+    show(seed=args.seed, as_json=args.json)
+    return Exit.OK
+
+
+def show(*, name: str | None = None, seed: int = 0, as_json: bool = False) -> None:
+    """Prints all data sets, or the one of that name.
+
+    Raises `UserError` if there is none.
+    """
+    rows = catalog.table(seed)
+    if name is not None:
+        rows = [row for row in rows if row["name"] == name.partition("/")[0]]
+        if not rows or name not in {rows[0]["name"], *catalog.names()}:
+            raise UserError(f"there is no data set {name}", "`overside data list` shows all")
+    if as_json:
         _print_json(rows)
-        return Exit.OK
+        return
     for row in rows:
         size = _size(row["size_bytes"])
         print(f"{row['name']:<10} {row['state']:<11} {size:>8}  {row['description']}")
@@ -58,8 +71,8 @@ def _list(args: argparse.Namespace) -> Exit:
             print(f"{'':<32}sha256   {row['digest']}")
         if row["state"] not in {"made", "at hand"}:
             print(f"{'':<32}get it   {row['get']}")
-    print("\nAny file or directory is a data set too: give its path.")
-    return Exit.OK
+    if name is None:
+        print("\nAny file or directory is a data set too: give its path.")
 
 
 def _make(args: argparse.Namespace) -> Exit:

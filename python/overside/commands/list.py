@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from overside.commands import table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from overside.tasks.common import Json, Parameter, Task
 
 
@@ -18,7 +19,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the verb's arguments."""
     parser.add_argument("what", choices=("tasks", "boxes", "profiles", "data"))
     parser.add_argument(
-        "name", nargs="?", help="show one task with its parameters and metrics, or one box's file"
+        "name",
+        nargs="?",
+        help="show one only: a task with its parameters and metrics, a box's file, ...",
     )
     parser.add_argument("--json", action="store_true", help="print JSON to stdout")
 
@@ -30,16 +33,10 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _tasks(args: argparse.Namespace) -> int:
-    from overside import _core, tasks  # noqa: PLC0415
-    from overside.errors import UserError  # noqa: PLC0415
+    from overside import tasks  # noqa: PLC0415
 
-    if args.name is not None and args.name not in tasks.NAMES:
-        hint = _core.suggest(args.name, list(tasks.NAMES))
-        known = ", ".join(tasks.NAMES)
-        raise UserError(
-            f"there is no built-in task {args.name}",
-            f"did you mean {hint}?" if hint else f"there are {known}",
-        )
+    if args.name is not None:
+        _known("built-in task", args.name, tasks.NAMES)
     chosen = [task for name in tasks.NAMES if (task := tasks.find(name)) is not None]
     if args.name is not None:
         chosen = [task for task in chosen if task.name == args.name]
@@ -51,6 +48,19 @@ def _tasks(args: argparse.Namespace) -> int:
         print(table.text(["task", ""], [[task.name, task.description] for task in chosen]))
         print("\n`overside list tasks NAME` shows parameters and metrics.")
     return 0
+
+
+def _known(kind: str, name: str, names: Sequence[str]) -> None:
+    """Raises `UserError` if there is none of that name."""
+    from overside import _core  # noqa: PLC0415
+    from overside.errors import UserError  # noqa: PLC0415
+
+    if name not in names:
+        hint = _core.suggest(name, list(names))
+        raise UserError(
+            f"there is no {kind} {name}",
+            f"did you mean {hint}?" if hint else f"there are {', '.join(names)}",
+        )
 
 
 def _task_json(task: Task) -> Json:
@@ -127,6 +137,7 @@ def _profiles(args: argparse.Namespace) -> int:
 
     profiles: list[Json] = json.loads(_core.profiles())
     if args.name is not None:
+        _known("profile", args.name, [profile["name"] for profile in profiles])
         profiles = [profile for profile in profiles if profile["name"] == args.name]
     if args.json or args.name is not None:
         print(json.dumps(profiles, ensure_ascii=False, indent=None if args.json else 1))
@@ -137,8 +148,7 @@ def _profiles(args: argparse.Namespace) -> int:
 
 
 def _data(args: argparse.Namespace) -> int:
-    command: Any = importlib.import_module("overside.commands.data")
-    parser = argparse.ArgumentParser(prog="overside list")
-    command.arguments(parser)
-    words = ["list", *(["--json"] if args.json else [])]
-    return int(command.main(parser.parse_args(words)))
+    from overside.commands import data  # noqa: PLC0415
+
+    data.show(name=args.name, as_json=args.json)
+    return 0
