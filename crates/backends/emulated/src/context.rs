@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use overside_device::threads::{Body, Ledger, Limits, Runner, Threads};
@@ -11,7 +12,7 @@ use overside_device::{
     OpenError, Provenance, SubmitError,
 };
 
-use crate::engine::Engine;
+use crate::engine::{Engine, tolerance};
 use crate::{State, error};
 
 pub(crate) struct EmulatedContext {
@@ -23,7 +24,7 @@ pub(crate) struct EmulatedContext {
 impl EmulatedContext {
     pub(crate) fn open(state: Arc<State>, config: ContextConfig) -> Result<Self, OpenError> {
         let begin = Instant::now();
-        let threads = start(&state, &config)?;
+        let threads = start(&state, &config, Arc::default())?;
         let mut context = Self {
             state,
             threads,
@@ -49,7 +50,11 @@ fn pass(begin: Instant, time: Duration) -> u64 {
 }
 
 /// The thread of a context, ready for jobs.
-fn start(state: &Arc<State>, config: &ContextConfig) -> Result<Threads, OpenError> {
+fn start(
+    state: &Arc<State>,
+    config: &ContextConfig,
+    late_setup: Arc<AtomicBool>,
+) -> Result<Threads, OpenError> {
     state.capabilities.check(&state.info.name, config)?;
     let operation = config.operation.operation;
     let prepared = overside_ops::prepare(&config.operation)?;
@@ -74,7 +79,13 @@ fn start(state: &Arc<State>, config: &ContextConfig) -> Result<Threads, OpenErro
     };
     let mut settled = config.operation.clone();
     settled.variant = variant.name.into();
-    let engine = Engine::new(Arc::clone(state), &settled, runner, config.depth);
+    let engine = Engine::new(
+        Arc::clone(state),
+        &settled,
+        runner,
+        config.depth,
+        late_setup,
+    );
     let body = Body::new(state.info.name.as_str(), move |port| engine.run(port));
     Threads::spawn(limits, Arc::new(applied), Ledger::Emulator, vec![body])
         .map_err(|reason| error::failed(state, reason))
@@ -110,13 +121,19 @@ impl Context for EmulatedContext {
             return Err(OpenError::InFlight(self.in_flight()));
         }
         let begin = Instant::now();
-        let next = start(&self.state, &config)?;
+        let late_setup = Arc::<AtomicBool>::default();
+        let next = start(&self.state, &config, Arc::clone(&late_setup))?;
         self.threads.replace(next);
-        let end = self
-            .state
-            .typical(self.state.profile.reconfiguration.as_ref());
+        let profile = &self.state.profile;
+        let end = self.state.typical(profile.reconfiguration.as_ref());
+        let init = self.state.typical(profile.device.context_init.as_ref());
         self.lifecycle.end_ns = end.map(|time| pass(begin, time));
         self.initialise(Instant::now());
+        // What the profile does not know counts as zero, which no software keeps to.
+        let modelled = end.unwrap_or_default() + init.unwrap_or_default();
+        if begin.elapsed() > modelled + tolerance(modelled) {
+            late_setup.store(true, Ordering::Relaxed);
+        }
         Ok(())
     }
 

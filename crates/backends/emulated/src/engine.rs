@@ -1,6 +1,7 @@
 //! The thread that stands for a card: computes results and releases them at the modelled time.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,11 @@ const LATE_SHARE: u32 = 20;
 /// The longest that a waiting job is left alone because a release is near.
 const NEAR: Duration = Duration::from_micros(50);
 
+/// How much longer than a modelled time something may take without being late.
+pub(crate) fn tolerance(modelled: Duration) -> Duration {
+    LATE.max(modelled / LATE_SHARE)
+}
+
 /// What one thread needs to be a card.
 pub(crate) struct Engine {
     state: Arc<State>,
@@ -25,6 +31,8 @@ pub(crate) struct Engine {
     /// Absent if time does not matter.
     pace: Option<Pace>,
     config: u128,
+    /// Setting the context up took longer than the profile says, so its first completion is late.
+    late_setup: Arc<AtomicBool>,
     /// Computed and not yet due, in the order of their times: the servers keep the order.
     pending: VecDeque<Pending>,
     /// How long the last job kept this thread busy.
@@ -47,12 +55,14 @@ impl Engine {
         config: &OperationConfig,
         runner: Runner,
         depth: usize,
+        late_setup: Arc<AtomicBool>,
     ) -> Self {
         let pace = state.profile.pace(config.operation, &config.patterns);
         Self {
             runner,
             pace: pace.filter(|_| state.timed()),
             config: Key::config(config),
+            late_setup,
             pending: VecDeque::with_capacity(depth),
             busy: Duration::ZERO,
             state,
@@ -92,7 +102,7 @@ impl Engine {
                 ..
             }) = self.pending.pop_front()
             {
-                stages.late = now > late_after;
+                stages.late |= now > late_after;
                 port.finish(taken, result, stages);
             }
         }
@@ -127,10 +137,9 @@ impl Engine {
             queueing_ns: Some(schedule.queueing_ns.saturating_add(times.latency_ns)),
             transfer_ns: Some(times.link_in_ns.saturating_add(times.link_out_ns)),
             engine_ns: Some(times.engine_ns),
-            late: false,
+            late: self.late_setup.swap(false, Ordering::Relaxed),
         };
-        let tolerance = LATE.max(due.saturating_duration_since(submitted) / LATE_SHARE);
-        let late_after = due + tolerance;
+        let late_after = due + tolerance(due.saturating_duration_since(submitted));
         self.pending.push_back(Pending {
             taken,
             result,

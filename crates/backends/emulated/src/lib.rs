@@ -7,7 +7,8 @@
 //!
 //! A completion is never early. It is *late*, and marked so, when the software that stands for
 //! the engine was slower than it: released more than 2 microseconds and more than 5 % of the
-//! modelled time after its time.
+//! modelled time after its time. The first completion after a reconfiguration that took so much
+//! longer than its own time is late as well.
 //!
 //! What the profile has no fact for counts as zero and is listed in each capability's `missing`.
 //! Initialising a context takes time only if the profile says how much; ending one takes its time

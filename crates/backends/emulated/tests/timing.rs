@@ -172,6 +172,22 @@ fn reconfiguring_takes_what_the_profile_says() {
 }
 
 #[test]
+fn a_reconfiguration_that_takes_longer_than_the_card_does_is_late() {
+    // 4 KiB take 4.096 ms, of which 5 % are tolerated.
+    let first_is_late = |reconfiguration_ms| {
+        let device = EmulatedDevice::new(card(1.0, reconfiguration_ms), Mode::Replay);
+        let mut context = device.open(config("copy", 1, 4 * KIB)).unwrap();
+        context.reconfigure(config("copy", 1, 4 * KIB)).unwrap();
+        let jobs = vec![job(&device, 1, text(1, 4 * KIB), 4 * KIB)];
+        run(&mut *context, jobs).1[0].completion.stages.late
+    };
+    // No machine starts a thread within three microseconds.
+    assert!(first_is_late(1e-3));
+    // A busy machine may hold some of them up, not all.
+    assert!((0..20).any(|_| !first_is_late(100.0)));
+}
+
+#[test]
 fn emulation_is_on_a_ledger_of_its_own() {
     let device = EmulatedDevice::new(card(1000.0, 1.0), Mode::Paced);
     let mut context = device
