@@ -335,14 +335,16 @@ impl Bench<'_> {
         let expected: &[Expected] = expected;
         let mut lives = Lives::default();
         let reap = |reaped: Reaped<'_>| {
+            let source_bytes = sources[reaped.input].len();
             if !expected[reaped.input].looks_like(&reaped.outcome, reaped.destination) {
+                expected[reaped.input].not_incompressible(&reaped.outcome, source_bytes)?;
                 // Not what was seen before. That is wrong unless it stands the full test: some
                 // compressors' outputs depend on what they did before.
                 verifier.check(reaped.input, &reaped.outcome, reaped.destination)?;
                 *varied += 1;
             }
             self.ran_here(&reaped.completion.applied)?;
-            recorder.add(&reaped, sources[reaped.input].len() as u64)
+            recorder.add(&reaped, source_bytes as u64)
         };
         let prepare = |input: usize, destination: &mut Region| {
             expected[input].spoil(destination);

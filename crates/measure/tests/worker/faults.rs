@@ -145,6 +145,25 @@ fn only_compression_can_fail_to_make_things_smaller() {
 }
 
 #[test]
+fn what_others_compress_is_not_incompressible() {
+    let words = DataSet::new(&b"what is said three times is true, ".repeat(2000));
+    let lines = DataSet::new(&text(1 << 17));
+    for operation in ["compress-deflate", "compress-lz4-block", "compress-zstd"] {
+        // A tenth is left of the words; half of the lines, but that was seen before the clock.
+        for (data, beginnings) in [(&words, &BEGINNINGS[..]), (&lines, &[20])] {
+            for &after in beginnings {
+                for times in [Times::Once, Times::Always] {
+                    let sample =
+                        worker(Fault::Incompressible, after, times).measure(&data.test(operation));
+                    let what = format!("{operation} {after} {times:?}");
+                    has_failed(&sample, Kind::Verification, "called incompressible", &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn what_ran_elsewhere_is_not_filed_under_this_device() {
     check(
         "copy",
