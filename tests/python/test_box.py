@@ -178,3 +178,11 @@ def test_large_boxes_are_cut_into_blocks_of_at_most_128_tests(tmp_path: Path) ->
     for block in list(blocks.values())[1:]:
         sizes = [parameters["buffer_size"] for parameters in block]
         assert all(sizes.count(size) == 3 for size in sizes), "no comparison is torn apart"
+
+
+def test_more_patterns_than_a_matcher_takes_are_refused(tmp_path: Path) -> None:
+    box: Json = {"schema": "box/1", "name": "many", "tasks": [{"task": "match", "parameters": {}}]}
+    box["tasks"][0]["parameters"]["patterns"] = [[f"a{i}" for i in range(1001)]]
+    write_box(tmp_path, box)
+    done = overside("validate", "tiny.json", cwd=tmp_path, code=2)
+    assert "/tasks/0/parameters/patterns: a list of 1001 values is too long" in done.stderr

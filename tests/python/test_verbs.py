@@ -62,6 +62,32 @@ def test_one_of_a_list_can_be_shown_and_a_wrong_name_is_said(tmp_path: Path) -> 
     assert "no profile bf9" in overside("list", "profiles", "bf9", cwd=tmp_path, code=2).stderr
 
 
+def test_profiles_that_cannot_be_read_make_their_tests_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles/mine.toml").write_text("garbage =")
+    monkeypatch.setenv("OVERSIDE_PROFILES", str(tmp_path / "profiles"))
+    done = overside("list", "profiles", cwd=tmp_path, code=2)
+    assert "mine.toml" in done.stderr
+    tiny_box(tmp_path, rounds=1)
+    words = ("tiny.json", "--set", "compress.device=cpu,emulated:bf2", "--json")
+    tests = json.loads(overside("plan", *words, cwd=tmp_path, code=0).stdout)["tests"]
+    reasons = [test["reason"] for test in tests if test["status"] == "skipped"]
+    assert len(reasons) == 2
+    assert all(
+        reason.startswith("emulated:bf2 is not available") and "mine.toml" in reason
+        for reason in reasons
+    )
+    overside("plan", "tiny.json", "--set", "compress.device=emulated:*", cwd=tmp_path, code=2)
+
+
+def test_data_sets_that_are_not_there_are_usage_errors(tmp_path: Path) -> None:
+    assert "did you mean" in overside("data", "verify", "noize", cwd=tmp_path, code=2).stderr
+    assert "no data set noize" in overside("data", "make", "noize", cwd=tmp_path, code=2).stderr
+    assert "data fetch" in overside("data", "make", "silesia", cwd=tmp_path, code=2).stderr
+
+
 def test_clean_removes_runs_only_when_told_to(tmp_path: Path) -> None:
     tiny_box(tmp_path, rounds=1)
     overside("run", "tiny.json", cwd=tmp_path, code=0)

@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         if name != "fetch":
             sub.add_argument("--seed", type=int, default=0, help="of the data that are made (0)")
         if name == "make":
-            sub.add_argument("names", nargs="+", metavar="NAME", choices=[*catalog.RECIPES])
+            sub.add_argument("names", nargs="+", metavar="NAME")
             sub.add_argument("--again", action="store_true", help="even if it is there")
         elif name == "fetch":
             sub.add_argument("name", nargs="?", default="silesia", metavar="NAME")
@@ -76,6 +76,12 @@ def show(*, name: str | None = None, seed: int = 0, as_json: bool = False) -> No
 
 
 def _make(args: argparse.Namespace) -> Exit:
+    made_here = ", ".join(catalog.RECIPES)
+    for name in args.names:
+        if name in catalog.names() and name not in catalog.RECIPES:
+            raise UserError(f"the data set {name} is fetched, not made", "overside data fetch")
+        if name not in catalog.RECIPES:
+            raise UserError(f"there is no data set {name} to make", f"there are {made_here}")
     made = [catalog.resolve(name, seed=args.seed, again=args.again) for name in args.names]
     _show(made, as_json=args.json)
     return Exit.OK
@@ -100,6 +106,9 @@ def _verify(args: argparse.Namespace) -> Exit:
     away = {"not made", "not at hand"}
     here = [row["name"] for row in catalog.table(args.seed) if row["state"] not in away]
     rows: list[dict[str, Any]] = []
+    for name in args.names:
+        if name not in catalog.names() and (reason := catalog.absent(name)):
+            raise UserError(reason, "`overside data list` shows the data sets")
     for name in args.names or here:
         data, wrong = catalog.verify(name, args.seed)
         rows.append({"name": name, "ok": data is not None, "problem": wrong or None})

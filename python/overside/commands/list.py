@@ -134,8 +134,15 @@ def _box_entry(name: str, path: Path) -> Json:
 
 def _profiles(args: argparse.Namespace) -> int:
     from overside import _core  # noqa: PLC0415
+    from overside.errors import UserError  # noqa: PLC0415
 
-    profiles: list[Json] = json.loads(_core.profiles())
+    try:
+        profiles: list[Json] = json.loads(_core.profiles())
+    except ValueError as error:
+        raise UserError(
+            f"the profiles cannot be read: {error}",
+            "mend the file, or name another directory with OVERSIDE_PROFILES",
+        ) from None
     if args.name is not None:
         _known("profile", args.name, [profile["name"] for profile in profiles])
         profiles = [profile for profile in profiles if profile["name"] == args.name]

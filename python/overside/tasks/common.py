@@ -35,6 +35,8 @@ class Parameter:
     #: The smallest and the largest number allowed.
     minimum: float | None = None
     maximum: float | None = None
+    #: The most that a value which is a list may hold.
+    most_values: int | None = None
 
 
 @dataclass(frozen=True)
@@ -120,3 +122,10 @@ class Machine:
     devices: Sequence[Json] = ()
     #: What `overside._core.variants()` lists.
     operations: Sequence[Json] = ()
+
+    def device(self, name: str) -> Json | None:
+        """The device of that name, or the entry that says why none of its kind can be had
+        (`emulated:*`, where the profiles cannot be read)."""
+        kind = f"{name.partition(':')[0]}:*"
+        found = {device["name"]: device for device in self.devices}
+        return found.get(name) or found.get(kind)

@@ -18,6 +18,7 @@ TASK = OffloadTask(
             "strings",
             "regular expressions, or the published queries q1 to q4; a list is one value",
             list(QUERIES),
+            most_values=1000,
         ),
         "data": data("accidents"),
     },

@@ -173,11 +173,12 @@ class OffloadTask(MeasuredTask):
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
         """The device is not there, or is there and cannot do this."""
         name = parameters["device"]
-        device = next((d for d in machine.devices if d["name"] == name), None)
+        device = machine.device(name)
         if device is None:
             return f"{name}: there is no such device here"
         if device.get("unavailable"):
-            return f"{name}: {device['unavailable']}"
+            reason = " ".join(str(device["unavailable"]).split())
+            return f"{name} is not available: {reason}"
         operation = self.operation(parameters)
         capability = next((c for c in device["capabilities"] if c["operation"] == operation), None)
         if capability is None:
