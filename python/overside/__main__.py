@@ -7,6 +7,7 @@ Each is a module in `overside.commands` with a one-line docstring, `arguments(pa
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -42,7 +43,9 @@ def main(argv: list[str] | None = None) -> int:
             module.arguments(sub)
     args = parser.parse_args(argv)
     try:
-        return int(module.main(args))
+        code = int(module.main(args))
+        sys.stdout.flush()
+        return code
     except UserError as error:
         print(f"overside {verb}: {error}", file=sys.stderr)
         return error.code
@@ -51,15 +54,25 @@ def main(argv: list[str] | None = None) -> int:
         return Exit.INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone, as in `overside ... | head`.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return Exit.OK
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            where = error.filename or "the output"
+            print(f"overside {verb}: cannot write {where}: {error.strerror}", file=sys.stderr)
+            _drop_output()
+            return Exit.INCOMPLETE
         traceback.print_exc()
         print(
             f"overside {verb}: internal error (above); nothing that was written is lost",
             file=sys.stderr,
         )
         return Exit.INTERNAL
+
+
+def _drop_output() -> None:
+    """What is still buffered cannot be written; Python would try at its end, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

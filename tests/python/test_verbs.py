@@ -135,3 +135,24 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     os.close(writer)
     _, stderr = process.communicate(timeout=60)
     assert (process.returncode, stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", [("list", "tasks"), ("list", "data", "--json")])
+def test_output_that_cannot_be_written_is_said(tmp_path: Path, words: tuple[str, ...]) -> None:
+    import subprocess
+    import sys
+
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "overside", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 5
+    assert done.stderr.strip().endswith("cannot write the output: No space left on device")
+    assert "Traceback" not in done.stderr
