@@ -198,8 +198,10 @@ impl Threads {
                 self.shared.submitted.publish(self.staged);
             }
         }
-        if taken > 0 {
+        if taken > 1 {
             self.shared.submitted.publish(self.staged);
+        }
+        if taken > 0 {
             self.shared.doorbell.ring(taken);
             self.in_flight += taken;
         }
