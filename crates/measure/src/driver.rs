@@ -176,6 +176,7 @@ impl<'a> Driver<'a> {
                 in_flight -= 1;
             }
             self.completions = completions;
+            self.in_time(now)?;
         }
     }
 
@@ -217,6 +218,7 @@ impl<'a> Driver<'a> {
                 self.reap(completion, now, &mut reap)?;
             }
             self.completions = completions;
+            self.in_time(now)?;
             jobs += 1;
             let enough = match until {
                 Until::Count(count) => jobs >= count,
@@ -322,6 +324,15 @@ impl<'a> Driver<'a> {
             std::hint::spin_loop();
         }
         Ok(false)
+    }
+
+    /// However busy a device is, a sample has no more time than it was given.
+    fn in_time(&self, now: Instant) -> Result<(), Failure> {
+        if now <= self.deadline {
+            return Ok(());
+        }
+        let message = "the sample was not done before the test's time was over";
+        Err(Failure::new(Kind::Timeout, message))
     }
 
     fn reap(

@@ -200,6 +200,23 @@ fn a_job_that_never_ends_ends_the_sample_in_time() {
 }
 
 #[test]
+fn a_sample_that_takes_longer_than_it_may_ends_in_time() {
+    let data = DataSet::new(&text(1 << 17));
+    for setting in [Setting::Static, Setting::Reconfiguration] {
+        let test = Test {
+            setting,
+            sample_s: 60.0,
+            timeout_s: 0.5,
+            ..data.test("copy")
+        };
+        let begin = std::time::Instant::now();
+        let sample = worker(Fault::None, 0, Times::Once).measure(&test);
+        has_failed(&sample, Kind::Timeout, "not done", &format!("{setting:?}"));
+        assert!(begin.elapsed().as_secs() < 30);
+    }
+}
+
+#[test]
 fn a_panic_is_a_failed_sample_and_the_next_test_runs() {
     let data = DataSet::new(&text(1 << 17));
     let mut worker = worker(Fault::Panic, 3, Times::Always);
