@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from overside import tasks
 from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.report import groups, words
 
@@ -156,6 +157,12 @@ def rows(view: RunView) -> Iterator[Row]:
     for group in groups.groups(view):
         for test in group.tests:
             yield _row(view, test, group.title, limit, same)
+
+
+def of_plugins(view: RunView) -> list[Row]:
+    """The tests of plug-ins that have figures."""
+    own = {words.clean(test.id, 200) for test in view.tests if test.task not in tasks.NAMES}
+    return [row for row in rows(view) if row.id in own and row.others]
 
 
 def constants(view: RunView) -> dict[str, Any]:

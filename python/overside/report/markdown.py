@@ -50,6 +50,7 @@ def markdown(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> st
     lines += _advice(view, best.advise(view))
     lines += _outlook(cards, no_outlook)
     lines += _emulated(view)
+    lines += _plugins(view)
     lines += _problems(view)
     lines += _about(view)
     return "\n".join(lines).rstrip() + "\n"
@@ -120,6 +121,25 @@ def _emulated(view: RunView) -> list[str]:
         "## How the emulated devices behaved (emulated, not a measurement of a card)",
         "",
         *table(("Operation", "Device", "Buffer", "MB/s", "Notes"), rows),
+    ]
+
+
+def _plugins(view: RunView) -> list[str]:
+    rows = [
+        [
+            escape(row.operation),
+            escape(row.parameters) or "–",
+            escape(row.others),
+            escape(row.note) or "–",
+        ]
+        for row in contents.of_plugins(view)
+    ]
+    if not rows:
+        return []
+    return [
+        "## What plug-ins measured",
+        "",
+        *table(("Plug-in", "Parameters", "Figures", "Notes"), rows),
     ]
 
 

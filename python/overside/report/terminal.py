@@ -17,6 +17,9 @@ WIDTH_MIN, WIDTH_MAX = 40, 100
 #: The most kinds of warnings and of problems; the report has all.
 NOTICES_MAX = 5
 
+#: The most tests of plug-ins; the report has all.
+ROWS_MAX = 20
+
 #: The most characters of why a test has no result.
 REASON_MAX = 300
 
@@ -34,6 +37,7 @@ def summary(
         page.line(f"! {alert}", RED, indent="  ")
     _advice(page, view)
     _outlook(page, cards, no_outlook)
+    _plugins(page, view)
     _problems(page, view)
     found = contents.warnings(view)
     if found:
@@ -79,6 +83,18 @@ def _outlook(page: _Page, cards: Sequence[CardOutlook], no_outlook: str) -> None
         if card.facts:
             count = words.plural(len(card.facts), "published fact")
             page.line(f"  Rests on {count}; the report lists them.", FAINT, indent="  ")
+
+
+def _plugins(page: _Page, view: RunView) -> None:
+    found = contents.of_plugins(view)
+    if found:
+        page.heading("What plug-ins measured", "", GREEN)
+    for row in found[:ROWS_MAX]:
+        name = ", ".join(filter(None, (row.operation, row.parameters)))
+        mark = "" if row.verified else " [UNVERIFIED]"
+        page.line(f"{name}: {row.others}{mark}", indent="  ")
+    if len(found) > ROWS_MAX:
+        page.line(f"and {words.plural(len(found) - ROWS_MAX, 'test')} more in the report")
 
 
 def _problems(page: _Page, view: RunView) -> None:
