@@ -23,7 +23,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
             Some("--json") => json = true,
             Some("--help" | "-h") => return crate::print(HELP),
             _ => {
-                eprintln!("overside devices: {argument:?} is not understood\n\n{HELP}");
+                complain!("overside devices: {argument:?} is not understood\n\n{HELP}");
                 return ExitCode::from(exit::USAGE);
             }
         }
@@ -35,7 +35,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     match serde_json::to_string_pretty(&devices) {
         Ok(text) => crate::print(&(text + "\n")),
         Err(error) => {
-            eprintln!("overside devices: {error}");
+            complain!("overside devices: {error}");
             ExitCode::from(exit::INTERNAL)
         }
     }

@@ -1,6 +1,14 @@
 //! The command `overside`. Its own verbs answer in milliseconds; the others are handed over to the
 //! Python environment that it lives in.
 
+/// Says something on stderr. That nobody reads it changes nothing; `eprintln!` would panic.
+macro_rules! complain {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
 mod devices;
 mod python;
 mod verbs;
@@ -17,9 +25,14 @@ mod exit {
 }
 
 fn main() -> ExitCode {
+    // A panic's own code means that a result failed its verification.
+    std::panic::catch_unwind(answer).unwrap_or(ExitCode::from(exit::INTERNAL))
+}
+
+fn answer() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let Some(first) = arguments.first() else {
-        eprint!("{}", verbs::help());
+        complain!("{}", verbs::help().trim_end());
         return ExitCode::from(exit::USAGE);
     };
     match first.to_str() {
@@ -40,9 +53,9 @@ fn unknown(word: &str) -> ExitCode {
     let names: Vec<String> = verbs::names().map(str::to_string).collect();
     match overside_backends::closest(word, &names) {
         Some(name) => {
-            eprintln!("overside: no {kind} is called {word:?}; did you mean {name:?}?");
+            complain!("overside: no {kind} is called {word:?}; did you mean {name:?}?");
         }
-        None => eprintln!("overside: no {kind} is called {word:?}; `overside --help` lists all"),
+        None => complain!("overside: no {kind} is called {word:?}; `overside --help` lists all"),
     }
     ExitCode::from(exit::USAGE)
 }
@@ -52,7 +65,7 @@ fn print(text: &str) -> ExitCode {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            eprintln!("overside: stdout cannot be written: {error}");
+            complain!("overside: stdout cannot be written: {error}");
             ExitCode::from(exit::INTERNAL)
         }
         _ => ExitCode::SUCCESS,

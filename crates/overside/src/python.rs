@@ -28,7 +28,7 @@ pub fn hand_over(verb: &str, arguments: &[OsString]) -> ExitCode {
 }
 
 fn absent(verb: &str, why: &str) -> ExitCode {
-    eprintln!(
+    complain!(
         "overside {verb}: this verb needs Python, and {why}\n  \
          `make setup` or `pip install .` puts both into one environment; \
          or name a python that has overside in {INTERPRETER_ENV}"

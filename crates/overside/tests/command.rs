@@ -44,6 +44,20 @@ fn without_a_verb_help_goes_to_stderr() {
 }
 
 #[test]
+fn a_stderr_that_nobody_reads_changes_no_exit_code() {
+    for (arguments, code) in [(&["rnu"][..], 2), (&[], 2), (&["devices", "--bad"], 2)] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status = Command::new(COMMAND)
+            .args(arguments)
+            .stderr(writer)
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
 fn what_is_no_verb_is_told_with_the_one_that_was_meant() {
     for (word, said) in [
         ("rnu", "\"run\""),
