@@ -85,6 +85,12 @@ def test_markdown_keeps_provenances_apart(run: RunView) -> None:
     assert "| Compress to DEFLATE level 1 | 64 KiB | ISA\\-L, 2 threads |" in measured
 
 
+def test_markdown_has_a_space_between_an_operation_and_its_details(run: RunView) -> None:
+    text = report.render(run, "md")
+    assert "** \\(" in text
+    assert "**\\(" not in text
+
+
 def test_markdown_takes_text_from_outside_as_text(hostile: RunView) -> None:
     text = report.render(hostile, "md")
     for line in text.splitlines():

@@ -106,6 +106,12 @@ def test_clean_removes_runs_only_when_told_to(tmp_path: Path) -> None:
     assert [path.name for path in results.iterdir()] == ["mine"], "only what Overside wrote"
 
 
+@pytest.mark.parametrize("days", ["-1", "nan", "soon"])
+def test_clean_wants_a_number_of_days(tmp_path: Path, days: str) -> None:
+    done = overside("clean", f"--older-than={days}", "--yes", cwd=tmp_path, code=2)
+    assert f"'{days}' is not a number of days" in done.stderr
+
+
 def test_clean_removes_made_data(tmp_path: Path) -> None:
     overside("data", "make", "noise", cwd=tmp_path, code=0)
     overside("clean", "--data", "--yes", cwd=tmp_path, code=0)

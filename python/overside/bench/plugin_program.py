@@ -226,8 +226,9 @@ class ProgramPlugin(PluginTask):
                 return self.failed(f"reports: {message}", kind)
             check = self._check_repetition(line, f"line {number}")
             if check is not None and not check["ok"]:
-                found = check.get("value", "")
-                return self.failed(f"found a wrong result (line {number}): {found}", "verification")
+                said = ": ".join(str(check[k]) for k in ("method", "value") if check.get(k))
+                message = f"found a wrong result (line {number})"
+                return self.failed(f"{message}: {said}" if said else message, "verification")
             repetitions.append(line)
         if not repetitions:
             _bad("answered run with nothing; it must print one JSON object for each repetition")

@@ -65,9 +65,9 @@ def _advice(view: RunView, advice: Sequence[Advice]) -> list[str]:
             "",
         ]
     for one in advice:
-        detail = f" ({one.group.detail})" if one.group.detail else ""
+        detail = f" {escape(f'({one.group.detail})')}" if one.group.detail else ""
         for sentence in best.sentences(one):
-            lines.append(f"- **{escape(one.group.title)}**{escape(detail)}: {escape(sentence)}")
+            lines.append(f"- **{escape(one.group.title)}**{detail}: {escape(sentence)}")
     lines += ["", escape(best.interval_words(view)), ""]
     columns = ("Operation", "Buffer", "Fastest", "MB/s", "CPU s/GB", "As fast")
     rows = [_best(one, item) for one in advice for item in one.best]
