@@ -304,7 +304,9 @@ def _shrinks(best: Best, lead: Candidate) -> str:
         return ""
     text = f"leaves {words.number(lead.ratio.median * 100)} % of the bytes"
     other = best.reference
-    if other is not None and other.ratio is not None:
+    if other is None or groups.library(other.test) == groups.library(lead.test):
+        return text
+    if other.ratio is not None:
         text += f" ({groups.library(other.test)}: {words.number(other.ratio.median * 100)} %)"
     return text
 
