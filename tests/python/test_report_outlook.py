@@ -27,7 +27,7 @@ def test_a_slow_cpu_gets_the_upper_end_and_no_prediction_of_the_size() -> None:
     assert "more engines than one would raise that" in entry.sentences[0]
     assert entry.faster_from == "no prediction"
     assert re.fullmatch(r"not below [\d.]+ [KM]iB", entry.faster_anew_from)
-    assert "100 MB/s measured here" in entry.sentences[0]
+    assert "99.0–101 MB/s measured here in 64 KiB buffers" in entry.sentences[0]
     assert any("cost of one job" in term for term in one.unknown)
     assert one.facts.keys() >= {"coproc.comp.asic.bf2"}
 
@@ -41,6 +41,66 @@ def test_a_cpu_faster_than_the_card_is_told_that() -> None:
     _, entry = card("bf2", 90_000)
     assert any("slower than this machine" in sentence for sentence in entry.sentences)
     assert entry.faster_anew_from == "never"
+
+
+def against(*measured: tuple[int, list[float]]) -> Entry:
+    """BlueField-2 against a CPU with those MB/s, round by round, at those sizes."""
+    tests = (summary("isal", rates, size=size, ratio=0.4) for size, rates in measured)
+    found = outlook.outlooks(best.advise(view(*tests)), outlook.core())
+    return next(one for one in found if one.profile == "bf2").entries[0]
+
+
+def test_the_most_that_a_card_gains_is_against_the_low_end_of_what_was_measured() -> None:
+    exactly = {rate: against((65536, [rate] * 6)).answers["static"] for rate in (80.0, 125.0)}
+    spread = against((4096, [20.0] * 6), (65536, [80.0, 100, 100, 100, 100, 125.0]))
+    speed = spread.answers["static"]["speedup"]
+    assert speed["high"] == pytest.approx(exactly[80.0]["speedup"]["high"])
+    assert speed["low"] == pytest.approx(exactly[125.0]["speedup"]["low"])
+    assert "80.0–125 MB/s measured here in 64 KiB buffers" in spread.sentences[0]
+
+
+def test_no_size_is_ruled_out_that_the_slowest_measured_rate_allows() -> None:
+    sizes = {
+        rate: against((65536, [rate] * 6)).answers["reconfiguration"]["break_even"]["bytes"]
+        for rate in (50.0, 200.0)
+    }
+    assert sizes[50.0] < sizes[200.0]
+    slow_at_first = against((4096, [50.0, *[60.0] * 5]), (65536, [200.0] * 6))
+    assert slow_at_first.answers["reconfiguration"]["break_even"]["bytes"] == sizes[50.0]
+    assert (
+        "(against 50.0 MB/s, the low end of what was measured here over all buffer sizes); from"
+        in slow_at_first.sentences[-1]
+    )
+    # At its fastest size no card could keep up, at its slowest one could.
+    assert against((65536, [90_000.0] * 6)).faster_anew_from == "never"
+    mixed = against((4096, [50.0] * 6), (65536, [90_000.0] * 6))
+    assert mixed.faster_anew_from.startswith("not below")
+
+
+def test_a_range_of_sizes_holds_for_all_measured_rates() -> None:
+    def ask(question: outlook.Question) -> dict[str, object]:
+        rate = question.cpu_rate_bytes_per_s / 1e6
+        even = {"kind": "range", "low_bytes": rate * 10, "high_bytes": rate * 20}
+        return {
+            "break_even": even if rate < 500 else {"kind": "never", "reason": "slower"},
+            "device_rate_bytes_per_s": {"low": 1e9, "typ": 1e9, "high": 1e9},
+            "max_buffer_bytes": 2**20,
+            "missing": [],
+            "bounded": True,
+        }
+
+    def entry(slow: float, fast: float) -> Entry:
+        tests = [
+            summary("isal", [rate] * 6, size=size, ratio=0.4)
+            for size, rate in ((4096, slow), (65536, fast))
+        ]
+        sources = outlook.Sources([{"name": "mine"}], ask)
+        return outlook.outlooks(best.advise(view(*tests)), sources)[0].entries[0]
+
+    assert entry(50, 200).faster_from == "between 500 B and 3.91 KiB"
+    assert "(against 50.0–200 MB/s, what was" in entry(50, 200).sentences[-1]
+    # As fast as it is at one size it is never outdone, so no size is certain.
+    assert entry(50, 900).faster_from == "not below 500 B"
 
 
 def test_only_a_bound_is_called_one() -> None:

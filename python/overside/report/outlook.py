@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from overside.report import words
@@ -41,6 +41,34 @@ class Question:
 
 
 @dataclass(frozen=True)
+class Rates:
+    """What the best way to do an operation gave here, in MB/s: the ends of its intervals."""
+
+    #: At the largest buffer size.
+    low: float
+    median: float
+    high: float
+    #: Over all buffer sizes.
+    lowest: float
+    highest: float
+    #: Whether there was more than one size.
+    sizes: bool
+
+    @staticmethod
+    def of(advice: Advice) -> Rates:
+        """The rates of the winners."""
+        rates = [best.winner.throughput for best in advice.best]
+        return Rates(
+            low=rates[-1].low,
+            median=rates[-1].median,
+            high=rates[-1].high,
+            lowest=min(rate.low for rate in rates),
+            highest=max(rate.high for rate in rates),
+            sizes=len(rates) > 1,
+        )
+
+
+@dataclass(frozen=True)
 class Sources:
     """Where answers come from; `overside._core` unless a test says otherwise."""
 
@@ -66,7 +94,7 @@ class Entry:
     faster_anew_from: str
     #: Whole sentences.
     sentences: tuple[str, ...]
-    #: The answers in full, by setting.
+    #: The answers in full, by setting, with bounds that hold for all rates measured here.
     answers: Mapping[str, Json]
 
 
@@ -165,12 +193,12 @@ def _entry(profile: str, notes: Sequence[str], advice: Advice, sources: Sources)
     if ratio is None or ratio <= 0:
         text = "No prediction: the compression ratio was not measured."
         return Entry(title, detail, True, "no prediction", "–", "–", (text,), {})
-    rate = best.winner.throughput.median * 1e6
+    rates = Rates.of(advice)
     answers: dict[str, Json] = {}
     for setting in ("static", "reconfiguration"):
-        question = Question(profile, name, setting, rate, ratio, _patterns(advice))
+        question = Question(profile, name, setting, rates.low * 1e6, ratio, _patterns(advice))
         try:
-            answers[setting] = sources.ask(question)
+            answers[setting] = _answer(question, rates, sources.ask)
         except ValueError as error:
             text = f"The profile has no answer: {words.clean(error, 300)}."
             return Entry(title, detail, False, "cannot do this", "", "", (text, *notes), {})
@@ -181,9 +209,37 @@ def _entry(profile: str, notes: Sequence[str], advice: Advice, sources: Sources)
         headline=_headline(answers["static"]),
         faster_from=_break_even(answers["static"]),
         faster_anew_from=_break_even(answers["reconfiguration"]),
-        sentences=tuple(_sentences(best, answers)),
+        sentences=tuple(_sentences(best, rates, answers)),
         answers=answers,
     )
+
+
+def _answer(question: Question, rates: Rates, ask: Callable[[Question], Json]) -> Json:
+    """The answer with bounds that hold wherever in its interval the CPU's rate is.
+
+    The slower the CPU, the more often the device is faster, and from the smaller a buffer on. So
+    the most that it can gain is against the low end at the largest size, where its published rates
+    are those of long buffers; the size below which it cannot be faster is against the lowest rate
+    at any size; and that from which it certainly is faster, against the highest.
+    """
+    answer = ask(question)
+    lowest, highest = (
+        ask(replace(question, cpu_rate_bytes_per_s=rate * 1e6))["break_even"]
+        for rate in (rates.lowest, rates.highest)
+    )
+    device = answer["device_rate_bytes_per_s"]
+    against = {"low": rates.high, "typ": rates.median, "high": rates.low}
+    speedup = {end: device[end] / (rate * 1e6) for end, rate in against.items()}
+    return answer | {"speedup": speedup, "break_even": _between(lowest, highest)}
+
+
+def _between(lowest: Json, highest: Json) -> Json:
+    """The break-even against the lowest and the highest rate in one."""
+    if lowest["kind"] != "range":
+        return lowest
+    if highest["kind"] == "range":
+        return lowest | {"high_bytes": highest["high_bytes"]}
+    return {"kind": "not-below", "bytes": lowest["low_bytes"], "missing": []}
 
 
 def _patterns(advice: Advice) -> tuple[str, ...]:
@@ -218,12 +274,13 @@ def _unknown(answer: Json) -> str:
     return f"; {what} would raise that, all else that is not known can only lower it"
 
 
-def _sentences(best: Best, answers: Mapping[str, Json]) -> list[str]:
+def _sentences(best: Best, rates: Rates, answers: Mapping[str, Json]) -> list[str]:
     static, anew = answers["static"], answers["reconfiguration"]
     low, high = (words.times(static["speedup"][end]) for end in ("low", "high"))
-    rate = words.number(best.winner.throughput.median)
+    rate = _span(rates.low, rates.high)
+    where = f" in {words.size(best.size_bytes)} buffers" if best.size_bytes is not None else ""
     out = [
-        f"By its published rates, {low} to {high} times the {rate} MB/s measured here "
+        f"By its published rates, {low} to {high} times the {rate} MB/s measured here{where} "
         f"({best.winner.prose}), in buffers of up to {words.size(static['max_buffer_bytes'])} and "
         f"with many in flight{_unknown(static)}."
     ]
@@ -232,11 +289,31 @@ def _sentences(best: Best, answers: Mapping[str, Json]) -> list[str]:
         out.append(
             f"{by} it is slower than this machine and could only free its CPU for other work."
         )
-    out.append(
-        f"Faster from which size, one buffer at a time: {_break_even(static)}{_why(static)}."
-    )
-    out.append(f"Where contexts are set up anew for each buffer: {_break_even(anew)}{_why(anew)}.")
+    questions = {
+        "Faster from which size, one buffer at a time": static,
+        "Where contexts are set up anew for each buffer": anew,
+    }
+    for question, answer in questions.items():
+        text = f"{_break_even(answer)}{_against(answer, rates)}{_why(answer)}"
+        out.append(f"{question}: {text}.")
     return out
+
+
+def _against(answer: Json, rates: Rates) -> str:
+    """The CPU's rates that a break-even holds against."""
+    over = "over all buffer sizes" if rates.sizes else "in buffers of one size"
+    match answer["break_even"]["kind"]:
+        case "range":
+            span = _span(rates.lowest, rates.highest)
+            return f" (against {span} MB/s, what was measured here {over})"
+        case "not-below" | "never":
+            lowest = words.number(rates.lowest)
+            return f" (against {lowest} MB/s, the low end of what was measured here {over})"
+    return ""
+
+
+def _span(low: float, high: float) -> str:
+    return words.number(low) if low == high else words.span(low, high)
 
 
 def _break_even(answer: Json) -> str:
