@@ -87,8 +87,9 @@ impl Worker {
             Ok(Ok(sample)) => sample,
             Ok(Err(NoSample::Skipped(reason))) => Sample::skipped(reason),
             Ok(Err(NoSample::Failed(failure))) => {
-                if failure.kind == Kind::Lost {
-                    // The next test may find it again.
+                if matches!(failure.kind, Kind::Lost | Kind::Timeout) {
+                    // The next test may find a lost device again, and must not wait behind the
+                    // jobs that a test out of time has left in its device's queue.
                     self.devices.clear();
                 }
                 Sample::failed(failure)

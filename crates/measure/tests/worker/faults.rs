@@ -1,8 +1,11 @@
 //! A device that does wrong never gives a figure, whenever it begins to.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::faulty::{Fault, Times, worker};
 use crate::inputs::{DataSet, text};
-use overside_measure::{Kind, Sample, Setting, Status, Test};
+use overside_measure::{Kind, Sample, Setting, Status, Test, Worker};
 
 /// Sixteen buffers are verified: 0 begins in verification, 20 under the clock or in the warm-up.
 const BEGINNINGS: [usize; 3] = [0, 7, 20];
@@ -213,6 +216,36 @@ fn a_sample_that_takes_longer_than_it_may_ends_in_time() {
         let sample = worker(Fault::None, 0, Times::Once).measure(&test);
         has_failed(&sample, Kind::Timeout, "not done", &format!("{setting:?}"));
         assert!(begin.elapsed().as_secs() < 30);
+    }
+}
+
+#[test]
+fn a_test_out_of_time_leaves_its_device_to_nobody() {
+    let data = DataSet::new(&text(1 << 17));
+    let opened = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&opened);
+    let mut worker = Worker::with_devices(Box::new(move |name, options| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        overside_backends::open(name, options)
+    }));
+    let test = Test {
+        device: "emulated:bf2".into(),
+        ..data.test("compress-deflate")
+    };
+    let late = Test {
+        sample_s: 60.0,
+        timeout_s: 0.5,
+        ..test.clone()
+    };
+    for (test, status, devices) in [
+        (&test, Status::Ok, 1),
+        (&late, Status::Failed, 1),
+        (&test, Status::Ok, 2),
+        (&test, Status::Ok, 2),
+    ] {
+        let sample = worker.measure(test);
+        assert_eq!(sample.status, status, "{:?}", sample.error);
+        assert_eq!(opened.load(Ordering::Relaxed), devices);
     }
 }
 
