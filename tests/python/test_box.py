@@ -186,3 +186,17 @@ def test_more_patterns_than_a_matcher_takes_are_refused(tmp_path: Path) -> None:
     write_box(tmp_path, box)
     done = overside("validate", "tiny.json", cwd=tmp_path, code=2)
     assert "/tasks/0/parameters/patterns: a list of 1001 values is too long" in done.stderr
+
+
+def test_devices_of_other_machines_are_skipped_not_refused(tmp_path: Path) -> None:
+    devices = ["dpdk:compress_isal", "dpu0/dpdk:mlx5_0", "cpu"]
+    box = {
+        "schema": "box/1",
+        "name": "elsewhere",
+        "tasks": [{"task": "copy", "parameters": {"device": devices, "buffer_size": 4096}}],
+    }
+    (tmp_path / "elsewhere.json").write_text(json.dumps(box))
+    planned = json.loads(overside("plan", "elsewhere.json", "--json", cwd=tmp_path, code=0).stdout)
+    status = {test["parameters"]["device"]: test["status"] for test in planned["tests"]}
+    assert status == {devices[0]: "skipped", devices[1]: "skipped", "cpu": "planned"}
+    overside("run", "elsewhere.json", "--filter", "device=dp*", cwd=tmp_path, code=3)

@@ -45,6 +45,12 @@ def test_verdicts_of_clear_cases() -> None:
     assert verdict(steady[:5], slow) == "ambiguous", "five rounds give no interval"
 
 
+def test_lying_within_large_noise_is_not_being_the_same() -> None:
+    wild = ratio_of([50.0, 60, 70, 130, 140, 150], [52.0, 61, 72, 131, 142, 149])
+    assert verdict_of(wild, 0.05, "higher", noise=3.0) == "ambiguous"
+    assert verdict_of(wild, 4.0, "higher", noise=3.0) == "same", "who asks for it gets it"
+
+
 def test_the_threshold_is_never_below_the_noise() -> None:
     drifting = [100.0, 101, 102, 120, 121, 122]
     assert noise_of(drifting, drifting) > 0.15

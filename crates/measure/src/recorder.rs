@@ -263,7 +263,8 @@ impl Recorder {
                      the timing of this sample is invalid",
                     self.late
                 ),
-                "set timing to replay, and depth or threads so that a core is left idle",
+                "leave a core idle, let timing be replay, or take larger buffers: software cannot be \
+                 faster than it is",
             );
         }
         if varied > 0 {

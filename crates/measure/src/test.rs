@@ -13,9 +13,9 @@ pub const DEPTH_MAX: usize = 4096;
 /// The most threads, and the highest core number.
 pub const THREADS_MAX: usize = 1024;
 /// The most patterns of one test.
-pub const PATTERNS_MAX: usize = 1024;
+pub const PATTERNS_MAX: usize = 1000;
 /// The longest pattern in bytes.
-pub const PATTERN_BYTES_MAX: usize = 64 * 1024;
+pub const PATTERN_BYTES_MAX: usize = 1000;
 /// The most files of one data set.
 pub const FILES_MAX: usize = 100_000;
 /// The most bytes that one test takes from its data set.

@@ -27,6 +27,9 @@ from overside.tasks.common import Json
 
 DEFAULT_THRESHOLD = 0.05
 
+#: Noise beyond which nothing is called the same unless a larger threshold was declared.
+SAME_NOISE_MAX = 0.25
+
 Verdict = Literal["same", "faster", "slower", "ambiguous"]
 
 
@@ -138,7 +141,6 @@ def _one(
     before, after = list(test.values[name].values()), list(other.values[name].values())
     ratio = ratio_of(before, after)
     noise = noise_of(before, after)
-    limit = max(threshold, noise)
     return Compared(
         test=test.id,
         task=test.task,
@@ -149,9 +151,9 @@ def _one(
         before=median(before),
         after=median(after),
         ratio=ratio,
-        threshold=limit,
+        threshold=max(threshold, noise),
         noise=noise,
-        verdict=verdict_of(ratio, limit, info["better"]),
+        verdict=verdict_of(ratio, threshold, info["better"], noise),
     )
 
 
@@ -234,14 +236,16 @@ def noise_of(before: Sequence[float], after: Sequence[float]) -> float:
     return max(1.96 * math.sqrt(variance), drift)
 
 
-def verdict_of(ratio: Ratio, threshold: float, better: str) -> Verdict:
-    """`same` if the whole interval lies within the threshold, `faster` or `slower` if all of it
-    lies beyond, `ambiguous` otherwise and wherever there is no interval."""
+def verdict_of(ratio: Ratio, threshold: float, better: str, noise: float = 0.0) -> Verdict:
+    """`same` if the whole interval lies within the threshold, or the noise if that is larger,
+    `faster` or `slower` if all of it lies beyond; `ambiguous` otherwise, wherever there is no
+    interval, and where the noise is so large that lying within it says nothing."""
     if ratio.kind != "interval":
         return "ambiguous"
-    low, high = 1 / (1 + threshold), 1 + threshold
+    limit = max(threshold, noise)
+    low, high = 1 / (1 + limit), 1 + limit
     if low <= ratio.low and ratio.high <= high:
-        return "same"
+        return "same" if noise <= max(threshold, SAME_NOISE_MAX) else "ambiguous"
     if ratio.low > high:
         return "faster" if better == "higher" else "slower"
     if ratio.high < low:
