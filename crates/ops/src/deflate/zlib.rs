@@ -3,7 +3,7 @@
 
 use std::ffi::CStr;
 use std::mem::size_of;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use libz_sys as z;
 
@@ -134,8 +134,10 @@ fn window_bits(format: Format) -> i32 {
 
 /// A z_stream and the function that ends it.
 struct Stream {
-    // zlib's state points back to it, so it must not move.
-    stream: Box<z::z_stream>,
+    // zlib's state points back to it, so it must not move, and must not be in a `Box` either:
+    // moving a `Box` says that nobody else points into it. It came from one, and goes back in
+    // `drop`.
+    stream: NonNull<z::z_stream>,
     end: unsafe extern "C" fn(*mut z::z_stream) -> i32,
 }
 
@@ -150,7 +152,7 @@ impl Stream {
     ) -> Result<Self, Error> {
         // The bindings declare the allocators as functions that are never null, though zlib wants
         // null for its own, so give it what it would take.
-        let mut stream = Box::new(z::z_stream {
+        let stream = Box::new(z::z_stream {
             next_in: ptr::null_mut(),
             avail_in: 0,
             total_in: 0,
@@ -166,51 +168,71 @@ impl Stream {
             adler: 0,
             reserved: 0,
         });
-        check(init(&raw mut *stream))?;
+        let stream = NonNull::from(Box::leak(stream));
+        if let Err(error) = check(init(stream.as_ptr())) {
+            // SAFETY: it came from a `Box`; a stream that was not made is not pointed to.
+            drop(unsafe { Box::from_raw(stream.as_ptr()) });
+            return Err(error);
+        }
         Ok(Self { stream, end })
     }
 
     fn get(&mut self) -> *mut z::z_stream {
-        &raw mut *self.stream
+        self.stream.as_ptr()
+    }
+
+    /// What the stream holds, between calls of zlib.
+    fn fields(&self) -> &z::z_stream {
+        // SAFETY: the stream lives until `drop`, and zlib touches it only during calls, which
+        // need `self` mutably or come after this borrow.
+        unsafe { self.stream.as_ref() }
+    }
+
+    /// The same, to be changed.
+    fn fields_mut(&mut self) -> &mut z::z_stream {
+        // SAFETY: as for `fields`; the borrow is over before the next call.
+        unsafe { self.stream.as_mut() }
     }
 
     fn set(&mut self, source: &[u8], destination: &mut [u8]) -> Result<(), Error> {
         at_most(source, MAX_LEN)?;
-        self.stream.next_in = source.as_ptr().cast_mut();
-        self.stream.avail_in = source.len() as u32;
-        self.stream.next_out = destination.as_mut_ptr();
-        self.stream.avail_out = destination.len().min(MAX_LEN) as u32;
+        let stream = self.fields_mut();
+        stream.next_in = source.as_ptr().cast_mut();
+        stream.avail_in = source.len() as u32;
+        stream.next_out = destination.as_mut_ptr();
+        stream.avail_out = destination.len().min(MAX_LEN) as u32;
         Ok(())
     }
 
     /// Bytes of the source that were not taken.
     fn left(&self) -> usize {
-        self.stream.avail_in as usize
+        self.fields().avail_in as usize
     }
 
     /// Bytes that were written to a destination of `capacity` bytes.
     fn made(&self, capacity: usize) -> usize {
-        capacity.min(MAX_LEN) - self.stream.avail_out as usize
+        capacity.min(MAX_LEN) - self.fields().avail_out as usize
     }
 
     /// Whether decompression that stopped would go on if there were more room.
     fn has_more(&mut self) -> bool {
         let mut room = [0u8; 1];
-        self.stream.next_out = room.as_mut_ptr();
-        self.stream.avail_out = 1;
+        let stream = self.fields_mut();
+        stream.next_out = room.as_mut_ptr();
+        stream.avail_out = 1;
         // SAFETY: the source is the one that the caller of `run` still lends; the destination is
         // `room`, and zlib keeps its own copy of the window.
         unsafe { z::inflate(self.get(), z::Z_SYNC_FLUSH) };
-        self.stream.avail_out == 0
+        self.fields().avail_out == 0
     }
 
     /// zlib's words for its last error.
     fn message(&self) -> String {
-        if self.stream.msg.is_null() {
+        if self.fields().msg.is_null() {
             return "invalid data".into();
         }
         // SAFETY: zlib sets `msg` to a constant NUL-terminated string.
-        unsafe { CStr::from_ptr(self.stream.msg) }
+        unsafe { CStr::from_ptr(self.fields().msg) }
             .to_string_lossy()
             .into_owned()
     }
@@ -221,6 +243,8 @@ impl Drop for Stream {
         // SAFETY: the stream was made by the init function that belongs to `end`, and is ended
         // only here.
         unsafe { (self.end)(self.get()) };
+        // SAFETY: it came from a `Box`, and whoever pointed to it has just been ended.
+        drop(unsafe { Box::from_raw(self.stream.as_ptr()) });
     }
 }
 
@@ -251,5 +275,41 @@ fn library(code: i32) -> Error {
     Error::Library {
         library: NAME,
         reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Follows the pointer to itself that a stream keeps in `state`, as zlib's ends do.
+    unsafe extern "C" fn end(stream: *mut z::z_stream) -> i32 {
+        // SAFETY: the test has put there what the stream was made with.
+        unsafe { (*(*stream).state.cast::<z::z_stream>()).adler += 1 };
+        z::Z_OK
+    }
+
+    /// What Miri looks at: `cargo miri test -p overside-ops --lib zlib::tests`.
+    #[test]
+    fn a_pointer_kept_from_the_making_is_good_after_moves() {
+        let mut kept = ptr::null_mut::<z::z_stream>();
+        let stream = Stream::new(end, |stream| {
+            kept = stream;
+            // SAFETY: the stream is valid.
+            unsafe { (*stream).state = stream.cast() };
+            z::Z_OK
+        });
+        let mut stream = [stream.unwrap()];
+        stream[0].set(b"abc", &mut [0; 2]).unwrap();
+        // SAFETY: the stream lives, and nobody borrows it.
+        unsafe { (*kept).avail_in -= 1 };
+        assert_eq!((stream[0].left(), stream[0].made(2)), (2, 0));
+        assert_eq!(stream[0].get(), kept);
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_not_ended() {
+        // `end` would follow a null pointer.
+        assert!(Stream::new(end, |_| z::Z_MEM_ERROR).is_err());
     }
 }
