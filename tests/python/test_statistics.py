@@ -122,10 +122,34 @@ def test_a_test_has_the_weakest_provenance_of_its_samples() -> None:
     assert summary(sample(0), sample(1, provenance="emulated")).provenance == "emulated"
 
 
-def test_the_late_share_counts_jobs_of_all_rounds() -> None:
+def test_the_late_share_is_that_of_the_worst_round() -> None:
     assert summary(sample(0)).late_share is None
-    paced = summary(sample(0, timing="paced", late=1), sample(1, timing="paced", late=4))
-    assert paced.late_share == 0.25
+    slow = sample(0, timing="paced", late=4, work={"jobs": 10})
+    fast = [sample(n, timing="paced", late=0, work={"jobs": 10_000}) for n in (1, 2)]
+    assert summary(slow, *fast).late_share == 0.4
+    assert summary(*fast).late_share == 0
+    assert summary(sample(0, timing="paced", late=0, work={"jobs": 0})).late_share is None
+
+
+def test_a_test_has_the_timing_that_says_least_of_any_round() -> None:
+    functional = sample(0, timing="functional")
+    assert summary(functional, sample(1)).timing == "functional"
+    assert summary(sample(0), sample(1, timing="paced")).timing == "paced"
+    assert summary().timing is None
+
+
+def test_rounds_that_did_not_run_the_same_are_named() -> None:
+    before, after = (
+        {"device": "cpu", "variant": "isal", "library": f"ISA-L 2.{minor}"} for minor in (30, 31)
+    )
+    same = summary(sample(0, applied=before), sample(1, applied=dict(before)), sample(2))
+    assert same.warnings == []
+    changed = summary(*(sample(n, applied=a) for n, a in enumerate((before, before, after))))
+    (warning,) = changed.warnings
+    assert warning["kind"] == "changed"
+    assert warning["message"].endswith("in all rounds: library ISA-L 2.30, then ISA-L 2.31")
+    assert warning["remedy"]
+    assert changed.applied == after
 
 
 def test_warnings_that_differ_in_figures_alone_are_one() -> None:

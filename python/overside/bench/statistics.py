@@ -87,7 +87,9 @@ class TestSummary:
     error_kind: str | None
     #: The weakest of its samples'; `None` without a sample.
     provenance: str | None
+    #: The one that says least of its samples'; `None` without a sample.
     timing: str | None
+    #: Of the last round; a warning says where rounds differ.
     applied: Json | None
     verified: bool
     #: Of the samples that are ok.
@@ -98,8 +100,8 @@ class TestSummary:
     stages: dict[str, float]
     #: Median over the rounds, CPU seconds a sample: `host_s`, `dpu_s`, `emulator_s`.
     cpu: dict[str, float]
-    #: Completions later than the profile says, of all jobs of all rounds; `None` where timing is
-    #: real.
+    #: Completions later than the profile says, of the jobs of the round that had the largest share
+    #: of them: one round that is invalid makes the estimates so. `None` where timing is real.
     late_share: float | None
     model: Json | None
     #: `{"kind", "message", "remedy"}`, each once.
@@ -256,6 +258,8 @@ def outliers(values: Mapping[int, float], metric: str) -> list[Outlier]:
 
 #: Weakest last.
 _PROVENANCE = ("measured", "emulated", "modelled", "published")
+#: What says least of a device last.
+_TIMING = ("real", "paced", "replay", "functional")
 
 
 def summarise(test: Json, samples: Sequence[Json]) -> TestSummary:
@@ -268,7 +272,6 @@ def summarise(test: Json, samples: Sequence[Json]) -> TestSummary:
     for sample in good:
         for name, value in sample.get("metrics", {}).items():
             by_metric.setdefault(name, {})[sample["round"]] = value
-    provenances = {s["provenance"] for s in good if s.get("provenance") in _PROVENANCE}
     last: Json = good[-1] if good else {}
     asked = list(test.get("metrics") or ())
     return TestSummary(
@@ -281,8 +284,8 @@ def summarise(test: Json, samples: Sequence[Json]) -> TestSummary:
         status=status,
         reason=reason,
         error_kind=kind,
-        provenance=max(provenances, key=_PROVENANCE.index) if provenances else None,
-        timing=last.get("timing"),
+        provenance=_weakest(good, "provenance", _PROVENANCE),
+        timing=_weakest(good, "timing", _TIMING),
         applied=last.get("applied"),
         verified=bool(test.get("verified", True)) and not failed,
         metrics={name: estimate(list(values.values())) for name, values in by_metric.items()},
@@ -291,7 +294,7 @@ def summarise(test: Json, samples: Sequence[Json]) -> TestSummary:
         cpu=_medians(good, "cpu"),
         late_share=_late_share(good),
         model=last.get("model"),
-        warnings=_distinct_warnings(samples),
+        warnings=[*_distinct_warnings(samples), *_changes(good)],
         outliers=[
             outlier
             for name, values in by_metric.items()
@@ -333,10 +336,43 @@ def _medians(samples: Sequence[Json], key: str) -> dict[str, float]:
     return {name: median(values) for name, values in collected.items()}
 
 
+def _weakest(samples: Sequence[Json], key: str, order: Sequence[str]) -> str | None:
+    """The one of the samples' values that stands last in `order`."""
+    found = {sample[key] for sample in samples if sample.get(key) in order}
+    return max(found, key=order.index) if found else None
+
+
 def _late_share(samples: Sequence[Json]) -> float | None:
-    timed = [s for s in samples if s.get("late") is not None and s.get("timing") != "real"]
-    jobs = sum(sample.get("work", {}).get("jobs") or 0 for sample in timed)
-    return sum(sample["late"] for sample in timed) / jobs if jobs else None
+    """The largest share of any round. All rounds' jobs together would not do: an invalid round is
+    a slow one, and among faster rounds its few jobs are lost."""
+    shares = [
+        sample["late"] / jobs
+        for sample in samples
+        if sample.get("late") is not None
+        and sample.get("timing") != "real"
+        and (jobs := sample.get("work", {}).get("jobs"))
+    ]
+    return max(shares, default=None)
+
+
+def _changes(samples: Sequence[Json]) -> list[Json]:
+    """A warning where not all rounds ran the same: an update between a run and its resumption."""
+    found: dict[str, dict[str, None]] = {}
+    for sample in samples:
+        ran = {"timing": sample.get("timing"), **(sample.get("applied") or {})}
+        for name, value in ran.items():
+            if value is not None:
+                found.setdefault(name, {})[str(value)] = None
+    differ = [f"{name} {', then '.join(some)}" for name, some in found.items() if len(some) > 1]
+    if not differ:
+        return []
+    return [
+        {
+            "kind": "changed",
+            "message": f"not the same ran in all rounds: {'; '.join(differ)}",
+            "remedy": "measure it in a new run",
+        }
+    ]
 
 
 def _distinct_warnings(samples: Sequence[Json]) -> list[Json]:

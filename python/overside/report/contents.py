@@ -252,7 +252,8 @@ def _note(view: RunView, test: TestSummary, limit: float) -> str:
         notes.append("unverified: nobody checked the result")
     if test.late_share:
         verdict = ": timing invalid" if groups.late(test, limit) else ""
-        notes.append(f"{words.number(test.late_share * 100)} % of completions late{verdict}")
+        share = words.number(test.late_share * 100)
+        notes.append(f"up to {share} % of completions late in a round{verdict}")
     if test.timing == "functional":
         notes.append("functional: its times mean nothing")
     for outlier in test.outliers[:3]:

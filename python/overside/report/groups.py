@@ -55,7 +55,8 @@ def trusted(test: TestSummary) -> bool:
 
 
 def late(test: TestSummary, limit: float) -> bool:
-    """Too many completions were later than the profile says: its timing means nothing."""
+    """In some round too many completions were later than the profile says: the timing means
+    nothing."""
     return test.late_share is not None and test.late_share > limit
 
 
