@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use overside_device::{Operation, Outcome, Output};
-use overside_ops::{Config, Format, HashAlgorithm, Kernel, prepare, variants};
+use overside_ops::{Config, Format, HashAlgorithm, Kernel, MatchKind, prepare, variants};
+use regex::bytes::{RegexSet, RegexSetBuilder};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::data::Buffers;
@@ -15,6 +16,8 @@ const TAIL_BYTES: usize = 32;
 /// What tables and framing may add to a short output: a source of no more than this may be
 /// incompressible for one library and not for another.
 const SLACK_BYTES: usize = 1024;
+/// What the matching reference may take for its program, and for its cache: as much as the engines.
+const REGEX_BYTES_MAX: usize = 64 << 20;
 
 /// The buffers of one test.
 #[derive(Clone)]
@@ -188,6 +191,38 @@ impl Answers {
             .map(|(_, bytes)| (bytes.len() + 64) as u64)
             .sum()
     }
+
+    /// The same answers, if `engine` gives them too.
+    fn seconded(
+        mut self,
+        config: &Config,
+        engine: &str,
+        sources: &Buffers,
+    ) -> Result<Self, Failure> {
+        let config = Config {
+            variant: engine.into(),
+            ..config.clone()
+        };
+        let mut kernel = prepare(&config)
+            .and_then(|prepared| prepared.kernel())
+            .map_err(internal)?;
+        // A bitmap has at most one bit a byte.
+        let mut out = vec![0; sources.longest().div_ceil(8) as usize];
+        for (number, (source, (right, bytes))) in sources.iter().zip(&self.all).enumerate() {
+            let done = kernel.run(&[source], &mut out).map_err(internal)?;
+            if done != *right || out[..done.written] != **bytes {
+                let message = format!(
+                    "buffer {number}: {engine} says {}, but Rust's regex, record by record, {}",
+                    shown(done.value),
+                    shown(right.value)
+                );
+                return Err(Failure::new(Kind::Verification, message));
+            }
+        }
+        self.method
+            .push_str(&format!(", and with that of {engine}"));
+        Ok(self)
+    }
 }
 
 /// Answers that are kept from test to test, because they depend on nothing but the sources.
@@ -259,15 +294,25 @@ impl Verifier {
         let by = match operation {
             Operation::Compress(format) => round_trip(format, config, variant, material)?,
             Operation::Decompress(_) | Operation::Copy => By::Original,
-            Operation::Match(_) => {
-                let engine = another(operation, variant)?;
+            Operation::Match(kind) => {
+                // The reference is Rust's `regex`, so what `regex` computed needs a second one.
+                let second = match variant {
+                    "regex" => Some(another(operation, variant)?),
+                    _ => None,
+                };
                 let key = AnswerKey {
                     sources: Arc::clone(&material.source),
                     operation,
                     patterns: config.patterns.clone(),
-                    by: engine.clone(),
+                    by: second.clone().unwrap_or_default(),
                 };
-                let make = || matches(config, &engine, &material.source);
+                let make = || {
+                    let answers = matches(kind, &config.patterns, &material.source)?;
+                    match second {
+                        Some(engine) => answers.seconded(config, &engine, &material.source),
+                        None => Ok(answers),
+                    }
+                };
                 By::Answers {
                     answers: cache.get(key, make)?,
                 }
@@ -336,7 +381,7 @@ impl Verifier {
                 let (right, bytes) = &answers.all[number];
                 if done.value != right.value {
                     return Err(wrong(format!(
-                        "the answer is {}, but {} says {}",
+                        "the answer is {}; {}, which says {}",
                         shown(done.value),
                         answers.method,
                         shown(right.value)
@@ -438,27 +483,49 @@ fn round_trip(
     })
 }
 
-fn matches(config: &Config, engine: &str, sources: &Buffers) -> Result<Answers, Failure> {
-    let config = Config {
-        variant: engine.into(),
-        ..config.clone()
-    };
-    let mut kernel = prepare(&config)
-        .and_then(|prepared| prepared.kernel())
-        .map_err(internal)?;
-    // A bitmap has at most one bit a byte.
-    let mut out = vec![0; sources.longest().div_ceil(8) as usize];
-    let all = (sources.iter())
-        .map(|source| {
-            let done = kernel.run(&[source], &mut out)?;
-            Ok((done, out[..done.written].to_vec()))
-        })
-        .collect::<Result<_, overside_ops::Error>>()
-        .map_err(internal)?;
+/// What the patterns, as the user wrote them, find in each source, one record after the other:
+/// [`MatchKind`] word by word. Nothing of it is shared with the engines of `overside-ops`, which
+/// scan whole buffers for patterns that were rewritten.
+fn matches(kind: MatchKind, patterns: &[String], sources: &Buffers) -> Result<Answers, Failure> {
+    let patterns = RegexSetBuilder::new(patterns)
+        .unicode(false)
+        .size_limit(REGEX_BYTES_MAX)
+        .dfa_size_limit(REGEX_BYTES_MAX)
+        .build()
+        .map_err(|error| {
+            Failure::new(Kind::Internal, format!("nothing to compare with: {error}"))
+        })?;
+    let all = sources.iter().map(|source| answer(kind, &patterns, source));
     Ok(Answers {
-        method: format!("compared with the answer of {engine}"),
-        all,
+        method: "compared with the answer of Rust's regex, record by record, for the patterns as \
+                 they were written"
+            .into(),
+        all: all.collect(),
     })
+}
+
+/// What `patterns` find in one source.
+fn answer(kind: MatchKind, patterns: &RegexSet, source: &[u8]) -> (Output, Vec<u8>) {
+    let (mut begin, mut count, mut bitmap) = (0, 0, Vec::new());
+    for (number, line) in source.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let matches = patterns.is_match(line.strip_suffix(b"\n").unwrap_or(line));
+        match kind {
+            MatchKind::Search if matches => {
+                let value = Some(begin as u64);
+                return (Output { written: 0, value }, Vec::new());
+            }
+            MatchKind::Bitmap if number % 8 == 0 => bitmap.push(u8::from(matches)),
+            MatchKind::Bitmap => bitmap[number / 8] |= u8::from(matches) << (number % 8),
+            MatchKind::Search | MatchKind::Count => {}
+        }
+        count += u64::from(matches);
+        begin += line.len();
+    }
+    let output = Output {
+        written: bitmap.len(),
+        value: Some(count).filter(|_| kind != MatchKind::Search),
+    };
+    (output, bitmap)
 }
 
 fn digests(algorithm: HashAlgorithm, sources: &Buffers) -> Answers {
@@ -531,6 +598,79 @@ mod tests {
         );
         // XXH3's test vector for no bytes and seed 0.
         assert_eq!(twox_hash::XxHash3_64::oneshot(b""), 0x2D06_8005_38D3_94C2);
+    }
+
+    fn said(kind: MatchKind, patterns: &[&str], source: &[u8]) -> (Option<u64>, Vec<u8>) {
+        let patterns = RegexSetBuilder::new(patterns).unicode(false).build();
+        let (output, bytes) = answer(kind, &patterns.unwrap(), source);
+        assert_eq!(output.written, bytes.len());
+        (output.value, bytes)
+    }
+
+    #[test]
+    fn the_matching_reference_answers_by_record() {
+        use MatchKind::{Bitmap, Count, Search};
+        let none = Vec::new;
+        // Records are `a`, an empty one, `b` and, where no line feed ends it, `ab`.
+        assert_eq!(said(Count, &["a"], b"a\n\nb\nab"), (Some(2), none()));
+        assert_eq!(said(Bitmap, &["a"], b"a\n\nb\nab"), (Some(2), vec![0b1001]));
+        assert_eq!(said(Bitmap, &["^$"], b"a\n\nb\n"), (Some(1), vec![0b010]));
+        assert_eq!(said(Search, &["b"], b"a\n\nb\nab"), (Some(3), none()));
+        assert_eq!(said(Search, &["c"], b"a\n\nb\nab"), (None, none()));
+        assert_eq!(said(Count, &[""], b"a\n\nb\nab"), (Some(4), none()));
+        assert_eq!(said(Count, &[""], b""), (Some(0), none()));
+        assert_eq!(said(Bitmap, &[""], b""), (Some(0), none()));
+        let nine = (Some(9), vec![0xff, 1]);
+        assert_eq!(said(Bitmap, &["^a$", "b"], &b"a\n".repeat(9)), nine);
+        // No pattern sees a line feed, and each stands for itself.
+        assert_eq!(
+            said(Count, &[r"a\s*b", "(?s)a.b"], b"a\nb"),
+            (Some(0), none())
+        );
+        assert_eq!(
+            said(Count, &["(?x) b # c", "(?i)A"], b"a\nb"),
+            (Some(2), none())
+        );
+        assert_eq!(said(Count, &[r"^\xff.$"], b"\xff\xfe"), (Some(1), none()));
+    }
+
+    #[test]
+    fn the_matching_reference_is_none_of_the_engines() {
+        // They refuse it.
+        let pattern = ["a{1001}".to_string()];
+        let operation = Operation::Match(MatchKind::Count);
+        let config = Config {
+            patterns: pattern.to_vec(),
+            ..Config::new(operation)
+        };
+        assert!(prepare(&config).is_err());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "a".repeat(1001)).unwrap();
+        let data = crate::Data {
+            name: "made".into(),
+            files: vec![file.path().into()],
+            sample_bytes: 1001,
+        };
+        let Ok(sources) = Buffers::read(&data, 1001) else {
+            panic!("no buffers");
+        };
+        let sources = Arc::new(sources);
+        let material = Material {
+            original: Arc::clone(&sources),
+            source: sources,
+        };
+        let verifier =
+            |variant| Verifier::new(&config, variant, &material, &mut AnswerCache::default());
+        let mut verifier = verifier("hyperscan").unwrap();
+        let says = |value| {
+            Outcome::Done(Output {
+                written: 0,
+                value: Some(value),
+            })
+        };
+        verifier.check(0, &says(1), &[]).unwrap();
+        verifier.check(0, &says(0), &[]).unwrap_err();
+        assert!(verifier.summary(&[]).method.contains("record by record"));
     }
 
     #[test]

@@ -142,6 +142,29 @@ fn incompressible_data_counts_as_stored() {
 }
 
 #[test]
+fn matches_are_compared_with_what_shares_nothing_with_the_engine() {
+    let data = DataSet::new(&text(1 << 17));
+    let mut worker = Worker::new();
+    for kind in ["match-search", "match-count", "match-bitmap"] {
+        let mut values = Vec::new();
+        for variant in overside_ops::variants(kind.parse().unwrap()) {
+            let test = Test {
+                variant: variant.name.into(),
+                patterns: vec!["(?x) Ramp # to".into(), r"^\d+7\b.*(?i)SOUTH".into()],
+                ..data.test(kind)
+            };
+            let check = measured(&mut worker, &test).check.unwrap();
+            let method = &check.method;
+            assert!(method.contains("record by record"), "{method}");
+            let seconded = method.contains("and with that of");
+            assert_eq!(seconded, variant.name == "regex", "{method}");
+            values.push(check.value);
+        }
+        assert!(values.iter().all(|value| *value == values[0]));
+    }
+}
+
+#[test]
 fn what_the_device_cannot_do_is_skipped_with_its_reason() {
     let data = DataSet::new(&text(1 << 14));
     let mut worker = Worker::new();
