@@ -57,7 +57,8 @@ pub struct Applied {
     pub driver: String,
     /// The variant: the library that computed the bytes, by its name in a box.
     pub variant: String,
-    /// The library and its version.
+    /// The library and its version; or, where patterns match every record or none, that no engine
+    /// was needed.
     pub library: String,
     /// What a time taken on it is.
     pub provenance: Provenance,

@@ -11,14 +11,32 @@ use crate::{Config, Error, Operation, copy, deflate, hash, lz4, matching, zstd};
 pub struct Variant {
     /// The name that boxes and the command line use: `isal`, `libdeflate`, `zlib`, `hyperscan`...
     pub name: &'static str,
-    /// The library's own name.
+    /// The library's own name. Of a [`Prepared`] whose patterns match every record or none, that
+    /// no engine is needed: the library does not run.
     pub library: &'static str,
-    /// The version that is linked, as the library reports it or as it was built.
+    /// The version that is linked, as the library reports it or as it was built; empty if no
+    /// library runs.
     pub version: String,
     /// Written for SIMD units; false for portable scalar code.
     pub simd: bool,
     /// The compression levels it has and the one it uses unasked; `None` without levels.
     pub levels: Option<(RangeInclusive<u32>, u32)>,
+}
+
+impl Variant {
+    /// What computes, in words: the library and its version, or that none is needed.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.library, self.version)
+            .trim_end()
+            .into()
+    }
+
+    /// Says what computes instead of the library.
+    pub(crate) fn is_no_library(&mut self, instead: &'static str) {
+        self.library = instead;
+        self.version.clear();
+        self.simd = false;
+    }
 }
 
 /// What a kernel made of one source.
@@ -33,7 +51,7 @@ pub struct Output {
 
 /// An operation made ready, shared by the threads that run it.
 pub trait Prepared: Send + Sync {
-    /// The library that was chosen; never "auto".
+    /// The library that was chosen; never "auto". It says so if no library is needed.
     fn variant(&self) -> &Variant;
 
     /// A worker for one thread.
@@ -81,7 +99,7 @@ pub fn variants(operation: Operation) -> Vec<Variant> {
 /// [`Error::UnknownVariant`], [`Error::Level`], [`Error::NoLevels`], [`Error::Pattern`],
 /// [`Error::NoPattern`].
 pub fn prepare(config: &Config) -> Result<Arc<dyn Prepared>, Error> {
-    let variant = choose(config.operation, &config.variant)?;
+    let mut variant = choose(config.operation, &config.variant)?;
     let level = match config.operation {
         Operation::Compress(_) => level(&variant, config.level)?,
         _ => 0,
@@ -99,7 +117,7 @@ pub fn prepare(config: &Config) -> Result<Arc<dyn Prepared>, Error> {
         Operation::Decompress(Lz4) => lz4::frame_decompressor(variant.name),
         Operation::Compress(Zstd) => zstd::compressor(level),
         Operation::Decompress(Zstd) => zstd::decompressor(),
-        Operation::Match(kind) => matching::matcher(variant.name, kind, &config.patterns)?,
+        Operation::Match(kind) => matching::matcher(&mut variant, kind, &config.patterns)?,
         Operation::Hash(algorithm) => hash::hasher(variant.name, algorithm),
         Operation::Copy => copy::copier(),
     };

@@ -4,7 +4,7 @@ mod common;
 
 use common::checks::matching_agrees;
 use common::names;
-use overside_ops::{Config, Error, MatchKind, Operation, Output, prepare};
+use overside_ops::{Config, Error, MatchKind, Operation, Output, prepare, variants};
 use proptest::prelude::*;
 
 /// The four queries over accident descriptions that the published figures use.
@@ -252,6 +252,32 @@ fn matches_that_are_reported_out_of_order_count_once() {
     for text in ["c", "c\n", "a c\nb\nc"] {
         let taken = matching_agrees(&["c".into(), r"\b".into()], text.as_bytes());
         assert_eq!(taken, engines().len());
+    }
+}
+
+#[test]
+fn patterns_that_need_no_engine_say_so() {
+    let every = "no engine needed: every record matches";
+    let none = "no engine needed: no record can match";
+    for variant in variants(Operation::Match(MatchKind::Count)) {
+        let title = format!("{} {}", variant.library, variant.version);
+        let cases: [(&[&str], &str); 5] = [
+            (&[".*"], every),
+            (&["a", "x?"], every),
+            (&[r"a\nb"], none),
+            (&["a", r"\n"], &title),
+            (&["a"], &title),
+        ];
+        for (patterns, title) in cases {
+            let config = Config {
+                variant: variant.name.into(),
+                patterns: patterns.iter().map(ToString::to_string).collect(),
+                ..Config::new(Operation::Match(MatchKind::Count))
+            };
+            let prepared = prepare(&config).unwrap();
+            assert_eq!(prepared.variant().title(), title, "{patterns:?}");
+            assert_eq!(prepared.variant().name, variant.name);
+        }
     }
 }
 

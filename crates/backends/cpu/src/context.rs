@@ -127,7 +127,7 @@ fn start(
         device: NAME.into(),
         driver: driver(),
         variant: variant.name.into(),
-        library: format!("{} {}", variant.library, variant.version),
+        library: variant.title(),
         provenance: Provenance::Measured,
     };
     let limits = Limits {

@@ -64,7 +64,7 @@ fn start(
         device: state.info.name.clone(),
         driver: state.info.driver.clone(),
         variant: variant.name.into(),
-        library: format!("{} {}", variant.library, variant.version),
+        library: variant.title(),
         provenance: Provenance::Emulated,
     };
     let limits = Limits {

@@ -165,6 +165,26 @@ fn matches_are_compared_with_what_shares_nothing_with_the_engine() {
 }
 
 #[test]
+fn an_engine_that_did_not_run_is_not_named() {
+    let data = DataSet::new(&text(1 << 17));
+    let mut worker = Worker::new();
+    for device in ["cpu", "emulated:bf2"] {
+        for (pattern, library) in [
+            (".*", "no engine needed: every record matches"),
+            (r"a\nb", "no engine needed: no record can match"),
+        ] {
+            let test = Test {
+                device: device.into(),
+                patterns: vec![pattern.into()],
+                ..data.test("match-count")
+            };
+            let sample = measured(&mut worker, &test);
+            assert_eq!(sample.applied.unwrap().library, library);
+        }
+    }
+}
+
+#[test]
 fn what_the_device_cannot_do_is_skipped_with_its_reason() {
     let data = DataSet::new(&text(1 << 14));
     let mut worker = Worker::new();

@@ -30,8 +30,10 @@ pub(crate) fn matchers() -> Vec<Variant> {
     variants
 }
 
+/// What makes matchers by `variant`'s engine, or by none where none is needed; `variant` says so
+/// then.
 pub(crate) fn matcher(
-    variant: &'static str,
+    variant: &mut Variant,
     kind: MatchKind,
     patterns: &[String],
 ) -> Result<Maker, Error> {
@@ -45,14 +47,21 @@ pub(crate) fn matcher(
 /// What makes an engine for one thread.
 type EngineMaker = Box<dyn Fn() -> Result<Box<dyn Engine>, Error> + Send + Sync>;
 
-fn engine(variant: &'static str, patterns: &[String]) -> Result<EngineMaker, Error> {
+fn engine(variant: &mut Variant, patterns: &[String]) -> Result<EngineMaker, Error> {
     let patterns = match Patterns::parse(patterns)? {
-        // No need for an engine where the answer does not depend on the data.
-        Patterns::Never => return Ok(Box::new(|| Ok(Box::new(Nothing)))),
-        Patterns::Always => return Ok(Box::new(|| Ok(Box::new(Every)))),
+        // No need for an engine where the answer does not depend on the data. What was asked for
+        // would be credited with a speed that is not its own.
+        Patterns::Never => {
+            variant.is_no_library("no engine needed: no record can match");
+            return Ok(Box::new(|| Ok(Box::new(Nothing))));
+        }
+        Patterns::Always => {
+            variant.is_no_library("no engine needed: every record matches");
+            return Ok(Box::new(|| Ok(Box::new(Every))));
+        }
         Patterns::Some(patterns) => patterns,
     };
-    Ok(match variant {
+    Ok(match variant.name {
         hyperscan::NAME => {
             let database = Arc::new(hyperscan::Database::compile(&patterns)?);
             Box::new(move || Ok(Box::new(hyperscan::Scanner::new(Arc::clone(&database))?)))
