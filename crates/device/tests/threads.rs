@@ -280,6 +280,20 @@ fn closing_gives_up_at_its_deadline_and_names_what_it_left() {
 }
 
 #[test]
+fn closing_while_threads_finish_accounts_for_every_job_once() {
+    for _ in 0..500 {
+        let bodies = (0..3).map(|_| Body::new("prompt", prompt)).collect();
+        let mut threads = spawn(8, bodies);
+        let taken = submit(&mut threads, (0..8).map(|tag| job(tag, None)));
+        let closed = threads.close(Lifecycle::default(), Instant::now());
+        let mut tags: Vec<_> = closed.completions.iter().map(|done| done.tag).collect();
+        tags.extend(closed.abandoned);
+        tags.sort_unstable();
+        assert_eq!(tags, (0..taken as u64).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn closing_waits_for_what_is_in_flight() {
     let mut threads = spawn(64, vec![Body::new("a", prompt), Body::new("b", prompt)]);
     submit(&mut threads, (0..64).map(|tag| job(tag, None)));

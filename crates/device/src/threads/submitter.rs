@@ -344,7 +344,7 @@ impl Threads {
         self.shared.stop();
         self.shared.wait_for_end(deadline);
         lifecycle.end_ns = Some(end.elapsed().as_nanos() as u64);
-        let abandoned = self.unfinished();
+        let abandoned = self.part(&mut completions);
         Closed {
             completions,
             abandoned,
@@ -398,6 +398,26 @@ impl Threads {
             stages,
             applied,
         }
+    }
+
+    /// Returns what is over and tells what is not: each job is looked at once, because threads may
+    /// still be finishing.
+    fn part(&mut self, completions: &mut Vec<Completion>) -> Vec<u64> {
+        let mut unfinished = Vec::new();
+        for number in 0..self.limits.depth {
+            let mut state = self.shared.slots[number].lock();
+            match std::mem::replace(&mut *state, State::Vacant) {
+                State::Over(over) => {
+                    drop(state);
+                    completions.push(self.completion(over));
+                }
+                other => {
+                    unfinished.extend(other.unfinished());
+                    *state = other;
+                }
+            }
+        }
+        unfinished
     }
 
     fn unfinished(&self) -> Vec<u64> {
