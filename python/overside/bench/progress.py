@@ -39,7 +39,7 @@ class Progress:
     def round(self, number: int) -> None:
         """A round begins."""
         if self._bar is not None:
-            self._bar.set_description(f"round {number + 1}", refresh=False)
+            self._bar.set_description(f"round {number + 1}")
 
     def step(self) -> None:
         """A sample was taken."""
