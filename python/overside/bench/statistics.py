@@ -100,8 +100,8 @@ class TestSummary:
     stages: dict[str, float]
     #: Median over the rounds, CPU seconds a sample: `host_s`, `dpu_s`, `emulator_s`.
     cpu: dict[str, float]
-    #: Completions later than the profile says, of the jobs of the round that had the largest share
-    #: of them: one round that is invalid makes the estimates so. `None` where timing is real.
+    #: Completions later than the profile says, as a share of the jobs: the mean over the rounds.
+    #: `None` for a real device.
     late_share: float | None
     model: Json | None
     #: `{"kind", "message", "remedy"}`, each once.
@@ -343,7 +343,7 @@ def _weakest(samples: Sequence[Json], key: str, order: Sequence[str]) -> str | N
 
 
 def _late_share(samples: Sequence[Json]) -> float | None:
-    """The largest share of any round. All rounds' jobs together would not do: an invalid round is
+    """The mean of the rounds' shares. All rounds' jobs together would not do: an invalid round is
     a slow one, and among faster rounds its few jobs are lost."""
     shares = [
         sample["late"] / jobs
@@ -352,7 +352,7 @@ def _late_share(samples: Sequence[Json]) -> float | None:
         and sample.get("timing") != "real"
         and (jobs := sample.get("work", {}).get("jobs"))
     ]
-    return max(shares, default=None)
+    return sum(shares) / len(shares) if shares else None
 
 
 def _changes(samples: Sequence[Json]) -> list[Json]:

@@ -253,7 +253,7 @@ def _note(view: RunView, test: TestSummary, limit: float) -> str:
     if test.late_share:
         verdict = ": timing invalid" if groups.late(test, limit) else ""
         share = words.number(test.late_share * 100)
-        notes.append(f"up to {share} % of completions late in a round{verdict}")
+        notes.append(f"{share} % of completions late{verdict}")
     if test.timing == "functional":
         notes.append("functional: its times mean nothing")
     for outlier in test.outliers[:3]:

@@ -55,7 +55,7 @@ def trusted(test: TestSummary) -> bool:
 
 
 def late(test: TestSummary, limit: float) -> bool:
-    """In some round too many completions were later than the profile says: the timing means
+    """Too many completions were later than the profile says: the timing means
     nothing."""
     return test.late_share is not None and test.late_share > limit
 
