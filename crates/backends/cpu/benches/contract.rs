@@ -242,17 +242,18 @@ enum Completions {
 fn contract(context: &mut dyn Context, jobs: &mut VecDeque<Job>, how: Completions) -> f64 {
     let mut out = Vec::with_capacity(DEPTH);
     let (begin, mut count) = (Instant::now(), 0);
-    while count < SLICE_JOBS || begin.elapsed() < SLICE {
-        if jobs.len() >= DEPTH / 2 {
+    let mut open = true;
+    while open || context.in_flight() > 0 {
+        if open && jobs.len() >= DEPTH / 2 {
             context.submit(jobs).expect("good jobs");
         }
+        // To the last job: with as many threads as cores, a submitter that polled for the rest
+        // would take a core from a thread that has some of it.
         if how == Completions::Wait {
             wait(context, Duration::from_secs(10)).expect("waiting works");
         }
         count += reap(context, &mut out, jobs);
-    }
-    while context.in_flight() > 0 {
-        count += reap(context, &mut out, jobs);
+        open = open && (count < SLICE_JOBS || begin.elapsed() < SLICE);
     }
     begin.elapsed().as_secs_f64() / f64::from(count)
 }
