@@ -1,0 +1,210 @@
+//! What fraction of the bytes the device gets, decided from what both legs did so far.
+//!
+//! The fraction follows *equal finish*: with the CPU at `R_c` and the device at `R_d` bytes a second,
+//! overhead included, both legs end at the same time at `f = R_d / (R_c + R_d)`. Two gates stand
+//! before it. C1: the device is used only if the best time with it is under 0.95 of the CPU's alone.
+//! C2: the work is split only if that takes under 0.95 of the better leg alone. What is in use stays
+//! in use until it no longer gains anything (hysteresis).
+//!
+//! Using the device at all has a price that does not shrink with the fraction, so time jumps at
+//! `f = 0`, and a leg alone has another rate than beside the other one. So the corners are not
+//! inferred from the interior: they are probed, each on a schedule of its own that backs off, and all
+//! probes together may cost [`Settings::probe_share`] of the time.
+//!
+//! A [`Controller`] is a pure function of what it is told: it has no clock, no randomness, no
+//! thread. Its memory is bounded: one record for each power of two of the chunk size.
+//!
+//! ```
+//! use std::time::Duration;
+//! use overside_placement::controller::{Controller, Epoch, Settings, Share, Work};
+//!
+//! // A CPU of 1 byte a nanosecond and a device of 3, in epochs of 8 MiB.
+//! let run = |bytes: u64, rate: u64| Share { bytes, busy: Duration::from_nanos(bytes / rate) };
+//! let mut controller = Controller::new(Settings::default());
+//! let work = Work { bytes: 8 << 20, chunk_bytes: 1 << 20 };
+//! let mut now = Duration::ZERO;
+//! for _ in 0..10 {
+//!     let decision = controller.decide(now, work);
+//!     let device_bytes = (work.bytes as f64 * decision.fraction) as u64;
+//!     let (cpu, device) = (run(work.bytes - device_bytes, 1), run(device_bytes, 3));
+//!     let elapsed = cpu.busy.max(device.busy);
+//!     now += elapsed;
+//!     let epoch = Epoch {
+//!         fraction: decision.fraction, cpu, device, overhead: Duration::ZERO, elapsed,
+//!         chunk_bytes: work.chunk_bytes,
+//!     };
+//!     controller.observe(now, epoch);
+//! }
+//! let decision = controller.decide(now, work);
+//! assert!((decision.fraction - 0.75).abs() < 0.01, "{}", decision.reason);
+//! ```
+
+mod bucket;
+mod estimate;
+mod probes;
+mod reason;
+
+use std::time::Duration;
+
+use bucket::Bucket;
+use probes::Budget;
+pub use probes::Probe;
+pub use reason::{Gates, Reason, Verdict};
+
+/// One for each power of two of a chunk's bytes.
+const BUCKETS: usize = 64;
+
+/// What the controller may do. Values out of range are taken as the nearest one in range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// C1: the device is taken into use if its best time is under this part of the CPU's alone.
+    /// 0 to 1; 0.95.
+    pub use_below: f64,
+    /// C2: a split is taken into use if its time is under this part of the better leg's alone.
+    /// 0 to 1; 0.95.
+    pub split_below: f64,
+    /// How much worse than its gate that which is in use may become before it is left. 0 to 1; 0.05,
+    /// so it is left when it is no better than the alternative.
+    pub hysteresis: f64,
+    /// What probes may cost, as a part of all time. 0 (never probe) to 0.5; 0.02.
+    pub probe_share: f64,
+    /// Epochs from one probe to the next of its kind, at first. At least 1; 16.
+    pub probe_epochs: u32,
+    /// How often that doubles while probes change nothing. At most 16; 4.
+    pub probe_doublings: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            use_below: 0.95,
+            split_below: 0.95,
+            hysteresis: 0.05,
+            probe_share: 0.02,
+            probe_epochs: 16,
+            probe_doublings: 4,
+        }
+    }
+}
+
+impl Settings {
+    fn bounded(self) -> Self {
+        let part = |value: f64, default: f64| {
+            if value.is_finite() {
+                value.clamp(0.0, 1.0)
+            } else {
+                default
+            }
+        };
+        let default = Self::default();
+        Self {
+            use_below: part(self.use_below, default.use_below),
+            split_below: part(self.split_below, default.split_below),
+            hysteresis: part(self.hysteresis, default.hysteresis),
+            probe_share: part(self.probe_share, default.probe_share).min(0.5),
+            probe_epochs: self.probe_epochs.max(1),
+            probe_doublings: self.probe_doublings.min(16),
+        }
+    }
+}
+
+/// What is to be placed next: the bytes of an epoch, in chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Work {
+    /// Bytes that both legs together will take under this decision.
+    pub bytes: u64,
+    /// Bytes of a chunk, the least that a leg can be given. Chunks of one size share what is learned
+    /// (one record a power of two); the controller never changes the size.
+    pub chunk_bytes: u64,
+}
+
+/// What one leg did in an epoch.
+///
+/// Without a barrier an epoch ends in the middle of a chunk. So that rates come out unbiased, count
+/// `bytes` when a chunk ends, and `busy` up to that end: the time since belongs to the epoch in which
+/// the next chunk ends. A leg at work that ended no chunk has `bytes` 0 and `busy` above 0; the next
+/// `bytes` are then taken to have needed that time, too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Bytes finished, of the sources.
+    pub bytes: u64,
+    /// Time in which the leg had at least one chunk, without `Epoch::overhead`. Not the sum over
+    /// chunks in flight, and not the time it waited for input, or for room in the ordered merge.
+    pub busy: Duration,
+}
+
+/// What came of a decision.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Epoch {
+    /// The decision's fraction.
+    pub fraction: f64,
+    /// What the CPU did.
+    pub cpu: Share,
+    /// What the device did.
+    pub device: Share,
+    /// Time in which the device could not work because it was opened or reconfigured.
+    pub overhead: Duration,
+    /// The time that the epoch took, without the time in which there was no input, or nobody took
+    /// results.
+    pub elapsed: Duration,
+    /// As in `Work`.
+    pub chunk_bytes: u64,
+}
+
+/// What to do with the next bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Decision {
+    /// The part of the bytes that goes to the device, 0 to 1. At 0 the device is to rest, at 1 the
+    /// CPU.
+    pub fraction: f64,
+    /// Why.
+    pub reason: Reason,
+    /// Whether this is to learn something, and not what seems best.
+    pub probe: bool,
+}
+
+/// Decides fractions. See the [module](self).
+#[derive(Debug)]
+pub struct Controller {
+    settings: Settings,
+    buckets: [Option<Box<Bucket>>; BUCKETS],
+    budget: Budget,
+    /// The latest time seen; time that goes backwards stands still instead.
+    now: Duration,
+    /// The probe that was decided on and not yet observed.
+    probing: Option<Probing>,
+}
+
+/// A probe under way.
+#[derive(Debug, Clone, Copy)]
+struct Probing {
+    bucket: usize,
+    probe: Probe,
+}
+
+impl Controller {
+    /// A controller that knows nothing yet.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings: settings.bounded(),
+            buckets: [const { None }; BUCKETS],
+            budget: Budget::default(),
+            now: Duration::ZERO,
+            probing: None,
+        }
+    }
+
+    /// The part of the next bytes that goes to the device.
+    ///
+    /// To be followed by one [`observe`](Self::observe) of the epoch that it ruled; one that is
+    /// missing does no harm.
+    pub fn decide(&mut self, now: Duration, work: Work) -> Decision {
+        self.now = self.now.max(now);
+        let chunk_bytes = work.chunk_bytes.max(1);
+        let bytes = work.bytes.max(1) as f64;
+        let index = index_of(chunk_bytes);
+        let bucket = self.bucket(index);
+        let mut view = bucket.view(bytes, chunk_bytes as f64);
+        todo!()
+    }
+}

@@ -1,0 +1,244 @@
+//! What is believed of one leg, learned from what it did.
+
+/// The weight of a new observation in an exponentially weighted mean.
+pub(super) const WEIGHT: f64 = 0.3;
+/// How far, in natural logarithms, an observation may be from what is believed before it is taken
+/// for a change instead of noise.
+pub(super) const STEP_LN: f64 = 0.3;
+/// A leg that finishes nothing in so many times the time of one chunk has stopped.
+const SILENCE_CHUNKS: f64 = 4.0;
+/// Rates are kept between 1 B/s and e^44 B/s (13 EB/s), so that no arithmetic on them overflows.
+const RATE_LN_MAX: f64 = 44.0;
+/// No overhead is longer than this. Thirty years.
+const OVERHEAD_S_MAX: f64 = 1e9;
+
+/// What an observation did to an estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Nothing was learned.
+    None,
+    /// It agreed, or was the first.
+    Smoothed,
+    /// It was far off, for the better. The next one decides.
+    Better,
+    /// It was far off, for the worse. The next one decides.
+    Worse,
+    /// The second in a row that was far off: the estimate is now what was observed.
+    Reset,
+}
+
+/// Two in a row on the same side are a step; one alone, or one on each side, is noise.
+#[derive(Debug, Clone, Copy, Default)]
+struct Outside {
+    /// -1, 0 or 1: the side of the last observation that was far off.
+    side: i8,
+}
+
+impl Outside {
+    /// How far an estimate goes towards an observation that is `difference` away (both logarithms),
+    /// and whether it is a step. A first observation that is far off counts as one at the edge.
+    fn take(&mut self, difference: f64) -> (f64, bool) {
+        if difference.abs() <= STEP_LN {
+            self.side = 0;
+            return (WEIGHT * difference, false);
+        }
+        let side = if difference > 0.0 { 1 } else { -1 };
+        if self.side == side {
+            self.side = 0;
+            return (difference, true);
+        }
+        self.side = side;
+        (WEIGHT * STEP_LN * f64::from(side), false)
+    }
+}
+
+/// A rate, as an exponentially weighted mean of its logarithm.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    /// ln(B/s).
+    ln: f64,
+    outside: Outside,
+    /// Only a bound, from a leg that finished nothing. The first rate seen replaces it.
+    bound: bool,
+}
+
+impl Rate {
+    fn of(ln: f64, bound: bool) -> Self {
+        Self {
+            ln: ln.clamp(0.0, RATE_LN_MAX),
+            outside: Outside::default(),
+            bound,
+        }
+    }
+
+    /// B/s, at least 1.
+    pub(super) fn bytes_per_s(self) -> f64 {
+        self.ln.exp()
+    }
+
+    fn observe(&mut self, ln: f64) -> Change {
+        let ln = ln.clamp(0.0, RATE_LN_MAX);
+        if self.bound {
+            *self = Self::of(ln, false);
+            return Change::Reset;
+        }
+        let difference = ln - self.ln;
+        let (step, reset) = self.outside.take(difference);
+        self.ln = (self.ln + step).clamp(0.0, RATE_LN_MAX);
+        match self.outside.side {
+            _ if reset => Change::Reset,
+            1 => Change::Better,
+            -1 => Change::Worse,
+            _ => Change::Smoothed,
+        }
+    }
+}
+
+/// Whether the other leg worked at the same time.
+///
+/// A leg alone and a leg beside another have different rates: the thread that feeds the device is
+/// also the CPU's, and both use the same memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Company {
+    Alone,
+    Together,
+}
+
+/// The two rates of a leg.
+///
+/// Only one of the two is seen at a time. What moves it (other data, a slower clock, a neighbour)
+/// moves the other, too, so both are shifted by the same factor, and the ratio between them is the
+/// one that was seen when both were known.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Leg {
+    alone: Option<Rate>,
+    together: Option<Rate>,
+    /// Time at work since anything was finished.
+    silent_s: f64,
+}
+
+impl Leg {
+    /// The leg's rate in this company in B/s, or else the other one; `None` if it has never worked.
+    pub(super) fn rate(&self, company: Company) -> Option<f64> {
+        let (asked, other) = match company {
+            Company::Alone => (self.alone, self.together),
+            Company::Together => (self.together, self.alone),
+        };
+        asked.or(other).map(Rate::bytes_per_s)
+    }
+
+    /// Whether the rate in this company was ever seen itself.
+    pub(super) fn seen(&self, company: Company) -> bool {
+        match company {
+            Company::Alone => self.alone.is_some(),
+            Company::Together => self.together.is_some(),
+        }
+    }
+
+    /// Takes what the leg finished in an epoch. `chunk_bytes` is at least 1.
+    pub(super) fn observe(
+        &mut self,
+        company: Company,
+        bytes: u64,
+        busy_s: f64,
+        chunk_bytes: f64,
+    ) -> Change {
+        if bytes == 0 {
+            return self.silence(company, busy_s, chunk_bytes);
+        }
+        let busy_s = busy_s + std::mem::take(&mut self.silent_s);
+        if busy_s <= 0.0 {
+            return Change::None;
+        }
+        let ln = (bytes as f64).ln() - busy_s.ln();
+        let (seen, other) = self.pair(company);
+        let Some(rate) = seen else {
+            *seen = Some(Rate::of(ln, false));
+            if let Some(other) = other.as_mut().filter(|other| other.bound) {
+                *other = Rate::of(ln, false);
+            }
+            return Change::Smoothed;
+        };
+        let before = rate.ln;
+        let change = rate.observe(ln);
+        let moved = rate.ln - before;
+        if let Some(other) = other {
+            *other = Rate::of(other.ln + moved, false);
+        }
+        change
+    }
+
+    /// An epoch in which the leg worked and finished nothing. In a short epoch that says little; as
+    /// it goes on, it bounds the rate: less than one chunk in that time.
+    fn silence(&mut self, company: Company, busy_s: f64, chunk_bytes: f64) -> Change {
+        if busy_s <= 0.0 {
+            return Change::None;
+        }
+        self.silent_s += busy_s;
+        let bound_ln = chunk_bytes.ln() - self.silent_s.ln();
+        let (seen, other) = self.pair(company);
+        match seen {
+            Some(rate) if rate.ln - bound_ln <= SILENCE_CHUNKS.ln() => Change::None,
+            Some(rate) => {
+                let first = !rate.bound;
+                let moved = bound_ln - rate.ln;
+                *rate = Rate::of(bound_ln, true);
+                if let Some(other) = other {
+                    *other = Rate::of(other.ln + moved, true);
+                }
+                if first { Change::Reset } else { Change::Worse }
+            }
+            None => {
+                *seen = Some(Rate::of(bound_ln, true));
+                Change::Worse
+            }
+        }
+    }
+
+    fn pair(&mut self, company: Company) -> (&mut Option<Rate>, &mut Option<Rate>) {
+        match company {
+            Company::Alone => (&mut self.alone, &mut self.together),
+            Company::Together => (&mut self.together, &mut self.alone),
+        }
+    }
+}
+
+/// The device's time per epoch that is no work on bytes: opening, reconfiguration.
+///
+/// It begins at nothing and one occurrence is not believed, so opening the context once does not
+/// condemn the device; paying at every epoch does.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Overhead {
+    seconds: f64,
+    outside: Outside,
+}
+
+impl Overhead {
+    pub(super) fn seconds(self) -> f64 {
+        self.seconds
+    }
+
+    /// Takes the overhead of an epoch in which the device was used, beside `busy_s` of work.
+    ///
+    /// "Far off" is judged by what it does to the device's whole time, as for rates.
+    pub(super) fn observe(&mut self, seconds: f64, busy_s: f64) -> Change {
+        let seconds = seconds.clamp(0.0, OVERHEAD_S_MAX);
+        let busy_s = busy_s.clamp(1e-9, OVERHEAD_S_MAX);
+        let believed_s = busy_s + self.seconds;
+        let difference = ((busy_s + seconds) / believed_s).ln();
+        let (step, reset) = self.outside.take(difference);
+        self.seconds = if reset {
+            seconds
+        } else if self.outside.side != 0 {
+            (believed_s * step.exp() - busy_s).clamp(0.0, OVERHEAD_S_MAX)
+        } else {
+            self.seconds + WEIGHT * (seconds - self.seconds)
+        };
+        match self.outside.side {
+            _ if reset => Change::Reset,
+            1 => Change::Worse,
+            -1 => Change::Better,
+            _ => Change::Smoothed,
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Buffers that go round: a bounded number of equal ones, made when first needed.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use overside_device::{Device, MemoryError, Region, Slice};
+
+/// What every allocator gives without touching the memory first.
+const ALIGN_PLAIN: usize = 16;
+/// What engines that read memory themselves like best: pages.
+const ALIGN_REGISTERED: usize = 4096;
+
+/// Equal regions of one device's memory.
+pub(crate) struct Pool {
+    device: Arc<dyn Device>,
+    bytes: usize,
+    align: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    free: Vec<Region>,
+    /// Shared as sources; the pool keeps a handle to each and takes it back when it is the last.
+    lent: VecDeque<Slice>,
+    /// Regions that there are: free, lent and taken.
+    made: usize,
+    most: usize,
+    spent: Duration,
+}
+
+impl Pool {
+    /// Regions of `bytes` each, at most `most` of them.
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        bytes: usize,
+        most: usize,
+        registered: bool,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            device,
+            bytes,
+            align: if registered {
+                ALIGN_REGISTERED
+            } else {
+                ALIGN_PLAIN
+            },
+            state: Mutex::new(State {
+                free: Vec::with_capacity(most),
+                lent: VecDeque::with_capacity(most),
+                made: 0,
+                most,
+                spent: Duration::ZERO,
+            }),
+        })
+    }
+
+    /// Makes regions until there are `count`.
+    pub(crate) fn fill(&self, count: usize) -> Result<(), MemoryError> {
+        let mut state = self.state();
+        while state.made < count.min(state.most) {
+            let region = self.make(&mut state)?;
+            state.free.push(region);
+        }
+        Ok(())
+    }
+
+    /// A region, the one that was used last if possible; `None` if all are in use.
+    pub(crate) fn take(&self) -> Result<Option<Region>, MemoryError> {
+        let mut state = self.state();
+        if let Some(region) = state.free.pop() {
+            return Ok(Some(region));
+        }
+        if let Some(region) = state.reclaim() {
+            return Ok(Some(region));
+        }
+        if state.made < state.most {
+            return self.make(&mut state).map(Some);
+        }
+        Ok(None)
+    }
+
+    /// As [`Pool::take`]; if the system has no memory for another one, those that there are must
+    /// do.
+    pub(crate) fn take_what_there_is(&self) -> Option<Region> {
+        self.take().unwrap_or_else(|_| {
+            let mut state = self.state();
+            state.most = state.made;
+            None
+        })
+    }
+
+    fn make(&self, state: &mut State) -> Result<Region, MemoryError> {
+        let begin = Instant::now();
+        let region = self.device.alloc(self.bytes, self.align)?;
+        state.spent += begin.elapsed();
+        state.made += 1;
+        Ok(region)
+    }
+
+    /// Takes a region back.
+    pub(crate) fn put(&self, region: Region) {
+        self.state().free.push(region);
+    }
+
+    /// Shares a region; it comes back by itself when nobody holds it any more.
+    pub(crate) fn lend(&self, region: Region) -> Slice {
+        let slice = region.share();
+        self.state().lent.push_back(slice.clone());
+        slice
+    }
+
+    /// Gives a region up that will not come back: an engine may still write to it.
+    pub(crate) fn forget(&self) {
+        let mut state = self.state();
+        state.made = state.made.saturating_sub(1);
+    }
+
+    /// Regions that somebody has.
+    pub(crate) fn out(&self) -> usize {
+        let mut state = self.state();
+        for _ in 0..state.lent.len() {
+            let Some(region) = state.reclaim() else { break };
+            state.free.push(region);
+        }
+        state.made - state.free.len()
+    }
+
+    /// Length of each in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Time spent making regions so far.
+    pub(crate) fn spent(&self) -> Duration {
+        self.state().spent
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic happens between two changes that belong together.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// One that was lent and that nobody reads any more, the oldest first.
+    fn reclaim(&mut self) -> Option<Region> {
+        for _ in 0..self.lent.len() {
+            match self.lent.pop_front()?.reclaim() {
+                Ok(region) => return Some(region),
+                Err(slice) => self.lent.push_back(slice),
+            }
+        }
+        None
+    }
+}
+
+/// Memory out of the executor's pool, with a length of its own within what was allocated. Goes
+/// back when it is dropped. May be sent to another thread, and may outlive the executor.
+pub struct Buffer {
+    region: Option<Region>,
+    len: usize,
+    home: Option<Arc<Pool>>,
+}
+
+impl Buffer {
+    pub(crate) fn new(region: Region, home: &Arc<Pool>) -> Self {
+        Self {
+            len: region.len(),
+            region: Some(region),
+            home: Some(Arc::clone(home)),
+        }
+    }
+
+    /// No memory at all.
+    pub(crate) fn none() -> Self {
+        Self {
+            region: None,
+            len: 0,
+            home: None,
+        }
+    }
+
+    /// How long it can be, in bytes.
+    pub fn capacity(&self) -> usize {
+        self.region.as_ref().map_or(0, |region| region.len())
+    }
+
+    /// Sets its length. What lies beyond the former length is whatever was there before.
+    ///
+    /// # Panics
+    /// If that is longer than its capacity.
+    pub fn set_len(&mut self, len: usize) {
+        assert!(len <= self.capacity(), "{len} of {}", self.capacity());
+        self.len = len;
+    }
+
+    /// Gives up writing to it for being able to share it, up to its length. The memory goes back
+    /// to the pool when the last slice of it is dropped.
+    pub fn share(mut self) -> Option<Slice> {
+        let (region, home) = (self.region.take()?, self.home.take()?);
+        Some(home.lend(region).slice(0..self.len))
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let (Some(region), Some(home)) = (self.region.take(), self.home.take()) {
+            home.put(region);
+        }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        (self.region.as_ref()).map_or(&[], |region| &region[..self.len])
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let len = self.len;
+        (self.region.as_mut()).map_or(&mut [], |region| &mut region[..len])
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} of {} bytes)", self.len, self.capacity())
+    }
+}

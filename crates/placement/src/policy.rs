@@ -1,0 +1,137 @@
+//! Which side gets which chunks.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Who does the work. Written `cpu`, `device`, `split:40`, `adaptive`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Policy {
+    /// The CPU alone.
+    Cpu,
+    /// The device alone; the CPU, if there is one, does again what the device fails at.
+    Device,
+    /// So many percent of the bytes, 0 to 100, go to the device. Which chunks these are depends on
+    /// nothing but their lengths.
+    Split(f64),
+    /// Both take chunks from one queue, and the controller says how much the device may take.
+    Adaptive,
+}
+
+impl Policy {
+    /// Whether the CPU gets chunks of its own.
+    pub fn uses_cpu(self) -> bool {
+        match self {
+            Self::Cpu | Self::Adaptive => true,
+            Self::Device => false,
+            Self::Split(percent) => percent < 100.0,
+        }
+    }
+
+    /// Whether the device gets chunks.
+    pub fn uses_device(self) -> bool {
+        match self {
+            Self::Cpu => false,
+            Self::Device | Self::Adaptive => true,
+            Self::Split(percent) => percent > 0.0,
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Device => f.write_str("device"),
+            Self::Split(percent) => write!(f, "split:{percent}"),
+            Self::Adaptive => f.write_str("adaptive"),
+        }
+    }
+}
+
+/// A placement that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// No policy of that name.
+    #[error("no placement is called {0:?}; there are cpu, device, split:PERCENT and adaptive")]
+    Unknown(String),
+    /// The percentage is not a number from 0 to 100.
+    #[error("{0:?} is not a percentage from 0 to 100")]
+    Percent(String),
+}
+
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "cpu" => Ok(Self::Cpu),
+            "device" => Ok(Self::Device),
+            "adaptive" => Ok(Self::Adaptive),
+            _ => {
+                let percent = (text.strip_prefix("split:"))
+                    .ok_or_else(|| PolicyError::Unknown(text.into()))?;
+                (percent.parse::<f64>().ok())
+                    .filter(|value| (0.0..=100.0).contains(value))
+                    .map(|value| Self::Split(value.abs()))
+                    .ok_or_else(|| PolicyError::Percent(percent.into()))
+            }
+        }
+    }
+}
+
+/// A side of the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Leg {
+    /// The CPU.
+    Cpu,
+    /// The device.
+    Device,
+}
+
+impl fmt::Display for Leg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "cpu",
+            Self::Device => "device",
+        })
+    }
+}
+
+/// Spreads a fraction of the bytes evenly over chunks of any lengths: after each chunk, the
+/// device's share is off by at most half of the longest one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Diffusion {
+    total: f64,
+    device: f64,
+}
+
+impl Diffusion {
+    /// Whose the next chunk is.
+    pub(crate) fn next(&mut self, fraction: f64, bytes: usize) -> Leg {
+        let leg = self.peek(fraction, bytes);
+        self.took(leg, bytes);
+        leg
+    }
+
+    /// Whose the next chunk would be.
+    pub(crate) fn peek(&self, fraction: f64, bytes: usize) -> Leg {
+        // An empty chunk counts as one byte, or it would be everybody's.
+        let bytes = bytes.max(1) as f64;
+        let owed = fraction * (self.total + bytes) - self.device;
+        if owed >= bytes / 2.0 {
+            Leg::Device
+        } else {
+            Leg::Cpu
+        }
+    }
+
+    /// Counts a chunk as somebody's.
+    pub(crate) fn took(&mut self, leg: Leg, bytes: usize) {
+        let bytes = bytes.max(1) as f64;
+        self.total += bytes;
+        if leg == Leg::Device {
+            self.device += bytes;
+        }
+    }
+}

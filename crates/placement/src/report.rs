@@ -1,0 +1,193 @@
+//! What an executor did, as figures.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use overside_device::{Applied, CpuTime, Lifecycle};
+use serde::Serialize;
+
+use crate::Leg;
+
+/// Events that are kept; the rest is counted.
+const EVENTS_MAX: usize = 256;
+/// Decisions that are kept: the first half of so many, and the last.
+const DECISIONS_MAX: usize = 512;
+
+/// What an executor did so far. Times are in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Since the first chunk was pushed until the last piece was there.
+    pub elapsed_ns: u64,
+    /// The CPU's part, if there is a CPU.
+    pub cpu: Option<LegReport>,
+    /// The device's part, if there is a device.
+    pub device: Option<LegReport>,
+    /// Chunks copied because a leg could not reach their memory.
+    pub bounce_copies: u64,
+    /// Bytes of those.
+    pub bounce_bytes: u64,
+    /// Time spent on making and registering buffers.
+    pub memory_ns: u64,
+    /// Destinations that were given up because an engine may still write to them.
+    pub quarantined: u64,
+    /// What went wrong, in order, and what was done about it; the first 256.
+    pub events: Vec<Event>,
+    /// Events beyond those.
+    pub events_left_out: u64,
+    /// What the controller decided, in order: the first 256 decisions and the last 256.
+    pub decisions: Vec<Decided>,
+    /// Decisions between those.
+    pub decisions_left_out: u64,
+}
+
+/// What one leg did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LegReport {
+    /// The device's name.
+    pub device: String,
+    /// Chunks whose results are this leg's.
+    pub chunks: u64,
+    /// Bytes read for them.
+    pub source_bytes: u64,
+    /// Bytes written for them.
+    pub destination_bytes: u64,
+    /// Jobs without a usable result, whose chunks were run again.
+    pub failed: u64,
+    /// Completions later than the profile says, where the leg is emulated.
+    pub late: u64,
+    /// Time with at least one job in flight.
+    pub busy_ns: u64,
+    /// The sum of its jobs' queueing times, as far as the device tells.
+    pub queueing_ns: u64,
+    /// The sum of its jobs' transfer times, as far as the device tells.
+    pub transfer_ns: u64,
+    /// The sum of its jobs' engine times, as far as the device tells.
+    pub engine_ns: u64,
+    /// Contexts that were opened or set up again.
+    pub setups: u64,
+    /// The sum of their times.
+    pub lifecycle: Lifecycle,
+    /// CPU time of their threads.
+    pub cpu_time: CpuTime,
+    /// What really ran; `None` before the first completion.
+    pub applied: Option<Arc<Applied>>,
+}
+
+/// What kind of thing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventKind {
+    /// The device does not do the operation.
+    Unsupported,
+    /// The device could not be opened.
+    NotOpened,
+    /// A job failed.
+    Failed,
+    /// A job was refused.
+    Refused,
+    /// A job did not complete in time.
+    Stalled,
+    /// The device is gone.
+    Lost,
+    /// The device called an input corrupt that is not.
+    FalselyCorrupt,
+    /// A completion belongs to no job in flight, or says what cannot be.
+    Misbehaved,
+    /// A chunk is longer than the device takes.
+    TooLong,
+    /// The device works again.
+    Recovered,
+    /// The device is not tried again.
+    GivenUp,
+}
+
+/// Something that went wrong, and what was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// When, after the executor was opened.
+    pub at_ns: u64,
+    /// On which leg.
+    pub leg: Leg,
+    /// What.
+    pub kind: EventKind,
+    /// In words, with what was done.
+    pub message: String,
+    /// How many of the same kind followed each other.
+    pub times: u64,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = Duration::from_nanos(self.at_ns).as_secs_f64();
+        write!(f, "{at:.3} s: {}", self.message)?;
+        if self.times > 1 {
+            write!(f, " ({} times)", self.times)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the controller decided.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Decided {
+    /// When, after the executor was opened.
+    pub at_ns: u64,
+    /// The device's part of the bytes, 0 to 1.
+    pub fraction: f64,
+    /// To find something out, not because it is best.
+    pub probe: bool,
+    /// Why, as numbers.
+    pub reason: String,
+}
+
+/// Events and decisions, bounded.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) events: Vec<Event>,
+    pub(crate) events_left_out: u64,
+    decisions: Vec<Decided>,
+    /// Where the oldest of the last decisions is, once there are too many.
+    oldest: usize,
+    decisions_left_out: u64,
+}
+
+impl Log {
+    pub(crate) fn event(&mut self, at_ns: u64, leg: Leg, kind: EventKind, message: String) {
+        if let Some(last) = self.events.last_mut()
+            && (last.leg, last.kind, &last.message) == (leg, kind, &message)
+        {
+            last.times += 1;
+        } else if self.events.len() < EVENTS_MAX {
+            self.events.push(Event {
+                at_ns,
+                leg,
+                kind,
+                message,
+                times: 1,
+            });
+        } else {
+            self.events_left_out += 1;
+        }
+    }
+
+    pub(crate) fn decided(&mut self, decided: Decided) {
+        if self.decisions.len() < DECISIONS_MAX {
+            self.decisions.push(decided);
+            return;
+        }
+        let half = DECISIONS_MAX / 2;
+        self.decisions[half + self.oldest] = decided;
+        self.oldest = (self.oldest + 1) % half;
+        self.decisions_left_out += 1;
+    }
+
+    /// The decisions in order, and how many lie between the first and the last.
+    pub(crate) fn decisions(&self) -> (Vec<Decided>, u64) {
+        let mut all = self.decisions.clone();
+        if all.len() == DECISIONS_MAX {
+            all[DECISIONS_MAX / 2..].rotate_left(self.oldest);
+        }
+        (all, self.decisions_left_out)
+    }
+}

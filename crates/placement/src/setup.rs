@@ -1,0 +1,168 @@
+//! What an executor is made of, and why it cannot be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use overside_device::{ContextConfig, Device, MemoryError, OpenError, Operation, OperationConfig};
+
+use crate::{Leg, Policy};
+
+/// The most chunks that may be between `push` and `pull`.
+pub const WINDOW_MAX: usize = 4096;
+
+/// What an executor is made of.
+#[derive(Clone)]
+pub struct Setup {
+    /// The CPU. Also where chunks are run again that the device failed at. Opened when first
+    /// needed.
+    pub cpu: Option<Arc<dyn Device>>,
+    /// The device. With [`Policy::Adaptive`] opened when first needed, otherwise at the beginning.
+    pub device: Option<Arc<dyn Device>>,
+    /// The operation of both legs.
+    pub operation: OperationConfig,
+    /// The device's variant of it; `auto` unless set.
+    pub device_variant: String,
+    /// The device's compression level, in its own numbers; its default unless set.
+    pub device_level: Option<u32>,
+    /// Which leg gets what.
+    pub policy: Policy,
+    /// The longest source of a chunk in bytes, and the size of the buffers that are given out. A
+    /// chunk that is longer than the device takes runs on the CPU.
+    pub source_bytes: usize,
+    /// The longest destination of a chunk in bytes.
+    pub destination_bytes: usize,
+    /// Jobs in flight on the CPU. Two for each of its threads keep them busy.
+    pub cpu_depth: usize,
+    /// Jobs in flight on the device.
+    pub device_depth: usize,
+    /// Chunks between `push` and `pull`, at most [`WINDOW_MAX`]; chosen from the depths unless set.
+    /// What is done waits there for what is not, because results come in order.
+    pub window: Option<usize>,
+    /// How long the device may take for a job, from its submission.
+    pub job_timeout: Duration,
+    /// When a device that failed is tried again.
+    pub retry: Retry,
+}
+
+/// When a device that failed is tried again: after `first`, then after twice the time each time
+/// that it fails again, but at least every `longest`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// The first pause.
+    pub first: Duration,
+    /// The longest pause.
+    pub longest: Duration,
+}
+
+impl Default for Retry {
+    /// A tenth of a second at first, half a minute at most.
+    fn default() -> Self {
+        Self {
+            first: Duration::from_millis(100),
+            longest: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Setup {
+    /// Chunks and results up to 1 MiB, two jobs in flight on the CPU and eight on the device, ten
+    /// seconds a job. The legs are to be filled in.
+    pub fn new(operation: OperationConfig, policy: Policy) -> Self {
+        Self {
+            cpu: None,
+            device: None,
+            operation,
+            device_variant: "auto".into(),
+            device_level: None,
+            policy,
+            source_bytes: 1 << 20,
+            destination_bytes: 1 << 20,
+            cpu_depth: 2,
+            device_depth: 8,
+            window: None,
+            job_timeout: Duration::from_secs(10),
+            retry: Retry::default(),
+        }
+    }
+
+    /// Chunks between `push` and `pull`: what is in flight on both legs, and as much again for
+    /// results that wait for their turn.
+    pub(crate) fn window(&self) -> usize {
+        let (cpu, device) = (self.policy.uses_cpu(), self.policy.uses_device());
+        let depth =
+            usize::from(cpu) * self.cpu_depth + usize::from(device) * self.device_depth;
+        let usual = if cpu && device { depth * 2 } else { depth + depth.div_ceil(2) };
+        self.window.unwrap_or(usual).clamp(1, WINDOW_MAX)
+    }
+
+    pub(crate) fn config(&self, leg: Leg) -> ContextConfig {
+        let (operation, depth) = match leg {
+            Leg::Cpu => (self.operation.clone(), self.cpu_depth),
+            Leg::Device => {
+                let operation = OperationConfig {
+                    variant: self.device_variant.clone(),
+                    level: self.device_level,
+                    ..self.operation.clone()
+                };
+                (operation, self.device_depth)
+            }
+        };
+        ContextConfig {
+            operation,
+            depth,
+            max_source_bytes: self.source_bytes as u64,
+            max_destination_bytes: self.destination_bytes as u64,
+        }
+    }
+}
+
+/// The longest chunk that `device` takes of `operation`, if it is at most `asked`: what the
+/// geometry of a stream is chosen by. `None` if the device does not do the operation. Both sides
+/// count: a chunk of so many bytes has a result of up to so many, or its result has.
+pub fn chunk_bytes(device: &dyn Device, operation: Operation, asked: usize) -> Option<usize> {
+    let capability = device.capabilities().get(operation)?;
+    let longest = match operation {
+        Operation::Compress(_) | Operation::Decompress(_) | Operation::Copy => capability
+            .max_source_bytes
+            .min(capability.max_destination_bytes),
+        Operation::Match(_) | Operation::Hash(_) => capability.max_source_bytes,
+    };
+    Some(asked.min(usize::try_from(longest).unwrap_or(usize::MAX)))
+}
+
+/// Why an executor cannot be opened or cannot go on. What the device alone fails at is not among
+/// it, if there is a CPU.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// The policy needs a leg that is not there.
+    #[error("the placement {policy} needs a {leg}, and there is none")]
+    NoLeg {
+        /// The policy.
+        policy: Policy,
+        /// What is missing.
+        leg: Leg,
+    },
+    /// The percentage of a split is not one.
+    #[error("{0} is not a percentage from 0 to 100")]
+    Percent(f64),
+    /// A leg cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// There is no memory for the buffers.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The CPU leg ended, and nothing is left to run its chunks.
+    #[error("{device} is lost: {reason}")]
+    Lost {
+        /// Its name.
+        device: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The system cannot wait for completions.
+    #[error("waiting for completions failed: {0}")]
+    Wait(String),
+    /// Chunks are in flight; pull them first.
+    #[error("{0} chunks are in flight")]
+    InFlight(usize),
+}
