@@ -1,6 +1,6 @@
 //! What the devices are and what they can do, for people and programs to read.
 
-use overside_device::{Capability, Device, MemoryKind, Provenance, Timing};
+use overside_device::{Capability, Device, Provenance, Timing};
 use serde::Serialize;
 
 use crate::{Options, names, open, profile_names};
@@ -16,7 +16,7 @@ pub struct Described {
     #[serde(flatten)]
     pub info: Option<About>,
     /// What it can do.
-    pub capabilities: Vec<Ability>,
+    pub capabilities: Vec<Capability>,
 }
 
 /// What a device is, beside its name.
@@ -34,45 +34,6 @@ pub struct About {
     pub timing: Timing,
 }
 
-/// A capability with its operation by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Ability {
-    /// The operation, as in `compress-deflate`.
-    pub operation: String,
-    /// The libraries or engines that do it; the first is `auto`.
-    pub variants: Vec<String>,
-    /// The longest source of one job in bytes.
-    pub max_source_bytes: u64,
-    /// The longest destination of one job in bytes.
-    pub max_destination_bytes: u64,
-    /// The most segments of one source.
-    pub max_segments: usize,
-    /// The most jobs in flight in one context.
-    pub max_depth: usize,
-    /// Completions can be waited for without polling.
-    pub event: bool,
-    /// The memory that jobs may use.
-    pub memory: MemoryKind,
-    /// Terms of its timing that no fact supports.
-    pub missing: Vec<String>,
-}
-
-impl From<&Capability> for Ability {
-    fn from(capability: &Capability) -> Self {
-        Self {
-            operation: capability.operation.to_string(),
-            variants: capability.variants.clone(),
-            max_source_bytes: capability.max_source_bytes,
-            max_destination_bytes: capability.max_destination_bytes,
-            max_segments: capability.max_segments,
-            max_depth: capability.max_depth,
-            event: capability.event,
-            memory: capability.memory,
-            missing: capability.missing.clone(),
-        }
-    }
-}
-
 /// Describes an open device.
 pub fn describe(device: &dyn Device) -> Described {
     let info = device.info().clone();
@@ -86,7 +47,7 @@ pub fn describe(device: &dyn Device) -> Described {
             provenance: info.provenance,
             timing: info.timing,
         }),
-        capabilities: device.capabilities().iter().map(Ability::from).collect(),
+        capabilities: device.capabilities().iter().cloned().collect(),
     }
 }
 

@@ -6,7 +6,7 @@ mod names;
 
 use std::sync::Arc;
 
-pub use describe::{Ability, About, Described, describe, list};
+pub use describe::{About, Described, describe, list};
 pub use error::OpenError;
 pub use names::{closest, profile_of};
 use overside_backend_cpu::{CpuDevice, CpuOptions};

@@ -32,7 +32,6 @@ pub struct Test {
     #[serde(default)]
     pub timing: Option<Timing>,
     /// The operation by name, as in `compress-deflate`.
-    #[serde(with = "by_name")]
     pub operation: Operation,
     /// The library by name, or `auto`.
     #[serde(default = "auto")]
@@ -180,9 +179,9 @@ impl Test {
             FILES_MAX as u64,
         )?;
         within("sample_bytes", self.data.sample_bytes, 1, SAMPLE_BYTES_MAX)?;
-        seconds("warmup_s", self.warmup_s, 0.0, 3600.0)?;
-        seconds("sample_s", self.sample_s, 1e-6, 3600.0)?;
-        seconds("timeout_s", self.timeout_s, 1e-3, 86400.0)
+        within("warmup_s", self.warmup_s, 0.0, 3600.0)?;
+        within("sample_s", self.sample_s, 1e-6, 3600.0)?;
+        within("timeout_s", self.timeout_s, 1e-3, 86400.0)
     }
 
     /// `warmup_s` as a duration.
@@ -196,20 +195,12 @@ impl Test {
     }
 }
 
-fn within(field: &'static str, value: u64, min: u64, max: u64) -> Result<(), TestError> {
-    if (min..=max).contains(&value) {
-        return Ok(());
-    }
-    Err(TestError::Bound {
-        field,
-        value: value.to_string(),
-        allowed: format!("{min} to {max}"),
-    })
-}
-
-fn seconds(field: &'static str, value: f64, min: f64, max: f64) -> Result<(), TestError> {
-    // A NaN is in no range.
-    if (min..=max).contains(&value) {
+/// Refuses what is not `min` to `max`; a NaN is in no range.
+fn within<T>(field: &'static str, value: T, min: T, max: T) -> Result<(), TestError>
+where
+    T: PartialOrd + std::fmt::Display,
+{
+    if (&min..=&max).contains(&&value) {
         return Ok(());
     }
     Err(TestError::Bound {
@@ -225,18 +216,4 @@ fn auto() -> String {
 
 fn one() -> usize {
     1
-}
-
-/// An operation as `compress-deflate` rather than as a structure.
-mod by_name {
-    use overside_device::Operation;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub fn serialize<S: Serializer>(value: &Operation, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(value)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Operation, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
-    }
 }

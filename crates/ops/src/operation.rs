@@ -1,6 +1,6 @@
 //! The words for what can be done to bytes.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// How compressed bytes are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -59,9 +59,8 @@ impl HashAlgorithm {
     }
 }
 
-/// What is done to a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "operation", content = "of")]
+/// What is done to a buffer. Serialised as its name: `compress-deflate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
     /// Make it smaller.
     Compress(Format),
@@ -158,5 +157,17 @@ impl std::str::FromStr for Operation {
         (Self::all().into_iter())
             .find(|operation| operation.to_string() == name)
             .ok_or_else(|| crate::Error::UnknownOperation(name.into()))
+    }
+}
+
+impl Serialize for Operation {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Operation {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(de::Error::custom)
     }
 }

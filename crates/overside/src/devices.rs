@@ -66,14 +66,14 @@ fn describe(device: &Described, text: &mut String) {
         None => line(format_args!("{}", device.name)),
     }
     let mut missing: Vec<&str> = Vec::new();
-    for ability in &device.capabilities {
+    for capability in &device.capabilities {
         line(format_args!(
             "  {:<21} up to {:>7}  {}",
-            ability.operation,
-            size(ability.max_source_bytes),
-            ability.variants.join(", ")
+            capability.operation.to_string(),
+            size(capability.max_source_bytes),
+            capability.variants.join(", ")
         ));
-        for term in &ability.missing {
+        for term in &capability.missing {
             if !missing.contains(&term.as_str()) {
                 missing.push(term);
             }
