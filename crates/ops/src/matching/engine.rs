@@ -25,7 +25,7 @@ pub(super) trait Engine: Send {
 pub(super) fn step_by_step(
     buffer: &[u8],
     found: &mut dyn FnMut(usize) -> usize,
-    first_from: impl Fn(usize) -> Option<usize>,
+    mut first_from: impl FnMut(usize) -> Option<usize>,
 ) {
     let mut record = 0;
     while record < buffer.len() {

@@ -9,6 +9,8 @@ use super::pattern::{Compiled, MAX_PROGRAM_BYTES};
 use crate::{Error, Variant};
 
 pub(super) const NAME: &str = "re2";
+/// What `overside_re2_find` says where memory cannot be had.
+const OUT_OF_MEMORY: isize = -2;
 
 unsafe extern "C" {
     fn overside_re2_new(
@@ -84,12 +86,18 @@ impl Program {
     }
 
     /// The end of the leftmost match from `from` on.
-    fn find(&self, buffer: &[u8], from: usize) -> Option<usize> {
+    fn find(&self, buffer: &[u8], from: usize) -> Result<Option<usize>, Error> {
         let text = buffer.as_ptr().cast();
         // SAFETY: the object is valid; pointer and length are those of a slice, and RE2 finds
         // nothing where `from` lies beyond it.
         let end = unsafe { overside_re2_find(self.re.as_ptr(), text, buffer.len(), from) };
-        usize::try_from(end).ok()
+        match end {
+            OUT_OF_MEMORY => Err(Error::Library {
+                library: "RE2",
+                reason: "out of memory".into(),
+            }),
+            end => Ok(usize::try_from(end).ok()),
+        }
     }
 }
 
@@ -102,11 +110,17 @@ impl Drop for Program {
 
 impl Engine for Program {
     fn first(&mut self, buffer: &[u8]) -> Result<Option<usize>, Error> {
-        Ok(self.find(buffer, 0))
+        self.find(buffer, 0)
     }
 
     fn each(&mut self, buffer: &[u8], found: &mut dyn FnMut(usize) -> usize) -> Result<(), Error> {
-        step_by_step(buffer, found, |from| self.find(buffer, from));
-        Ok(())
+        let mut failure = Ok(());
+        step_by_step(buffer, found, |from| {
+            self.find(buffer, from).unwrap_or_else(|error| {
+                failure = Err(error);
+                None
+            })
+        });
+        failure
     }
 }
