@@ -120,7 +120,14 @@ def test_bluefield_3_cannot_compress() -> None:
     _, entry = card("bf3", 100)
     assert not entry.supported
     assert entry.headline == "cannot do this"
-    assert "compress-deflate" in entry.sentences[0]
+    (sentence,) = entry.sentences
+    assert "bf3 cannot compress-deflate: it has no compression engine." in sentence
+
+
+def test_a_note_about_the_card_stands_once_and_not_with_each_refusal() -> None:
+    one, entry = card("bf3", 100)
+    assert one.notes
+    assert not any(note in sentence for note in one.notes for sentence in entry.sentences)
 
 
 def test_without_a_measured_ratio_there_is_no_prediction() -> None:

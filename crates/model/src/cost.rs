@@ -134,10 +134,7 @@ pub struct Cost {
 pub fn cost(profile: &Profile, work: &Work) -> Result<Cost, CostError> {
     let entry = profile
         .operation(work.operation)
-        .ok_or_else(|| CostError::Unsupported {
-            profile: profile.name.clone(),
-            operation: work.operation,
-        })?;
+        .ok_or_else(|| CostError::unsupported(profile, work.operation))?;
     for (what, asked_bytes, limit_bytes) in [
         ("a source", work.source_bytes, entry.max_source_bytes()),
         (

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use overside_ops::Operation;
 
+use crate::Profile;
+
 /// A profile that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
@@ -49,12 +51,14 @@ pub enum ProfileError {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CostError {
     /// The device does not do it.
-    #[error("{profile} cannot {operation}")]
+    #[error("{profile} cannot {operation}{}", because(.why.as_deref()))]
     Unsupported {
         /// The profile.
         profile: String,
         /// The operation.
         operation: Operation,
+        /// Why not; `None` if the profile does not say.
+        why: Option<String>,
     },
     /// Longer than the device takes.
     #[error("{profile} takes {what} up to {limit_bytes} bytes, not {asked_bytes}")]
@@ -76,4 +80,19 @@ pub enum CostError {
         /// Its value.
         value: f64,
     },
+}
+
+impl CostError {
+    /// That `profile` has no entry for `operation`.
+    pub(crate) fn unsupported(profile: &Profile, operation: Operation) -> Self {
+        Self::Unsupported {
+            profile: profile.name.clone(),
+            operation,
+            why: profile.why_absent(operation).map(Into::into),
+        }
+    }
+}
+
+fn because(why: Option<&str>) -> String {
+    why.map_or_else(String::new, |why| format!(": {why}"))
 }

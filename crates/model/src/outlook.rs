@@ -112,10 +112,7 @@ pub fn outlook(profile: &Profile, question: &Question) -> Result<Outlook, CostEr
     positive("the ratio", question.ratio)?;
     let entry = profile
         .operation(question.operation)
-        .ok_or_else(|| CostError::Unsupported {
-            profile: profile.name.clone(),
-            operation: question.operation,
-        })?;
+        .ok_or_else(|| CostError::unsupported(profile, question.operation))?;
     let longest = Longest::of(entry, question);
     let certain = entry.patterns.is_empty() || entry.pattern(&question.patterns).is_some();
     let whole = cost(profile, &longest.work(question))?;

@@ -25,6 +25,10 @@ pub struct Profile {
     /// What a reader has to know beside the values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Why it does not do an operation (`compress-deflate`), or any of a kind (`compress`) but
+    /// those in `operations`: a sentence each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub absent: BTreeMap<String, String>,
     /// Full citations, by the first part of a fact's id.
     pub sources: BTreeMap<String, String>,
     /// Where in its source each cited fact stands, and what it says.
@@ -206,6 +210,16 @@ impl Profile {
     /// What it says about `operation`; `None` if the device cannot do it.
     pub fn operation(&self, operation: Operation) -> Option<&OperationProfile> {
         self.operations.iter().find(|entry| entry.covers(operation))
+    }
+
+    /// Why it does not do `operation`; `None` if it does, or does not say.
+    pub fn why_absent(&self, operation: Operation) -> Option<&str> {
+        if self.operation(operation).is_some() {
+            return None;
+        }
+        let why = (self.absent.get(&operation.to_string()))
+            .or_else(|| self.absent.get(operation.verb()))?;
+        Some(why)
     }
 
     /// All values, by their keys.

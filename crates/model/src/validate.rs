@@ -33,6 +33,7 @@ pub(crate) fn check(file: &str, profile: &Profile) -> Result<(), ProfileError> {
     }
     checker.facts("device", &profile.device.facts)?;
     checker.operations()?;
+    checker.absent()?;
     checker.all_cited()
 }
 
@@ -250,6 +251,27 @@ impl<'a> Checker<'a> {
                 return self.fail(&key, "it does nothing".into(), "name operations in `does`");
             }
             self.rates(&key, entry)?;
+        }
+        Ok(())
+    }
+
+    fn absent(&self) -> Result<(), ProfileError> {
+        for (name, why) in &self.profile.absent {
+            let key = format!("absent.{name}");
+            let operation = name.parse::<Operation>();
+            let kind = Operation::all().iter().any(|known| known.verb() == name);
+            match operation {
+                Err(error) if !kind => {
+                    return self.fail(&key, error.to_string(), "write it as in compress-deflate");
+                }
+                Ok(operation) if self.profile.operation(operation).is_some() => {
+                    return self.fail(&key, "it does that".into(), "keep one of them");
+                }
+                _ if why.trim().is_empty() => {
+                    return self.fail(&key, "no reason".into(), "give a sentence, or remove it");
+                }
+                _ => {}
+            }
         }
         Ok(())
     }

@@ -54,6 +54,11 @@ fn bluefield_3_only_decompresses() {
         cost(&bf3, &compress),
         Err(CostError::Unsupported { .. })
     ));
+    let refusal = cost(&bf3, &compress).unwrap_err().to_string();
+    assert_eq!(
+        refusal,
+        "bf3 cannot compress-deflate: it has no compression engine"
+    );
     let long = Work::new("decompress-deflate".parse().unwrap(), 4096, (2 << 20) + 1);
     assert!(matches!(
         cost(&bf3, &long),
@@ -62,6 +67,17 @@ fn bluefield_3_only_decompresses() {
             ..
         })
     ));
+}
+
+#[test]
+fn a_refusal_gives_the_reason_that_concerns_it() {
+    let absent = "[absent]\nhash = \"none\"\nhash-xxh3 = \"too new\"\n[sources]";
+    let small = Profile::parse("my.toml", &SMALL.replacen("[sources]", absent, 1)).unwrap();
+    let why = |name: &str| small.why_absent(name.parse().unwrap());
+    assert_eq!(why("hash-crc32"), Some("none"));
+    assert_eq!(why("hash-xxh3"), Some("too new"));
+    assert_eq!(why("compress-lz4"), None);
+    assert_eq!(why("copy"), None);
 }
 
 /// Replaces text of a correct profile and expects a complaint that names key and remedy.
@@ -160,6 +176,24 @@ fn a_profile_that_is_not_right_says_where_and_what_to_do() {
         ),
         ("\"MiB\"", "\"Mib\"", "Mib", "`MiB`"),
         ("schema =", "scheme =", "scheme", "schema"),
+        (
+            "[sources]",
+            "[absent]\ncopy = \"no\"\n[sources]",
+            "absent.copy: it does that",
+            "keep one",
+        ),
+        (
+            "[sources]",
+            "[absent]\nhsah = \"no\"\n[sources]",
+            "absent.hsah: ",
+            "compress-deflate",
+        ),
+        (
+            "[sources]",
+            "[absent]\nhash = \" \"\n[sources]",
+            "absent.hash: no reason",
+            "give a sentence",
+        ),
     ];
     for (from, to, names, remedy) in cases {
         let message = complaint(from, to);

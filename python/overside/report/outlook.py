@@ -153,7 +153,7 @@ def outlooks(advice: Sequence[Advice], sources: Sources) -> list[CardOutlook]:
 def _card(profile: Json, advice: Sequence[Advice], sources: Sources) -> CardOutlook:
     name = str(profile["name"])
     notes = tuple(words.clean(note, 600) for note in profile.get("notes", ()))
-    entries = [_entry(name, notes, one, sources) for one in advice if one.group.task in TASKS]
+    entries = [_entry(name, one, sources) for one in advice if one.group.task in TASKS]
     answers = [answer for entry in entries for answer in entry.answers.values()]
     unknown = dict.fromkeys(
         words.clean(term, 300) for answer in answers for term in answer.get("missing", ())
@@ -183,7 +183,7 @@ def operation(advice: Advice) -> str:
     return f"{task}-{of or default}"
 
 
-def _entry(profile: str, notes: Sequence[str], advice: Advice, sources: Sources) -> Entry:
+def _entry(profile: str, advice: Advice, sources: Sources) -> Entry:
     best = advice.best[-1]
     name = operation(advice)
     title, detail = advice.group.title, advice.group.detail
@@ -201,7 +201,7 @@ def _entry(profile: str, notes: Sequence[str], advice: Advice, sources: Sources)
             answers[setting] = _answer(question, rates, sources.ask)
         except ValueError as error:
             text = f"The profile has no answer: {words.clean(error, 300)}."
-            return Entry(title, detail, False, "cannot do this", "", "", (text, *notes), {})
+            return Entry(title, detail, False, "cannot do this", "", "", (text,), {})
     return Entry(
         title=title,
         detail=detail,
