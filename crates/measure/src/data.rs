@@ -145,7 +145,9 @@ impl Buffers {
     /// level 6 for DEFLATE in any framing, LZ4's own, Zstandard at level 3.
     pub(crate) fn compressed(&self, format: Format) -> Result<Self, Failure> {
         let (variant, level) = match format {
-            Format::Deflate | Format::Zlib | Format::Gzip => ("zlib", Some(6)),
+            Format::Deflate | Format::DeflatePart | Format::Zlib | Format::Gzip => {
+                ("zlib", Some(6))
+            }
             Format::Lz4Block | Format::Lz4 => ("lz4", None),
             Format::Zstd => ("zstd", Some(3)),
         };

@@ -15,6 +15,7 @@
 //! # Ok::<(), overside_ops::Error>(())
 //! ```
 
+pub mod checksum;
 mod config;
 mod copy;
 mod deflate;
@@ -23,10 +24,12 @@ mod hash;
 mod lz4;
 mod matching;
 mod operation;
+mod stream;
 mod variant;
 mod zstd;
 
 pub use config::Config;
 pub use error::Error;
 pub use operation::{Direction, Format, HashAlgorithm, MatchKind, Operation};
+pub use stream::{Step, StreamDecoder, ZSTD_WINDOW_LOG_MAX, stream_decoder};
 pub use variant::{Kernel, Output, Prepared, Variant, prepare, variants};

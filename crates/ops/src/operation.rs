@@ -8,6 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub enum Format {
     /// Raw DEFLATE, RFC 1951.
     Deflate,
+    /// A piece of a raw DEFLATE stream that can be put before any other: none of its blocks is the
+    /// last one, and it refers to nothing before it and ends at a byte (a full flush).
+    DeflatePart,
     /// DEFLATE in zlib framing, RFC 1950.
     Zlib,
     /// DEFLATE in gzip framing, RFC 1952; one member.
@@ -106,7 +109,7 @@ impl Operation {
     /// All operations there are, in a stable order.
     pub fn all() -> Vec<Self> {
         use Format::*;
-        let formats = [Deflate, Zlib, Gzip, Lz4Block, Lz4, Zstd];
+        let formats = [Deflate, DeflatePart, Zlib, Gzip, Lz4Block, Lz4, Zstd];
         let matches = [MatchKind::Search, MatchKind::Count, MatchKind::Bitmap];
         let hashes = [
             HashAlgorithm::Xxh3,
@@ -128,6 +131,7 @@ impl std::fmt::Display for Operation {
         let of = match self {
             Self::Compress(x) | Self::Decompress(x) => match x {
                 Format::Deflate => "deflate",
+                Format::DeflatePart => "deflate-part",
                 Format::Zlib => "zlib",
                 Format::Gzip => "gzip",
                 Format::Lz4Block => "lz4-block",
@@ -168,6 +172,8 @@ impl Serialize for Operation {
 
 impl<'de> Deserialize<'de> for Operation {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(de::Error::custom)
+        String::deserialize(from)?
+            .parse()
+            .map_err(de::Error::custom)
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::Format::{Deflate, Gzip, Lz4, Lz4Block, Zlib, Zstd};
+use crate::Format::{Deflate, DeflatePart, Gzip, Lz4, Lz4Block, Zlib, Zstd};
 use crate::{Config, Error, Operation, copy, deflate, hash, lz4, matching, zstd};
 
 /// One library that does one operation.
@@ -82,6 +82,8 @@ pub fn variants(operation: Operation) -> Vec<Variant> {
     match operation {
         Operation::Compress(Deflate | Zlib | Gzip) => deflate::compressors(),
         Operation::Decompress(Deflate | Zlib | Gzip) => deflate::decompressors(),
+        Operation::Compress(DeflatePart) => deflate::part_compressors(),
+        Operation::Decompress(DeflatePart) => deflate::part_decompressors(),
         Operation::Compress(Lz4Block | Lz4) => lz4::compressors(),
         Operation::Decompress(Lz4Block | Lz4) => lz4::decompressors(),
         Operation::Compress(Zstd) => zstd::compressors(),
@@ -99,16 +101,20 @@ pub fn variants(operation: Operation) -> Vec<Variant> {
 /// [`Error::UnknownVariant`], [`Error::Level`], [`Error::NoLevels`], [`Error::Pattern`],
 /// [`Error::NoPattern`].
 pub fn prepare(config: &Config) -> Result<Arc<dyn Prepared>, Error> {
-    let mut variant = choose(config.operation, &config.variant)?;
+    let asked = match config.operation {
+        Operation::Compress(_) => config.level,
+        _ => None,
+    };
+    let mut variant = choose(config.operation, &config.variant, asked)?;
     let level = match config.operation {
-        Operation::Compress(_) => level(&variant, config.level)?,
+        Operation::Compress(_) => level(&variant, asked)?,
         _ => 0,
     };
     let maker = match config.operation {
-        Operation::Compress(format @ (Deflate | Zlib | Gzip)) => {
+        Operation::Compress(format @ (Deflate | DeflatePart | Zlib | Gzip)) => {
             deflate::compressor(variant.name, format, level)
         }
-        Operation::Decompress(format @ (Deflate | Zlib | Gzip)) => {
+        Operation::Decompress(format @ (Deflate | DeflatePart | Zlib | Gzip)) => {
             deflate::decompressor(variant.name, format)
         }
         Operation::Compress(Lz4Block) => lz4::block_compressor(variant.name, level),
@@ -143,21 +149,31 @@ impl Prepared for Ready {
     }
 }
 
-fn choose(operation: Operation, name: &str) -> Result<Variant, Error> {
+/// The variant of that name. `auto` is the first one that has the level, so that DEFLATE's level 1
+/// is ISA-L's and its level 9 libdeflate's.
+fn choose(operation: Operation, name: &str, level: Option<u32>) -> Result<Variant, Error> {
     let all = variants(operation);
-    let known = all
-        .iter()
-        .map(|variant| variant.name)
-        .collect::<Vec<_>>()
-        .join(", ");
-    let chosen = all
-        .into_iter()
-        .find(|variant| name == "auto" || variant.name == name);
-    chosen.ok_or_else(|| Error::UnknownVariant {
-        operation: operation.to_string(),
-        name: name.into(),
-        known,
+    let has = |variant: &&Variant| match (&variant.levels, level) {
+        (Some((range, _)), Some(level)) => range.contains(&level),
+        _ => true,
+    };
+    let chosen = match name {
+        // No library has it: the one that comes closest says so.
+        "auto" => (all.iter().find(has)).or_else(|| all.iter().max_by_key(highest_level)),
+        name => all.iter().find(|variant| variant.name == name),
+    };
+    chosen.cloned().ok_or_else(|| {
+        let known: Vec<_> = all.iter().map(|variant| variant.name).collect();
+        Error::UnknownVariant {
+            operation: operation.to_string(),
+            name: name.into(),
+            known: known.join(", "),
+        }
     })
+}
+
+fn highest_level(variant: &&Variant) -> Option<u32> {
+    variant.levels.as_ref().map(|(range, _)| *range.end())
 }
 
 fn level(variant: &Variant, asked: Option<u32>) -> Result<u32, Error> {

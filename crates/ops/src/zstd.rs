@@ -3,11 +3,12 @@
 
 use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode as Code;
 use zstd::zstd_safe::{
-    CCtx, CParameter, DCtx, find_frame_compressed_size, get_error_name, max_c_level, version_string,
+    CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective,
+    find_frame_compressed_size, get_error_name, max_c_level, version_string,
 };
 
 use crate::variant::{Maker, single, written};
-use crate::{Error, Kernel, Output, Variant};
+use crate::{Error, Kernel, Output, Step, Variant, ZSTD_WINDOW_LOG_MAX};
 
 const LIBRARY: &str = "zstd";
 /// Zstandard's own choice (ZSTD_CLEVEL_DEFAULT).
@@ -101,6 +102,44 @@ impl Kernel for Decompressor {
                     corrupt(code)
                 }
             })
+    }
+}
+
+/// Decodes one frame after the other in pieces.
+pub(crate) struct StreamDecoder(DCtx<'static>);
+
+impl StreamDecoder {
+    pub(crate) fn new() -> Result<Self, Error> {
+        let mut context = DCtx::try_create().ok_or_else(no_memory)?;
+        let window = DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX);
+        context.set_parameter(window).map_err(library)?;
+        Ok(Self(context))
+    }
+}
+
+impl crate::StreamDecoder for StreamDecoder {
+    fn step(&mut self, source: &[u8], room: &mut [u8]) -> Result<Step, Error> {
+        let (mut input, mut output) = (InBuffer::around(source), OutBuffer::around(room));
+        let hint =
+            (self.0.decompress_stream(&mut output, &mut input)).map_err(|code| {
+                match is(code, Code::ZSTD_error_memory_allocation) {
+                    true => library(code),
+                    false => corrupt(code),
+                }
+            })?;
+        let (taken, made) = (input.pos, output.pos());
+        Ok(Step {
+            taken,
+            made,
+            ended: hint == 0,
+            unread: 0,
+        })
+    }
+
+    fn reset(&mut self) -> Result<(), Error> {
+        (self.0.reset(ResetDirective::SessionOnly))
+            .map(drop)
+            .map_err(library)
     }
 }
 

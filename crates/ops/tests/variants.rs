@@ -14,6 +14,9 @@ fn every_operation_has_the_libraries_it_promises() {
             assert_eq!(names, ["isal", "libdeflate", "zlib"]);
         }
     }
+    let part = Format::DeflatePart;
+    assert_eq!(names(Operation::Compress(part)), ["isal", "zlib"]);
+    assert_eq!(names(Operation::Decompress(part)), ["isal", "zlib"]);
     for format in [Format::Lz4Block, Format::Lz4] {
         assert_eq!(names(Operation::Compress(format)), ["lz4", "lz4-flex"]);
         assert_eq!(names(Operation::Decompress(format)), ["lz4", "lz4-flex"]);
@@ -55,6 +58,27 @@ fn auto_is_the_first_and_says_what_it_is() {
             assert!(may_have || !has_levels, "{operation} {}", variant.name);
         }
     }
+}
+
+#[test]
+fn auto_takes_the_library_that_has_the_level() {
+    let at = |format, level| {
+        let config = Config {
+            level: Some(level),
+            ..Config::new(Operation::Compress(format))
+        };
+        prepare(&config).map(|prepared| prepared.variant().name)
+    };
+    for format in [Format::Deflate, Format::Zlib, Format::Gzip] {
+        assert_eq!(at(format, 1), Ok("isal"));
+        assert_eq!(at(format, 3), Ok("isal"));
+        assert_eq!(at(format, 4), Ok("libdeflate"));
+        assert_eq!(at(format, 12), Ok("libdeflate"));
+        let error = at(format, 13).unwrap_err();
+        assert_eq!(error.to_string(), "libdeflate has levels 0 to 12, not 13");
+    }
+    assert_eq!(at(Format::DeflatePart, 4), Ok("zlib"));
+    assert_eq!(at(Format::Lz4Block, 9), Ok("lz4"));
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 
 use isal::isal_sys::igzip_lib as igzip;
 
-use super::{Levels, MAX_LEN, ends_early, ends_with_source, no_room};
+use super::{LAST_BLOCK, Levels, MAX_LEN, ends_early, ends_with_source, no_room};
 use crate::variant::{at_most, single, written};
-use crate::{Error, Format, Kernel, Output, Variant};
+use crate::{Error, Format, Kernel, Output, Step, Variant};
 
 pub(super) const NAME: &str = "isal";
 const LIBRARY: &str = "ISA-L";
@@ -69,8 +69,13 @@ impl Kernel for Compressor {
             Format::Zlib => igzip::IGZIP_ZLIB,
             _ => igzip::IGZIP_DEFLATE,
         } as u16;
-        stream.end_of_stream = 1;
-        stream.flush = igzip::NO_FLUSH as u16;
+        let part = self.format == Format::DeflatePart;
+        stream.end_of_stream = u16::from(!part);
+        stream.flush = if part {
+            igzip::FULL_FLUSH
+        } else {
+            igzip::NO_FLUSH
+        } as u16;
         stream.next_in = source.as_ptr().cast_mut();
         stream.avail_in = source.len() as u32;
         stream.next_out = destination.as_mut_ptr();
@@ -143,29 +148,128 @@ impl Kernel for Decompressor {
         // SAFETY: the state's pointers and lengths are those of two slices, which cannot overlap;
         // the source is only read.
         let code = unsafe { igzip::isal_inflate_stateless(state) };
-        let reason = match code {
+        match code {
             OK => {
                 ends_with_source(state.avail_in as usize)?;
-                return Ok(written(state.total_out as usize));
+                Ok(written(state.total_out as usize))
             }
-            OUT_OVERFLOW => return Err(no_room(capacity)),
-            END_INPUT => return Err(ends_early()),
-            NEED_DICT => "it needs a preset dictionary".into(),
-            igzip::ISAL_INVALID_BLOCK => "invalid block".into(),
-            igzip::ISAL_INVALID_SYMBOL => "invalid symbol".into(),
-            igzip::ISAL_INVALID_LOOKBACK => {
-                if self.is_too_long(source, destination) {
-                    return Err(no_room(capacity));
-                }
-                "invalid distance".into()
+            OUT_OVERFLOW => Err(no_room(capacity)),
+            igzip::ISAL_INVALID_LOOKBACK if self.is_too_long(source, destination) => {
+                Err(no_room(capacity))
             }
-            igzip::ISAL_INVALID_WRAPPER => "invalid header".into(),
-            igzip::ISAL_UNSUPPORTED_METHOD => "unknown compression method".into(),
-            igzip::ISAL_INCORRECT_CHECKSUM => "wrong checksum".into(),
-            code => format!("error {code}"),
-        };
-        Err(Error::Corrupt(reason))
+            code => Err(corrupt(code)),
+        }
     }
+}
+
+/// Inflates in pieces: what there is of the source, as far as there is room.
+pub(crate) struct StreamDecoder(Box<igzip::inflate_state>);
+
+// SAFETY: as for `Compressor`.
+unsafe impl Send for StreamDecoder {}
+
+impl StreamDecoder {
+    pub(crate) fn new() -> Self {
+        let mut state = zeroed();
+        // SAFETY: the state is valid; the function sets its fields.
+        unsafe { igzip::isal_inflate_init(&raw mut *state) };
+        Self(state)
+    }
+
+    /// Begins another stream.
+    pub(crate) fn reset(&mut self) {
+        // SAFETY: the state was initialised.
+        unsafe { igzip::isal_inflate_reset(&raw mut *self.0) };
+    }
+
+    pub(crate) fn step(&mut self, source: &[u8], room: &mut [u8]) -> Result<Step, Error> {
+        let (source_len, room_len) = (source.len().min(MAX_LEN), room.len().min(MAX_LEN));
+        let state = &mut *self.0;
+        state.next_in = source.as_ptr().cast_mut();
+        state.avail_in = source_len as u32;
+        state.next_out = room.as_mut_ptr();
+        state.avail_out = room_len as u32;
+        // SAFETY: the state was initialised; its pointers and lengths are those of two slices,
+        // which cannot overlap; the source is only read. What is needed of either after the call
+        // is copied into the state.
+        let code = unsafe { igzip::isal_inflate(state) };
+        if code != OK {
+            return Err(corrupt(code));
+        }
+        let ended = state.block_state == FINISHED;
+        // The library reads ahead, and keeps what it has read in a register.
+        let unread = match ended {
+            true => usize::try_from(state.read_in_length / 8).unwrap_or(0),
+            false => 0,
+        };
+        Ok(Step {
+            taken: source_len - state.avail_in as usize,
+            made: room_len - state.avail_out as usize,
+            ended,
+            unread,
+        })
+    }
+}
+
+pub(super) struct PartDecompressor(StreamDecoder);
+
+impl PartDecompressor {
+    pub(super) fn new() -> Self {
+        Self(StreamDecoder::new())
+    }
+
+    /// Takes as much of `source` as there is room for. How much it made, and whether that is all.
+    fn drain(&mut self, source: &[u8], room: &mut [u8]) -> Result<(usize, Option<Step>), Error> {
+        let (mut taken, mut made) = (0, 0);
+        loop {
+            let step = self.0.step(&source[taken..], &mut room[made..])?;
+            taken += step.taken;
+            made += step.made;
+            if step.ended {
+                let unread = step.unread + source.len() - taken;
+                return Ok((made, Some(Step { unread, ..step })));
+            }
+            if (step.taken, step.made) == (0, 0) {
+                return Ok((made, None));
+            }
+        }
+    }
+}
+
+impl Kernel for PartDecompressor {
+    fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
+        let source = single(source)?;
+        at_most(source, MAX_LEN)?;
+        let capacity = destination.len();
+        self.0.reset();
+        let (made, ended) = self.drain(source, destination)?;
+        if let Some(end) = ended {
+            ends_with_source(end.unread)?;
+            return Err(Error::Corrupt("one of its blocks is the last one".into()));
+        }
+        if self.drain(&[], &mut [0; 1])?.0 > 0 {
+            return Err(no_room(capacity));
+        }
+        match self.drain(&LAST_BLOCK, &mut [0; 1])? {
+            (0, Some(end)) if end.unread == 0 => Ok(written(made)),
+            _ => Err(ends_early()),
+        }
+    }
+}
+
+/// What ISA-L's codes say about a stream.
+fn corrupt(code: i32) -> Error {
+    Error::Corrupt(match code {
+        END_INPUT => return ends_early(),
+        NEED_DICT => "it needs a preset dictionary".into(),
+        igzip::ISAL_INVALID_BLOCK => "invalid block".into(),
+        igzip::ISAL_INVALID_SYMBOL => "invalid symbol".into(),
+        igzip::ISAL_INVALID_LOOKBACK => "invalid distance".into(),
+        igzip::ISAL_INVALID_WRAPPER => "invalid header".into(),
+        igzip::ISAL_UNSUPPORTED_METHOD => "unknown compression method".into(),
+        igzip::ISAL_INCORRECT_CHECKSUM => "wrong checksum".into(),
+        code => format!("error {code}"),
+    })
 }
 
 const OK: i32 = igzip::ISAL_DECOMP_OK as i32;

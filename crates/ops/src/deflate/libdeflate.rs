@@ -7,11 +7,12 @@
 use std::ptr::NonNull;
 
 use libdeflate_sys::{
-    libdeflate_alloc_compressor, libdeflate_alloc_decompressor, libdeflate_compressor,
-    libdeflate_decompressor, libdeflate_deflate_compress, libdeflate_deflate_decompress_ex,
-    libdeflate_free_compressor, libdeflate_free_decompressor, libdeflate_gzip_compress,
-    libdeflate_gzip_decompress_ex, libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE,
-    libdeflate_result_LIBDEFLATE_SUCCESS, libdeflate_zlib_compress, libdeflate_zlib_decompress_ex,
+    libdeflate_adler32, libdeflate_alloc_compressor, libdeflate_alloc_decompressor,
+    libdeflate_compressor, libdeflate_crc32, libdeflate_decompressor, libdeflate_deflate_compress,
+    libdeflate_deflate_decompress_ex, libdeflate_free_compressor, libdeflate_free_decompressor,
+    libdeflate_gzip_compress, libdeflate_gzip_decompress_ex,
+    libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE, libdeflate_result_LIBDEFLATE_SUCCESS,
+    libdeflate_zlib_compress, libdeflate_zlib_decompress_ex,
 };
 
 use super::{Levels, ends_with_source};
@@ -29,6 +30,19 @@ pub(super) fn variant() -> Variant {
         simd: true,
         levels: None,
     }
+}
+
+/// Continues a CRC-32, from 0, over `bytes`.
+pub fn crc32(crc: u32, bytes: &[u8]) -> u32 {
+    // SAFETY: pointer and length are those of a slice; the pointer is never null, for which the
+    // function would begin anew.
+    unsafe { libdeflate_crc32(crc, bytes.as_ptr().cast(), bytes.len()) }
+}
+
+/// Continues an Adler-32, from 1, over `bytes`.
+pub fn adler32(adler: u32, bytes: &[u8]) -> u32 {
+    // SAFETY: as in `crc32`.
+    unsafe { libdeflate_adler32(adler, bytes.as_ptr().cast(), bytes.len()) }
 }
 
 pub(super) struct Compressor {

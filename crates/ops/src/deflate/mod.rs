@@ -4,6 +4,8 @@ mod isal;
 mod libdeflate;
 mod zlib;
 
+pub(crate) use isal::StreamDecoder;
+pub use libdeflate::{adler32, crc32};
 pub(crate) use zlib::{crc32 as zlib_crc32, version as zlib_version};
 
 use crate::variant::Maker;
@@ -23,6 +25,18 @@ pub(crate) fn decompressors() -> Vec<Variant> {
     vec![libdeflate::variant(), isal::variant(), zlib::variant()]
 }
 
+/// libdeflate makes whole streams only.
+pub(crate) fn part_compressors() -> Vec<Variant> {
+    vec![
+        with_levels(isal::variant(), isal::LEVELS),
+        with_levels(zlib::variant(), zlib::LEVELS),
+    ]
+}
+
+pub(crate) fn part_decompressors() -> Vec<Variant> {
+    vec![isal::variant(), zlib::variant()]
+}
+
 pub(crate) fn compressor(variant: &'static str, format: Format, level: u32) -> Maker {
     match variant {
         isal::NAME => Box::new(move || Ok(Box::new(isal::Compressor::new(format, level)?))),
@@ -35,6 +49,9 @@ pub(crate) fn compressor(variant: &'static str, format: Format, level: u32) -> M
 
 pub(crate) fn decompressor(variant: &'static str, format: Format) -> Maker {
     match variant {
+        isal::NAME if format == Format::DeflatePart => {
+            Box::new(|| Ok(Box::new(isal::PartDecompressor::new())))
+        }
         isal::NAME => Box::new(move || Ok(Box::new(isal::Decompressor::new(format)))),
         libdeflate::NAME => Box::new(move || Ok(Box::new(libdeflate::Decompressor::new(format)?))),
         _ => Box::new(move || Ok(Box::new(zlib::Decompressor::new(format)?))),
@@ -50,6 +67,9 @@ fn with_levels(variant: Variant, (min, max, default): Levels) -> Variant {
         ..variant
     }
 }
+
+/// An empty stored block that is the last one (RFC 1951, section 3.2.4). It makes a stream of parts.
+const LAST_BLOCK: [u8; 5] = [1, 0, 0, 0xff, 0xff];
 
 /// The most bytes that zlib and ISA-L count, for want of more than 32 bits.
 const MAX_LEN: usize = u32::MAX as usize;

@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 
 use libz_sys as z;
 
-use super::{Levels, MAX_LEN, ends_early, ends_with_source, no_room};
+use super::{LAST_BLOCK, Levels, MAX_LEN, ends_early, ends_with_source, no_room};
 use crate::variant::{at_most, single, written};
 use crate::{Error, Format, Kernel, Output, Variant};
 
@@ -45,7 +45,11 @@ pub(crate) fn crc32(crc: u32, bytes: &[u8]) -> u32 {
     crc as u32
 }
 
-pub(super) struct Compressor(Stream);
+pub(super) struct Compressor {
+    stream: Stream,
+    /// The stream is not ended but flushed.
+    part: bool,
+}
 
 impl Compressor {
     pub(super) fn new(format: Format, level: u32) -> Result<Self, Error> {
@@ -65,7 +69,10 @@ impl Compressor {
                 )
             }
         })
-        .map(Self)
+        .map(|stream| Self {
+            stream,
+            part: format == Format::DeflatePart,
+        })
     }
 }
 
@@ -74,11 +81,20 @@ impl Kernel for Compressor {
         let source = single(source)?;
         let capacity = destination.len();
         // SAFETY: the stream was made by deflateInit2_.
-        check(unsafe { z::deflateReset(self.0.get()) })?;
-        self.0.set(source, destination)?;
+        check(unsafe { z::deflateReset(self.stream.get()) })?;
+        self.stream.set(source, destination)?;
+        let how = if self.part {
+            z::Z_FULL_FLUSH
+        } else {
+            z::Z_FINISH
+        };
         // SAFETY: the stream's pointers and lengths are those of two slices.
-        match unsafe { z::deflate(self.0.get(), z::Z_FINISH) } {
-            z::Z_STREAM_END => Ok(written(self.0.made(capacity))),
+        match unsafe { z::deflate(self.stream.get(), how) } {
+            z::Z_STREAM_END => Ok(written(self.stream.made(capacity))),
+            // A flush is complete if it leaves room behind it (zlib.h, deflate).
+            z::Z_OK if self.part && self.stream.has_room() => {
+                Ok(written(self.stream.made(capacity)))
+            }
             // It stopped before the end, so it stopped for want of room.
             z::Z_OK | z::Z_BUF_ERROR => Err(no_room(capacity)),
             code => Err(library(code)),
@@ -86,7 +102,11 @@ impl Kernel for Compressor {
     }
 }
 
-pub(super) struct Decompressor(Stream);
+pub(super) struct Decompressor {
+    stream: Stream,
+    /// The stream is not ended but flushed.
+    part: bool,
+}
 
 impl Decompressor {
     pub(super) fn new(format: Format) -> Result<Self, Error> {
@@ -97,7 +117,10 @@ impl Decompressor {
                 z::inflateInit2_(stream, window_bits(format), z::zlibVersion(), size)
             }
         })
-        .map(Self)
+        .map(|stream| Self {
+            stream,
+            part: format == Format::DeflatePart,
+        })
     }
 }
 
@@ -106,18 +129,29 @@ impl Kernel for Decompressor {
         let source = single(source)?;
         let capacity = destination.len();
         // SAFETY: the stream was made by inflateInit2_.
-        check(unsafe { z::inflateReset(self.0.get()) })?;
-        self.0.set(source, destination)?;
+        check(unsafe { z::inflateReset(self.stream.get()) })?;
+        self.stream.set(source, destination)?;
         // SAFETY: the stream's pointers and lengths are those of two slices.
-        match unsafe { z::inflate(self.0.get(), z::Z_FINISH) } {
+        match unsafe { z::inflate(self.stream.get(), z::Z_FINISH) } {
             z::Z_STREAM_END => {
-                ends_with_source(self.0.left())?;
-                Ok(written(self.0.made(capacity)))
+                ends_with_source(self.stream.left())?;
+                match self.part {
+                    true => Err(Error::Corrupt("one of its blocks is the last one".into())),
+                    false => Ok(written(self.stream.made(capacity))),
+                }
             }
             z::Z_NEED_DICT => Err(Error::Corrupt("it needs a preset dictionary".into())),
-            z::Z_OK | z::Z_BUF_ERROR if self.0.has_more() => Err(no_room(capacity)),
-            z::Z_OK | z::Z_BUF_ERROR => Err(ends_early()),
-            z::Z_DATA_ERROR => Err(Error::Corrupt(self.0.message())),
+            z::Z_OK | z::Z_BUF_ERROR => {
+                let made = self.stream.made(capacity);
+                if self.stream.has_more() {
+                    Err(no_room(capacity))
+                } else if self.part && self.stream.is_between_blocks() {
+                    Ok(written(made))
+                } else {
+                    Err(ends_early())
+                }
+            }
+            z::Z_DATA_ERROR => Err(Error::Corrupt(self.stream.message())),
             code => Err(library(code)),
         }
     }
@@ -224,6 +258,26 @@ impl Stream {
         // `room`, and zlib keeps its own copy of the window.
         unsafe { z::inflate(self.get(), z::Z_SYNC_FLUSH) };
         self.fields().avail_out == 0
+    }
+
+    /// Whether there is room behind what was written.
+    fn has_room(&self) -> bool {
+        self.fields().avail_out > 0
+    }
+
+    /// Whether decompression that has taken all of its source would take a stream's last block
+    /// now, and nothing else before it.
+    fn is_between_blocks(&mut self) -> bool {
+        let mut room = [0u8; 1];
+        let stream = self.fields_mut();
+        stream.next_in = LAST_BLOCK.as_ptr().cast_mut();
+        stream.avail_in = LAST_BLOCK.len() as u32;
+        stream.next_out = room.as_mut_ptr();
+        stream.avail_out = 1;
+        // SAFETY: source and destination are the ones that were just set.
+        let code = unsafe { z::inflate(self.get(), z::Z_SYNC_FLUSH) };
+        let stream = self.fields();
+        code == z::Z_STREAM_END && stream.avail_in == 0 && stream.avail_out == 1
     }
 
     /// zlib's words for its last error.

@@ -15,7 +15,7 @@ use lz4_sys::{
 use super::block;
 use super::frame::{Header, ends_early};
 use crate::variant::{at_most, single, written};
-use crate::{Error, Kernel, Output};
+use crate::{Error, Kernel, Output, Step};
 
 const LIBRARY: &str = "LZ4";
 /// The longest source of a block (LZ4_MAX_INPUT_SIZE).
@@ -249,13 +249,17 @@ impl FrameDecompressor {
     }
 
     /// Goes on decompressing; returns the bytes made, the bytes taken, and whether the frame is
-    /// over.
-    fn step(&mut self, source: &[u8], room: &mut [u8]) -> Result<(usize, usize, bool), Error> {
+    /// over. `stable`: what was made stays where it is until the frame is over, and the rooms lie
+    /// behind each other.
+    fn step(
+        &mut self,
+        source: &[u8],
+        room: &mut [u8],
+        stable: bool,
+    ) -> Result<(usize, usize, bool), Error> {
         let (mut taken, mut made) = (source.len(), room.len());
-        // What was made stays where it is until the frame is over: the parts of one call of `run`
-        // lie behind each other in one slice.
         let options = LZ4FDecompressOptions {
-            stable_dst: 1,
+            stable_dst: u32::from(stable),
             reserved: [0; 3],
         };
         // SAFETY: the context is valid and ours alone (`&mut self`); pointers and lengths are
@@ -276,12 +280,18 @@ impl FrameDecompressor {
         }
     }
 
+    /// Forgets whatever an earlier call left, and with it the place of that call's destination.
+    fn reset(&mut self) {
+        // SAFETY: the context is valid.
+        unsafe { LZ4F_resetDecompressionContext(self.0) };
+    }
+
     fn decompress(&mut self, source: &[u8], destination: &mut [u8]) -> Result<usize, Error> {
         Header::read(source)?;
         let capacity = destination.len();
         let (mut taken, mut made) = (0, 0);
         loop {
-            let step = self.step(&source[taken..], &mut destination[made..])?;
+            let step = self.step(&source[taken..], &mut destination[made..], true)?;
             made += step.0;
             taken += step.1;
             if step.2 {
@@ -289,7 +299,7 @@ impl FrameDecompressor {
             }
             if (step.0, step.1) == (0, 0) {
                 // It is stuck, for want of room if it would go on with more.
-                let has_more = self.step(&source[taken..], &mut [0; 1])?.0 > 0;
+                let has_more = self.step(&source[taken..], &mut [0; 1], true)?.0 > 0;
                 return Err(match has_more {
                     true => Error::OutputTooSmall { capacity },
                     false => ends_early(),
@@ -312,10 +322,34 @@ impl Drop for FrameDecompressor {
 
 impl Kernel for FrameDecompressor {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
-        // SAFETY: the context is valid. Whatever an earlier call left in it is forgotten, and with
-        // it the place of that call's destination.
-        unsafe { LZ4F_resetDecompressionContext(self.0) };
+        self.reset();
         self.decompress(single(source)?, destination).map(written)
+    }
+}
+
+/// Decodes one frame after the other in pieces.
+pub(crate) struct StreamDecoder(FrameDecompressor);
+
+impl StreamDecoder {
+    pub(crate) fn new() -> Result<Self, Error> {
+        FrameDecompressor::new().map(Self)
+    }
+}
+
+impl crate::StreamDecoder for StreamDecoder {
+    fn step(&mut self, source: &[u8], room: &mut [u8]) -> Result<Step, Error> {
+        let (made, taken, ended) = self.0.step(source, room, false)?;
+        Ok(Step {
+            taken,
+            made,
+            ended,
+            unread: 0,
+        })
+    }
+
+    fn reset(&mut self) -> Result<(), Error> {
+        self.0.reset();
+        Ok(())
     }
 }
 

@@ -8,6 +8,8 @@ mod c;
 mod flex;
 mod frame;
 
+pub(crate) use c::StreamDecoder;
+
 use crate::Variant;
 use crate::variant::Maker;
 

@@ -6,13 +6,14 @@ use overside_ops::{
 };
 use regex::bytes::{Regex, RegexBuilder};
 
-pub const FORMATS: [Format; 6] = [
+pub const FORMATS: [Format; 7] = [
     Format::Deflate,
     Format::Zlib,
     Format::Gzip,
     Format::Lz4Block,
     Format::Lz4,
     Format::Zstd,
+    Format::DeflatePart,
 ];
 
 /// The first byte chooses a format, the next two the room; the rest is a stream, as good or bad as

@@ -63,3 +63,16 @@ pub fn own_sources() -> Vec<u8> {
     assert!(all.len() > 50_000);
     all
 }
+
+/// Bytes that do not compress.
+pub fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    })
+    .take(len)
+    .collect()
+}
