@@ -41,15 +41,17 @@
 
 mod bucket;
 mod estimate;
+mod forecast;
 mod probes;
 mod reason;
 
 use std::time::Duration;
 
 use bucket::Bucket;
+use forecast::Placement;
 use probes::Budget;
 pub use probes::Probe;
-pub use reason::{Gates, Reason, Verdict};
+pub use reason::{Gate, Rates, Reason, Verdict};
 
 /// One for each power of two of a chunk's bytes.
 const BUCKETS: usize = 64;
@@ -180,6 +182,8 @@ pub struct Controller {
 struct Probing {
     bucket: usize,
     probe: Probe,
+    /// What would have been used without it.
+    instead: Placement,
 }
 
 impl Controller {
@@ -201,10 +205,88 @@ impl Controller {
     pub fn decide(&mut self, now: Duration, work: Work) -> Decision {
         self.now = self.now.max(now);
         let chunk_bytes = work.chunk_bytes.max(1);
-        let bytes = work.bytes.max(1) as f64;
+        let bytes = work.bytes.max(1);
         let index = index_of(chunk_bytes);
+        let (settings, now) = (self.settings, self.now);
         let bucket = self.bucket(index);
-        let mut view = bucket.view(bytes, chunk_bytes as f64);
-        todo!()
+        let Some(forecast) = bucket.forecast(bytes as f64, chunk_bytes as f64) else {
+            let reason = bucket.reason(bytes, None, now);
+            return self.decided(0.0, reason, None);
+        };
+        let judgement = forecast.judge(bucket.placement, &settings);
+        bucket.switch(judgement.placement, now, &settings);
+        let in_use = bucket.placement;
+        let mut reason = bucket.reason(bytes, Some((&forecast, judgement)), now);
+        if let Some((probe, probe_s, due)) = bucket.next_probe(&forecast) {
+            let repeated = bucket.schedules[probe as usize].unconfirmed;
+            let cost_s = (probe_s - forecast.time_s(in_use)).max(0.0);
+            if due <= now && settings.probe_share > 0.0 && self.budget.allows(cost_s, repeated) {
+                reason.verdict = Verdict::Probe(probe);
+                let probing = Probing {
+                    bucket: index,
+                    probe,
+                    instead: in_use,
+                };
+                return self.decided(forecast.probe_fraction(probe), reason, Some(probing));
+            }
+        }
+        self.decided(forecast.fraction(in_use), reason, None)
     }
+
+    /// Learns from the epoch that the last decision ruled.
+    pub fn observe(&mut self, now: Duration, epoch: Epoch) {
+        self.now = self.now.max(now);
+        let (settings, now) = (self.settings, self.now);
+        let elapsed_s = epoch.elapsed.as_secs_f64();
+        self.budget.earn(elapsed_s, settings.probe_share);
+        let index = index_of(epoch.chunk_bytes.max(1));
+        let probing = self
+            .probing
+            .take()
+            .filter(|probing| probing.bucket == index);
+        let bytes = epoch.cpu.bytes.saturating_add(epoch.device.bytes);
+        let chunk_bytes = epoch.chunk_bytes.max(1) as f64;
+        let bucket = self.bucket(index);
+        let instead_s = probing.and_then(|probing| {
+            let forecast = bucket.forecast(bytes as f64, chunk_bytes)?;
+            Some(forecast.time_s(probing.instead))
+        });
+        let changes = bucket.learn(&epoch);
+        if changes.step() {
+            bucket.hasten(now, &settings);
+        }
+        let (Some(probing), Some(instead_s)) = (probing, instead_s) else {
+            return;
+        };
+        let cost_s = (elapsed_s - instead_s).max(0.0);
+        bucket.probed(probing, bytes, &changes, cost_s, now, &settings);
+        self.budget.spend(cost_s);
+    }
+
+    fn bucket(&mut self, index: usize) -> &mut Bucket {
+        if self.buckets[index].is_none() {
+            let distance = |at: &usize| at.abs_diff(index);
+            let neighbour = (0..BUCKETS)
+                .filter(|at| self.buckets[*at].is_some())
+                .min_by_key(distance)
+                .and_then(|at| self.buckets[at].as_deref());
+            self.buckets[index] = Some(Box::new(Bucket::new(neighbour)));
+        }
+        self.buckets[index].get_or_insert_with(|| Box::new(Bucket::new(None)))
+    }
+
+    fn decided(&mut self, fraction: f64, reason: Reason, probing: Option<Probing>) -> Decision {
+        self.probing = probing;
+        self.budget.decided(probing.is_some());
+        Decision {
+            fraction,
+            reason,
+            probe: probing.is_some(),
+        }
+    }
+}
+
+/// The bucket of a chunk of so many bytes, at least 1.
+fn index_of(chunk_bytes: u64) -> usize {
+    chunk_bytes.ilog2() as usize
 }

@@ -1,5 +1,7 @@
 //! What is believed of one leg, learned from what it did.
 
+use super::reason::Rates;
+
 /// The weight of a new observation in an exponentially weighted mean.
 pub(super) const WEIGHT: f64 = 0.3;
 /// How far, in natural logarithms, an observation may be from what is believed before it is taken
@@ -58,16 +60,17 @@ pub(super) struct Rate {
     /// ln(B/s).
     ln: f64,
     outside: Outside,
-    /// Only a bound, from a leg that finished nothing. The first rate seen replaces it.
-    bound: bool,
+    /// Not seen here: a bound from a leg that finished nothing, or a neighbour's rate. The first rate
+    /// seen replaces it.
+    provisional: bool,
 }
 
 impl Rate {
-    fn of(ln: f64, bound: bool) -> Self {
+    fn of(ln: f64, provisional: bool) -> Self {
         Self {
             ln: ln.clamp(0.0, RATE_LN_MAX),
             outside: Outside::default(),
-            bound,
+            provisional,
         }
     }
 
@@ -78,7 +81,7 @@ impl Rate {
 
     fn observe(&mut self, ln: f64) -> Change {
         let ln = ln.clamp(0.0, RATE_LN_MAX);
-        if self.bound {
+        if self.provisional {
             *self = Self::of(ln, false);
             return Change::Reset;
         }
@@ -127,11 +130,29 @@ impl Leg {
         asked.or(other).map(Rate::bytes_per_s)
     }
 
+    /// Both rates, as far as they are known.
+    pub(super) fn rates(&self) -> Rates {
+        Rates {
+            alone: self.alone.map(Rate::bytes_per_s),
+            together: self.together.map(Rate::bytes_per_s),
+        }
+    }
+
     /// Whether the rate in this company was ever seen itself.
     pub(super) fn seen(&self, company: Company) -> bool {
         match company {
             Company::Alone => self.alone.is_some(),
             Company::Together => self.together.is_some(),
+        }
+    }
+
+    /// What is known of this leg, as a first belief about the same leg at another size.
+    pub(super) fn inherited(&self) -> Self {
+        let provisional = |rate: Option<Rate>| rate.map(|rate| Rate::of(rate.ln, true));
+        Self {
+            alone: provisional(self.alone),
+            together: provisional(self.together),
+            silent_s: 0.0,
         }
     }
 
@@ -154,7 +175,7 @@ impl Leg {
         let (seen, other) = self.pair(company);
         let Some(rate) = seen else {
             *seen = Some(Rate::of(ln, false));
-            if let Some(other) = other.as_mut().filter(|other| other.bound) {
+            if let Some(other) = other.as_mut().filter(|other| other.provisional) {
                 *other = Rate::of(ln, false);
             }
             return Change::Smoothed;
@@ -163,7 +184,7 @@ impl Leg {
         let change = rate.observe(ln);
         let moved = rate.ln - before;
         if let Some(other) = other {
-            *other = Rate::of(other.ln + moved, false);
+            *other = Rate::of(other.ln + moved, other.provisional);
         }
         change
     }
@@ -180,7 +201,7 @@ impl Leg {
         match seen {
             Some(rate) if rate.ln - bound_ln <= SILENCE_CHUNKS.ln() => Change::None,
             Some(rate) => {
-                let first = !rate.bound;
+                let first = !rate.provisional;
                 let moved = bound_ln - rate.ln;
                 *rate = Rate::of(bound_ln, true);
                 if let Some(other) = other {

@@ -1,0 +1,234 @@
+//! What is known for chunks of one size, and what follows from it.
+
+use std::time::Duration;
+
+use super::estimate::{Change, Company, Leg, Overhead, WEIGHT};
+use super::forecast::{DeviceForecast, Forecast, Judgement, Placement};
+use super::probes::{Probe, Schedule};
+use super::reason::{Reason, Verdict};
+use super::{Epoch, Probing, Settings};
+
+/// The most that joining two legs is believed to lose, as a logarithm: a factor of 4.
+const JOIN_LN_MAX: f64 = 1.386;
+/// How much of a loss in joining is still believed one epoch later, when nothing is joined.
+const JOIN_KEPT: f64 = 0.99;
+
+/// What an epoch did to the estimates.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Changes {
+    cpu: Change,
+    device: Change,
+    overhead: Change,
+}
+
+impl Changes {
+    /// Whether any of them took a step.
+    pub(super) fn step(self) -> bool {
+        [self.cpu, self.device, self.overhead].contains(&Change::Reset)
+    }
+}
+
+/// The record of one chunk size.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bucket {
+    cpu: Leg,
+    device: Leg,
+    overhead: Overhead,
+    /// ln(time of a split epoch / time of its longer leg): what the legs lose by waiting for each
+    /// other.
+    join_ln: f64,
+    /// Mean time of an epoch.
+    epoch_s: f64,
+    pub(super) placement: Placement,
+    pub(super) schedules: [Schedule; Probe::ALL.len()],
+}
+
+impl Bucket {
+    /// A record that begins with what a neighbouring size taught, if there is one.
+    pub(super) fn new(neighbour: Option<&Self>) -> Self {
+        Self {
+            cpu: neighbour.map_or_else(Leg::default, |it| it.cpu.inherited()),
+            device: neighbour.map_or_else(Leg::default, |it| it.device.inherited()),
+            overhead: neighbour.map_or_else(Overhead::default, |it| it.overhead),
+            join_ln: neighbour.map_or(0.0, |it| it.join_ln),
+            epoch_s: 0.0,
+            placement: Placement::Cpu,
+            schedules: [Schedule::default(); Probe::ALL.len()],
+        }
+    }
+
+    /// What these bytes would take; `None` while the CPU's rate is not known.
+    pub(super) fn forecast(&self, bytes: f64, chunk_bytes: f64) -> Option<Forecast> {
+        let cpu_s = bytes / self.cpu.rate(Company::Alone)?;
+        let device = || {
+            Some(DeviceForecast::new(
+                bytes / self.device.rate(Company::Alone)?,
+                bytes / self.cpu.rate(Company::Together)?,
+                bytes / self.device.rate(Company::Together)?,
+                self.overhead.seconds(),
+                self.join_ln.max(0.0).exp(),
+            ))
+        };
+        Some(Forecast::new(bytes, chunk_bytes, cpu_s, device()))
+    }
+
+    /// Takes another placement into use. What was in use needs no probe for a while; what was never
+    /// seen needs one soon.
+    pub(super) fn switch(&mut self, placement: Placement, now: Duration, settings: &Settings) {
+        if placement == self.placement {
+            return;
+        }
+        self.placement = placement;
+        let wait_s = self.first_wait_s(settings);
+        for schedule in &mut self.schedules {
+            schedule.postpone(now, wait_s);
+        }
+        if !self.device.seen(Company::Alone) {
+            self.schedules[Probe::DeviceAlone as usize].due = now;
+        }
+    }
+
+    /// The probe that is due first, what it would take in seconds, and when it is due.
+    pub(super) fn next_probe(&self, forecast: &Forecast) -> Option<(Probe, f64, Duration)> {
+        Probe::ALL
+            .into_iter()
+            .filter_map(|probe| {
+                let probe_s = forecast.probe_s(probe, self.placement)?;
+                Some((probe, probe_s, self.schedules[probe as usize].due))
+            })
+            .min_by_key(|(_, _, due)| *due)
+    }
+
+    /// What an epoch teaches.
+    pub(super) fn learn(&mut self, epoch: &Epoch) -> Changes {
+        let cpu_s = epoch.cpu.busy.as_secs_f64();
+        let device_s = epoch.device.busy.as_secs_f64();
+        let overhead_s = epoch.overhead.as_secs_f64();
+        let elapsed_s = epoch.elapsed.as_secs_f64();
+        let longer_s = cpu_s.max(device_s + overhead_s);
+        let span_s = elapsed_s.max(longer_s);
+        let company = |other_s: f64| {
+            if other_s >= span_s / 2.0 && other_s > 0.0 {
+                Company::Together
+            } else {
+                Company::Alone
+            }
+        };
+        let chunk_bytes = epoch.chunk_bytes.max(1) as f64;
+        let both = epoch.cpu.bytes > 0 && epoch.device.bytes > 0;
+        if both && longer_s > 0.0 && elapsed_s > 0.0 {
+            let join_ln = (elapsed_s / longer_s).ln().clamp(-JOIN_LN_MAX, JOIN_LN_MAX);
+            self.join_ln += WEIGHT * (join_ln - self.join_ln);
+        } else {
+            self.join_ln *= JOIN_KEPT;
+        }
+        if elapsed_s > 0.0 {
+            self.epoch_s = if self.epoch_s > 0.0 {
+                self.epoch_s + WEIGHT * (elapsed_s - self.epoch_s)
+            } else {
+                elapsed_s
+            };
+        }
+        let cpu = self
+            .cpu
+            .observe(company(device_s), epoch.cpu.bytes, cpu_s, chunk_bytes);
+        let device = self
+            .device
+            .observe(company(cpu_s), epoch.device.bytes, device_s, chunk_bytes);
+        let overhead = if device_s > 0.0 || overhead_s > 0.0 {
+            self.overhead.observe(overhead_s, device_s)
+        } else {
+            Change::None
+        };
+        Changes {
+            cpu,
+            device,
+            overhead,
+        }
+    }
+
+    /// The first wait for a probe, in seconds.
+    pub(super) fn first_wait_s(&self, settings: &Settings) -> f64 {
+        f64::from(settings.probe_epochs) * self.epoch_s
+    }
+
+    /// A step was seen: probe sooner.
+    pub(super) fn hasten(&mut self, now: Duration, settings: &Settings) {
+        let wait_s = self.first_wait_s(settings);
+        for schedule in &mut self.schedules {
+            schedule.hasten(now, wait_s);
+        }
+    }
+
+    /// Books a probe that cost `cost_s` more than what is in use would have taken for its bytes.
+    pub(super) fn probed(
+        &mut self,
+        probing: Probing,
+        bytes: u64,
+        changes: &Changes,
+        cost_s: f64,
+        now: Duration,
+        settings: &Settings,
+    ) {
+        let fruitful = self
+            .forecast(bytes as f64, bytes as f64)
+            .is_some_and(|it| it.judge(probing.instead, settings).placement != probing.instead);
+        let promising = match probing.probe {
+            Probe::DeviceShare | Probe::DeviceAlone => {
+                changes.device == Change::Better || changes.overhead == Change::Better
+            }
+            Probe::CpuShare | Probe::CpuAlone => changes.cpu == Change::Better,
+        };
+        let wait_s = self.first_wait_s(settings);
+        let schedule = &mut self.schedules[probing.probe as usize];
+        if promising && !schedule.unconfirmed {
+            schedule.unconfirmed = true;
+            schedule.due = now;
+            return;
+        }
+        schedule.after(now, fruitful, cost_s, wait_s, settings);
+    }
+
+    /// What is known, as numbers.
+    pub(super) fn reason(
+        &self,
+        bytes: u64,
+        forecast: Option<(&Forecast, Judgement)>,
+        now: Duration,
+    ) -> Reason {
+        let mut reason = Reason {
+            verdict: Verdict::Start,
+            bytes,
+            cpu: self.cpu.rates(),
+            device: self.device.rates(),
+            overhead_s: self.overhead.seconds(),
+            cpu_s: None,
+            device_s: None,
+            split_s: None,
+            equal_finish: 0.0,
+            c1: None,
+            c2: None,
+            next_probe: None,
+        };
+        let Some((forecast, judgement)) = forecast else {
+            return reason;
+        };
+        reason.verdict = match judgement.placement {
+            Placement::Cpu => Verdict::Cpu,
+            Placement::Device => Verdict::Device,
+            Placement::Split => Verdict::Split,
+        };
+        reason.cpu_s = Some(forecast.cpu_s);
+        if let Some(device) = forecast.device {
+            reason.device_s = Some(device.alone_s);
+            reason.split_s = device.split_s;
+            reason.equal_finish = device.equal_finish;
+        }
+        reason.c1 = judgement.c1;
+        reason.c2 = judgement.c2;
+        reason.next_probe = self
+            .next_probe(forecast)
+            .map(|(probe, _, due)| (probe, due.saturating_sub(now)));
+        reason
+    }
+}
