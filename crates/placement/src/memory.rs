@@ -13,124 +13,92 @@ const ALIGN_PLAIN: usize = 16;
 /// What engines that read memory themselves like best: pages.
 const ALIGN_REGISTERED: usize = 4096;
 
-/// Equal regions of one device's memory.
+/// Equal regions of one device's memory. There are as many as were ever in use at once; no more
+/// than `keep` are kept while nobody uses them.
 pub(crate) struct Pool {
     device: Arc<dyn Device>,
     bytes: usize,
     align: usize,
+    keep: usize,
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
     free: Vec<Region>,
     /// Shared as sources; the pool keeps a handle to each and takes it back when it is the last.
     lent: VecDeque<Slice>,
-    /// Regions that there are: free, lent and taken.
-    made: usize,
-    most: usize,
     spent: Duration,
 }
 
 impl Pool {
-    /// Regions of `bytes` each, at most `most` of them.
+    /// Regions of `bytes` each.
     pub(crate) fn new(
-        device: Arc<dyn Device>,
+        device: &Arc<dyn Device>,
         bytes: usize,
-        most: usize,
+        keep: usize,
         registered: bool,
     ) -> Arc<Self> {
         Arc::new(Self {
-            device,
+            device: Arc::clone(device),
             bytes,
             align: if registered {
                 ALIGN_REGISTERED
             } else {
                 ALIGN_PLAIN
             },
-            state: Mutex::new(State {
-                free: Vec::with_capacity(most),
-                lent: VecDeque::with_capacity(most),
-                made: 0,
-                most,
-                spent: Duration::ZERO,
-            }),
+            keep,
+            state: Mutex::default(),
         })
     }
 
-    /// Makes regions until there are `count`.
-    pub(crate) fn fill(&self, count: usize) -> Result<(), MemoryError> {
+    /// Makes as many regions as are kept.
+    pub(crate) fn fill(&self) -> Result<(), MemoryError> {
         let mut state = self.state();
-        while state.made < count.min(state.most) {
+        while state.free.len() < self.keep {
             let region = self.make(&mut state)?;
             state.free.push(region);
         }
         Ok(())
     }
 
-    /// A region, the one that was used last if possible; `None` if all are in use.
-    pub(crate) fn take(&self) -> Result<Option<Region>, MemoryError> {
+    /// A region, the one that was used last if possible.
+    pub(crate) fn take(&self) -> Result<Region, MemoryError> {
         let mut state = self.state();
-        if let Some(region) = state.free.pop() {
-            return Ok(Some(region));
+        match state.free.pop() {
+            Some(region) => Ok(region),
+            None => match state.reclaim() {
+                Some(region) => Ok(region),
+                None => self.make(&mut state),
+            },
         }
-        if let Some(region) = state.reclaim() {
-            return Ok(Some(region));
-        }
-        if state.made < state.most {
-            return self.make(&mut state).map(Some);
-        }
-        Ok(None)
-    }
-
-    /// As [`Pool::take`]; if the system has no memory for another one, those that there are must
-    /// do.
-    pub(crate) fn take_what_there_is(&self) -> Option<Region> {
-        self.take().unwrap_or_else(|_| {
-            let mut state = self.state();
-            state.most = state.made;
-            None
-        })
     }
 
     fn make(&self, state: &mut State) -> Result<Region, MemoryError> {
         let begin = Instant::now();
         let region = self.device.alloc(self.bytes, self.align)?;
         state.spent += begin.elapsed();
-        state.made += 1;
         Ok(region)
     }
 
     /// Takes a region back.
     pub(crate) fn put(&self, region: Region) {
-        self.state().free.push(region);
+        let mut state = self.state();
+        if state.free.len() < self.keep {
+            state.free.push(region);
+        }
     }
 
     /// Shares a region; it comes back by itself when nobody holds it any more.
     pub(crate) fn lend(&self, region: Region) -> Slice {
         let slice = region.share();
-        self.state().lent.push_back(slice.clone());
-        slice
-    }
-
-    /// Gives a region up that will not come back: an engine may still write to it.
-    pub(crate) fn forget(&self) {
         let mut state = self.state();
-        state.made = state.made.saturating_sub(1);
-    }
-
-    /// Regions that somebody has.
-    pub(crate) fn out(&self) -> usize {
-        let mut state = self.state();
-        for _ in 0..state.lent.len() {
-            let Some(region) = state.reclaim() else { break };
-            state.free.push(region);
+        if state.lent.len() >= 2 * self.keep.max(1) {
+            // Most of these are somebody's for long: they are freed where they are dropped.
+            state.lent.pop_front();
         }
-        state.made - state.free.len()
-    }
-
-    /// Length of each in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        state.lent.push_back(slice.clone());
+        slice
     }
 
     /// Time spent making regions so far.

@@ -1,7 +1,6 @@
 //! What an executor did, as figures.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use overside_device::{Applied, CpuTime, Lifecycle};
@@ -71,7 +70,7 @@ pub struct LegReport {
     /// CPU time of their threads.
     pub cpu_time: CpuTime,
     /// What really ran; `None` before the first completion.
-    pub applied: Option<Arc<Applied>>,
+    pub applied: Option<Applied>,
 }
 
 /// What kind of thing went wrong.

@@ -89,9 +89,12 @@ impl Setup {
     /// results that wait for their turn.
     pub(crate) fn window(&self) -> usize {
         let (cpu, device) = (self.policy.uses_cpu(), self.policy.uses_device());
-        let depth =
-            usize::from(cpu) * self.cpu_depth + usize::from(device) * self.device_depth;
-        let usual = if cpu && device { depth * 2 } else { depth + depth.div_ceil(2) };
+        let depth = usize::from(cpu) * self.cpu_depth + usize::from(device) * self.device_depth;
+        let usual = if cpu && device {
+            depth * 2
+        } else {
+            depth + depth.div_ceil(2)
+        };
         self.window.unwrap_or(usual).clamp(1, WINDOW_MAX)
     }
 

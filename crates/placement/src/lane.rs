@@ -1,0 +1,352 @@
+//! One leg: a context, the jobs on their way into it, and what it did.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use overside_device::{
+    Completion, Context, ContextConfig, CpuTime, Device, DeviceId, Job, Lifecycle, Lost,
+    MemoryError, MemoryKind, OpenError, Source, SubmitError,
+};
+
+use crate::memory::Pool;
+use crate::{Leg, LegReport, Setup};
+
+/// How long closing waits for what is in flight.
+const CLOSE: Duration = Duration::from_secs(1);
+
+/// A device that a leg's jobs run on.
+pub(crate) struct Lane {
+    device: Arc<dyn Device>,
+    pub(crate) config: ContextConfig,
+    context: Option<Box<dyn Context>>,
+    /// Jobs to be handed over at the next doorbell.
+    offered: VecDeque<Job>,
+    /// Jobs that the context has.
+    running: usize,
+    reach: Reach,
+    pub(crate) destinations: Arc<Pool>,
+    bounce: Arc<Pool>,
+    /// How long a job may take; `None` for ever.
+    timeout: Option<Duration>,
+    /// When something last came back or, before that, when the lane was last idle.
+    progress: Instant,
+    pub(crate) tally: LegReport,
+}
+
+/// The memory and the sources that a device takes.
+struct Reach {
+    /// The device, where only its own memory will do.
+    id: Option<DeviceId>,
+    max_segments: usize,
+}
+
+/// What was made of an offer.
+#[derive(Default)]
+pub(crate) struct Offered {
+    /// The source, to be kept until the job is over; `None`: the job brings it back.
+    pub(crate) kept: Option<Source>,
+    /// How many bytes were copied because the device cannot reach the source.
+    pub(crate) copied: Option<usize>,
+}
+
+impl Lane {
+    /// A leg that is not open. `lenient`: longer chunks than the device takes are somebody else's.
+    pub(crate) fn new(
+        device: &Arc<dyn Device>,
+        leg: Leg,
+        setup: &Setup,
+        lenient: bool,
+    ) -> Result<Self, OpenError> {
+        let name = &device.info().name;
+        let mut config = setup.config(leg);
+        let operation = config.operation.operation;
+        let Some(known) = device.capabilities().get(operation) else {
+            let device = name.clone();
+            return Err(OpenError::Unsupported { device, operation });
+        };
+        config.depth = config.depth.clamp(1, known.max_depth.max(1));
+        if lenient {
+            config.max_source_bytes = config.max_source_bytes.min(known.max_source_bytes);
+            config.max_destination_bytes =
+                (config.max_destination_bytes).min(known.max_destination_bytes);
+        }
+        known.check(name, &config)?;
+        let registered = known.memory == MemoryKind::Registered;
+        let id = if registered {
+            Some(identity(&**device)?)
+        } else {
+            None
+        };
+        let pool = |bytes, keep| Pool::new(device, bytes, keep, registered);
+        Ok(Self {
+            destinations: pool(config.max_destination_bytes as usize, setup.window()),
+            bounce: pool(config.max_source_bytes as usize, config.depth),
+            reach: Reach {
+                id,
+                max_segments: known.max_segments,
+            },
+            timeout: (leg == Leg::Device).then_some(setup.job_timeout),
+            device: Arc::clone(device),
+            context: None,
+            offered: VecDeque::with_capacity(config.depth),
+            running: 0,
+            progress: Instant::now(),
+            tally: LegReport {
+                device: name.clone(),
+                ..LegReport::default()
+            },
+            config,
+        })
+    }
+
+    /// Whether only the device's own memory will do.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.reach.id.is_some()
+    }
+
+    /// A pool of this device's memory.
+    pub(crate) fn pool(&self, bytes: usize, keep: usize) -> Arc<Pool> {
+        Pool::new(&self.device, bytes, keep, self.is_registered())
+    }
+
+    /// Takes destinations out of the other leg's pool, if they are as long and within reach: then
+    /// what one leg gives back serves the other.
+    pub(crate) fn share_destinations(&mut self, other: &Self) {
+        let same = self.config.max_destination_bytes == other.config.max_destination_bytes;
+        if same && !self.is_registered() {
+            self.destinations = Arc::clone(&other.destinations);
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.tally.device
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.context.is_some()
+    }
+
+    /// Opens the context if it is not.
+    pub(crate) fn open(&mut self) -> Result<(), OpenError> {
+        if self.context.is_none() {
+            let context = self.device.open(self.config.clone())?;
+            self.set_up(&context.lifecycle());
+            self.context = Some(context);
+            self.progress = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn set_up(&mut self, lifecycle: &Lifecycle) {
+        let total = &mut self.tally.lifecycle;
+        add(&mut total.discovery_ns, lifecycle.discovery_ns);
+        add(&mut total.init_ns, lifecycle.init_ns);
+        add(&mut total.memory_ns, lifecycle.memory_ns);
+        self.tally.setups += 1;
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.config.depth
+    }
+
+    /// Jobs that it has, handed over or about to be.
+    pub(crate) fn load(&self) -> usize {
+        self.running + self.offered.len()
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.running
+    }
+
+    /// Whether a chunk is within its limits.
+    pub(crate) fn takes(&self, source_bytes: usize, destination_bytes: usize) -> bool {
+        source_bytes as u64 <= self.config.max_source_bytes
+            && destination_bytes as u64 <= self.config.max_destination_bytes
+    }
+
+    /// Makes a job of a source, to be handed over at the next doorbell.
+    pub(crate) fn offer(
+        &mut self,
+        tag: u64,
+        source: Source,
+        now: Instant,
+    ) -> Result<Offered, MemoryError> {
+        let destination = self.destinations.take()?;
+        let mut offered = Offered::default();
+        let source = if self.reach.covers(&source) {
+            // With a time limit, the source may be needed again before it comes back.
+            offered.kept = self.timeout.map(|_| source.clone());
+            source
+        } else {
+            let mut region = self.bounce.take()?;
+            let mut at = 0;
+            for segment in source.segments() {
+                region[at..at + segment.len()].copy_from_slice(segment);
+                at += segment.len();
+            }
+            offered.copied = Some(at);
+            offered.kept = Some(source);
+            self.bounce.lend(region).slice(0..at).into()
+        };
+        self.offered.push_back(Job {
+            tag,
+            source,
+            destination,
+            deadline: self.timeout.map(|timeout| now + timeout),
+        });
+        Ok(offered)
+    }
+
+    /// Whether it is time to ring: for as many jobs as half of the depth, or for any if there is
+    /// nothing else to do.
+    pub(crate) fn due(&self) -> bool {
+        !self.offered.is_empty()
+            && (self.running == 0 || self.offered.len() >= self.config.depth.div_ceil(2))
+    }
+
+    /// Hands over what is offered; less may be taken.
+    pub(crate) fn ring(&mut self) -> Result<(), SubmitError> {
+        let Some(context) = &mut self.context else {
+            return Ok(());
+        };
+        if self.offered.is_empty() {
+            return Ok(());
+        }
+        let idle = self.running == 0;
+        let taken = context.submit(&mut self.offered)?;
+        self.running += taken;
+        if idle && taken > 0 {
+            self.progress = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Takes back the job that was refused.
+    pub(crate) fn withdraw(&mut self) -> Option<u64> {
+        let job = self.offered.pop_front()?;
+        self.destinations.put(job.destination);
+        Some(job.tag)
+    }
+
+    /// Collects completions and counts the time.
+    pub(crate) fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), Lost> {
+        let Some(context) = &mut self.context else {
+            return Ok(());
+        };
+        if self.running == 0 {
+            return Ok(());
+        }
+        let count = context.poll(out, self.config.depth)?;
+        if count > 0 {
+            let now = Instant::now();
+            self.tally.busy_ns += (now - self.progress).as_nanos() as u64;
+            self.progress = now;
+            self.running = self.running.saturating_sub(count);
+        }
+        Ok(())
+    }
+
+    /// When something last came back.
+    pub(crate) fn last_progress(&self) -> Instant {
+        self.progress
+    }
+
+    pub(crate) fn context(&self) -> Option<&dyn Context> {
+        self.context.as_deref()
+    }
+
+    pub(crate) fn context_mut(&mut self) -> Option<&mut (dyn Context + 'static)> {
+        self.context.as_deref_mut()
+    }
+
+    /// When the device must have brought something back, if it has anything; a little later than
+    /// it should have itself.
+    pub(crate) fn overdue_at(&self) -> Option<Instant> {
+        let timeout = self.timeout.filter(|_| self.running > 0)?;
+        Some(self.progress + timeout + timeout / 4 + Duration::from_millis(20))
+    }
+
+    /// Destinations that its engine may still write to though their jobs are over.
+    pub(crate) fn quarantined(&self) -> usize {
+        (self.context.as_ref()).map_or(0, |context| context.quarantined())
+    }
+
+    /// Drops the context with what it has in flight. Returns how many jobs that were; their
+    /// destinations do not come back.
+    pub(crate) fn abandon(&mut self) -> usize {
+        while self.withdraw().is_some() {}
+        if let Some(context) = self.context.take() {
+            spend(&mut self.tally.cpu_time, context.cpu_time());
+        }
+        std::mem::take(&mut self.running)
+    }
+
+    /// Closes the context and waits for what it has in flight, though not for ever.
+    pub(crate) fn close(&mut self) {
+        let Some(context) = self.context.take() else {
+            return;
+        };
+        let patience = if context.quarantined() > 0 {
+            Duration::ZERO
+        } else {
+            CLOSE
+        };
+        let closed = context.close(Instant::now() + patience);
+        add(&mut self.tally.lifecycle.end_ns, closed.lifecycle.end_ns);
+        spend(&mut self.tally.cpu_time, closed.cpu_time);
+        self.running = 0;
+        self.offered.clear();
+    }
+
+    /// What it did so far.
+    pub(crate) fn report(&self) -> LegReport {
+        let mut report = self.tally.clone();
+        if let Some(context) = &self.context {
+            spend(&mut report.cpu_time, context.cpu_time());
+        }
+        report
+    }
+
+    /// Time spent on making its buffers.
+    pub(crate) fn memory_spent(&self) -> Duration {
+        self.destinations.spent() + self.bounce.spent()
+    }
+}
+
+impl Reach {
+    fn covers(&self, source: &Source) -> bool {
+        let segments = source.segments();
+        segments.len() <= self.max_segments
+            && self.id.is_none_or(|id| {
+                segments.iter().all(|segment| {
+                    (segment.registration()).is_some_and(|registration| registration.device == id)
+                })
+            })
+    }
+}
+
+/// How memory remembers a device that takes only its own.
+fn identity(device: &dyn Device) -> Result<DeviceId, OpenError> {
+    let failed = |reason: String| OpenError::Failed {
+        device: device.info().name.clone(),
+        reason,
+    };
+    let region = (device.alloc(1, 1)).map_err(|error| failed(error.to_string()))?;
+    let registration = region
+        .registration()
+        .map(|registration| registration.device);
+    registration.ok_or_else(|| failed("its memory does not say whose it is".into()))
+}
+
+fn add(total: &mut Option<u64>, one: Option<u64>) {
+    if let Some(one) = one {
+        *total = Some(total.unwrap_or(0) + one);
+    }
+}
+
+fn spend(total: &mut CpuTime, one: CpuTime) {
+    total.host_ns += one.host_ns;
+    total.dpu_ns += one.dpu_ns;
+    total.emulator_ns += one.emulator_ns;
+}
