@@ -268,3 +268,16 @@ def test_what_is_left_is_not_compared_with_itself() -> None:
     assert spoken.startswith("zlib with 1 thread")
     assert "leaves 40" in spoken
     assert "(zlib:" not in spoken
+
+
+def test_where_no_engine_was_needed_none_is_named() -> None:
+    applied = {
+        "device": "cpu",
+        "variant": "hyperscan",
+        "library": "no engine needed: every record matches",
+    }
+    test = summary("hyperscan", around(9000), applied=applied)
+    (advice,) = best.advise(view(test))
+    (sentence,) = best.sentences(advice)
+    assert sentence.startswith("no engine (every record matches) with 1 thread in 64 KiB buffers")
+    assert "Hyperscan" not in sentence

@@ -22,6 +22,9 @@ CHOICES = ("device", "variant", "threads", "cores", "depth", "batch", "completio
 #: Beside these, the parameters that stand in the operation's own name.
 NAMED = {"format", "kind", "algorithm"}
 
+#: How `applied.library` begins where the patterns match every record or none.
+NO_ENGINE = "no engine needed"
+
 #: The size that latency and stages are shown at where there are many.
 TYPICAL_SIZE_BYTES = 64 * 1024
 
@@ -164,8 +167,12 @@ def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, 
 
 
 def library(test: TestSummary) -> str:
-    """The library that really ran, by the name people call it; empty if nothing says."""
+    """The library that really ran, by the name people call it, or that none was needed; empty if
+    nothing says."""
     applied = test.applied or {}
+    needed, colon, why = str(applied.get("library") or "").partition(": ")
+    if needed == NO_ENGINE and colon:
+        return f"no engine ({words.clean(why, 60)})"
     variant = applied.get("variant") or test.parameters.get("variant")
     return words.library(variant) if variant and variant != "auto" else ""
 
