@@ -1,11 +1,11 @@
-"""Find patterns in records, and compare what was found with another engine's answer."""
+"""Find patterns in records, and check the answer record by record by plain regular expressions."""
 
 from overside.tasks.common import Parameter
 from overside.tasks.offload import QUERIES, OffloadTask, data
 
 TASK = OffloadTask(
     name="match",
-    description="find patterns in lines; each answer is compared with another engine's",
+    description="find patterns in lines; plain regular expressions check each answer",
     operation=lambda parameters: f"match-{parameters['kind']}",
     own={
         "kind": Parameter(
