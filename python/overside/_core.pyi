@@ -29,6 +29,10 @@ def box_schema() -> str:
 def suggest(word: str, known: list[str]) -> str | None:
     """The one of `known` that `word` may have been meant to be."""
 
+def pattern_problem(patterns: list[str]) -> str | None:
+    """Why the patterns cannot be searched for together, naming the one to blame; `None` if they
+    can. All engines take the same ones. Other threads run meanwhile."""
+
 def devices() -> str:
     """All devices, as a JSON list of {name, unavailable, driver, location, description,
     provenance, timing, capabilities}.

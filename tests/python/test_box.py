@@ -49,15 +49,36 @@ def test_everything_that_is_wrong_is_said_at_once(
     assert not (tmp_path / "results").exists()
 
 
-def test_problems_as_json_have_pointers_and_suggestions(tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", ["validate", "plan", "run"])
+def test_problems_as_json_have_pointers_and_suggestions(tmp_path: Path, verb: str) -> None:
     write_box(tmp_path, WRONG, "wrong.json")
-    done = overside("validate", "wrong.json", "--json", cwd=tmp_path, code=2)
+    done = overside(verb, "wrong.json", "--json", cwd=tmp_path, code=2)
+    assert done.stderr == ""
     answer = json.loads(done.stdout)
     assert answer["valid"] is False
     found = {problem["pointer"]: problem["suggestion"] for problem in answer["problems"]}
     assert found["/tasks/0/task"] == "compress"
     assert found["/tasks/1/metrics/0"] == "throughput"
     assert found["/tasks/1/parameters/data"] == "silesia"
+
+
+@pytest.mark.parametrize("verb", ["validate", "plan", "run"])
+def test_a_pattern_that_does_not_compile_is_found_before_anything_runs(
+    tmp_path: Path, verb: str
+) -> None:
+    patterns = [["q1", "fine"], ["[a-z]+", "a(b"], "x{9999}"]
+    box = {"task": "match", "parameters": {"patterns": patterns, "data": "noise"}}
+    copy = {"task": "copy", "parameters": {"data": "noise"}}
+    write_box(tmp_path, {"schema": "box/1", "name": "odd", "tasks": [copy, box]}, "odd.json")
+    done = overside(verb, "odd.json", cwd=tmp_path, code=2)
+    place = "/tasks/1/parameters/patterns: "
+    first, second = (line for line in done.stderr.splitlines() if place in line)
+    assert 'pattern "a(b" does not compile' in first
+    assert 'pattern "x{9999}" does not compile' in second
+    assert not (tmp_path / "results").exists()
+    words = ("odd.json", "--set", "match.patterns=a[")
+    done = overside("plan", *words, cwd=tmp_path, code=2)
+    assert f'{place}pattern "a[" does not compile' in done.stderr
 
 
 def test_a_syntax_error_names_its_place(tmp_path: Path) -> None:
@@ -155,7 +176,11 @@ def test_a_test_has_the_same_name_in_every_run(tmp_path: Path) -> None:
         (("--set", "depth=3"), "write task.parameter=value"),
         (("--set", "measure.rounds=0"), "1 to 1000"),
         (("--set", "measure.round=3"), "did you mean measure.rounds?"),
+        (("--set", "mesure.rounds=3"), "did you mean measure?"),
         (("--filter", "depth"), "'depth' is not KEY=GLOB"),
+        (("--filter", "dept=8"), "did you mean depth?"),
+        (("--filter", "colour=red"), "filter by batch, buffer_size, "),
+        (("--filter", "patterns=q1"), "no task of the box has a parameter patterns"),
     ],
 )
 def test_changes_that_make_no_sense(tmp_path: Path, words: tuple[str, str], message: str) -> None:
@@ -186,6 +211,39 @@ def test_more_patterns_than_a_matcher_takes_are_refused(tmp_path: Path) -> None:
     write_box(tmp_path, box)
     done = overside("validate", "tiny.json", cwd=tmp_path, code=2)
     assert "/tasks/0/parameters/patterns: a list of 1001 values is too long" in done.stderr
+
+
+def test_a_plan_says_which_tests_depend_on_their_data(tmp_path: Path) -> None:
+    parameters = {
+        "device": ["cpu", "emulated:bf3"],
+        "buffer_size": {"pow2": [20, 22]},
+        "data": "noise",
+    }
+    task = {"task": "decompress", "parameters": parameters}
+    write_box(tmp_path, {"schema": "box/1", "name": "limits", "tasks": [task]}, "limits.json")
+    planned = json.loads(overside("plan", "limits.json", "--json", cwd=tmp_path, code=0).stdout)
+    found = {
+        (test["parameters"]["device"], test["parameters"]["buffer_size"] >> 20): (
+            test["status"],
+            "doubt" in test,
+        )
+        for test in planned["tests"]
+    }
+    # What does not shrink is longer than the 2 MiB that the card takes; what does may fit.
+    assert found == {
+        ("cpu", 1): ("planned", False),
+        ("cpu", 2): ("planned", False),
+        ("cpu", 4): ("planned", False),
+        ("emulated:bf3", 1): ("planned", False),
+        ("emulated:bf3", 2): ("planned", True),
+        ("emulated:bf3", 4): ("skipped", False),
+    }
+    text = overside("plan", "limits.json", cwd=tmp_path, code=0).stdout
+    assert "may be skipped: emulated:bf3 takes at most 2097152 bytes" in text
+    assert "5 of 6 tests" in text
+    assert "1 of these may be skipped" in text
+    words = ("limits.json", "--filter", "device=emu*", "--filter", "buffer_size=2097152")
+    overside("run", *words, "--set", "measure.rounds=1", cwd=tmp_path, code=3)
 
 
 def test_devices_of_other_machines_are_skipped_not_refused(tmp_path: Path) -> None:

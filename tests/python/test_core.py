@@ -112,3 +112,12 @@ def test_what_is_no_histogram_is_a_value_error() -> None:
         _core.merge_histograms(["nonsense"])
     with pytest.raises(TypeError):
         _core.merge_histograms([1])  # type: ignore[list-item]
+
+
+def test_what_is_wrong_with_patterns_is_said_before_they_are_used() -> None:
+    assert _core.pattern_problem(["on (.+) at (.+)", "[0-9]+"]) is None
+    problem = _core.pattern_problem(["fine", "a(b"])
+    assert problem is not None
+    assert problem.startswith('pattern "a(b" does not compile: ')
+    assert "at least one pattern" in (_core.pattern_problem([]) or "")
+    assert "longer than 1000 bytes" in (_core.pattern_problem(["a" * 1001]) or "")

@@ -2,7 +2,7 @@
 
 use overside_measure::boxes;
 use overside_model::{Question, Setting};
-use overside_ops::{Operation, variants as variants_of};
+use overside_ops::{Config, MatchKind, Operation, prepare, variants as variants_of};
 use pyo3::prelude::*;
 use serde::Serialize;
 use serde_json::json;
@@ -14,6 +14,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(parse_box, module)?)?;
     module.add_function(wrap_pyfunction!(box_schema, module)?)?;
     module.add_function(wrap_pyfunction!(suggest, module)?)?;
+    module.add_function(wrap_pyfunction!(pattern_problem, module)?)?;
     module.add_function(wrap_pyfunction!(devices, module)?)?;
     module.add_function(wrap_pyfunction!(variants, module)?)?;
     module.add_function(wrap_pyfunction!(profiles, module)?)?;
@@ -43,6 +44,22 @@ fn box_schema() -> PyResult<String> {
 #[pyfunction]
 fn suggest(word: &str, known: Vec<String>) -> PyResult<Option<String>> {
     guarded(|| Ok(boxes::suggest(word, &known)))
+}
+
+/// Why patterns cannot be searched for together; `None` if they can.
+#[pyfunction]
+fn pattern_problem(py: Python<'_>, patterns: Vec<String>) -> PyResult<Option<String>> {
+    guarded(|| {
+        let config = Config {
+            // Every engine takes what the quickest to compile takes.
+            variant: "regex".into(),
+            patterns,
+            ..Config::new(Operation::Match(MatchKind::Count))
+        };
+        Ok(py
+            .detach(|| prepare(&config).err())
+            .map(|error| error.to_string()))
+    })
 }
 
 /// All devices and what they can do.

@@ -57,6 +57,11 @@ class InvalidBoxError(UserError):
         self.path = path
         self.problems = list(problems)
 
+    def json(self) -> Json:
+        """For programs."""
+        problems = [problem.json() for problem in self.problems]
+        return {"valid": False, "path": self.path, "problems": problems}
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -253,7 +258,7 @@ def apply(form: Json, override: str) -> None:
     entries = [entry for entry in form["tasks"] if entry["task"] == task]
     if not entries:
         known = sorted({entry["task"] for entry in form["tasks"]})
-        hint = _core.suggest(task, known)
+        hint = _core.suggest(task, [*known, "measure"])
         raise UserError(
             f"--set {override}: the box has no task {task}",
             f"did you mean {hint}?" if hint else f"it has {', '.join(known)}",

@@ -108,7 +108,8 @@ def _is(value: Any, kind: str) -> bool:
 
 
 def _name(name: str, value: Any, task: Task, here: Machine) -> tuple[str, str | None] | None:
-    """What is wrong with the name of a device, variant or data set in a measured task."""
+    """What is wrong with the name of a device, variant or data set, or with patterns, in a
+    measured task."""
     from overside.tasks.common import MeasuredTask  # noqa: PLC0415
 
     if not isinstance(task, MeasuredTask):
@@ -117,6 +118,8 @@ def _name(name: str, value: Any, task: Task, here: Machine) -> tuple[str, str | 
         return _device(value, here)
     if name == "variant":
         return _variant(value, here)
+    if name == "patterns":
+        return _patterns(value)
     return _data(value) if name == "data" else None
 
 
@@ -163,6 +166,15 @@ def _data(name: str) -> tuple[str, str | None] | None:
     hint = _core.suggest(name, known)
     message = f"there is no data set, file or directory {name!r}"
     return message + ("" if hint else "; `overside data list` shows the data sets"), hint
+
+
+def _patterns(value: str | list[str]) -> tuple[str, str | None] | None:
+    """All engines take the same patterns, within the same limits."""
+    from overside.tasks.offload import query  # noqa: PLC0415 (only matching has patterns)
+
+    written = [value] if isinstance(value, str) else value
+    problem = _core.pattern_problem([query(pattern) for pattern in written])
+    return None if problem is None else (problem, None)
 
 
 _BOUNDS: dict[str, tuple[float, float]] = {

@@ -10,6 +10,9 @@ from fnmatch import fnmatchcase
 from itertools import groupby, product
 from typing import TYPE_CHECKING, Any
 
+from overside import _core
+from overside.errors import UserError
+
 if TYPE_CHECKING:
     from overside.bench.box import Box, BoxTask, Measure
     from overside.tasks.common import Machine
@@ -44,6 +47,9 @@ class Test:
     reason: str | None = None
     verified: bool = True
     node: str = "local"
+    #: Why a planned test may be skipped after all, once its data are known; not in a manifest,
+    #: because its samples say what came of it.
+    doubt: str | None = None
 
     def json(self) -> Json:
         """As in a run's manifest."""
@@ -102,7 +108,11 @@ def plan(box: Box, machine: Machine, filters: Sequence[tuple[str, str]] = ()) ->
 
     A test that two task entries ask for stands in the first of them. `filters` are pairs of a key
     (`task`, `id` or a parameter) and a glob pattern; a test stays if it matches all.
+
+    Raises `UserError` for a key that no test of the box can have.
     """
+    for key, glob in filters:
+        _check_key(key, glob, box)
     tests: list[Test] = []
     seen: set[str] = set()
     block = 0
@@ -117,6 +127,20 @@ def plan(box: Box, machine: Machine, filters: Sequence[tuple[str, str]] = ()) ->
     return tests
 
 
+def _check_key(key: str, glob: str, box: Box) -> None:
+    """Refuses a filter that is misspelt: it would leave nothing, and not say why."""
+    known = {"task", "id"}
+    for entry in box.tasks:
+        known.update(entry.axes, entry.task.parameters)
+    if key in known:
+        return
+    hint = _core.suggest(key, sorted(known))
+    raise UserError(
+        f"--filter {key}={glob}: no task of the box has a parameter {key}",
+        f"did you mean {hint}?" if hint else f"filter by {', '.join(sorted(known))}",
+    )
+
+
 def _tests(entry: BoxTask, machine: Machine) -> Iterator[Test]:
     """The product of an entry's axes; the compared axes vary fastest."""
     names = [name for name in entry.axes if name not in COMPARED]
@@ -128,6 +152,7 @@ def _tests(entry: BoxTask, machine: Machine) -> Iterator[Test]:
         parameters = {name: point[name] for name in entry.axes}
         parameters = entry.task.normal(parameters)
         reason = entry.skip or entry.task.unavailable(parameters, machine)
+        doubt = None if reason else entry.task.doubt(parameters, machine)
         yield Test(
             id=test_id(entry.name, parameters),
             task=entry.name,
@@ -136,6 +161,7 @@ def _tests(entry: BoxTask, machine: Machine) -> Iterator[Test]:
             status="skipped" if reason else "planned",
             reason=reason,
             verified=entry.task.verified,
+            doubt=doubt,
         )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from overside.commands import box_arguments
+from overside.errors import Exit
 
 if TYPE_CHECKING:
     from overside.bench.box import Box
@@ -26,7 +27,13 @@ def main(args: argparse.Namespace) -> int:
     from overside.bench import box, plan  # noqa: PLC0415
 
     here = box.machine()
-    chosen = box.load(args.box, args.set, here)
+    try:
+        chosen = box.load(args.box, args.set, here)
+    except box.InvalidBoxError as error:
+        if not args.json:
+            raise
+        print(json.dumps(error.json()))
+        return Exit.USAGE
     tests = plan.plan(chosen, here, args.filter)
     if not tests:
         raise box.nothing_selected(args.filter)
@@ -37,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
                 {
                     "schema": "plan/1",
                     "box": chosen.form,
-                    "tests": [test.json() for test in tests],
+                    "tests": [_json(test) for test in tests],
                     "rounds": chosen.measure.rounds,
                     "estimated_s": round(seconds, 1),
                     "warnings": [warning.json() for warning in chosen.warnings],
@@ -47,7 +54,12 @@ def main(args: argparse.Namespace) -> int:
         )
     else:
         _print(chosen, tests, seconds)
-    return 0
+    return Exit.OK
+
+
+def _json(test: Test) -> dict[str, Any]:
+    """As in a manifest, and why it may be skipped."""
+    return test.json() | ({"doubt": test.doubt} if test.doubt else {})
 
 
 def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
@@ -72,13 +84,16 @@ def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
         rows = [
             [str(tests.index(test) + 1), str(test.block)]
             + [plan.text(test.parameters.get(key)) for key in varying]
-            + [f"skipped: {test.reason}" if test.reason else ""]
+            + [_remark(test)]
             for test in mine
         ]
         print(table.text(["order", "block", *varying, ""], rows, indent="  "))
     planned = sum(test.status == "planned" for test in tests)
+    doubtful = sum(test.doubt is not None for test in tests)
     measure = chosen.measure
     print(f"{planned} of {len(tests)} tests in {measure.rounds} rounds: about {_time(seconds)}.")
+    if doubtful:
+        print(f"{doubtful} of these may be skipped: their data decide.")
     if measure.rounds >= statistics.ROUNDS_FOR_INTERVAL:
         print(
             f"Rounds are added for intervals wider than {measure.target_interval:.0%} of the "
@@ -94,6 +109,12 @@ def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
             f"The planned rounds do not fit into {_time(measure.max_s)} (max_s): the run will be "
             "incomplete."
         )
+
+
+def _remark(test: Test) -> str:
+    if test.reason:
+        return f"skipped: {test.reason}"
+    return f"may be skipped: {test.doubt}" if test.doubt else ""
 
 
 def _time(seconds: float) -> str:

@@ -54,10 +54,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
-    from overside.bench import launch  # noqa: PLC0415 (all of it is for runs, not for --help)
+    from overside.bench import box, launch  # noqa: PLC0415 (all of it is for runs, not for --help)
     from overside.bench.runner import Runner  # noqa: PLC0415
 
-    begun = _launch(args)
+    try:
+        begun = _launch(args)
+    except box.InvalidBoxError as error:
+        if not args.json:
+            raise
+        print(json.dumps(error.json()))
+        return Exit.USAGE
     for warning in begun.warnings:
         _say(args, f"warning: {warning}")
     with begun.run:

@@ -23,8 +23,7 @@ def main(args: argparse.Namespace) -> int:
     except box.InvalidBoxError as error:
         if not args.json:
             raise
-        problems = [problem.json() for problem in error.problems]
-        print(json.dumps({"valid": False, "path": error.path, "problems": problems}))
+        print(json.dumps(error.json()))
         return Exit.USAGE
     warnings = [warning.json() for warning in chosen.warnings]
     if args.json:

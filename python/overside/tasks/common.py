@@ -80,6 +80,12 @@ class Task(ABC):
         del parameters, machine
         return None
 
+    def doubt(self, parameters: Json, machine: Machine) -> str | None:
+        """Why a test that is not unavailable may turn out to be once its data are known, or
+        `None`. Takes what `normal` gave."""
+        del parameters, machine
+        return None
+
 
 class MeasuredTask(Task):
     """A task that the measuring loop runs in a worker process."""

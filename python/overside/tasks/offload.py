@@ -159,7 +159,7 @@ class OffloadTask(MeasuredTask):
             "operation": self.operation(parameters),
             "variant": parameters["variant"],
             "level": parameters.get("level"),
-            "patterns": [_query(pattern) for pattern in parameters.get("patterns", ())],
+            "patterns": [query(pattern) for pattern in parameters.get("patterns", ())],
             "buffer_size": parameters["buffer_size"],
             "depth": parameters["depth"],
             "batch": parameters["batch"],
@@ -189,6 +189,26 @@ class OffloadTask(MeasuredTask):
             or _no_level(operation, parameters, machine)
             or _no_data(parameters["data"])
         )
+
+    def doubt(self, parameters: Json, machine: Machine) -> str | None:
+        """The compressed side of data that do not shrink is longer than the other."""
+        operation, size = self.operation(parameters), parameters["buffer_size"]
+        device = machine.device(parameters["device"])
+        if device is None or not operation.startswith("decompress-"):
+            return None
+        capability = next((c for c in device["capabilities"] if c["operation"] == operation), None)
+        if capability is None or capability["max_source_bytes"] >= _compressed_most(size):
+            return None
+        return (
+            f"{device['name']} takes at most {capability['max_source_bytes']} bytes for "
+            f"{operation}, and what does not shrink is longer when compressed"
+        )
+
+
+def _compressed_most(size: int) -> int:
+    """The most that a compressor may make of so many bytes: stored DEFLATE blocks add 5 bytes
+    each 64 KiB or less, LZ4 adds 1 byte in 255, frames have a header."""
+    return size + size // 64 + 1024
 
 
 def _no_variant(device: str, operation: str, parameters: Json, capability: Json) -> str | None:
@@ -255,5 +275,6 @@ QUERIES: Mapping[str, str] = {
 }
 
 
-def _query(pattern: str) -> str:
+def query(pattern: str) -> str:
+    """The expression of a published query, or the pattern itself."""
     return QUERIES.get(pattern, pattern)
