@@ -13,10 +13,10 @@ SOURCES := $(shell find crates python profiles boxes -type f -not -name '*.pyc' 
 	Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench clean
+.PHONY: help setup demo test test-long test-aarch64 lint bench clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(BIN)/.installed ## install what is missing, build, and put `overside` into .venv/bin
 
@@ -48,7 +48,12 @@ test: lint ## all quick tests
 
 test-long: setup-test ## the tests that take longer
 	$(CARGO) test --locked --workspace --no-fail-fast --quiet -- --include-ignored
+	RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p overside-device --release --lib --quiet \
+		--target-dir target/loom loom
 	$(BIN)/python -m pytest
+
+test-aarch64: ## build for 64-bit Arm and run its tests under emulation, where that can be had
+	@tools/aarch64-check
 
 .PHONY: setup-test
 setup-test: $(BIN)/.installed-test
