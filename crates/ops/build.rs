@@ -5,7 +5,14 @@ use std::process::exit;
 use std::{env, fs};
 
 /// Libraries that cannot be asked for their version when they run, by their crates' names.
-const CRATES: [&str; 5] = ["crc32fast", "lz4_flex", "regex", "sha2", "xxhash-rust"];
+const CRATES: [&str; 6] = [
+    "crc32fast",
+    "lz4_flex",
+    "memchr",
+    "regex",
+    "sha2",
+    "xxhash-rust",
+];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

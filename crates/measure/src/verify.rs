@@ -297,7 +297,7 @@ impl Verifier {
             Operation::Match(kind) => {
                 // The reference is Rust's `regex`, so what `regex` computed needs a second one.
                 let second = match variant {
-                    "regex" => Some(another(operation, variant)?),
+                    "regex" => Some(any_other_engine(operation, variant)?),
                     _ => None,
                 };
                 let key = AnswerKey {
@@ -446,6 +446,19 @@ fn compare(output: &[u8], right: &[u8]) -> Result<(), String> {
 fn another(operation: Operation, variant: &str) -> Result<String, Failure> {
     let all = variants(operation);
     (all.iter().find(|one| one.name != variant).or(all.first()))
+        .map(|one| one.name.to_string())
+        .ok_or_else(|| {
+            Failure::new(
+                Kind::Internal,
+                format!("nothing here can verify {operation}"),
+            )
+        })
+}
+
+/// A matching engine other than `variant` that takes any patterns, which the first ones may not.
+fn any_other_engine(operation: Operation, variant: &str) -> Result<String, Failure> {
+    let all = variants(operation);
+    (all.iter().rfind(|one| one.name != variant))
         .map(|one| one.name.to_string())
         .ok_or_else(|| {
             Failure::new(

@@ -77,7 +77,8 @@ pub trait Kernel: Send {
     }
 }
 
-/// The variants of `operation`, the one that `auto` takes first.
+/// The variants of `operation`, the one that `auto` takes first. Of matchers it takes the first
+/// that suits the patterns.
 pub fn variants(operation: Operation) -> Vec<Variant> {
     match operation {
         Operation::Compress(Deflate | Zlib | Gzip) => deflate::compressors(),
@@ -105,7 +106,10 @@ pub fn prepare(config: &Config) -> Result<Arc<dyn Prepared>, Error> {
         Operation::Compress(_) => config.level,
         _ => None,
     };
-    let mut variant = choose(config.operation, &config.variant, asked)?;
+    let mut variant = match config.operation {
+        Operation::Match(_) if config.variant == "auto" => matching::auto(&config.patterns),
+        operation => choose(operation, &config.variant, asked)?,
+    };
     let level = match config.operation {
         Operation::Compress(_) => level(&variant, asked)?,
         _ => 0,

@@ -36,6 +36,7 @@ LIBRARIES = {
     "lz4_flex": "lz4_flex",
     "lz4-flex": "lz4_flex",
     "zstd": "Zstandard",
+    "literal": "Literal search",
     "regex": "Rust regex",
     "re2": "RE2",
     "hyperscan": "Hyperscan",

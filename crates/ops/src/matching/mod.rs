@@ -7,10 +7,12 @@
 
 mod engine;
 mod hyperscan;
+mod literal;
 mod pattern;
 mod re2;
 mod records;
 mod regex;
+mod trial;
 
 use std::sync::Arc;
 
@@ -18,16 +20,31 @@ use engine::{Engine, Every, Nothing};
 use pattern::Patterns;
 use records::Matcher;
 
+pub use trial::{Trial, try_matchers};
+
 use crate::variant::Maker;
 use crate::{Error, Kernel, MatchKind, Variant};
 
 pub(crate) fn matchers() -> Vec<Variant> {
-    let mut variants = Vec::new();
+    let mut variants = vec![literal::variant()];
     if hyperscan::is_supported() {
         variants.push(hyperscan::variant());
     }
     variants.extend([regex::variant(), re2::variant()]);
     variants
+}
+
+/// What `auto` takes for such patterns.
+pub(crate) fn auto(patterns: &[String]) -> Variant {
+    let mut all = matchers();
+    let by_literals = match Patterns::parse(patterns) {
+        Ok(Patterns::Some(patterns)) => literal::Literals::suit(&patterns),
+        // It makes no difference.
+        _ => true,
+    };
+    let is_taken = |variant: &Variant| by_literals || variant.name != literal::NAME;
+    let index = all.iter().position(is_taken).unwrap_or(0);
+    all.swap_remove(index)
 }
 
 /// What makes matchers by `variant`'s engine, or by none where none is needed; `variant` says so
@@ -62,6 +79,15 @@ fn engine(variant: &mut Variant, patterns: &[String]) -> Result<EngineMaker, Err
         Patterns::Some(patterns) => patterns,
     };
     Ok(match variant.name {
+        literal::NAME => {
+            let literals = literal::Literals::compile(&patterns)?;
+            if !literals.suffice() {
+                let regex = regex::variant();
+                variant.library = "memchr and Rust regex";
+                variant.version = format!("{} and {}", variant.version, regex.version);
+            }
+            Box::new(move || Ok(Box::new(literals.searcher())))
+        }
         hyperscan::NAME => {
             let database = Arc::new(hyperscan::Database::compile(&patterns)?);
             Box::new(move || Ok(Box::new(hyperscan::Scanner::new(Arc::clone(&database))?)))

@@ -45,6 +45,8 @@ pub(super) enum Patterns {
 pub(super) struct Compiled {
     /// What the engines get. `^` and `$` in it are the ends of lines.
     pub(super) expression: String,
+    /// What it is made of.
+    node: Node,
     /// What the user wrote.
     source: String,
 }
@@ -86,6 +88,7 @@ impl Patterns {
                     node.write(&mut expression);
                     patterns.push(Compiled {
                         expression,
+                        node,
                         source: source.clone(),
                     });
                 }
@@ -114,6 +117,19 @@ impl Compiled {
                 compile(&pattern.expression).err()
             })
         })
+    }
+
+    /// What it is made of, one part after the other.
+    pub(super) fn parts(&self) -> &[Node] {
+        match &self.node {
+            Node::Concat(parts) => parts,
+            node => std::slice::from_ref(node),
+        }
+    }
+
+    /// The error for this pattern.
+    pub(super) fn refused(&self, reason: String) -> Error {
+        refused(&self.source, reason)
     }
 
     /// The error for a set that an engine refuses for `reason`: about the first pattern that is
@@ -160,7 +176,7 @@ fn parse(source: &str) -> Result<Node, String> {
 /// A pattern without captures, greed and line ends, none of which matters to whether a record
 /// matches.
 #[derive(Clone, Debug, PartialEq)]
-enum Node {
+pub(super) enum Node {
     /// Matches nothing.
     Never,
     Byte(u8),

@@ -24,8 +24,21 @@ impl Matcher {
     }
 
     fn count(&mut self, buffer: &[u8]) -> Result<u64, Error> {
-        let mut count = 0;
-        self.each(buffer, |_| count += 1)?;
+        let (mut count, mut next) = (0, 0);
+        let is_complete = buffer.is_empty() || buffer.ends_with(b"\n");
+        // Where a record begins does not matter.
+        self.engine.each(buffer, &mut |place| {
+            if is_complete && place == buffer.len() {
+                // That is behind the last record.
+                return place;
+            }
+            if place >= next {
+                count += 1;
+                let len = memchr(b'\n', &buffer[place..]);
+                next = len.map_or(buffer.len() + 1, |len| place + len + 1);
+            }
+            next
+        })?;
         Ok(count)
     }
 
