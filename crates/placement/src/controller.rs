@@ -65,15 +65,14 @@ pub struct Settings {
     /// C2: a split is taken into use if its time is under this part of the better leg's alone.
     /// 0 to 1; 0.95.
     pub split_below: f64,
-    /// How much worse than its gate that which is in use may become before it is left. 0 to 1; 0.05,
-    /// so it is left when it is no better than the alternative.
+    /// How much worse than its gate that which is in use may become before it is left. 0 to 1; 0.02,
+    /// so it is left when it takes 0.97 of the alternative.
     pub hysteresis: f64,
     /// What probes may cost, as a part of all time. 0 (never probe) to 0.5; 0.02.
     pub probe_share: f64,
-    /// Epochs from one probe to the next of its kind, at first. At least 1; 16.
+    /// Epochs from one probe to the next of its kind, at least. At least 1; 16. The wait grows with
+    /// what a probe costs, and with the root of the time in which nothing has changed.
     pub probe_epochs: u32,
-    /// How often that doubles while probes change nothing. At most 16; 4.
-    pub probe_doublings: u32,
 }
 
 impl Default for Settings {
@@ -81,10 +80,9 @@ impl Default for Settings {
         Self {
             use_below: 0.95,
             split_below: 0.95,
-            hysteresis: 0.05,
+            hysteresis: 0.02,
             probe_share: 0.02,
             probe_epochs: 16,
-            probe_doublings: 4,
         }
     }
 }
@@ -105,7 +103,6 @@ impl Settings {
             hysteresis: part(self.hysteresis, default.hysteresis),
             probe_share: part(self.probe_share, default.probe_share).min(0.5),
             probe_epochs: self.probe_epochs.max(1),
-            probe_doublings: self.probe_doublings.min(16),
         }
     }
 }
@@ -259,7 +256,7 @@ impl Controller {
             return;
         };
         let cost_s = (elapsed_s - instead_s).max(0.0);
-        bucket.probed(probing, bytes, &changes, cost_s, now, &settings);
+        bucket.probed(probing, changes, cost_s, now, &settings);
         self.budget.spend(cost_s);
     }
 

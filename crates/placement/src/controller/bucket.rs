@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::estimate::{Change, Company, Leg, Overhead, WEIGHT};
+use super::estimate::{Change, Leg, Overhead, WEIGHT};
 use super::forecast::{DeviceForecast, Forecast, Judgement, Placement};
-use super::probes::{Probe, Schedule};
+use super::probes::{Probe, Schedule, wait_s};
 use super::reason::{Reason, Verdict};
 use super::{Epoch, Probing, Settings};
 
@@ -39,6 +39,8 @@ pub(super) struct Bucket {
     join_ln: f64,
     /// Mean time of an epoch.
     epoch_s: f64,
+    /// When something last changed: a step in a rate, or what is in use.
+    quiet_since: Duration,
     pub(super) placement: Placement,
     pub(super) schedules: [Schedule; Probe::ALL.len()],
 }
@@ -52,6 +54,7 @@ impl Bucket {
             overhead: neighbour.map_or_else(Overhead::default, |it| it.overhead),
             join_ln: neighbour.map_or(0.0, |it| it.join_ln),
             epoch_s: 0.0,
+            quiet_since: Duration::ZERO,
             placement: Placement::Cpu,
             schedules: [Schedule::default(); Probe::ALL.len()],
         }
@@ -59,17 +62,18 @@ impl Bucket {
 
     /// What these bytes would take; `None` while the CPU's rate is not known.
     pub(super) fn forecast(&self, bytes: f64, chunk_bytes: f64) -> Option<Forecast> {
-        let cpu_s = bytes / self.cpu.rate(Company::Alone)?;
+        let cpu_s = bytes / self.cpu.alone()?;
         let device = || {
             Some(DeviceForecast::new(
-                bytes / self.device.rate(Company::Alone)?,
-                bytes / self.cpu.rate(Company::Together)?,
-                bytes / self.device.rate(Company::Together)?,
+                bytes / self.device.alone()?,
+                bytes / self.cpu.together()?,
+                bytes / self.device.together()?,
                 self.overhead.seconds(),
                 self.join_ln.max(0.0).exp(),
             ))
         };
-        Some(Forecast::new(bytes, chunk_bytes, cpu_s, device()))
+        let stopped = self.device.stopped();
+        Some(Forecast::new(bytes, chunk_bytes, cpu_s, device(), stopped))
     }
 
     /// Takes another placement into use. What was in use needs no probe for a while; what was never
@@ -80,10 +84,11 @@ impl Bucket {
         }
         self.placement = placement;
         let wait_s = self.first_wait_s(settings);
+        self.quiet_since = now;
         for schedule in &mut self.schedules {
             schedule.postpone(now, wait_s);
         }
-        if !self.device.seen(Company::Alone) {
+        if !self.device.seen_alone() {
             self.schedules[Probe::DeviceAlone as usize].due = now;
         }
     }
@@ -106,14 +111,15 @@ impl Bucket {
         let overhead_s = epoch.overhead.as_secs_f64();
         let elapsed_s = epoch.elapsed.as_secs_f64();
         let longer_s = cpu_s.max(device_s + overhead_s);
-        let span_s = elapsed_s.max(longer_s);
-        let company = |other_s: f64| {
-            if other_s >= span_s / 2.0 && other_s > 0.0 {
-                Company::Together
+        let overlap = |own_s: f64, other_s: f64| {
+            if own_s > 0.0 {
+                (other_s / own_s).clamp(0.0, 1.0)
             } else {
-                Company::Alone
+                0.0
             }
         };
+        let cpu_overlap = overlap(cpu_s, device_s);
+        let device_overlap = overlap(device_s, cpu_s - overhead_s);
         let chunk_bytes = epoch.chunk_bytes.max(1) as f64;
         let both = epoch.cpu.bytes > 0 && epoch.device.bytes > 0;
         if both && longer_s > 0.0 && elapsed_s > 0.0 {
@@ -131,10 +137,10 @@ impl Bucket {
         }
         let cpu = self
             .cpu
-            .observe(company(device_s), epoch.cpu.bytes, cpu_s, chunk_bytes);
+            .observe(cpu_overlap, epoch.cpu.bytes, cpu_s, chunk_bytes);
         let device = self
             .device
-            .observe(company(cpu_s), epoch.device.bytes, device_s, chunk_bytes);
+            .observe(device_overlap, epoch.device.bytes, device_s, chunk_bytes);
         let overhead = if device_s > 0.0 || overhead_s > 0.0 {
             self.overhead.observe(overhead_s, device_s)
         } else {
@@ -155,6 +161,7 @@ impl Bucket {
     /// A step was seen: probe sooner.
     pub(super) fn hasten(&mut self, now: Duration, settings: &Settings) {
         let wait_s = self.first_wait_s(settings);
+        self.quiet_since = now;
         for schedule in &mut self.schedules {
             schedule.hasten(now, wait_s);
         }
@@ -164,29 +171,27 @@ impl Bucket {
     pub(super) fn probed(
         &mut self,
         probing: Probing,
-        bytes: u64,
-        changes: &Changes,
+        changes: Changes,
         cost_s: f64,
         now: Duration,
         settings: &Settings,
     ) {
-        let fruitful = self
-            .forecast(bytes as f64, bytes as f64)
-            .is_some_and(|it| it.judge(probing.instead, settings).placement != probing.instead);
         let promising = match probing.probe {
             Probe::DeviceShare | Probe::DeviceAlone => {
                 changes.device == Change::Better || changes.overhead == Change::Better
             }
             Probe::CpuShare | Probe::CpuAlone => changes.cpu == Change::Better,
         };
-        let wait_s = self.first_wait_s(settings);
+        let first_wait_s = self.first_wait_s(settings);
+        let quiet_s = now.saturating_sub(self.quiet_since).as_secs_f64();
         let schedule = &mut self.schedules[probing.probe as usize];
         if promising && !schedule.unconfirmed {
             schedule.unconfirmed = true;
             schedule.due = now;
             return;
         }
-        schedule.after(now, fruitful, cost_s, wait_s, settings);
+        let wait_s = wait_s(probing.probe, cost_s, quiet_s, settings).max(first_wait_s);
+        schedule.postpone(now, wait_s);
     }
 
     /// What is known, as numbers.
@@ -201,6 +206,7 @@ impl Bucket {
             bytes,
             cpu: self.cpu.rates(),
             device: self.device.rates(),
+            device_stopped: self.device.stopped(),
             overhead_s: self.overhead.seconds(),
             cpu_s: None,
             device_s: None,

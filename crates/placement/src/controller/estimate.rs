@@ -9,6 +9,14 @@ pub(super) const WEIGHT: f64 = 0.3;
 pub(super) const STEP_LN: f64 = 0.3;
 /// A leg that finishes nothing in so many times the time of one chunk has stopped.
 const SILENCE_CHUNKS: f64 = 4.0;
+/// An epoch counts as in company throughout if at least this part of it was. As alone it counts only
+/// without any company: otherwise a split with far too much for one leg, which is alone nearly all
+/// the time, would teach nothing about splits.
+const TOGETHER: f64 = 0.9;
+/// How much faster, as a logarithm, a leg may seem in company than alone: noise.
+const COMPANY_GAIN_LN: f64 = 0.1;
+/// Observations after which a rate has settled: 6 % of what it began with is left in the mean.
+const SETTLED: u8 = 8;
 /// Rates are kept between 1 B/s and e^44 B/s (13 EB/s), so that no arithmetic on them overflows.
 const RATE_LN_MAX: f64 = 44.0;
 /// No overhead is longer than this. Thirty years.
@@ -102,7 +110,7 @@ impl Rate {
 /// A leg alone and a leg beside another have different rates: the thread that feeds the device is
 /// also the CPU's, and both use the same memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Company {
+enum Company {
     Alone,
     Together,
 }
@@ -110,24 +118,37 @@ pub(super) enum Company {
 /// The two rates of a leg.
 ///
 /// Only one of the two is seen at a time. What moves it (other data, a slower clock, a neighbour)
-/// moves the other, too, so both are shifted by the same factor, and the ratio between them is the
-/// one that was seen when both were known.
+/// moves the other, too. So the first observations in a company tell what company costs, and after
+/// them what moves the one rate shifts the other by the same factor.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Leg {
     alone: Option<Rate>,
     together: Option<Rate>,
-    /// Time at work since anything was finished.
+    /// The company of the last observation, and how many in a row were made in it.
+    company: Option<Company>,
+    in_company: u8,
+    /// It was given work and finished nothing for so long that it counts as stopped.
+    stopped: bool,
+    /// Time at work on chunks of which none is finished yet.
     silent_s: f64,
 }
 
 impl Leg {
-    /// The leg's rate in this company in B/s, or else the other one; `None` if it has never worked.
-    pub(super) fn rate(&self, company: Company) -> Option<f64> {
-        let (asked, other) = match company {
-            Company::Alone => (self.alone, self.together),
-            Company::Together => (self.together, self.alone),
-        };
-        asked.or(other).map(Rate::bytes_per_s)
+    /// The leg's rate while the other one rests, in B/s; `None` if it has never worked.
+    ///
+    /// No leg is slower for being alone. The ratio of the two rates may come from one noisy epoch
+    /// each, and without this bound a lucky one would promise a gain that company does not bring.
+    pub(super) fn alone(&self) -> Option<f64> {
+        let rate = |rate: Option<Rate>| rate.map(Rate::bytes_per_s);
+        match (rate(self.alone), rate(self.together)) {
+            (Some(alone), Some(together)) => Some(alone.max(together)),
+            (alone, together) => alone.or(together),
+        }
+    }
+
+    /// The leg's rate while the other one works in B/s; `None` if it has never worked.
+    pub(super) fn together(&self) -> Option<f64> {
+        self.together.or(self.alone).map(Rate::bytes_per_s)
     }
 
     /// Both rates, as far as they are known.
@@ -138,12 +159,14 @@ impl Leg {
         }
     }
 
-    /// Whether the rate in this company was ever seen itself.
-    pub(super) fn seen(&self, company: Company) -> bool {
-        match company {
-            Company::Alone => self.alone.is_some(),
-            Company::Together => self.together.is_some(),
-        }
+    /// Whether the leg counts as stopped: its rates are bounds.
+    pub(super) fn stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Whether the leg was ever seen alone.
+    pub(super) fn seen_alone(&self) -> bool {
+        self.alone.is_some()
     }
 
     /// What is known of this leg, as a first belief about the same leg at another size.
@@ -152,18 +175,25 @@ impl Leg {
         Self {
             alone: provisional(self.alone),
             together: provisional(self.together),
-            silent_s: 0.0,
+            stopped: self.stopped,
+            ..Self::default()
         }
     }
 
-    /// Takes what the leg finished in an epoch. `chunk_bytes` is at least 1.
+    /// Takes what the leg finished in an epoch, the other one being at work for the part `overlap`,
+    /// 0 to 1, of its time. `chunk_bytes` is at least 1.
     pub(super) fn observe(
         &mut self,
-        company: Company,
+        overlap: f64,
         bytes: u64,
         busy_s: f64,
         chunk_bytes: f64,
     ) -> Change {
+        let company = if overlap >= 0.5 {
+            Company::Together
+        } else {
+            Company::Alone
+        };
         if bytes == 0 {
             return self.silence(company, busy_s, chunk_bytes);
         }
@@ -171,49 +201,102 @@ impl Leg {
         if busy_s <= 0.0 {
             return Change::None;
         }
-        let ln = (bytes as f64).ln() - busy_s.ln();
-        let (seen, other) = self.pair(company);
-        let Some(rate) = seen else {
-            *seen = Some(Rate::of(ln, false));
-            if let Some(other) = other.as_mut().filter(|other| other.provisional) {
-                *other = Rate::of(ln, false);
+        self.stopped = false;
+        let rate = bytes as f64 / busy_s;
+        let known = |rate: Option<Rate>| rate.filter(|rate| !rate.provisional);
+        let (own_part, (own, other)) = match company {
+            Company::Together => (overlap, (known(self.together), known(self.alone))),
+            Company::Alone => (1.0 - overlap, (known(self.alone), known(self.together))),
+        };
+        match (own, other) {
+            _ if overlap <= 0.0 || overlap >= TOGETHER => self.observe_in(company, rate.ln()),
+            (Some(own), Some(other)) => {
+                let expected =
+                    own_part * own.bytes_per_s() + (1.0 - own_part) * other.bytes_per_s();
+                self.observe_mixed(rate.ln() - expected.ln())
+            }
+            // The part in other company is known: what remains is this company's.
+            (None, Some(other)) => {
+                let rest = (rate - (1.0 - own_part) * other.bytes_per_s()) / own_part;
+                self.observe_in(company, rest.max(rate / 4.0).ln())
+            }
+            (_, None) => self.observe_in(company, rate.ln()),
+        }
+    }
+
+    fn observe_in(&mut self, company: Company, ln: f64) -> Change {
+        let settled = self.settled(company);
+        let (own, other) = self.pair(company);
+        let Some(rate) = own else {
+            *own = Some(Rate::of(ln, false));
+            if let Some(other) = other.as_mut().filter(|it| it.provisional) {
+                *other = Rate::of(ln, true);
             }
             return Change::Smoothed;
         };
         let before = rate.ln;
         let change = rate.observe(ln);
         let moved = rate.ln - before;
-        if let Some(other) = other {
+        if let Some(other) = other.as_mut().filter(|it| settled || it.provisional) {
             *other = Rate::of(other.ln + moved, other.provisional);
         }
+        self.order(company);
         change
+    }
+
+    /// An epoch partly alone and partly not: nothing to tell the two rates apart, both move.
+    fn observe_mixed(&mut self, difference: f64) -> Change {
+        let [alone, together] = [&mut self.alone, &mut self.together]
+            .map(|rate| rate.as_mut().map(|rate| rate.observe(rate.ln + difference)));
+        self.order(Company::Alone);
+        together.or(alone).unwrap_or(Change::None)
+    }
+
+    /// No leg is much faster for having company. Where the rates say so, the one that was not seen in
+    /// the last epoch is wrong.
+    fn order(&mut self, seen: Company) {
+        let (Some(alone), Some(together)) = (&mut self.alone, &mut self.together) else {
+            return;
+        };
+        match seen {
+            Company::Alone => together.ln = together.ln.min(alone.ln + COMPANY_GAIN_LN),
+            Company::Together => alone.ln = alone.ln.max(together.ln - COMPANY_GAIN_LN),
+        }
     }
 
     /// An epoch in which the leg worked and finished nothing. In a short epoch that says little; as
     /// it goes on, it bounds the rate: less than one chunk in that time.
     fn silence(&mut self, company: Company, busy_s: f64, chunk_bytes: f64) -> Change {
         if busy_s <= 0.0 {
+            // It has nothing to finish: what it had was taken from it.
+            self.silent_s = 0.0;
             return Change::None;
         }
         self.silent_s += busy_s;
         let bound_ln = chunk_bytes.ln() - self.silent_s.ln();
         let (seen, other) = self.pair(company);
-        match seen {
-            Some(rate) if rate.ln - bound_ln <= SILENCE_CHUNKS.ln() => Change::None,
-            Some(rate) => {
-                let first = !rate.provisional;
-                let moved = bound_ln - rate.ln;
-                *rate = Rate::of(bound_ln, true);
-                if let Some(other) = other {
-                    *other = Rate::of(other.ln + moved, true);
-                }
-                if first { Change::Reset } else { Change::Worse }
-            }
-            None => {
-                *seen = Some(Rate::of(bound_ln, true));
-                Change::Worse
-            }
+        let before = seen.or(*other).map_or(f64::INFINITY, |rate| rate.ln);
+        if before - bound_ln <= SILENCE_CHUNKS.ln() {
+            return Change::None;
         }
+        *seen = Some(Rate::of(bound_ln, true));
+        *other = None;
+        if std::mem::replace(&mut self.stopped, true) {
+            Change::Worse
+        } else {
+            Change::Reset
+        }
+    }
+
+    /// Counts an observation, and says whether there were enough in this company.
+    fn settled(&mut self, company: Company) -> bool {
+        if self.company == Some(company) {
+            self.in_company = self.in_company.saturating_add(1);
+        } else {
+            self.company = Some(company);
+            self.in_company = 1;
+        }
+        self.in_company > SETTLED
     }
 
     fn pair(&mut self, company: Company) -> (&mut Option<Rate>, &mut Option<Rate>) {

@@ -23,6 +23,8 @@ pub(super) struct Forecast {
     pub(super) cpu_s: f64,
     /// Unknown while the device has never been seen.
     pub(super) device: Option<DeviceForecast>,
+    /// The device finishes nothing: what is known of it are bounds.
+    stopped: bool,
     /// The part of the bytes that a probe of a share gives.
     share: f64,
 }
@@ -91,10 +93,12 @@ impl Forecast {
         chunk_bytes: f64,
         cpu_s: f64,
         device: Option<DeviceForecast>,
+        stopped: bool,
     ) -> Self {
         Self {
             cpu_s,
             device,
+            stopped,
             share: (chunk_bytes / bytes).clamp(SHARE_MIN, 1.0),
         }
     }
@@ -138,16 +142,14 @@ impl Forecast {
         };
         let now_s = self.time_s(in_use);
         let own_s = device.alone_s - device.overhead_s;
+        let alone_may_win = device.overhead_s + own_s / SURPRISE < now_s && !self.stopped;
         let (sensible, probe_s) = match probe {
             Probe::DeviceShare => (in_use == Placement::Cpu, device.joined_s(self.share)),
             Probe::CpuShare => (
                 in_use == Placement::Device,
                 device.joined_s(1.0 - self.share),
             ),
-            Probe::DeviceAlone => (
-                in_use != Placement::Device && device.overhead_s + own_s / SURPRISE < now_s,
-                device.alone_s,
-            ),
+            Probe::DeviceAlone => (in_use != Placement::Device && alone_may_win, device.alone_s),
             Probe::CpuAlone => (
                 in_use != Placement::Cpu && self.cpu_s / SURPRISE < now_s,
                 self.cpu_s,
@@ -178,7 +180,7 @@ impl Forecast {
             ratio: split_s / self.cpu_s.min(device.alone_s),
             limit: limit(settings.split_below, in_use == Placement::Split),
         });
-        let placement = if !c1.passes() {
+        let placement = if self.stopped || !c1.passes() {
             Placement::Cpu
         } else if c2.is_some_and(Gate::passes) {
             Placement::Split

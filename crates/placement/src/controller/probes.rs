@@ -9,6 +9,9 @@ use super::Settings;
 /// its result is not believed yet.
 const SPACING: u32 = 8;
 
+/// The part of their share that probes of a leg alone may cost.
+const ALONE_PART: f64 = 0.1;
+
 /// What a probe tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
@@ -46,49 +49,39 @@ impl fmt::Display for Probe {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Schedule {
     pub(super) due: Duration,
-    /// How many in a row changed nothing.
-    fruitless: u32,
     /// The last one found something that the next has to confirm.
     pub(super) unconfirmed: bool,
 }
 
 impl Schedule {
-    /// After a probe that cost `cost_s` more than what is in use would have.
-    ///
-    /// The wait doubles while probes change nothing, and is never so short that probes like this one
-    /// would cost more than their share of the time: half of that from the second fruitless one on.
-    pub(super) fn after(
-        &mut self,
-        now: Duration,
-        fruitful: bool,
-        cost_s: f64,
-        first_wait_s: f64,
-        settings: &Settings,
-    ) {
+    /// Not before so many seconds have passed.
+    pub(super) fn postpone(&mut self, now: Duration, wait_s: f64) {
         self.unconfirmed = false;
-        self.fruitless = if fruitful {
-            0
-        } else {
-            self.fruitless.saturating_add(1)
-        };
-        let doublings = self.fruitless.saturating_sub(1);
-        let times = f64::from(1_u32 << doublings.min(settings.probe_doublings));
-        let share = settings.probe_share / if doublings > 0 { 2.0 } else { 1.0 };
-        let wait_s = (first_wait_s * times).max(cost_s / share);
         self.due = now.saturating_add(seconds(wait_s));
     }
 
-    /// Things have changed: back to the first interval, and due within it.
-    pub(super) fn hasten(&mut self, now: Duration, first_wait_s: f64) {
-        self.fruitless = 0;
-        self.due = self.due.min(now.saturating_add(seconds(first_wait_s)));
+    /// Within so many seconds.
+    pub(super) fn hasten(&mut self, now: Duration, wait_s: f64) {
+        self.due = self.due.min(now.saturating_add(seconds(wait_s)));
     }
+}
 
-    /// What would be probed was just in use: nothing to learn for one interval.
-    pub(super) fn postpone(&mut self, now: Duration, first_wait_s: f64) {
-        self.fruitless = 0;
-        self.due = now.saturating_add(seconds(first_wait_s));
-    }
+/// Seconds from a probe that cost `cost_s` to the next one like it, when nothing has changed for
+/// `quiet_s`.
+///
+/// Probes may cost their share of the time, no more. Beyond that, what has been quiet for long will
+/// change late: with one change after a time `s`, a gain of half the time if it is noticed, and
+/// probes every `w`, probes cost `c s / w` and noticing late costs `w / 4` in the mean, and the sum
+/// is least at `w = sqrt(4 c s)`. So probes back off with the root of the quiet time.
+///
+/// A leg that works already only has its rate alone to tell, which seldom changes more than the
+/// rate that is seen: such probes get a part of the share.
+pub(super) fn wait_s(probe: Probe, cost_s: f64, quiet_s: f64, settings: &Settings) -> f64 {
+    let part = match probe {
+        Probe::DeviceShare | Probe::CpuShare => 1.0,
+        Probe::DeviceAlone | Probe::CpuAlone => ALONE_PART,
+    };
+    (cost_s / (settings.probe_share * part)).max((4.0 * cost_s * quiet_s).sqrt())
 }
 
 /// What probes have cost and may cost, over all sizes.

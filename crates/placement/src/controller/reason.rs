@@ -79,6 +79,9 @@ pub struct Reason {
     pub cpu: Rates,
     /// The device's rates, without overhead.
     pub device: Rates,
+    /// The device was given work and finished none; its rates are upper bounds. It is not used, only
+    /// probed.
+    pub device_stopped: bool,
     /// What using the device costs an epoch beside its rate, in seconds.
     pub overhead_s: f64,
     /// Predicted time of the CPU alone, in seconds.
@@ -113,7 +116,12 @@ impl fmt::Display for Reason {
         if let Some(gate) = self.c2 {
             write!(f, "; C2 {gate}")?;
         }
-        write!(f, "; cpu {}, device {}", self.cpu, self.device)?;
+        let stopped = if self.device_stopped {
+            "stopped, under "
+        } else {
+            ""
+        };
+        write!(f, "; cpu {}, device {stopped}{}", self.cpu, self.device)?;
         if self.overhead_s > 0.0 {
             write!(f, " and {:.3} ms overhead", self.overhead_s * 1e3)?;
         }
