@@ -1,10 +1,12 @@
-//! The LZ4 frame format (lz4_Frame_format.md): what stands around the blocks.
+//! The LZ4 frame format (lz4_Frame_format.md): what stands around the blocks, for whoever lays out
+//! or takes apart frames.
 
 use xxhash_rust::xxh32::xxh32;
 
 use crate::Error;
 
-const MAGIC: [u8; 4] = 0x184d_2204u32.to_le_bytes();
+/// How a frame begins.
+pub const MAGIC: [u8; 4] = 0x184d_2204u32.to_le_bytes();
 const VERSION: u8 = 0b0100_0000;
 const INDEPENDENT: u8 = 0b0010_0000;
 const BLOCK_CHECKSUMS: u8 = 0b0001_0000;
@@ -14,36 +16,45 @@ const RESERVED: u8 = 0b0000_0010;
 const DICTIONARY: u8 = 0b0000_0001;
 
 /// The bit of a block's length that says that the block is stored as it is.
-pub(super) const STORED: u32 = 1 << 31;
+pub const STORED: u32 = 1 << 31;
 
 /// What a frame's header says.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Header {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
     /// The most bytes that a block stands for.
-    pub(super) block_max: usize,
+    pub block_max: usize,
     /// Blocks refer to the ones before.
-    pub(super) linked: bool,
-    pub(super) block_checksums: bool,
-    pub(super) content_checksum: bool,
-    pub(super) content_size: Option<u64>,
+    pub linked: bool,
+    /// A checksum follows each block.
+    pub block_checksums: bool,
+    /// A checksum of the content follows the last block.
+    pub content_checksum: bool,
+    /// Bytes of content, if that is said.
+    pub content_size: Option<u64>,
 }
 
 impl Header {
     /// The header that frames made here have.
     pub(super) fn for_content(len: usize) -> Self {
-        // The smallest block that holds everything; at most 4 MiB.
-        let block_max = [4, 5, 6].map(block_len).into_iter().find(|&max| len <= max);
+        Self::for_blocks(len, Some(len as u64))
+    }
+
+    /// The header of a frame of independent blocks of up to `block_bytes` each, at most 4 MiB, with
+    /// a checksum of the content.
+    pub fn for_blocks(block_bytes: usize, content_size: Option<u64>) -> Self {
+        let holds = |max: &usize| block_bytes <= *max;
+        let block_max = [4, 5, 6].map(block_len).into_iter().find(holds);
         Self {
             block_max: block_max.unwrap_or(block_len(7)),
             linked: false,
             block_checksums: false,
             content_checksum: true,
-            content_size: Some(len as u64),
+            content_size,
         }
     }
 
-    /// Appends the header to `out`.
-    pub(super) fn write(&self) -> Vec<u8> {
+    /// The header as bytes.
+    pub fn write(&self) -> Vec<u8> {
         let mut flags = VERSION;
         for (bit, set) in [
             (INDEPENDENT, !self.linked),
@@ -66,15 +77,28 @@ impl Header {
     /// Reads the header that `source` begins with; also returns what follows it.
     ///
     /// # Errors
+    /// As [`Header::parse`]; also if the source ends in the middle.
+    pub(super) fn read(source: &[u8]) -> Result<(Self, &[u8]), Error> {
+        let (header, len) = Self::parse(source)?.ok_or_else(ends_early)?;
+        Ok((header, &source[len..]))
+    }
+
+    /// Reads the header that `source` begins with; also returns its length in bytes. `None` if it
+    /// is longer than the source.
+    ///
+    /// # Errors
     /// [`Error::Corrupt`]; also for skippable and legacy frames, and for those that need a
     /// dictionary.
-    pub(super) fn read(source: &[u8]) -> Result<(Self, &[u8]), Error> {
+    pub fn parse(source: &[u8]) -> Result<Option<(Self, usize)>, Error> {
         let corrupt = |reason: &str| Error::Corrupt(reason.into());
         let Some(descriptor) = source.strip_prefix(&MAGIC) else {
-            return Err(corrupt("it does not begin like an LZ4 frame"));
+            return match MAGIC.starts_with(source) {
+                true => Ok(None),
+                false => Err(corrupt("it does not begin like an LZ4 frame")),
+            };
         };
         let &[flags, sizes, ..] = descriptor else {
-            return Err(ends_early());
+            return Ok(None);
         };
         let id = sizes >> 4;
         if flags >> 6 != VERSION >> 6 || flags & RESERVED != 0 || sizes & 15 != 0 {
@@ -88,8 +112,8 @@ impl Header {
         }
         let has_size = flags & CONTENT_SIZE != 0;
         let len = if has_size { 10 } else { 2 };
-        let Some((described, [checksum, rest @ ..])) = descriptor.split_at_checked(len) else {
-            return Err(ends_early());
+        let Some((described, [checksum, ..])) = descriptor.split_at_checked(len) else {
+            return Ok(None);
         };
         if header_checksum(described) != *checksum {
             return Err(corrupt("its header has a wrong checksum"));
@@ -104,7 +128,7 @@ impl Header {
             content_checksum: flags & CONTENT_CHECKSUM != 0,
             content_size: size,
         };
-        Ok((header, rest))
+        Ok(Some((header, MAGIC.len() + len + 1)))
     }
 }
 

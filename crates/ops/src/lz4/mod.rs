@@ -6,7 +6,7 @@
 mod block;
 mod c;
 mod flex;
-mod frame;
+pub mod frame;
 
 pub(crate) use c::StreamDecoder;
 

@@ -1,0 +1,281 @@
+//! Compression of a stream.
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use overside_placement::{Buffer, Chunk, Executor, Piece};
+
+use crate::framing::{Content, Framing};
+use crate::output::{Output, read};
+use crate::{Container, Error, Options, Summary};
+
+/// How long a wait for the legs lasts at most before it is begun again.
+pub(crate) const WAIT: Duration = Duration::from_secs(1);
+
+/// Compresses what it is given and writes it to `W`, a chunk at a time, the chunks side by side.
+///
+/// ```
+/// use overside_compress::{Compressor, Options, decompress};
+/// let mut compressor = Compressor::new(Vec::new(), &Options::default())?;
+/// compressor.write(b"what is said three times is true")?;
+/// let (gzip, summary) = compressor.finish()?;
+/// assert_eq!(summary.members, 1);
+/// let mut back = Vec::new();
+/// decompress(&gzip[..], &mut back, &Options::default())?;
+/// assert_eq!(back, b"what is said three times is true");
+/// # Ok::<(), overside_compress::Error>(())
+/// ```
+pub struct Compressor<W: Write> {
+    container: Container,
+    executor: Executor,
+    output: Output<W>,
+    framing: Framing,
+    chunk_bytes: usize,
+    /// The chunk that is being filled, and how far it is.
+    current: Option<Buffer>,
+    filled: usize,
+    /// What the chunks that are being compressed were, in order.
+    chunks: VecDeque<Content>,
+    bytes_in: u64,
+    announced: Option<u64>,
+    members: u64,
+    stored: u64,
+    failed: bool,
+}
+
+impl<W: Write> Compressor<W> {
+    /// Sets up the legs. Nothing is written yet.
+    ///
+    /// # Errors
+    /// [`Error::Option`], [`Error::Executor`].
+    pub fn new(writer: W, options: &Options) -> Result<Self, Error> {
+        let container = options.container.unwrap_or(Container::Gzip);
+        let chunk_bytes = options.geometry(container)?;
+        let framing = Framing::new(container, options, chunk_bytes)?;
+        let setup = options.setup(container.compress(), chunk_bytes, chunk_bytes)?;
+        Ok(Self {
+            container,
+            executor: Executor::open(setup)?,
+            output: Output::new(writer, None),
+            framing,
+            chunk_bytes,
+            current: None,
+            filled: 0,
+            chunks: VecDeque::new(),
+            bytes_in: 0,
+            announced: options
+                .content_bytes
+                .filter(|_| container == Container::Lz4),
+            members: 0,
+            stored: 0,
+            failed: false,
+        })
+    }
+
+    /// Takes all of `bytes`. Waits where the legs or the writer do not keep up.
+    ///
+    /// # Errors
+    /// [`Error`]; then the stream cannot be gone on with.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        self.guarded(|this| {
+            while !bytes.is_empty() {
+                let room = this.room()?;
+                let len = room.len().min(bytes.len());
+                room[..len].copy_from_slice(&bytes[..len]);
+                bytes = &bytes[len..];
+                this.took(len)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads once from `reader`, straight into memory that the legs reach. How many bytes came; 0
+    /// at the reader's end.
+    ///
+    /// # Errors
+    /// [`Error`]; then the stream cannot be gone on with.
+    pub fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error> {
+        self.guarded(|this| {
+            let len = read(reader, this.room()?)?;
+            this.took(len)?;
+            Ok(len)
+        })
+    }
+
+    /// Compresses what it was given so far, as a chunk of its own, and writes everything.
+    ///
+    /// # Errors
+    /// [`Error`]; then the stream cannot be gone on with.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.guarded(|this| {
+            this.seal()?;
+            this.drain()?;
+            this.output.flush()
+        })
+    }
+
+    /// Compresses and writes what is left, and ends the stream. Gives the writer back, flushed.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn finish(mut self) -> Result<(W, Summary), Error> {
+        self.flush()?;
+        if let Some(announced) = self
+            .announced
+            .filter(|announced| *announced != self.bytes_in)
+        {
+            return Err(Error::ContentBytes {
+                announced,
+                found: self.bytes_in,
+            });
+        }
+        self.members += self.framing.end(&mut self.output)?;
+        self.output.flush()?;
+        let summary = Summary {
+            container: self.container,
+            bytes_in: self.bytes_in,
+            bytes_out: self.output.written(),
+            members: self.members,
+            stored: self.stored,
+            in_pieces: 0,
+            ignored: None,
+            original: None,
+            report: Some(self.executor.close()),
+        };
+        Ok((self.output.into_inner(), summary))
+    }
+
+    /// Bytes taken so far.
+    pub fn bytes_in(&self) -> u64 {
+        self.bytes_in
+    }
+
+    /// Bytes written so far.
+    pub fn bytes_out(&self) -> u64 {
+        self.output.written()
+    }
+
+    /// The length of a chunk in bytes, as the format and the device allow.
+    pub fn chunk_bytes(&self) -> usize {
+        self.chunk_bytes
+    }
+
+    /// The writer.
+    pub fn get_mut(&mut self) -> &mut W {
+        self.output.get_mut()
+    }
+
+    /// Does something unless the stream has failed, and remembers if it fails.
+    fn guarded<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        if self.failed {
+            return Err(Error::Spent);
+        }
+        let result = run(self);
+        self.failed = result.is_err();
+        result
+    }
+
+    /// Room for more of the current chunk; never empty.
+    fn room(&mut self) -> Result<&mut [u8], Error> {
+        while self.current.is_none() {
+            match self.executor.buffer() {
+                Some(buffer) => {
+                    self.current = Some(buffer);
+                    self.filled = 0;
+                }
+                None => self.pull_or_wait()?,
+            }
+        }
+        let filled = self.filled;
+        let buffer = self.current.as_deref_mut().unwrap_or_default();
+        Ok(&mut buffer[filled..self.chunk_bytes])
+    }
+
+    /// So many bytes were put into the room.
+    fn took(&mut self, len: usize) -> Result<(), Error> {
+        if let Some(buffer) = &self.current {
+            self.framing.took(&buffer[self.filled..self.filled + len]);
+        }
+        self.filled += len;
+        self.bytes_in += len as u64;
+        if let Some(announced) = self
+            .announced
+            .filter(|announced| *announced < self.bytes_in)
+        {
+            return Err(Error::ContentBytes {
+                announced,
+                found: self.bytes_in,
+            });
+        }
+        if self.filled == self.chunk_bytes {
+            self.seal()?;
+        }
+        Ok(())
+    }
+
+    /// Hands the current chunk over.
+    fn seal(&mut self) -> Result<(), Error> {
+        if self.filled == 0 {
+            return Ok(());
+        }
+        let len = std::mem::take(&mut self.filled);
+        let Some(mut buffer) = self.current.take() else {
+            return Ok(());
+        };
+        buffer.set_len(len);
+        self.chunks.push_back(self.framing.sealed(len));
+        // What would be longer is stored.
+        let mut chunk = Chunk::from(buffer).destination_bytes(len);
+        while let Err(refused) = self.executor.push(chunk) {
+            chunk = refused;
+            self.pull_or_wait()?;
+        }
+        while self.pull()? {}
+        Ok(())
+    }
+
+    /// Writes everything that was handed over.
+    fn drain(&mut self) -> Result<(), Error> {
+        while self.executor.in_flight() > 0 {
+            self.pull_or_wait()?;
+        }
+        Ok(())
+    }
+
+    fn pull_or_wait(&mut self) -> Result<(), Error> {
+        if !self.pull()? {
+            self.executor.wait(WAIT)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the next chunk, if it is done.
+    fn pull(&mut self) -> Result<bool, Error> {
+        let Some(piece) = self.executor.pull()? else {
+            return Ok(false);
+        };
+        let Some(content) = self.chunks.pop_front() else {
+            return Ok(false);
+        };
+        let compressed = compressed(&piece)?;
+        self.stored += u64::from(compressed.is_none());
+        let source = piece
+            .source
+            .segments()
+            .first()
+            .map_or(&[][..], |slice| slice);
+        self.members += self
+            .framing
+            .chunk(&mut self.output, &content, source, compressed)?;
+        Ok(true)
+    }
+}
+
+/// The compressed bytes; `None` if they are not shorter than the chunk.
+fn compressed(piece: &Piece) -> Result<Option<&[u8]>, Error> {
+    match &piece.result {
+        Ok(_) => Ok(piece.output()),
+        Err(error) => Err(Error::Job(error.clone())),
+    }
+}

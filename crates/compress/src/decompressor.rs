@@ -1,0 +1,163 @@
+//! Decompression of a stream.
+
+mod input;
+mod parallel;
+mod parser;
+mod pieces;
+
+use std::io::{Read, Write};
+
+use crate::output::{Output, read};
+use crate::{Container, Error, Options, Summary};
+use input::Input;
+use parser::{Next, Parser};
+
+/// Decompresses what it is given and writes it to `W`.
+///
+/// Members that say how long they are, and parts that stand for themselves, are decompressed side
+/// by side on the legs: those of Overside's and BGZF's gzip files, the independent blocks of LZ4
+/// frames, Zstandard frames. Everything else is decompressed in pieces, on the caller's thread. No
+/// byte of a gzip member or a Zstandard frame that went to the legs is written before its checksum
+/// is found to be right.
+pub struct Decompressor<W: Write> {
+    input: Input,
+    parser: Parser<W>,
+    bytes_in: u64,
+    failed: bool,
+}
+
+impl<W: Write> Decompressor<W> {
+    /// Makes everything ready. The legs are set up when the first part for them is there.
+    ///
+    /// # Errors
+    /// [`Error::Executor`] if there is no memory.
+    pub fn new(writer: W, options: &Options) -> Result<Self, Error> {
+        let output = Output::new(writer, options.max_output_bytes);
+        Ok(Self {
+            input: Input::new()?,
+            parser: Parser::new(output, options),
+            bytes_in: 0,
+            failed: false,
+        })
+    }
+
+    /// Takes all of `bytes`. Waits where the legs or the writer do not keep up.
+    ///
+    /// # Errors
+    /// [`Error`]; then the stream cannot be gone on with.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        self.guarded(|this| {
+            while !bytes.is_empty() {
+                let room = this.input.room();
+                let len = room.len().min(bytes.len());
+                room[..len].copy_from_slice(&bytes[..len]);
+                bytes = &bytes[len..];
+                this.took(len)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads once from `reader`, straight into memory that the legs reach. How many bytes came; 0
+    /// at the reader's end.
+    ///
+    /// # Errors
+    /// [`Error`]; then the stream cannot be gone on with.
+    pub fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error> {
+        self.guarded(|this| {
+            let len = read(reader, this.input.room())?;
+            this.took(len)?;
+            Ok(len)
+        })
+    }
+
+    /// Decompresses and writes whatever can be of what it was given so far.
+    ///
+    /// # Errors
+    /// [`Error`]; then the stream cannot be gone on with.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.guarded(|this| {
+            this.turn(false)?;
+            this.parser.emit_all()?;
+            this.parser.output().flush()
+        })
+    }
+
+    /// Decompresses and writes what is left. Gives the writer back, flushed.
+    ///
+    /// # Errors
+    /// [`Error`]; [`Error::Truncated`] if the stream is not over.
+    pub fn finish(mut self) -> Result<(W, Summary), Error> {
+        self.guarded(|this| {
+            this.turn(true)?;
+            this.parser.emit_all()?;
+            this.parser.output().flush()
+        })?;
+        self.parser.finish(self.bytes_in)
+    }
+
+    /// The format, once it is known.
+    pub fn container(&self) -> Option<Container> {
+        self.parser.container()
+    }
+
+    /// Bytes taken so far.
+    pub fn bytes_in(&self) -> u64 {
+        self.bytes_in
+    }
+
+    /// Bytes written so far.
+    pub fn bytes_out(&self) -> u64 {
+        self.parser.written()
+    }
+
+    /// The writer.
+    pub fn get_mut(&mut self) -> &mut W {
+        self.parser.output().get_mut()
+    }
+
+    /// Does something unless the stream has failed, and remembers if it fails.
+    fn guarded<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        if self.failed {
+            return Err(Error::Spent);
+        }
+        let result = run(self);
+        self.failed = result.is_err();
+        result
+    }
+
+    /// So many bytes were put into the room.
+    fn took(&mut self, len: usize) -> Result<(), Error> {
+        self.bytes_in += len as u64;
+        if self.input.took(len) {
+            self.turn(false)?;
+        }
+        Ok(())
+    }
+
+    /// Takes apart what there is of the input. `last`: no more will come.
+    fn turn(&mut self, last: bool) -> Result<(), Error> {
+        let Some((bytes, mut at)) = self.input.share() else {
+            return match last {
+                true => self.parser.end(),
+                false => Ok(()),
+            };
+        };
+        loop {
+            match self.parser.next(&bytes, at, last) {
+                Ok(Next::Took(len)) => at += len,
+                Ok(Next::TookBack(len)) => at = at.saturating_sub(len),
+                Ok(Next::Wants(wanted)) => {
+                    let keep = self.parser.looks_back().min(at);
+                    return self.input.renew(bytes, at, keep, wanted, &mut self.parser);
+                }
+                Ok(Next::End) => return Ok(()),
+                Err(error) => {
+                    // What stands before the mistake is as good as if it were not there.
+                    self.parser.emit_all()?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}

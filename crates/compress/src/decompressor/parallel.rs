@@ -1,0 +1,288 @@
+//! Parts that are decompressed side by side, and written in order.
+
+use std::collections::VecDeque;
+use std::io::Write;
+
+use overside_device::{JobError, Slice};
+use overside_ops::checksum::crc32;
+use overside_placement::{Buffer, Chunk, Executor, Piece, Report};
+use xxhash_rust::xxh32::Xxh32;
+
+use crate::compressor::WAIT;
+use crate::output::Output;
+use crate::{Container, Error, MAX_CHUNK_BYTES, Options};
+
+/// Parts and marks that may wait for being written.
+const MAX_WAITING: usize = 4096;
+/// The shortest buffers that are asked for, in bytes: the longest result of the usual chunk, and
+/// several compressed ones.
+const MIN_DESTINATION_BYTES: usize = 1 << 20;
+const MIN_SOURCE_BYTES: usize = 1 << 20;
+/// The longest source of a part in bytes: whatever a chunk that gets no smaller takes.
+pub(super) const MAX_SOURCE_BYTES: usize = MAX_CHUNK_BYTES + MAX_CHUNK_BYTES / 64;
+
+/// Which member it is and where it begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) container: Container,
+    pub(super) member: u64,
+    pub(super) offset: u64,
+}
+
+impl Place {
+    pub(super) fn corrupt(self, reason: impl Into<String>) -> Error {
+        Error::Corrupt {
+            container: self.container,
+            member: self.member,
+            offset: self.offset,
+            reason: reason.into(),
+        }
+    }
+
+    pub(super) fn truncated(self) -> Error {
+        Error::Truncated {
+            container: self.container,
+            member: self.member,
+            offset: self.offset,
+        }
+    }
+
+    pub(super) fn unsupported(self, reason: &str) -> Error {
+        Error::Unsupported {
+            container: self.container,
+            member: self.member,
+            offset: self.offset,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// What a part has to turn out to be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Expected {
+    pub(super) bytes: Option<usize>,
+    pub(super) crc: Option<u32>,
+}
+
+/// What waits for being written, in order.
+enum Waiting {
+    /// A part that the legs have.
+    Part(Place, Expected),
+    /// Bytes as they are.
+    Bytes(Slice),
+    /// An LZ4 frame begins; whether its content has a checksum.
+    Begin(bool),
+    /// An LZ4 frame ends: its content's length and checksum, if it says them.
+    End(Place, Option<u64>, Option<u32>),
+}
+
+/// The legs, and what waits for being written.
+#[derive(Default)]
+pub(super) struct Parallel {
+    executor: Option<Executor>,
+    source_bytes: usize,
+    destination_bytes: usize,
+    waiting: VecDeque<Waiting>,
+    /// Content of the LZ4 frame that is being written, so far.
+    content: Option<Xxh32>,
+    content_bytes: u64,
+}
+
+impl Parallel {
+    /// Whether a part whose result has up to `content_bytes` can be taken. Sets up the legs for
+    /// parts of that kind if there are none yet.
+    pub(super) fn takes(
+        &mut self,
+        options: &Options,
+        container: Container,
+        content_bytes: usize,
+    ) -> Result<bool, Error> {
+        let Some(operation) = container.decompress() else {
+            return Ok(false);
+        };
+        if self.executor.is_none() && content_bytes <= MAX_CHUNK_BYTES {
+            self.destination_bytes = content_bytes.max(MIN_DESTINATION_BYTES);
+            // Of a part that gets no smaller, what is there of it can be copied once.
+            let twice = 2 * content_bytes + content_bytes / 16;
+            self.source_bytes = twice.clamp(MIN_SOURCE_BYTES, MAX_SOURCE_BYTES);
+            let setup = options.setup(operation, self.source_bytes, self.destination_bytes)?;
+            self.executor = Some(Executor::open(setup)?);
+        }
+        Ok(content_bytes <= self.destination_bytes)
+    }
+
+    /// The length of the buffers that the legs reach; `None` before there are legs.
+    pub(super) fn room_bytes(&self) -> Option<usize> {
+        self.executor.is_some().then_some(self.source_bytes)
+    }
+
+    /// A buffer that the legs reach; waits for one. `None`: there is none to wait for.
+    pub(super) fn buffer<W: Write>(
+        &mut self,
+        output: &mut Output<W>,
+    ) -> Result<Option<Buffer>, Error> {
+        loop {
+            let buffer = self.executor.as_mut().and_then(Executor::buffer);
+            if buffer.is_some() || self.waiting.is_empty() {
+                return Ok(buffer);
+            }
+            self.emit_or_wait(output)?;
+        }
+    }
+
+    /// Gives a part to the legs, which [`Parallel::takes`] has said yes to.
+    pub(super) fn part<W: Write>(
+        &mut self,
+        source: Slice,
+        capacity: usize,
+        place: Place,
+        expected: Expected,
+        output: &mut Output<W>,
+    ) -> Result<(), Error> {
+        // An empty destination is nothing that every device takes.
+        let mut chunk = Chunk::from(source).destination_bytes(capacity.max(1));
+        loop {
+            let executor = self.executor.as_mut().ok_or(Error::Spent)?;
+            match executor.push(chunk) {
+                Ok(()) => break,
+                Err(refused) => chunk = refused,
+            }
+            self.emit_or_wait(output)?;
+        }
+        self.wait_for_turn(Waiting::Part(place, expected), output)
+    }
+
+    /// Takes bytes that stand for themselves.
+    pub(super) fn bytes<W: Write>(
+        &mut self,
+        bytes: Slice,
+        output: &mut Output<W>,
+    ) -> Result<(), Error> {
+        self.wait_for_turn(Waiting::Bytes(bytes), output)
+    }
+
+    /// An LZ4 frame begins.
+    pub(super) fn begin<W: Write>(
+        &mut self,
+        checksum: bool,
+        output: &mut Output<W>,
+    ) -> Result<(), Error> {
+        self.wait_for_turn(Waiting::Begin(checksum), output)
+    }
+
+    /// An LZ4 frame ends.
+    pub(super) fn end<W: Write>(
+        &mut self,
+        place: Place,
+        bytes: Option<u64>,
+        checksum: Option<u32>,
+        output: &mut Output<W>,
+    ) -> Result<(), Error> {
+        self.wait_for_turn(Waiting::End(place, bytes, checksum), output)
+    }
+
+    fn wait_for_turn<W: Write>(
+        &mut self,
+        what: Waiting,
+        output: &mut Output<W>,
+    ) -> Result<(), Error> {
+        self.waiting.push_back(what);
+        while self.emit(output)? {}
+        while self.waiting.len() > MAX_WAITING {
+            self.emit_or_wait(output)?;
+        }
+        Ok(())
+    }
+
+    /// Writes everything that was taken.
+    pub(super) fn emit_all<W: Write>(&mut self, output: &mut Output<W>) -> Result<(), Error> {
+        while !self.waiting.is_empty() {
+            self.emit_or_wait(output)?;
+        }
+        Ok(())
+    }
+
+    fn emit_or_wait<W: Write>(&mut self, output: &mut Output<W>) -> Result<(), Error> {
+        if !self.emit(output)?
+            && let Some(executor) = &mut self.executor
+        {
+            executor.wait(WAIT)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is next, if it is ready. `false`: it is not, or nothing waits.
+    fn emit<W: Write>(&mut self, output: &mut Output<W>) -> Result<bool, Error> {
+        match self.waiting.front() {
+            None => return Ok(false),
+            Some(Waiting::Part(place, expected)) => {
+                let (place, expected) = (*place, *expected);
+                let executor = self.executor.as_mut().ok_or(Error::Spent)?;
+                let Some(piece) = executor.pull()? else {
+                    return Ok(false);
+                };
+                let content = verified(&piece, place, expected)?;
+                self.write(content, output)?;
+            }
+            Some(Waiting::Bytes(bytes)) => {
+                let bytes = bytes.clone();
+                self.write(&bytes, output)?;
+            }
+            Some(Waiting::Begin(checksum)) => {
+                self.content = checksum.then(|| Xxh32::new(0));
+                self.content_bytes = 0;
+            }
+            Some(Waiting::End(place, bytes, checksum)) => {
+                if bytes.is_some_and(|bytes| bytes != self.content_bytes) {
+                    return Err(place.corrupt("its content has another length than it says"));
+                }
+                let found = self.content.take().map(|content| content.digest());
+                if found != *checksum {
+                    return Err(place.corrupt("its content has a wrong checksum"));
+                }
+            }
+        }
+        self.waiting.pop_front();
+        Ok(true)
+    }
+
+    fn write<W: Write>(&mut self, bytes: &[u8], output: &mut Output<W>) -> Result<(), Error> {
+        if let Some(content) = &mut self.content {
+            content.update(bytes);
+        }
+        self.content_bytes += bytes.len() as u64;
+        match bytes {
+            [] => Ok(()),
+            bytes => output.write(&[bytes]),
+        }
+    }
+
+    /// Lets the legs go and says what they did.
+    pub(super) fn close(&mut self) -> Option<Report> {
+        self.executor.take().map(Executor::close)
+    }
+}
+
+/// The content of a part, if it is what it has to be.
+fn verified(piece: &Piece, place: Place, expected: Expected) -> Result<&[u8], Error> {
+    let other_length = || place.corrupt("its content has another length than it says");
+    match &piece.result {
+        Ok(_) => {}
+        Err(JobError::Corrupt(reason)) => return Err(place.corrupt(reason)),
+        // It had room for what the frame allows.
+        Err(JobError::OutputTooSmall { .. }) => return Err(other_length()),
+        Err(error) => return Err(Error::Job(error.clone())),
+    }
+    let content = piece.output().ok_or_else(|| {
+        Error::Job(JobError::Failed(
+            "a device found nothing to decompress".into(),
+        ))
+    })?;
+    if expected.bytes.is_some_and(|bytes| bytes != content.len()) {
+        return Err(other_length());
+    }
+    if expected.crc.is_some_and(|crc| crc != crc32(0, content)) {
+        return Err(place.corrupt("its content has a wrong checksum"));
+    }
+    Ok(content)
+}

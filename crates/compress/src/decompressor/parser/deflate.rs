@@ -1,0 +1,129 @@
+//! gzip members and zlib streams.
+
+use std::io::Write;
+
+use overside_device::Slice;
+
+use super::{Next, Parser, State};
+use crate::decompressor::parallel::{Expected, MAX_SOURCE_BYTES};
+use crate::gzip::{self, Header, Sizes};
+use crate::{Container, Error, MAX_CHUNK_BYTES, zlib};
+
+impl<W: Write> Parser<W> {
+    /// Before a gzip member, or behind the last.
+    pub(super) fn gzip(&mut self, bytes: &Slice, at: usize) -> Result<Next, Error> {
+        let rest = &bytes[at..];
+        let place = self.place();
+        if self.members > 0 && !rest.starts_with(&gzip::MAGIC) {
+            return Ok(self.ignore());
+        }
+        let header = match Header::parse(rest) {
+            Ok(Some(header)) => header,
+            Ok(None) => return Ok(Next::Wants(rest.len() + 1)),
+            Err(reason) => return Err(place.corrupt(reason)),
+        };
+        if self.members == 0 {
+            self.original = Some(header.original.clone());
+        }
+        if let Some(sizes) = header.sizes
+            && sizes.member <= MAX_SOURCE_BYTES as u64
+            && let Some(next) = self.sized_member(bytes, at, &header, sizes)?
+        {
+            return Ok(next);
+        }
+        self.begin_pieces(Container::Gzip)?;
+        Ok(Next::Took(header.len))
+    }
+
+    /// A member that says how long it is. `None`: its content is too long for the legs.
+    fn sized_member(
+        &mut self,
+        bytes: &Slice,
+        at: usize,
+        header: &Header,
+        sizes: Sizes,
+    ) -> Result<Option<Next>, Error> {
+        let place = self.place();
+        // It was compared with the longest source.
+        let member_bytes = sizes.member as usize;
+        let Some(member) = bytes[at..].get(..member_bytes) else {
+            return Ok(Some(Next::Wants(member_bytes)));
+        };
+        let trailer = member.last_chunk().ok_or_else(|| place.truncated())?;
+        let (crc, content_bytes) = gzip::trailer(*trailer);
+        if sizes
+            .content
+            .is_some_and(|content| content != content_bytes)
+        {
+            return Err(place.corrupt("its header says another length than its trailer"));
+        }
+        let content_bytes = content_bytes as usize;
+        if content_bytes > MAX_CHUNK_BYTES
+            || !(self.parallel).takes(&self.options, Container::Gzip, content_bytes)?
+        {
+            return Ok(None);
+        }
+        let stream = at + header.len..at + member_bytes - gzip::TRAILER_BYTES;
+        let expected = Expected {
+            bytes: Some(content_bytes),
+            crc: Some(crc),
+        };
+        let source = bytes.slice(stream);
+        (self.parallel).part(source, content_bytes, place, expected, &mut self.output)?;
+        self.members += 1;
+        Ok(Some(Next::Took(member_bytes)))
+    }
+
+    /// Before a zlib stream, or behind it.
+    pub(super) fn zlib(&mut self, rest: &[u8]) -> Result<Next, Error> {
+        if self.members > 0 {
+            return Ok(self.ignore());
+        }
+        let place = self.place();
+        match rest {
+            [_, _, ..] if !zlib::is_header(rest) => {
+                return Err(place.corrupt("it does not begin like a zlib stream"));
+            }
+            [_, _, ..] => {}
+            _ => return Ok(Next::Wants(zlib::HEADER_BYTES)),
+        }
+        if zlib::needs_dictionary(rest) {
+            return Err(place.unsupported("it needs a preset dictionary"));
+        }
+        self.begin_pieces(Container::Zlib)?;
+        Ok(Next::Took(zlib::HEADER_BYTES))
+    }
+
+    /// Behind a stream that was decompressed in pieces.
+    pub(super) fn trailer(&mut self, rest: &[u8]) -> Result<Next, Error> {
+        let place = self.place();
+        let pieces = self.pieces.as_ref().ok_or(Error::Spent)?;
+        let (check, made) = pieces.made();
+        let (len, said, has_length) = match place.container {
+            Container::Zlib => {
+                let Some(trailer) = rest.first_chunk::<{ zlib::TRAILER_BYTES }>() else {
+                    return Ok(Next::Wants(zlib::TRAILER_BYTES));
+                };
+                (trailer.len(), u32::from_be_bytes(*trailer), true)
+            }
+            _ => {
+                let Some(trailer) = rest.first_chunk() else {
+                    return Ok(Next::Wants(gzip::TRAILER_BYTES));
+                };
+                let (crc, len) = gzip::trailer(*trailer);
+                // It counts modulo 2^32.
+                (gzip::TRAILER_BYTES, crc, len == made as u32)
+            }
+        };
+        if said != check {
+            return Err(place.corrupt("its content has a wrong checksum"));
+        }
+        if !has_length {
+            return Err(place.corrupt("its content has another length than it says"));
+        }
+        self.members += 1;
+        self.in_pieces += 1;
+        self.state = State::Between;
+        Ok(Next::Took(len))
+    }
+}

@@ -1,0 +1,141 @@
+//! How a stream is to be compressed or decompressed.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use overside_backend_cpu::{CpuDevice, CpuOptions};
+use overside_device::{Device, OpenError, Operation, OperationConfig};
+use overside_placement::{Policy, Setup, chunk_bytes};
+
+use crate::{Container, Error};
+
+/// The longest chunk in bytes. What a compressed file declares as longer is decompressed in
+/// pieces, so this bounds memory.
+pub const MAX_CHUNK_BYTES: usize = 64 << 20;
+/// The shortest chunk that can be asked for, in bytes.
+pub const MIN_CHUNK_BYTES: usize = 1 << 10;
+/// Jobs in flight on a device.
+const DEVICE_DEPTH: usize = 16;
+/// What all chunks in flight may take together, roughly, in bytes; but two chunks always may.
+const MAX_WINDOW_BYTES: usize = 512 << 20;
+
+/// How a stream is to be compressed or decompressed, and where. The default is gzip by this
+/// machine's cores.
+#[derive(Clone)]
+pub struct Options {
+    /// What is made; gzip unless set. When decompressing, what the input must be; found out unless
+    /// set.
+    pub container: Option<Container>,
+    /// Compression level, in the numbers of the library on the CPU; its default unless set. Up to
+    /// 3 DEFLATE is done by ISA-L, above by libdeflate.
+    pub level: Option<u32>,
+    /// Bytes of input that are compressed at once, by themselves; 1 MiB. Less where the format or
+    /// the device takes less.
+    pub chunk_bytes: usize,
+    /// Which leg gets what; the CPU unless set.
+    pub policy: Policy,
+    /// The CPU; this machine's cores unless set.
+    pub cpu: Option<Arc<dyn Device>>,
+    /// The device.
+    pub device: Option<Arc<dyn Device>>,
+    /// Threads of the CPU; as many as there are cores unless set.
+    pub threads: usize,
+    /// How long the device may take for a chunk before it counts as stalled.
+    pub job_timeout: Duration,
+    /// The original's name without its directory, for gzip. It cannot contain a zero byte.
+    pub name: Option<Vec<u8>>,
+    /// When the original was changed, in seconds since 1970, for gzip; 0: unknown.
+    pub mtime: u32,
+    /// How many bytes are going to be compressed, for the header of LZ4. To be set only if that is
+    /// certain, because it is an error if there are others.
+    pub content_bytes: Option<u64>,
+    /// The longest output of decompression in bytes.
+    pub max_output_bytes: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            container: None,
+            level: None,
+            chunk_bytes: 1 << 20,
+            policy: Policy::Cpu,
+            cpu: None,
+            device: None,
+            threads: available_parallelism().map_or(1, NonZeroUsize::get),
+            job_timeout: Duration::from_secs(10),
+            name: None,
+            mtime: 0,
+            content_bytes: None,
+            max_output_bytes: None,
+        }
+    }
+}
+
+impl Options {
+    /// The length of chunks to be compressed: the least of what was asked for and what the format
+    /// and the device take.
+    ///
+    /// # Errors
+    /// [`Error::Option`] if it is not from [`MIN_CHUNK_BYTES`] to [`MAX_CHUNK_BYTES`].
+    pub(crate) fn geometry(&self, container: Container) -> Result<usize, Error> {
+        if !(MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES).contains(&self.chunk_bytes) {
+            return Err(Error::Option(format!(
+                "a chunk has {MIN_CHUNK_BYTES} to {MAX_CHUNK_BYTES} bytes, not {}",
+                self.chunk_bytes
+            )));
+        }
+        let chunk = self.chunk_bytes.min(container.max_chunk_bytes());
+        let taken = (self.device.as_ref())
+            .filter(|_| self.policy.uses_device())
+            .and_then(|device| chunk_bytes(&**device, container.compress(), chunk));
+        Ok(taken.unwrap_or(chunk).max(1))
+    }
+
+    /// The executor's setup for chunks of that geometry.
+    pub(crate) fn setup(
+        &self,
+        operation: Operation,
+        source_bytes: usize,
+        destination_bytes: usize,
+    ) -> Result<Setup, Error> {
+        let threads = self.threads.max(1);
+        let cpu = match &self.cpu {
+            Some(cpu) => Arc::clone(cpu),
+            None => cores(threads)?,
+        };
+        let operation = OperationConfig {
+            level: self
+                .level
+                .filter(|_| matches!(operation, Operation::Compress(_))),
+            ..OperationConfig::new(operation)
+        };
+        let fits = (MAX_WINDOW_BYTES / (source_bytes + destination_bytes).max(1)).max(2);
+        Ok(Setup {
+            cpu: Some(cpu),
+            device: self.device.clone(),
+            source_bytes,
+            destination_bytes,
+            cpu_depth: (2 * threads).min(fits),
+            device_depth: DEVICE_DEPTH.min(fits),
+            job_timeout: self.job_timeout,
+            ..Setup::new(operation, self.policy)
+        })
+    }
+}
+
+fn cores(threads: usize) -> Result<Arc<dyn Device>, Error> {
+    let options = CpuOptions {
+        threads,
+        cores: None,
+    };
+    let device = CpuDevice::new(options).map_err(|error| {
+        overside_placement::Error::Open(OpenError::Failed {
+            device: overside_backend_cpu::NAME.into(),
+            reason: error.to_string(),
+        })
+    })?;
+    Ok(Arc::new(device))
+}

@@ -1,0 +1,48 @@
+//! What became of a stream.
+
+use overside_placement::Report;
+use serde::Serialize;
+
+use crate::Container;
+
+/// What became of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Its format.
+    pub container: Container,
+    /// Bytes read.
+    pub bytes_in: u64,
+    /// Bytes written.
+    pub bytes_out: u64,
+    /// Members of gzip, frames of LZ4 and Zstandard, streams of zlib.
+    pub members: u64,
+    /// Chunks that were stored as they are, since compression would not have made them shorter.
+    pub stored: u64,
+    /// Members that were decompressed in pieces, one after the other, on the caller's thread:
+    /// those that do not say how long they are, or are too long to be held.
+    pub in_pieces: u64,
+    /// What followed the last member and was ignored.
+    pub ignored: Option<Ignored>,
+    /// What the first gzip member says about the original.
+    pub original: Option<Original>,
+    /// What the executor did; `None` if nothing was given to it.
+    pub report: Option<Report>,
+}
+
+/// What followed the last member and was ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Ignored {
+    /// How much.
+    pub bytes: u64,
+    /// They are all zero: padding, not worth a warning.
+    pub padding: bool,
+}
+
+/// What a gzip header says about the original (RFC 1952, section 2.3.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Original {
+    /// Its name, as bytes of an unknown encoding.
+    pub name: Option<Vec<u8>>,
+    /// When it was changed, in seconds since 1970; 0: unknown.
+    pub mtime: u32,
+}

@@ -1,0 +1,127 @@
+//! What several tests need.
+#![allow(dead_code)]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs, thread};
+
+use overside_compress::{Container, Error, Options, Summary, compress, decompress};
+
+/// Options for one container, with small chunks, so that there are many.
+pub fn options(container: Container) -> Options {
+    Options {
+        container: Some(container),
+        chunk_bytes: 16 << 10,
+        threads: 2,
+        ..Options::default()
+    }
+}
+
+pub fn compressed(content: &[u8], options: &Options) -> (Vec<u8>, Summary) {
+    let mut out = Vec::new();
+    let summary = compress(content, &mut out, options).unwrap();
+    assert_eq!(summary.bytes_in, content.len() as u64);
+    assert_eq!(summary.bytes_out, out.len() as u64);
+    (out, summary)
+}
+
+pub fn decompressed(bytes: &[u8]) -> Result<(Vec<u8>, Summary), Error> {
+    let options = Options {
+        threads: 2,
+        ..Options::default()
+    };
+    let mut out = Vec::new();
+    let summary = decompress(bytes, &mut out, &options)?;
+    assert_eq!(summary.bytes_in, bytes.len() as u64);
+    assert_eq!(summary.bytes_out, out.len() as u64);
+    Ok((out, summary))
+}
+
+/// Text, as long as asked for: this repository's own.
+pub fn text(len: usize) -> Vec<u8> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut all = Vec::new();
+    for directory in ["compress/src", "ops/src", "device/src"] {
+        let mut files: Vec<_> = fs::read_dir(root.join(directory))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.is_file())
+            .collect();
+        files.sort();
+        for file in files {
+            all.extend(fs::read(file).unwrap());
+        }
+    }
+    all.into_iter().cycle().take(len).collect()
+}
+
+/// Bytes that do not compress.
+pub fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    })
+    .take(len)
+    .collect()
+}
+
+/// Contents that differ in what matters to frames.
+pub fn contents() -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("nothing", Vec::new()),
+        ("one byte", b"x".to_vec()),
+        ("one chunk", text(16 << 10)),
+        ("a byte more", text((16 << 10) + 1)),
+        ("text", text(300_000)),
+        ("noise", noise(200_000)),
+        ("zeros", vec![0; 500_000]),
+        (
+            "mixed",
+            [noise(50_000), text(50_000), noise(20_000), vec![7; 90_000]].concat(),
+        ),
+    ]
+}
+
+/// What a program makes of `input`; `None`, and a word about it, if it is not installed.
+pub fn tool(program: &str, arguments: &[&str], input: &[u8]) -> Option<Result<Vec<u8>, String>> {
+    let spawned = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("skipped: {program}: {error}");
+            return None;
+        }
+    };
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    // It may stop reading when it has seen enough.
+    let writer = thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    Some(match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    })
+}
+
+/// `../shared` beside the repository, or what `OVERSIDE_SHARED` says; `None`, and a word about it,
+/// if there is none.
+pub fn shared(path: &str) -> Option<PathBuf> {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+    let root = env::var_os("OVERSIDE_SHARED").map_or_else(default, PathBuf::from);
+    let path = root.join(path);
+    if !path.exists() {
+        eprintln!("skipped: {} is not there", path.display());
+        return None;
+    }
+    Some(path)
+}
