@@ -54,7 +54,7 @@ fn an_unknown_name_is_told_what_there_is() {
     }
     let error = refused("dpdk:compress_isal").to_string();
     assert!(
-        error.contains("there are: cpu, emulated:bf2, emulated:bf3"),
+        error.contains("there are: cpu, emulated:bf2, emulated:bf2-soc, emulated:bf3"),
         "{error}"
     );
     assert!(matches!(refused(""), OpenError::Unknown { .. }));

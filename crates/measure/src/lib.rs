@@ -9,6 +9,7 @@ mod data;
 mod driver;
 mod latency;
 mod measuring;
+mod placing;
 mod recorder;
 mod sample;
 mod test;
@@ -17,7 +18,9 @@ mod worker;
 
 pub use data::BUFFERS_MAX;
 pub use latency::{HistogramError, Merged, merge_histograms};
-pub use sample::{Check, Cpu, Failure, Kind, Model, Sample, Status, Warning, Work};
+pub use sample::{
+    Check, Cpu, Failure, Kind, Model, Placed, PlacedLeg, Sample, Status, Warning, Work,
+};
 pub use test::{
     BUFFER_SIZE_MAX, DEPTH_MAX, Data, FILES_MAX, PATTERN_BYTES_MAX, PATTERNS_MAX, Reaping,
     SAMPLE_BYTES_MAX, Setting, THREADS_MAX, Test, TestError,

@@ -412,7 +412,20 @@ impl Bench<'_> {
         sample.cpu = Some(cpu);
         if let Some(profile) = &self.profile {
             sample.late = Some(recorder.late);
-            sample.model = Some(self.model(profile, &recorder)?);
+            let (source_bytes, destination_bytes) = recorder.mean_sizes();
+            sample.model = Some(model(
+                profile,
+                overside_model::Work {
+                    operation: self.test.operation,
+                    patterns: self.plan.operation.patterns.clone(),
+                    source_bytes,
+                    destination_bytes,
+                    setting: match self.test.setting {
+                        Setting::Static => overside_model::Setting::Static,
+                        Setting::Reconfiguration => overside_model::Setting::Reconfiguration,
+                    },
+                },
+            )?);
         }
         sample.histogram = Some(recorder.latencies.to_text());
         sample.warnings = warnings;
@@ -420,30 +433,17 @@ impl Bench<'_> {
     }
 }
 
-impl Bench<'_> {
-    /// What the profile says about one job of the sample's mean size.
-    fn model(&self, profile: &Profile, recorder: &Recorder) -> Result<Model, Failure> {
-        let (source_bytes, destination_bytes) = recorder.mean_sizes();
-        let work = overside_model::Work {
-            operation: self.test.operation,
-            patterns: self.plan.operation.patterns.clone(),
-            source_bytes,
-            destination_bytes,
-            setting: match self.test.setting {
-                Setting::Static => overside_model::Setting::Static,
-                Setting::Reconfiguration => overside_model::Setting::Reconfiguration,
-            },
-        };
-        let cost = overside_model::cost(profile, &work)
-            .map_err(|error| Failure::new(Kind::Internal, error.to_string()))?;
-        Ok(Model {
-            low_ns: cost.low_ns,
-            typ_ns: cost.typ_ns,
-            high_ns: cost.high_ns,
-            missing: cost.missing,
-            facts: cost.facts,
-        })
-    }
+/// What a profile says about one job.
+pub(crate) fn model(profile: &Profile, work: overside_model::Work) -> Result<Model, Failure> {
+    let cost = overside_model::cost(profile, &work)
+        .map_err(|error| Failure::new(Kind::Internal, error.to_string()))?;
+    Ok(Model {
+        low_ns: cost.low_ns,
+        typ_ns: cost.typ_ns,
+        high_ns: cost.high_ns,
+        missing: cost.missing,
+        facts: cost.facts,
+    })
 }
 
 /// What verification found.
@@ -465,7 +465,7 @@ struct Timed {
 
 /// All of them, shuffled, so that a sample too short for all does not see only the beginning of
 /// the data set. Fisher and Yates, with the generator SplitMix64.
-fn order(count: usize, seed: u64) -> Vec<u32> {
+pub(crate) fn order(count: usize, seed: u64) -> Vec<u32> {
     let mut state = seed;
     let mut random = move || {
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);

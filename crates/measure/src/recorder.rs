@@ -132,13 +132,7 @@ impl Recorder {
         match &self.applied {
             None => self.applied = Some(Arc::clone(applied)),
             Some(first) if Arc::ptr_eq(first, applied) || first == applied => {}
-            Some(first) => {
-                let message = format!(
-                    "jobs of one sample were run by {} {} and by {} {}",
-                    first.device, first.library, applied.device, applied.library
-                );
-                return Err(Failure::new(Kind::Verification, message));
-            }
+            Some(first) => return Err(mismatch(first, applied)),
         }
         Ok(())
     }
@@ -236,53 +230,89 @@ impl Recorder {
 
     /// What a reader of the figures should know.
     pub(crate) fn warnings(&self, varied: u64) -> Vec<Warning> {
-        let mut all = Vec::new();
-        let mut warn = |kind: &str, message: String, remedy: &str| {
-            all.push(Warning {
-                kind: kind.into(),
-                message,
-                remedy: remedy.into(),
-            });
-        };
-        let jobs = self.jobs;
-        if self.incompressible > 0 {
-            warn(
-                "incompressible",
-                format!(
-                    "{} of {jobs} jobs did not become smaller; they count as stored",
-                    self.incompressible
-                ),
-                "",
-            );
-        }
-        if self.late as f64 > LATE_LIMIT * jobs as f64 {
-            warn(
-                "late",
-                format!(
-                    "{} of {jobs} completions came later than the profile says: \
-                     the timing of this sample is invalid",
-                    self.late
-                ),
-                "leave a core idle, let timing be replay, or take larger buffers: software cannot be \
-                 faster than it is",
-            );
-        }
-        if varied > 0 {
-            warn(
-                "varying-output",
-                format!("{varied} of {jobs} outputs were right but not the same as before"),
-                "",
-            );
-        }
-        if jobs < FEW_JOBS {
-            warn(
-                "few-jobs",
-                format!("only {jobs} jobs ran: percentiles say little"),
-                "raise measure.sample_s, or lower buffer_size",
-            );
-        }
-        all
+        warnings(&Counted {
+            jobs: self.jobs,
+            incompressible: self.incompressible,
+            emulated: self.jobs,
+            late: self.late,
+            varied,
+        })
     }
+}
+
+/// Jobs of the timed part, counted by what a reader should know of them.
+pub(crate) struct Counted {
+    pub jobs: u64,
+    /// Did not become smaller.
+    pub incompressible: u64,
+    /// Those of which some may be late.
+    pub emulated: u64,
+    /// Later than the profile says.
+    pub late: u64,
+    /// Right though not the same as before.
+    pub varied: u64,
+}
+
+/// What a reader of the figures should know.
+pub(crate) fn warnings(counted: &Counted) -> Vec<Warning> {
+    let mut all = Vec::new();
+    let mut warn = |kind: &str, message: String, remedy: &str| {
+        all.push(Warning {
+            kind: kind.into(),
+            message,
+            remedy: remedy.into(),
+        });
+    };
+    let jobs = counted.jobs;
+    if counted.incompressible > 0 {
+        warn(
+            "incompressible",
+            format!(
+                "{} of {jobs} jobs did not become smaller; they count as stored",
+                counted.incompressible
+            ),
+            "",
+        );
+    }
+    if counted.late as f64 > LATE_LIMIT * counted.emulated as f64 {
+        warn(
+            "late",
+            format!(
+                "{} of {} completions came later than the profile says: \
+                 the timing of this sample is invalid",
+                counted.late, counted.emulated
+            ),
+            "leave a core idle, let timing be replay, or take larger buffers: software cannot be \
+             faster than it is",
+        );
+    }
+    if counted.varied > 0 {
+        warn(
+            "varying-output",
+            format!(
+                "{} of {jobs} outputs were right but not the same as before",
+                counted.varied
+            ),
+            "",
+        );
+    }
+    if jobs < FEW_JOBS {
+        warn(
+            "few-jobs",
+            format!("only {jobs} jobs ran: percentiles say little"),
+            "raise measure.sample_s, or lower buffer_size",
+        );
+    }
+    all
+}
+
+/// Jobs of one sample and leg that were not all run by the same.
+pub(crate) fn mismatch(first: &Applied, other: &Applied) -> Failure {
+    let message = format!(
+        "jobs of one sample were run by {} {} and by {} {}",
+        first.device, first.library, other.device, other.library
+    );
+    Failure::new(Kind::Verification, message)
 }
 
 /// A duration in nanoseconds; 584 years at most.

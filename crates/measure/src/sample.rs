@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use overside_device::{Applied, Provenance, Timing};
+use overside_model::Initiator;
 use serde::{Deserialize, Serialize};
 
 /// What came of measuring a test once.
@@ -49,6 +50,9 @@ pub struct Sample {
     /// What the profile says about one job; emulated devices only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
+    /// How the work was shared; placements only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placed>,
     /// Latencies in nanoseconds: HDR histogram, V2 deflate, base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<String>,
@@ -119,6 +123,53 @@ pub struct Work {
     pub doorbells: u64,
 }
 
+/// How a placement shared the work under the clock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// As in the test: `split:40`.
+    pub policy: String,
+    /// Whose cores the device's jobs are for to submit.
+    pub initiator: Initiator,
+    /// How often the stream of all buffers was begun.
+    pub streams: u64,
+    /// The CPU's leg, if the policy has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<PlacedLeg>,
+    /// The device's leg, if the policy has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<PlacedLeg>,
+    /// Chunks that were copied because a leg could not reach their memory, warm-up included.
+    pub bounce_copies: u64,
+    /// Bytes of those.
+    pub bounce_bytes: u64,
+    /// What went wrong, when, and what was done about it; the first 16, warm-up included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<String>,
+    /// Why the controller decided what it decided last, as numbers; `adaptive` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<String>,
+    /// How often it decided, warm-up included.
+    pub decisions: u64,
+}
+
+/// One leg's part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacedLeg {
+    /// What really ran; absent if nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<Applied>,
+    /// Jobs whose results are this leg's.
+    pub jobs: u64,
+    /// Their bytes on the uncompressed side.
+    pub bytes: u64,
+    /// Jobs that had to be run again, warm-up included.
+    pub failed: u64,
+    /// Completions later than the profile says.
+    pub late: u64,
+    /// Contexts that were set up: one, or in the reconfiguration setting one each stream.
+    pub setups: u64,
+}
+
 /// How a sample was verified.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
@@ -184,6 +235,7 @@ impl Sample {
             cpu: None,
             late: None,
             model: None,
+            placement: None,
             histogram: None,
             warnings: Vec::new(),
         }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use overside_device::{Operation, Timing};
-use serde::{Deserialize, Serialize};
+use overside_placement::Policy;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The longest buffer in bytes.
 pub const BUFFER_SIZE_MAX: u64 = 1 << 30;
@@ -56,6 +57,19 @@ pub struct Test {
     /// The cores that its threads are pinned to; not pinned if absent.
     #[serde(default)]
     pub cores: Option<Vec<usize>>,
+    /// Who gets which chunks of a stream. Absent: the device alone, a job at a time. With it,
+    /// `device`, `variant` and `depth` are those of the device's leg, and the CPU's leg has
+    /// `cpu_variant`, `threads` and `cores`.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "placement_text",
+        deserialize_with = "placement"
+    )]
+    pub placement: Option<Policy>,
+    /// The library of the CPU's leg; for placements.
+    #[serde(default = "auto")]
+    pub cpu_variant: String,
     /// Whether contexts are reused.
     #[serde(default)]
     pub setting: Setting,
@@ -83,7 +97,7 @@ pub enum Setting {
     #[default]
     Static,
     /// Torn down and set up again before each job, one job at a time, as if each brought another
-    /// buffer size. The time of it counts.
+    /// buffer size; with a placement, before each stream. The time of it counts.
     Reconfiguration,
 }
 
@@ -208,6 +222,16 @@ where
         value: value.to_string(),
         allowed: format!("{min} to {max}"),
     })
+}
+
+fn placement<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Policy>, D::Error> {
+    let text = Option::<String>::deserialize(input)?;
+    text.map(|text| text.parse().map_err(serde::de::Error::custom))
+        .transpose()
+}
+
+fn placement_text<S: Serializer>(placement: &Option<Policy>, out: S) -> Result<S::Ok, S::Error> {
+    placement.map(|policy| policy.to_string()).serialize(out)
 }
 
 fn auto() -> String {

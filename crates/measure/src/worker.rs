@@ -9,9 +9,11 @@ use overside_backends::{OpenError, Options};
 use overside_device::Device;
 use overside_model::Profile;
 use overside_ops::Format;
+use overside_placement::{Leg, Policy};
 
 use crate::data::{Buffers, NoData};
 use crate::measuring::{self, Bench, NoSample};
+use crate::placing::{Placing, Side, leg_test};
 use crate::sample::{Failure, Kind, Sample};
 use crate::test::{Data, Test, TestError};
 use crate::verify::{AnswerCache, Material};
@@ -105,6 +107,9 @@ impl Worker {
     }
 
     fn take(&mut self, test: &Test, deadline: Instant) -> Result<Sample, NoSample> {
+        if let Some(policy) = test.placement {
+            return self.place(test, policy, deadline);
+        }
         let device = self.device(test)?;
         let plan = measuring::plan(test, &*device)?;
         let material = self.material(test)?;
@@ -118,6 +123,33 @@ impl Worker {
             deadline,
         };
         bench.measure(&mut self.answers)
+    }
+
+    fn place(
+        &mut self,
+        test: &Test,
+        policy: Policy,
+        deadline: Instant,
+    ) -> Result<Sample, NoSample> {
+        let mut side = |leg: Leg, used: bool| {
+            used.then(|| {
+                let alone = leg_test(test, leg);
+                let device = self.device(&alone)?;
+                let plan = measuring::plan(&alone, &*device)?;
+                Ok::<_, NoSample>(Side { device, plan })
+            })
+            .transpose()
+        };
+        let placing = Placing {
+            test,
+            policy,
+            cpu: side(Leg::Cpu, policy.uses_cpu())?,
+            device: side(Leg::Device, policy.uses_device())?,
+            material: self.material(test)?,
+            profile: self.profile(&test.device)?,
+            deadline,
+        };
+        placing.measure(&mut self.answers)
     }
 
     fn device(&mut self, test: &Test) -> Result<Arc<dyn Device>, NoSample> {

@@ -10,14 +10,22 @@ use crate::{Profile, ProfileError};
 /// built-in profile of the same name.
 pub const PROFILES_ENV: &str = "OVERSIDE_PROFILES";
 
-const BUILT_IN: [(&str, &str); 2] = [
+const BUILT_IN: [(&str, &str); 4] = [
     (
         "profiles/bf2.toml",
         include_str!("../../../profiles/bf2.toml"),
     ),
     (
+        "profiles/bf2-soc.toml",
+        include_str!("../../../profiles/bf2-soc.toml"),
+    ),
+    (
         "profiles/bf3.toml",
         include_str!("../../../profiles/bf3.toml"),
+    ),
+    (
+        "profiles/bf3-soc.toml",
+        include_str!("../../../profiles/bf3-soc.toml"),
     ),
 ];
 const MAX_FILES: usize = 256;

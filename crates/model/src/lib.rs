@@ -33,5 +33,5 @@ pub use error::{CostError, ProfileError};
 pub use fifo::{Fifo, Schedule};
 pub use outlook::{Outlook, Prediction, Question, outlook};
 pub use pace::{Pace, StageTimes};
-pub use profile::{Basis, DeviceFacts, Link, OperationProfile, PatternProfile, Profile};
+pub use profile::{Basis, DeviceFacts, Initiator, Link, OperationProfile, PatternProfile, Profile};
 pub use quantity::{Dimension, Interval, Quantity, Sweep, Unit};

@@ -22,6 +22,9 @@ pub struct Profile {
     pub host_link: String,
     /// Who submits jobs, with which software.
     pub mode: String,
+    /// Whose cores submit them.
+    #[serde(default)]
+    pub initiator: Initiator,
     /// What a reader has to know beside the values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -43,6 +46,17 @@ pub struct Profile {
     pub link: Link,
     /// What it can do.
     pub operations: Vec<OperationProfile>,
+}
+
+/// Whose cores submit jobs to a card's engines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Initiator {
+    /// The host's.
+    #[default]
+    Host,
+    /// The card's own.
+    Soc,
 }
 
 /// What identifies the card, and what belongs to all of it.

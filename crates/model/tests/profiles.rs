@@ -1,6 +1,8 @@
 //! Profiles are read strictly, and say what is wrong with them.
 
-use overside_model::{CostError, Profile, ProfileError, Work, cost, profile, profiles_with};
+use overside_model::{
+    CostError, Initiator, Profile, ProfileError, Work, cost, profile, profiles_with,
+};
 
 const SMALL: &str = include_str!("small.toml");
 
@@ -8,7 +10,25 @@ const SMALL: &str = include_str!("small.toml");
 fn the_built_in_profiles_are_there() {
     let all = profiles_with(None).unwrap();
     let names: Vec<_> = all.iter().map(|profile| profile.name.as_str()).collect();
-    assert_eq!(names, ["bf2", "bf3"]);
+    assert_eq!(names, ["bf2", "bf2-soc", "bf3", "bf3-soc"]);
+}
+
+#[test]
+fn a_card_driven_by_its_own_cores_has_a_profile_of_its_own() {
+    let deflate = Work::new("decompress-deflate".parse().unwrap(), 1 << 20, 2 << 20);
+    for name in ["bf2", "bf3"] {
+        let (host, soc) = (profile(name).unwrap(), profile(&format!("{name}-soc")));
+        let soc = soc.unwrap();
+        let whose = (host.initiator, soc.initiator);
+        assert_eq!(whose, (Initiator::Host, Initiator::Soc));
+        // Nobody published how fast the engine reaches the card's own memory.
+        let missing = cost(&soc, &deflate).unwrap().missing;
+        assert!(
+            missing.iter().any(|term| term.contains("link")),
+            "{missing:?}"
+        );
+        assert!(soc.operation("match-count".parse().unwrap()).is_none());
+    }
 }
 
 #[test]
@@ -214,8 +234,8 @@ fn a_directory_adds_and_replaces_profiles() {
     std::fs::write(directory.path().join("README"), "not a profile").unwrap();
     let all = profiles_with(Some(directory.path())).unwrap();
     let names: Vec<_> = all.iter().map(|profile| profile.name.as_str()).collect();
-    assert_eq!(names, ["bf2", "bf3", "small"]);
-    assert_eq!(all[0].card, all[2].card);
+    assert_eq!(names, ["bf2", "bf2-soc", "bf3", "bf3-soc", "small"]);
+    assert_eq!(all[0].card, all[4].card);
 }
 
 #[test]
@@ -256,7 +276,7 @@ fn files_that_cannot_be_profiles_are_named() {
 fn an_unknown_profile_lists_the_known_ones() {
     let error = profile("bf9").unwrap_err().to_string();
     assert!(
-        error.contains("bf9") && error.contains("bf2, bf3"),
+        error.contains("bf9") && error.contains("bf2, bf2-soc, bf3, bf3-soc"),
         "{error}"
     );
 }

@@ -50,6 +50,8 @@ impl DataSet {
             batch: 4,
             threads: 1,
             cores: None,
+            placement: None,
+            cpu_variant: "auto".into(),
             setting: Setting::Static,
             completion: Reaping::Event,
             data: Data {

@@ -1,0 +1,450 @@
+//! One sample of a placement: plan both legs, verify every output of each, warm up, run the stream
+//! under the clock, close.
+
+mod stream;
+mod tally;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use overside_device::{Device, Provenance, Slice, Timing};
+use overside_model::{Initiator, Profile};
+use overside_placement::{Executor, Leg, Piece, Policy, Report, Setup};
+
+use crate::measuring::{self, NoSample, Plan};
+use crate::recorder::{Ledgers, nanoseconds};
+use crate::sample::{Check, Cpu, Failure, Kind, Placed, PlacedLeg, Sample, Warning};
+use crate::test::{Reaping, Setting, Test};
+use crate::verify::{AnswerCache, Expected, Material, Verifier};
+use stream::{Stream, lost, run};
+use tally::{Lives, Tally};
+
+/// Jobs in flight on the CPU's leg for each of its threads: one runs, one waits.
+const CPU_JOBS_A_THREAD: usize = 2;
+/// Events that a sample tells in words; the rest is counted.
+const EVENTS_MAX: usize = 16;
+
+/// A leg: a device, and what the test means on it.
+pub(crate) struct Side {
+    pub device: Arc<dyn Device>,
+    pub plan: Plan,
+}
+
+/// Everything that one sample of a placement needs.
+pub(crate) struct Placing<'a> {
+    pub test: &'a Test,
+    pub policy: Policy,
+    /// There if the policy gives it chunks.
+    pub cpu: Option<Side>,
+    /// There if the policy gives it chunks.
+    pub device: Option<Side>,
+    pub material: Material,
+    /// What an emulated device is made from.
+    pub profile: Option<Arc<Profile>>,
+    /// When the sample has failed.
+    pub deadline: Instant,
+}
+
+/// What a leg's outputs were found to be.
+pub(super) struct Checked {
+    /// By buffer.
+    expected: Vec<Expected>,
+    verifier: Verifier,
+    check: Check,
+}
+
+/// The test of one leg alone.
+pub(crate) fn leg_test(test: &Test, leg: Leg) -> Test {
+    let alone = Test {
+        setting: Setting::Static,
+        completion: Reaping::Event,
+        placement: None,
+        ..test.clone()
+    };
+    match leg {
+        Leg::Cpu => Test {
+            device: "cpu".into(),
+            timing: None,
+            variant: test.cpu_variant.clone(),
+            depth: CPU_JOBS_A_THREAD * test.threads,
+            ..alone
+        },
+        Leg::Device => alone,
+    }
+}
+
+impl Placing<'_> {
+    /// Takes the sample.
+    pub(crate) fn measure(self, answers: &mut AnswerCache) -> Result<Sample, NoSample> {
+        self.fits()?;
+        let mut stream = self.stream(answers)?;
+        let mut unused = Tally::new(self.test.operation);
+        self.pass(&mut stream, &mut unused, self.test.warmup())?;
+        stream.varied = 0;
+        let mut tally = Tally::new(self.test.operation);
+        let before = stream.executor()?.report();
+        let ledgers = Ledgers::read(spent(&before));
+        let (elapsed, streams) = self.pass(&mut stream, &mut tally, self.test.sample())?;
+        let after = stream.executor()?.report();
+        let cpu = Ledgers::read(spent(&after)).since(&ledgers);
+        stream.check_kept()?;
+        let closed = stream.close();
+        let lives = match self.test.setting {
+            // One context each for the whole life of the stream, set up before the clock started.
+            Setting::Static => Lives::of(&closed, &Report::default()),
+            Setting::Reconfiguration => Lives::of(&after, &before),
+        };
+        tally.busy(&after, &before);
+        let taken = Taken {
+            tally,
+            lives,
+            elapsed,
+            streams,
+            cpu,
+            report: after,
+        };
+        self.sample(taken, &stream)
+    }
+
+    /// Whether the buffers fit into both devices.
+    fn fits(&self) -> Result<(), NoSample> {
+        let longest = self.material.source.longest();
+        for side in self.sides() {
+            let max = side.plan.capability.max_source_bytes;
+            if longest > max {
+                let name = &side.device.info().name;
+                let reason = format!("{name} takes sources of up to {max} bytes, not {longest}");
+                return Err(NoSample::Skipped(reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn sides(&self) -> impl Iterator<Item = &Side> {
+        self.cpu.iter().chain(&self.device)
+    }
+
+    fn side(&self, leg: Leg) -> Option<&Side> {
+        match leg {
+            Leg::Cpu => self.cpu.as_ref(),
+            Leg::Device => self.device.as_ref(),
+        }
+    }
+
+    /// What an executor is made of. A device that is measured alone has no CPU to do its work for
+    /// it: what it fails at is a failed sample.
+    fn setup(&self, policy: Policy) -> Setup {
+        let operation = |side: &Side| side.plan.operation.clone();
+        let plans = self.sides().map(|side| side.plan.destination_bytes);
+        let destination_bytes = plans.min().unwrap_or(0) as usize;
+        let first = self.cpu.as_ref().or(self.device.as_ref());
+        let mut setup = Setup::new(
+            first.map_or_else(
+                || overside_device::OperationConfig::new(self.test.operation),
+                operation,
+            ),
+            policy,
+        );
+        setup.source_bytes = self.material.source.longest() as usize;
+        setup.destination_bytes = destination_bytes;
+        setup.cpu_depth = CPU_JOBS_A_THREAD * self.test.threads;
+        setup.device_depth = self.test.depth;
+        setup.job_timeout = self.deadline.saturating_duration_since(Instant::now());
+        if let Some(side) = self.cpu.as_ref().filter(|_| policy.uses_cpu()) {
+            setup.cpu = Some(Arc::clone(&side.device));
+        }
+        if let Some(side) = self.device.as_ref().filter(|_| policy.uses_device()) {
+            setup.device = Some(Arc::clone(&side.device));
+            setup.device_variant = side.plan.operation.variant.clone();
+            setup.device_level = side.plan.operation.level;
+        }
+        setup
+    }
+
+    fn open(&self, policy: Policy) -> Result<Executor, NoSample> {
+        Executor::open(self.setup(policy)).map_err(stream::not_opened)
+    }
+
+    /// The sources, in memory that every leg reaches.
+    pub(super) fn sources(&self) -> Result<Vec<Slice>, Failure> {
+        let side = self.device.as_ref().or(self.cpu.as_ref());
+        let side = side.ok_or_else(|| Failure::new(Kind::Internal, "a placement without legs"))?;
+        let memory = side.plan.capability.memory;
+        self.material.source.sources(&*side.device, memory)
+    }
+
+    /// Verifies the outputs of every leg, and opens the stream.
+    fn stream(&self, answers: &mut AnswerCache) -> Result<Stream, NoSample> {
+        let sources = self.sources()?;
+        let mut checked = [None, None];
+        for leg in [Leg::Cpu, Leg::Device] {
+            if self.side(leg).is_some() {
+                checked[leg as usize] = Some(self.verify(leg, &sources, answers)?);
+            }
+        }
+        let executor = self.open(self.policy)?;
+        let order = measuring::order(sources.len(), self.test.seed);
+        Ok(Stream::new(
+            executor,
+            sources,
+            order,
+            checked,
+            self.names(),
+            self.deadline,
+        ))
+    }
+
+    fn names(&self) -> [String; 2] {
+        [Leg::Cpu, Leg::Device].map(|leg| {
+            let side = self.side(leg);
+            side.map_or_else(String::new, |side| side.device.info().name.clone())
+        })
+    }
+
+    /// Runs every distinct source once on one leg and looks at every byte. Not timed.
+    fn verify(
+        &self,
+        leg: Leg,
+        sources: &[Slice],
+        answers: &mut AnswerCache,
+    ) -> Result<Checked, NoSample> {
+        let mut executor = self.open(match leg {
+            Leg::Cpu => Policy::Cpu,
+            Leg::Device => Policy::Device,
+        })?;
+        let mut expected = Vec::with_capacity(sources.len());
+        let mut verifier: Option<Verifier> = None;
+        let mut all = (0_u64..).zip(sources);
+        let next = || {
+            all.next()
+                .map(|(label, source)| stream::chunk(label, source))
+        };
+        let take = |piece: Piece, _: bool| {
+            let number = expected.len();
+            let (outcome, applied) = stream::result(&piece, number)?;
+            let verifier = match &mut verifier {
+                Some(verifier) => verifier,
+                // Who can verify depends on who computed, which is known only now.
+                None => {
+                    let side = self.side(leg).map(|side| &side.plan.operation);
+                    let config = side.ok_or_else(|| Failure::new(Kind::Internal, "no such leg"))?;
+                    let made = Verifier::new(config, &applied.variant, &self.material, answers)?;
+                    verifier.insert(made)
+                }
+            };
+            verifier.check(number, &outcome, &piece.destination)?;
+            expected.push(Expected::new(outcome, &piece.destination));
+            Ok(())
+        };
+        run(&mut executor, self.deadline, next, take)?;
+        executor.close();
+        match verifier {
+            Some(verifier) if expected.len() == sources.len() => Ok(Checked {
+                check: verifier.summary(&expected),
+                expected,
+                verifier,
+            }),
+            _ => Err(Failure::new(Kind::Verification, "not every buffer came back").into()),
+        }
+    }
+
+    /// Runs the stream again and again for a while, in the test's setting. Returns the time and how
+    /// often a stream began.
+    fn pass(
+        &self,
+        stream: &mut Stream,
+        tally: &mut Tally,
+        limit: Duration,
+    ) -> Result<(Duration, u64), NoSample> {
+        let start = Instant::now();
+        match self.test.setting {
+            Setting::Static => {
+                stream.run_for(limit, tally)?;
+                let elapsed = start.elapsed();
+                Ok((elapsed, stream.begun_since_renewal()))
+            }
+            Setting::Reconfiguration => {
+                let mut streams = 0;
+                while streams == 0 || start.elapsed() < limit {
+                    self.renew(stream)?;
+                    stream.run_once(tally)?;
+                    streams += 1;
+                }
+                Ok((start.elapsed(), streams))
+            }
+        }
+    }
+
+    /// Tears both contexts and all buffers down and sets them up again.
+    fn renew(&self, stream: &mut Stream) -> Result<(), NoSample> {
+        stream.let_go();
+        stream.close();
+        let executor = self.open(self.policy)?;
+        stream.renewed(executor, self.sources()?);
+        Ok(())
+    }
+
+    fn sample(&self, taken: Taken, stream: &Stream) -> Result<Sample, NoSample> {
+        let Taken {
+            tally,
+            lives,
+            elapsed,
+            streams,
+            cpu,
+            report,
+        } = taken;
+        let ran = |leg: Leg| (tally.leg(leg).jobs > 0).then(|| self.side(leg)).flatten();
+        let mut sample = Sample::ok();
+        let infos = [Leg::Cpu, Leg::Device].map(|leg| ran(leg).map(|side| side.device.info()));
+        // The weakest of those that ran.
+        let of = |leg: Leg| tally.leg(leg).applied.as_deref().map(|it| it.provenance);
+        let said = infos.iter().flatten().map(|info| info.provenance);
+        let provenance = said.chain(of(Leg::Cpu)).chain(of(Leg::Device)).max();
+        sample.provenance = Some(provenance.unwrap_or(Provenance::Measured));
+        let timing = infos[1].or(infos[0]).map(|info| info.timing);
+        sample.timing = Some(timing.unwrap_or(Timing::Real));
+        let lead = if infos[1].is_some() {
+            Leg::Device
+        } else {
+            Leg::Cpu
+        };
+        sample.applied = tally.leg(lead).applied.as_deref().cloned();
+        sample.work = Some(tally.work());
+        sample.elapsed_ns = Some(nanoseconds(elapsed));
+        sample.check = Some(stream.check());
+        sample.metrics = tally.metrics(elapsed, cpu, lead, &lives);
+        sample.stages = tally.stages(lead, &lives);
+        sample.cpu = Some(cpu);
+        if let (Some(profile), Leg::Device) = (&self.profile, lead) {
+            sample.late = Some(tally.leg(lead).late);
+            let (source_bytes, destination_bytes) = tally.mean_sizes(lead);
+            let patterns = self.device.as_ref().map(|it| &it.plan.operation.patterns);
+            sample.model = Some(measuring::model(
+                profile,
+                overside_model::Work {
+                    operation: self.test.operation,
+                    patterns: patterns.cloned().unwrap_or_default(),
+                    source_bytes,
+                    destination_bytes,
+                    // What setting up costs is a stream's, not a job's.
+                    setting: overside_model::Setting::Static,
+                },
+            )?);
+        }
+        sample.warnings = self.warnings(&tally, &report, stream.varied);
+        sample.placement = Some(self.placed(&tally, &lives, streams, &report));
+        Ok(sample)
+    }
+
+    fn initiator(&self) -> Initiator {
+        self.profile
+            .as_ref()
+            .map_or(Initiator::Host, |profile| profile.initiator)
+    }
+
+    fn placed(&self, tally: &Tally, lives: &Lives, streams: u64, report: &Report) -> Placed {
+        let leg = |leg: Leg| {
+            let (sums, setups) = (tally.leg(leg), lives.setups(leg));
+            self.side(leg).map(|_| PlacedLeg {
+                applied: sums.applied.as_deref().cloned(),
+                jobs: sums.jobs,
+                bytes: sums.bytes,
+                failed: report_leg(report, leg).map_or(0, |leg| leg.failed),
+                late: sums.late,
+                setups,
+            })
+        };
+        let decided = (report.decisions.iter().rev()).find(|decided| !decided.probe);
+        Placed {
+            policy: self.policy.to_string(),
+            initiator: self.initiator(),
+            streams,
+            cpu: leg(Leg::Cpu),
+            device: leg(Leg::Device),
+            bounce_copies: report.bounce_copies,
+            bounce_bytes: report.bounce_bytes,
+            events: report
+                .events
+                .iter()
+                .take(EVENTS_MAX)
+                .map(ToString::to_string)
+                .collect(),
+            decision: decided.map(|decided| decided.reason.clone()),
+            decisions: report.decisions.len() as u64 + report.decisions_left_out,
+        }
+    }
+
+    fn warnings(&self, tally: &Tally, report: &Report, varied: u64) -> Vec<Warning> {
+        let mut all = tally.warnings(varied);
+        let mut warn = |kind: &str, message: String, remedy: &str| {
+            all.push(Warning {
+                kind: kind.into(),
+                message,
+                remedy: remedy.into(),
+            });
+        };
+        for event in report.events.iter().take(EVENTS_MAX) {
+            warn("fallback", event.to_string(), "");
+        }
+        let rest = report.events.len().saturating_sub(EVENTS_MAX) as u64 + report.events_left_out;
+        if rest > 0 {
+            warn("fallback", format!("and {rest} events more"), "");
+        }
+        if self.initiator() == Initiator::Soc && self.policy.uses_cpu() {
+            warn(
+                "stand-in",
+                "the jobs are the card's own cores' to start, so the CPU leg would be those; this \
+                 machine's core stands in for them, and its share is not representative"
+                    .into(),
+                "",
+            );
+        }
+        if report.bounce_copies > 0 {
+            warn(
+                "bounce",
+                format!(
+                    "{} chunks were copied to memory that a leg reaches",
+                    report.bounce_copies
+                ),
+                "",
+            );
+        }
+        all
+    }
+}
+
+/// What the timed part came to.
+struct Taken {
+    tally: Tally,
+    lives: Lives,
+    elapsed: Duration,
+    streams: u64,
+    cpu: Cpu,
+    /// Of the executor's whole life, up to the end of the timed part.
+    report: Report,
+}
+
+fn report_leg(report: &Report, leg: Leg) -> Option<&overside_placement::LegReport> {
+    match leg {
+        Leg::Cpu => report.cpu.as_ref(),
+        Leg::Device => report.device.as_ref(),
+    }
+}
+
+/// CPU time of both legs' own threads.
+fn spent(report: &Report) -> overside_device::CpuTime {
+    let mut sum = overside_device::CpuTime::default();
+    for leg in [Leg::Cpu, Leg::Device] {
+        if let Some(leg) = report_leg(report, leg) {
+            sum.host_ns += leg.cpu_time.host_ns;
+            sum.dpu_ns += leg.cpu_time.dpu_ns;
+            sum.emulator_ns += leg.cpu_time.emulator_ns;
+        }
+    }
+    sum
+}
+
+/// An executor that ended while it was still needed.
+pub(super) fn ended() -> Failure {
+    lost("the executor is gone")
+}
