@@ -53,8 +53,8 @@ use probes::Budget;
 pub use probes::Probe;
 pub use reason::{Gate, Rates, Reason, Verdict};
 
-/// One for each power of two of a chunk's bytes.
-const BUCKETS: usize = 64;
+/// One for each power of two of a chunk's bytes, 2^0 to 2^64.
+const BUCKETS: usize = 65;
 
 /// What the controller may do. Values out of range are taken as the nearest one in range.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -135,7 +135,7 @@ pub struct Share {
 /// What came of a decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Epoch {
-    /// The decision's fraction.
+    /// The fraction that ruled it: the decision's, or another if that could not be followed.
     pub fraction: f64,
     /// What the CPU did.
     pub cpu: Share,
@@ -204,7 +204,7 @@ impl Controller {
         let chunk_bytes = work.chunk_bytes.max(1);
         let bytes = work.bytes.max(1);
         let index = index_of(chunk_bytes);
-        let (settings, now) = (self.settings, self.now);
+        let (settings, budget, now) = (self.settings, self.budget, self.now);
         let bucket = self.bucket(index);
         let Some(forecast) = bucket.forecast(bytes as f64, chunk_bytes as f64) else {
             let reason = bucket.reason(bytes, None, now);
@@ -215,9 +215,10 @@ impl Controller {
         let in_use = bucket.placement;
         let mut reason = bucket.reason(bytes, Some((&forecast, judgement)), now);
         if let Some((probe, probe_s, due)) = bucket.next_probe(&forecast) {
-            let repeated = bucket.schedules[probe as usize].unconfirmed;
+            let on_credit = bucket.may_probe_on_credit(probe);
             let cost_s = (probe_s - forecast.time_s(in_use)).max(0.0);
-            if due <= now && settings.probe_share > 0.0 && self.budget.allows(cost_s, repeated) {
+            if due <= now && settings.probe_share > 0.0 && budget.allows(cost_s, on_credit) {
+                bucket.looked = true;
                 reason.verdict = Verdict::Probe(probe);
                 let probing = Probing {
                     bucket: index,
@@ -283,7 +284,10 @@ impl Controller {
     }
 }
 
-/// The bucket of a chunk of so many bytes, at least 1.
+/// The bucket of a chunk of so many bytes, at least 1: that of the nearest power of two, so that
+/// powers of two, which sizes often are or just miss, are in the middle of theirs.
 fn index_of(chunk_bytes: u64) -> usize {
-    chunk_bytes.ilog2() as usize
+    let exponent = chunk_bytes.ilog2();
+    let above = chunk_bytes - (1 << exponent);
+    exponent as usize + usize::from(above > (1 << exponent) / 2)
 }

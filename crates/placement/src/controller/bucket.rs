@@ -42,7 +42,9 @@ pub(super) struct Bucket {
     /// When something last changed: a step in a rate, or what is in use.
     quiet_since: Duration,
     pub(super) placement: Placement,
-    pub(super) schedules: [Schedule; Probe::ALL.len()],
+    /// A probe was made at this size.
+    pub(super) looked: bool,
+    schedules: [Schedule; Probe::ALL.len()],
 }
 
 impl Bucket {
@@ -56,6 +58,7 @@ impl Bucket {
             epoch_s: 0.0,
             quiet_since: Duration::ZERO,
             placement: Placement::Cpu,
+            looked: false,
             schedules: [Schedule::default(); Probe::ALL.len()],
         }
     }
@@ -93,6 +96,14 @@ impl Bucket {
         }
     }
 
+    /// Whether a probe need not be affordable. That is so for one that repeats another whose result is
+    /// not believed yet, and for the first of a size, without which a short stream would never use
+    /// the device, unless the device is known to have stopped.
+    pub(super) fn may_probe_on_credit(&self, probe: Probe) -> bool {
+        let first = !self.looked && !self.device.stopped();
+        first || self.schedules[probe as usize].unconfirmed
+    }
+
     /// The probe that is due first, what it would take in seconds, and when it is due.
     pub(super) fn next_probe(&self, forecast: &Forecast) -> Option<(Probe, f64, Duration)> {
         Probe::ALL
@@ -121,7 +132,9 @@ impl Bucket {
         let cpu_overlap = overlap(cpu_s, device_s);
         let device_overlap = overlap(device_s, cpu_s - overhead_s);
         let chunk_bytes = epoch.chunk_bytes.max(1) as f64;
-        let both = epoch.cpu.bytes > 0 && epoch.device.bytes > 0;
+        // At a corner, a leg may still end what it began before: nothing was joined.
+        let split = epoch.fraction > 0.0 && epoch.fraction < 1.0;
+        let both = split && epoch.cpu.bytes > 0 && epoch.device.bytes > 0;
         if both && longer_s > 0.0 && elapsed_s > 0.0 {
             let join_ln = (elapsed_s / longer_s).ln().clamp(-JOIN_LN_MAX, JOIN_LN_MAX);
             self.join_ln += WEIGHT * (join_ln - self.join_ln);

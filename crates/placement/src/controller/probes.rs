@@ -5,12 +5,8 @@ use std::time::Duration;
 
 use super::Settings;
 
-/// Decisions between two probes, whatever their kind and size, but for one that is repeated because
-/// its result is not believed yet.
+/// Decisions between two probes, whatever their kind and size, but for those on credit.
 const SPACING: u32 = 8;
-
-/// The part of their share that probes of a leg alone may cost.
-const ALONE_PART: f64 = 0.1;
 
 /// What a probe tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +28,18 @@ impl Probe {
         Self::DeviceAlone,
         Self::CpuAlone,
     ];
+
+    /// How likely it is to find a change, beside a probe of the device's share.
+    ///
+    /// Devices stop, are reconfigured and come back; a CPU seldom does more than slow down. Of a leg
+    /// at work, only its rate alone is not seen, which moves with the one that is.
+    fn part(self) -> f64 {
+        match self {
+            Self::DeviceShare => 1.0,
+            Self::CpuShare => 0.3,
+            Self::DeviceAlone | Self::CpuAlone => 0.1,
+        }
+    }
 }
 
 impl fmt::Display for Probe {
@@ -70,18 +78,12 @@ impl Schedule {
 /// `quiet_s`.
 ///
 /// Probes may cost their share of the time, no more. Beyond that, what has been quiet for long will
-/// change late: with one change after a time `s`, a gain of half the time if it is noticed, and
-/// probes every `w`, probes cost `c s / w` and noticing late costs `w / 4` in the mean, and the sum
-/// is least at `w = sqrt(4 c s)`. So probes back off with the root of the quiet time.
-///
-/// A leg that works already only has its rate alone to tell, which seldom changes more than the
-/// rate that is seen: such probes get a part of the share.
+/// change late. With one change after a time `s` that could save up to all the time once it is
+/// noticed, probes every `w` cost `c s / w`, noticing late costs `w / 2` in the mean, and the sum is
+/// least at `w = sqrt(2 c s)`. So probes back off with the root of the quiet time.
 pub(super) fn wait_s(probe: Probe, cost_s: f64, quiet_s: f64, settings: &Settings) -> f64 {
-    let part = match probe {
-        Probe::DeviceShare | Probe::CpuShare => 1.0,
-        Probe::DeviceAlone | Probe::CpuAlone => ALONE_PART,
-    };
-    (cost_s / (settings.probe_share * part)).max((4.0 * cost_s * quiet_s).sqrt())
+    let part = probe.part();
+    (cost_s / (settings.probe_share * part)).max((2.0 * cost_s * quiet_s / part).sqrt())
 }
 
 /// What probes have cost and may cost, over all sizes.
@@ -89,8 +91,8 @@ pub(super) fn wait_s(probe: Probe, cost_s: f64, quiet_s: f64, settings: &Setting
 pub(super) struct Budget {
     earned_s: f64,
     spent_s: f64,
+    /// Decisions since the last probe.
     since: u32,
-    looked: bool,
 }
 
 impl Budget {
@@ -105,7 +107,6 @@ impl Budget {
 
     /// Counts a decision.
     pub(super) fn decided(&mut self, probe: bool) {
-        self.looked |= probe;
         self.since = if probe {
             0
         } else {
@@ -113,11 +114,11 @@ impl Budget {
         };
     }
 
-    /// Whether a probe may be made now. The very first is on credit: without it nothing would ever
-    /// be learned of the device in a short stream.
-    pub(super) fn allows(&self, cost_s: f64, repeated: bool) -> bool {
+    /// Whether a probe that costs so much more than what is in use may be made now. On credit it may
+    /// be made at once; others then wait until it is paid.
+    pub(super) fn allows(&self, cost_s: f64, on_credit: bool) -> bool {
         let affordable = self.spent_s + cost_s <= self.earned_s;
-        !self.looked || repeated || (self.since >= SPACING && affordable)
+        on_credit || (self.since >= SPACING && affordable)
     }
 }
 

@@ -1,0 +1,7 @@
+//! The adaptive controller against scripted devices.
+//!
+//! `cargo test -p overside-placement --test controller -- --nocapture` prints the figures.
+
+mod bounds;
+mod scenarios;
+mod world;
