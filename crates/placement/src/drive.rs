@@ -31,7 +31,10 @@ impl Executor {
             (Some(Leg::Device), _, Some(true)) if self.is_device_wanted() => {
                 self.queues.device.push_back(place);
             }
-            (None, Some(true), _) => self.queues.shared.push_back(place),
+            (None, Some(true), _) => {
+                self.queues.shared.push_back(place);
+                self.queues.shared_bytes += source as u64;
+            }
             (_, Some(true), _) => {
                 if device == Some(false) {
                     self.note_too_long();
@@ -75,6 +78,9 @@ impl Executor {
     pub(crate) fn drive(&mut self, ring: bool) -> Result<(), Error> {
         self.collect(Leg::Device);
         self.collect(Leg::Cpu);
+        if self.pilot.is_some() {
+            self.end_epoch();
+        }
         let overdue = self.lane(Leg::Device).and_then(Lane::overdue_at);
         if overdue.is_some_and(|at| Instant::now() >= at) {
             self.stalled();
@@ -146,11 +152,8 @@ impl Executor {
         match leg {
             Leg::Cpu => (queues.again.pop_first())
                 .or_else(|| queues.cpu.pop_front())
-                .or_else(|| queues.shared.pop_front()),
-            Leg::Device => queues
-                .device
-                .pop_front()
-                .or_else(|| queues.shared.pop_front()),
+                .or_else(|| self.take_shared(leg)),
+            Leg::Device => (queues.device.pop_front()).or_else(|| self.take_shared(leg)),
         }
     }
 
@@ -159,7 +162,12 @@ impl Executor {
         let Some(lane) = self.lane_mut(leg).filter(|lane| !lane.is_open()) else {
             return true;
         };
-        let Err(error) = lane.open() else { return true };
+        let begin = Instant::now();
+        let result = lane.open();
+        if let (Leg::Device, Some(pilot)) = (leg, &mut self.pilot) {
+            pilot.opened(begin.elapsed());
+        }
+        let Err(error) = result else { return true };
         match leg {
             Leg::Cpu => {
                 self.queues.again.insert(place);
@@ -198,12 +206,19 @@ impl Executor {
     }
 
     pub(crate) fn ring(&mut self, leg: Leg) {
+        let idle = (self.lanes.iter().flatten()).all(|lane| lane.running() == 0);
         loop {
             let Some(lane) = self.lane_mut(leg) else {
                 return;
             };
             match lane.ring() {
-                Ok(()) => return,
+                Ok(taken) => {
+                    let last = self.last_done.filter(|_| idle && taken > 0);
+                    if let (Some(pilot), Some(last)) = (&mut self.pilot, last) {
+                        pilot.idled(last);
+                    }
+                    return;
+                }
                 Err(SubmitError::Refused { refusal, .. }) => self.refused(leg, &refusal),
                 Err(SubmitError::Lost(lost)) => return self.lost(leg, &lost),
             }

@@ -8,6 +8,7 @@ use overside_device::{Completion, Foreign, JobError, Slice};
 use crate::health::Health;
 use crate::lane::Lane;
 use crate::memory::Pool;
+use crate::pilot::Pilot;
 use crate::policy::Diffusion;
 use crate::queues::Queues;
 use crate::report::{EventKind, Log};
@@ -22,6 +23,8 @@ pub struct Executor {
     pub(crate) queues: Queues,
     pub(crate) diffusion: Diffusion,
     pub(crate) health: Health,
+    /// Under adaptive placement.
+    pub(crate) pilot: Option<Pilot>,
     pub(crate) log: Log,
     pub(crate) sources: Arc<Pool>,
     pub(crate) opened: Instant,
@@ -66,6 +69,7 @@ impl Executor {
             queues: Queues::default(),
             diffusion: Diffusion::default(),
             health,
+            pilot: (setup.policy == Policy::Adaptive).then(Pilot::new),
             log,
             sources,
             opened,
@@ -220,7 +224,7 @@ impl Executor {
     /// is in flight is waited for, for a second at most.
     pub fn close(mut self) -> Report {
         for lane in self.lanes.iter_mut().flatten() {
-            lane.close();
+            self.quarantined += lane.close() as u64;
         }
         self.report()
     }

@@ -24,8 +24,12 @@ pub(crate) struct Lane {
     offered: VecDeque<Job>,
     /// Jobs that the context has.
     running: usize,
+    /// Source bytes of the jobs that it has, handed over or about to be.
+    pub(crate) outstanding_bytes: u64,
     reach: Reach,
     pub(crate) destinations: Arc<Pool>,
+    /// The destinations are the other leg's as well, and its to account for.
+    is_sharing: bool,
     bounce: Arc<Pool>,
     /// How long a job may take; `None` for ever.
     timeout: Option<Duration>,
@@ -82,6 +86,7 @@ impl Lane {
         Ok(Self {
             destinations: pool(config.max_destination_bytes as usize, setup.window()),
             bounce: pool(config.max_source_bytes as usize, config.depth),
+            is_sharing: false,
             reach: Reach {
                 id,
                 max_segments: known.max_segments,
@@ -91,6 +96,7 @@ impl Lane {
             context: None,
             offered: VecDeque::with_capacity(config.depth),
             running: 0,
+            outstanding_bytes: 0,
             progress: Instant::now(),
             tally: LegReport {
                 device: name.clone(),
@@ -116,6 +122,7 @@ impl Lane {
         let same = self.config.max_destination_bytes == other.config.max_destination_bytes;
         if same && !self.is_registered() {
             self.destinations = Arc::clone(&other.destinations);
+            self.is_sharing = true;
         }
     }
 
@@ -189,6 +196,7 @@ impl Lane {
             offered.kept = Some(source);
             self.bounce.lend(region).slice(0..at).into()
         };
+        self.outstanding_bytes += source.len() as u64;
         self.offered.push_back(Job {
             tag,
             source,
@@ -205,13 +213,13 @@ impl Lane {
             && (self.running == 0 || self.offered.len() >= self.config.depth.div_ceil(2))
     }
 
-    /// Hands over what is offered; less may be taken.
-    pub(crate) fn ring(&mut self) -> Result<(), SubmitError> {
+    /// Hands over what is offered; less may be taken. Returns how many.
+    pub(crate) fn ring(&mut self) -> Result<usize, SubmitError> {
         let Some(context) = &mut self.context else {
-            return Ok(());
+            return Ok(0);
         };
         if self.offered.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let idle = self.running == 0;
         let taken = context.submit(&mut self.offered)?;
@@ -219,12 +227,13 @@ impl Lane {
         if idle && taken > 0 {
             self.progress = Instant::now();
         }
-        Ok(())
+        Ok(taken)
     }
 
     /// Takes back the job that was refused.
     pub(crate) fn withdraw(&mut self) -> Option<u64> {
         let job = self.offered.pop_front()?;
+        self.outstanding_bytes -= job.source.len() as u64;
         self.destinations.put(job.destination);
         Some(job.tag)
     }
@@ -243,6 +252,8 @@ impl Lane {
             self.tally.busy_ns += (now - self.progress).as_nanos() as u64;
             self.progress = now;
             self.running = self.running.saturating_sub(count);
+            let bytes: u64 = (out.iter().map(|done| done.source.len() as u64)).sum();
+            self.outstanding_bytes = self.outstanding_bytes.saturating_sub(bytes);
         }
         Ok(())
     }
@@ -279,15 +290,18 @@ impl Lane {
         if let Some(context) = self.context.take() {
             spend(&mut self.tally.cpu_time, context.cpu_time());
         }
+        self.outstanding_bytes = 0;
         std::mem::take(&mut self.running)
     }
 
-    /// Closes the context and waits for what it has in flight, though not for ever.
-    pub(crate) fn close(&mut self) {
+    /// Closes the context and waits for what it has in flight, though not for ever. Returns how
+    /// many destinations do not come back.
+    pub(crate) fn close(&mut self) -> usize {
         let Some(context) = self.context.take() else {
-            return;
+            return 0;
         };
-        let patience = if context.quarantined() > 0 {
+        let quarantined = context.quarantined();
+        let patience = if quarantined > 0 {
             Duration::ZERO
         } else {
             CLOSE
@@ -296,7 +310,9 @@ impl Lane {
         add(&mut self.tally.lifecycle.end_ns, closed.lifecycle.end_ns);
         spend(&mut self.tally.cpu_time, closed.cpu_time);
         self.running = 0;
+        self.outstanding_bytes = 0;
         self.offered.clear();
+        quarantined + closed.abandoned.len()
     }
 
     /// What it did so far.
@@ -310,7 +326,12 @@ impl Lane {
 
     /// Time spent on making its buffers.
     pub(crate) fn memory_spent(&self) -> Duration {
-        self.destinations.spent() + self.bounce.spent()
+        let own = if self.is_sharing {
+            Duration::ZERO
+        } else {
+            self.destinations.spent()
+        };
+        own + self.bounce.spent()
     }
 }
 

@@ -7,6 +7,7 @@ mod health;
 mod lane;
 mod memory;
 mod outcome;
+mod pilot;
 mod policy;
 mod queues;
 mod report;

@@ -29,7 +29,7 @@ impl Executor {
             (Err(_), _) => true,
         };
         if !credible {
-            self.misbehaved(leg, "a result is longer than its destination");
+            self.misbehaved(leg, "a result does not lie in its destination");
             return false;
         }
         let fallback = leg == Leg::Device && self.lane(Leg::Cpu).is_some();

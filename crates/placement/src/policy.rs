@@ -114,6 +114,11 @@ impl Diffusion {
         leg
     }
 
+    /// Bytes so far.
+    pub(crate) fn total(&self) -> f64 {
+        self.total
+    }
+
     /// Whose the next chunk would be.
     pub(crate) fn peek(&self, fraction: f64, bytes: usize) -> Leg {
         // An empty chunk counts as one byte, or it would be everybody's.

@@ -7,6 +7,8 @@ use std::collections::{BTreeSet, VecDeque};
 pub(crate) struct Queues {
     /// For whichever leg takes them.
     pub(crate) shared: VecDeque<u64>,
+    /// Bytes of those.
+    pub(crate) shared_bytes: u64,
     pub(crate) cpu: VecDeque<u64>,
     pub(crate) device: VecDeque<u64>,
     /// For the CPU, before all others, because results wait for them.

@@ -1,0 +1,249 @@
+//! Adaptive placement: which leg may take the next chunk, and what the controller is told.
+
+use std::time::{Duration, Instant};
+
+use crate::controller::{Controller, Decision, Epoch, Settings, Share, Work};
+use crate::lane::Lane;
+use crate::policy::Diffusion;
+use crate::report::Decided;
+use crate::{Executor, Leg};
+
+/// An epoch is long enough to be measured: so long, and so many chunks.
+const EPOCH: Duration = Duration::from_millis(20);
+const EPOCH_CHUNKS: u64 = 8;
+/// How much longer a probe may last for the chunk that it is about.
+const PROBE_PATIENCE: u32 = 25;
+
+/// Asks the controller and obeys it.
+#[derive(Debug)]
+pub(crate) struct Pilot {
+    controller: Controller,
+    epoch: Option<Running>,
+    /// Bytes that both legs get done in an epoch, by the last one.
+    bytes: u64,
+    /// Time that the controller knows of in which a leg has finished nothing yet.
+    silent: [Duration; 2],
+    /// Time without anything in flight.
+    idle: Duration,
+    /// Time spent opening the device.
+    overhead: Duration,
+}
+
+/// An epoch under way.
+#[derive(Debug)]
+struct Running {
+    decision: Decision,
+    begun: Instant,
+    chunk_bytes: u64,
+    /// What the decision was asked about.
+    bytes: u64,
+    plan: Diffusion,
+    idle: Duration,
+    overhead: Duration,
+    legs: [Mark; 2],
+}
+
+/// How far a leg was.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    chunks: u64,
+    bytes: u64,
+    busy: Duration,
+}
+
+impl Mark {
+    fn of(lane: Option<&Lane>) -> Self {
+        lane.map_or_else(Self::default, |lane| Self {
+            chunks: lane.tally.chunks,
+            bytes: lane.tally.source_bytes,
+            busy: Duration::from_nanos(lane.tally.busy_ns),
+        })
+    }
+}
+
+impl Pilot {
+    pub(crate) fn new() -> Self {
+        Self {
+            controller: Controller::new(Settings::default()),
+            epoch: None,
+            bytes: 0,
+            silent: [Duration::ZERO; 2],
+            idle: Duration::ZERO,
+            overhead: Duration::ZERO,
+        }
+    }
+
+    /// Opening the device took so long.
+    pub(crate) fn opened(&mut self, took: Duration) {
+        self.overhead += took;
+    }
+
+    /// Nothing was in flight since then.
+    pub(crate) fn idled(&mut self, since: Instant) {
+        let begun = self.epoch.as_ref().map_or(since, |epoch| epoch.begun);
+        self.idle += since.max(begun).elapsed();
+    }
+}
+
+impl Executor {
+    /// A chunk for a leg out of the queue that both take from, if the leg may have it.
+    pub(crate) fn take_shared(&mut self, leg: Leg) -> Option<u64> {
+        let place = *self.queues.shared.front()?;
+        let bytes = self.window.get_mut(place)?.source_bytes;
+        if self.health.is_out() {
+            if leg == Leg::Device {
+                return None;
+            }
+        } else {
+            self.begin_epoch();
+            if !self.may_take(leg, bytes) {
+                return None;
+            }
+        }
+        self.queues.shared.pop_front();
+        self.queues.shared_bytes -= bytes as u64;
+        if let Some(epoch) = self.pilot.as_mut().and_then(|pilot| pilot.epoch.as_mut()) {
+            epoch.plan.took(leg, bytes);
+        }
+        Some(place)
+    }
+
+    /// Whether the decision in force lets a leg have the next chunk.
+    ///
+    /// A probe is kept to exactly. Otherwise both take what they can, but neither takes a chunk
+    /// that it would be longer at than the other would be at everything: at the end of the stream
+    /// both are done within one chunk of each other.
+    fn may_take(&self, leg: Leg, bytes: usize) -> bool {
+        let Some(epoch) = self.pilot.as_ref().and_then(|pilot| pilot.epoch.as_ref()) else {
+            return leg == Leg::Cpu;
+        };
+        let fraction = epoch.decision.fraction;
+        if fraction <= 0.0 || fraction >= 1.0 {
+            return (leg == Leg::Device) == (fraction >= 1.0);
+        }
+        if epoch.decision.probe {
+            let most = if fraction < 0.5 {
+                Leg::Cpu
+            } else {
+                Leg::Device
+            };
+            let planned = if epoch.plan.total() < epoch.bytes as f64 {
+                epoch.plan.peek(fraction, bytes)
+            } else {
+                most
+            };
+            return planned == leg;
+        }
+        let outstanding = |leg| self.lane(leg).map_or(0, |lane| lane.outstanding_bytes) as f64;
+        let (cpu, device) = (outstanding(Leg::Cpu), outstanding(Leg::Device));
+        let (own, own_rate, other, other_rate) = match leg {
+            Leg::Cpu => (cpu, 1.0 - fraction, device, fraction),
+            Leg::Device => (device, fraction, cpu, 1.0 - fraction),
+        };
+        let waiting = self.queues.shared_bytes as f64;
+        (own + bytes as f64) / own_rate <= (other + waiting) / other_rate
+    }
+
+    fn begin_epoch(&mut self) {
+        let marks = [Leg::Cpu, Leg::Device].map(|leg| Mark::of(self.lane(leg)));
+        let waiting = self.queues.shared.len() as u64;
+        let Some(pilot) = self.pilot.as_mut().filter(|pilot| pilot.epoch.is_none()) else {
+            return;
+        };
+        let chunk_bytes = (self.queues.shared_bytes / waiting.max(1)).max(1);
+        let bytes = pilot.bytes.max(EPOCH_CHUNKS * chunk_bytes);
+        let now = Instant::now();
+        let since = now.saturating_duration_since(self.opened);
+        let decision = pilot.controller.decide(since, Work { bytes, chunk_bytes });
+        self.log.decided(Decided {
+            at_ns: since.as_nanos() as u64,
+            fraction: decision.fraction,
+            probe: decision.probe,
+            reason: decision.reason.to_string(),
+        });
+        pilot.epoch = Some(Running {
+            decision,
+            begun: now,
+            chunk_bytes,
+            bytes,
+            plan: Diffusion::default(),
+            idle: pilot.idle,
+            overhead: pilot.overhead,
+            legs: marks,
+        });
+    }
+
+    /// Ends the epoch if it has lasted long enough, and tells the controller what came of it.
+    pub(crate) fn end_epoch(&mut self) {
+        let marks = [Leg::Cpu, Leg::Device].map(|leg| Mark::of(self.lane(leg)));
+        let Some(epoch) = self.pilot.as_ref().and_then(|pilot| pilot.epoch.as_ref()) else {
+            return;
+        };
+        let done = |leg: Leg| marks[leg as usize].chunks - epoch.legs[leg as usize].chunks;
+        if done(Leg::Cpu) + done(Leg::Device) < EPOCH_CHUNKS {
+            return;
+        }
+        let now = Instant::now();
+        let wall = now.saturating_duration_since(epoch.begun);
+        let few = match epoch.decision.fraction {
+            part if !epoch.decision.probe || part <= 0.0 || part >= 1.0 => EPOCH_CHUNKS,
+            part if part < 0.5 => done(Leg::Device),
+            _ => done(Leg::Cpu),
+        };
+        if wall < EPOCH || (few == 0 && wall < EPOCH * PROBE_PATIENCE) {
+            return;
+        }
+        let out = self.health.is_out();
+        let legs = [Leg::Cpu, Leg::Device];
+        let silence = legs.map(|leg| {
+            (self.lane(leg).filter(|lane| lane.running() > 0))
+                .map(|lane| now.saturating_duration_since(lane.last_progress()))
+        });
+        let since = now.saturating_duration_since(self.opened);
+        let Some(pilot) = self.pilot.as_mut() else {
+            return;
+        };
+        let Some(epoch) = pilot.epoch.take() else {
+            return;
+        };
+        let [cpu, device] = legs.map(|leg| {
+            pilot.share(
+                leg,
+                epoch.legs[leg as usize],
+                marks[leg as usize],
+                silence[leg as usize],
+            )
+        });
+        let idle = pilot.idle - epoch.idle;
+        let elapsed = wall.saturating_sub(idle).max(Duration::from_nanos(1));
+        let bytes = cpu.bytes + device.bytes;
+        let rate = bytes as f64 / elapsed.as_secs_f64();
+        pilot.bytes = (rate * EPOCH.as_secs_f64()) as u64;
+        pilot.controller.observe(
+            since,
+            Epoch {
+                fraction: if out { 0.0 } else { epoch.decision.fraction },
+                cpu,
+                device,
+                overhead: pilot.overhead - epoch.overhead,
+                elapsed,
+                chunk_bytes: epoch.chunk_bytes,
+            },
+        );
+    }
+}
+
+impl Pilot {
+    /// What a leg did between two marks. `silence`: since when a chunk on it has not ended.
+    fn share(&mut self, leg: Leg, from: Mark, to: Mark, silence: Option<Duration>) -> Share {
+        let bytes = to.bytes - from.bytes;
+        let known = &mut self.silent[leg as usize];
+        if bytes > 0 {
+            let busy = (to.busy - from.busy).saturating_sub(std::mem::take(known));
+            return Share { bytes, busy };
+        }
+        let busy = silence.map_or(Duration::ZERO, |silence| silence.saturating_sub(*known));
+        *known += busy;
+        Share { bytes, busy }
+    }
+}
