@@ -1,0 +1,215 @@
+//! Columns of Arrow arrays, and of the files that hold them: Parquet, Arrow IPC.
+
+use std::fs::File;
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, BooleanArray, RecordBatch};
+use arrow_ipc::reader::{FileReaderBuilder, StreamReader};
+use arrow_schema::{ArrowError, DataType, Schema};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use crate::rows::Rows;
+use crate::{Error, Found, Search, Sink, Tally};
+
+/// Rows that are decoded at once.
+const BATCH_ROWS: usize = 8192;
+
+impl Search {
+    /// Searches a column of a Parquet file. Nulls do not match.
+    ///
+    /// # Errors
+    /// [`Error`]; records found before are in the sink.
+    pub fn parquet(
+        &mut self,
+        file: File,
+        column: &str,
+        sink: &mut dyn Sink,
+    ) -> Result<Tally, Error> {
+        let reader = guarded(|| {
+            let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(format_error)?;
+            let index = column_of(builder.schema(), column)?;
+            let mask = ProjectionMask::roots(builder.parquet_schema(), [index]);
+            builder
+                .with_projection(mask)
+                .with_batch_size(BATCH_ROWS)
+                .build()
+                .map_err(format_error)
+        })?;
+        self.batches(reader, 0, sink)
+    }
+
+    /// Searches a column of an Arrow IPC file. Nulls do not match.
+    ///
+    /// # Errors
+    /// [`Error`]; records found before are in the sink.
+    pub fn arrow_file(
+        &mut self,
+        file: File,
+        column: &str,
+        sink: &mut dyn Sink,
+    ) -> Result<Tally, Error> {
+        let reader = guarded(|| {
+            let mut file = file;
+            let schema = arrow_ipc::reader::FileReader::try_new(&mut file, None)
+                .map_err(format_error)?
+                .schema();
+            let index = column_of(&schema, column)?;
+            FileReaderBuilder::new()
+                .with_projection(vec![index])
+                .build(file)
+                .map_err(format_error)
+        })?;
+        self.batches(reader, 0, sink)
+    }
+
+    /// Searches a column of an Arrow IPC stream. Nulls do not match.
+    ///
+    /// # Errors
+    /// [`Error`]; records found before are in the sink.
+    pub fn arrow_stream(
+        &mut self,
+        input: &mut dyn Read,
+        column: &str,
+        sink: &mut dyn Sink,
+    ) -> Result<Tally, Error> {
+        let reader = guarded(|| StreamReader::try_new(input, None).map_err(format_error))?;
+        let index = column_of(&reader.schema(), column)?;
+        self.batches(reader, index, sink)
+    }
+
+    /// Searches an array of text or bytes. Nulls do not match.
+    ///
+    /// # Errors
+    /// [`Error`]; records found before are in the sink.
+    pub fn array(&mut self, array: &dyn Array, sink: &mut dyn Sink) -> Result<Tally, Error> {
+        check(array.data_type(), "array")?;
+        let mut rows = Rows::new(self, sink)?;
+        each_value(array, &mut rows)?;
+        rows.finish()
+    }
+
+    /// Which rows of an array are selected. The search has to answer with
+    /// [`crate::Answer::Records`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn mask(&mut self, array: &dyn Array) -> Result<BooleanArray, Error> {
+        let mut mask = Mask(vec![false; array.len()]);
+        self.array(array, &mut mask)?;
+        Ok(BooleanArray::from(mask.0))
+    }
+
+    fn batches(
+        &mut self,
+        mut reader: impl Iterator<Item = Result<RecordBatch, ArrowError>>,
+        index: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<Tally, Error> {
+        let mut rows = Rows::new(self, sink)?;
+        while rows.go_on() {
+            let batch = guarded(|| reader.next().transpose().map_err(format_error))?;
+            let Some(batch) = batch else { break };
+            each_value(batch.column(index), &mut rows)?;
+        }
+        rows.finish()
+    }
+}
+
+struct Mask(Vec<bool>);
+
+impl Sink for Mask {
+    fn found(&mut self, found: Found<'_>) -> std::io::Result<bool> {
+        let index = usize::try_from(found.number).unwrap_or(usize::MAX);
+        if let Some(is_selected) = self.0.get_mut(index.wrapping_sub(1)) {
+            *is_selected = true;
+        }
+        Ok(true)
+    }
+}
+
+/// Whether arrays of that type can be searched.
+pub fn values_are_text(kind: &DataType) -> bool {
+    match kind {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => true,
+        DataType::Dictionary(_, values) => values_are_text(values),
+        _ => false,
+    }
+}
+
+fn check(kind: &DataType, name: &str) -> Result<(), Error> {
+    match values_are_text(kind) {
+        true => Ok(()),
+        false => Err(Error::ColumnType {
+            name: name.into(),
+            kind: kind.to_string(),
+        }),
+    }
+}
+
+/// Where a column is among the columns of a file, if it can be searched.
+fn column_of(schema: &Schema, column: &str) -> Result<usize, Error> {
+    let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+    let index = position(&names, column)?;
+    check(schema.field(index).data_type(), column)?;
+    Ok(index)
+}
+
+/// Where the one column of that name is.
+pub(crate) fn position(names: &[String], column: &str) -> Result<usize, Error> {
+    let count = names.iter().filter(|name| *name == column).count();
+    match (names.iter().position(|name| name == column), count) {
+        (Some(index), 1) => Ok(index),
+        (None, _) => Err(Error::NoColumn {
+            name: column.into(),
+            known: names.join(", "),
+        }),
+        (_, count) => Err(Error::SameColumns {
+            name: column.into(),
+            count,
+        }),
+    }
+}
+
+fn each_value(array: &dyn Array, rows: &mut Rows<'_>) -> Result<(), Error> {
+    /// One row after the other.
+    fn feed<T: AsRef<[u8]>>(
+        values: impl Iterator<Item = Option<T>>,
+        rows: &mut Rows<'_>,
+    ) -> Result<(), Error> {
+        for value in values {
+            if !rows.go_on() {
+                break;
+            }
+            rows.row(value.as_ref().map(AsRef::as_ref))?;
+        }
+        Ok(())
+    }
+    match array.data_type() {
+        DataType::Utf8 => feed(array.as_string::<i32>().iter(), rows),
+        DataType::LargeUtf8 => feed(array.as_string::<i64>().iter(), rows),
+        DataType::Utf8View => feed(array.as_string_view().iter(), rows),
+        DataType::Binary => feed(array.as_binary::<i32>().iter(), rows),
+        DataType::LargeBinary => feed(array.as_binary::<i64>().iter(), rows),
+        DataType::BinaryView => feed(array.as_binary_view().iter(), rows),
+        DataType::Dictionary(_, values) => {
+            let plain = arrow_cast::cast(array, values).map_err(format_error)?;
+            each_value(&plain, rows)
+        }
+        // Checked before.
+        _ => Ok(()),
+    }
+}
+
+fn format_error(error: impl std::fmt::Display) -> Error {
+    Error::Format(error.to_string())
+}
+
+/// Runs a file format's decoder. What a hostile file makes it stumble over is the file's mistake.
+fn guarded<T>(decode: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(decode))
+        .unwrap_or_else(|_| Err(Error::Format("the file is damaged".into())))
+}

@@ -1,0 +1,68 @@
+//! Why a search ends early.
+
+use std::io;
+
+use crate::RECORD_BYTES_MAX;
+
+/// Why a search cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The patterns, or the engine.
+    #[error(transparent)]
+    Operation(#[from] overside_ops::Error),
+    /// There cannot be so many threads.
+    #[error(transparent)]
+    Cpu(#[from] overside_backend_cpu::CpuError),
+    /// The placement, a device or memory.
+    #[error(transparent)]
+    Placement(#[from] overside_placement::Error),
+    /// A chunk has no result, on either side.
+    #[error("a chunk has no result: {0}")]
+    Job(#[from] overside_device::JobError),
+    /// The input cannot be read.
+    #[error("{0}")]
+    Read(io::Error),
+    /// What was found cannot be written.
+    #[error("{0}")]
+    Write(io::Error),
+    /// A record is too long.
+    #[error("the {place} is longer than {RECORD_BYTES_MAX} bytes")]
+    TooLong {
+        /// What it is and where it begins.
+        place: String,
+    },
+    /// The file is not what its format says.
+    #[error("{0}")]
+    Format(String),
+    /// No column of that name.
+    #[error("there is no column {name:?}; there are: {known}")]
+    NoColumn {
+        /// What was asked for.
+        name: String,
+        /// The columns, separated by commas.
+        known: String,
+    },
+    /// Several columns of that name.
+    #[error("{count} columns are called {name:?}")]
+    SameColumns {
+        /// The name.
+        name: String,
+        /// How many.
+        count: usize,
+    },
+    /// The column holds something else than text or bytes.
+    #[error("column {name:?} holds {kind}; text and bytes can be searched")]
+    ColumnType {
+        /// Its name.
+        name: String,
+        /// Its Arrow type.
+        kind: String,
+    },
+}
+
+impl Error {
+    /// Nobody reads what is written any more.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Write(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

@@ -1,0 +1,57 @@
+//! What kind of file begins like this.
+
+/// How records lie in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Lines, or comma-separated values: both are text.
+    Text,
+    /// Apache Parquet.
+    Parquet,
+    /// An Arrow IPC file.
+    ArrowFile,
+    /// An Arrow IPC stream.
+    ArrowStream,
+    /// Compressed by the program of that name.
+    Compressed(&'static str),
+}
+
+impl Format {
+    /// How many of a file's first bytes tell what it is.
+    pub const HEAD_BYTES: usize = 8;
+
+    /// What a file is that begins with `head`, at least its first [`Format::HEAD_BYTES`].
+    pub fn of(head: &[u8]) -> Self {
+        // Arrow columnar format, "Encapsulated message format": the continuation marker, then the
+        // length of the schema's message, which is less than 16 MiB and a multiple of 8.
+        let is_stream = |head: &[u8]| {
+            head.len() >= 8 && head[..4] == [0xff; 4] && head[4] % 8 == 0 && head[7] == 0
+        };
+        match head {
+            [b'P', b'A', b'R', b'1', ..] => Self::Parquet,
+            [b'A', b'R', b'R', b'O', b'W', b'1', ..] => Self::ArrowFile,
+            [0x1f, 0x8b, 8, ..] => Self::Compressed("gzip"),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Compressed("zstd"),
+            [0x04, 0x22, 0x4d, 0x18, ..] => Self::Compressed("lz4"),
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Compressed("xz"),
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, ..] => Self::Compressed("bzip2"),
+            head if is_stream(head) => Self::ArrowStream,
+            _ => Self::Text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Format;
+
+    #[test]
+    fn files_are_known_by_their_first_bytes() {
+        assert_eq!(Format::of(b"PAR1\x15\x04"), Format::Parquet);
+        assert_eq!(Format::of(b"ARROW1\0\0"), Format::ArrowFile);
+        assert_eq!(Format::of(b"\xff\xff\xff\xff\x78\x01\0\0"), Format::ArrowStream);
+        assert_eq!(Format::of(b"\x1f\x8b\x08\0"), Format::Compressed("gzip"));
+        for text in [&b""[..], b"P", b"PAR", b"\xff\xff\xff\xff", b"BZh9 is text", b"a,b\n1,2"] {
+            assert_eq!(Format::of(text), Format::Text, "{}", text.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Finds the records that match patterns: lines of text, and rows of a column in CSV, Parquet and
+//! Arrow files. Records are gathered into chunks that end where a record ends, and the chunks run
+//! through an [`overside_placement::Executor`], on the CPU, on a device or on both.
+//!
+//! What a record is and when it matches is the same everywhere: patterns see a record's bytes,
+//! `^` and `$` are its ends. A line's `\n` is not part of it; a row's value may contain `\n`, and is
+//! one record all the same.
+//!
+//! ```
+//! use overside_match::{Answer, Options, Search};
+//! let mut options = Options::new(["on (.+) at"]);
+//! options.answer = Answer::Count;
+//! let mut search = Search::new(options)?;
+//! let text = b"Accident on I-70 at Exit 41.\nRoad closed.\n";
+//! let tally = search.text(&mut &text[..], &mut ())?;
+//! assert_eq!(tally.selected, 1);
+//! # Ok::<(), overside_match::Error>(())
+//! ```
+
+mod arrow;
+mod csv;
+mod error;
+mod exact;
+mod format;
+mod input;
+mod options;
+mod rows;
+mod search;
+mod stream;
+mod text;
+
+pub use arrow::values_are_text;
+pub use error::Error;
+pub use exact::Exact;
+pub use format::Format;
+pub use input::Input;
+pub use options::{Answer, CHUNK_BYTES, Options, RECORD_BYTES_MAX};
+pub use search::Search;
+pub use stream::{Found, Sink, Tally};

@@ -1,0 +1,161 @@
+//! A search: patterns, and the executor that runs them on what it is given.
+
+use std::sync::Arc;
+
+use overside_backend_cpu::{CpuDevice, CpuOptions};
+use overside_device::Device;
+use overside_ops::{Config, Kernel, MatchKind, Operation, Trial, prepare, try_matchers};
+use overside_placement::{Executor, Report, Setup, chunk_bytes};
+
+use crate::{Answer, Error, Exact, Options};
+
+/// Inputs at least so long are worth a trial of the engines.
+pub(crate) const TRIAL_INPUT_BYTES: u64 = 16 << 20;
+/// How much of an input the engines are tried on.
+pub(crate) const TRIAL_BYTES: usize = 256 << 10;
+
+/// Searches one input after the other for the same patterns.
+pub struct Search {
+    pub(crate) options: Options,
+    /// With what the options say about them.
+    patterns: Vec<String>,
+    cpu: Arc<dyn Device>,
+    pub(crate) state: Option<Open>,
+    exact: Option<Exact>,
+    /// Of [`Answer::Count`], for records that are longer than chunks.
+    alone: Option<Box<dyn Kernel>>,
+}
+
+/// What is there from the first chunk on.
+pub(crate) struct Open {
+    pub(crate) executor: Executor,
+    engine: String,
+    trial: Option<Trial>,
+}
+
+impl Search {
+    /// Checks the patterns and the engine. Devices are opened when there is something to search.
+    ///
+    /// # Errors
+    /// [`Error::Operation`], [`Error::Cpu`].
+    pub fn new(options: Options) -> Result<Self, Error> {
+        let cpu = Arc::new(CpuDevice::new(CpuOptions {
+            threads: options.threads,
+            cores: None,
+        })?);
+        let flag = if options.ignore_case { "(?i)" } else { "" };
+        let patterns = options.patterns.iter();
+        let patterns = patterns.map(|pattern| format!("{flag}{pattern}")).collect();
+        let search = Self {
+            options,
+            patterns,
+            cpu,
+            state: None,
+            exact: None,
+            alone: None,
+        };
+        prepare(&search.config(&search.options.engine, MatchKind::Count))?;
+        Ok(search)
+    }
+
+    /// The patterns for one record at a time.
+    ///
+    /// # Errors
+    /// [`Error::Operation`] if there they are too large.
+    pub fn exact(&mut self) -> Result<&Exact, Error> {
+        match &mut self.exact {
+            Some(exact) => Ok(exact),
+            none => Ok(none.insert(Exact::compile(&self.patterns)?)),
+        }
+    }
+
+    /// What was done so far, and where; `None` before the first chunk.
+    pub fn report(&self) -> Option<Report> {
+        self.state.as_ref().map(|state| state.executor.report())
+    }
+
+    /// How the engine was chosen, if engines were tried.
+    pub fn trial(&self) -> Option<&Trial> {
+        self.state.as_ref()?.trial.as_ref()
+    }
+
+    fn config(&self, engine: &str, kind: MatchKind) -> Config {
+        Config {
+            variant: engine.into(),
+            patterns: self.patterns.clone(),
+            ..Config::new(Operation::Match(kind))
+        }
+    }
+
+    /// Whether the engines are to be tried before an input of so many bytes is searched.
+    pub(crate) fn wants_trial(&self, len_bytes: Option<u64>) -> bool {
+        self.state.is_none()
+            && self.options.engine == "auto"
+            && self.options.policy.uses_cpu()
+            && len_bytes.is_some_and(|len| len >= TRIAL_INPUT_BYTES)
+    }
+
+    /// Opens the executor, unless it is; engines are tried on `sample` if there is one, which
+    /// consists of whole records.
+    pub(crate) fn open(&mut self, sample: &[u8]) -> Result<(), Error> {
+        if self.state.is_some() {
+            return Ok(());
+        }
+        let trial = match sample.is_empty() {
+            true => None,
+            false => Some(try_matchers(&self.patterns, sample)?),
+        };
+        let options = &self.options;
+        let engine = trial.as_ref().map_or(options.engine.as_str(), |trial| trial.variant);
+        let kind = match options.answer {
+            Answer::Count | Answer::Any => MatchKind::Count,
+            Answer::Records => MatchKind::Bitmap,
+        };
+        let operation = Operation::Match(kind);
+        let mut chunk = options.chunk_bytes.max(1);
+        if let (Some(device), true) = (&options.device, options.policy.uses_device()) {
+            // What it cannot do at all is the executor's to say.
+            chunk = chunk_bytes(&**device, operation, chunk).unwrap_or(chunk);
+        }
+        let mut setup = Setup::new(self.config(engine, kind), options.policy);
+        setup.cpu = Some(Arc::clone(&self.cpu));
+        setup.device.clone_from(&options.device);
+        setup.source_bytes = chunk;
+        setup.destination_bytes = match kind {
+            // One bit for each record, and there may be one in each byte.
+            MatchKind::Bitmap => chunk.div_ceil(8),
+            MatchKind::Count | MatchKind::Search => 0,
+        };
+        setup.cpu_depth = 2 * options.threads;
+        let engine = engine.to_owned();
+        self.state = Some(Open {
+            executor: Executor::open(setup)?,
+            engine,
+            trial,
+        });
+        Ok(())
+    }
+
+    /// Whether a record matches that is not part of a chunk.
+    pub(crate) fn is_match(&mut self, record: &[u8]) -> Result<bool, Error> {
+        if memchr::memchr(b'\n', record).is_some() {
+            return Ok(self.exact()?.is_match(record));
+        }
+        let kernel = match &mut self.alone {
+            Some(kernel) => kernel,
+            none => {
+                let engine = self.state.as_ref().map_or("auto", |state| &state.engine);
+                let config = Config {
+                    variant: engine.into(),
+                    patterns: self.patterns.clone(),
+                    ..Config::new(Operation::Match(MatchKind::Count))
+                };
+                none.insert(prepare(&config)?.kernel()?)
+            }
+        };
+        // An empty buffer has no record; this record is there, even if it is empty.
+        let buffer = if record.is_empty() { b"\n" } else { record };
+        let output = kernel.run(&[buffer], &mut [])?;
+        Ok(output.value.is_some_and(|count| count > 0))
+    }
+}

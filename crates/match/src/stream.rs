@@ -1,0 +1,284 @@
+//! One input on its way through the executor.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use memchr::memchr_iter;
+use overside_device::Outcome;
+use overside_placement::{Buffer, Chunk, Executor, Piece};
+
+use crate::{Answer, Error, Search};
+
+/// The longest that one call waits for a result; then it is asked for again.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// A record that was selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found<'a> {
+    /// Its number in the input, from 1; 0 where numbers were not asked for.
+    pub number: u64,
+    /// Where it begins in the input, in bytes; only in text.
+    pub offset: Option<u64>,
+    /// What is in it; `None` for a row without a value.
+    pub value: Option<&'a [u8]>,
+}
+
+/// Takes the records that are selected. `()` takes none.
+pub trait Sink {
+    /// Takes the next one. `false` ends the search of this input.
+    ///
+    /// # Errors
+    /// Ends the search with [`Error::Write`].
+    fn found(&mut self, found: Found<'_>) -> io::Result<bool>;
+
+    /// The input is about to be waited for: what is held back should go out.
+    ///
+    /// # Errors
+    /// Ends the search with [`Error::Write`].
+    fn idle(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for () {
+    fn found(&mut self, _: Found<'_>) -> io::Result<bool> {
+        Ok(true)
+    }
+}
+
+/// What a search of one input came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Records that are selected, of those that were looked at.
+    pub selected: u64,
+    /// Records that are longer than a chunk may be. They were searched by themselves, on the CPU.
+    pub long: u64,
+    /// Rows without a value. They do not match.
+    pub without_value: u64,
+}
+
+/// Records that go through the executor together, and those between them that do not.
+#[derive(Default)]
+pub(crate) struct Batch {
+    /// Where the first begins in the input; only in text.
+    pub(crate) offset: Option<u64>,
+    /// How many records come before.
+    pub(crate) before: u64,
+    /// How many there are, if anybody needs to know.
+    pub(crate) records: u64,
+    /// Those that are not in the chunk, in order.
+    pub(crate) aside: Vec<Aside>,
+}
+
+/// A record beside a chunk.
+pub(crate) struct Aside {
+    /// How many records of the batch come before.
+    pub(crate) index: u64,
+    pub(crate) matches: bool,
+    /// If anybody wants to see it.
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+/// The search of one input.
+pub(crate) struct Stream<'a> {
+    pub(crate) search: &'a mut Search,
+    sink: &'a mut dyn Sink,
+    /// What was sent and has not come back. The flag: whether there is a chunk to it.
+    sent: VecDeque<(Batch, bool)>,
+    pub(crate) tally: Tally,
+    /// Nothing more is wanted.
+    pub(crate) is_over: bool,
+}
+
+impl<'a> Stream<'a> {
+    /// `search` is open.
+    pub(crate) fn new(search: &'a mut Search, sink: &'a mut dyn Sink) -> Self {
+        Self {
+            search,
+            sink,
+            sent: VecDeque::new(),
+            tally: Tally::default(),
+            is_over: false,
+        }
+    }
+
+    fn executor(&mut self) -> Option<&mut Executor> {
+        self.search.state.as_mut().map(|state| &mut state.executor)
+    }
+
+    /// A buffer for the next chunk, as long as a chunk may be.
+    pub(crate) fn buffer(&mut self) -> Result<Buffer, Error> {
+        loop {
+            self.take(false)?;
+            if let Some(buffer) = self.executor().and_then(Executor::buffer) {
+                return Ok(buffer);
+            }
+            self.take(true)?;
+        }
+    }
+
+    /// Sends a chunk of whole records.
+    pub(crate) fn send(&mut self, buffer: Buffer, batch: Batch) -> Result<(), Error> {
+        let mut chunk = Chunk::from(buffer);
+        loop {
+            let Some(executor) = self.executor() else {
+                return Ok(());
+            };
+            match executor.push(chunk) {
+                Ok(()) => break,
+                Err(back) => chunk = back,
+            }
+            self.take(true)?;
+        }
+        self.sent.push_back((batch, true));
+        Ok(())
+    }
+
+    /// Sends records none of which is in a chunk.
+    pub(crate) fn send_aside(&mut self, batch: Batch) {
+        self.sent.push_back((batch, false));
+    }
+
+    /// Takes what is done; with `wait` at least one result, if there is one to come.
+    fn take(&mut self, wait: bool) -> Result<(), Error> {
+        let mut wait = wait;
+        loop {
+            while let Some((_, false)) = self.sent.front() {
+                if let Some((batch, _)) = self.sent.pop_front() {
+                    self.deliver(&batch, &[], &[], 0)?;
+                }
+            }
+            let Some(executor) = self.executor().filter(|executor| executor.in_flight() > 0) else {
+                return Ok(());
+            };
+            match executor.pull()? {
+                Some(piece) => {
+                    wait = false;
+                    self.piece(&piece)?;
+                }
+                None if wait => executor.wait(WAIT)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Takes everything that was sent.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        while !self.sent.is_empty() {
+            self.take(true)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the sink write before the input is waited for.
+    pub(crate) fn idle(&mut self) -> Result<(), Error> {
+        self.settle()?;
+        self.sink.idle().map_err(Error::Write)
+    }
+
+    /// Ends the search of this input.
+    pub(crate) fn finish(mut self) -> Result<Tally, Error> {
+        self.settle()?;
+        Ok(self.tally)
+    }
+
+    fn piece(&mut self, piece: &Piece) -> Result<(), Error> {
+        let Some((batch, _)) = self.sent.pop_front() else {
+            return Ok(());
+        };
+        let output = match &piece.result {
+            Ok(Outcome::Done(output)) => output,
+            Ok(Outcome::Incompressible) => return Ok(()),
+            Err(error) => return Err(error.clone().into()),
+        };
+        let matching = output.value.unwrap_or(0);
+        let bits = piece.output().unwrap_or_default();
+        for source in piece.source.segments() {
+            self.deliver(&batch, source, bits, matching)?;
+        }
+        Ok(())
+    }
+
+    /// Counts or hands out what is selected of a batch. `text` is its chunk, `bits` say which of
+    /// the records in that match, `matching` how many.
+    fn deliver(
+        &mut self,
+        batch: &Batch,
+        text: &[u8],
+        bits: &[u8],
+        matching: u64,
+    ) -> Result<(), Error> {
+        if self.is_over {
+            return Ok(());
+        }
+        let invert = self.search.options.invert;
+        if self.search.options.answer == Answer::Records {
+            let none = !invert && matching == 0 && batch.aside.is_empty();
+            return if none { Ok(()) } else { self.hand_out(batch, text, bits) };
+        }
+        let aside = batch.aside.iter().filter(|record| record.matches).count();
+        let matching = matching + aside as u64;
+        self.tally.selected += if invert { batch.records - matching } else { matching };
+        self.is_over = self.search.options.answer == Answer::Any && self.tally.selected > 0;
+        Ok(())
+    }
+
+    fn hand_out(&mut self, batch: &Batch, text: &[u8], bits: &[u8]) -> Result<(), Error> {
+        let (invert, numbers) = (self.search.options.invert, self.search.options.numbers);
+        let with_numbers = numbers || batch.offset.is_none();
+        let mut aside = batch.aside.iter().peekable();
+        let unfinished = (!text.is_empty() && !text.ends_with(b"\n")).then_some(text.len());
+        let mut ends = memchr_iter(b'\n', text).chain(unfinished).enumerate();
+        let (mut index, mut begin) = (0, 0);
+        while !self.is_over {
+            let next = aside.next_if(|record| record.index == index);
+            let (matches, value, offset) = match next {
+                Some(record) => (record.matches, record.value.as_deref(), begin),
+                None => {
+                    let Some((number, end)) = ends.next() else {
+                        break;
+                    };
+                    let value = &text[begin..end];
+                    let offset = std::mem::replace(&mut begin, end + 1);
+                    (is_set(bits, number), Some(value), offset)
+                }
+            };
+            index += 1;
+            if matches == invert {
+                continue;
+            }
+            self.tally.selected += 1;
+            let found = Found {
+                number: if with_numbers { batch.before + index } else { 0 },
+                offset: batch.offset.map(|first| first + offset as u64),
+                value,
+            };
+            self.is_over = !self.sink.found(found).map_err(Error::Write)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Stream<'_> {
+    /// After an error or an early end: the next input begins with an executor without chunks.
+    fn drop(&mut self) {
+        while self.sent.iter().any(|(_, is_chunk)| *is_chunk) {
+            let Some(executor) = self.executor() else {
+                return;
+            };
+            match executor.pull() {
+                Ok(Some(_)) => {
+                    while let Some((_, false)) = self.sent.pop_front() {}
+                }
+                Ok(None) if executor.in_flight() > 0 && executor.wait(WAIT).is_ok() => {}
+                // It will say so again when it is used.
+                _ => return,
+            }
+        }
+    }
+}
+
+fn is_set(bits: &[u8], index: usize) -> bool {
+    bits.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1)
+}
