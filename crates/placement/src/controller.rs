@@ -172,15 +172,27 @@ pub struct Controller {
     now: Duration,
     /// The probe that was decided on and not yet observed.
     probing: Option<Probing>,
+    /// The last probe, while it may not be over: without a barrier, what it gave to a leg may end long
+    /// after its epoch.
+    paying: Option<Probing>,
 }
 
-/// A probe under way.
+/// A probe under way, or one whose chunks may still be under way.
 #[derive(Debug, Clone, Copy)]
 struct Probing {
     bucket: usize,
     probe: Probe,
     /// What would have been used without it.
     instead: Placement,
+    /// What it has cost so far, beyond what would have been used.
+    cost_s: f64,
+}
+
+/// Whether a leg still works that the decision lets rest: the time is the last probe's, in which it
+/// was given the chunk.
+fn lingers(epoch: &Epoch) -> bool {
+    (epoch.fraction <= 0.0 && epoch.device.busy > Duration::ZERO)
+        || (epoch.fraction >= 1.0 && epoch.cpu.busy > Duration::ZERO)
 }
 
 impl Controller {
@@ -192,6 +204,7 @@ impl Controller {
             budget: Budget::default(),
             now: Duration::ZERO,
             probing: None,
+            paying: None,
         }
     }
 
@@ -224,6 +237,7 @@ impl Controller {
                     bucket: index,
                     probe,
                     instead: in_use,
+                    cost_s: 0.0,
                 };
                 return self.decided(forecast.probe_fraction(probe), reason, Some(probing));
             }
@@ -238,27 +252,31 @@ impl Controller {
         let elapsed_s = epoch.elapsed.as_secs_f64();
         self.budget.earn(elapsed_s, settings.probe_share);
         let index = index_of(epoch.chunk_bytes.max(1));
-        let probing = self
-            .probing
-            .take()
-            .filter(|probing| probing.bucket == index);
-        let bytes = epoch.cpu.bytes.saturating_add(epoch.device.bytes);
-        let chunk_bytes = epoch.chunk_bytes.max(1) as f64;
+        let this = |probed: &Probing| probed.bucket == index;
+        let probing = self.probing.take().filter(this);
+        let paying = self.paying.take().filter(this);
         let bucket = self.bucket(index);
-        let instead_s = probing.and_then(|probing| {
-            let forecast = bucket.forecast(bytes as f64, chunk_bytes)?;
-            Some(forecast.time_s(probing.instead))
+        let probed = probing.or(paying.filter(|_| lingers(&epoch)));
+        // What the epoch would have taken without a probe, by what was known before it.
+        let instead_s = probed.and_then(|probed| {
+            let bytes = epoch.cpu.bytes.saturating_add(epoch.device.bytes) as f64;
+            let forecast = bucket.forecast(bytes, epoch.chunk_bytes.max(1) as f64)?;
+            Some(forecast.time_s(probed.instead))
         });
         let changes = bucket.learn(&epoch);
         if changes.step() {
             bucket.hasten(now, &settings);
         }
-        let (Some(probing), Some(instead_s)) = (probing, instead_s) else {
+        let (Some(mut probed), Some(instead_s)) = (probed, instead_s) else {
             return;
         };
         let cost_s = (elapsed_s - instead_s).max(0.0);
-        bucket.probed(probing, changes, cost_s, now, &settings);
+        probed.cost_s += cost_s;
+        if probing.is_none() || !bucket.confirm(probed.probe, changes, now) {
+            bucket.postpone(&probed, now, &settings);
+        }
         self.budget.spend(cost_s);
+        self.paying = Some(probed);
     }
 
     fn bucket(&mut self, index: usize) -> &mut Bucket {

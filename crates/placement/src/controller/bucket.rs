@@ -180,31 +180,30 @@ impl Bucket {
         }
     }
 
-    /// Books a probe that cost `cost_s` more than what is in use would have taken for its bytes.
-    pub(super) fn probed(
-        &mut self,
-        probing: Probing,
-        changes: Changes,
-        cost_s: f64,
-        now: Duration,
-        settings: &Settings,
-    ) {
-        let promising = match probing.probe {
+    /// Whether a probe found something better that another is to confirm, at once. A confirmation is
+    /// not confirmed again.
+    pub(super) fn confirm(&mut self, probe: Probe, changes: Changes, now: Duration) -> bool {
+        let better = match probe {
             Probe::DeviceShare | Probe::DeviceAlone => {
                 changes.device == Change::Better || changes.overhead == Change::Better
             }
             Probe::CpuShare | Probe::CpuAlone => changes.cpu == Change::Better,
         };
-        let first_wait_s = self.first_wait_s(settings);
-        let quiet_s = now.saturating_sub(self.quiet_since).as_secs_f64();
-        let schedule = &mut self.schedules[probing.probe as usize];
-        if promising && !schedule.unconfirmed {
+        let schedule = &mut self.schedules[probe as usize];
+        let confirm = better && !schedule.unconfirmed;
+        if confirm {
             schedule.unconfirmed = true;
             schedule.due = now;
-            return;
         }
-        let wait_s = wait_s(probing.probe, cost_s, quiet_s, settings).max(first_wait_s);
-        schedule.postpone(now, wait_s);
+        confirm
+    }
+
+    /// Plans the next probe like one that has been made.
+    pub(super) fn postpone(&mut self, probed: &Probing, now: Duration, settings: &Settings) {
+        let quiet_s = now.saturating_sub(self.quiet_since).as_secs_f64();
+        let wait_s = wait_s(probed.probe, probed.cost_s, quiet_s, settings);
+        let wait_s = wait_s.max(self.first_wait_s(settings));
+        self.schedules[probed.probe as usize].postpone(now, wait_s);
     }
 
     /// What is known, as numbers.

@@ -4,4 +4,5 @@
 
 mod bounds;
 mod scenarios;
+mod stream;
 mod world;

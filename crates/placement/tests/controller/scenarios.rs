@@ -1,11 +1,10 @@
 //! Total time near the best that knowledge of the truth could reach, in worlds that stand still, drift,
 //! jump and die.
 
-use super::world::{DECISIONS, Outcome, Random, Rates, Truth, play};
+use super::world::{DECISIONS, MB, Outcome, Random, Truth, play};
 
 use overside_placement::controller::Work;
 
-const MB: f64 = 1e6;
 const SEEDS: [u64; 3] = [1, 20_261, 987_654_321];
 /// How much longer than the clairvoyant the controller may take.
 const EXCESS_MAX: f64 = 0.03;
@@ -92,18 +91,8 @@ fn reconfiguration_that_makes_offload_harmful_then_not() {
 #[test]
 fn an_interior_optimum_like_that_of_lz4() {
     check("lz4-like, interior", |_, _| {
-        let truth = Truth {
-            cpu: Rates {
-                alone: 500.0 * MB,
-                together: 470.0 * MB,
-            },
-            device: Rates {
-                alone: 450.0 * MB,
-                together: 430.0 * MB,
-            },
-            overhead_s: 0.1 * cpu_s(500.0 * MB),
-            dead_s: None,
-        };
+        let mut truth = Truth::in_company(500.0 * MB, 470.0 * MB, 450.0 * MB, 430.0 * MB);
+        truth.overhead_s = 0.1 * cpu_s(500.0 * MB);
         (WORK, truth)
     });
 }
@@ -111,18 +100,7 @@ fn an_interior_optimum_like_that_of_lz4() {
 #[test]
 fn a_corner_optimum_like_that_of_deflate() {
     check("deflate-like, corner", |_, _| {
-        let truth = Truth {
-            cpu: Rates {
-                alone: 30.0 * MB,
-                together: 20.0 * MB,
-            },
-            device: Rates {
-                alone: 900.0 * MB,
-                together: 880.0 * MB,
-            },
-            overhead_s: 0.0,
-            dead_s: None,
-        };
+        let truth = Truth::in_company(30.0 * MB, 20.0 * MB, 900.0 * MB, 880.0 * MB);
         (WORK, truth)
     });
 }
@@ -197,18 +175,7 @@ fn a_slow_cpu_and_one_that_becomes_slow() {
 #[test]
 fn a_device_that_is_better_alone() {
     check("device better alone", |_, _| {
-        let truth = Truth {
-            cpu: Rates {
-                alone: 500.0 * MB,
-                together: 250.0 * MB,
-            },
-            device: Rates {
-                alone: 900.0 * MB,
-                together: 480.0 * MB,
-            },
-            overhead_s: 0.0,
-            dead_s: None,
-        };
+        let truth = Truth::in_company(500.0 * MB, 250.0 * MB, 900.0 * MB, 480.0 * MB);
         (WORK, truth)
     });
 }
@@ -216,18 +183,7 @@ fn a_device_that_is_better_alone() {
 #[test]
 fn a_cpu_that_is_better_alone() {
     check("cpu better alone", |_, _| {
-        let truth = Truth {
-            cpu: Rates {
-                alone: 900.0 * MB,
-                together: 300.0 * MB,
-            },
-            device: Rates {
-                alone: 500.0 * MB,
-                together: 450.0 * MB,
-            },
-            overhead_s: 0.0,
-            dead_s: None,
-        };
+        let truth = Truth::in_company(900.0 * MB, 300.0 * MB, 500.0 * MB, 450.0 * MB);
         (WORK, truth)
     });
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use overside_placement::controller::{Controller, Decision, Epoch, Settings, Share, Work};
 
+pub const MB: f64 = 1e6;
 /// Decisions of a scenario.
 pub const DECISIONS: u32 = 4000;
 /// Standard deviation of the logarithm of a leg's rate, drawn anew for each decision and leg.
@@ -70,7 +71,8 @@ impl Random {
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    fn factor(&mut self) -> f64 {
+    /// The factor by which noise changes a rate.
+    pub fn factor(&mut self) -> f64 {
         (NOISE * self.normal()).exp()
     }
 }
@@ -80,6 +82,27 @@ impl Truth {
         Self {
             cpu: Rates::steady(cpu),
             device: Rates::steady(device),
+            overhead_s: 0.0,
+            dead_s: None,
+        }
+    }
+
+    /// Legs with other rates beside each other than alone: the CPU's two, then the device's.
+    pub fn in_company(
+        cpu_alone: f64,
+        cpu_together: f64,
+        device_alone: f64,
+        device_together: f64,
+    ) -> Self {
+        Self {
+            cpu: Rates {
+                alone: cpu_alone,
+                together: cpu_together,
+            },
+            device: Rates {
+                alone: device_alone,
+                together: device_together,
+            },
             overhead_s: 0.0,
             dead_s: None,
         }
