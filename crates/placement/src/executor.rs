@@ -16,6 +16,50 @@ use crate::window::{Slot, State, Window};
 use crate::{Buffer, Chunk, Error, Leg, Piece, Policy, Report, Setup};
 
 /// Runs a stream of chunks on two legs and gives the results back in order.
+///
+/// Owned and driven by one thread; it starts none itself. What its contexts are made of may.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use overside_backend_cpu::{CpuDevice, CpuOptions};
+/// use overside_device::{Operation, OperationConfig};
+/// use overside_placement::{Chunk, Executor, Policy, Setup};
+///
+/// let compress: Operation = "compress-deflate".parse()?;
+/// let cpu = CpuDevice::new(CpuOptions { threads: 2, cores: None })?;
+/// let mut executor = Executor::open(Setup {
+///     cpu: Some(Arc::new(cpu)),
+///     cpu_depth: 4,
+///     ..Setup::new(OperationConfig::new(compress), Policy::Cpu)
+/// })?;
+///
+/// let mut text = &*b"What I tell you three times is true. ".repeat(100_000);
+/// let (mut pushed, mut pulled, mut compressed) = (0, 0, Vec::new());
+/// while !text.is_empty() || executor.in_flight() > 0 {
+///     // Fill buffers while there are any: read() could write straight into them.
+///     while !text.is_empty()
+///         && let Some(mut buffer) = executor.buffer()
+///     {
+///         let (now, later) = text.split_at(text.len().min(buffer.len()));
+///         buffer[..now.len()].copy_from_slice(now);
+///         buffer.set_len(now.len());
+///         let chunk = Chunk { label: pushed, ..buffer.into() };
+///         executor.push(chunk).expect("there is room where there is a buffer");
+///         (text, pushed) = (later, pushed + 1);
+///     }
+///     // Results come in the order of the chunks, wherever they were made.
+///     while let Some(piece) = executor.pull()? {
+///         assert_eq!(piece.label, pulled);
+///         compressed.extend_from_slice(piece.output().expect("text gets smaller"));
+///         pulled += 1;
+///     }
+///     executor.wait(Duration::from_secs(1))?;
+/// }
+/// let report = executor.close();
+/// assert_eq!(report.cpu.map(|cpu| cpu.chunks), Some(pushed));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Executor {
     pub(crate) setup: Setup,
     pub(crate) lanes: [Option<Lane>; 2],
@@ -263,3 +307,4 @@ impl AsRef<[u8]> for Shared {
 }
 
 mod equip;
+mod renew;

@@ -20,6 +20,8 @@ pub(crate) struct Lane {
     device: Arc<dyn Device>,
     pub(crate) config: ContextConfig,
     context: Option<Box<dyn Context>>,
+    /// The context is to be set up again before it is used.
+    is_stale: bool,
     /// Jobs to be handed over at the next doorbell.
     offered: VecDeque<Job>,
     /// Jobs that the context has.
@@ -62,44 +64,28 @@ impl Lane {
         setup: &Setup,
         lenient: bool,
     ) -> Result<Self, OpenError> {
-        let name = &device.info().name;
-        let mut config = setup.config(leg);
-        let operation = config.operation.operation;
-        let Some(known) = device.capabilities().get(operation) else {
-            let device = name.clone();
-            return Err(OpenError::Unsupported { device, operation });
-        };
-        config.depth = config.depth.clamp(1, known.max_depth.max(1));
-        if lenient {
-            config.max_source_bytes = config.max_source_bytes.min(known.max_source_bytes);
-            config.max_destination_bytes =
-                (config.max_destination_bytes).min(known.max_destination_bytes);
-        }
-        known.check(name, &config)?;
-        let registered = known.memory == MemoryKind::Registered;
+        let (config, max_segments, registered) = plan(&**device, leg, setup, lenient)?;
         let id = if registered {
             Some(identity(&**device)?)
         } else {
             None
         };
-        let pool = |bytes, keep| Pool::new(device, bytes, keep, registered);
+        let [destinations, bounce] = pools(device, &config, setup, registered);
         Ok(Self {
-            destinations: pool(config.max_destination_bytes as usize, setup.window()),
-            bounce: pool(config.max_source_bytes as usize, config.depth),
+            destinations,
             is_sharing: false,
-            reach: Reach {
-                id,
-                max_segments: known.max_segments,
-            },
+            bounce,
+            reach: Reach { id, max_segments },
             timeout: (leg == Leg::Device).then_some(setup.job_timeout),
             device: Arc::clone(device),
             context: None,
+            is_stale: false,
             offered: VecDeque::with_capacity(config.depth),
             running: 0,
             outstanding_bytes: 0,
             progress: Instant::now(),
             tally: LegReport {
-                device: name.clone(),
+                device: device.info().name.clone(),
                 ..LegReport::default()
             },
             config,
@@ -130,18 +116,27 @@ impl Lane {
         &self.tally.device
     }
 
+    /// Whether it can be given jobs.
     pub(crate) fn is_open(&self) -> bool {
-        self.context.is_some()
+        self.context.is_some() && !self.is_stale
     }
 
-    /// Opens the context if it is not.
+    /// Opens the context if it is not, or sets it up again if that is due.
     pub(crate) fn open(&mut self) -> Result<(), OpenError> {
-        if self.context.is_none() {
-            let context = self.device.open(self.config.clone())?;
-            self.set_up(&context.lifecycle());
-            self.context = Some(context);
-            self.progress = Instant::now();
-        }
+        let config = self.config.clone();
+        let lifecycle = match &mut self.context {
+            Some(_) if !self.is_stale => return Ok(()),
+            Some(context) => {
+                context.reconfigure(config)?;
+                let lifecycle = context.lifecycle();
+                add(&mut self.tally.lifecycle.end_ns, lifecycle.end_ns);
+                lifecycle
+            }
+            none => none.insert(self.device.open(config)?).lifecycle(),
+        };
+        self.is_stale = false;
+        self.set_up(&lifecycle);
+        self.progress = Instant::now();
         Ok(())
     }
 
@@ -291,6 +286,7 @@ impl Lane {
             spend(&mut self.tally.cpu_time, context.cpu_time());
         }
         self.outstanding_bytes = 0;
+        self.is_stale = false;
         std::mem::take(&mut self.running)
     }
 
@@ -313,6 +309,21 @@ impl Lane {
         self.outstanding_bytes = 0;
         self.offered.clear();
         quarantined + closed.abandoned.len()
+    }
+
+    /// Makes everything that belongs to it new: the buffers now, the context when it is next
+    /// opened. Returns how many destinations do not come back.
+    pub(crate) fn renew(&mut self) -> usize {
+        self.destinations = self.destinations.anew();
+        self.bounce = self.bounce.anew();
+        self.is_sharing = false;
+        // A CPU's threads and kernels do not depend on the size of buffers, so setting up its
+        // context again would change nothing: it ends, and begins anew.
+        if self.timeout.is_none() {
+            return self.close();
+        }
+        self.is_stale = self.context.is_some();
+        0
     }
 
     /// What it did so far.
@@ -345,6 +356,46 @@ impl Reach {
                 })
             })
     }
+}
+
+/// How a leg's context is opened, how many segments it takes, and whether it is particular about
+/// memory.
+fn plan(
+    device: &dyn Device,
+    leg: Leg,
+    setup: &Setup,
+    lenient: bool,
+) -> Result<(ContextConfig, usize, bool), OpenError> {
+    let name = &device.info().name;
+    let mut config = setup.config(leg);
+    let operation = config.operation.operation;
+    let Some(known) = device.capabilities().get(operation) else {
+        let device = name.clone();
+        return Err(OpenError::Unsupported { device, operation });
+    };
+    config.depth = config.depth.clamp(1, known.max_depth.max(1));
+    if lenient {
+        config.max_source_bytes = config.max_source_bytes.min(known.max_source_bytes);
+        config.max_destination_bytes =
+            (config.max_destination_bytes).min(known.max_destination_bytes);
+    }
+    known.check(name, &config)?;
+    let registered = known.memory == MemoryKind::Registered;
+    Ok((config, known.max_segments, registered))
+}
+
+/// Destinations, and memory for sources that are out of reach.
+fn pools(
+    device: &Arc<dyn Device>,
+    config: &ContextConfig,
+    setup: &Setup,
+    registered: bool,
+) -> [Arc<Pool>; 2] {
+    let pool = |bytes: u64, keep| Pool::new(device, bytes as usize, keep, registered);
+    [
+        pool(config.max_destination_bytes, setup.window()),
+        pool(config.max_source_bytes, config.depth),
+    ]
 }
 
 /// How memory remembers a device that takes only its own.

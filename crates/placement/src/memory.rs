@@ -52,6 +52,17 @@ impl Pool {
         })
     }
 
+    /// A pool like this one, with none of its memory.
+    pub(crate) fn anew(&self) -> Arc<Self> {
+        Arc::new(Self {
+            device: Arc::clone(&self.device),
+            bytes: self.bytes,
+            align: self.align,
+            keep: self.keep,
+            state: Mutex::default(),
+        })
+    }
+
     /// Makes as many regions as are kept.
     pub(crate) fn fill(&self) -> Result<(), MemoryError> {
         let mut state = self.state();
