@@ -68,7 +68,7 @@ fn describe(device: &Described, text: &mut String) {
     let mut missing: Vec<&str> = Vec::new();
     for capability in &device.capabilities {
         line(format_args!(
-            "  {:<21} up to {:>7}  {}",
+            "  {:<23} up to {:>7}  {}",
             capability.operation.to_string(),
             size(capability.max_source_bytes),
             capability.variants.join(", ")

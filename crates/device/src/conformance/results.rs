@@ -1,9 +1,11 @@
 //! The right answer, or the right reason why there is none.
 
+use overside_ops::Format;
+
 use super::Factory;
 use super::cases::{self, Case};
 use super::driver::{open, run, run_one};
-use crate::{Job, JobError, Operation, Outcome, Source};
+use crate::{Job, JobError, Operation, Outcome, Output, Source};
 
 /// Name, driver and capabilities are there and make sense.
 pub fn describes_itself(factory: Factory<'_>) {
@@ -236,6 +238,14 @@ pub fn empty_source(factory: Factory<'_>) {
                     Ok(Outcome::Incompressible),
                     "{operation}"
                 );
+            }
+            // A series of blocks of which none is the last one may have none at all.
+            Operation::Decompress(Format::DeflatePart) => {
+                let nothing = Output {
+                    written: 0,
+                    value: None,
+                };
+                assert_eq!(completion.result, Ok(Outcome::Done(nothing)), "{operation}");
             }
             Operation::Decompress(_) => {
                 let result = &completion.result;
