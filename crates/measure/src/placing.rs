@@ -278,9 +278,8 @@ impl Placing<'_> {
     /// Tears both contexts and all buffers down and sets them up again.
     fn renew(&self, stream: &mut Stream) -> Result<(), NoSample> {
         stream.let_go();
-        stream.close();
-        let executor = self.open(self.policy)?;
-        stream.renewed(executor, self.sources()?);
+        (stream.executor()?.reconfigure()).map_err(stream::not_opened)?;
+        stream.renewed(self.sources()?);
         Ok(())
     }
 

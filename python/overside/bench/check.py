@@ -116,8 +116,10 @@ def _name(name: str, value: Any, task: Task, here: Machine) -> tuple[str, str | 
         return None
     if name == "device":
         return _device(value, here)
-    if name == "variant":
+    if name in ("variant", "cpu_variant"):
         return _variant(value, here)
+    if name == "placement":
+        return _placement(value)
     if name == "patterns":
         return _patterns(value)
     return _data(value) if name == "data" else None
@@ -154,6 +156,16 @@ def _variant(name: str, here: Machine) -> tuple[str, str | None] | None:
     words = sorted(known)
     hint = _core.suggest(name, words)
     return f"there is no variant {name!r}{'' if hint else '; there are ' + ', '.join(words)}", hint
+
+
+def _placement(text: str) -> tuple[str, str | None] | None:
+    from overside.tasks import placement  # noqa: PLC0415 (only measured tasks have one)
+
+    try:
+        placement.canonical(text)
+    except ValueError as error:
+        return str(error), None
+    return None
 
 
 def _data(name: str) -> tuple[str, str | None] | None:

@@ -22,7 +22,9 @@ Json = dict[str, Any]
 #: Tests of one worker process, at most.
 BLOCK_TESTS = 128
 #: What is compared: tests that differ in nothing else stand side by side.
-COMPARED = ("device", "variant", "threads", "cores", "timing")
+COMPARED = ("device", "variant", "threads", "cores", "timing", "placement")
+#: Of placements, also what belongs to one leg only.
+_COMPARED_PLACEMENTS = (*COMPARED, "depth", "cpu_variant")
 #: Bytes a second assumed for the untimed pass over all inputs that comes before each sample.
 _VERIFY_RATE = 100e6
 #: Seconds assumed for starting a worker process, and for a sample beside its timed parts.
@@ -85,7 +87,8 @@ class Test:
     @property
     def group(self) -> str:
         """The same for tests that are compared with each other."""
-        rest = {k: v for k, v in self.parameters.items() if k not in COMPARED}
+        compared = _COMPARED_PLACEMENTS if self.parameters.get("placement") else COMPARED
+        rest = {k: v for k, v in self.parameters.items() if k not in compared}
         return f"{self.task} {_canonical(rest)}"
 
 
@@ -225,5 +228,7 @@ def estimated_s(tests: Sequence[Test], measure: Measure) -> float:
     for test in planned:
         sizes = (test.parameters.get(name) for name in ("sample_bytes", "buffer_size"))
         verify = max((size for size in sizes if isinstance(size, int)), default=0) / _VERIFY_RATE
+        # A placement verifies what each of its legs makes.
+        verify *= 2 if test.parameters.get("placement") else 1
         one_round += measure.warmup_s + measure.sample_s + _SAMPLE_EXTRA_S + verify
     return one_round * measure.rounds

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from overside.tasks import placement
 from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter
 
 _MIB = 1 << 20
@@ -31,9 +32,17 @@ _AFTER: Mapping[str, Parameter] = {
         "integer", "threads of a device that is made of threads", 1, "", (), 1, 1024
     ),
     "cores": Parameter("integers", "the cores that those threads are pinned to", None),
+    "placement": Parameter(
+        "string",
+        f"who gets which chunks of a stream: {placement.WORDS}; without one the device has all, "
+        "a job at a time",
+        None,
+    ),
+    "cpu_variant": Parameter("string", "with a placement: the library of the CPU's leg", None),
     "setting": Parameter(
         "string",
-        "reuse contexts and buffers, or set them up again for each job",
+        "reuse contexts and buffers, or set them up again for each job (with a placement: for "
+        "each stream)",
         "static",
         choices=("static", "reconfiguration"),
     ),
@@ -73,6 +82,19 @@ _COMPRESSION: Mapping[str, Metric] = {
         "MB/s", "higher", "bytes of the compressed side in the elapsed time; MB is 10^6 bytes"
     ),
     "ratio": Metric("-", "lower", "compressed bytes / uncompressed bytes"),
+}
+
+_PLACEMENT: Mapping[str, Metric] = {
+    "device_share": Metric("%", "higher", "bytes that the device processed, of all; placements"),
+    "cpu_leg_throughput": Metric(
+        "MB/s", "higher", "bytes by the CPU's leg in the time that it had work; placements"
+    ),
+    "device_leg_throughput": Metric(
+        "MB/s", "higher", "bytes by the device's leg in the time that it had work; placements"
+    ),
+    "cpu_utilisation": Metric(
+        "%", "lower", "host CPU seconds in the elapsed time, one core being 100; placements"
+    ),
 }
 
 _COST: Mapping[str, Metric] = {
@@ -131,7 +153,8 @@ class OffloadTask(MeasuredTask):
     @property
     def metrics(self) -> Mapping[str, Metric]:  # type: ignore[override]
         """What all have, and those of the compressed side."""
-        return {**_THROUGHPUT, **(_COMPRESSION if self.compression else {}), **_COST}
+        sides = _COMPRESSION if self.compression else {}
+        return {**_THROUGHPUT, **sides, **_COST, **_PLACEMENT}
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; a batch is never larger than the depth, reconfiguration runs one job
@@ -139,6 +162,11 @@ class OffloadTask(MeasuredTask):
         named after the data it really has, not after `corpus`."""
         full = super().normal(parameters)
         full["data"] = _data(full["data"])
+        if isinstance(full.get("patterns"), str):
+            full["patterns"] = [full["patterns"]]
+        if full["placement"] is not None:
+            return _placed(full)
+        full["cpu_variant"] = None
         if full["setting"] == "reconfiguration":
             full["depth"] = 1
         full["batch"] = min(full["batch"], full["depth"])
@@ -147,13 +175,14 @@ class OffloadTask(MeasuredTask):
         else:
             full["timing"] = full["timing"] or "replay"
             full["threads"], full["cores"] = 1, None
-        if isinstance(full.get("patterns"), str):
-            full["patterns"] = [full["patterns"]]
         return full
 
     def test(self, parameters: Json) -> Json:
         """See `MeasuredTask`."""
+        # What a placement does without stands at the worker's defaults.
+        own = ("depth", "batch", "completion", "placement", "cpu_variant")
         return {
+            **{name: parameters[name] for name in own if parameters[name] is not None},
             "device": parameters["device"],
             "timing": parameters["timing"],
             "operation": self.operation(parameters),
@@ -161,33 +190,36 @@ class OffloadTask(MeasuredTask):
             "level": parameters.get("level"),
             "patterns": [query(pattern) for pattern in parameters.get("patterns", ())],
             "buffer_size": parameters["buffer_size"],
-            "depth": parameters["depth"],
-            "batch": parameters["batch"],
             "threads": parameters["threads"],
             "cores": parameters["cores"],
             "setting": parameters["setting"],
-            "completion": parameters["completion"],
             "data": {"name": parameters["data"], "sample_bytes": parameters["sample_bytes"]},
         }
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
-        """The device is not there, or is there and cannot do this."""
-        name = parameters["device"]
+        """A device is not there, or is there and cannot do this."""
+        for leg in _legs(parameters):
+            reason = self._cannot(leg, machine)
+            if reason is not None:
+                return reason
+        return _no_data(parameters["data"])
+
+    def _cannot(self, leg: Json, machine: Machine) -> str | None:
+        name = leg["device"]
         device = machine.device(name)
         if device is None:
             return f"{name}: there is no such device here"
         if device.get("unavailable"):
             reason = " ".join(str(device["unavailable"]).split())
             return f"{name} is not available: {reason}"
-        operation = self.operation(parameters)
+        operation = self.operation(leg)
         capability = next((c for c in device["capabilities"] if c["operation"] == operation), None)
         if capability is None:
             return f"{name} cannot do {operation}"
         return (
-            _no_variant(name, operation, parameters, capability)
-            or _too_large(name, operation, parameters, capability)
-            or _no_level(operation, parameters, machine)
-            or _no_data(parameters["data"])
+            _no_variant(name, operation, leg, capability)
+            or _too_large(name, operation, leg, capability)
+            or _no_level(operation, leg, machine)
         )
 
     def doubt(self, parameters: Json, machine: Machine) -> str | None:
@@ -203,6 +235,39 @@ class OffloadTask(MeasuredTask):
             f"{device['name']} takes at most {capability['max_source_bytes']} bytes for "
             f"{operation}, and what does not shrink is longer when compressed"
         )
+
+
+def _placed(full: Json) -> Json:
+    """The parameters of a placement, without those of a leg that has no part in it."""
+    full["placement"] = placement.canonical(full["placement"])
+    # The executor rings its doorbells and waits for completions in its own way.
+    full["batch"] = full["completion"] = None
+    emulated = full["device"].rpartition("/")[2].startswith("emulated:")
+    full["timing"] = (full["timing"] or "replay") if emulated else None
+    if placement.uses_cpu(full["placement"]):
+        full["cpu_variant"] = full["cpu_variant"] or "auto"
+    else:
+        full["cpu_variant"] = None
+        if emulated:
+            full["threads"], full["cores"] = 1, None
+    if not placement.uses_device(full["placement"]):
+        full["device"], full["variant"] = "cpu", full["cpu_variant"]
+        full["timing"] = full["depth"] = None
+    return full
+
+
+def _legs(parameters: Json) -> list[Json]:
+    """The parameters of each device that a test needs, as if it were alone."""
+    chosen = parameters.get("placement")
+    if chosen is None:
+        return [parameters]
+    legs = []
+    if placement.uses_device(chosen):
+        legs.append(parameters)
+    if placement.uses_cpu(chosen):
+        own = {"device": "cpu", "variant": parameters["cpu_variant"], "depth": None}
+        legs.append({**parameters, **own})
+    return legs
 
 
 def _compressed_most(size: int) -> int:
@@ -225,7 +290,7 @@ def _too_large(device: str, operation: str, parameters: Json, capability: Json) 
         return (
             f"{device} takes at most {limit} bytes for {operation}, not {parameters['buffer_size']}"
         )
-    if parameters["depth"] > capability["max_depth"]:
+    if (parameters["depth"] or 1) > capability["max_depth"]:
         return (
             f"{device} takes at most {capability['max_depth']} jobs in flight for {operation}, "
             f"not {parameters['depth']}"

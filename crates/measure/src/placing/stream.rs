@@ -163,8 +163,7 @@ impl Stream {
     }
 
     /// Goes on with memory of its own.
-    pub(super) fn renewed(&mut self, executor: Executor, sources: Vec<Slice>) {
-        self.executor = Some(executor);
+    pub(super) fn renewed(&mut self, sources: Vec<Slice>) {
         self.sources = sources;
         self.renewed_at = self.pushed;
     }

@@ -71,6 +71,22 @@ pub fn worker(fault: Fault, after: usize, times: Times) -> Worker {
     }))
 }
 
+/// The same of every device but the CPU.
+pub fn faulty_device(fault: Fault, after: usize, times: Times) -> Worker {
+    Worker::with_devices(Box::new(move |name, options| {
+        let inner = overside_backends::open(name, options)?;
+        if name == "cpu" {
+            return Ok(inner);
+        }
+        Ok(Arc::new(Faulty {
+            inner,
+            fault,
+            after,
+            times,
+        }))
+    }))
+}
+
 struct Faulty {
     inner: Arc<dyn Device>,
     fault: Fault,

@@ -3,4 +3,5 @@
 mod faults;
 mod faulty;
 mod inputs;
+mod placements;
 mod samples;
