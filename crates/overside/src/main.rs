@@ -9,8 +9,12 @@ macro_rules! complain {
     }};
 }
 
+mod compress;
+mod decompress;
 mod devices;
+mod files;
 mod python;
+mod system;
 mod verbs;
 
 use std::ffi::OsString;
@@ -38,6 +42,8 @@ fn answer() -> ExitCode {
     match first.to_str() {
         Some("--version" | "-V") => print(&format!("overside {}\n", env!("CARGO_PKG_VERSION"))),
         Some("--help" | "-h" | "help") => print(&verbs::help()),
+        Some("compress") => compress::main(&arguments[1..]),
+        Some("decompress") => decompress::main(&arguments[1..]),
         Some("devices") => devices::main(&arguments[1..]),
         Some(verb) if verbs::is_python(verb) => python::hand_over(verb, &arguments),
         _ => unknown(&first.to_string_lossy()),

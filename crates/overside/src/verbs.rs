@@ -1,7 +1,11 @@
 //! All verbs, native and Python's.
 
 /// Answered here.
-const NATIVE: [(&str, &str); 1] = [("devices", "list devices and what they can do")];
+const NATIVE: &[(&str, &str)] = &[
+    ("compress", "compress files, on the CPU, a device, or both"),
+    ("decompress", "decompress files, likewise"),
+    ("devices", "list devices and what they can do"),
+];
 
 /// Answered by `overside.__main__`, which has the same list.
 const PYTHON: [(&str, &str); 10] = [
@@ -44,7 +48,7 @@ pub fn help() -> String {
          Usage: overside VERB [OPTIONS]\n\nVerbs:\n",
     );
     for (name, what) in NATIVE.iter().chain(&PYTHON) {
-        text.push_str(&format!("  {name:<9} {what}\n"));
+        text.push_str(&format!("  {name:<10} {what}\n"));
     }
     text.push_str(
         "\n`overside VERB --help` says more. `overside --version` tells the version.\n\

@@ -1,0 +1,158 @@
+//! What is read.
+
+use std::ffi::OsStr;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, IsTerminal};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Advice;
+
+use super::arguments::Arguments;
+use super::{Trouble, Verb, names};
+
+/// An open input.
+pub struct Input {
+    /// What it is called in messages.
+    pub name: String,
+    /// Where it is; `None` for stdin.
+    pub path: Option<PathBuf>,
+    pub file: File,
+    /// What it was when it was opened, if it is a regular file.
+    pub metadata: Option<Metadata>,
+}
+
+impl Input {
+    /// Opens what was named, if it may be worked on.
+    pub fn open(named: &OsStr, all: &Arguments) -> Result<Self, Trouble> {
+        if named == "-" {
+            return Self::stdin(all);
+        }
+        let mut path = PathBuf::from(named);
+        let mut opened = open(&path, all);
+        if all.verb == Verb::Decompress
+            && (opened.as_ref()).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+            && let Some((candidate, file)) = (names::candidates(&path).into_iter())
+                .find_map(|candidate| open(&candidate, all).ok().map(|file| (candidate, file)))
+        {
+            (path, opened) = (candidate, Ok(file));
+        }
+        let name = path.display().to_string();
+        let file = opened.map_err(|error| refused(&name, &error))?;
+        let metadata = file.metadata().map_err(|error| refused(&name, &error))?;
+        may_be_worked_on(&name, &metadata, all)?;
+        Ok(Self::new(name, Some(path), file, metadata))
+    }
+
+    fn stdin(all: &Arguments) -> Result<Self, Trouble> {
+        let name = "stdin".to_string();
+        let stdin = io::stdin();
+        if all.verb == Verb::Decompress && !all.force && stdin.is_terminal() {
+            return Err(Trouble::Error(
+                "compressed data is not read from a terminal; -f does, --help says more".into(),
+            ));
+        }
+        let file = (stdin.as_fd().try_clone_to_owned()).map(File::from);
+        let file = file.map_err(|error| refused(&name, &error))?;
+        let metadata = file.metadata().map_err(|error| refused(&name, &error))?;
+        if metadata.is_dir() {
+            return Err(Trouble::Warning(format!("{name} is a directory; skipped")));
+        }
+        Ok(Self::new(name, None, file, metadata))
+    }
+
+    fn new(name: String, path: Option<PathBuf>, file: File, metadata: Metadata) -> Self {
+        let metadata = metadata.is_file().then_some(metadata);
+        if metadata.is_some() {
+            // Only advice.
+            let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
+        }
+        Self {
+            name,
+            path,
+            file,
+            metadata,
+        }
+    }
+
+    /// How long it is in bytes, as far as it is known.
+    pub fn len(&self) -> Option<u64> {
+        self.metadata.as_ref().map(Metadata::len)
+    }
+
+    /// Whether it is another than it was when it was opened.
+    pub fn has_changed(&self) -> bool {
+        let (Some(before), Ok(now)) = (&self.metadata, self.file.metadata()) else {
+            return false;
+        };
+        let key = |one: &Metadata| (one.len(), one.mtime(), one.mtime_nsec());
+        key(before) != key(&now)
+    }
+
+    /// The name without its directory and the time for a gzip header; 0 where a header cannot say
+    /// it.
+    pub fn original(&self) -> (Option<Vec<u8>>, u32) {
+        let name = self.path.as_deref().and_then(Path::file_name);
+        let mtime = self.metadata.as_ref().map_or(0, MetadataExt::mtime);
+        (
+            name.map(|name| name.as_bytes().to_vec()),
+            u32::try_from(mtime).unwrap_or(0),
+        )
+    }
+}
+
+/// Opens a file without being held up by what is no file.
+fn open(path: &Path, all: &Arguments) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    if !all.only_reads() {
+        let links = if all.force { 0 } else { libc::O_NOFOLLOW };
+        options.custom_flags(links | libc::O_NONBLOCK | libc::O_NOCTTY);
+    }
+    options.open(path)
+}
+
+fn refused(name: &str, error: &io::Error) -> Trouble {
+    if error.raw_os_error() == Some(libc::ELOOP)
+        && std::fs::symlink_metadata(name).is_ok_and(|metadata| metadata.is_symlink())
+    {
+        return Trouble::Error(format!(
+            "{name} is a symbolic link; -f follows it and removes it, -c only reads"
+        ));
+    }
+    Trouble::Error(format!("{name}: {error}"))
+}
+
+/// Files that gzip leaves alone are left alone.
+fn may_be_worked_on(name: &str, metadata: &Metadata, all: &Arguments) -> Result<(), Trouble> {
+    let warn = |what: &str| Err(Trouble::Warning(format!("{name} {what}; skipped")));
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        return warn("is a directory");
+    }
+    if all.only_reads() {
+        return Ok(());
+    }
+    if !kind.is_file() {
+        return warn(match kind.is_fifo() {
+            true => "is a pipe and no regular file (-c reads it)",
+            false => "is no regular file (-c reads it)",
+        });
+    }
+    let mode = metadata.permissions().mode();
+    if mode & 0o6000 != 0 {
+        return warn("runs as another user or group (set-user-ID, set-group-ID)");
+    }
+    if all.force {
+        return Ok(());
+    }
+    if mode & 0o1000 != 0 {
+        return warn("has the sticky bit set (-f goes on)");
+    }
+    match metadata.nlink() {
+        0 | 1 => Ok(()),
+        links => warn(&format!("has {} other link(s) (-f goes on)", links - 1)),
+    }
+}

@@ -1,0 +1,108 @@
+//! A line on the terminal for what takes long.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// What is over before this needs no line.
+const FIRST: Duration = Duration::from_millis(500);
+const EVERY: Duration = Duration::from_millis(200);
+/// The longest name that is shown, in characters.
+const NAME_MAX: usize = 32;
+
+/// A line on the terminal, written over again and again.
+pub struct Progress {
+    name: String,
+    total: Option<u64>,
+    begin: Instant,
+    /// When it is written next; `None`: never.
+    due: Option<Instant>,
+    shown: bool,
+}
+
+impl Progress {
+    /// For an input called `name` of so many bytes. Shown only if `wanted` and if stderr is a
+    /// terminal.
+    pub fn new(name: &str, total: Option<u64>, wanted: bool) -> Self {
+        let begin = Instant::now();
+        Self {
+            name: shortened(name),
+            total: total.filter(|total| *total > 0),
+            begin,
+            due: (wanted && io::stderr().is_terminal()).then(|| begin + FIRST),
+            shown: false,
+        }
+    }
+
+    /// So many bytes were read so far, and that stands for so many uncompressed ones.
+    pub fn at(&mut self, read_bytes: u64, plain_bytes: u64) {
+        let Some(due) = self.due else { return };
+        let now = Instant::now();
+        if now < due {
+            return;
+        }
+        self.due = Some(now + EVERY);
+        self.shown = true;
+        let line = line(self.total, self.begin.elapsed(), read_bytes, plain_bytes);
+        // To the line's beginning, the text, and away with the rest of the line.
+        self.write(format_args!("\r{}: {line}\x1b[K", self.name));
+    }
+
+    fn write(&self, text: std::fmt::Arguments<'_>) {
+        // A terminal that went away changes nothing.
+        let _ = io::stderr().write_fmt(text);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown {
+            self.write(format_args!("\r\x1b[K"));
+        }
+    }
+}
+
+fn shortened(name: &str) -> String {
+    let clean = |letter: char| if letter.is_control() { '?' } else { letter };
+    let letters = name.chars().count();
+    if letters <= NAME_MAX {
+        return name.chars().map(clean).collect();
+    }
+    let end = name.chars().skip(letters - NAME_MAX + 1).map(clean);
+    "…".chars().chain(end).collect()
+}
+
+fn line(total: Option<u64>, elapsed: Duration, read_bytes: u64, plain_bytes: u64) -> String {
+    let seconds = elapsed.as_secs_f64().max(1e-9);
+    let rate = super::telling::rate(plain_bytes as f64 / seconds);
+    let Some(total) = total else {
+        return format!("{}, {rate}", super::telling::bytes(plain_bytes));
+    };
+    let done = (read_bytes as f64 / total as f64).clamp(0.0, 1.0);
+    let left = match done {
+        0.0 => 0.0,
+        done => seconds * (1.0 - done) / done,
+    };
+    format!("{:3.0} %, {rate}, {left:.0} s left", 100.0 * done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_tells_part_rate_and_time() {
+        let second = Duration::from_secs(1);
+        let text = line(Some(4_000_000_000), second, 1_000_000_000, 1_000_000_000);
+        assert_eq!(text, " 25 %, 1.00 GB/s, 3 s left");
+        // A file that grew.
+        assert!(line(Some(10), second, 20, 20).starts_with("100 %"));
+        assert!(line(Some(10), Duration::ZERO, 0, 0).ends_with("0 s left"));
+        assert_eq!(line(None, second, 5, 2_500_000), "2.50 MB, 2.50 MB/s");
+    }
+
+    #[test]
+    fn names_are_short_and_do_nothing_to_the_terminal() {
+        assert_eq!(shortened("a\x1b[2Jb"), "a?[2Jb");
+        assert_eq!(shortened(&"ü".repeat(100)).chars().count(), NAME_MAX);
+    }
+}

@@ -1,0 +1,94 @@
+//! Passes one input through the library.
+
+use std::io::{self, ErrorKind, IsTerminal, Read, Write};
+
+use overside_compress::{Compressor, Container, Decompressor, Error, Options, Summary};
+
+use super::Verb;
+use super::arguments::Arguments;
+use super::input::Input;
+use super::output::Output;
+use super::progress::Progress;
+
+/// How compressed data begins: so many bytes tell.
+const MAGIC_BYTES: usize = 4;
+
+/// Passes all of `input` to `output`, compressed or decompressed. `None`: it was not compressed,
+/// and with `-cf` it was copied as it is.
+pub fn run(
+    all: &Arguments,
+    options: &Options,
+    input: &mut Input,
+    output: &mut Output,
+) -> Result<Option<Summary>, Error> {
+    // On a terminal that shows the output as well, both would be unreadable.
+    let hidden = all.quiet || matches!(output, Output::Open(file) if file.is_terminal());
+    let mut progress = Progress::new(&input.name, input.len(), !hidden);
+    let file = &mut input.file;
+    match all.verb {
+        Verb::Compress => compress(options, file, output, &mut progress).map(Some),
+        Verb::Decompress if all.force && all.stdout => {
+            let begin = beginning(file).map_err(Error::Read)?;
+            let mut whole = begin.chain(file);
+            if is_compressed(&begin) {
+                return decompress(options, &mut whole, output, &mut progress).map(Some);
+            }
+            copy(&mut whole, output)?;
+            Ok(None)
+        }
+        Verb::Decompress => decompress(options, file, output, &mut progress).map(Some),
+    }
+}
+
+fn compress(
+    options: &Options,
+    reader: &mut impl Read,
+    output: &mut Output,
+    progress: &mut Progress,
+) -> Result<Summary, Error> {
+    let mut compressor = Compressor::new(output, options)?;
+    while compressor.fill(reader)? > 0 {
+        progress.at(compressor.bytes_in(), compressor.bytes_in());
+    }
+    compressor.finish().map(|(_, summary)| summary)
+}
+
+fn decompress(
+    options: &Options,
+    reader: &mut impl Read,
+    output: &mut Output,
+    progress: &mut Progress,
+) -> Result<Summary, Error> {
+    let mut decompressor = Decompressor::new(output, options)?;
+    while decompressor.fill(reader)? > 0 {
+        progress.at(decompressor.bytes_in(), decompressor.bytes_out());
+    }
+    decompressor.finish().map(|(_, summary)| summary)
+}
+
+/// The first bytes, fewer only if there are no more.
+fn beginning(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(MAGIC_BYTES as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn is_compressed(begin: &[u8]) -> bool {
+    // An LZ4 or Zstandard file can begin with a frame to be skipped (RFC 8878, section 3.1.2).
+    let skippable = matches!(begin, [0x50..=0x5f, 0x2a, 0x4d, 0x18]);
+    skippable || Container::detect(begin).is_some()
+}
+
+/// Copies everything, telling whose errors are whose.
+fn copy(reader: &mut impl Read, output: &mut Output) -> Result<(), Error> {
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        let len = match reader.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(len) => len,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Error::Read(error)),
+        };
+        (output.write_all(&buffer[..len])).map_err(Error::Write)?;
+    }
+}

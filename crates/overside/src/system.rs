@@ -1,0 +1,124 @@
+//! What the standard library has no call for: an unfinished file goes when a signal ends the
+//! process, the process ends the way a closed pipe ends others, and closing a file can fail.
+
+// Signal handlers, and the closing of a descriptor.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_char, c_int};
+use std::fs::File;
+use std::io;
+use std::os::fd::IntoRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// What ends the process from outside, and leaves it time to tidy up.
+const ENDING: [c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGXCPU];
+
+/// The path of the unfinished file, if there is one; owned by an [`Unfinished`].
+static UNFINISHED: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
+
+/// From now on the unfinished file is removed when a signal ends the process. A signal that was
+/// ignored when the process began stays ignored, as `nohup` wants it. A file that grows beyond the
+/// limit of the process is an error of `write`, and no signal.
+pub fn tidy_up_on_signals() {
+    // SAFETY: `action` is a valid sigaction, made of zeroes as C programs make it; the handler
+    // calls only what is safe in a handler.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        for signal in ENDING {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &mut before);
+            if before.sa_sigaction == libc::SIG_IGN {
+                continue;
+            }
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = remove_and_end as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESTART;
+            for other in ENDING {
+                libc::sigaddset(&mut action.sa_mask, other);
+            }
+            libc::sigaction(signal, &action, null_mut());
+        }
+    }
+}
+
+/// Removes the unfinished file and ends the process by the signal that came.
+///
+/// Only ever does so on the first thread. Files are made and finished there, so that this never
+/// comes in the middle of another thread's doing so.
+extern "C" fn remove_and_end(signal: c_int) {
+    // SAFETY: each of these calls is safe in a signal handler (signal-safety(7); tgkill is a bare
+    // system call). The path is a C string that lives until the first thread, which is this one,
+    // takes it out of `UNFINISHED`. `errno` is as it was when the handler returns to other code.
+    unsafe {
+        let first = libc::getpid();
+        if libc::gettid() != first {
+            let errno = *libc::__errno_location();
+            libc::syscall(libc::SYS_tgkill, first, first, signal);
+            *libc::__errno_location() = errno;
+            return;
+        }
+        let path = UNFINISHED.load(Ordering::Acquire);
+        if !path.is_null() {
+            libc::unlink(path);
+        }
+        // Comes when this handler returns, since it is blocked until then.
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+/// Ends the process as a write to a pipe without a reader ends others.
+pub fn end_by_broken_pipe() -> ! {
+    // SAFETY: both calls take a signal that there is; no handler is installed.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::raise(libc::SIGPIPE);
+    }
+    // Only if the signal is blocked; what shells make of it.
+    std::process::exit(128 + libc::SIGPIPE)
+}
+
+/// A file that a signal removes as long as this exists. There is one at a time.
+pub struct Unfinished(*mut c_char);
+
+impl Unfinished {
+    /// To be called before the file is made, with a name that is nobody else's.
+    ///
+    /// # Errors
+    /// A path with a zero byte is none.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        let path = CString::new(path.as_os_str().as_bytes())?.into_raw();
+        let before = UNFINISHED.swap(path, Ordering::AcqRel);
+        debug_assert!(before.is_null(), "one file at a time");
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        UNFINISHED.store(null_mut(), Ordering::Release);
+        // SAFETY: made by `CString::into_raw` in `new`, and nobody has it any more: a handler that
+        // loaded it before the store ran on this thread and is over, or ended the process.
+        drop(unsafe { CString::from_raw(self.0) });
+    }
+}
+
+/// Closes a file and says what dropping it would not: some file systems find only now that there
+/// was no room.
+///
+/// # Errors
+/// Those of close(2).
+pub fn close(file: File) -> io::Result<()> {
+    // SAFETY: the descriptor is the file's own, given up by it, and used no more.
+    match unsafe { libc::close(file.into_raw_fd()) } {
+        0 => Ok(()),
+        _ => match io::Error::last_os_error() {
+            // The descriptor is gone all the same.
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            error => Err(error),
+        },
+    }
+}
