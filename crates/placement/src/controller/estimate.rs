@@ -204,23 +204,20 @@ impl Leg {
         self.stopped = false;
         let rate = bytes as f64 / busy_s;
         let known = |rate: Option<Rate>| rate.filter(|rate| !rate.provisional);
-        let (own_part, (own, other)) = match company {
-            Company::Together => (overlap, (known(self.together), known(self.alone))),
-            Company::Alone => (1.0 - overlap, (known(self.alone), known(self.together))),
-        };
-        match (own, other) {
+        match (known(self.alone), known(self.together)) {
             _ if overlap <= 0.0 || overlap >= TOGETHER => self.observe_in(company, rate.ln()),
-            (Some(own), Some(other)) => {
+            (Some(alone), Some(together)) => {
                 let expected =
-                    own_part * own.bytes_per_s() + (1.0 - own_part) * other.bytes_per_s();
+                    overlap * together.bytes_per_s() + (1.0 - overlap) * alone.bytes_per_s();
                 self.observe_mixed(rate.ln() - expected.ln())
             }
-            // The part in other company is known: what remains is this company's.
-            (None, Some(other)) => {
-                let rest = (rate - (1.0 - own_part) * other.bytes_per_s()) / own_part;
+            (None, Some(together)) => self.observe_mixed(rate.ln() - together.ln),
+            // The part alone is known: what remains was together.
+            (Some(alone), None) if company == Company::Together => {
+                let rest = (rate - (1.0 - overlap) * alone.bytes_per_s()) / overlap;
                 self.observe_in(company, rest.max(rate / 4.0).ln())
             }
-            (_, None) => self.observe_in(company, rate.ln()),
+            _ => self.observe_in(company, rate.ln()),
         }
     }
 
@@ -246,10 +243,20 @@ impl Leg {
 
     /// An epoch partly alone and partly not: nothing to tell the two rates apart, both move.
     fn observe_mixed(&mut self, difference: f64) -> Change {
-        let [alone, together] = [&mut self.alone, &mut self.together]
-            .map(|rate| rate.as_mut().map(|rate| rate.observe(rate.ln + difference)));
+        let Some(together) = &mut self.together else {
+            return Change::None;
+        };
+        let change = together.observe(together.ln + difference);
+        let together = *together;
+        if let Some(alone) = &mut self.alone {
+            if alone.provisional {
+                *alone = Rate::of(together.ln, true);
+            } else {
+                alone.observe(alone.ln + difference);
+            }
+        }
         self.order(Company::Alone);
-        together.or(alone).unwrap_or(Change::None)
+        change
     }
 
     /// No leg is much faster for having company. Where the rates say so, the one that was not seen in

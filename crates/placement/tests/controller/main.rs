@@ -3,6 +3,7 @@
 //! `cargo test -p overside-placement --test controller -- --nocapture` prints the figures.
 
 mod bounds;
+mod rules;
 mod scenarios;
 mod stream;
 mod world;

@@ -281,9 +281,12 @@ fn adaptive() -> Rule {
     Rule::Adaptive(Box::new(Controller::new(Settings::default())))
 }
 
-/// Compares with the best of cpu, device and both in each phase of the stream.
-fn check(name: &str, phases: &[Range<u64>], truth: impl Fn(u64) -> Truth) {
-    let whole = 0..phases[phases.len() - 1].end;
+/// Compares with the best of cpu, device and both in each phase of the stream. `ends`: the chunks that
+/// the phases end before.
+fn check(name: &str, ends: &[u64], truth: impl Fn(u64) -> Truth) {
+    let begins = std::iter::once(0).chain(ends.iter().copied());
+    let phases: Vec<Range<u64>> = begins.zip(ends).map(|(begin, end)| begin..*end).collect();
+    let whole = 0..ends[ends.len() - 1];
     for seed in [1, 20_261, 987_654_321] {
         let (adaptive_s, probes) = seconds(adaptive(), seed, whole.clone(), &truth);
         let best_of = |phase: &Range<u64>| {
@@ -304,22 +307,16 @@ fn check(name: &str, phases: &[Range<u64>], truth: impl Fn(u64) -> Truth) {
 
 #[test]
 fn steady_legs_are_both_used() {
-    check("steady", &[0..40_000], |_| {
-        Truth::new(400.0 * MB, 700.0 * MB)
-    });
+    check("steady", &[40_000], |_| Truth::new(400.0 * MB, 700.0 * MB));
 }
 
 #[test]
 fn drift_is_followed() {
-    check(
-        "device slows 3.75 times",
-        &[0..30_000, 30_000..50_000],
-        |chunk| {
-            let slow = if chunk < 30_000 { 1.0 } else { 3.75 };
-            Truth::new(400.0 * MB, 1500.0 * MB / slow)
-        },
-    );
-    check("cpu slows 5 times", &[0..20_000, 20_000..40_000], |chunk| {
+    check("device slows 3.75 times", &[30_000, 50_000], |chunk| {
+        let slow = if chunk < 30_000 { 1.0 } else { 3.75 };
+        Truth::new(400.0 * MB, 1500.0 * MB / slow)
+    });
+    check("cpu slows 5 times", &[20_000, 40_000], |chunk| {
         let slow = if chunk < 20_000 { 1.0 } else { 5.0 };
         Truth::new(400.0 * MB / slow, 500.0 * MB)
     });
@@ -327,31 +324,27 @@ fn drift_is_followed() {
 
 #[test]
 fn corners_are_kept_to() {
-    check("deflate-like", &[0..40_000], |_| {
+    check("deflate-like", &[40_000], |_| {
         Truth::in_company(30.0 * MB, 15.0 * MB, 900.0 * MB, 860.0 * MB)
     });
-    check("device better alone", &[0..40_000], |_| {
+    check("device better alone", &[40_000], |_| {
         Truth::in_company(500.0 * MB, 250.0 * MB, 900.0 * MB, 480.0 * MB)
     });
-    check("cpu better alone", &[0..40_000], |_| {
+    check("cpu better alone", &[40_000], |_| {
         Truth::in_company(900.0 * MB, 300.0 * MB, 500.0 * MB, 450.0 * MB)
     });
-    check("device of no use", &[0..40_000], |_| {
+    check("device of no use", &[40_000], |_| {
         Truth::new(900.0 * MB, 10.0 * MB)
     });
 }
 
 #[test]
 fn a_device_may_stop_and_go_on() {
-    check(
-        "dead for a while",
-        &[0..20_000, 20_000..40_000, 40_000..60_000],
-        |chunk| {
-            let mut truth = Truth::new(400.0 * MB, 700.0 * MB);
-            truth.dead_s = (20_000..40_000).contains(&chunk).then_some(0.06);
-            truth
-        },
-    );
+    check("dead for a while", &[20_000, 40_000, 60_000], |chunk| {
+        let mut truth = Truth::new(400.0 * MB, 700.0 * MB);
+        truth.dead_s = (20_000..40_000).contains(&chunk).then_some(0.06);
+        truth
+    });
 }
 
 /// A stream that ends before the first epoch does never waits for a device.
