@@ -263,7 +263,7 @@ impl Controller {
             let forecast = bucket.forecast(bytes, epoch.chunk_bytes.max(1) as f64)?;
             Some(forecast.time_s(probed.instead))
         });
-        let changes = bucket.learn(&epoch);
+        let changes = bucket.learn(&epoch, probing.map(|it| it.probe));
         if changes.step() {
             bucket.hasten(now, &settings);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::estimate::{Change, Leg, Overhead, WEIGHT};
+use super::estimate::{Change, Company, Leg, Overhead, WEIGHT};
 use super::forecast::{DeviceForecast, Forecast, Judgement, Placement};
 use super::probes::{Probe, Schedule, wait_s};
 use super::reason::{Reason, Verdict};
@@ -115,27 +115,18 @@ impl Bucket {
             .min_by_key(|(_, _, due)| *due)
     }
 
-    /// What an epoch teaches.
-    pub(super) fn learn(&mut self, epoch: &Epoch) -> Changes {
+    /// What an epoch teaches. `probe`: if it was one.
+    pub(super) fn learn(&mut self, epoch: &Epoch, probe: Option<Probe>) -> Changes {
         let cpu_s = epoch.cpu.busy.as_secs_f64();
         let device_s = epoch.device.busy.as_secs_f64();
         let overhead_s = epoch.overhead.as_secs_f64();
         let elapsed_s = epoch.elapsed.as_secs_f64();
-        let longer_s = cpu_s.max(device_s + overhead_s);
-        let overlap = |own_s: f64, other_s: f64| {
-            if own_s > 0.0 {
-                (other_s / own_s).clamp(0.0, 1.0)
-            } else {
-                0.0
-            }
-        };
-        let cpu_overlap = overlap(cpu_s, device_s);
-        let device_overlap = overlap(device_s, cpu_s - overhead_s);
         let chunk_bytes = epoch.chunk_bytes.max(1) as f64;
-        // At a corner, a leg may still end what it began before: nothing was joined.
-        let split = epoch.fraction > 0.0 && epoch.fraction < 1.0;
-        let both = split && epoch.cpu.bytes > 0 && epoch.device.bytes > 0;
-        if both && longer_s > 0.0 && elapsed_s > 0.0 {
+        let interior = epoch.fraction > 0.0 && epoch.fraction < 1.0;
+        let split = interior && !matches!(probe, Some(Probe::DeviceShare | Probe::CpuShare));
+        let longer_s = cpu_s.max(device_s + overhead_s);
+        let both = epoch.cpu.bytes > 0 && epoch.device.bytes > 0;
+        if split && both && longer_s > 0.0 && elapsed_s > 0.0 {
             let join_ln = (elapsed_s / longer_s).ln().clamp(-JOIN_LN_MAX, JOIN_LN_MAX);
             self.join_ln += WEIGHT * (join_ln - self.join_ln);
         } else {
@@ -148,12 +139,22 @@ impl Bucket {
                 elapsed_s
             };
         }
-        let cpu = self
-            .cpu
-            .observe(cpu_overlap, epoch.cpu.bytes, cpu_s, chunk_bytes);
+        // Beside one chunk on the other leg, or what is left there of an earlier decision, a leg is as
+        // good as alone, unless that takes most of its time.
+        let company = |most: bool, own_s: f64, other_s: f64| {
+            if split || !most || other_s > own_s / 2.0 {
+                Company::Together
+            } else {
+                Company::Alone
+            }
+        };
+        let most_on_device = epoch.fraction >= 0.5;
+        let cpu = company(!most_on_device, cpu_s, device_s);
+        let device = company(most_on_device, device_s, cpu_s);
+        let cpu = self.cpu.observe(cpu, epoch.cpu.bytes, cpu_s, chunk_bytes);
         let device = self
             .device
-            .observe(device_overlap, epoch.device.bytes, device_s, chunk_bytes);
+            .observe(device, epoch.device.bytes, device_s, chunk_bytes);
         let overhead = if device_s > 0.0 || overhead_s > 0.0 {
             self.overhead.observe(overhead_s, device_s)
         } else {
@@ -188,6 +189,10 @@ impl Bucket {
                 changes.device == Change::Better || changes.overhead == Change::Better
             }
             Probe::CpuShare | Probe::CpuAlone => changes.cpu == Change::Better,
+            Probe::Split => {
+                let better = [changes.cpu, changes.device, changes.overhead];
+                better.contains(&Change::Better)
+            }
         };
         let schedule = &mut self.schedules[probe as usize];
         let confirm = better && !schedule.unconfirmed;

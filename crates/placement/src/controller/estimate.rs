@@ -9,12 +9,6 @@ pub(super) const WEIGHT: f64 = 0.3;
 pub(super) const STEP_LN: f64 = 0.3;
 /// A leg that finishes nothing in so many times the time of one chunk has stopped.
 const SILENCE_CHUNKS: f64 = 4.0;
-/// An epoch counts as in company throughout if at least this part of it was. As alone it counts only
-/// without any company: otherwise a split with far too much for one leg, which is alone nearly all
-/// the time, would teach nothing about splits.
-const TOGETHER: f64 = 0.9;
-/// How much faster, as a logarithm, a leg may seem in company than alone: noise.
-const COMPANY_GAIN_LN: f64 = 0.1;
 /// Observations after which a rate has settled: 6 % of what it began with is left in the mean.
 const SETTLED: u8 = 8;
 /// Rates are kept between 1 B/s and e^44 B/s (13 EB/s), so that no arithmetic on them overflows.
@@ -105,12 +99,14 @@ impl Rate {
     }
 }
 
-/// Whether the other leg worked at the same time.
+/// Whether a leg had the bytes to itself.
 ///
 /// A leg alone and a leg beside another have different rates: the thread that feeds the device is
-/// also the CPU's, and both use the same memory.
+/// also the CPU's, and both use the same memory. What a leg does in a split counts as together, even
+/// where the other one was done early: it is the rate that the fraction leads to, and following it
+/// leads to the fraction at which both are done together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Company {
+pub(super) enum Company {
     Alone,
     Together,
 }
@@ -180,20 +176,14 @@ impl Leg {
         }
     }
 
-    /// Takes what the leg finished in an epoch, the other one being at work for the part `overlap`,
-    /// 0 to 1, of its time. `chunk_bytes` is at least 1.
+    /// Takes what the leg finished in an epoch. `chunk_bytes` is at least 1.
     pub(super) fn observe(
         &mut self,
-        overlap: f64,
+        company: Company,
         bytes: u64,
         busy_s: f64,
         chunk_bytes: f64,
     ) -> Change {
-        let company = if overlap >= 0.5 {
-            Company::Together
-        } else {
-            Company::Alone
-        };
         if bytes == 0 {
             return self.silence(company, busy_s, chunk_bytes);
         }
@@ -202,26 +192,7 @@ impl Leg {
             return Change::None;
         }
         self.stopped = false;
-        let rate = bytes as f64 / busy_s;
-        let known = |rate: Option<Rate>| rate.filter(|rate| !rate.provisional);
-        match (known(self.alone), known(self.together)) {
-            _ if overlap <= 0.0 || overlap >= TOGETHER => self.observe_in(company, rate.ln()),
-            (Some(alone), Some(together)) => {
-                let expected =
-                    overlap * together.bytes_per_s() + (1.0 - overlap) * alone.bytes_per_s();
-                self.observe_mixed(rate.ln() - expected.ln())
-            }
-            (None, Some(together)) => self.observe_mixed(rate.ln() - together.ln),
-            // The part alone is known: what remains was together.
-            (Some(alone), None) if company == Company::Together => {
-                let rest = (rate - (1.0 - overlap) * alone.bytes_per_s()) / overlap;
-                self.observe_in(company, rest.max(rate / 4.0).ln())
-            }
-            _ => self.observe_in(company, rate.ln()),
-        }
-    }
-
-    fn observe_in(&mut self, company: Company, ln: f64) -> Change {
+        let ln = (bytes as f64).ln() - busy_s.ln();
         let settled = self.settled(company);
         let (own, other) = self.pair(company);
         let Some(rate) = own else {
@@ -237,38 +208,7 @@ impl Leg {
         if let Some(other) = other.as_mut().filter(|it| settled || it.provisional) {
             *other = Rate::of(other.ln + moved, other.provisional);
         }
-        self.order(company);
         change
-    }
-
-    /// An epoch partly alone and partly not: nothing to tell the two rates apart, both move.
-    fn observe_mixed(&mut self, difference: f64) -> Change {
-        let Some(together) = &mut self.together else {
-            return Change::None;
-        };
-        let change = together.observe(together.ln + difference);
-        let together = *together;
-        if let Some(alone) = &mut self.alone {
-            if alone.provisional {
-                *alone = Rate::of(together.ln, true);
-            } else {
-                alone.observe(alone.ln + difference);
-            }
-        }
-        self.order(Company::Alone);
-        change
-    }
-
-    /// No leg is much faster for having company. Where the rates say so, the one that was not seen in
-    /// the last epoch is wrong.
-    fn order(&mut self, seen: Company) {
-        let (Some(alone), Some(together)) = (&mut self.alone, &mut self.together) else {
-            return;
-        };
-        match seen {
-            Company::Alone => together.ln = together.ln.min(alone.ln + COMPANY_GAIN_LN),
-            Company::Together => alone.ln = alone.ln.max(together.ln - COMPANY_GAIN_LN),
-        }
     }
 
     /// An epoch in which the leg worked and finished nothing. In a short epoch that says little; as

@@ -6,6 +6,9 @@ use super::reason::Gate;
 
 /// A leg alone is worth a probe while it would win if it were so many times as fast as believed.
 const SURPRISE: f64 = 3.0;
+/// A split is worth a probe while it would take less than this part of the time if the legs did not
+/// disturb each other.
+const GAIN: f64 = 0.95;
 /// A probe of a share gives at least this part of the bytes.
 const SHARE_MIN: f64 = 1.0 / 64.0;
 
@@ -129,12 +132,14 @@ impl Forecast {
             Probe::CpuShare => 1.0 - self.share,
             Probe::DeviceAlone => 1.0,
             Probe::CpuAlone => 0.0,
+            Probe::Split => self.fraction(Placement::Split),
         }
     }
 
     /// Seconds that a probe would take; `None` where it has nothing to teach beside what is in use.
     ///
-    /// A leg that works already is observed anyway. A leg alone is tried while it might win, and how
+    /// A leg that works already is observed anyway. A stopped device is given no more than a share. A
+    /// leg alone is tried while it might win, and how
     /// far off its rate alone may be from what is believed has a limit: three times.
     pub(super) fn probe_s(&self, probe: Probe, in_use: Placement) -> Option<f64> {
         let Some(device) = self.device else {
@@ -154,6 +159,17 @@ impl Forecast {
                 in_use != Placement::Cpu && self.cpu_s / SURPRISE < now_s,
                 self.cpu_s,
             ),
+            // Where a split would not win even if the legs did not disturb each other, there is
+            // nothing to learn.
+            Probe::Split => {
+                let undisturbed =
+                    DeviceForecast::new(own_s, self.cpu_s, own_s, device.overhead_s, 1.0);
+                let best_s = undisturbed.split_s.filter(|_| !self.stopped);
+                (
+                    in_use != Placement::Split && best_s.is_some_and(|it| it < GAIN * now_s),
+                    device.split_s?,
+                )
+            }
         };
         sensible.then_some(probe_s)
     }

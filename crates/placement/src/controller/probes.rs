@@ -19,25 +19,28 @@ pub enum Probe {
     DeviceAlone,
     /// The CPU alone, f = 0.
     CpuAlone,
+    /// Both, at equal finish: is company (still) what makes a split slower than one leg?
+    Split,
 }
 
 impl Probe {
-    pub(super) const ALL: [Self; 4] = [
+    pub(super) const ALL: [Self; 5] = [
         Self::DeviceShare,
         Self::CpuShare,
         Self::DeviceAlone,
         Self::CpuAlone,
+        Self::Split,
     ];
 
     /// How likely it is to find a change, beside a probe of the device's share.
     ///
     /// Devices stop, are reconfigured and come back; a CPU seldom does more than slow down. Of a leg
-    /// at work, only its rate alone is not seen, which moves with the one that is.
+    /// at work, only its rate in other company is not seen, which moves with the one that is.
     fn part(self) -> f64 {
         match self {
             Self::DeviceShare => 1.0,
             Self::CpuShare => 0.3,
-            Self::DeviceAlone | Self::CpuAlone => 0.1,
+            Self::DeviceAlone | Self::CpuAlone | Self::Split => 0.1,
         }
     }
 }
@@ -49,6 +52,7 @@ impl fmt::Display for Probe {
             Self::CpuShare => "a cpu share",
             Self::DeviceAlone => "the device alone",
             Self::CpuAlone => "the cpu alone",
+            Self::Split => "a split",
         })
     }
 }
