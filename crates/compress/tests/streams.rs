@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{compressed, contents, decompressed, noise, options, text, tool};
-use overside_compress::{Compressor, Container, Decompressor, Error, Options};
+use common::{compressed, contents, decompressed, options, text, tool};
+use overside_compress::{Container, Options};
 
 /// Programs that decompress from stdin to stdout.
 fn readers(container: Container) -> &'static [(&'static str, &'static [&'static str])] {

@@ -213,6 +213,15 @@ impl Parallel {
 
     /// Writes what is next, if it is ready. `false`: it is not, or nothing waits.
     fn emit<W: Write>(&mut self, output: &mut Output<W>) -> Result<bool, Error> {
+        let result = self.emit_next(output);
+        if result.is_err() {
+            // Nothing is written behind a gap.
+            self.waiting.clear();
+        }
+        result
+    }
+
+    fn emit_next<W: Write>(&mut self, output: &mut Output<W>) -> Result<bool, Error> {
         match self.waiting.front() {
             None => return Ok(false),
             Some(Waiting::Part(place, expected)) => {

@@ -1,0 +1,10 @@
+//! Headers of gzip members, LZ4 frames and Zstandard frames.
+#![no_main]
+#[allow(dead_code)]
+#[path = "../../crates/compress/tests/common/checks.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    checks::gzip_header(data);
+    checks::frame_header(data);
+});
