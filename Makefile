@@ -7,7 +7,7 @@ CARGO ?= cargo
 
 # Debian packages: what the build links, and what the tests drive.
 BUILD_PACKAGES := g++ pkg-config python3-venv zlib1g-dev libisal-dev libhyperscan-dev libre2-dev
-TEST_PACKAGES := chromium poppler-utils
+TEST_PACKAGES := chromium poppler-utils lz4 pigz zstd isal tabix
 
 SOURCES := $(shell find crates python profiles boxes -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null) \
 	Cargo.toml Cargo.lock pyproject.toml
