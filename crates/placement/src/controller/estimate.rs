@@ -9,6 +9,8 @@ pub(super) const WEIGHT: f64 = 0.3;
 pub(super) const STEP_LN: f64 = 0.3;
 /// A leg that finishes nothing in so many times the time of one chunk has stopped.
 const SILENCE_CHUNKS: f64 = 4.0;
+/// How much faster, as a logarithm, a leg may seem in company than alone: noise.
+const COMPANY_GAIN_LN: f64 = 0.1;
 /// Observations after which a rate has settled: 6 % of what it began with is left in the mean.
 const SETTLED: u8 = 8;
 /// Rates are kept between 1 B/s and e^44 B/s (13 EB/s), so that no arithmetic on them overflows.
@@ -208,7 +210,20 @@ impl Leg {
         if let Some(other) = other.as_mut().filter(|it| settled || it.provisional) {
             *other = Rate::of(other.ln + moved, other.provisional);
         }
+        self.order(company);
         change
+    }
+
+    /// No leg is much faster for having company. Where the rates say so, the one that was not just
+    /// seen is out of date.
+    fn order(&mut self, seen: Company) {
+        let (Some(alone), Some(together)) = (&mut self.alone, &mut self.together) else {
+            return;
+        };
+        match seen {
+            Company::Alone => together.ln = together.ln.min(alone.ln + COMPANY_GAIN_LN),
+            Company::Together => alone.ln = alone.ln.max(together.ln - COMPANY_GAIN_LN),
+        }
     }
 
     /// An epoch in which the leg worked and finished nothing. In a short epoch that says little; as

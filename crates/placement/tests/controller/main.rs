@@ -7,3 +7,4 @@ mod rules;
 mod scenarios;
 mod stream;
 mod world;
+mod worlds;

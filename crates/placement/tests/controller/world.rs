@@ -37,7 +37,8 @@ impl Rates {
         }
     }
 
-    fn times(self, factor: f64) -> Self {
+    /// Both rates so many times as high.
+    pub fn times(self, factor: f64) -> Self {
         Self {
             alone: self.alone * factor,
             together: self.together * factor,
