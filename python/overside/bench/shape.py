@@ -41,6 +41,7 @@ _SAMPLE_MORE = {
     "late": int,
     "metrics": dict,
     "model": dict,
+    "placement": dict,
     "stages": dict,
     "warnings": list,
     "work": dict,

@@ -104,6 +104,9 @@ class TestSummary:
     #: `None` for a real device.
     late_share: float | None
     model: Json | None
+    #: How the work was shared (docs/results.md, `placement`), of the last round; `None` where the
+    #: device was measured alone.
+    placement: Json | None
     #: `{"kind", "message", "remedy"}`, each once.
     warnings: list[Json]
     outliers: list[Outlier]
@@ -294,6 +297,7 @@ def summarise(test: Json, samples: Sequence[Json]) -> TestSummary:
         cpu=_medians(good, "cpu"),
         late_share=_late_share(good),
         model=last.get("model"),
+        placement=last.get("placement"),
         warnings=[*_distinct_warnings(samples), *_changes(good)],
         outliers=[
             outlier
@@ -350,16 +354,23 @@ def _late_share(samples: Sequence[Json]) -> float | None:
         for sample in samples
         if sample.get("late") is not None
         and sample.get("timing") != "real"
-        and (jobs := sample.get("work", {}).get("jobs"))
+        and (jobs := _paced_jobs(sample))
     ]
     return sum(shares) / len(shares) if shares else None
+
+
+def _paced_jobs(sample: Json) -> int:
+    """The jobs that may be late: of a placement those of the device's leg."""
+    leg = (sample.get("placement") or {}).get("device") or sample.get("work") or {}
+    jobs = leg.get("jobs") if isinstance(leg, dict) else None
+    return jobs if isinstance(jobs, int) else 0
 
 
 def _changes(samples: Sequence[Json]) -> list[Json]:
     """A warning where not all rounds ran the same: an update between a run and its resumption."""
     found: dict[str, dict[str, None]] = {}
     for sample in samples:
-        ran = {"timing": sample.get("timing"), **(sample.get("applied") or {})}
+        ran = _ran(sample)
         for name, value in ran.items():
             if value is not None:
                 found.setdefault(name, {})[str(value)] = None
@@ -373,6 +384,15 @@ def _changes(samples: Sequence[Json]) -> list[Json]:
             "remedy": "measure it in a new run",
         }
     ]
+
+
+def _ran(sample: Json) -> Json:
+    """What ran a sample; of a placement what ran each leg, because a leg may have had no part."""
+    placement = sample.get("placement")
+    if not placement:
+        return {"timing": sample.get("timing"), **(sample.get("applied") or {})}
+    legs = {leg: (placement.get(leg) or {}).get("applied") or {} for leg in ("cpu", "device")}
+    return {f"{leg} leg's {name}": v for leg, about in legs.items() for name, v in about.items()}
 
 
 def _distinct_warnings(samples: Sequence[Json]) -> list[Json]:

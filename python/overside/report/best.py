@@ -103,7 +103,12 @@ def advise(view: RunView) -> list[Advice]:
     out = []
     for group in groups.groups(view):
         tests = [
-            t for t in group.of("measured") if t.timing == "real" and "throughput" in t.metrics
+            t
+            for t in group.of("measured")
+            if t.timing == "real"
+            and "throughput" in t.metrics
+            # What two sides do together is another question than what one does best.
+            and t.parameters.get("placement") in (None, "cpu")
         ]
         sizes: dict[int | None, list[TestSummary]] = {}
         for test in tests:

@@ -72,8 +72,10 @@ def charts(group: Group, provenance: str, limit: float) -> list[Chart]:
 
     `limit` is the share of late completions above which emulated timing is invalid.
     """
-    tests = [test for test in group.of(provenance) if groups.timed(test, limit)]
-    left_out = len(group.of(provenance)) - len(tests)
+    # Placements have charts of their own.
+    alone = [test for test in group.of(provenance) if test.parameters.get("placement") is None]
+    tests = [test for test in alone if groups.timed(test, limit)]
+    left_out = len(alone) - len(tests)
     series = _series(tests)
     out = []
     for draw in (_throughput, _cpu_cost, _latency, _stages):

@@ -58,6 +58,8 @@ class Row:
     verified: bool
     #: Its times can be shown as results; false for late or functional emulation.
     timed: bool
+    #: One of a placement.
+    placed: bool
     throughput: Estimate | None
     cpu_cost: Estimate | None
     latency_p99: Estimate | None
@@ -213,6 +215,7 @@ def _row(
         provenance=words.PROVENANCE.get(test.provenance or "", ""),
         verified=test.verified,
         timed=test.timing != "functional" and not groups.late(test, limit),
+        placed=test.parameters.get("placement") is not None,
         throughput=test.metrics.get("throughput"),
         cpu_cost=test.metrics.get("cpu_cost"),
         latency_p99=test.metrics.get("latency_p99"),

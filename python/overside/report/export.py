@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from overside.bench.statistics import RunView, TestSummary
-from overside.report import words
+from overside.report import sweeps, words
 
 #: Parameters with a column of their own; the others stand together in `parameters`.
 PARAMETERS = ("device", "variant", "threads", "buffer_size")
@@ -90,5 +90,10 @@ def _text(value: object) -> str:
 
 
 def json_text(view: RunView) -> str:
-    """The run with its estimates, as `overside.bench.statistics.RunView.json` gives it."""
-    return json.dumps(view.json(), indent=1, allow_nan=False) + "\n"
+    """The run with its estimates, as `overside.bench.statistics.RunView.json` gives it, and what
+    its placements came to."""
+    content = view.json()
+    found = [sweeps.as_json(one) for one in sweeps.sweeps(view)]
+    if found:
+        content["sweeps"] = found
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"

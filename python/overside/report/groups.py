@@ -17,7 +17,18 @@ from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.report import words
 
 #: Parameters that say how work is done, not what work.
-CHOICES = ("device", "variant", "threads", "cores", "depth", "batch", "completion", "timing")
+CHOICES = (
+    "device",
+    "variant",
+    "threads",
+    "cores",
+    "depth",
+    "batch",
+    "completion",
+    "timing",
+    "placement",
+    "cpu_variant",
+)
 
 #: Beside these, the parameters that stand in the operation's own name.
 NAMED = {"format", "kind", "algorithm"}

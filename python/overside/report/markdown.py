@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from overside.bench.statistics import RunView
-from overside.report import best, contents, words
+from overside.report import best, contents, sweeps, words
 from overside.report.best import Advice, Best
 from overside.report.outlook import CardOutlook
 
@@ -49,6 +49,7 @@ def markdown(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> st
     lines += [f"> **{escape(alert)}**\n" for alert in contents.alerts(view)]
     lines += _advice(view, best.advise(view))
     lines += _outlook(cards, no_outlook)
+    lines += _sweeps(view)
     lines += _emulated(view)
     lines += _plugins(view)
     lines += _problems(view)
@@ -103,6 +104,33 @@ def _outlook(cards: Sequence[CardOutlook], no_outlook: str) -> list[str]:
     return lines
 
 
+def _sweeps(view: RunView) -> list[str]:
+    found = sweeps.sweeps(view)
+    if not found:
+        return []
+    lines = ["## Sharing work between CPU and device", ""]
+    lines += ["TT: one side alone; OT: both together. " + escape(best.interval_words(view)), ""]
+    for sweep in found:
+        label = "" if sweep.reason else f" ({sweep.provenance})"
+        detail = f", {escape(sweep.detail)}" if sweep.detail else ""
+        lines += [f"### {escape(sweep.title)} with {escape(sweep.label)}{detail}{label}", ""]
+        if sweep.reason:
+            lines += [f"Not possible: {escape(sweep.reason)}", ""]
+            continue
+        if sweep.is_stand_in:
+            lines += [f"**{escape(sweeps.STAND_IN)}**", ""]
+        for series in sweep.series:
+            lines += [
+                f"- **{escape(series.title.capitalize())}, {escape(name)}**: {escape(text)}"
+                for name, text in sweeps.sentences(series)
+            ]
+        rows = [[escape(cell) for cell in row] for row in sweeps.table(sweep)]
+        lines += ["", *table([escape(name) for name in sweeps.COLUMNS], rows)]
+        if sweep.missing:
+            lines += [f"Not known, so it counts as zero: {escape('; '.join(sweep.missing))}.", ""]
+    return lines
+
+
 def _emulated(view: RunView) -> list[str]:
     rows = [
         [
@@ -113,7 +141,7 @@ def _emulated(view: RunView) -> list[str]:
             escape(row.note) or "–",
         ]
         for row in contents.rows(view)
-        if row.provenance == words.PROVENANCE["emulated"]
+        if row.provenance == words.PROVENANCE["emulated"] and not row.placed
     ]
     if not rows:
         return []

@@ -147,7 +147,9 @@ def outlooks(advice: Sequence[Advice], sources: Sources) -> list[CardOutlook]:
     """What each profile's card would change against the best that was measured here."""
     asked = [one for one in advice if one.group.parameters.get("setting") != "reconfiguration"]
     asked = asked or list(advice)
-    return [_card(profile, asked, sources) for profile in sources.profiles]
+    # Jobs that a card's own cores start are no answer to what it would change for this machine.
+    mine = [one for one in sources.profiles if one.get("initiator", "host") == "host"]
+    return [_card(profile, asked, sources) for profile in mine]
 
 
 def _card(profile: Json, advice: Sequence[Advice], sources: Sources) -> CardOutlook:

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overside.bench.statistics import Estimate, RunView, TestSummary
-from overside.report import best, charts, contents, groups, words
+from overside.report import best, charts, contents, groups, sweep_charts, sweeps, words
 from overside.report.best import Advice
 from overside.report.charts import Chart
 from overside.report.groups import Group
 from overside.report.outlook import CardOutlook
+from overside.report.sweeps import Sweep
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -63,12 +64,21 @@ ABOUT = {
 }
 
 
+SWEEP_ABOUT = {
+    "measured": "Both sides on this machine’s devices, with a real clock.",
+    "emulated": "The CPU’s chunks were really computed here; the device’s are real bytes, "
+    "released at modelled times. Not a measurement of a card, and not to be compared with "
+    "measured figures.",
+}
+
+
 def page(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> str:
     """The page; `no_outlook` says why there are no cards, where there are none."""
     from markupsafe import Markup  # noqa: PLC0415 (start-up of other verbs)
 
     environment, style, script = _templates()
     panels, specs, left_out = _charts(view)
+    shared = [_sweep(one, index, specs) for index, one in enumerate(_sweeps(view))]
     bundle = _bundle() if specs else ""
     context = _context(view, cards, no_outlook)
     # Not text from outside: this package's own files, the bundle, and JSON that `_data` made safe.
@@ -79,6 +89,7 @@ def page(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> str:
         policy=_policy(style, [bundle, script] if specs else [script]),
         charts=panels,
         charts_left_out=left_out,
+        sweeps=shared,
     )
 
 
@@ -147,6 +158,7 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         ("advice", "Advice", True),
         ("sizes", "By size", bool(matrix["rows"])),
         ("emulated", "Emulated", bool(emulated["rows"])),
+        ("coprocessing", "Co-processing", any(sweeps.placed(t) for t in view.tests)),
         ("operations", "Charts", any(t.status == "ok" for t in view.tests)),
         ("tests", "All tests", True),
         ("problems", "Without result", bool(problems)),
@@ -243,7 +255,7 @@ def _emulated(view: RunView) -> Json:
     sizes: set[int] = set()
     found: dict[tuple[str, str], dict[int, list[TestSummary]]] = {}
     for group in groups.groups(view):
-        tests = group.of("emulated")
+        tests = [test for test in group.of("emulated") if not sweeps.placed(test)]
         for test in tests:
             size = groups.size_bytes(test)
             if size is not None and "throughput" in test.metrics:
@@ -310,6 +322,42 @@ def _group(group: Group, drawn: dict[str, list[Chart]], index: int, specs: Json)
         if entries:
             panels.append({"provenance": provenance, "about": ABOUT[provenance], "charts": entries})
     return {"title": group.title, "detail": group.detail, "panels": panels}
+
+
+def _sweeps(view: RunView) -> list[Sweep]:
+    """At most `GROUPS_MAX`, those with something to show first."""
+    found = sweeps.sweeps(view)
+    return sorted(found, key=lambda one: bool(one.reason))[:GROUPS_MAX]
+
+
+def _sweep(sweep: Sweep, index: int, specs: Json) -> Json:
+    drawn = []
+    for chart in sweep_charts.charts(sweep):
+        place = f"sweep-{index + 1}-{chart.id}"
+        specs[place] = chart.spec
+        drawn.append({**vars(chart), "id": place})
+    size = f"{words.size(sweep.chunk_bytes)} chunks" if sweep.chunk_bytes else ""
+    cpu = f"CPU’s leg: {sweep.cpu}" if sweep.cpu else ""
+    return {
+        "title": sweep.title,
+        "label": sweep.label,
+        "detail": "; ".join(filter(None, (sweep.detail, size, cpu))),
+        "reason": sweep.reason.rstrip("."),
+        "provenance": sweep.provenance,
+        "about": SWEEP_ABOUT.get(sweep.provenance, ""),
+        "stand_in": sweep.is_stand_in,
+        "missing": sweep.missing,
+        "events": sweeps.events(sweep),
+        "series": [
+            {
+                "title": series.title,
+                "sentences": sweeps.sentences(series),
+                "decision": sweeps.reason(series),
+            }
+            for series in sweep.series
+        ],
+        "charts": drawn,
+    }
 
 
 def _row(row: contents.Row) -> Json:

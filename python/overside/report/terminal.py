@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from overside.bench.statistics import RunView
-from overside.report import best, contents, words
+from overside.report import best, contents, sweeps, words
 from overside.report.outlook import CardOutlook
 
 #: Escape sequences (ECMA-48, select graphic rendition).
@@ -16,6 +16,9 @@ WIDTH_MIN, WIDTH_MAX = 40, 100
 
 #: The most kinds of warnings and of problems; the report has all.
 NOTICES_MAX = 5
+
+#: The most operations and devices whose shares are shown; the report has all.
+SWEEPS_MAX = 6
 
 #: The most tests of plug-ins; the report has all.
 ROWS_MAX = 20
@@ -37,6 +40,7 @@ def summary(
         page.line(f"! {alert}", RED, indent="  ")
     _advice(page, view)
     _outlook(page, cards, no_outlook)
+    _sweeps(page, view)
     _plugins(page, view)
     _problems(page, view)
     found = contents.warnings(view)
@@ -83,6 +87,27 @@ def _outlook(page: _Page, cards: Sequence[CardOutlook], no_outlook: str) -> None
         if card.facts:
             count = words.plural(len(card.facts), "published fact")
             page.line(f"  Rests on {count}; the report lists them.", FAINT, indent="  ")
+
+
+def _sweeps(page: _Page, view: RunView) -> None:
+    found = sweeps.sweeps(view)
+    if not found:
+        return
+    kinds = words.listing(dict.fromkeys(one.provenance for one in found if not one.reason))
+    page.heading("Sharing work between CPU and device", kinds, YELLOW)
+    for sweep in found[:SWEEPS_MAX]:
+        detail = f" ({sweep.detail})" if sweep.detail else ""
+        page.line(f"{sweep.title} with {sweep.label}{detail}", BOLD)
+        if sweep.reason:
+            page.line(f"  Not possible: {sweep.reason}", indent="  ")
+        if sweep.is_stand_in:
+            page.line(f"  {sweeps.STAND_IN}", YELLOW, indent="  ")
+        for series in sweep.series:
+            page.line(f"  {series.title.capitalize()}")
+            for name, text in sweeps.sentences(series):
+                page.line(f"    {name}: {text}", indent="      ")
+    if len(found) > SWEEPS_MAX:
+        page.line(f"and {len(found) - SWEEPS_MAX} more in the report")
 
 
 def _plugins(page: _Page, view: RunView) -> None:

@@ -248,6 +248,133 @@ def latencies(points: Sequence[Point], order: Sequence[str], provenance: str) ->
     }
 
 
+#: The two panels of `shares_of_work`, in pixels from the top.
+_PANELS = {"upper": (0, 200), "lower": (236, 340)}
+
+
+def shares_of_work(points: Sequence[Point], provenance: str) -> Spec:
+    """Throughput above, host CPU use below, against the percent of the work on the device.
+
+    A point has `who`, `share`, `value`, `low`, `high` (MB/s), `use`, `use_low`, `use_high` (%),
+    `best`, `optimum` (its name) and `adaptive`. Both panels are one view with two vertical scales,
+    so that they share the horizontal axis and the width of the page.
+    """
+    fixed = [point for point in points if not point["adaptive"]]
+    free = [point for point in points if point["adaptive"]]
+    palette = _palette(points, provenance)
+    # The diamond is for adaptive.
+    palette["shape"]["scale"]["range"] = ["circle", "square"]
+    panels = []
+    for place, (field, low, high, unit) in {
+        "upper": ("value", "low", "high", "MB/s"),
+        "lower": ("use", "use_low", "use_high", "Host CPU, % of a core"),
+    }.items():
+        bounds = [p[name] for p in points for name in (low, high) if p[name] is not None]
+        if bounds:
+            # Percent of a core always start at zero.
+            bounds = bounds if place == "upper" else [0.0, *bounds]
+            y = _panel_axis(unit, bounds, *_PANELS[place])
+            names = {"y": field, "low": low, "high": high}
+            panels.append(_panel(fixed, free, names, y, palette))
+    return {
+        "height": _PANELS["lower"][1],
+        "encoding": {
+            "x": {
+                "field": "share",
+                "type": "quantitative",
+                "scale": {"domain": [0, 100], "nice": False, "padding": 12},
+                "axis": {
+                    "title": "Share of the bytes on the device, %",
+                    "values": list(range(0, 101, 10)),
+                    "grid": False,
+                },
+            },
+            "color": palette["color"],
+        },
+        "layer": panels,
+        "resolve": {"scale": {"y": "independent"}},
+    }
+
+
+def _panel_axis(unit: str, bounds: Sequence[float], top: int, bottom: int) -> dict[str, Any]:
+    axis = _value_axis(unit, bounds)
+    count = {} if "values" in axis["axis"] else {"tickCount": 4}
+    return {
+        "type": "quantitative",
+        "scale": {**axis["scale"], "range": [bottom, top]},
+        "axis": {**axis["axis"], "orient": "left", **count},
+    }
+
+
+def _panel(
+    fixed: Sequence[Point],
+    free: Sequence[Point],
+    names: dict[str, str],
+    y: dict[str, Any],
+    palette: dict[str, Any],
+) -> Spec:
+    """The layers of one panel; all have the same vertical scale."""
+    value = {**y, "field": names["y"]}
+    tooltip = [
+        {"field": "label", "title": "What"},
+        {"field": "on_device", "title": "On the device, %"},
+        {"field": "median", "title": "MB/s"},
+        {"field": "interval", "title": "Interval"},
+        {"field": "cpu", "title": "Host CPU, %"},
+    ]
+    marks: list[Spec] = [
+        {
+            "data": {"values": list(fixed)},
+            "mark": {"type": "rule", "strokeWidth": 1.5},
+            "encoding": {"y": {**y, "field": names["low"]}, "y2": {"field": names["high"]}},
+        },
+        {
+            "data": {"values": list(fixed)},
+            "mark": {"type": "line", "strokeWidth": 1.75},
+            "encoding": {"y": value},
+        },
+        {
+            "data": {"values": list(fixed)},
+            "mark": {"type": "point", "filled": True, "opacity": 1},
+            "encoding": {
+                "y": value,
+                "shape": palette["shape"],
+                "size": {"condition": {"test": "datum.best", "value": 190}, "value": 44},
+                "tooltip": tooltip,
+            },
+        },
+    ]
+    if names["y"] == "value":
+        marks.append(
+            {
+                "data": {"values": [point for point in fixed if point["best"]]},
+                "mark": {"type": "text", "dy": 18, "fontWeight": 600},
+                "encoding": {"y": value, "text": {"field": "optimum"}},
+            }
+        )
+    if free:
+        marks += [
+            {
+                "data": {"values": list(free)},
+                "mark": {"type": "rule", "strokeDash": [2, 4], "strokeWidth": 1.25},
+                "encoding": {"y": value, "x": {"value": 0}, "x2": {"value": "width"}},
+            },
+            {
+                "data": {"values": list(free)},
+                "mark": {
+                    "type": "point",
+                    "shape": "diamond",
+                    "size": 120,
+                    "strokeWidth": 2,
+                    "fill": "var(--surface)",
+                    "opacity": 1,
+                },
+                "encoding": {"y": value, "tooltip": tooltip},
+            },
+        ]
+    return {"layer": marks}
+
+
 def shares(points: Sequence[Point], stages: Sequence[str]) -> Spec:
     """Bars made of shares: of `label`, each `stage` (one of `stages`) has a `share`."""
     present = [stage for stage in stages if any(p["stage"] == stage for p in points)]

@@ -228,7 +228,9 @@ fn a_device_that_fails_in_a_split_is_told_of() {
         (Fault::Failure, Times::Once),
         (Fault::Unplugged, Times::Once),
     ] {
-        let test = placed(&data, "decompress-deflate", "split:50");
+        let mut test = placed(&data, "decompress-deflate", "split:50");
+        // Long enough for the device to get there on a busy machine.
+        test.sample_s = 0.3;
         // After the verification, in which each buffer runs once.
         let mut worker = faulty_device(fault, 20, times);
         let sample = measured(&mut worker, &test);

@@ -1,0 +1,445 @@
+"""Placements of one piece of work: what each share of the bytes on the device gives.
+
+A sweep is one operation on one data set with one device beside the CPU, over shares and settings.
+TT is the throughput of one side alone, OT that of both together. C1: the device is worth using if
+its TT beats the CPU's. C2: splitting is worth it if OT beats both TTs. Both are judged by the
+intervals: where they overlap, it cannot be told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from overside.bench.statistics import Estimate, RunView, TestSummary
+from overside.report import best, groups, words
+from overside.tasks import placement
+
+Json = dict[str, Any]
+
+#: Parameters that belong to one leg, or that say how the work is shared.
+_OF_DEVICE = ("device", "variant", "timing", "depth")
+_OF_CPU = ("threads", "cores", "cpu_variant")
+_LEFT_OUT = {*_OF_DEVICE, *_OF_CPU, "placement", "setting", "batch", "completion"}
+
+#: Settings in the order they are shown, and what they are called.
+SETTINGS = {"static": "static", "reconfiguration": "set up anew for each stream"}
+
+
+#: What a reader has to know of jobs that a card's own cores start.
+STAND_IN = (
+    "Not representative: these jobs are for the card's own cores to start, so the CPU's leg would "
+    "be those; a core of this machine stands in for them."
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a criterion holds, and the figures that say so."""
+
+    name: str
+    #: `None`: it cannot be told.
+    holds: bool | None
+    text: str
+
+    @property
+    def word(self) -> str:
+        """`C1 holds`."""
+        if self.holds is None:
+            return f"{self.name} cannot be told"
+        return f"{self.name} {'holds' if self.holds else 'does not hold'}"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One placement that was measured."""
+
+    test: TestSummary
+    #: Percent of the bytes that it asks to be on the device; `None`: adaptive.
+    asked: float | None
+
+    @property
+    def throughput(self) -> Estimate:
+        """MB/s of the uncompressed side, both legs together."""
+        return self.test.metrics["throughput"]
+
+    @property
+    def share(self) -> float:
+        """Percent of the bytes that really were on the device."""
+        found = self.test.metrics.get("device_share")
+        return found.median if found is not None else self.asked or 0.0
+
+    @property
+    def name(self) -> str:
+        """`cpu`, `40 %`, `device`, `adaptive`."""
+        if self.asked is None:
+            return "adaptive"
+        return {0.0: "CPU alone", 100.0: "device alone"}.get(self.asked, f"{self.asked:g} %")
+
+
+@dataclass(frozen=True)
+class Series:
+    """All shares in one setting."""
+
+    #: `static` or `reconfiguration`.
+    setting: str
+    #: With a share, ascending.
+    points: tuple[Point, ...]
+    adaptive: Point | None
+
+    @property
+    def title(self) -> str:
+        """The setting as readers know it."""
+        return SETTINGS.get(self.setting, words.clean(self.setting, 40))
+
+    def at(self, asked: float) -> Point | None:
+        """The point of a share."""
+        return next((point for point in self.points if point.asked == asked), None)
+
+    @property
+    def optimum(self) -> Point | None:
+        """The fastest share."""
+        return max(self.points, key=lambda one: one.throughput.median, default=None)
+
+    @property
+    def level(self) -> list[Point]:
+        """Other shares that are as fast as the optimum, as far as the intervals can tell."""
+        top = self.optimum
+        if top is None:
+            return []
+        return [p for p in self.points if p is not top and p.throughput.high >= top.throughput.low]
+
+    @property
+    def all(self) -> tuple[Point, ...]:
+        """With adaptive, last."""
+        return (*self.points, *([self.adaptive] if self.adaptive else []))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One operation with one device beside the CPU."""
+
+    title: str
+    detail: str
+    #: The device's name in the box.
+    device: str
+    #: The chunk in bytes.
+    chunk_bytes: int | None
+    #: What the CPU's leg is: `libdeflate, 1 thread`; empty where there is none.
+    cpu: str
+    series: tuple[Series, ...]
+    #: The weakest of its tests'.
+    provenance: str
+    #: Why there is nothing to show, if there is not.
+    reason: str
+    #: Tests that are not shown because their times mean nothing.
+    left_out: int
+
+    @property
+    def label(self) -> str:
+        """The device as readers know it."""
+        return words.device(self.device)
+
+    @property
+    def is_stand_in(self) -> bool:
+        """The jobs are the card's own cores' to start; this machine's core stands in for them."""
+        found = (point.test.placement or {} for one in self.series for point in one.all)
+        return any(one.get("initiator") == "soc" for one in found)
+
+    @property
+    def missing(self) -> list[str]:
+        """Terms of the device's time that no published fact gives."""
+        found: dict[str, None] = {}
+        for one in self.series:
+            for point in one.all:
+                terms = (point.test.model or {}).get("missing") or ()
+                found.update((words.clean(term, 200), None) for term in terms)
+        return list(found)
+
+
+def placed(test: TestSummary) -> bool:
+    """It is one of a placement."""
+    return test.parameters.get("placement") is not None
+
+
+def sweeps(view: RunView) -> list[Sweep]:
+    """The sweeps of a run, in the order in which its tests were planned."""
+    limit = groups.late_limit(view)
+    tests = [test for test in view.tests if placed(test)]
+    data = {str(test.parameters.get("data")) for test in view.tests}
+    cpu = [test for test in tests if test.parameters["placement"] == "cpu"]
+    found: dict[str, list[TestSummary]] = {}
+    for test in tests:
+        if test.parameters["placement"] != "cpu":
+            found.setdefault(_key(test, _OF_DEVICE), []).append(test)
+    out = []
+    for own in found.values():
+        work = _key(own[0], ())
+        beside = [test for test in cpu if _key(test, ()) == work and _same_cpu(test, own)]
+        out.append(_sweep([*beside, *own], own[0], limit, len(data) > 1))
+    return out
+
+
+def _key(test: TestSummary, own: Sequence[str]) -> str:
+    work = {n: v for n, v in test.parameters.items() if n not in _LEFT_OUT or n in own}
+    return json.dumps([test.task, work], sort_keys=True, default=str)
+
+
+def _same_cpu(test: TestSummary, own: Sequence[TestSummary]) -> bool:
+    """Its CPU leg is that of the splits, where there are any."""
+    splits = [t for t in own if t.parameters["placement"] != "device"]
+    mine = [test.parameters.get(name) for name in _OF_CPU]
+    return not splits or any([t.parameters.get(n) for n in _OF_CPU] == mine for t in splits)
+
+
+def _sweep(tests: Sequence[TestSummary], lead: TestSummary, limit: float, many: bool) -> Sweep:
+    shown = [t for t in tests if groups.timed(t, limit) and "throughput" in t.metrics]
+    series = [one for name in SETTINGS if (one := _series(shown, name)).all]
+    passed = [t for t in tests if groups.trusted(t) and t.parameters["placement"] != "cpu"]
+    known = [t.provenance for t in passed if t.provenance]
+    order = list(words.PROVENANCE)
+    return Sweep(
+        title=words.operation(lead.task, lead.parameters),
+        detail=", ".join(_detail(lead, many)),
+        device=words.clean(lead.parameters.get("device"), 80),
+        chunk_bytes=groups.size_bytes(lead),
+        cpu=next((text for test in tests if (text := _cpu(test))), ""),
+        series=tuple(series) if passed else (),
+        provenance=max((k for k in known if k in order), key=order.index, default="measured"),
+        reason="" if passed else words.clean(lead.reason or "nothing was measured", 600),
+        left_out=sum(groups.trusted(t) for t in tests) - len(shown),
+    )
+
+
+def _cpu(test: TestSummary) -> str:
+    """What the CPU's leg of a test is, if it ran."""
+    leg = (test.placement or {}).get("cpu") or {}
+    variant, threads = (leg.get("applied") or {}).get("variant"), test.parameters.get("threads")
+    if not variant:
+        return ""
+    count = words.plural(threads, "thread") if isinstance(threads, int) else ""
+    return ", ".join(filter(None, (words.library(variant), count)))
+
+
+def _detail(test: TestSummary, many_data: bool) -> Iterator[str]:
+    parameters = test.parameters
+    if parameters.get("level") is not None:
+        yield f"level {words.value(parameters['level'])}"
+    if parameters.get("patterns"):
+        yield f"patterns {words.value(parameters['patterns'])}"
+    if many_data:
+        yield f"on “{words.value(parameters.get('data'))}”"
+
+
+def _series(tests: Sequence[TestSummary], setting: str) -> Series:
+    mine = [t for t in tests if t.parameters.get("setting", "static") == setting]
+    points = [Point(t, placement.percent(t.parameters["placement"])) for t in mine]
+    fixed = sorted((p for p in points if p.asked is not None), key=lambda p: p.asked or 0.0)
+    free = [p for p in points if p.test.parameters["placement"] == "adaptive"]
+    return Series(setting, tuple(fixed), free[0] if free else None)
+
+
+def verdicts(series: Series) -> list[Verdict]:
+    """C1 and C2."""
+    cpu, device = series.at(0.0), series.at(100.0)
+    if cpu is None or device is None:
+        side = "the CPU" if cpu is None else "the device"
+        text = f"{side} alone has no result."
+        return [Verdict("C1", None, text), Verdict("C2", None, text)]
+    return [_c1(cpu, device), _c2(series, cpu, device)]
+
+
+def _c1(cpu: Point, device: Point) -> Verdict:
+    text = (
+        f"the device alone does {rate(device)}, the CPU alone {rate(cpu)} (TT)"
+        f"{_times(device, cpu)}."
+    )
+    return Verdict("C1", _faster(device, cpu), text)
+
+
+def _c2(series: Series, cpu: Point, device: Point) -> Verdict:
+    splits = [p for p in series.points if p.asked is not None and 0.0 < p.asked < 100.0]
+    if not splits:
+        return Verdict("C2", None, "no split was measured.")
+    top = max(splits, key=lambda one: one.throughput.median)
+    better = max(cpu, device, key=lambda one: one.throughput.median)
+    text = (
+        f"the best split, {top.name} on the device, does {rate(top)} (OT), the better side, the "
+        f"{better.name}, {rate(better)} (TT){_times(top, better)}."
+    )
+    faster = [_faster(top, cpu), _faster(top, device)]
+    holds = False if False in faster else (None if None in faster else True)
+    return Verdict("C2", holds, text)
+
+
+def _faster(one: Point, other: Point) -> bool | None:
+    """Whether one is surely faster; `None` where the intervals overlap or are too few rounds."""
+    a, b = one.throughput, other.throughput
+    if min(a.n, b.n) < best.ROUNDS_TO_COMPARE:
+        return None
+    if a.low > b.high:
+        return True
+    return False if a.high < b.low else None
+
+
+def _times(one: Point, other: Point) -> str:
+    if _faster(one, other) is None:
+        few = min(one.throughput.n, other.throughput.n) < best.ROUNDS_TO_COMPARE
+        return ": too few rounds to tell" if few else ": the intervals overlap"
+    ratio = best.speed_up(one.throughput, other.throughput)
+    if ratio is None:
+        return ""
+    spread = f" ({words.span(ratio.low, ratio.high)})" if ratio.low != ratio.high else ""
+    return f": {words.number(ratio.typical)} times{spread}"
+
+
+def rate(point: Point) -> str:
+    """`1,480 MB/s (1,470–1,490)`."""
+    estimate = point.throughput
+    return f"{words.number(estimate.median)} MB/s ({best.interval(estimate)})"
+
+
+def sentences(series: Series) -> list[tuple[str, str]]:
+    """What a setting came to: a word in front, and the figures."""
+    out = []
+    top = series.optimum
+    if top is not None:
+        level = series.level
+        same = f"; as fast, as far as this run can tell: {best.names([p.name for p in level])}"
+        out.append(("Best", f"{_on_device(top)}: {rate(top)}{same if level else ''}."))
+    out += [(verdict.word, verdict.text) for verdict in verdicts(series)]
+    if series.adaptive is not None:
+        out.append(("Adaptive", _adaptive(series.adaptive, top)))
+    saved = _saved(series)
+    if saved:
+        out.append(("Host CPU", saved))
+    return out
+
+
+def _on_device(point: Point) -> str:
+    if point.asked in (0.0, 100.0):
+        return f"the {point.name}"
+    return f"{point.asked:g} % of the bytes on the device"
+
+
+def _adaptive(adaptive: Point, top: Point | None) -> str:
+    text = f"{rate(adaptive)} with {words.number(adaptive.share)} % of the bytes on the device"
+    if top is None:
+        return f"{text}."
+    ratio = adaptive.throughput.median / top.throughput.median
+    return f"{text}: {words.number(ratio)} times the best fixed share."
+
+
+def _saved(series: Series) -> str:
+    cpu, top = series.at(0.0), series.optimum
+    if cpu is None or top is None or top is cpu:
+        return ""
+    alone, now = (p.test.metrics.get("cpu_cost") for p in (cpu, top))
+    if alone is None or now is None or alone.median <= 0:
+        return ""
+    gone = 1 - now.median / alone.median
+    what = "saved" if gone >= 0 else "more"
+    return (
+        f"{words.number(now.median)} CPU seconds per GB at the best share, "
+        f"{words.number(alone.median)} with the CPU alone: {words.number(abs(gone) * 100)} % "
+        f"{what}. What emulation burns is on another ledger."
+    )
+
+
+def reason(series: Series) -> str:
+    """Why adaptive decided what it decided last, as numbers; empty where nothing was decided."""
+    found = (series.adaptive.test.placement or {}) if series.adaptive else {}
+    return words.clean(found.get("decision") or "", 1_000)
+
+
+def events(sweep: Sweep) -> list[str]:
+    """What went wrong on the device in any test."""
+    found: dict[str, None] = {}
+    for series in sweep.series:
+        for point in series.all:
+            told = (point.test.placement or {}).get("events") or ()
+            found.update((words.clean(text, 400), None) for text in told)
+    return list(found)
+
+
+COLUMNS = (
+    "Setting",
+    "Placement",
+    "On the device, %",
+    "OT, MB/s",
+    "CPU leg, MB/s",
+    "Device leg, MB/s",
+    "Engine, MB/s",
+    "CPU use, %",
+    "CPU s/GB",
+    "Rounds",
+)
+
+
+def table(sweep: Sweep) -> list[tuple[str, ...]]:
+    """One row a point, as `COLUMNS`; the optimum of each setting is marked."""
+    rows = []
+    for series in sweep.series:
+        top = series.optimum
+        for point in series.all:
+            figures = (
+                _figure(point.test, name)
+                for name in (
+                    "device_share",
+                    "throughput",
+                    "cpu_leg_throughput",
+                    "device_leg_throughput",
+                    "engine_throughput",
+                    "cpu_utilisation",
+                    "cpu_cost",
+                )
+            )
+            name = f"{point.name} (best)" if point is top else point.name
+            rows.append((series.title, name, *figures, str(point.throughput.n)))
+    return rows
+
+
+def _figure(test: TestSummary, name: str) -> str:
+    estimate = test.metrics.get(name)
+    if estimate is None:
+        return "–"
+    if estimate.low == estimate.high:
+        return words.number(estimate.median)
+    return f"{words.number(estimate.median)} ({words.span(estimate.low, estimate.high)})"
+
+
+def as_json(sweep: Sweep) -> Json:
+    """For programs."""
+    return {
+        "title": sweep.title,
+        "detail": sweep.detail,
+        "device": sweep.device,
+        "chunk_bytes": sweep.chunk_bytes,
+        "cpu": sweep.cpu or None,
+        "provenance": sweep.provenance,
+        "reason": sweep.reason or None,
+        "stand_in": sweep.is_stand_in,
+        "missing": sweep.missing,
+        "settings": [_series_json(series) for series in sweep.series],
+    }
+
+
+def _series_json(series: Series) -> Json:
+    top = series.optimum
+    return {
+        "setting": series.setting,
+        "optimum": top.test.parameters["placement"] if top else None,
+        "as_fast": [point.test.parameters["placement"] for point in series.level],
+        "verdicts": {v.name: {"holds": v.holds, "text": v.text} for v in verdicts(series)},
+        "points": [
+            {
+                "test": point.test.id,
+                "placement": point.test.parameters["placement"],
+                "device_share": point.share,
+                "throughput": point.throughput.median,
+            }
+            for point in series.all
+        ],
+    }
