@@ -40,6 +40,10 @@ pub struct Registration {
 
 enum Owner {
     Heap(Layout),
+    /// A device's own allocation; kept for being dropped last.
+    Device {
+        _allocation: Box<dyn Any + Send + Sync>,
+    },
     /// Kept for being dropped last.
     Foreign {
         _bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
@@ -66,7 +70,7 @@ impl Drop for Memory {
         match &self.owner {
             // SAFETY: allocated by `Region::allocate` with this layout, and this is the last handle.
             Owner::Heap(layout) => unsafe { dealloc(self.start.as_ptr(), *layout) },
-            Owner::Foreign { .. } => {}
+            Owner::Device { .. } | Owner::Foreign { .. } => {}
         }
     }
 }
@@ -126,6 +130,31 @@ impl Region {
         })
     }
 
+    /// Memory that a backend has from its device or its driver. It is given back by dropping
+    /// `owner`, after the last handle to it.
+    ///
+    /// # Safety
+    /// From `start` on, `len` initialised bytes can be read and written until `owner` is dropped,
+    /// by any thread, and nobody else does. `start` is not null even if `len` is 0.
+    pub unsafe fn from_owner(
+        start: NonNull<u8>,
+        len: usize,
+        owner: Box<dyn Any + Send + Sync>,
+        registration: Option<Registration>,
+    ) -> Self {
+        let memory = Memory {
+            start,
+            len,
+            owner: Owner::Device { _allocation: owner },
+            registration,
+        };
+        Self {
+            memory: Arc::new(memory),
+            start: 0,
+            len,
+        }
+    }
+
     /// Splits it at `mid`: `[0, mid)` and `[mid, len)`.
     ///
     /// # Panics
@@ -166,8 +195,8 @@ impl Deref for Region {
 
 impl DerefMut for Region {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`; regions are made by `allocate`, whose memory is writable, and by
-        // splitting, which keeps them disjoint.
+        // SAFETY: as in `deref`; regions are made by `allocate` and `from_owner`, whose memory is
+        // writable, and by splitting, which keeps them disjoint.
         unsafe {
             std::slice::from_raw_parts_mut(self.memory.start.as_ptr().add(self.start), self.len)
         }
@@ -229,7 +258,8 @@ impl Slice {
     /// # Errors
     /// The slice itself, if other handles exist or if the memory is somebody else's.
     pub fn reclaim(mut self) -> Result<Region, Self> {
-        if matches!(self.memory.owner, Owner::Heap(_)) && Arc::get_mut(&mut self.memory).is_some() {
+        let foreign = matches!(self.memory.owner, Owner::Foreign { .. });
+        if !foreign && Arc::get_mut(&mut self.memory).is_some() {
             let len = self.memory.len;
             return Ok(Region {
                 memory: self.memory,

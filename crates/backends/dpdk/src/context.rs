@@ -1,0 +1,123 @@
+//! A context: a place in a queue of the device.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use overside_device::{
+    Closed, Completion, Context, ContextConfig, CpuTime, Job, Lifecycle, Lost, OpenError,
+    SubmitError,
+};
+
+use crate::Shared;
+use crate::flight::Flight;
+
+/// The pause between two looks while closing.
+const PAUSE: Duration = Duration::from_micros(20);
+
+pub(crate) struct DpdkContext {
+    shared: Arc<Shared>,
+    /// In a cell because asking what is in quarantine looks for what has come out of it.
+    flight: RefCell<Flight>,
+    lifecycle: Lifecycle,
+    /// Destinations in quarantine from before the context was set up anew.
+    elsewhere: Arc<AtomicUsize>,
+}
+
+impl DpdkContext {
+    pub(crate) fn open(shared: &Arc<Shared>, config: ContextConfig) -> Result<Self, OpenError> {
+        let elsewhere = Arc::<AtomicUsize>::default();
+        let (flight, lifecycle) = Flight::open(shared, config, &elsewhere)?;
+        Ok(Self {
+            shared: Arc::clone(shared),
+            flight: RefCell::new(flight),
+            lifecycle,
+            elsewhere,
+        })
+    }
+}
+
+impl Context for DpdkContext {
+    fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
+        self.shared.environment.enter_thread();
+        self.flight.get_mut().submit(jobs)
+    }
+
+    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
+        self.shared.environment.enter_thread();
+        self.flight.get_mut().poll(out, max)
+    }
+
+    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn arm(&mut self) -> Result<bool, Lost> {
+        Err(self.flight.get_mut().lost("it can only be polled"))
+    }
+
+    fn in_flight(&self) -> usize {
+        self.flight.borrow().in_flight()
+    }
+
+    fn quarantined(&self) -> usize {
+        let mut flight = self.flight.borrow_mut();
+        if flight.quarantined() > 0 {
+            flight.reap();
+        }
+        flight.quarantined() + self.elsewhere.load(Ordering::Relaxed)
+    }
+
+    fn reconfigure(&mut self, config: ContextConfig) -> Result<(), OpenError> {
+        let in_flight = self.in_flight();
+        if in_flight > 0 {
+            return Err(OpenError::InFlight(in_flight));
+        }
+        let (next, mut lifecycle) = Flight::open(&self.shared, config, &self.elsewhere)?;
+        let end = Instant::now();
+        drop(self.flight.replace(next));
+        lifecycle.end_ns = Some(end.elapsed().as_nanos() as u64);
+        self.lifecycle = lifecycle;
+        Ok(())
+    }
+
+    fn lifecycle(&self) -> Lifecycle {
+        self.lifecycle
+    }
+
+    /// Software drivers compute on the submitter's time, hardware on its own.
+    fn cpu_time(&self) -> CpuTime {
+        CpuTime::default()
+    }
+
+    fn close(self: Box<Self>, deadline: Instant) -> Closed {
+        self.shared.environment.enter_thread();
+        let mut flight = self.flight.into_inner();
+        let (mut completions, mut lifecycle) = (Vec::new(), self.lifecycle);
+        while flight.in_flight() > 0 {
+            // A lost device has returned all it will.
+            let Ok(count) = flight.poll(&mut completions, usize::MAX) else {
+                break;
+            };
+            if Instant::now() >= deadline {
+                break;
+            }
+            if count == 0 {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        let abandoned = flight.tags();
+        let end = Instant::now();
+        drop(flight);
+        lifecycle.end_ns = Some(end.elapsed().as_nanos() as u64);
+        Closed {
+            completions,
+            abandoned,
+            lifecycle,
+            cpu_time: CpuTime::default(),
+        }
+    }
+}

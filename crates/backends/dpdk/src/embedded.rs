@@ -1,0 +1,48 @@
+//! The shim's bytes as something that can be opened as a library.
+
+use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::DpdkError;
+use crate::private::PrivateDirectory;
+
+/// Where a library lies for as long as this lives.
+pub(crate) enum Embedded {
+    /// In memory; needs `/proc` and a system that lets such memory be executed.
+    Memory(OwnedFd),
+    /// In a directory that nobody else can write to, and that goes.
+    File(PrivateDirectory),
+}
+
+impl Embedded {
+    pub(crate) fn path(&self) -> PathBuf {
+        match self {
+            Self::Memory(file) => format!("/proc/self/fd/{}", file.as_raw_fd()).into(),
+            Self::File(directory) => directory.path().join("overside_dpdk.so"),
+        }
+    }
+}
+
+/// Puts a library into memory.
+pub(crate) fn in_memory(bytes: &[u8]) -> Option<Embedded> {
+    let name = "overside_dpdk";
+    // Newer kernels ask for saying that it will be executed; older ones do not know the flag.
+    let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
+        .or_else(|_| memfd_create(name, MemfdFlags::CLOEXEC))
+        .ok()?;
+    let mut file = std::fs::File::from(file);
+    file.write_all(bytes).ok()?;
+    Some(Embedded::Memory(file.into()))
+}
+
+/// Puts a library into a file.
+pub(crate) fn in_a_file(bytes: &[u8]) -> Result<Embedded, DpdkError> {
+    let failed =
+        |error: std::io::Error| DpdkError::Load(format!("the shim cannot be stored: {error}"));
+    let embedded = Embedded::File(PrivateDirectory::new().map_err(failed)?);
+    std::fs::write(embedded.path(), bytes).map_err(failed)?;
+    Ok(embedded)
+}

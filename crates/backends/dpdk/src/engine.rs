@@ -1,0 +1,158 @@
+//! A device of DPDK, set up once for the whole process.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use overside_device::Capabilities;
+
+use crate::Environment;
+use crate::capabilities;
+use crate::probe::Probed;
+use crate::queue::Queue;
+use crate::rules::Rules;
+use crate::shim::{Found, Kind, RawLimits, SHARED_TRANSFORM, Setup};
+
+/// Queues that are set up where the device has as many. Contexts beyond that share them.
+const QUEUES: u32 = 16;
+/// Descriptors of a queue, where the device takes as many.
+const DESCRIPTORS: u32 = 2048;
+/// Jobs in flight of one context.
+const DEPTH: u32 = 1024;
+/// The same where each job needs a transform of its own, some hundred KiB.
+const DEPTH_UNSHARED: u32 = 64;
+/// Transforms of all contexts.
+const TRANSFORMS: u32 = 4096;
+
+pub(crate) struct Engine {
+    pub(crate) found: Found,
+    pub(crate) limits: RawLimits,
+    pub(crate) queues: Vec<Arc<Queue>>,
+    pub(crate) depth: usize,
+    /// What trying it out showed.
+    pub(crate) probed: Probed,
+    pub(crate) capabilities: Capabilities,
+    /// How long setting up and trying took.
+    pub(crate) discovery: Duration,
+    /// The rules that a regexdev has now.
+    pub(crate) rules: Mutex<Loaded>,
+}
+
+/// The rules in a regexdev, and how many contexts use them.
+#[derive(Default)]
+pub(crate) struct Loaded {
+    rules: Option<Arc<Rules>>,
+    users: usize,
+}
+
+impl Engine {
+    /// Sets a device up and tries what it can do.
+    pub(crate) fn set_up(environment: &Arc<Environment>, found: Found) -> Result<Self, String> {
+        let begin = Instant::now();
+        let shim = environment.shim;
+        let limits = shim.limits(found.kind, found.id)?;
+        let queues = at_most(QUEUES, limits.queues);
+        let descriptors = at_most(DESCRIPTORS, limits.descriptors);
+        let depth = match (found.kind, limits.flags & SHARED_TRANSFORM) {
+            (Kind::Compress, 0) => DEPTH_UNSHARED,
+            _ => DEPTH,
+        };
+        // One descriptor stays free where rings tell full from empty by it.
+        let capacity = descriptors - 1;
+        let queue = |number| {
+            let queue = Queue::new(shim, found.kind, found.id, number, capacity as usize);
+            Arc::new(queue)
+        };
+        let mut engine = Self {
+            queues: (0..queues as u16).map(queue).collect(),
+            depth: depth.min(capacity) as usize,
+            limits,
+            probed: Probed::default(),
+            capabilities: Capabilities::default(),
+            discovery: Duration::ZERO,
+            rules: Mutex::default(),
+            found,
+        };
+        // A regexdev is set up with its rules, which come with a context.
+        if engine.found.kind != Kind::Match {
+            engine.configure(environment, &[])?;
+        }
+        engine.probed = Probed::of(environment, &engine)?;
+        engine.capabilities = capabilities::of(&engine);
+        engine.discovery = begin.elapsed();
+        Ok(engine)
+    }
+
+    fn configure(&self, environment: &Environment, rules: &[u8]) -> Result<(), String> {
+        let setup = Setup {
+            queues: self.queues.len() as u32,
+            descriptors: at_most(DESCRIPTORS, self.limits.descriptors),
+            transforms: TRANSFORMS,
+            matches: self.limits.matches,
+            rules,
+        };
+        let _control = environment.control();
+        environment
+            .shim
+            .configure(self.found.kind, self.found.id, &setup)
+    }
+
+    /// The queue that the fewest contexts use.
+    pub(crate) fn queue(&self) -> Arc<Queue> {
+        let least = self.queues.iter().min_by_key(|queue| queue.users());
+        Arc::clone(least.expect("a device is set up with at least one queue"))
+    }
+
+    /// The driver, without its class: `isal`, `mlx5`.
+    pub(crate) fn driver(&self) -> &str {
+        let full = match self.found.driver.is_empty() {
+            true => &self.found.name,
+            false => &self.found.driver,
+        };
+        let classes = ["compress_", "regex_", "dma_"];
+        (classes.iter().find_map(|class| full.strip_prefix(class))).unwrap_or(full)
+    }
+
+    /// What a compressdev computes while it is given jobs, not afterwards. Software drivers do.
+    pub(crate) fn computes_at_once(&self) -> bool {
+        self.found.kind == Kind::Compress && !self.found.hardware
+    }
+
+    /// Loads rules into a regexdev, unless it has them.
+    pub(crate) fn use_rules(
+        &self,
+        environment: &Environment,
+        rules: Arc<Rules>,
+    ) -> Result<(), String> {
+        let mut loaded = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = loaded
+            .rules
+            .as_ref()
+            .is_some_and(|now| now.patterns == rules.patterns);
+        if !same {
+            if loaded.users > 0 {
+                return Err(
+                    "another context uses it with other patterns, and it holds one set".into(),
+                );
+            }
+            loaded.rules = None;
+            self.configure(environment, &rules.compiled)?;
+            loaded.rules = Some(rules);
+        }
+        loaded.users += 1;
+        Ok(())
+    }
+
+    /// The end of what [`Engine::use_rules`] began.
+    pub(crate) fn leave_rules(&self) {
+        let mut loaded = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        loaded.users = loaded.users.saturating_sub(1);
+    }
+}
+
+/// `wanted`, but not more than a limit if there is one.
+fn at_most(wanted: u32, limit: u32) -> u32 {
+    match limit {
+        0 => wanted,
+        limit => wanted.min(limit),
+    }
+}

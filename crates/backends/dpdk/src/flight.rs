@@ -1,0 +1,600 @@
+//! The jobs of a context, from submission to completion.
+
+// Hands memory of jobs over to the device.
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Instant;
+
+use overside_device::{
+    Applied, Completion, ContextConfig, Job, JobError, Lifecycle, Lost, OpenError, Operation,
+    Outcome, Output, Refusal, Slice, Stages, SubmitError,
+};
+use overside_ops::{Error, MatchKind};
+
+use crate::orphan::{Orphan, Slot, Work};
+use crate::probe::{TRAILER_BYTES, TRAILER_PARTS, Tried};
+use crate::queue::{Done, token};
+use crate::shim::{Kind, RawJob, RawSegment};
+use crate::{Shared, outcome, rules, shim};
+
+/// How much a software driver is given at once, in bytes: it computes before it returns.
+const AT_ONCE_BYTES: usize = 128 << 10;
+/// Where a job without room for any byte is written to instead.
+const SCRATCH_BYTES: usize = 64;
+
+pub(crate) struct Flight {
+    shared: Arc<Shared>,
+    config: ContextConfig,
+    tried: Tried,
+    applied: Arc<Applied>,
+    /// There until this is dropped.
+    work: Option<Work>,
+    free: Vec<u32>,
+    /// Completions to be polled for.
+    ready: VecDeque<Completion>,
+    running: usize,
+    quarantined: usize,
+    /// Not later than the earliest deadline of what runs.
+    earliest: Option<Instant>,
+    /// Places whose jobs are given to the device once more, without a trailer: it is not clear
+    /// whether their destination was too short or their stream.
+    again: Vec<u32>,
+    lost: Option<String>,
+    done: Vec<Done>,
+    batch: Batch,
+    elsewhere: Arc<AtomicUsize>,
+}
+
+/// Jobs on their way to the device. Between calls it is empty.
+#[derive(Default)]
+struct Batch {
+    numbers: Vec<u32>,
+    jobs: Vec<RawJob>,
+    segments: Vec<RawSegment>,
+    bytes: usize,
+}
+
+// SAFETY: holds no pointer between calls.
+unsafe impl Send for Batch {}
+
+impl Batch {
+    /// Adds the job in a place.
+    fn add(&mut self, work: &mut Work, number: u32) {
+        let raw = |bytes: &[u8]| RawSegment {
+            start: bytes.as_ptr(),
+            len: bytes.len() as u64,
+        };
+        let (trailer, scratch) = work.scratch.split_at_mut(TRAILER_BYTES);
+        let Slot::Running { job, plain, .. } = &mut work.slots[number as usize] else {
+            unreachable!("the job was put there before");
+        };
+        let first = self.segments.len();
+        let segments = job.source.segments().iter();
+        let filled = segments.filter(|segment| !segment.is_empty());
+        self.segments.extend(filled.map(|segment| raw(segment)));
+        if !*plain {
+            self.segments.extend([raw(trailer); TRAILER_PARTS]);
+        }
+        let (destination, capacity) = match job.destination.len() {
+            // Drivers want a destination even for what has no output.
+            0 => (scratch.as_mut_ptr(), SCRATCH_BYTES),
+            len => (job.destination.as_mut_ptr(), len),
+        };
+        self.numbers.push(number);
+        self.jobs.push(RawJob {
+            token: token(work.number, number),
+            slot: work.kit.slot(number),
+            transform: work.kit.transform(number),
+            segments: std::ptr::null(),
+            destination,
+            segment_count: (self.segments.len() - first) as u32,
+            destination_len: capacity as u32,
+        });
+    }
+
+    /// Hands it over; how many jobs the device took.
+    fn put(&mut self, work: &Work) -> Result<usize, String> {
+        let mut next = self.segments.as_ptr();
+        for job in &mut self.jobs {
+            job.segments = next;
+            next = next.wrapping_add(job.segment_count as usize);
+        }
+        if self.jobs.is_empty() {
+            return Ok(0);
+        }
+        // SAFETY: the jobs are in `work.slots` and stay there until `Queue::take` returns them:
+        // `Flight::reap` takes them out then, and what is left when the flight is dropped goes to
+        // the environment. A source is shared and cannot be written; a destination belongs to its
+        // job. Places and transforms are those of the job's own number.
+        unsafe { work.queue.put(&self.jobs) }
+    }
+
+    fn clear(&mut self) {
+        self.numbers.clear();
+        self.jobs.clear();
+        self.segments.clear();
+        self.bytes = 0;
+    }
+}
+
+impl Flight {
+    /// Sets up what the configuration asks for.
+    pub(crate) fn open(
+        shared: &Arc<Shared>,
+        config: ContextConfig,
+        elsewhere: &Arc<AtomicUsize>,
+    ) -> Result<(Self, Lifecycle), OpenError> {
+        let name = &shared.info.name;
+        let capability = shared.capabilities.check(name, &config)?;
+        let operation = config.operation.operation;
+        check_operation(shared, &config)?;
+        let failed = |reason: String| OpenError::Failed {
+            device: name.clone(),
+            reason,
+        };
+        let (environment, engine) = (&shared.environment, &shared.engine);
+        environment.enter_thread();
+        let tried = (engine.probed.get(operation)).ok_or_else(|| OpenError::Unsupported {
+            device: name.clone(),
+            operation,
+        })?;
+        let begin = Instant::now();
+        let with_rules = engine.found.kind == Kind::Match;
+        if with_rules {
+            let rules = rules::find(&config.operation.patterns).map_err(failed)?;
+            engine.use_rules(environment, rules).map_err(failed)?;
+        }
+        let rules_ns = begin.elapsed().as_nanos() as u64;
+        let made = Self::work(shared, &config, tried, with_rules);
+        if made.is_err() && with_rules {
+            engine.leave_rules();
+        }
+        let work = made.map_err(failed)?;
+        let lifecycle = Lifecycle {
+            discovery_ns: Some((environment.start + engine.discovery).as_nanos() as u64),
+            init_ns: Some(rules_ns + work.kit.init.as_nanos() as u64),
+            memory_ns: Some(work.kit.memory.as_nanos() as u64),
+            end_ns: None,
+        };
+        let driver = engine.driver();
+        let applied = Applied {
+            device: name.clone(),
+            driver: shared.info.driver.clone(),
+            variant: capability.variants[0].clone(),
+            library: format!("{driver} of {}", environment.version()),
+            provenance: shared.info.provenance,
+        };
+        let flight = Self {
+            shared: Arc::clone(shared),
+            // The lowest number is taken first.
+            free: (0..config.depth as u32).rev().collect(),
+            config,
+            tried,
+            applied: Arc::new(applied),
+            work: Some(work),
+            ready: VecDeque::new(),
+            running: 0,
+            quarantined: 0,
+            earliest: None,
+            again: Vec::new(),
+            lost: None,
+            done: Vec::new(),
+            batch: Batch::default(),
+            elsewhere: Arc::clone(elsewhere),
+        };
+        Ok((flight, lifecycle))
+    }
+
+    fn work(
+        shared: &Arc<Shared>,
+        config: &ContextConfig,
+        tried: Tried,
+        with_rules: bool,
+    ) -> Result<Work, String> {
+        let (environment, engine) = (&shared.environment, &shared.engine);
+        let segments = tried.segments
+            + if tried.needs_trailer {
+                TRAILER_PARTS
+            } else {
+                0
+            };
+        let (operation, depth) = (&config.operation, config.depth);
+        let kit = crate::kit::Kit::new(environment, engine, operation, depth, segments)?;
+        let owner = (shared.id, shared.info.name.as_str());
+        let scratch = TRAILER_BYTES + SCRATCH_BYTES;
+        let mut scratch = crate::memory::allocate(environment, owner, scratch, 64)
+            .map_err(|error| error.to_string())?;
+        scratch[..TRAILER_BYTES].fill(0xFF);
+        let queue = engine.queue();
+        Ok(Work {
+            number: queue.enter(),
+            queue,
+            kit,
+            slots: (0..depth).map(|_| Slot::Free).collect(),
+            scratch,
+            engine: Arc::clone(engine),
+            with_rules,
+        })
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.running + self.ready.len()
+    }
+
+    pub(crate) fn quarantined(&self) -> usize {
+        self.quarantined
+    }
+
+    /// Jobs that the device has and that nobody has given up.
+    pub(crate) fn tags(&self) -> Vec<u64> {
+        let slots = self.work.iter().flat_map(|work| &work.slots);
+        let tag = |slot: &Slot| match slot {
+            Slot::Running { job, .. } => Some(job.tag),
+            _ => None,
+        };
+        slots.filter_map(tag).collect()
+    }
+
+    pub(crate) fn lost(&self, reason: &str) -> Lost {
+        Lost {
+            device: self.shared.info.name.clone(),
+            reason: reason.into(),
+            tags: self.tags(),
+        }
+    }
+
+    /// As [`overside_device::Context::submit`].
+    pub(crate) fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
+        if let Some(reason) = &self.lost {
+            return Err(self.lost(reason).into());
+        }
+        let (mut taken, mut bytes) = (0, 0);
+        while let Some(job) = jobs.front() {
+            let refusal = self.check(job).err();
+            let full = self.in_flight() >= self.config.depth || self.free.is_empty();
+            let enough = self.at_once() && bytes >= AT_ONCE_BYTES;
+            if refusal.is_none() && (full || enough) {
+                break;
+            }
+            let local = match refusal {
+                None => self.decided(job),
+                Some(_) => None,
+            };
+            // What is behind is not taken before what is in front of it.
+            if refusal.is_some() || local.is_some() || (self.at_once() && self.batch.bytes > 0) {
+                let whole = self.flush(jobs, &mut taken);
+                if !whole || jobs.is_empty() {
+                    return self.answer(taken);
+                }
+            }
+            match refusal {
+                Some(_) if taken > 0 => return Ok(taken),
+                Some(refusal) => {
+                    let tag = jobs.front().map_or(0, |job| job.tag);
+                    return Err(SubmitError::Refused { tag, refusal });
+                }
+                None => {}
+            }
+            let Some(job) = jobs.pop_front() else { break };
+            taken += 1;
+            bytes += job.source.len();
+            match local {
+                Some(result) => self.complete(job, result, None),
+                None => self.stage(job),
+            }
+        }
+        self.flush(jobs, &mut taken);
+        self.answer(taken)
+    }
+
+    fn answer(&self, taken: usize) -> Result<usize, SubmitError> {
+        match &self.lost {
+            Some(reason) if taken == 0 => Err(self.lost(reason).into()),
+            _ => Ok(taken),
+        }
+    }
+
+    fn at_once(&self) -> bool {
+        self.shared.engine.computes_at_once()
+    }
+
+    fn check(&self, job: &Job) -> Result<(), Refusal> {
+        let (len, max) = (job.source.len() as u64, self.config.max_source_bytes);
+        if len > max {
+            return Err(Refusal::SourceTooLong { len, max });
+        }
+        let (len, max) = (
+            job.destination.len() as u64,
+            self.config.max_destination_bytes,
+        );
+        if len > max {
+            return Err(Refusal::DestinationTooLong { len, max });
+        }
+        let (segments, max) = (job.source.segments().len(), self.tried.segments);
+        if segments > max {
+            return Err(Refusal::TooManySegments { segments, max });
+        }
+        let ours = |registration: Option<&overside_device::Registration>| {
+            registration.is_some_and(|one| one.device == self.shared.id)
+        };
+        let source = job.source.segments().iter().map(Slice::registration);
+        match source.chain([job.destination.registration()]).all(ours) {
+            true => Ok(()),
+            false => Err(Refusal::Unregistered),
+        }
+    }
+
+    /// What is clear without the device.
+    fn decided(&self, job: &Job) -> Option<Result<Outcome, JobError>> {
+        if job
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+        {
+            return Some(Err(JobError::DeadlineExceeded));
+        }
+        let (len, capacity) = (job.source.len(), job.destination.len());
+        let nothing = |value| Some(Ok(Outcome::Done(Output { written: 0, value })));
+        match self.config.operation.operation {
+            Operation::Compress(_) if len == 0 => Some(Ok(Outcome::Incompressible)),
+            Operation::Compress(_) if capacity == 0 => {
+                Some(Err(JobError::OutputTooSmall { capacity }))
+            }
+            Operation::Decompress(_) if len == 0 => {
+                Some(Err(JobError::Corrupt(outcome::ENDS_EARLY.into())))
+            }
+            Operation::Copy if len > capacity => Some(Err(JobError::OutputTooSmall { capacity })),
+            Operation::Copy if len == 0 => nothing(None),
+            Operation::Match(MatchKind::Search) if len == 0 => nothing(None),
+            Operation::Match(_) if len == 0 => nothing(Some(0)),
+            _ => None,
+        }
+    }
+
+    /// Puts a job into a place and into the batch.
+    fn stage(&mut self, job: Job) {
+        let (Some(work), Some(number)) = (&mut self.work, self.free.pop()) else {
+            unreachable!("a job is staged when there is a place for it");
+        };
+        if let Some(deadline) = job.deadline {
+            self.earliest = Some(self.earliest.map_or(deadline, |at| at.min(deadline)));
+        }
+        self.batch.bytes += job.source.len();
+        self.running += 1;
+        work.slots[number as usize] = Slot::Running {
+            job,
+            engine_ns: None,
+            plain: !self.tried.needs_trailer,
+        };
+        self.batch.add(work, number);
+    }
+
+    /// Hands the batch over. What the device does not take goes back to the front of `jobs`.
+    /// Whether it took everything.
+    fn flush(&mut self, jobs: &mut VecDeque<Job>, taken: &mut usize) -> bool {
+        let Some(work) = &mut self.work else {
+            return false;
+        };
+        let begin = Instant::now();
+        let put = self.batch.put(work);
+        let accepted = put.unwrap_or_else(|reason| {
+            self.lost = Some(reason);
+            0
+        });
+        if self.shared.engine.computes_at_once() && accepted == 1 {
+            let number = self.batch.numbers[0] as usize;
+            if let Slot::Running { engine_ns, .. } = &mut work.slots[number] {
+                *engine_ns = Some(begin.elapsed().as_nanos() as u64);
+            }
+        }
+        let whole = accepted == self.batch.numbers.len();
+        for number in self.batch.numbers.drain(accepted..).rev() {
+            let slot = std::mem::replace(&mut work.slots[number as usize], Slot::Free);
+            if let Slot::Running { job, .. } = slot {
+                jobs.push_front(job);
+            }
+            self.free.push(number);
+            self.running -= 1;
+            *taken -= 1;
+        }
+        self.batch.clear();
+        whole
+    }
+
+    /// As [`overside_device::Context::poll`].
+    pub(crate) fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
+        self.reap();
+        if self.earliest.is_some_and(|at| Instant::now() >= at) {
+            self.expire();
+        }
+        let count = max.min(self.ready.len());
+        out.extend(self.ready.drain(..count));
+        match &self.lost {
+            Some(reason) if count == 0 && max > 0 => Err(self.lost(reason)),
+            _ => Ok(count),
+        }
+    }
+
+    /// Takes what the device has done.
+    pub(crate) fn reap(&mut self) {
+        let Some(work) = &mut self.work else {
+            return;
+        };
+        let mut all = std::mem::take(&mut self.done);
+        if let Err(reason) = work.queue.take(work.number, &mut all) {
+            self.lost = Some(reason);
+        }
+        for done in all.drain(..) {
+            self.finish(&done);
+        }
+        self.done = all;
+        self.look_again();
+    }
+
+    fn look_again(&mut self) {
+        let (Some(work), false) = (&mut self.work, self.again.is_empty()) else {
+            return;
+        };
+        for number in &self.again {
+            self.batch.add(work, *number);
+        }
+        match self.batch.put(work) {
+            Ok(accepted) => drop(self.again.drain(..accepted)),
+            Err(reason) => self.lost = Some(reason),
+        }
+        self.batch.clear();
+    }
+
+    fn finish(&mut self, done: &Done) {
+        let Some(slot) =
+            (self.work.as_mut()).and_then(|work| work.slots.get_mut(done.slot as usize))
+        else {
+            return;
+        };
+        let with_trailer = matches!(slot, Slot::Running { plain: false, .. });
+        let again = with_trailer && done.status == shim::NO_SPACE;
+        let second = self.tried.needs_trailer && !with_trailer;
+        match std::mem::replace(slot, Slot::Free) {
+            Slot::Free => return,
+            Slot::Quarantined(_) => self.quarantined -= 1,
+            Slot::Running { job, .. } if again => {
+                *slot = Slot::Running {
+                    job,
+                    engine_ns: None,
+                    plain: true,
+                };
+                self.again.push(done.slot);
+                return;
+            }
+            Slot::Running {
+                mut job, engine_ns, ..
+            } => {
+                self.running -= 1;
+                let late = job
+                    .deadline
+                    .is_some_and(|deadline| Instant::now() >= deadline);
+                let result = match late {
+                    true => Err(JobError::DeadlineExceeded),
+                    // There was no room for what the trailer made, and there is for the rest.
+                    false if second && done.status == shim::DONE => {
+                        Err(JobError::Corrupt(outcome::ENDS_EARLY.into()))
+                    }
+                    false => self.result(done, &mut job),
+                };
+                self.complete(job, result, engine_ns);
+            }
+        }
+        self.free.push(done.slot);
+    }
+
+    fn result(&self, done: &Done, job: &mut Job) -> Result<Outcome, JobError> {
+        let operation = self.config.operation.operation;
+        if let Operation::Match(kind) = operation {
+            let source = job.source.segments().first().map_or(&[][..], |slice| slice);
+            return outcome::matched(kind, done, source, &mut job.destination);
+        }
+        let (len, capacity) = (job.source.len(), job.destination.len());
+        outcome::of(operation, self.tried, done, len, capacity)
+    }
+
+    fn complete(&mut self, job: Job, result: Result<Outcome, JobError>, engine_ns: Option<u64>) {
+        self.ready.push_back(Completion {
+            tag: job.tag,
+            result,
+            source: job.source,
+            destination: Some(job.destination),
+            stages: Stages {
+                engine_ns,
+                ..Stages::default()
+            },
+            applied: Arc::clone(&self.applied),
+        });
+    }
+
+    /// Gives up on what is past its deadline: the job's memory stays in its place until the device
+    /// is done with it.
+    fn expire(&mut self) {
+        let Some(work) = &mut self.work else {
+            return;
+        };
+        let (now, mut earliest) = (Instant::now(), None::<Instant>);
+        for (number, slot) in work.slots.iter_mut().enumerate() {
+            let Slot::Running { job, .. } = slot else {
+                continue;
+            };
+            let Some(deadline) = job.deadline else {
+                continue;
+            };
+            // What is to be given once more is not with the device; it is late when it comes back.
+            if deadline > now || self.again.contains(&(number as u32)) {
+                earliest = Some(earliest.map_or(deadline, |at| at.min(deadline)));
+                continue;
+            }
+            self.ready.push_back(Completion {
+                tag: job.tag,
+                result: Err(JobError::DeadlineExceeded),
+                source: job.source.clone(),
+                destination: None,
+                stages: Stages::default(),
+                applied: Arc::clone(&self.applied),
+            });
+            if let Slot::Running { job, .. } = std::mem::replace(slot, Slot::Free) {
+                *slot = Slot::Quarantined(job);
+            }
+            self.running -= 1;
+            self.quarantined += 1;
+        }
+        self.earliest = earliest;
+    }
+}
+
+impl Drop for Flight {
+    /// What the device still has is left to the environment's own thread.
+    fn drop(&mut self) {
+        self.reap();
+        let Some(mut work) = self.work.take() else {
+            return;
+        };
+        for number in self.again.drain(..) {
+            work.slots[number as usize] = Slot::Free;
+        }
+        if work.busy() > 0 {
+            let orphan = Orphan::new(work, Arc::clone(&self.elsewhere));
+            self.shared.environment.adopt(orphan);
+        }
+    }
+}
+
+/// Whether the operation can be prepared like this.
+fn check_operation(shared: &Shared, config: &ContextConfig) -> Result<(), OpenError> {
+    let asked = &config.operation;
+    let own = shared.engine.driver();
+    if asked.variant != "auto" && asked.variant != own {
+        return Err(OpenError::Operation(Error::UnknownVariant {
+            operation: asked.operation.to_string(),
+            name: asked.variant.clone(),
+            known: own.into(),
+        }));
+    }
+    match (asked.operation, asked.level) {
+        (Operation::Compress(_), Some(level)) if !(1..=9).contains(&level) => {
+            Err(OpenError::Operation(Error::Level {
+                variant: "DPDK",
+                level,
+                min: 1,
+                max: 9,
+            }))
+        }
+        (Operation::Match(_), _) => {
+            // Whatever the engine compiled, the patterns are to mean the same as everywhere.
+            let mut other = asked.clone();
+            other.variant = "auto".into();
+            overside_ops::prepare(&other)
+                .map(|_| ())
+                .map_err(OpenError::Operation)
+        }
+        _ => Ok(()),
+    }
+}

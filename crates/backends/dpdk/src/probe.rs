@@ -1,0 +1,298 @@
+//! Trying what a device does.
+//!
+//! What a driver lists is not enough: it names algorithms without directions, does not say how it
+//! treats a stream that ends early or a destination that is too short, and software drivers take
+//! more than they list. So each operation is tried on a small text when a device is set up.
+
+// Hands jobs over and waits for them.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use overside_device::{DeviceId, Operation, OperationConfig, Region};
+use overside_ops::{Format, MatchKind, prepare};
+
+use crate::capabilities::MAX_SEGMENTS;
+use crate::engine::Engine;
+use crate::kit::Kit;
+use crate::queue::{Done, Queue, token};
+use crate::shim::{self, CHAINED, Kind, RawJob, RawSegment};
+use crate::{Environment, memory};
+
+/// How long a device has for one small job.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The text's length in bytes.
+const LEN: usize = 4000;
+/// A destination that is too short for it.
+const SHORT: usize = 64;
+
+/// A part of the trailer behind a stream, in bytes, all ones; there are [`TRAILER_PARTS`] of them.
+///
+/// Whatever state a decoder is in when its stream is cut off, ones bring it to an end: as a block's
+/// header they are invalid, as symbols they end the block or write bytes, at 16 bits a byte or
+/// less until the destination is full, and a stored block is over after one part. So a stream that
+/// is cut off ends as an error or for want of space, and one that is whole ends where it ends.
+pub(crate) const TRAILER_BYTES: usize = 65_535;
+/// Enough ones to fill the longest destination, and then some.
+pub(crate) const TRAILER_PARTS: usize = 3;
+
+/// What a device does of one operation, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tried {
+    /// The most segments of a source.
+    pub(crate) segments: usize,
+    /// It may call a stream done that ends early, so it is given more bytes behind the stream than
+    /// it could use without noticing: [`TRAILER_BYTES`].
+    pub(crate) needs_trailer: bool,
+    /// It tells a destination that is too short from a stream that is invalid.
+    pub(crate) tells_space: bool,
+}
+
+/// What a device can do.
+#[derive(Default)]
+pub(crate) struct Probed(Vec<(Operation, Tried)>);
+
+impl Probed {
+    pub(crate) fn get(&self, operation: Operation) -> Option<Tried> {
+        self.0
+            .iter()
+            .find(|(known, _)| *known == operation)
+            .map(|(_, tried)| *tried)
+    }
+
+    /// Tries all that a device of this class can do.
+    ///
+    /// # Errors
+    /// Why it can do nothing.
+    pub(crate) fn of(environment: &Arc<Environment>, engine: &Engine) -> Result<Self, String> {
+        let candidates = match engine.found.kind {
+            Kind::Compress => vec![
+                Operation::Compress(Format::Deflate),
+                Operation::Decompress(Format::Deflate),
+                Operation::Compress(Format::Lz4Block),
+                Operation::Decompress(Format::Lz4Block),
+            ],
+            Kind::Copy => vec![Operation::Copy],
+            // Without rules there is nothing to try.
+            Kind::Match => return Ok(Self::matching(engine)),
+        };
+        let (mut works, mut reasons) = (Vec::new(), Vec::new());
+        for operation in candidates {
+            match Trial::new(environment, engine, operation).and_then(|mut trial| trial.run()) {
+                Ok(tried) => works.push((operation, tried)),
+                Err(reason) => reasons.push(format!("{operation}: {reason}")),
+            }
+        }
+        match works.is_empty() {
+            true => Err(reasons.join("; ")),
+            false => Ok(Self(works)),
+        }
+    }
+
+    fn matching(engine: &Engine) -> Self {
+        let tried = Tried {
+            segments: 1,
+            needs_trailer: false,
+            tells_space: true,
+        };
+        let kinds = [MatchKind::Search, MatchKind::Count, MatchKind::Bitmap];
+        match engine.limits.matches {
+            0 => Self::default(),
+            _ => Self(kinds.map(|kind| (Operation::Match(kind), tried)).to_vec()),
+        }
+    }
+}
+
+/// One operation on one device.
+struct Trial<'a> {
+    engine: &'a Engine,
+    operation: Operation,
+    queue: Arc<Queue>,
+    number: u32,
+    kit: Option<Kit>,
+    /// The source, and a trailer behind it.
+    source: Option<Region>,
+    destination: Option<Region>,
+    source_len: usize,
+}
+
+impl<'a> Trial<'a> {
+    fn new(
+        environment: &Arc<Environment>,
+        engine: &'a Engine,
+        operation: Operation,
+    ) -> Result<Self, String> {
+        let config = OperationConfig::new(operation);
+        let kit = Kit::new(environment, engine, &config, 1, MAX_SEGMENTS)?;
+        let input = match operation {
+            Operation::Decompress(format) => compute(Operation::Compress(format), &text())?,
+            _ => text(),
+        };
+        let nobody = (DeviceId::unique(), engine.found.name.as_str());
+        let alloc =
+            |len| memory::allocate(environment, nobody, len, 64).map_err(|error| error.to_string());
+        let mut source = alloc(input.len() + TRAILER_BYTES)?;
+        source.fill(0xFF);
+        source[..input.len()].copy_from_slice(&input);
+        let destination = alloc(2 * LEN)?;
+        let queue = engine.queue();
+        Ok(Self {
+            number: queue.enter(),
+            queue,
+            engine,
+            operation,
+            kit: Some(kit),
+            source: Some(source),
+            destination: Some(destination),
+            source_len: input.len(),
+        })
+    }
+
+    fn run(&mut self) -> Result<Tried, String> {
+        let len = self.source_len;
+        self.right(&[(0, len)])?;
+        let decompress = matches!(self.operation, Operation::Decompress(_));
+        Ok(Tried {
+            segments: match !decompress && self.takes_chains() {
+                true => MAX_SEGMENTS,
+                false => 1,
+            },
+            needs_trailer: self.needs_trailer()?,
+            tells_space: !decompress || self.job(&[(0, len)], SHORT)?.status == shim::NO_SPACE,
+        })
+    }
+
+    /// Whether a chain is a source like any other. It is not tried where the driver does not say
+    /// so, nor for decompression: given a chain whose stream ends early, one of the software
+    /// drivers looks for its end forever.
+    fn takes_chains(&mut self) -> bool {
+        let (len, half) = (self.source_len, self.source_len / 2);
+        let may = self.engine.found.kind == Kind::Copy || self.engine.limits.flags & CHAINED != 0;
+        may && self.right(&[(0, half), (half, len - half)]).is_ok()
+    }
+
+    /// Whether a stream that ends early may go unnoticed, and if so, whether a trailer helps.
+    fn needs_trailer(&mut self) -> Result<bool, String> {
+        if self.operation != Operation::Decompress(Format::Deflate) {
+            return Ok(false);
+        }
+        let (len, mut unnoticed) = (self.source_len, false);
+        for cut in 1..len {
+            unnoticed |= self.job(&[(0, cut)], 2 * LEN)?.status == shim::DONE;
+        }
+        if !unnoticed {
+            return Ok(false);
+        }
+        let blind = || "the driver does not notice streams that end early".to_owned();
+        if !self.engine.computes_at_once() {
+            return Err(blind());
+        }
+        let trailer = (len, TRAILER_BYTES);
+        let whole = self.job(&[(0, len), trailer, trailer, trailer], 2 * LEN)?;
+        let mut noticed = whole.status == shim::DONE && whole.consumed as usize == len;
+        for cut in 1..len {
+            let done = self.job(&[(0, cut), trailer, trailer, trailer], 2 * LEN)?;
+            noticed &= done.status != shim::DONE || done.consumed as usize != cut;
+        }
+        match noticed {
+            true => Ok(true),
+            false => Err(blind()),
+        }
+    }
+
+    /// A job that must be done, and rightly.
+    fn right(&mut self, segments: &[(usize, usize)]) -> Result<(), String> {
+        let done = self.job(segments, 2 * LEN)?;
+        match done.status {
+            shim::DONE => self.check(&done),
+            status => Err(format!(
+                "the driver answers a simple job with status {status}"
+            )),
+        }
+    }
+
+    fn job(&mut self, segments: &[(usize, usize)], capacity: usize) -> Result<Done, String> {
+        let (Some(kit), Some(source), Some(destination)) =
+            (&self.kit, &self.source, &mut self.destination)
+        else {
+            return Err("the device did not answer".into());
+        };
+        destination.fill(0);
+        let segments: Vec<RawSegment> = (segments.iter())
+            .map(|(start, len)| RawSegment {
+                start: source[*start..start + len].as_ptr(),
+                len: *len as u64,
+            })
+            .collect();
+        let job = RawJob {
+            token: token(self.number, 0),
+            slot: kit.slot(0),
+            transform: kit.transform(0),
+            segments: segments.as_ptr(),
+            destination: destination.as_mut_ptr(),
+            segment_count: segments.len() as u32,
+            destination_len: capacity as u32,
+        };
+        let (give_up, mut taken) = (Instant::now() + PATIENCE, false);
+        let mut all = Vec::new();
+        while Instant::now() < give_up {
+            if !taken {
+                // SAFETY: all that the job names belongs to `self`; it is used for this job only,
+                // and is leaked below if the job does not come back.
+                taken = unsafe { self.queue.put(&[job]) }? == 1;
+            }
+            self.queue.take(self.number, &mut all)?;
+            if let Some(done) = all.pop() {
+                return Ok(done);
+            }
+            std::thread::yield_now();
+        }
+        if taken {
+            let memory = (self.kit.take(), self.source.take(), self.destination.take());
+            std::mem::forget(memory);
+        }
+        Err("the device did not answer".into())
+    }
+
+    /// Whether the destination holds the right bytes after a job that was done.
+    fn check(&self, done: &Done) -> Result<(), String> {
+        let Some(destination) = &self.destination else {
+            return Err("the device did not answer".into());
+        };
+        let text = text();
+        let right = match self.operation {
+            Operation::Compress(format) => (destination.get(..done.produced as usize))
+                .and_then(|stream| compute(Operation::Decompress(format), stream).ok())
+                .is_some_and(|back| back == text),
+            _ => destination[..LEN] == text,
+        };
+        match right {
+            true => Ok(()),
+            false => Err("the device gives wrong bytes".into()),
+        }
+    }
+}
+
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        self.queue.leave(self.number);
+    }
+}
+
+/// A text that compresses.
+fn text() -> Vec<u8> {
+    let words = b"what is said three times is true; what is said twice is not yet. ";
+    words.iter().copied().cycle().take(LEN).collect()
+}
+
+/// What a library here makes of `input`.
+fn compute(operation: Operation, input: &[u8]) -> Result<Vec<u8>, String> {
+    let mut out = vec![0; 2 * LEN];
+    let output = prepare(&OperationConfig::new(operation))
+        .and_then(|prepared| prepared.kernel())
+        .and_then(|mut kernel| kernel.run(&[input], &mut out))
+        .map_err(|error| error.to_string())?;
+    out.truncate(output.written);
+    Ok(out)
+}
