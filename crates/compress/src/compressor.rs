@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::time::Duration;
 
+use overside_device::Foreign;
 use overside_placement::{Buffer, Chunk, Executor, Piece};
 
 use crate::framing::{Content, Framing};
@@ -85,6 +86,28 @@ impl<W: Write> Compressor<W> {
                 room[..len].copy_from_slice(&bytes[..len]);
                 bytes = &bytes[len..];
                 this.took(len)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes memory of the caller's, which is read where it is; it is kept until its last chunk is
+    /// compressed. What was given before ends a chunk.
+    ///
+    /// # Errors
+    /// [`Error`]; then the stream cannot be gone on with.
+    pub fn lend(&mut self, bytes: Foreign) -> Result<(), Error> {
+        self.guarded(|this| {
+            this.seal()?;
+            let all = this.executor.register(bytes);
+            let mut begin = 0;
+            while begin < all.len() {
+                let end = all.len().min(begin + this.chunk_bytes);
+                let slice = all.slice(begin..end);
+                this.framing.took(&slice);
+                this.counted(slice.len())?;
+                this.push(slice.len(), Chunk::from(slice))?;
+                begin = end;
             }
             Ok(())
         })
@@ -198,6 +221,14 @@ impl<W: Write> Compressor<W> {
             self.framing.took(&buffer[self.filled..self.filled + len]);
         }
         self.filled += len;
+        self.counted(len)?;
+        if self.filled == self.chunk_bytes {
+            self.seal()?;
+        }
+        Ok(())
+    }
+
+    fn counted(&mut self, len: usize) -> Result<(), Error> {
         self.bytes_in += len as u64;
         if let Some(announced) = self
             .announced
@@ -207,9 +238,6 @@ impl<W: Write> Compressor<W> {
                 announced,
                 found: self.bytes_in,
             });
-        }
-        if self.filled == self.chunk_bytes {
-            self.seal()?;
         }
         Ok(())
     }
@@ -224,9 +252,13 @@ impl<W: Write> Compressor<W> {
             return Ok(());
         };
         buffer.set_len(len);
+        self.push(len, Chunk::from(buffer))
+    }
+
+    fn push(&mut self, len: usize, chunk: Chunk) -> Result<(), Error> {
         self.chunks.push_back(self.framing.sealed(len));
         // What would be longer is stored.
-        let mut chunk = Chunk::from(buffer).destination_bytes(len);
+        let mut chunk = chunk.destination_bytes(len);
         while let Err(refused) = self.executor.push(chunk) {
             chunk = refused;
             self.pull_or_wait()?;

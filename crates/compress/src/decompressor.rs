@@ -7,6 +7,8 @@ mod pieces;
 
 use std::io::{Read, Write};
 
+use overside_device::{Foreign, Slice};
+
 use crate::output::{Output, read};
 use crate::{Container, Error, Options, Summary};
 use input::Input;
@@ -55,6 +57,22 @@ impl<W: Write> Decompressor<W> {
                 this.took(len)?;
             }
             Ok(())
+        })
+    }
+
+    /// Takes memory of the caller's, which is read where it is, as far as it follows nothing that
+    /// waits for more; it is kept until its last part is decompressed.
+    ///
+    /// # Errors
+    /// [`Error`]; then the stream cannot be gone on with.
+    pub fn lend(&mut self, bytes: Foreign) -> Result<(), Error> {
+        if !self.input.is_empty() {
+            return self.write(bytes.as_bytes());
+        }
+        self.guarded(|this| {
+            let bytes = Slice::from_foreign(bytes, None);
+            this.bytes_in += bytes.len() as u64;
+            this.take_apart(bytes, 0, false)
         })
     }
 
@@ -137,12 +155,14 @@ impl<W: Write> Decompressor<W> {
 
     /// Takes apart what there is of the input. `last`: no more will come.
     fn turn(&mut self, last: bool) -> Result<(), Error> {
-        let Some((bytes, mut at)) = self.input.share() else {
-            return match last {
-                true => self.parser.end(),
-                false => Ok(()),
-            };
-        };
+        match self.input.share() {
+            Some((bytes, at)) => self.take_apart(bytes, at, last),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes bytes apart from `at` on, and begins a new room with what is left.
+    fn take_apart(&mut self, bytes: Slice, mut at: usize, last: bool) -> Result<(), Error> {
         loop {
             match self.parser.next(&bytes, at, last) {
                 Ok(Next::Took(len)) => at += len,

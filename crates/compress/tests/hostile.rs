@@ -5,10 +5,11 @@ mod checks;
 mod common;
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
 use common::{compressed, decompressed, noise, options, text};
-use overside_compress::{Container, Error, Options, decompress};
+use overside_compress::{Container, Error, Options, decompress, gzip, zstd};
 use proptest::prelude::*;
 
 /// A small file of each format.
@@ -45,10 +46,35 @@ fn what_is_cut_off_is_truncated_and_what_came_before_is_right() {
     }
 }
 
+/// Where the headers of a file's members are, which say that they can be decompressed by
+/// themselves; `None` for formats that are not verified member by member.
+fn headers(container: Container, bytes: &[u8]) -> Option<Vec<Range<usize>>> {
+    let mut headers = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let rest = &bytes[at..];
+        let (header_bytes, member_bytes) = match container {
+            Container::Gzip => {
+                let header = gzip::Header::parse(rest).unwrap().unwrap();
+                (header.len, header.sizes.unwrap().member as usize)
+            }
+            Container::Zstd => {
+                let header = zstd::Header::parse(rest).unwrap().unwrap();
+                (header.len, header.frame_bytes(rest).unwrap().unwrap())
+            }
+            Container::Zlib | Container::Lz4 => return None,
+        };
+        headers.push(at..at + header_bytes);
+        at += member_bytes;
+    }
+    Some(headers)
+}
+
 #[test]
 fn a_flipped_bit_is_noticed_before_its_member_is_written() {
     for (container, content, bytes) in files() {
-        for at in (0..bytes.len()).step_by(3) {
+        let headers = headers(container, &bytes);
+        for at in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1 << (at % 8);
             let (output, result) = checks::pushed(Some(container), &flipped, 1 << 20);
@@ -59,9 +85,11 @@ fn a_flipped_bit_is_noticed_before_its_member_is_written() {
                 Ok(summary) => assert!(summary.ignored.is_some(), "{container} {at}"),
                 Err(error) => {
                     assert!(!error.to_string().is_empty());
-                    let whole_members = matches!(container, Container::Gzip | Container::Zstd);
+                    // With another header a member may have to be decompressed in pieces.
+                    let strict = (headers.as_ref())
+                        .is_some_and(|all| !all.iter().any(|header| header.contains(&at)));
                     assert!(
-                        !whole_members || content.starts_with(&output),
+                        !strict || content.starts_with(&output),
                         "{container} {at}: {error}"
                     );
                 }

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{compressed, contents, decompressed, options, text, tool};
-use overside_compress::{Container, Options};
+use overside_compress::{Compressor, Container, Decompressor, Options};
+use overside_device::Foreign;
 
 /// Programs that decompress from stdin to stdout.
 fn readers(container: Container) -> &'static [(&'static str, &'static [&'static str])] {
@@ -79,6 +80,32 @@ fn every_level_is_read_by_others() {
             if container == Container::Gzip {
                 let expected = if level <= 3 { "isal" } else { "libdeflate" };
                 assert_eq!(applied.variant, expected, "level {level}");
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_that_is_lent_makes_the_same_file_and_is_read_where_it_is() {
+    for container in Container::ALL {
+        for (what, content) in contents() {
+            let options = options(container);
+            let (expected, _) = compressed(&content, &options);
+            let mut compressor = Compressor::new(Vec::new(), &options).unwrap();
+            compressor.lend(Foreign::new(content.clone())).unwrap();
+            let (bytes, summary) = compressor.finish().unwrap();
+            assert!(bytes == expected, "{container} of {what}");
+            assert_eq!(summary.bytes_in, content.len() as u64);
+
+            // At once, and in two halves.
+            for middle in [0, bytes.len() / 2] {
+                let mut decompressor = Decompressor::new(Vec::new(), &options).unwrap();
+                for part in [&bytes[..middle], &bytes[middle..]] {
+                    decompressor.lend(Foreign::new(part.to_vec())).unwrap();
+                }
+                let (back, summary) = decompressor.finish().unwrap();
+                assert!(back == content, "{container} of {what} {middle}");
+                assert_eq!(summary.bytes_in, bytes.len() as u64);
             }
         }
     }

@@ -43,6 +43,11 @@ impl Input {
         })
     }
 
+    /// Nothing waits for more.
+    pub(super) fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+
     /// Where more goes.
     pub(super) fn room(&mut self) -> &mut [u8] {
         let all: &mut [u8] = match &mut self.room {

@@ -147,6 +147,10 @@ impl Parallel {
                 Ok(()) => break,
                 Err(refused) => chunk = refused,
             }
+            // An executor that takes nothing though it has nothing says why.
+            if self.waiting.is_empty() && executor.pull()?.is_none() {
+                return Err(Error::Spent);
+            }
             self.emit_or_wait(output)?;
         }
         self.wait_for_turn(Waiting::Part(place, expected), output)

@@ -123,7 +123,7 @@ impl<W: Write> Parser<W> {
     }
 
     /// The input is over, and everything was taken.
-    pub(super) fn end(&self) -> Result<(), Error> {
+    fn end(&self) -> Result<(), Error> {
         match self.state {
             State::Ignoring(_) => Ok(()),
             State::Between if self.offset > 0 => Ok(()),

@@ -2,9 +2,8 @@
 #![allow(dead_code)]
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{env, fs, thread};
+use std::thread;
 
 use overside_compress::{Container, Error, Options, Summary, compress, decompress};
 
@@ -38,22 +37,26 @@ pub fn decompressed(bytes: &[u8]) -> Result<(Vec<u8>, Summary), Error> {
     Ok((out, summary))
 }
 
-/// Text, as long as asked for: this repository's own.
+/// Text, as long as asked for.
 pub fn text(len: usize) -> Vec<u8> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut all = Vec::new();
-    for directory in ["compress/src", "ops/src", "device/src"] {
-        let mut files: Vec<_> = fs::read_dir(root.join(directory))
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.is_file())
-            .collect();
-        files.sort();
-        for file in files {
-            all.extend(fs::read(file).unwrap());
+    const WORDS: [&str; 12] = [
+        "road", "closed", "at", "the", "accident", "on", "exit", "ramp", "to", "slow", "traffic",
+        "near",
+    ];
+    let mut text = Vec::with_capacity(len + 32);
+    for random in noise(len + 1) {
+        let word = WORDS[usize::from(random) % WORDS.len()];
+        text.extend(word.as_bytes());
+        match random {
+            0..20 => text.extend(format!(" {}\n", text.len() * 7919).as_bytes()),
+            _ => text.push(b' '),
+        }
+        if text.len() >= len {
+            break;
         }
     }
-    all.into_iter().cycle().take(len).collect()
+    text.truncate(len);
+    text
 }
 
 /// Bytes that do not compress.
@@ -111,17 +114,4 @@ pub fn tool(program: &str, arguments: &[&str], input: &[u8]) -> Option<Result<Ve
         true => Ok(output.stdout),
         false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
     })
-}
-
-/// `../shared` beside the repository, or what `OVERSIDE_SHARED` says; `None`, and a word about it,
-/// if there is none.
-pub fn shared(path: &str) -> Option<PathBuf> {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let root = env::var_os("OVERSIDE_SHARED").map_or_else(default, PathBuf::from);
-    let path = root.join(path);
-    if !path.exists() {
-        eprintln!("skipped: {} is not there", path.display());
-        return None;
-    }
-    Some(path)
 }
