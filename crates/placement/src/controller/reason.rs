@@ -140,6 +140,9 @@ impl fmt::Display for Reason {
         }
         match (self.verdict, self.next_probe) {
             (Verdict::Probe(_), _) => Ok(()),
+            (_, Some((probe, Duration::ZERO))) => {
+                write!(f, "; next probe of {probe} when it may cost its time")
+            }
             (_, Some((probe, wait))) => {
                 write!(f, "; next probe of {probe} in {:.3} s", wait.as_secs_f64())
             }
