@@ -10,6 +10,7 @@ use overside_device::{
 };
 
 use crate::memory::Pool;
+use crate::pace::Pace;
 use crate::{Leg, LegReport, Setup};
 
 /// How long closing waits for what is in flight.
@@ -37,6 +38,7 @@ pub(crate) struct Lane {
     timeout: Option<Duration>,
     /// When something last came back or, before that, when the lane was last idle.
     progress: Instant,
+    pub(crate) pace: Pace,
     pub(crate) tally: LegReport,
 }
 
@@ -84,6 +86,7 @@ impl Lane {
             running: 0,
             outstanding_bytes: 0,
             progress: Instant::now(),
+            pace: Pace::default(),
             tally: LegReport {
                 device: device.info().name.clone(),
                 ..LegReport::default()
@@ -221,6 +224,7 @@ impl Lane {
         self.running += taken;
         if idle && taken > 0 {
             self.progress = Instant::now();
+            self.pace.begin(self.progress);
         }
         Ok(taken)
     }
@@ -228,7 +232,8 @@ impl Lane {
     /// Takes back the job that was refused.
     pub(crate) fn withdraw(&mut self) -> Option<u64> {
         let job = self.offered.pop_front()?;
-        self.outstanding_bytes -= job.source.len() as u64;
+        let bytes = job.source.len() as u64;
+        self.outstanding_bytes = self.outstanding_bytes.saturating_sub(bytes);
         self.destinations.put(job.destination);
         Some(job.tag)
     }
@@ -244,11 +249,18 @@ impl Lane {
         let count = context.poll(out, self.config.depth)?;
         if count > 0 {
             let now = Instant::now();
-            self.tally.busy_ns += (now - self.progress).as_nanos() as u64;
+            let since = now - self.progress;
+            self.tally.busy_ns += since.as_nanos() as u64;
             self.progress = now;
+            let done = out.iter().filter(|done| done.result.is_ok());
+            let sizes = done.map(|done| done.source.len() as u64);
+            self.pace.done(sizes, since, now);
             self.running = self.running.saturating_sub(count);
             let bytes: u64 = (out.iter().map(|done| done.source.len() as u64)).sum();
             self.outstanding_bytes = self.outstanding_bytes.saturating_sub(bytes);
+            if self.running == 0 {
+                self.pace.end(now);
+            }
         }
         Ok(())
     }
@@ -282,6 +294,7 @@ impl Lane {
     /// destinations do not come back.
     pub(crate) fn abandon(&mut self) -> usize {
         while self.withdraw().is_some() {}
+        self.pace.drop_run();
         if let Some(context) = self.context.take() {
             spend(&mut self.tally.cpu_time, context.cpu_time());
         }

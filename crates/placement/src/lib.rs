@@ -20,6 +20,7 @@ mod health;
 mod lane;
 mod memory;
 mod outcome;
+mod pace;
 mod pilot;
 mod policy;
 mod queues;

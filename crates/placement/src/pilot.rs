@@ -4,14 +4,18 @@ use std::time::{Duration, Instant};
 
 use crate::controller::{Controller, Decision, Epoch, Settings, Share, Work};
 use crate::lane::Lane;
-use crate::policy::Diffusion;
 use crate::report::Decided;
 use crate::{Executor, Leg};
 
 /// An epoch is long enough to be measured: so long, and so many chunks.
 const EPOCH: Duration = Duration::from_millis(20);
 const EPOCH_CHUNKS: u64 = 8;
-/// How much longer a probe may last for the chunk that it is about.
+/// And in so many parts, of which a probe is one.
+const EPOCH_PARTS: u64 = 4;
+/// The least that tells something of a leg is so many bytes, in at least two chunks and at most as
+/// many as it takes at once: one alone shows its latency, not its rate.
+const PART_BYTES: u64 = 1 << 20;
+/// How much longer than an epoch a probe may last for what it is about.
 const PROBE_PATIENCE: u32 = 25;
 
 /// Asks the controller and obeys it.
@@ -19,6 +23,8 @@ const PROBE_PATIENCE: u32 = 25;
 pub(crate) struct Pilot {
     controller: Controller,
     epoch: Option<Running>,
+    /// What the chunks are like.
+    chunk_bytes: u64,
     /// Bytes that both legs get done in an epoch, by the last one.
     bytes: u64,
     /// Time that the controller knows of in which a leg has finished nothing yet.
@@ -34,10 +40,12 @@ pub(crate) struct Pilot {
 struct Running {
     decision: Decision,
     begun: Instant,
-    chunk_bytes: u64,
-    /// What the decision was asked about.
-    bytes: u64,
-    plan: Diffusion,
+    /// What a leg is given at the least.
+    part_bytes: u64,
+    /// What a probe may still give to the leg that gets less.
+    quota: f64,
+    /// Chunks that it gave to it.
+    probed: u64,
     idle: Duration,
     overhead: Duration,
     legs: [Mark; 2],
@@ -55,8 +63,21 @@ impl Mark {
     fn of(lane: Option<&Lane>) -> Self {
         lane.map_or_else(Self::default, |lane| Self {
             chunks: lane.tally.chunks,
-            bytes: lane.tally.source_bytes,
-            busy: Duration::from_nanos(lane.tally.busy_ns),
+            bytes: lane.pace.so_far().0,
+            busy: lane.pace.so_far().1,
+        })
+    }
+}
+
+impl Running {
+    /// The leg that a probe gives its part to, if this is one of both legs.
+    fn lesser(&self) -> Option<Leg> {
+        let fraction = self.decision.fraction;
+        let both = self.decision.probe && fraction > 0.0 && fraction < 1.0;
+        both.then_some(if fraction < 0.5 {
+            Leg::Device
+        } else {
+            Leg::Cpu
         })
     }
 }
@@ -66,6 +87,7 @@ impl Pilot {
         Self {
             controller: Controller::new(Settings::default()),
             epoch: None,
+            chunk_bytes: 0,
             bytes: 0,
             silent: [Duration::ZERO; 2],
             idle: Duration::ZERO,
@@ -102,17 +124,20 @@ impl Executor {
         }
         self.queues.shared.pop_front();
         self.queues.shared_bytes -= bytes as u64;
-        if let Some(epoch) = self.pilot.as_mut().and_then(|pilot| pilot.epoch.as_mut()) {
-            epoch.plan.took(leg, bytes);
+        if let Some(epoch) = self.pilot.as_mut().and_then(|pilot| pilot.epoch.as_mut())
+            && epoch.lesser() == Some(leg)
+        {
+            epoch.quota -= bytes as f64;
+            epoch.probed += 1;
         }
         Some(place)
     }
 
     /// Whether the decision in force lets a leg have the next chunk.
     ///
-    /// A probe is kept to exactly. Otherwise both take what they can, but neither takes a chunk
-    /// that it would be longer at than the other would be at everything: at the end of the stream
-    /// both are done within one chunk of each other.
+    /// A probe gives one leg its part at once and leaves the rest to the other. Otherwise both take
+    /// what they can, but neither takes a chunk that it would be longer at than the other would be
+    /// at everything: at the end of the stream both are done within one chunk of each other.
     fn may_take(&self, leg: Leg, bytes: usize) -> bool {
         let Some(epoch) = self.pilot.as_ref().and_then(|pilot| pilot.epoch.as_ref()) else {
             return leg == Leg::Cpu;
@@ -121,18 +146,8 @@ impl Executor {
         if fraction <= 0.0 || fraction >= 1.0 {
             return (leg == Leg::Device) == (fraction >= 1.0);
         }
-        if epoch.decision.probe {
-            let most = if fraction < 0.5 {
-                Leg::Cpu
-            } else {
-                Leg::Device
-            };
-            let planned = if epoch.plan.total() < epoch.bytes as f64 {
-                epoch.plan.peek(fraction, bytes)
-            } else {
-                most
-            };
-            return planned == leg;
+        if let Some(lesser) = epoch.lesser() {
+            return leg != lesser || epoch.quota > 0.0;
         }
         let outstanding = |leg| self.lane(leg).map_or(0, |lane| lane.outstanding_bytes) as f64;
         let (cpu, device) = (outstanding(Leg::Cpu), outstanding(Leg::Device));
@@ -147,26 +162,38 @@ impl Executor {
     fn begin_epoch(&mut self) {
         let marks = [Leg::Cpu, Leg::Device].map(|leg| Mark::of(self.lane(leg)));
         let waiting = self.queues.shared.len() as u64;
+        let depth = self.lane(Leg::Device).map_or(1, Lane::depth) as u64;
         let Some(pilot) = self.pilot.as_mut().filter(|pilot| pilot.epoch.is_none()) else {
             return;
         };
         let chunk_bytes = (self.queues.shared_bytes / waiting.max(1)).max(1);
-        let bytes = pilot.bytes.max(EPOCH_CHUNKS * chunk_bytes);
+        if chunk_bytes > 2 * pilot.chunk_bytes || chunk_bytes < pilot.chunk_bytes / 2 {
+            // Others than before; what varies a little counts as the same.
+            pilot.chunk_bytes = chunk_bytes;
+        }
+        let at_once = (PART_BYTES / pilot.chunk_bytes).min(depth).max(2);
+        let part_bytes = at_once * pilot.chunk_bytes;
+        let bytes = pilot.bytes.max(EPOCH_PARTS * part_bytes);
+        let work = Work {
+            bytes,
+            chunk_bytes: part_bytes,
+        };
         let now = Instant::now();
         let since = now.saturating_duration_since(self.opened);
-        let decision = pilot.controller.decide(since, Work { bytes, chunk_bytes });
+        let decision = pilot.controller.decide(since, work);
         self.log.decided(Decided {
             at_ns: since.as_nanos() as u64,
             fraction: decision.fraction,
             probe: decision.probe,
             reason: decision.reason.to_string(),
         });
+        let lesser = decision.fraction.min(1.0 - decision.fraction);
         pilot.epoch = Some(Running {
             decision,
             begun: now,
-            chunk_bytes,
-            bytes,
-            plan: Diffusion::default(),
+            part_bytes,
+            quota: lesser * bytes as f64,
+            probed: 0,
             idle: pilot.idle,
             overhead: pilot.overhead,
             legs: marks,
@@ -185,12 +212,9 @@ impl Executor {
         }
         let now = Instant::now();
         let wall = now.saturating_duration_since(epoch.begun);
-        let few = match epoch.decision.fraction {
-            part if !epoch.decision.probe || part <= 0.0 || part >= 1.0 => EPOCH_CHUNKS,
-            part if part < 0.5 => done(Leg::Device),
-            _ => done(Leg::Cpu),
-        };
-        if wall < EPOCH || (few == 0 && wall < EPOCH * PROBE_PATIENCE) {
+        let learned =
+            (epoch.lesser()).is_none_or(|leg| epoch.quota <= 0.0 && done(leg) >= epoch.probed);
+        if wall < EPOCH || (!learned && wall < EPOCH * PROBE_PATIENCE) {
             return;
         }
         let out = self.health.is_out();
@@ -227,7 +251,7 @@ impl Executor {
                 device,
                 overhead: pilot.overhead - epoch.overhead,
                 elapsed,
-                chunk_bytes: epoch.chunk_bytes,
+                chunk_bytes: epoch.part_bytes,
             },
         );
     }

@@ -109,34 +109,13 @@ pub(crate) struct Diffusion {
 impl Diffusion {
     /// Whose the next chunk is.
     pub(crate) fn next(&mut self, fraction: f64, bytes: usize) -> Leg {
-        let leg = self.peek(fraction, bytes);
-        self.took(leg, bytes);
-        leg
-    }
-
-    /// Bytes so far.
-    pub(crate) fn total(&self) -> f64 {
-        self.total
-    }
-
-    /// Whose the next chunk would be.
-    pub(crate) fn peek(&self, fraction: f64, bytes: usize) -> Leg {
         // An empty chunk counts as one byte, or it would be everybody's.
         let bytes = bytes.max(1) as f64;
-        let owed = fraction * (self.total + bytes) - self.device;
-        if owed >= bytes / 2.0 {
-            Leg::Device
-        } else {
-            Leg::Cpu
-        }
-    }
-
-    /// Counts a chunk as somebody's.
-    pub(crate) fn took(&mut self, leg: Leg, bytes: usize) {
-        let bytes = bytes.max(1) as f64;
         self.total += bytes;
-        if leg == Leg::Device {
-            self.device += bytes;
+        if fraction * self.total - self.device < bytes / 2.0 {
+            return Leg::Cpu;
         }
+        self.device += bytes;
+        Leg::Device
     }
 }
