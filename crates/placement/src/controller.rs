@@ -227,20 +227,25 @@ impl Controller {
         bucket.switch(judgement.placement, now, &settings);
         let in_use = bucket.placement;
         let mut reason = bucket.reason(bytes, Some((&forecast, judgement)), now);
-        if let Some((probe, probe_s, due)) = bucket.next_probe(&forecast) {
-            let on_credit = bucket.may_probe_on_credit(probe);
+        let affordable = |(probe, probe_s, due): &(Probe, f64, Duration)| {
             let cost_s = (probe_s - forecast.time_s(in_use)).max(0.0);
-            if due <= now && settings.probe_share > 0.0 && budget.allows(cost_s, on_credit) {
-                bucket.looked = true;
-                reason.verdict = Verdict::Probe(probe);
-                let probing = Probing {
-                    bucket: index,
-                    probe,
-                    instead: in_use,
-                    cost_s: 0.0,
-                };
-                return self.decided(forecast.probe_fraction(probe), reason, Some(probing));
-            }
+            *due <= now && budget.allows(cost_s, bucket.may_probe_on_credit(*probe))
+        };
+        let due = bucket
+            .probes(&forecast)
+            .filter(|_| settings.probe_share > 0.0)
+            .filter(affordable)
+            .min_by_key(|(_, _, due)| *due);
+        if let Some((probe, _, _)) = due {
+            bucket.looked |= probe == Probe::DeviceShare;
+            reason.verdict = Verdict::Probe(probe);
+            let probing = Probing {
+                bucket: index,
+                probe,
+                instead: in_use,
+                cost_s: 0.0,
+            };
+            return self.decided(forecast.probe_fraction(probe), reason, Some(probing));
         }
         self.decided(forecast.fraction(in_use), reason, None)
     }

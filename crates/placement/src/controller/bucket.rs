@@ -42,7 +42,7 @@ pub(super) struct Bucket {
     /// When something last changed: a step in a rate, or what is in use.
     quiet_since: Duration,
     pub(super) placement: Placement,
-    /// A probe was made at this size.
+    /// The device was looked at, at this size.
     pub(super) looked: bool,
     schedules: [Schedule; Probe::ALL.len()],
 }
@@ -97,22 +97,23 @@ impl Bucket {
     }
 
     /// Whether a probe need not be affordable. That is so for one that repeats another whose result is
-    /// not believed yet, and for the first of a size, without which a short stream would never use
-    /// the device, unless the device is known to have stopped.
+    /// not believed yet, and for the first look at the device at a size, without which a short stream
+    /// would never use it, unless the device is known to have stopped.
     pub(super) fn may_probe_on_credit(&self, probe: Probe) -> bool {
-        let first = !self.looked && !self.device.stopped();
+        let first = probe == Probe::DeviceShare && !self.looked && !self.device.stopped();
         first || self.schedules[probe as usize].unconfirmed
     }
 
-    /// The probe that is due first, what it would take in seconds, and when it is due.
-    pub(super) fn next_probe(&self, forecast: &Forecast) -> Option<(Probe, f64, Duration)> {
-        Probe::ALL
-            .into_iter()
-            .filter_map(|probe| {
-                let probe_s = forecast.probe_s(probe, self.placement)?;
-                Some((probe, probe_s, self.schedules[probe as usize].due))
-            })
-            .min_by_key(|(_, _, due)| *due)
+    /// The probes that make sense beside what is in use: what each would take in seconds, and when it
+    /// is due.
+    pub(super) fn probes(
+        &self,
+        forecast: &Forecast,
+    ) -> impl Iterator<Item = (Probe, f64, Duration)> {
+        Probe::ALL.into_iter().filter_map(|probe| {
+            let probe_s = forecast.probe_s(probe, self.placement)?;
+            Some((probe, probe_s, self.schedules[probe as usize].due))
+        })
     }
 
     /// What an epoch teaches. `probe`: if it was one.
@@ -250,8 +251,9 @@ impl Bucket {
         reason.c1 = judgement.c1;
         reason.c2 = judgement.c2;
         reason.next_probe = self
-            .next_probe(forecast)
-            .map(|(probe, _, due)| (probe, due.saturating_sub(now)));
+            .probes(forecast)
+            .map(|(probe, _, due)| (probe, due.saturating_sub(now)))
+            .min_by_key(|(_, wait)| *wait);
         reason
     }
 }
