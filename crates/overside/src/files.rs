@@ -235,9 +235,9 @@ fn target(all: &Arguments, input: &Input) -> Result<Target, Trouble> {
     }
     if let Some(path) = &all.output {
         // A link stays, and what it points to is replaced.
-        return Ok(Target::To(
-            fs::canonicalize(path).unwrap_or_else(|_| path.clone()),
-        ));
+        let linked = fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
+        let behind = fs::canonicalize(path).ok().filter(|_| linked);
+        return Ok(Target::To(behind.unwrap_or_else(|| path.clone())));
     }
     let Some(path) = input.path.as_deref().filter(|_| !all.stdout) else {
         return Ok(Target::Stdout);
@@ -344,6 +344,9 @@ fn failed(error: Error, input: &Input, target: &Target) -> Trouble {
 
 fn tell(all: &Arguments, done: &Done) {
     let mut text = String::new();
+    if !all.quiet && all.stats.is_none() {
+        text.push_str(&telling::events(done));
+    }
     if all.explain {
         text.push_str(&telling::explain(done));
     }

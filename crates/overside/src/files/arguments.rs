@@ -157,6 +157,10 @@ impl Arguments {
                 return Err("--output takes one file at a time".into());
             }
         }
+        let several = self.files.len() > 1 && self.stdout;
+        if self.container == Some(Container::Zlib) && several && self.verb == Verb::Compress {
+            return Err("zlib streams cannot follow each other; --stdout takes one file".into());
+        }
         if self.files.is_empty() {
             self.files.push("-".into());
         }
@@ -330,6 +334,7 @@ mod tests {
             (Verb::Compress, "--level", "missing"),
             (Verb::Compress, "-o a b c", "one file"),
             (Verb::Compress, "-co a b", "neither"),
+            (Verb::Compress, "-c --format zlib a b", "follow each other"),
         ] {
             let error = parse(verb, line).err().unwrap();
             assert!(error.contains(said), "{line}: {error}");

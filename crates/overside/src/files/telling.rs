@@ -9,6 +9,9 @@ use overside_placement::{LegReport, Report};
 use super::arguments::Stats;
 use super::{Done, Verb};
 
+/// Events that are told unasked.
+const EVENTS_MAX: usize = 8;
+
 /// Bytes in decimal units.
 pub fn bytes(bytes: u64) -> String {
     scaled(bytes as f64, bytes < 1000, "B")
@@ -97,6 +100,21 @@ fn place(leg: &LegReport) -> String {
         Provenance::Published => " (published)".into(),
     };
     format!("{} on {}{how}", applied.library, leg.device)
+}
+
+/// What went wrong on the way, although all is well in the end.
+pub fn events(done: &Done) -> String {
+    let mut text = String::new();
+    let Some(report) = done.report() else {
+        return text;
+    };
+    for event in report.events.iter().take(EVENTS_MAX) {
+        push(
+            &mut text,
+            format_args!("overside {}: {}: {event}", done.verb, done.input),
+        );
+    }
+    text
 }
 
 /// What the controller decided and why, in numbers. Decisions that changed nothing are counted.

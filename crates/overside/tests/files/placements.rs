@@ -1,0 +1,113 @@
+//! Where it runs, and what is told of it.
+
+use serde_json::Value;
+
+use super::*;
+
+/// Runs with `--stats json` and returns the figures.
+fn stats(directory: &Directory, line: &str) -> Value {
+    let output = directory.run(&format!("{line} --stats json"));
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    serde_json::from_str(&err(&output)).unwrap()
+}
+
+#[test]
+fn every_placement_gives_the_same_bytes_back() {
+    let bytes = mixed();
+    let directory = Directory::with("a", &bytes);
+    for placement in ["cpu", "device", "split:40", "adaptive"] {
+        let options = format!("--device emulated:bf2 --placement {placement}");
+        directory.write(
+            "b.gz",
+            &directory.quietly(&format!("compress -c {options} a")),
+        );
+        assert!(directory.other("gzip -dc b.gz") == bytes, "{placement}");
+        assert!(directory.quietly(&format!("decompress -c {options} b.gz")) == bytes);
+    }
+}
+
+#[test]
+fn figures_say_where_it_ran() {
+    let directory = Directory::with("a", &words(4 * MIB, 1));
+    let line = "compress -k --device emulated:bf2 --placement split:50 a";
+    let all = stats(&directory, line);
+    assert_eq!(
+        (&all["verb"], &all["input"], &all["output"]),
+        (&"compress".into(), &"a".into(), &"a.gz".into())
+    );
+    let summary = &all["summary"];
+    assert_eq!(summary["bytes_in"], 4 * MIB);
+    assert_eq!(summary["bytes_out"], directory.read("a.gz").len());
+    let (cpu, device) = (&summary["report"]["cpu"], &summary["report"]["device"]);
+    assert_eq!((&cpu["chunks"], &device["chunks"]), (&2.into(), &2.into()));
+    assert_eq!(cpu["applied"]["provenance"], "measured");
+    assert_eq!(device["applied"]["provenance"], "emulated");
+
+    let all = stats(
+        &directory,
+        "decompress -t --device emulated:bf3 --placement device a.gz",
+    );
+    assert!(all["output"].is_null());
+    assert_eq!(
+        all["summary"]["report"]["device"]["destination_bytes"],
+        4 * MIB
+    );
+}
+
+#[test]
+fn one_line_a_file_says_how_short_and_where() {
+    let directory = Directory::with("a", &words(2 * MIB, 1));
+    let output = directory.run("compress -kv a");
+    let text = err(&output);
+    assert!(text.starts_with("a -> a.gz: 2.10 MB to "), "{text}");
+    assert!(
+        text.contains("ISA-L") && text.ends_with(" on cpu\n"),
+        "{text}"
+    );
+    let output = directory.run("compress -fv --device emulated:bf2 --placement split:50 a");
+    let text = err(&output);
+    assert!(
+        text.contains("50.0 % by ISA-L") && text.contains("on emulated:bf2 (emulated"),
+        "{text}"
+    );
+    let text = err(&directory.run("decompress -tv a.gz"));
+    assert!(text.starts_with("a.gz: OK: "), "{text}");
+    let text = err(&directory.run("decompress -v --stats text a.gz"));
+    assert!(text.contains("\n  gzip: 2 members, 0 stored"), "{text}");
+}
+
+#[test]
+fn the_adaptive_placement_is_explained_in_numbers() {
+    let directory = Directory::with("a", &words(4 * MIB, 1));
+    let text = err(&directory.run("compress -k --explain --device emulated:bf2 a"));
+    assert!(text.starts_with("a: placement adaptive\n"), "{text}");
+    assert!(text.contains(" % to the device: cpu alone"), "{text}");
+    let text = err(&directory.run("compress -kf --explain a"));
+    assert_eq!(text, "a: placement cpu, nothing to decide\n");
+}
+
+#[test]
+fn a_device_that_cannot_do_it_is_told_and_does_no_harm() {
+    // BlueField-3 has no engine that compresses DEFLATE.
+    let directory = Directory::with("a", &words(2 * MIB, 1));
+    let output = directory.run("compress -k --device emulated:bf3 a");
+    let text = err(&output);
+    assert_eq!(code(&output), 0, "{text}");
+    assert!(
+        text.contains("emulated:bf3 cannot compress-deflate"),
+        "{text}"
+    );
+    let all = stats(&directory, "compress -kf --device emulated:bf3 a");
+    let report = &all["summary"]["report"];
+    assert_eq!(report["cpu"]["chunks"], 2);
+    assert_eq!(report["events"][0]["kind"], "unsupported");
+    // Somebody who asks for the device gets the device or nothing.
+    let output = directory.run("compress -f --device emulated:bf3 --placement device a");
+    assert_eq!(code(&output), 1);
+    assert!(
+        err(&output).contains("cannot compress-deflate"),
+        "{}",
+        err(&output)
+    );
+    assert_eq!(directory.names(), "a a.gz");
+}
