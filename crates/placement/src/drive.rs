@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use overside_device::{JobError, SubmitError};
+use overside_ops::Direction;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::lane::Lane;
@@ -23,7 +24,13 @@ impl Executor {
         let wanted = match self.setup.policy {
             Policy::Cpu => Some(Leg::Cpu),
             Policy::Device => Some(Leg::Device),
-            Policy::Split(percent) => Some(self.diffusion.next(percent / 100.0, source)),
+            Policy::Split(percent) => {
+                let bytes = match self.setup.operation.operation.uncompressed_side() {
+                    Direction::Source => source,
+                    Direction::Destination => destination,
+                };
+                Some(self.diffusion.next(percent / 100.0, bytes))
+            }
             Policy::Adaptive if device == Some(true) => None,
             Policy::Adaptive => Some(Leg::Cpu),
         };

@@ -11,7 +11,8 @@ pub enum Policy {
     /// The device alone; the CPU, if there is one, does again what the device fails at.
     Device,
     /// So many percent of the bytes, 0 to 100, go to the device. Which chunks these are depends on
-    /// nothing but their lengths.
+    /// nothing but their lengths on the uncompressed side: of what is decompressed, the longest
+    /// results that are wanted.
     Split(f64),
     /// Both take chunks from one queue, and the controller says how much the device may take.
     Adaptive,
