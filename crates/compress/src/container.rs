@@ -65,7 +65,8 @@ impl Container {
     }
 
     /// The format of a file that begins with `bytes`, of which 4 are enough. A skippable frame can
-    /// begin an LZ4 file as well as a Zstandard one; so that is not decided here.
+    /// begin an LZ4 file as well as a Zstandard one; so that is not decided here. zlib streams of a
+    /// window below 32 KiB, which hardly exist, begin too much like text to be told from it.
     pub fn detect(bytes: &[u8]) -> Option<Self> {
         if bytes.starts_with(&gzip::MAGIC) {
             Some(Self::Gzip)
@@ -73,7 +74,7 @@ impl Container {
             Some(Self::Lz4)
         } else if bytes.starts_with(&zstd::MAGIC) {
             Some(Self::Zstd)
-        } else if zlib::is_header(bytes) {
+        } else if zlib::is_usual_header(bytes) {
             Some(Self::Zlib)
         } else {
             None

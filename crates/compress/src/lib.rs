@@ -1,4 +1,28 @@
-//! Compressed streams over the executor.
+//! Compressed streams over the executor: gzip, zlib, LZ4 and Zstandard files that the programs of
+//! others read, and theirs.
+//!
+//! [`Compressor`] and [`Decompressor`] are given bytes and write to a [`std::io::Write`];
+//! [`compress`] and [`decompress`] do it from a reader. Where the work is done is the executor's
+//! business: [`Options`] has a policy, a CPU and a device. Framing, checksums and what cannot be
+//! done side by side are done on the caller's thread, while the bytes are warm in its cache.
+//!
+//! `docs/compressed-files.md` describes the files.
+//!
+//! ```
+//! use overside_compress::{Container, Options, compress, decompress};
+//! let options = Options {
+//!     container: Some(Container::Zstd),
+//!     ..Options::default()
+//! };
+//! let mut file = Vec::new();
+//! let summary = compress(&b"what is said three times is true"[..], &mut file, &options)?;
+//! assert_eq!(summary.bytes_in, 32);
+//! let mut back = Vec::new();
+//! // The format is found out.
+//! decompress(&file[..], &mut back, &Options::default())?;
+//! assert_eq!(back, b"what is said three times is true");
+//! # Ok::<(), overside_compress::Error>(())
+//! ```
 
 mod compressor;
 mod container;

@@ -104,7 +104,7 @@ impl Options {
         let threads = self.threads.max(1);
         let cpu = match &self.cpu {
             Some(cpu) => Arc::clone(cpu),
-            None => cores(threads)?,
+            None => cores(threads, operation)?,
         };
         let operation = OperationConfig {
             level: self
@@ -126,12 +126,12 @@ impl Options {
     }
 }
 
-fn cores(threads: usize) -> Result<Arc<dyn Device>, Error> {
+fn cores(threads: usize, operation: Operation) -> Result<Arc<dyn Device>, Error> {
     let options = CpuOptions {
         threads,
         cores: None,
     };
-    let device = CpuDevice::new(options).map_err(|error| {
+    let device = CpuDevice::for_operation(options, operation).map_err(|error| {
         overside_placement::Error::Open(OpenError::Failed {
             device: overside_backend_cpu::NAME.into(),
             reason: error.to_string(),

@@ -16,6 +16,11 @@ pub(crate) fn is_header(bytes: &[u8]) -> bool {
         if cmf & 15 == 8 && cmf >> 4 <= 7 && (u16::from(*cmf) << 8 | u16::from(*flags)) % 31 == 0)
 }
 
+/// Whether `bytes` begin with a header that says the usual window.
+pub(crate) fn is_usual_header(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&CMF) && is_header(bytes)
+}
+
 /// Whether the stream that such a header begins needs a dictionary.
 pub(crate) fn needs_dictionary(header: &[u8]) -> bool {
     header.get(1).is_some_and(|flags| flags & DICTIONARY != 0)
