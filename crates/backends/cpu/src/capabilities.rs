@@ -1,6 +1,7 @@
 //! What the libraries can do on this machine.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 use overside_device::{Capabilities, Capability, MemoryKind};
 use overside_ops::{Config, Operation, Variant, prepare, variants};
@@ -12,17 +13,18 @@ const MAX_BYTES: u64 = 0x7E00_0000;
 /// is open.
 const MAX_DEPTH: usize = 4096;
 
-/// Probes once and remembers.
-pub(crate) fn probed() -> &'static Capabilities {
-    static PROBED: OnceLock<Capabilities> = OnceLock::new();
-    PROBED.get_or_init(|| {
-        Capabilities::new(
-            Operation::all()
-                .into_iter()
-                .filter_map(capability)
-                .collect(),
-        )
-    })
+/// What can be done of those operations. Each is probed once and remembered.
+pub(crate) fn probed(operations: impl IntoIterator<Item = Operation>) -> Capabilities {
+    static PROBED: Mutex<Option<HashMap<Operation, Option<Capability>>>> = Mutex::new(None);
+    // Whatever is in there was put there as a whole.
+    let mut probed = PROBED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = probed.get_or_insert_default();
+    let one = |operation| {
+        (known.entry(operation))
+            .or_insert_with(|| capability(operation))
+            .clone()
+    };
+    Capabilities::new(operations.into_iter().filter_map(one).collect())
 }
 
 /// What can be done of an operation, if anything.

@@ -13,7 +13,7 @@ mod error;
 
 use overside_device::{
     Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, Foreign, MemoryError,
-    OpenError, Provenance, Region, Slice, Timing,
+    OpenError, Operation, Provenance, Region, Slice, Timing,
 };
 
 pub use error::CpuError;
@@ -59,6 +59,21 @@ impl CpuDevice {
     /// # Errors
     /// [`CpuError`] if there cannot be that many threads or if they cannot run on those cores.
     pub fn new(options: CpuOptions) -> Result<Self, CpuError> {
+        Self::with(options, Operation::all())
+    }
+
+    /// Does one operation and probes no other: for a process that lives for milliseconds.
+    ///
+    /// # Errors
+    /// As [`CpuDevice::new`].
+    pub fn for_operation(options: CpuOptions, operation: Operation) -> Result<Self, CpuError> {
+        Self::with(options, [operation])
+    }
+
+    fn with(
+        options: CpuOptions,
+        operations: impl IntoIterator<Item = Operation>,
+    ) -> Result<Self, CpuError> {
         error::check(&options)?;
         let info = DeviceInfo {
             name: NAME.into(),
@@ -71,11 +86,10 @@ impl CpuDevice {
             provenance: Provenance::Measured,
             timing: Timing::Real,
         };
-        let capabilities = capabilities::probed().clone();
         Ok(Self {
             id: DeviceId::unique(),
             info,
-            capabilities,
+            capabilities: capabilities::probed(operations),
             options,
         })
     }
