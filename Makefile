@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 CARGO ?= cargo
 
-# Debian packages: what the build links, and what the tests drive.
-BUILD_PACKAGES := g++ pkg-config python3-venv zlib1g-dev libisal-dev libhyperscan-dev libre2-dev
+# Debian packages: what the build links, and what the tests drive. DPDK (`libdpdk-dev` and the
+# `librte-` packages) may be left out: then there are no DPDK devices.
+BUILD_PACKAGES := g++ pkg-config python3-venv zlib1g-dev libisal-dev libhyperscan-dev libre2-dev \
+	libdpdk-dev librte-meta-compress librte-meta-dma
 TEST_PACKAGES := chromium poppler-utils lz4 pigz zstd isal tabix
 
 SOURCES := $(shell find crates python profiles boxes -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null) \

@@ -33,6 +33,10 @@ def pattern_problem(patterns: list[str]) -> str | None:
     """Why the patterns cannot be searched for together, naming the one to blame; `None` if they
     can. All engines take the same ones. Other threads run meanwhile."""
 
+def devices_dpdk() -> str:
+    """The devices that DPDK drives, as `devices` lists the others. Starts DPDK, once a process,
+    which takes a quarter of a second; without it, one entry `dpdk:*` says what is missing."""
+
 def devices() -> str:
     """All devices, as a JSON list of {name, unavailable, driver, location, description,
     provenance, timing, capabilities}.

@@ -1,5 +1,6 @@
 //! What the devices are and what they can do, for people and programs to read.
 
+use overside_backend_dpdk::Environment;
 use overside_device::{Capability, Device, Provenance, Timing};
 use serde::Serialize;
 
@@ -51,7 +52,8 @@ pub fn describe(device: &dyn Device) -> Described {
     }
 }
 
-/// All devices there are: this machine's cores, and the emulation of each profile.
+/// The devices that are there without setting anything up: this machine's cores, and the emulation
+/// of each profile.
 pub fn list() -> Vec<Described> {
     let mut all = vec![described(names::CPU)];
     match profile_names() {
@@ -65,6 +67,22 @@ pub fn list() -> Vec<Described> {
         Err(error) => all.push(unavailable(&names::emulated("*"), error.to_string())),
     }
     all
+}
+
+/// The devices that DPDK drives; one that cannot be used and says why where there is no DPDK.
+/// Starts DPDK, once a process, and sets each device up to try what it can do: a quarter of a
+/// second.
+pub fn list_dpdk() -> Vec<Described> {
+    match Environment::shared() {
+        Ok(environment) => {
+            let names = environment.names();
+            names
+                .iter()
+                .map(|one| described(&names::dpdk(one)))
+                .collect()
+        }
+        Err(error) => vec![unavailable(&names::dpdk("*"), error.to_string())],
+    }
 }
 
 fn described(name: &str) -> Described {

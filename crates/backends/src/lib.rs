@@ -6,10 +6,11 @@ mod names;
 
 use std::sync::Arc;
 
-pub use describe::{About, Described, describe, list};
+pub use describe::{About, Described, describe, list, list_dpdk};
 pub use error::OpenError;
 pub use names::{closest, profile_of};
 use overside_backend_cpu::{CpuDevice, CpuOptions};
+use overside_backend_dpdk::{DpdkDevice, DpdkError, Environment, SOFTWARE_DEVICES};
 use overside_backend_emulated::{EmulatedDevice, Mode};
 use overside_device::{Device, Timing};
 use overside_model::ProfileError;
@@ -40,6 +41,9 @@ impl Options {
     /// Only what the device of that name looks at; the rest as it is by default. Devices opened
     /// with the same of these are the same.
     pub fn that_matter_to(&self, name: &str) -> Self {
+        if names::dpdk_instance(name).is_some() {
+            return Self::default();
+        }
         if profile_of(name).is_some() {
             return Self {
                 timing: Some(self.timing.unwrap_or(Timing::Replay)),
@@ -53,13 +57,17 @@ impl Options {
     }
 }
 
-/// Opens the device called `name`: `cpu`, or `emulated:` and a profile.
+/// Opens the device called `name`: `cpu`, `emulated:` and a profile, or `dpdk:` and DPDK's name of
+/// a device. The first DPDK device of a process starts DPDK, which takes a quarter of a second.
 ///
 /// # Errors
 /// [`OpenError`]: no such name, the bare name of a card, or a device that cannot be used here.
 pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Device>, OpenError> {
     if name == names::CPU {
         return cpu(options);
+    }
+    if let Some(instance) = names::dpdk_instance(name) {
+        return dpdk(name, instance);
     }
     let unavailable = |error: ProfileError| OpenError::Unavailable {
         name: name.into(),
@@ -81,11 +89,31 @@ pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Device>, OpenError>
     }
     let mut known = vec![names::CPU.to_string()];
     known.extend(profiles.iter().map(|profile| names::emulated(profile)));
+    known.extend(SOFTWARE_DEVICES.map(names::dpdk));
     Err(OpenError::Unknown {
         name: name.into(),
         suggestion: closest(name, &known),
         known: known.join(", "),
     })
+}
+
+fn dpdk(name: &str, instance: &str) -> Result<Arc<dyn Device>, OpenError> {
+    match DpdkDevice::new(instance) {
+        Ok(device) => Ok(Arc::new(device)),
+        Err(DpdkError::Unknown { .. }) => {
+            let known = Environment::shared().map_or_else(|_| Vec::new(), |all| all.names());
+            let known: Vec<String> = known.iter().map(|known| names::dpdk(known)).collect();
+            Err(OpenError::Unknown {
+                name: name.into(),
+                suggestion: closest(name, &known),
+                known: known.join(", "),
+            })
+        }
+        Err(error) => Err(OpenError::Unavailable {
+            name: name.into(),
+            reason: error.to_string(),
+        }),
+    }
 }
 
 fn cpu(options: &Options) -> Result<Arc<dyn Device>, OpenError> {

@@ -15,6 +15,16 @@ pub(crate) fn emulated(profile: &str) -> String {
     format!("{EMULATED}{profile}")
 }
 
+/// DPDK's name of a device that it drives; `None` for other devices.
+pub(crate) fn dpdk_instance(name: &str) -> Option<&str> {
+    name.strip_prefix(overside_backend_dpdk::PREFIX)
+}
+
+/// The device that DPDK calls `instance`.
+pub(crate) fn dpdk(instance: &str) -> String {
+    format!("{}{instance}", overside_backend_dpdk::PREFIX)
+}
+
 /// The one of `known` that `name` may have been meant to be.
 pub fn closest(name: &str, known: &[String]) -> Option<String> {
     let distance = |one: &&String| strsim::damerau_levenshtein(name, one);

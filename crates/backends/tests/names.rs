@@ -1,6 +1,6 @@
 //! Which names become devices, and what is said of those that do not.
 
-use overside_backends::{OpenError, Options, closest, list, open, profile_of};
+use overside_backends::{OpenError, Options, closest, list, list_dpdk, open, profile_of};
 use overside_device::{Provenance, Timing};
 
 fn refused(name: &str) -> OpenError {
@@ -52,7 +52,7 @@ fn an_unknown_name_is_told_what_there_is() {
             "{error}"
         );
     }
-    let error = refused("dpdk:compress_isal").to_string();
+    let error = refused("doca:0").to_string();
     assert!(
         error.contains("there are: cpu, emulated:bf2, emulated:bf2-soc, emulated:bf3"),
         "{error}"
@@ -115,4 +115,33 @@ fn a_suggestion_is_near() {
     let known = ["compress".to_string(), "match".to_string()];
     assert_eq!(closest("macth", &known).as_deref(), Some("match"));
     assert_eq!(closest("elephant", &known), None);
+}
+
+#[test]
+fn dpdk_devices_are_listed_with_what_they_can_do_or_with_what_is_missing() {
+    for described in list_dpdk() {
+        let opened = open(&described.name, &Options::default());
+        match (&described.unavailable, opened) {
+            (None, Ok(device)) => {
+                assert_eq!(device.info().name, described.name);
+                assert!(!described.capabilities.is_empty());
+            }
+            (Some(reason), Err(error)) => {
+                assert!(reason.len() > 20, "{reason}");
+                // The star stands for all of them.
+                if described.name != "dpdk:*" {
+                    assert!(error.to_string().contains(reason.as_str()), "{error}");
+                }
+            }
+            (listed, opened) => panic!("{listed:?} and {:?}", opened.err()),
+        }
+    }
+    let error = refused("dpdk:compress_isla");
+    match error {
+        OpenError::Unknown { suggestion, .. } => {
+            assert_eq!(suggestion.as_deref(), Some("dpdk:compress_isal"));
+        }
+        OpenError::Unavailable { reason, .. } => assert!(reason.contains("apt-get"), "{reason}"),
+        other => panic!("{other}"),
+    }
 }

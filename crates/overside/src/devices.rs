@@ -28,7 +28,8 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
             }
         }
     }
-    let devices = overside_backends::list();
+    let mut devices = overside_backends::list();
+    devices.extend(overside_backends::list_dpdk());
     if !json {
         return crate::print(&for_people(&devices));
     }

@@ -16,6 +16,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(suggest, module)?)?;
     module.add_function(wrap_pyfunction!(pattern_problem, module)?)?;
     module.add_function(wrap_pyfunction!(devices, module)?)?;
+    module.add_function(wrap_pyfunction!(devices_dpdk, module)?)?;
     module.add_function(wrap_pyfunction!(variants, module)?)?;
     module.add_function(wrap_pyfunction!(profiles, module)?)?;
     module.add_function(wrap_pyfunction!(outlook, module)?)?;
@@ -62,7 +63,13 @@ fn pattern_problem(py: Python<'_>, patterns: Vec<String>) -> PyResult<Option<Str
     })
 }
 
-/// All devices and what they can do.
+/// The devices that DPDK drives and what they can do. Starts DPDK.
+#[pyfunction]
+fn devices_dpdk(py: Python<'_>) -> PyResult<String> {
+    guarded(|| text(&py.detach(overside_backends::list_dpdk)))
+}
+
+/// The devices that are there without DPDK, and what they can do.
 #[pyfunction]
 fn devices(py: Python<'_>) -> PyResult<String> {
     guarded(|| text(&py.detach(overside_backends::list)))

@@ -15,6 +15,7 @@ names in it get their meaning: tasks, parameters, values, metrics, devices, vari
 from __future__ import annotations
 
 import hashlib
+import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -218,7 +219,13 @@ def _problems(entries: Iterable[Json]) -> list[Problem]:
 
 def machine() -> Machine:
     """What this machine can measure."""
-    return Machine(json.loads(_core.devices()), json.loads(_core.variants()))
+    return Machine(json.loads(_core.devices()), json.loads(_core.variants()), _dpdk)
+
+
+@functools.cache
+def _dpdk() -> Sequence[Json]:
+    devices: list[Json] = json.loads(_core.devices_dpdk())
+    return devices
 
 
 def load(name: str, overrides: Sequence[str], here: Machine) -> Box:

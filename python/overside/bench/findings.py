@@ -200,9 +200,11 @@ def _clock(environment: Json, load: Json) -> Iterator[Finding]:
 def of_equipment(here: Machine) -> list[Finding]:
     """What can be measured, and what is missing for it."""
     found = []
-    for device in here.devices:
+    for device in (*here.devices, *here.dpdk()):
         reason = device.get("unavailable")
-        if reason:
+        if reason and device["name"] == "dpdk:*":
+            found.append(Finding("device", "note", f"no DPDK devices: {reason}"))
+        elif reason:
             found.append(Finding("device", "lack", f"{device['name']}: {reason}"))
         else:
             count = len(device.get("capabilities") or ())

@@ -128,10 +128,13 @@ class Machine:
     devices: Sequence[Json] = ()
     #: What `overside._core.variants()` lists.
     operations: Sequence[Json] = ()
+    #: What `overside._core.devices_dpdk()` lists, asked when it matters: asking starts DPDK.
+    dpdk: Callable[[], Sequence[Json]] = tuple
 
     def device(self, name: str) -> Json | None:
         """The device of that name, or the entry that says why none of its kind can be had
-        (`emulated:*`, where the profiles cannot be read)."""
+        (`emulated:*`, where the profiles cannot be read; `dpdk:*`, where there is no DPDK)."""
         kind = f"{name.partition(':')[0]}:*"
-        found = {device["name"]: device for device in self.devices}
+        devices = self.dpdk() if kind == "dpdk:*" else self.devices
+        found = {device["name"]: device for device in devices}
         return found.get(name) or found.get(kind)
