@@ -152,7 +152,11 @@ fn check(kind: &DataType, name: &str) -> Result<(), Error> {
 
 /// Where a column is among the columns of a file, if it can be searched.
 fn column_of(schema: &Schema, column: &str) -> Result<usize, Error> {
-    let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+    let names: Vec<String> = schema
+        .fields()
+        .iter()
+        .map(|field| field.name().clone())
+        .collect();
     let index = position(&names, column)?;
     check(schema.field(index).data_type(), column)?;
     Ok(index)

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use csv::{ByteRecord, ReaderBuilder};
 
 use crate::rows::Rows;
-use crate::{Error, RECORD_BYTES_MAX, Search, Sink, Tally};
+use crate::{Error, Search, Sink, Tally};
 
 impl Search {
     /// Searches the column that the first row calls `column`. A row that is too short to have it
@@ -23,15 +23,19 @@ impl Search {
         sink: &mut dyn Sink,
     ) -> Result<Tally, Error> {
         let row_bytes = Rc::new(Cell::new(0));
+        let max_bytes = self.options.record_bytes_max;
         let bounded = Bounded {
             input,
+            max_bytes,
             row_bytes: Rc::clone(&row_bytes),
         };
         let mut reader = ReaderBuilder::new()
             .delimiter(delimiter)
             .flexible(true)
             .from_reader(bounded);
-        let index = index_of(reader.byte_headers().map_err(|error| failed(error, 0))?, column)?;
+        let failed = |error, row| failed(error, row, max_bytes);
+        let header = reader.byte_headers().map_err(|error| failed(error, 0))?;
+        let index = index_of(header, column)?;
         let mut rows = Rows::new(self, sink)?;
         let mut record = ByteRecord::new();
         while rows.go_on() {
@@ -56,7 +60,7 @@ fn index_of(header: &ByteRecord, column: &str) -> Result<usize, Error> {
     crate::arrow::position(&names, column)
 }
 
-fn failed(error: csv::Error, row: u64) -> Error {
+fn failed(error: csv::Error, row: u64, max_bytes: usize) -> Error {
     let text = error.to_string();
     match error.into_kind() {
         csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
@@ -65,6 +69,7 @@ fn failed(error: csv::Error, row: u64) -> Error {
                     0 => "first row".into(),
                     row => format!("row {row}"),
                 },
+                max_bytes,
             }
         }
         csv::ErrorKind::Io(error) => Error::Read(error),
@@ -76,13 +81,14 @@ fn failed(error: csv::Error, row: u64) -> Error {
 /// row.
 struct Bounded<'a> {
     input: &'a mut dyn Read,
+    max_bytes: usize,
     /// What was read since the last row ended.
     row_bytes: Rc<Cell<usize>>,
 }
 
 impl Read for Bounded<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.row_bytes.get() > RECORD_BYTES_MAX {
+        if self.row_bytes.get() > self.max_bytes {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let read = self.input.read(buffer)?;

@@ -2,8 +2,6 @@
 
 use std::io;
 
-use crate::RECORD_BYTES_MAX;
-
 /// Why a search cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -26,10 +24,12 @@ pub enum Error {
     #[error("{0}")]
     Write(io::Error),
     /// A record is too long.
-    #[error("the {place} is longer than {RECORD_BYTES_MAX} bytes")]
+    #[error("the {place} is longer than {max_bytes} bytes")]
     TooLong {
         /// What it is and where it begins.
         place: String,
+        /// The longest that it may be.
+        max_bytes: usize,
     },
     /// The file is not what its format says.
     #[error("{0}")]

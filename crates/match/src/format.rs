@@ -48,9 +48,19 @@ mod tests {
     fn files_are_known_by_their_first_bytes() {
         assert_eq!(Format::of(b"PAR1\x15\x04"), Format::Parquet);
         assert_eq!(Format::of(b"ARROW1\0\0"), Format::ArrowFile);
-        assert_eq!(Format::of(b"\xff\xff\xff\xff\x78\x01\0\0"), Format::ArrowStream);
+        assert_eq!(
+            Format::of(b"\xff\xff\xff\xff\x78\x01\0\0"),
+            Format::ArrowStream
+        );
         assert_eq!(Format::of(b"\x1f\x8b\x08\0"), Format::Compressed("gzip"));
-        for text in [&b""[..], b"P", b"PAR", b"\xff\xff\xff\xff", b"BZh9 is text", b"a,b\n1,2"] {
+        for text in [
+            &b""[..],
+            b"P",
+            b"PAR",
+            b"\xff\xff\xff\xff",
+            b"BZh9 is text",
+            b"a,b\n1,2",
+        ] {
             assert_eq!(Format::of(text), Format::Text, "{}", text.escape_ascii());
         }
     }

@@ -7,7 +7,7 @@ use overside_placement::Policy;
 
 /// How long chunks are unless asked otherwise or a device takes less: what a core's cache holds.
 pub const CHUNK_BYTES: usize = 256 << 10;
-/// The longest record in bytes. A longer one ends the search: it has to be in memory as a whole.
+/// The longest record in bytes unless asked otherwise.
 pub const RECORD_BYTES_MAX: usize = 256 << 20;
 
 /// What is wanted of the records.
@@ -46,6 +46,9 @@ pub struct Options {
     pub threads: usize,
     /// The longest chunk in bytes.
     pub chunk_bytes: usize,
+    /// The longest record in bytes. A longer one ends the search: it has to be in memory as a
+    /// whole.
+    pub record_bytes_max: usize,
 }
 
 impl Options {
@@ -62,6 +65,7 @@ impl Options {
             device: None,
             threads: 1,
             chunk_bytes: CHUNK_BYTES,
+            record_bytes_max: RECORD_BYTES_MAX,
         }
     }
 }

@@ -106,7 +106,9 @@ impl Search {
             false => Some(try_matchers(&self.patterns, sample)?),
         };
         let options = &self.options;
-        let engine = trial.as_ref().map_or(options.engine.as_str(), |trial| trial.variant);
+        let engine = trial
+            .as_ref()
+            .map_or(options.engine.as_str(), |trial| trial.variant);
         let kind = match options.answer {
             Answer::Count | Answer::Any => MatchKind::Count,
             Answer::Records => MatchKind::Bitmap,

@@ -215,11 +215,19 @@ impl<'a> Stream<'a> {
         let invert = self.search.options.invert;
         if self.search.options.answer == Answer::Records {
             let none = !invert && matching == 0 && batch.aside.is_empty();
-            return if none { Ok(()) } else { self.hand_out(batch, text, bits) };
+            return if none {
+                Ok(())
+            } else {
+                self.hand_out(batch, text, bits)
+            };
         }
         let aside = batch.aside.iter().filter(|record| record.matches).count();
         let matching = matching + aside as u64;
-        self.tally.selected += if invert { batch.records - matching } else { matching };
+        self.tally.selected += if invert {
+            batch.records - matching
+        } else {
+            matching
+        };
         self.is_over = self.search.options.answer == Answer::Any && self.tally.selected > 0;
         Ok(())
     }
@@ -250,7 +258,11 @@ impl<'a> Stream<'a> {
             }
             self.tally.selected += 1;
             let found = Found {
-                number: if with_numbers { batch.before + index } else { 0 },
+                number: if with_numbers {
+                    batch.before + index
+                } else {
+                    0
+                },
                 offset: batch.offset.map(|first| first + offset as u64),
                 value,
             };
@@ -268,9 +280,7 @@ impl Drop for Stream<'_> {
                 return;
             };
             match executor.pull() {
-                Ok(Some(_)) => {
-                    while let Some((_, false)) = self.sent.pop_front() {}
-                }
+                Ok(Some(_)) => while let Some((_, false)) = self.sent.pop_front() {},
                 Ok(None) if executor.in_flight() > 0 && executor.wait(WAIT).is_ok() => {}
                 // It will say so again when it is used.
                 _ => return,
@@ -280,5 +290,6 @@ impl Drop for Stream<'_> {
 }
 
 fn is_set(bits: &[u8], index: usize) -> bool {
-    bits.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1)
+    bits.get(index / 8)
+        .is_some_and(|byte| byte >> (index % 8) & 1 == 1)
 }

@@ -7,7 +7,7 @@ use overside_placement::Buffer;
 
 use crate::search::TRIAL_BYTES;
 use crate::stream::{Aside, Batch, Stream};
-use crate::{Answer, Error, Input, RECORD_BYTES_MAX, Search, Sink, Tally};
+use crate::{Answer, Error, Input, Search, Sink, Tally};
 
 impl Search {
     /// Searches lines. The last one need not end in `\n`.
@@ -147,9 +147,10 @@ impl Lines<'_> {
             let read = self.read(&mut buffer)?;
             let end = memchr(b'\n', &buffer[..read]);
             line.extend_from_slice(&buffer[..end.unwrap_or(read)]);
-            if line.len() > RECORD_BYTES_MAX {
+            let max_bytes = stream.search.options.record_bytes_max;
+            if line.len() > max_bytes {
                 let place = format!("line that begins at byte {}", self.offset);
-                return Err(Error::TooLong { place });
+                return Err(Error::TooLong { place, max_bytes });
             }
             if let Some(end) = end {
                 self.tail.extend_from_slice(&buffer[end + 1..read]);

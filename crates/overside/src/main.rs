@@ -13,6 +13,7 @@ mod compress;
 mod decompress;
 mod devices;
 mod files;
+mod matching;
 mod python;
 mod system;
 mod verbs;
@@ -45,6 +46,7 @@ fn answer() -> ExitCode {
         Some("compress") => compress::main(&arguments[1..]),
         Some("decompress") => decompress::main(&arguments[1..]),
         Some("devices") => devices::main(&arguments[1..]),
+        Some("match") => matching::main(&arguments[1..]),
         Some(verb) if verbs::is_python(verb) => python::hand_over(verb, &arguments),
         _ => unknown(&first.to_string_lossy()),
     }

@@ -99,7 +99,7 @@ fn the_python_package_has_the_same_verbs() {
         verbs += 1;
     }
     // The others are answered here.
-    let native = ["compress", "decompress", "devices"];
+    let native = ["compress", "decompress", "devices", "match"];
     assert!((native.iter()).all(|verb| help.contains(&format!("  {verb:<10} "))));
     let listed = help.lines().filter(|line| line.starts_with("  ")).count();
     assert_eq!(listed, verbs + native.len());

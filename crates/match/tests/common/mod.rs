@@ -1,0 +1,109 @@
+//! What several tests need.
+#![allow(dead_code)]
+
+use std::io;
+use std::sync::Arc;
+
+use overside_device::{Device, Timing};
+use overside_match::{Answer, Found, Options, Sink, Tally};
+use overside_placement::Policy;
+use regex::bytes::{Regex, RegexBuilder};
+
+/// A record as it was found.
+pub type Record = (u64, Option<u64>, Option<Vec<u8>>);
+
+/// Keeps what is found.
+#[derive(Default)]
+pub struct Kept {
+    pub records: Vec<Record>,
+    /// How many records are wanted; all if absent.
+    pub most: Option<usize>,
+    pub idle: usize,
+}
+
+impl Sink for Kept {
+    fn found(&mut self, found: Found<'_>) -> io::Result<bool> {
+        let value = found.value.map(<[u8]>::to_vec);
+        self.records.push((found.number, found.offset, value));
+        Ok(self.most.is_none_or(|most| self.records.len() < most))
+    }
+
+    fn idle(&mut self) -> io::Result<()> {
+        self.idle += 1;
+        Ok(())
+    }
+}
+
+/// Whether a record matches, by the `regex` crate alone.
+pub struct Oracle(Vec<Regex>);
+
+impl Oracle {
+    pub fn new(patterns: &[&str]) -> Self {
+        let build = |pattern: &&str| RegexBuilder::new(pattern).unicode(false).build().unwrap();
+        Self(patterns.iter().map(build).collect())
+    }
+
+    pub fn matches(&self, record: &[u8]) -> bool {
+        self.0.iter().any(|pattern| pattern.is_match(record))
+    }
+
+    /// The lines of a text that match, or that do not.
+    pub fn lines(&self, text: &[u8], invert: bool) -> Vec<Record> {
+        let mut lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
+        if lines.last().is_some_and(|last| last.is_empty()) {
+            lines.pop();
+        }
+        let mut offset = 0;
+        let mut found = Vec::new();
+        for (index, line) in lines.into_iter().enumerate() {
+            if self.matches(line) != invert {
+                found.push((index as u64 + 1, Some(offset), Some(line.to_vec())));
+            }
+            offset += line.len() as u64 + 1;
+        }
+        found
+    }
+
+    /// The rows that match, or that do not.
+    pub fn rows(&self, rows: &[Option<Vec<u8>>], invert: bool) -> Vec<Record> {
+        let matches = |row: &Option<Vec<u8>>| row.as_ref().is_some_and(|row| self.matches(row));
+        (rows.iter().enumerate())
+            .filter(|(_, row)| matches(row) != invert)
+            .map(|(index, row)| (index as u64 + 1, None, row.clone()))
+            .collect()
+    }
+}
+
+/// Options for these patterns, with numbers.
+pub fn options(patterns: &[&str], answer: Answer) -> Options {
+    let mut options = Options::new(patterns.iter().copied());
+    options.answer = answer;
+    options.numbers = true;
+    options
+}
+
+/// A BlueField-2 without its times.
+pub fn bluefield() -> Arc<dyn Device> {
+    let how = overside_backends::Options {
+        timing: Some(Timing::Functional),
+        ..overside_backends::Options::default()
+    };
+    overside_backends::open("emulated:bf2", &how).expect("its profile is built in")
+}
+
+/// All placements of work on that device.
+pub fn placements() -> [Policy; 4] {
+    [
+        Policy::Cpu,
+        Policy::Device,
+        Policy::Split(40.0),
+        Policy::Adaptive,
+    ]
+}
+
+pub fn selected(selected: u64) -> Tally {
+    Tally {
+        selected,
+        ..Tally::default()
+    }
+}

@@ -1,0 +1,298 @@
+//! `overside match` as a user starts it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(COMMAND);
+    command.arg("match").args(arguments);
+    command
+}
+
+/// Runs it in `directory` with `input` on stdin.
+fn run_in(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = command(arguments)
+        .current_dir(directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may not want all of it.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+fn run(arguments: &[&str], input: &[u8]) -> Output {
+    run_in(Path::new("."), arguments, input)
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// What it prints and its exit code, if it complains about nothing.
+fn answer(arguments: &[&str], input: &str) -> (String, i32) {
+    let output = run(arguments, input.as_bytes());
+    assert_eq!(err(&output), "", "{arguments:?}");
+    (out(&output), output.status.code().unwrap())
+}
+
+fn files() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+    write(
+        "one",
+        "Accident on I-70 at Exit 41\nRoad closed\nRamp to I-77\n",
+    );
+    write("two", "nothing here\nat Exit 1 of I-70");
+    write("empty", "");
+    write("patterns", "Ramp\nclosed$\n");
+    write(
+        "rows.csv",
+        "id,what\n1,\"closed\nsoon\"\n2,open\n3,closed\n",
+    );
+    write("rows.tsv", "id\twhat\n1\tleft, closed\n");
+    directory
+}
+
+#[test]
+fn it_answers_as_grep_does() {
+    let text = "abc\nxyz\nABC abc\nabc";
+    let cases: [(&[&str], &str, i32); 17] = [
+        (&["abc"], "abc\nABC abc\nabc\n", 0),
+        (&["-e", "^abc$"], "abc\nabc\n", 0),
+        (&["-e", "xyz", "-e", "ABC"], "xyz\nABC abc\n", 0),
+        (&["-e", "xyz\nABC"], "xyz\nABC abc\n", 0),
+        (&["-i", "^ABC$"], "abc\nabc\n", 0),
+        (&["-v", "abc"], "xyz\n", 0),
+        (&["-n", "abc"], "1:abc\n3:ABC abc\n4:abc\n", 0),
+        (&["-nv", "^abc$"], "2:xyz\n3:ABC abc\n", 0),
+        (&["-c", "abc"], "3\n", 0),
+        (&["-cv", "abc"], "1\n", 0),
+        (&["-c", "abcd"], "0\n", 1),
+        (&["-o", "[bc]+|B"], "bc\nB\nbc\nbc\n", 0),
+        (&["-on", "-i", "ab"], "1:ab\n3:AB\n3:ab\n4:ab\n", 0),
+        (&["-q", "abc"], "", 0),
+        (&["-q", "abcd"], "", 1),
+        (&["-l", "abc"], "(standard input)\n", 0),
+        (&["-H", "xyz"], "(standard input):xyz\n", 0),
+    ];
+    for (arguments, expected, code) in cases {
+        assert_eq!(
+            answer(arguments, text),
+            (expected.into(), code),
+            "{arguments:?}"
+        );
+    }
+    assert_eq!(answer(&["x"], ""), (String::new(), 1));
+    assert_eq!(answer(&["-c", ""], "a\n\nb"), ("3\n".into(), 0));
+}
+
+#[test]
+fn bytes_are_bytes() {
+    let output = run(&["-n", r"\xff\x00"], b"\xfe\n\xff\0\n\r\n");
+    assert_eq!(output.stdout, b"2:\xff\0\n");
+    let output = run(&["--json", r"\xff"], b"\xff\n");
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(object["value"]["base64"], "/w==");
+}
+
+#[test]
+fn files_are_named_and_what_cannot_be_read_is_said() {
+    let directory = files();
+    let run = |arguments: &[&str]| run_in(directory.path(), arguments, b"");
+    let both = run(&["-c", "I-7", "one", "two", "empty"]);
+    assert_eq!(out(&both), "one:2\ntwo:1\nempty:0\n");
+    assert_eq!(out(&run(&["-ch", "I-7", "one", "two"])), "2\n1\n");
+    assert_eq!(out(&run(&["-l", "Exit 1$|Ramp", "one", "two"])), "one\n");
+    assert_eq!(
+        out(&run(&["-f", "patterns", "one"])),
+        "Road closed\nRamp to I-77\n"
+    );
+    assert_eq!(run(&["-q", "Ramp", "one", "absent"]).status.code(), Some(0));
+
+    fs::create_dir(directory.path().join("dir")).unwrap();
+    let output = run(&["Ramp", "absent", "dir", "one"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(out(&output), "one:Ramp to I-77\n");
+    assert!(
+        err(&output).contains("absent: No such file"),
+        "{}",
+        err(&output)
+    );
+    assert!(
+        err(&output).contains("dir: it is a directory"),
+        "{}",
+        err(&output)
+    );
+}
+
+#[test]
+fn objects_tell_where_a_record_is_and_what_matches() {
+    let directory = files();
+    let output = run_in(directory.path(), &["--json", "I-7[0-9]", "one"], b"");
+    let objects: Vec<serde_json::Value> = (out(&output).lines())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let first = serde_json::json!({
+        "file": "one", "record": 1, "offset": 0,
+        "value": "Accident on I-70 at Exit 41", "matches": [[12, 16]],
+    });
+    assert_eq!(objects[0], first);
+    assert_eq!(objects[1]["record"], 3);
+    assert_eq!(objects[1]["offset"], 40);
+    let output = run_in(directory.path(), &["--json", "-c", "I-7", "one"], b"");
+    assert_eq!(out(&output), "{\"count\":2,\"file\":\"one\"}\n");
+}
+
+#[test]
+fn rows_of_a_column_are_records() {
+    let directory = files();
+    let run = |arguments: &[&str]| run_in(directory.path(), arguments, b"");
+    let count = run(&["-c", "--column", "what", "closed", "rows.csv", "rows.tsv"]);
+    assert_eq!(out(&count), "rows.csv:2\nrows.tsv:1\n");
+    let json = out(&run(&["--json", "--column", "what", "^closed", "rows.csv"]));
+    let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(
+        first,
+        serde_json::json!({
+            "file": "rows.csv", "record": 1, "value": "closed\nsoon", "matches": [[0, 6]],
+        })
+    );
+    assert_eq!(
+        out(&run(&["-n", "--column", "what", "open", "rows.csv"])),
+        "2:open\n"
+    );
+    let absent = run(&["--column", "where", "a", "rows.csv"]);
+    assert_eq!(absent.status.code(), Some(2));
+    assert!(err(&absent).contains("id, what"), "{}", err(&absent));
+    let piped = run_in(
+        directory.path(),
+        &["-c", "--column", "what", "closed"],
+        b"what\nclosed\n",
+    );
+    assert_eq!(out(&piped), "1\n");
+}
+
+#[test]
+fn files_that_are_no_text_are_not_searched_silently() {
+    let directory = files();
+    let write = |name: &str, bytes: &[u8]| fs::write(directory.path().join(name), bytes).unwrap();
+    write("table.parquet", b"PAR1 and so on");
+    write("text.gz", b"\x1f\x8b\x08\0 and so on");
+    let run = |arguments: &[&str]| run_in(directory.path(), arguments, b"");
+    let table = run(&["so", "table.parquet"]);
+    assert_eq!(table.status.code(), Some(2));
+    assert!(err(&table).contains("--column"), "{}", err(&table));
+    let damaged = run(&["--column", "a", "so", "table.parquet"]);
+    assert_eq!(damaged.status.code(), Some(2));
+    let compressed = run(&["-c", "so", "text.gz"]);
+    assert_eq!(compressed.status.code(), Some(0));
+    assert!(err(&compressed).contains("gzip"), "{}", err(&compressed));
+    let compressed = run(&["--column", "a", "so", "text.gz"]);
+    assert_eq!(compressed.status.code(), Some(2));
+}
+
+#[test]
+fn a_device_finds_the_same_and_it_is_told_where_it_ran() {
+    let text = (0..20_000)
+        .map(|number| format!("Accident on I-{number} at Exit {}\n", number % 100))
+        .collect::<String>();
+    let expected = answer(&["-n", "at Exit 7$"], &text);
+    assert_eq!(expected.0.lines().count(), 200);
+    for placement in ["device", "split:50", "adaptive"] {
+        let arguments = [
+            "--device",
+            "emulated:bf2",
+            "--placement",
+            placement,
+            "--explain",
+        ];
+        let output = run(
+            &[&arguments[..], &["-n", "at Exit 7$"]].concat(),
+            text.as_bytes(),
+        );
+        assert_eq!(out(&output), expected.0, "{placement}");
+        let said = err(&output);
+        assert!(said.contains(placement) && said.contains("cpu: "), "{said}");
+        assert!(said.contains("emulated:bf2: "), "{said}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_an_error() {
+    let cases: [(&[&str], &str); 9] = [
+        (&[], "no pattern"),
+        (&["-e", "("], "unclosed group"),
+        (&["--cuont", "a"], "did you mean --count"),
+        (&["-Z", "a"], "no option -Z"),
+        (&["--placement", "device", "a"], "--device"),
+        (&["--placement", "gpu", "a"], "placement"),
+        (&["--device", "bf2", "a"], "emulated:bf2"),
+        (&["--engine", "grep", "a"], "hyperscan"),
+        (&["--threads", "0", "a"], "--threads"),
+    ];
+    for (arguments, reason) in cases {
+        let output = run(arguments, b"a\n");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(
+            err(&output).contains(reason),
+            "{arguments:?}: {}",
+            err(&output)
+        );
+        assert_eq!(out(&output), "");
+    }
+    let help = run(&["--help"], b"");
+    assert!(help.status.success() && out(&help).contains("Usage: overside match"));
+}
+
+fn spawn(arguments: &[&str]) -> Child {
+    command(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn a_line_is_shown_when_it_comes() {
+    let mut child = spawn(&["a"]);
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    for text in ["ab\nb\n", "ba\n"] {
+        input.write_all(text.as_bytes()).unwrap();
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line.trim_end(), text.lines().next().unwrap());
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_reader_that_leaves_ends_it_quietly() {
+    let mut child = spawn(&["a"]);
+    let mut input = child.stdin.take().unwrap();
+    let mut first = [0; 2];
+    input.write_all(&b"a\n".repeat(1000)).unwrap();
+    let mut output = child.stdout.take().unwrap();
+    output.read_exact(&mut first).unwrap();
+    drop(output);
+    let begin = Instant::now();
+    while input.write_all(&b"a\n".repeat(1000)).is_ok() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it does not end");
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(err(&output), "");
+}
