@@ -70,11 +70,17 @@ def make(path: Path, *sweeps: Sweep, rounds: int = 6, scenario: Scenario | None 
     manifest["metrics"] = {
         name: {"unit": unit, "better": better, "description": what}
         for name, (unit, better, what) in METRICS.items()
-    } | {name: m.json() for name, m in find("compress").metrics.items() if name not in METRICS}
+    } | _own_metrics()
     (path / "manifest.json").write_text(json.dumps(manifest))
     with (path / "samples.jsonl").open("a") as samples:
         samples.writelines(line + "\n" for line in lines)
     return path
+
+
+def _own_metrics() -> Json:
+    task = find("compress")
+    assert task is not None
+    return {name: metric.json() for name, metric in task.metrics.items() if name not in METRICS}
 
 
 def _test(sweep: Sweep, setting: str, placement: str, block: int) -> Json:

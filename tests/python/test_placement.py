@@ -1,0 +1,146 @@
+"""Placements in boxes: which values they have, which tests come of them, what is skipped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import overside
+from overside.bench import plan
+from overside.tasks import find, placement
+from overside.tasks.common import Machine
+
+BOX: dict[str, Any] = {
+    "schema": "box/1",
+    "name": "shares",
+    "tasks": [
+        {
+            "task": "decompress",
+            "parameters": {
+                "device": "emulated:bf2",
+                "placement": ["cpu", "split:50", "device", "adaptive"],
+                "setting": ["static", "reconfiguration"],
+                "buffer_size": 16384,
+                "sample_bytes": 131072,
+                "data": "system",
+            },
+            "metrics": ["throughput", "device_share"],
+        }
+    ],
+    "measure": {"rounds": 1, "warmup_s": 0, "sample_s": 0.02, "max_s": 60},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical", "percent"),
+    [
+        ("cpu", "cpu", 0.0),
+        ("device", "device", 100.0),
+        ("adaptive", "adaptive", None),
+        ("split:40", "split:40", 40.0),
+        ("split:040.50", "split:40.5", 40.5),
+        ("split:0", "cpu", 0.0),
+        ("split:100.0", "device", 100.0),
+    ],
+)
+def test_a_placement_has_one_way_to_be_written(
+    text: str, canonical: str, percent: float | None
+) -> None:
+    assert placement.canonical(text) == canonical
+    assert placement.percent(canonical) == percent
+
+
+@pytest.mark.parametrize("text", ["", "gpu", "split", "split:", "split:101", "split:-1", "split:x"])
+def test_what_is_no_placement_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"placement|percentage"):
+        placement.canonical(text)
+
+
+def normal(**given: Any) -> dict[str, Any]:
+    task = find("decompress")
+    assert task is not None
+    return task.normal({"device": "emulated:bf2", "data": "system", **given})
+
+
+def test_what_a_leg_does_without_is_not_part_of_the_test() -> None:
+    alone = normal(placement="cpu", threads=2, depth=7)
+    assert (alone["device"], alone["depth"], alone["timing"]) == ("cpu", None, None)
+    assert (alone["variant"], alone["threads"]) == ("auto", 2)
+    # The same whatever the device beside it is: one test, not two.
+    assert alone == normal(device="emulated:bf3", placement="cpu", threads=2)
+    device = normal(placement="device", threads=2, cpu_variant="zlib")
+    assert (device["threads"], device["cpu_variant"], device["depth"]) == (1, None, 16)
+    split = normal(placement="split:50", threads=2, cpu_variant="zlib")
+    assert (split["threads"], split["cpu_variant"], split["timing"]) == (2, "zlib", "replay")
+    # Other than without a placement, jobs stay in flight in the reconfiguration setting.
+    assert normal(placement="split:50", setting="reconfiguration")["depth"] == 16
+    without = normal(cpu_variant="zlib")
+    assert (without["placement"], without["cpu_variant"], without["batch"]) == (None, None, 16)
+
+
+def test_all_placements_of_one_work_stand_in_one_block_and_are_compared(tmp_path: Path) -> None:
+    (tmp_path / "box.json").write_text(json.dumps(BOX))
+    tests = json.loads(overside("plan", "box.json", "--json", cwd=tmp_path).stdout)["tests"]
+    assert len(tests) == 8
+    assert {test["block"] for test in tests} == {0}
+    groups = {plan.Test.from_json(test).group for test in tests}
+    assert len(groups) == 2, "one each setting"
+
+
+def test_a_box_says_which_placement_is_wrong(tmp_path: Path) -> None:
+    box = json.loads(json.dumps(BOX))
+    box["tasks"][0]["parameters"]["placement"] = ["cpu", "split:140"]
+    box["tasks"][0]["parameters"]["cpu_variant"] = "zlip"
+    (tmp_path / "box.json").write_text(json.dumps(box))
+    error = overside("validate", "box.json", cwd=tmp_path, code=2).stderr
+    assert "/tasks/0/parameters/placement: '140' is not a percentage from 0 to 100" in error
+    assert "did you mean 'zlib'?" in error
+
+
+def test_each_leg_must_be_able() -> None:
+    def device(name: str, *variants: str) -> dict[str, Any]:
+        capability = {
+            "operation": "decompress-deflate",
+            "variants": list(variants),
+            "max_source_bytes": 1 << 20,
+            "max_destination_bytes": 1 << 20,
+            "max_depth": 16,
+            "event": False,
+        }
+        return {"name": name, "unavailable": None, "capabilities": [capability] if variants else []}
+
+    task = find("decompress")
+    assert task is not None
+    machine = Machine(devices=[device("cpu", "zlib"), device("emulated:bf2", "x"), device("none")])
+
+    def why(**given: Any) -> str | None:
+        return task.unavailable(task.normal({"data": "system", **given}), machine)
+
+    assert why(device="emulated:bf2", placement="split:50") is None
+    assert why(device="none", placement="cpu") is None
+    assert why(device="none", placement="adaptive") == "none cannot do decompress-deflate"
+    wrong = why(device="emulated:bf2", placement="split:50", cpu_variant="isal")
+    assert wrong == "cpu has no isal for decompress-deflate; it has zlib"
+    assert why(device="emulated:bf2", placement="device", cpu_variant="isal") is None
+
+
+def test_a_sweep_is_measured_and_reported(tmp_path: Path) -> None:
+    (tmp_path / "box.json").write_text(json.dumps(BOX))
+    done = overside("run", "box.json", "--out", "runs", "--json", cwd=tmp_path)
+    view = json.loads(done.stdout)
+    assert {test["status"] for test in view["tests"]} == {"ok"}
+    by_placement = {
+        (test["parameters"]["placement"], test["parameters"]["setting"]): test
+        for test in view["tests"]
+    }
+    split = by_placement["split:50", "static"]
+    assert split["provenance"] == "emulated"
+    assert split["metrics"]["device_share"]["median"] == pytest.approx(50, abs=13)
+    assert by_placement["cpu", "static"]["provenance"] == "measured"
+    anew = by_placement["device", "reconfiguration"]["placement"]
+    assert anew["device"]["setups"] == anew["streams"] >= 1
+    run = next((tmp_path / "runs").iterdir())
+    page = (run / "report.html").read_text()
+    assert "Sharing work between CPU and device" in page
