@@ -41,6 +41,9 @@ impl Executor {
             (None, Some(true), _) => {
                 self.queues.shared.push_back(place);
                 self.queues.shared_bytes += source as u64;
+                if let Some(pilot) = &mut self.pilot {
+                    pilot.expect(source);
+                }
             }
             (_, Some(true), _) => {
                 if device == Some(false) {

@@ -15,6 +15,8 @@ const EPOCH_PARTS: u64 = 4;
 /// The least that tells something of a leg is so many bytes, in at least two chunks and at most as
 /// many as it takes at once: one alone shows its latency, not its rate.
 const PART_BYTES: u64 = 1 << 20;
+/// The weight of one chunk in what chunks are like.
+const MEAN_WEIGHT: f64 = 1.0 / 32.0;
 /// How much longer than an epoch a probe may last for what it is about.
 const PROBE_PATIENCE: u32 = 25;
 
@@ -23,7 +25,9 @@ const PROBE_PATIENCE: u32 = 25;
 pub(crate) struct Pilot {
     controller: Controller,
     epoch: Option<Running>,
-    /// What the chunks are like.
+    /// What the chunks have been like lately.
+    mean_bytes: f64,
+    /// What they count as.
     chunk_bytes: u64,
     /// Bytes that both legs get done in an epoch, by the last one.
     bytes: u64,
@@ -87,11 +91,28 @@ impl Pilot {
         Self {
             controller: Controller::new(Settings::default()),
             epoch: None,
-            chunk_bytes: 0,
+            mean_bytes: 0.0,
+            chunk_bytes: 1,
             bytes: 0,
             silent: [Duration::ZERO; 2],
             idle: Duration::ZERO,
             overhead: Duration::ZERO,
+        }
+    }
+
+    /// A chunk is to be placed. What varies from chunk to chunk counts as one size; other sizes
+    /// altogether are another matter.
+    pub(crate) fn expect(&mut self, bytes: usize) {
+        let bytes = bytes as f64;
+        let weight = if self.mean_bytes > 0.0 {
+            MEAN_WEIGHT
+        } else {
+            1.0
+        };
+        self.mean_bytes += weight * (bytes - self.mean_bytes);
+        let counts_as = self.chunk_bytes as f64;
+        if self.mean_bytes > 2.0 * counts_as || self.mean_bytes < counts_as / 2.0 {
+            self.chunk_bytes = (self.mean_bytes as u64).max(1);
         }
     }
 
@@ -161,16 +182,10 @@ impl Executor {
 
     fn begin_epoch(&mut self) {
         let marks = [Leg::Cpu, Leg::Device].map(|leg| Mark::of(self.lane(leg)));
-        let waiting = self.queues.shared.len() as u64;
         let depth = self.lane(Leg::Device).map_or(1, Lane::depth) as u64;
         let Some(pilot) = self.pilot.as_mut().filter(|pilot| pilot.epoch.is_none()) else {
             return;
         };
-        let chunk_bytes = (self.queues.shared_bytes / waiting.max(1)).max(1);
-        if chunk_bytes > 2 * pilot.chunk_bytes || chunk_bytes < pilot.chunk_bytes / 2 {
-            // Others than before; what varies a little counts as the same.
-            pilot.chunk_bytes = chunk_bytes;
-        }
         let at_once = (PART_BYTES / pilot.chunk_bytes).min(depth).max(2);
         let part_bytes = at_once * pilot.chunk_bytes;
         let bytes = pilot.bytes.max(EPOCH_PARTS * part_bytes);
