@@ -13,6 +13,8 @@ use crate::{Error, Executor, Leg, Policy};
 
 /// The pause between two polls of a device that has no event.
 const PAUSE: Duration = Duration::from_micros(20);
+/// The pause between two offers to a device that takes nothing and has nothing.
+const STUCK: Duration = Duration::from_millis(1);
 /// Longer than anybody waits, short enough for the system to say.
 const LONGEST: Duration = Duration::from_secs(1 << 30);
 
@@ -121,7 +123,6 @@ impl Executor {
             let message = "the device is not tried any more".into();
             self.empty_device_queue(&JobError::Failed(message));
         }
-        let mut now = None;
         loop {
             let Some(lane) = self.lane(leg) else { return };
             let limit = match leg {
@@ -138,8 +139,7 @@ impl Executor {
             if !self.open_for(leg, place) {
                 return;
             }
-            let now = *now.get_or_insert_with(Instant::now);
-            self.offer(leg, place, now);
+            self.offer(leg, place);
         }
     }
 
@@ -191,7 +191,7 @@ impl Executor {
         false
     }
 
-    fn offer(&mut self, leg: Leg, place: u64, now: Instant) {
+    fn offer(&mut self, leg: Leg, place: u64) {
         let (Some(lane), Some(slot)) = (
             self.lanes[leg as usize].as_mut(),
             self.window.get_mut(place),
@@ -202,7 +202,7 @@ impl Executor {
         else {
             return;
         };
-        match lane.offer(place, source, now) {
+        match lane.offer(place, source) {
             Ok(offered) => {
                 slot.attempts += 1;
                 slot.state = State::On(leg, offered.kept);
@@ -266,6 +266,9 @@ impl Executor {
             timeout = timeout.min(until.saturating_duration_since(now));
         }
         for lane in self.lanes.iter_mut().flatten() {
+            if lane.is_stuck() {
+                timeout = timeout.min(STUCK);
+            }
             if lane.running() == 0 {
                 continue;
             }

@@ -160,6 +160,11 @@ impl Lane {
         self.running + self.offered.len()
     }
 
+    /// Whether jobs are offered that the context does not take, though it has none.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.running == 0 && !self.offered.is_empty()
+    }
+
     pub(crate) fn running(&self) -> usize {
         self.running
     }
@@ -171,12 +176,7 @@ impl Lane {
     }
 
     /// Makes a job of a source, to be handed over at the next doorbell.
-    pub(crate) fn offer(
-        &mut self,
-        tag: u64,
-        source: Source,
-        now: Instant,
-    ) -> Result<Offered, MemoryError> {
+    pub(crate) fn offer(&mut self, tag: u64, source: Source) -> Result<Offered, MemoryError> {
         let destination = self.destinations.take()?;
         let mut offered = Offered::default();
         let source = if self.reach.covers(&source) {
@@ -199,7 +199,7 @@ impl Lane {
             tag,
             source,
             destination,
-            deadline: self.timeout.map(|timeout| now + timeout),
+            deadline: self.timeout.map(|timeout| Instant::now() + timeout),
         });
         Ok(offered)
     }
@@ -229,7 +229,7 @@ impl Lane {
         Ok(taken)
     }
 
-    /// Takes back the job that was refused.
+    /// Takes back the next job that is offered.
     pub(crate) fn withdraw(&mut self) -> Option<u64> {
         let job = self.offered.pop_front()?;
         let bytes = job.source.len() as u64;

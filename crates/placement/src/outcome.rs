@@ -294,8 +294,26 @@ impl Executor {
         let done = self.done_about(count);
         let message = format!("{message}{done}; it is tried again after {pause:?}");
         self.event(Leg::Device, kind, message);
+        self.withdraw_offers();
         if self.lane(Leg::Cpu).is_some() {
             self.queues.again.extend(self.queues.device.drain(..));
+        }
+    }
+
+    /// Takes back what is offered to the device and was not taken.
+    fn withdraw_offers(&mut self) {
+        while let Some(place) = self.lane_mut(Leg::Device).and_then(Lane::withdraw) {
+            let Some(slot) = self.window.get_mut(place) else {
+                continue;
+            };
+            match std::mem::replace(&mut slot.state, State::On(Leg::Device, None)) {
+                State::On(_, Some(source)) => {
+                    slot.state = State::Waiting(source);
+                    slot.attempts -= 1;
+                    self.queues.device.push_back(place);
+                }
+                other => slot.state = other,
+            }
         }
     }
 

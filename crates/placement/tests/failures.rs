@@ -92,6 +92,21 @@ fn a_stalled_job_leaves_its_destination_in_quarantine_and_nobody_sees_it() {
 }
 
 #[test]
+fn a_device_whose_places_are_all_in_quarantine_holds_nothing_up() {
+    for depth in [1, 2, 3] {
+        let device = Rig::acting(|nth| if nth < 3 { Act::Stall } else { Act::Run }).device();
+        let narrow = Setup {
+            device_depth: depth,
+            ..setup(Policy::Split(90.0), &device)
+        };
+        let chunks = stream(&[700; 60]);
+        let (pieces, report) = run(narrow, &chunks);
+        assert_copied(&pieces, &chunks);
+        assert_eq!(kinds(&report)[0], EventKind::Stalled);
+    }
+}
+
+#[test]
 fn a_device_that_forgets_a_job_is_found_out() {
     let device = Rig::acting(|nth| if nth == 7 { Act::Forget } else { Act::Run }).device();
     let report = survives(Policy::Split(80.0), &device, 60);

@@ -375,7 +375,7 @@ impl Context for RiggedContext {
                     refusal,
                 });
             }
-            if self.in_flight() >= self.config.depth {
+            if self.in_flight() + self.kept.len() >= self.config.depth {
                 break;
             }
             let Some(job) = jobs.pop_front() else { break };
