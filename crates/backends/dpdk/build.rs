@@ -76,6 +76,7 @@ fn pkg_config_flags(which: &str) -> Vec<String> {
 
 /// Builds again when DPDK comes or goes: when a directory changes where its description lies.
 fn watch_for_dpdk() {
+    println!("cargo:rerun-if-env-changed=PKG_CONFIG");
     println!("cargo:rerun-if-env-changed=PKG_CONFIG_PATH");
     let program = env::var_os("PKG_CONFIG").unwrap_or_else(|| "pkg-config".into());
     let output = Command::new(program)

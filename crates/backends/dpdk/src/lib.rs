@@ -14,6 +14,7 @@
 
 mod capabilities;
 mod context;
+#[cfg(shim)]
 mod embedded;
 mod engine;
 mod environment;
