@@ -266,3 +266,22 @@ fn what_does_not_get_smaller_is_handed_back_to_be_stored() {
     assert_eq!(pieces[0].source.segments()[0][..], noise);
     assert!(pieces[0].output().is_none() && pieces[1].output().unwrap().len() < 50);
 }
+
+#[test]
+fn an_executor_may_go_to_another_thread_between_calls() {
+    let device = picky(1).device();
+    let setup = Setup {
+        device: Some(device as _),
+        ..copying(Policy::Split(50.0))
+    };
+    let mut executor = Executor::open(setup).unwrap();
+    executor.push(foreign(b"here").into()).unwrap();
+    let there = std::thread::spawn(move || {
+        executor.push(foreign(b"there").into()).unwrap();
+        executor.wait(Duration::from_secs(10)).unwrap();
+        let piece = executor.pull().unwrap().unwrap();
+        assert_eq!(piece.output().unwrap(), b"here");
+        executor.close();
+    });
+    there.join().unwrap();
+}
