@@ -1,5 +1,8 @@
 //! The executor: what its owner calls.
 
+mod equip;
+mod renew;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -305,6 +308,3 @@ impl AsRef<[u8]> for Shared {
         self.0.as_bytes()
     }
 }
-
-mod equip;
-mod renew;

@@ -1,0 +1,42 @@
+//! Placements as people write them.
+
+use overside_placement::{Policy, PolicyError};
+
+#[test]
+fn placements_are_written_and_read_alike() {
+    let all = [
+        ("cpu", Policy::Cpu),
+        ("device", Policy::Device),
+        ("split:0", Policy::Split(0.0)),
+        ("split:37.5", Policy::Split(37.5)),
+        ("split:100", Policy::Split(100.0)),
+        ("adaptive", Policy::Adaptive),
+    ];
+    for (text, policy) in all {
+        assert_eq!(text.parse(), Ok(policy));
+        assert_eq!(policy.to_string(), text);
+    }
+}
+
+#[test]
+fn what_is_no_placement_is_an_error_that_says_why() {
+    for text in ["", "CPU", "split", "split40", "dpu", " cpu"] {
+        let error = text.parse::<Policy>();
+        assert_eq!(error, Err(PolicyError::Unknown(text.into())));
+    }
+    for percent in ["", "-1", "101", "nan", "inf", "half", "1e400", "40%"] {
+        let error = format!("split:{percent}").parse::<Policy>();
+        assert_eq!(error, Err(PolicyError::Percent(percent.into())));
+    }
+}
+
+#[test]
+fn a_placement_knows_its_legs() {
+    let legs = |policy: Policy| (policy.uses_cpu(), policy.uses_device());
+    assert_eq!(legs(Policy::Cpu), (true, false));
+    assert_eq!(legs(Policy::Device), (false, true));
+    assert_eq!(legs(Policy::Adaptive), (true, true));
+    assert_eq!(legs(Policy::Split(0.0)), (true, false));
+    assert_eq!(legs(Policy::Split(50.0)), (true, true));
+    assert_eq!(legs(Policy::Split(100.0)), (false, true));
+}
