@@ -188,18 +188,7 @@ impl Bench<'_> {
             let reason = format!("{name} takes sources of up to {max} bytes, not {longest}");
             return Err(NoSample::Skipped(reason));
         }
-        let needed = self.plan.destination_bytes * self.plan.depth as u64;
-        if needed <= MEMORY_UNASKED_BYTES {
-            return Ok(());
-        }
-        match memory_available() {
-            Some(available) if needed > available / 2 => Err(NoSample::Skipped(format!(
-                "{} destinations of {} bytes take more than half of the {available} bytes of \
-                 memory that are free",
-                self.plan.depth, self.plan.destination_bytes
-            ))),
-            _ => Ok(()),
-        }
+        destinations_fit(self.plan.destination_bytes, self.plan.depth as u64)
     }
 
     fn open(&self, config: &ContextConfig) -> Result<Box<dyn Context>, NoSample> {
@@ -480,6 +469,21 @@ pub(crate) fn order(count: usize, seed: u64) -> Vec<u32> {
         all.swap(last, chosen as usize);
     }
     all
+}
+
+/// Whether so many destinations fit into memory.
+pub(crate) fn destinations_fit(bytes: u64, count: u64) -> Result<(), NoSample> {
+    let needed = bytes.saturating_mul(count);
+    if needed <= MEMORY_UNASKED_BYTES {
+        return Ok(());
+    }
+    match memory_available() {
+        Some(available) if needed > available / 2 => Err(NoSample::Skipped(format!(
+            "{count} destinations of {bytes} bytes take more than half of the {available} bytes of \
+             memory that are free"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Memory that can be had without swapping, in bytes; `None` where the system does not tell.

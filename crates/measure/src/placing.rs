@@ -7,9 +7,9 @@ mod tally;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::{Device, Provenance, Slice, Timing};
+use overside_device::{CpuTime, Device, OperationConfig, Provenance, Slice, Timing};
 use overside_model::{Initiator, Profile};
-use overside_placement::{Executor, Leg, Piece, Policy, Report, Setup};
+use overside_placement::{Executor, Leg, LegReport, Piece, Policy, Report, Setup};
 
 use crate::measuring::{self, NoSample, Plan};
 use crate::recorder::{Ledgers, nanoseconds};
@@ -80,6 +80,7 @@ impl Placing<'_> {
         let mut stream = self.stream(answers)?;
         let mut unused = Tally::new(self.test.operation);
         self.pass(&mut stream, &mut unused, self.test.warmup())?;
+        stream.check_kept()?;
         stream.varied = 0;
         let mut tally = Tally::new(self.test.operation);
         let before = stream.executor()?.report();
@@ -106,7 +107,7 @@ impl Placing<'_> {
         self.sample(taken, &stream)
     }
 
-    /// Whether the buffers fit into both devices.
+    /// Whether the buffers fit into both devices and into memory.
     fn fits(&self) -> Result<(), NoSample> {
         let longest = self.material.source.longest();
         for side in self.sides() {
@@ -117,7 +118,15 @@ impl Placing<'_> {
                 return Err(NoSample::Skipped(reason));
             }
         }
-        Ok(())
+        // The executor keeps as many buffers of either sort as there are chunks on their way.
+        let jobs: usize = self.sides().map(|side| side.plan.depth).sum();
+        let bytes = self.destination_bytes() + longest;
+        measuring::destinations_fit(bytes, 2 * jobs as u64)
+    }
+
+    fn destination_bytes(&self) -> u64 {
+        let each = self.sides().map(|side| side.plan.destination_bytes);
+        each.min().unwrap_or(0)
     }
 
     fn sides(&self) -> impl Iterator<Item = &Side> {
@@ -134,19 +143,13 @@ impl Placing<'_> {
     /// What an executor is made of. A device that is measured alone has no CPU to do its work for
     /// it: what it fails at is a failed sample.
     fn setup(&self, policy: Policy) -> Setup {
-        let operation = |side: &Side| side.plan.operation.clone();
-        let plans = self.sides().map(|side| side.plan.destination_bytes);
-        let destination_bytes = plans.min().unwrap_or(0) as usize;
-        let first = self.cpu.as_ref().or(self.device.as_ref());
-        let mut setup = Setup::new(
-            first.map_or_else(
-                || overside_device::OperationConfig::new(self.test.operation),
-                operation,
-            ),
-            policy,
-        );
+        let operation = match self.sides().next() {
+            Some(side) => side.plan.operation.clone(),
+            None => OperationConfig::new(self.test.operation),
+        };
+        let mut setup = Setup::new(operation, policy);
         setup.source_bytes = self.material.source.longest() as usize;
-        setup.destination_bytes = destination_bytes;
+        setup.destination_bytes = self.destination_bytes() as usize;
         setup.cpu_depth = CPU_JOBS_A_THREAD * self.test.threads;
         setup.device_depth = self.test.depth;
         setup.job_timeout = self.deadline.saturating_duration_since(Instant::now());
@@ -423,7 +426,7 @@ struct Taken {
     report: Report,
 }
 
-fn report_leg(report: &Report, leg: Leg) -> Option<&overside_placement::LegReport> {
+fn report_leg(report: &Report, leg: Leg) -> Option<&LegReport> {
     match leg {
         Leg::Cpu => report.cpu.as_ref(),
         Leg::Device => report.device.as_ref(),
@@ -431,8 +434,8 @@ fn report_leg(report: &Report, leg: Leg) -> Option<&overside_placement::LegRepor
 }
 
 /// CPU time of both legs' own threads.
-fn spent(report: &Report) -> overside_device::CpuTime {
-    let mut sum = overside_device::CpuTime::default();
+fn spent(report: &Report) -> CpuTime {
+    let mut sum = CpuTime::default();
     for leg in [Leg::Cpu, Leg::Device] {
         if let Some(leg) = report_leg(report, leg) {
             sum.host_ns += leg.cpu_time.host_ns;

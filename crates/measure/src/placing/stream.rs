@@ -140,18 +140,20 @@ impl Stream {
         Ok(())
     }
 
-    /// Compares the outputs that were in flight when the last chunk was pushed, in every byte.
+    /// Compares the outputs that were in flight when the last chunk was pushed, in every byte, and
+    /// gives their buffers back.
     pub(super) fn check_kept(&mut self) -> Result<(), Failure> {
-        for piece in self.kept.drain(..) {
+        for mut piece in self.kept.drain(..) {
             let number = self.order[place(piece.label, self.order.len())] as usize;
             let (outcome, _) = result(&piece, number)?;
-            if let Some(checked) = &mut self.checked[piece.leg as usize]
-                && !checked.expected[number].is(&outcome, &piece.destination)
-            {
-                checked
-                    .verifier
-                    .check(number, &outcome, &piece.destination)?;
+            let Some(checked) = &mut self.checked[piece.leg as usize] else {
+                continue;
+            };
+            let expected = &checked.expected[number];
+            if !expected.is(&outcome, &piece.destination) {
+                (checked.verifier).check(number, &outcome, &piece.destination)?;
             }
+            expected.spoil(&mut piece.destination);
         }
         Ok(())
     }
