@@ -71,5 +71,9 @@ bench: setup ## the speed that the documentation promises, as ratios
 	$(CARGO) bench --locked -p overside-backend-cpu --bench contract
 	$(BIN)/python benches/harness.py
 
+.PHONY: shim
+shim: ## compile the DPDK shim against the DPDK that pkg-config finds, LZ4 included from 23.03 on
+	@sh tools/check-shim
+
 clean: ## remove what was built
 	rm -rf target $(VENV) build python/*.egg-info

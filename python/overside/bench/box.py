@@ -14,8 +14,8 @@ names in it get their meaning: tasks, parameters, values, metrics, devices, vari
 
 from __future__ import annotations
 
-import hashlib
 import functools
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

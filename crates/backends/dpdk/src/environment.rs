@@ -36,13 +36,16 @@ pub const SOFTWARE_DEVICES: [&str; 3] = ["compress_isal", "compress_zlib", "dma_
 /// How often jobs that nobody waits for are looked after.
 const LOOK: Duration = Duration::from_millis(1);
 
+/// A device that was set up, or why it could not be.
+type Tried = Result<Arc<Engine>, String>;
+
 /// DPDK in this process.
 pub struct Environment {
     pub(crate) shim: Shim,
     /// How long starting took.
     pub(crate) start: Duration,
-    /// Devices that are set up.
-    engines: Mutex<HashMap<(Kind, i32), Arc<Engine>>>,
+    /// Devices that are set up, or why they cannot be: that is tried once.
+    engines: Mutex<HashMap<(Kind, i32), Tried>>,
     /// Held for each call that sets something up: DPDK wants that done by one thread at a time.
     control: Mutex<()>,
     pub(crate) areas: Mutex<Areas>,
@@ -153,17 +156,12 @@ impl Environment {
                 found: known(&instances(&self.shim.devices())),
             });
         };
-        if let Some(engine) = engines.get(&(found.kind, found.id)) {
-            return Ok(Arc::clone(engine));
-        }
-        let key = (found.kind, found.id);
-        let unusable = |reason| DpdkError::Unusable {
+        let engine = (engines.entry((found.kind, found.id)))
+            .or_insert_with(|| Engine::set_up(self, found).map(Arc::new));
+        engine.clone().map_err(|reason| DpdkError::Unusable {
             name: name.into(),
             reason,
-        };
-        let engine = Arc::new(Engine::set_up(self, found).map_err(unusable)?);
-        engines.insert(key, Arc::clone(&engine));
-        Ok(engine)
+        })
     }
 
     /// Held for a call that sets something up.
