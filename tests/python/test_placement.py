@@ -144,3 +144,34 @@ def test_a_sweep_is_measured_and_reported(tmp_path: Path) -> None:
     run = next((tmp_path / "runs").iterdir())
     page = (run / "report.html").read_text()
     assert "Sharing work between CPU and device" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("coprocessing-compress-deflate", {"cpu", "emulated:bf2"}),
+        ("coprocessing-decompress-lz4-soc", {"cpu", "emulated:bf3-soc"}),
+        ("coprocessing-match", {"cpu", "emulated:bf2"}),
+    ],
+)
+def test_ready_made_sweeps_run_and_say_what_a_card_cannot_do(
+    tmp_path: Path, name: str, there: set[str]
+) -> None:
+    task = name.split("-")[1]
+    small = {
+        "measure.rounds": 1,
+        "measure.warmup_s": 0,
+        "measure.sample_s": 0.02,
+        f"{task}.sample_bytes": 524288,
+        f"{task}.data": "accidents" if task == "match" else "system",
+    }
+    words = [word for key, value in small.items() for word in ("--set", f"{key}={value}")]
+    words += ["--filter", "placement=cpu,split:50,device,adaptive"]
+    done = overside("run", name, *words, "--json", cwd=tmp_path, code=0)
+    tests = json.loads(done.stdout)["tests"]
+    assert {t["parameters"]["device"] for t in tests if t["status"] == "ok"} == there
+    skipped = [t for t in tests if t["status"] == "skipped"]
+    assert skipped
+    assert all("cannot do" in t["reason"] for t in skipped)
+    settings = {(t["parameters"]["placement"], t["parameters"]["setting"]) for t in tests}
+    assert len(settings) == 8
