@@ -3,14 +3,15 @@
 mod common;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Behaviour, allocated_bytes, behave, card};
+use common::{Behaviour, allocated_bytes, behave, card, mapped_within};
 use overside_backend_dpdk::{DpdkDevice, DpdkError};
 use overside_device::conformance::PROMISES;
 use overside_device::{
-    Completion, Context, ContextConfig, Device, Job, JobError, MemoryKind, Operation,
+    Completion, Context, ContextConfig, Device, Foreign, Job, JobError, MemoryKind, Operation,
     OperationConfig, Outcome, SubmitError,
 };
 use overside_ops::Format;
@@ -237,6 +238,46 @@ fn a_card_that_takes_nothing_though_it_has_nothing_is_lost() {
     };
     assert!(lost.to_string().contains("takes no jobs"), "{lost}");
     assert_eq!(jobs.len(), 1);
+}
+
+/// A part of a buffer that others have parts of, too.
+struct Part(Arc<Vec<u8>>, Range<usize>);
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.0[self.1.clone()]
+    }
+}
+
+#[test]
+fn buffers_that_share_pages_are_registered_once_and_let_go_by_the_last() {
+    let device = card("card1");
+    let whole = Arc::new(vec![b'f'; 400_000]);
+    let register = |range: Range<usize>| {
+        let part = Part(Arc::clone(&whole), range);
+        device.register(Foreign::new(part)).unwrap()
+    };
+    let mapped = || mapped_within(whole.as_ptr() as usize, whole.len());
+    let middle = register(100_000..150_000);
+    let (small, all, inside) = (
+        register(90_000..100_001),
+        register(0..400_000),
+        register(120_000..120_010),
+    );
+    assert!(
+        mapped() >= 2,
+        "what was there stays, and what is around it is added"
+    );
+    drop((small, all, inside));
+    assert_eq!(mapped(), 1, "the first one is still in use");
+    let mut context = open(&device, COMPRESS);
+    let mut first = job(&device, 1, b"", 5_000);
+    first.source = middle.clone().into();
+    submit(&mut *context, first);
+    let completion = next(&mut *context);
+    assert!(completion.result.is_ok(), "{:?}", completion.result);
+    drop((middle, completion));
+    assert_eq!(mapped(), 0);
 }
 
 #[test]

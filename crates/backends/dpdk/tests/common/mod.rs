@@ -50,6 +50,8 @@ struct World {
     queues: HashMap<(u32, i32, u16), VecDeque<Owned>>,
     /// Known memory, by its first address; and how much of it is allocated.
     known: BTreeMap<usize, usize>,
+    /// Of that, what was registered; it does not overlap.
+    mapped: BTreeMap<usize, usize>,
     allocated: HashMap<usize, Layout>,
     rules: Vec<Regex>,
     /// The regex engine's answers, kept for being pointed to.
@@ -86,6 +88,11 @@ pub fn card(name: &str) -> Arc<DpdkDevice> {
 /// Changes how a card behaves.
 pub fn behave(id: i32, behaviour: Behaviour) {
     world().behaviours.insert(id, behaviour);
+}
+
+/// Areas of others' memory that are registered now.
+pub fn mapped_within(start: usize, len: usize) -> usize {
+    world().mapped.range(start..start + len).count()
 }
 
 /// Bytes that are allocated now.
@@ -238,16 +245,16 @@ unsafe extern "C" fn map(start: *mut c_void, len: usize) -> i32 {
         "whole pages are mapped"
     );
     let mut world = world();
-    let before = world.known.range(..start + len).next_back();
-    if before.is_some_and(|(known, len)| known % page == 0 && known + len > start) {
+    let before = world.mapped.range(..start + len).next_back();
+    if before.is_some_and(|(known, len)| known + len > start) {
         return -libc::EEXIST;
     }
-    world.known.insert(start, len);
+    world.mapped.insert(start, len);
     0
 }
 
 unsafe extern "C" fn unmap(start: *mut c_void, len: usize) -> i32 {
-    match world().known.remove(&(start as usize)) == Some(len) {
+    match world().mapped.remove(&(start as usize)) == Some(len) {
         true => 0,
         false => -libc::ENOENT,
     }
@@ -259,8 +266,11 @@ impl World {
         let mut at = at;
         let end = at + len;
         while at < end {
-            match self.known.range(..=at).next_back() {
-                Some((start, len)) if start + len > at => at = start + len,
+            let areas = [&self.known, &self.mapped];
+            let last = areas.map(|areas| areas.range(..=at).next_back());
+            let ends = last.iter().flatten().map(|(start, len)| *start + *len);
+            match ends.max() {
+                Some(end) if end > at => at = end,
                 _ => return false,
             }
         }
