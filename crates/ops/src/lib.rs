@@ -30,8 +30,8 @@ mod zstd;
 
 pub use config::Config;
 pub use error::Error;
-pub use matching::{Trial, try_matchers};
 pub use lz4::frame as lz4_frame;
+pub use matching::{Trial, try_matchers};
 pub use operation::{Direction, Format, HashAlgorithm, MatchKind, Operation};
 pub use stream::{Step, StreamDecoder, ZSTD_WINDOW_LOG_MAX, stream_decoder};
 pub use variant::{Kernel, Output, Prepared, Variant, prepare, variants};
