@@ -107,9 +107,12 @@ def test_cards_cores_are_not_this_machines(tmp_path: Path) -> None:
 
 
 def test_late_emulation_is_not_drawn(tmp_path: Path) -> None:
-    found = one(tmp_path, Sweep(late=0.5, settings=("static",)))
+    run = view(tmp_path, Sweep(late=0.5, settings=("static",)))
+    (found,) = sweeps.sweeps(run)
     assert [point.name for point in found.series[0].points] == ["CPU alone"]
     assert found.left_out == 11
+    for text in (report.render(run, "html"), report.render(run, "md")):
+        assert "11 tests are left out: timing invalid" in text
     found = one(tmp_path / "fine", Sweep(late=0.005, settings=("static",)))
     assert found.left_out == 0
 

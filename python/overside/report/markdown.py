@@ -119,6 +119,8 @@ def _sweeps(view: RunView) -> list[str]:
             continue
         if sweep.is_stand_in:
             lines += [f"**{escape(sweeps.STAND_IN)}**", ""]
+        if sweep.note:
+            lines += [f"**{escape(sweep.note)}**", ""]
         for series in sweep.series:
             lines += [
                 f"- **{escape(series.title.capitalize())}, {escape(name)}**: {escape(text)}"

@@ -346,6 +346,7 @@ def _sweep(sweep: Sweep, index: int, specs: Json) -> Json:
         "provenance": sweep.provenance,
         "about": SWEEP_ABOUT.get(sweep.provenance, ""),
         "stand_in": sweep.is_stand_in,
+        "note": sweep.note,
         "missing": sweep.missing,
         "events": sweeps.events(sweep),
         "series": [

@@ -40,9 +40,6 @@ def _shares(sweep: Sweep) -> Chart | None:
         caption = "Large mark: the best share."
     if many:
         caption += " Static: contexts and buffers are reused."
-    if sweep.left_out:
-        verb = "test is" if sweep.left_out == 1 else "tests are"
-        caption += f" {sweep.left_out} {verb} not drawn: timing invalid (late)."
     return Chart(
         id=f"shares-{sweep.provenance}",
         title="Throughput and host CPU use against the share on the device",

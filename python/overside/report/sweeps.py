@@ -143,6 +143,17 @@ class Sweep:
         return words.device(self.device)
 
     @property
+    def note(self) -> str:
+        """What is left out, and why; empty if nothing is."""
+        if not self.left_out:
+            return ""
+        verb = "is" if self.left_out == 1 else "are"
+        return (
+            f"{words.plural(self.left_out, 'test')} {verb} left out: timing invalid, because "
+            "the software that stands for the device was slower than it, or none (functional)."
+        )
+
+    @property
     def is_stand_in(self) -> bool:
         """The jobs are the card's own cores' to start; this machine's core stands in for them."""
         found = (point.test.placement or {} for one in self.series for point in one.all)

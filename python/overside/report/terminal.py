@@ -102,6 +102,8 @@ def _sweeps(page: _Page, view: RunView) -> None:
             page.line(f"  Not possible: {sweep.reason}", indent="  ")
         if sweep.is_stand_in:
             page.line(f"  {sweeps.STAND_IN}", YELLOW, indent="  ")
+        if sweep.note:
+            page.line(f"  {sweep.note}", YELLOW, indent="  ")
         for series in sweep.series:
             page.line(f"  {series.title.capitalize()}")
             for name, text in sweeps.sentences(series):
