@@ -111,6 +111,8 @@ def test_late_emulation_is_not_drawn(tmp_path: Path) -> None:
     (found,) = sweeps.sweeps(run)
     assert [point.name for point in found.series[0].points] == ["CPU alone"]
     assert found.left_out == 11
+    # One point alone is not the best of anything.
+    assert "Best" not in dict(sweeps.sentences(found.series[0]))
     for text in (report.render(run, "html"), report.render(run, "md")):
         assert "11 tests are left out: timing invalid" in text
     found = one(tmp_path / "fine", Sweep(late=0.005, settings=("static",)))

@@ -100,8 +100,10 @@ class Series:
 
     @property
     def optimum(self) -> Point | None:
-        """The fastest share."""
-        return max(self.points, key=lambda one: one.throughput.median, default=None)
+        """The fastest share; `None` where there is nothing to choose from."""
+        if len(self.points) < 2:
+            return None
+        return max(self.points, key=lambda one: one.throughput.median)
 
     @property
     def level(self) -> list[Point]:
