@@ -140,7 +140,7 @@ pub fn values_are_text(kind: &DataType) -> bool {
     }
 }
 
-fn check(kind: &DataType, name: &str) -> Result<(), Error> {
+pub(crate) fn check(kind: &DataType, name: &str) -> Result<(), Error> {
     match values_are_text(kind) {
         true => Ok(()),
         false => Err(Error::ColumnType {
@@ -178,33 +178,43 @@ pub(crate) fn position(names: &[String], column: &str) -> Result<usize, Error> {
     }
 }
 
-fn each_value(array: &dyn Array, rows: &mut Rows<'_>) -> Result<(), Error> {
-    /// One row after the other.
-    fn feed<T: AsRef<[u8]>>(
-        values: impl Iterator<Item = Option<T>>,
-        rows: &mut Rows<'_>,
-    ) -> Result<(), Error> {
-        for value in values {
-            if !rows.go_on() {
-                break;
-            }
-            rows.row(value.as_ref().map(AsRef::as_ref))?;
+pub(crate) fn each_value(array: &dyn Array, rows: &mut Rows<'_>) -> Result<(), Error> {
+    for value in values(array) {
+        if !rows.go_on() {
+            break;
         }
-        Ok(())
+        rows.row(value)?;
+    }
+    Ok(())
+}
+
+/// The values of an array that was checked, row by row.
+fn values(array: &dyn Array) -> Box<dyn Iterator<Item = Option<&[u8]>> + '_> {
+    fn text(value: Option<&str>) -> Option<&[u8]> {
+        value.map(str::as_bytes)
     }
     match array.data_type() {
-        DataType::Utf8 => feed(array.as_string::<i32>().iter(), rows),
-        DataType::LargeUtf8 => feed(array.as_string::<i64>().iter(), rows),
-        DataType::Utf8View => feed(array.as_string_view().iter(), rows),
-        DataType::Binary => feed(array.as_binary::<i32>().iter(), rows),
-        DataType::LargeBinary => feed(array.as_binary::<i64>().iter(), rows),
-        DataType::BinaryView => feed(array.as_binary_view().iter(), rows),
-        DataType::Dictionary(_, values) => {
-            let plain = arrow_cast::cast(array, values).map_err(format_error)?;
-            each_value(&plain, rows)
+        DataType::Utf8 => Box::new(array.as_string::<i32>().iter().map(text)),
+        DataType::LargeUtf8 => Box::new(array.as_string::<i64>().iter().map(text)),
+        DataType::Utf8View => Box::new(array.as_string_view().iter().map(text)),
+        DataType::Binary => Box::new(array.as_binary::<i32>().iter()),
+        DataType::LargeBinary => Box::new(array.as_binary::<i64>().iter()),
+        DataType::BinaryView => Box::new(array.as_binary_view().iter()),
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let all: Vec<_> = values(dictionary.values()).collect();
+            let keys = match all.is_empty() {
+                // Without values there are no keys either.
+                true => vec![0; array.len()],
+                false => dictionary.normalized_keys(),
+            };
+            let keys = keys.into_iter().enumerate();
+            Box::new(keys.map(move |(row, key)| match array.is_null(row) {
+                true => None,
+                false => all.get(key).copied().flatten(),
+            }))
         }
-        // Checked before.
-        _ => Ok(()),
+        _ => Box::new(std::iter::empty()),
     }
 }
 

@@ -23,6 +23,7 @@ mod error;
 mod exact;
 mod format;
 mod input;
+mod memory;
 mod options;
 mod rows;
 mod search;

@@ -29,6 +29,7 @@ pub struct Search {
 /// What is there from the first chunk on.
 pub(crate) struct Open {
     pub(crate) executor: Executor,
+    pub(crate) chunk_bytes: usize,
     engine: String,
     trial: Option<Trial>,
 }
@@ -132,6 +133,7 @@ impl Search {
         let engine = engine.to_owned();
         self.state = Some(Open {
             executor: Executor::open(setup)?,
+            chunk_bytes: chunk,
             engine,
             trial,
         });

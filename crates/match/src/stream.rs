@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use memchr::memchr_iter;
-use overside_device::Outcome;
+use overside_device::{Outcome, Slice};
 use overside_placement::{Buffer, Chunk, Executor, Piece};
 
 use crate::{Answer, Error, Search};
@@ -120,7 +120,16 @@ impl<'a> Stream<'a> {
 
     /// Sends a chunk of whole records.
     pub(crate) fn send(&mut self, buffer: Buffer, batch: Batch) -> Result<(), Error> {
-        let mut chunk = Chunk::from(buffer);
+        self.push(Chunk::from(buffer), batch)
+    }
+
+    /// Sends a chunk of whole records that lies in the caller's memory.
+    pub(crate) fn lend(&mut self, records: Slice, batch: Batch) -> Result<(), Error> {
+        self.take(false)?;
+        self.push(Chunk::from(records), batch)
+    }
+
+    fn push(&mut self, mut chunk: Chunk, batch: Batch) -> Result<(), Error> {
         loop {
             let Some(executor) = self.executor() else {
                 return Ok(());

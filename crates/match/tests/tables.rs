@@ -219,7 +219,7 @@ fn damaged_files_are_errors() {
     for kind in KINDS {
         let mut whole = Vec::new();
         write(kind, &rows).read_to_end(&mut whole).unwrap();
-        let mut attempt = |bytes: &[u8]| {
+        let attempt = |bytes: &[u8]| {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(bytes).unwrap();
             file.seek(SeekFrom::Start(0)).unwrap();

@@ -1,0 +1,118 @@
+//! What is in memory already: lines, and arrays of a column.
+
+use arrow_array::ArrayRef;
+use arrow_schema::DataType;
+use memchr::{memchr, memchr_iter, memrchr};
+use overside_device::{Foreign, Slice};
+
+use crate::rows::Rows;
+use crate::search::TRIAL_BYTES;
+use crate::stream::{Aside, Batch, Stream};
+use crate::{Answer, Error, Search, Sink, Tally, arrow};
+
+impl Search {
+    /// Searches lines in memory of the caller's, which are read where they are. The last one need
+    /// not end in `\n`.
+    ///
+    /// # Errors
+    /// [`Error`]; records found before are in the sink.
+    pub fn memory(&mut self, text: Foreign, sink: &mut dyn Sink) -> Result<Tally, Error> {
+        let bytes = text.as_bytes();
+        let sample = match self.wants_trial(Some(bytes.len() as u64)) {
+            true => &bytes[..bytes.len().min(TRIAL_BYTES)],
+            false => &[],
+        };
+        let end = memrchr(b'\n', sample).map_or(0, |end| end + 1);
+        self.open(&sample[..end])?;
+        let Some(state) = &self.state else {
+            return Ok(Tally::default());
+        };
+        let (chunk_bytes, text) = (state.chunk_bytes, state.executor.register(text));
+        let counts = self.options.invert || self.options.numbers;
+        let mut stream = Stream::new(self, sink);
+        let (mut begin, mut before) = (0, 0);
+        while begin < text.len() && !stream.is_over {
+            let mut batch = Batch {
+                offset: Some(begin as u64),
+                before,
+                ..Batch::default()
+            };
+            let window = &text[begin..text.len().min(begin + chunk_bytes)];
+            let is_last = begin + window.len() == text.len();
+            let end = match memrchr(b'\n', window) {
+                Some(end) if !is_last => begin + end + 1,
+                _ if is_last => text.len(),
+                _ => {
+                    let line = long_line(&text, begin, window.len());
+                    (begin, before) = (begin + line.len() + 1, before + 1);
+                    aside(&mut stream, line, batch)?;
+                    continue;
+                }
+            };
+            if counts {
+                let lines = &text[begin..end];
+                let unfinished = !lines.ends_with(b"\n");
+                batch.records = memchr_iter(b'\n', lines).count() as u64 + u64::from(unfinished);
+            }
+            before += batch.records;
+            stream.lend(text.slice(begin..end), batch)?;
+            begin = end;
+        }
+        stream.finish()
+    }
+
+    /// Searches arrays of text or bytes, all of the type `kind`, as parts of one column. Rows are
+    /// numbered from the first array to the last. Nulls do not match.
+    ///
+    /// # Errors
+    /// [`Error`], and those that come instead of an array; records found before are in the sink.
+    pub fn arrays(
+        &mut self,
+        kind: &DataType,
+        arrays: impl IntoIterator<Item = Result<ArrayRef, Error>>,
+        sink: &mut dyn Sink,
+    ) -> Result<Tally, Error> {
+        arrow::check(kind, "array")?;
+        let mut rows = Rows::new(self, sink)?;
+        for array in arrays {
+            let array = array?;
+            if array.data_type() != kind {
+                let found = array.data_type();
+                return Err(Error::Format(format!("an array of {found} among {kind}")));
+            }
+            arrow::each_value(&array, &mut rows)?;
+            if !rows.go_on() {
+                break;
+            }
+        }
+        rows.finish()
+    }
+}
+
+/// The line from `begin` on, whose first `known` bytes have no end.
+fn long_line(text: &Slice, begin: usize, known: usize) -> Slice {
+    let rest = &text[begin + known..];
+    let end = memchr(b'\n', rest).unwrap_or(rest.len());
+    text.slice(begin..begin + known + end)
+}
+
+/// Searches a line by itself that is longer than a chunk.
+fn aside(stream: &mut Stream<'_>, line: Slice, mut batch: Batch) -> Result<(), Error> {
+    let options = &stream.search.options;
+    let max_bytes = options.record_bytes_max;
+    if line.len() > max_bytes {
+        let place = format!("line that begins at byte {}", batch.offset.unwrap_or(0));
+        return Err(Error::TooLong { place, max_bytes });
+    }
+    let is_wanted = options.answer == Answer::Records;
+    batch.records = 1;
+    stream.tally.long += 1;
+    let matches = stream.search.is_match(&line)?;
+    batch.aside.push(Aside {
+        index: 0,
+        matches,
+        value: is_wanted.then(|| line.to_vec()),
+    });
+    stream.send_aside(batch);
+    Ok(())
+}
