@@ -24,7 +24,7 @@ impl Format {
         // Arrow columnar format, "Encapsulated message format": the continuation marker, then the
         // length of the schema's message, which is less than 16 MiB and a multiple of 8.
         let is_stream = |head: &[u8]| {
-            head.len() >= 8 && head[..4] == [0xff; 4] && head[4] % 8 == 0 && head[7] == 0
+            head.len() >= 8 && head[..4] == [0xff; 4] && head[4].is_multiple_of(8) && head[7] == 0
         };
         match head {
             [b'P', b'A', b'R', b'1', ..] => Self::Parquet,
