@@ -205,7 +205,6 @@ static int32_t dequeue(uint32_t kind, int32_t id, uint16_t queue, struct oversid
 
 __attribute__((visibility("default"))) const struct overside_dpdk overside_dpdk = {
 	.abi = OVERSIDE_DPDK_ABI,
-	.has_lz4 = RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0),
 	.version = rte_version,
 	.start = start,
 	.messages = messages,

@@ -97,7 +97,6 @@ struct overside_result {
 
 struct overside_dpdk {
 	uint32_t abi;
-	uint32_t has_lz4;
 	const char *(*version)(void);
 	/* Once a process. `directory` replaces the place for run-time files; null leaves it. */
 	int32_t (*start)(int32_t argc, char **argv, const char *directory);

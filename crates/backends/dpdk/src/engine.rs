@@ -104,9 +104,11 @@ impl Engine {
 
     /// The driver, without its class: `isal`, `mlx5`.
     pub(crate) fn driver(&self) -> &str {
-        let full = match self.found.driver.is_empty() {
-            true => &self.found.name,
-            false => &self.found.driver,
+        let full = match (self.found.driver.is_empty(), self.found.hardware) {
+            (false, _) => &self.found.driver,
+            (true, false) => &self.found.name,
+            // Of a DMA engine on a bus DPDK tells the address only.
+            (true, true) => return "dmadev",
         };
         let classes = ["compress_", "regex_", "dma_"];
         (classes.iter().find_map(|class| full.strip_prefix(class))).unwrap_or(full)

@@ -1,8 +1,5 @@
 //! The jobs of a context, from submission to completion.
 
-// Hands memory of jobs over to the device.
-#![allow(unsafe_code)]
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -14,16 +11,15 @@ use overside_device::{
 };
 use overside_ops::{Error, MatchKind};
 
+use crate::batch::{Batch, SCRATCH_BYTES};
 use crate::orphan::{Orphan, Slot, Work};
 use crate::probe::{TRAILER_BYTES, TRAILER_PARTS, Tried};
-use crate::queue::{Done, token};
-use crate::shim::{Kind, RawJob, RawSegment};
+use crate::queue::Done;
+use crate::shim::Kind;
 use crate::{Shared, outcome, rules, shim};
 
 /// How much a software driver is given at once, in bytes: it computes before it returns.
 const AT_ONCE_BYTES: usize = 128 << 10;
-/// Where a job without room for any byte is written to instead.
-const SCRATCH_BYTES: usize = 64;
 
 pub(crate) struct Flight {
     shared: Arc<Shared>,
@@ -46,78 +42,6 @@ pub(crate) struct Flight {
     done: Vec<Done>,
     batch: Batch,
     elsewhere: Arc<AtomicUsize>,
-}
-
-/// Jobs on their way to the device. Between calls it is empty.
-#[derive(Default)]
-struct Batch {
-    numbers: Vec<u32>,
-    jobs: Vec<RawJob>,
-    segments: Vec<RawSegment>,
-    bytes: usize,
-}
-
-// SAFETY: holds no pointer between calls.
-unsafe impl Send for Batch {}
-
-impl Batch {
-    /// Adds the job in a place.
-    fn add(&mut self, work: &mut Work, number: u32) {
-        let raw = |bytes: &[u8]| RawSegment {
-            start: bytes.as_ptr(),
-            len: bytes.len() as u64,
-        };
-        let (trailer, scratch) = work.scratch.split_at_mut(TRAILER_BYTES);
-        let Slot::Running { job, plain, .. } = &mut work.slots[number as usize] else {
-            unreachable!("the job was put there before");
-        };
-        let first = self.segments.len();
-        let segments = job.source.segments().iter();
-        let filled = segments.filter(|segment| !segment.is_empty());
-        self.segments.extend(filled.map(|segment| raw(segment)));
-        if !*plain {
-            self.segments.extend([raw(trailer); TRAILER_PARTS]);
-        }
-        let (destination, capacity) = match job.destination.len() {
-            // Drivers want a destination even for what has no output.
-            0 => (scratch.as_mut_ptr(), SCRATCH_BYTES),
-            len => (job.destination.as_mut_ptr(), len),
-        };
-        self.numbers.push(number);
-        self.jobs.push(RawJob {
-            token: token(work.number, number),
-            slot: work.kit.slot(number),
-            transform: work.kit.transform(number),
-            segments: std::ptr::null(),
-            destination,
-            segment_count: (self.segments.len() - first) as u32,
-            destination_len: capacity as u32,
-        });
-    }
-
-    /// Hands it over; how many jobs the device took.
-    fn put(&mut self, work: &Work) -> Result<usize, String> {
-        let mut next = self.segments.as_ptr();
-        for job in &mut self.jobs {
-            job.segments = next;
-            next = next.wrapping_add(job.segment_count as usize);
-        }
-        if self.jobs.is_empty() {
-            return Ok(0);
-        }
-        // SAFETY: the jobs are in `work.slots` and stay there until `Queue::take` returns them:
-        // `Flight::reap` takes them out then, and what is left when the flight is dropped goes to
-        // the environment. A source is shared and cannot be written; a destination belongs to its
-        // job. Places and transforms are those of the job's own number.
-        unsafe { work.queue.put(&self.jobs) }
-    }
-
-    fn clear(&mut self) {
-        self.numbers.clear();
-        self.jobs.clear();
-        self.segments.clear();
-        self.bytes = 0;
-    }
 }
 
 impl Flight {

@@ -12,6 +12,7 @@
 //! All devices are polled, and all take registered memory only, whatever their drivers would let
 //! pass.
 
+mod batch;
 mod capabilities;
 mod context;
 #[cfg(shim)]

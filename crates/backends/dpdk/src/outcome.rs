@@ -127,7 +127,7 @@ pub(crate) fn matched(
                 .map(|place| record_start(source, *place) as u64),
         },
         MatchKind::Count => {
-            let (count, _) = records(source, &places, |_| ());
+            let count = records(source, &places, |_| ());
             Output {
                 written: 0,
                 value: Some(count),
@@ -140,7 +140,7 @@ pub(crate) fn matched(
                 return Err(JobError::OutputTooSmall { capacity });
             };
             bits.fill(0);
-            let (count, _) = records(source, &places, |record| {
+            let count = records(source, &places, |record| {
                 bits[record / 8] |= 1 << (record % 8)
             });
             Output {
@@ -161,7 +161,7 @@ fn record_start(source: &[u8], place: usize) -> usize {
 }
 
 /// Calls `found` with each record that has a place in it. Returns how many.
-fn records(source: &[u8], places: &[usize], mut found: impl FnMut(usize)) -> (u64, usize) {
+fn records(source: &[u8], places: &[usize], mut found: impl FnMut(usize)) -> u64 {
     let (mut count, mut next, mut start, mut record) = (0, 0, 0, 0);
     for bytes in source.split_inclusive(|byte| *byte == b'\n') {
         let end = start + bytes.len();
@@ -175,7 +175,7 @@ fn records(source: &[u8], places: &[usize], mut found: impl FnMut(usize)) -> (u6
         }
         (start, record) = (end, record + 1);
     }
-    (count, record)
+    count
 }
 
 fn written(bytes: u32) -> Output {

@@ -133,7 +133,6 @@ pub struct RawResult {
 #[allow(missing_docs)]
 pub struct Table {
     pub abi: u32,
-    pub has_lz4: u32,
     pub version: unsafe extern "C" fn() -> *const c_char,
     pub start: unsafe extern "C" fn(i32, *mut *mut c_char, *const c_char) -> i32,
     pub messages: unsafe extern "C" fn(*mut c_char, usize),

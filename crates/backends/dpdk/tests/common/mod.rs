@@ -102,7 +102,6 @@ pub fn allocated_bytes() -> usize {
 
 static TABLE: Table = Table {
     abi: shim::ABI,
-    has_lz4: 1,
     version,
     start,
     messages,
