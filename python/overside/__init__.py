@@ -1,1 +1,60 @@
-"""Overside measures, decides and runs data-processing offload between a host and its DPU."""
+"""Overside measures, decides and runs data-processing offload between a host and its DPU.
+
+In programs: `compress`, `decompress` and `match` for data in memory, `Compressor`, `Decompressor`
+and `open` for streams. docs/python.md tells more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from overside._core import (
+        MAX_SIZE,
+        Compressor,
+        DataError,
+        Decompressor,
+        DeviceError,
+        Error,
+        LimitError,
+        PatternError,
+        Result,
+        TruncatedError,
+        compress,
+        decompress,
+    )
+    from overside.files import open  # noqa: A004
+
+__all__ = [
+    "MAX_SIZE",
+    "Compressor",
+    "DataError",
+    "Decompressor",
+    "DeviceError",
+    "Error",
+    "LimitError",
+    "PatternError",
+    "Result",
+    "TruncatedError",
+    "compress",
+    "decompress",
+    "open",
+]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Loads what is used when it is first used: the command line never needs all of it."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name == "open":
+            from overside.files import open as value  # noqa: A004, PLC0415
+        else:
+            from overside import _core  # noqa: PLC0415
+
+            value = getattr(_core, name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

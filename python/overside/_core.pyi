@@ -1,6 +1,148 @@
 """The native code: devices, the measuring loop, boxes, profiles. Texts are JSON where said."""
 
-from typing import final
+from typing import Any, Literal, final
+
+from typing_extensions import Buffer
+
+MAX_SIZE: int
+"""The most bytes that decompression gives at once unless asked otherwise: 1 GiB."""
+
+class Error(Exception):
+    """What Overside's functions raise, where it is not a built-in exception."""
+
+class DataError(Error, ValueError):
+    """The data are not what their format says they should be."""
+
+class TruncatedError(DataError, EOFError):
+    """The data end in the middle."""
+
+class LimitError(Error, ValueError):
+    """The output would be longer than `max_size` allows."""
+
+class PatternError(Error, ValueError):
+    """A pattern that does not compile."""
+
+class DeviceError(Error, RuntimeError):
+    """A device that is not there, cannot do it, or was lost with nothing to replace it."""
+
+@final
+class Result:
+    """Compressed or decompressed bytes, and where they were made.
+
+    Bytes-like, without a copy: `memoryview(result)`, `file.write(result)`; `bytes(result)` copies.
+    """
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __len__(self) -> int: ...
+    def __bytes__(self) -> bytes: ...
+    def __getitem__(self, index: Any, /) -> Any: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    @property
+    def format(self) -> str:
+        """`gzip`, `zlib`, `lz4` or `zstd`."""
+    @property
+    def applied(self) -> list[dict[str, Any]]:
+        """What really ran: a dict for each leg that did something, of its `leg`, `chunks`,
+        `device`, `driver`, `variant`, `library` and `provenance`."""
+    @property
+    def report(self) -> dict[str, Any]:
+        """What was done: `format`, `bytes_in`, `bytes_out`, `members`, `stored`, `in_pieces`,
+        `ignored`, `original`, and `executor`: what each leg did, or `None`."""
+
+def compress(
+    data: Buffer,
+    *,
+    format: Literal["gzip", "zlib", "lz4", "zstd"] = "gzip",
+    level: int | None = None,
+    placement: str | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    chunk: int | None = None,
+) -> Result:
+    """Compresses memory, which is read where it is if it is read-only. Other Python threads run
+    meanwhile.
+
+    `placement` is `cpu`, `device`, `split:PERCENT` or `adaptive`; without it, adaptive if there is a
+    `device`. `threads` of the CPU are as many as there are cores; `chunk` bytes (1 MiB) are
+    compressed by themselves. Raises `ValueError`, `DeviceError`.
+    """
+
+def decompress(
+    data: Buffer,
+    *,
+    format: Literal["gzip", "zlib", "lz4", "zstd"] | None = None,
+    max_size: int | None = ...,
+    placement: str | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+) -> Result:
+    """Decompresses memory, which is read where it is if it is read-only. Other Python threads run
+    meanwhile.
+
+    The data say what format they are unless `format` does. More than `max_size` bytes are refused;
+    `None` refuses nothing. Raises `DataError`, `LimitError`, `ValueError`, `DeviceError`.
+    """
+
+@final
+class Compressor:
+    """Compresses a stream piece by piece, with the arguments of `compress`.
+
+    Several threads may use one; each call takes its turn. After an error it cannot be gone on with.
+    """
+
+    def __new__(
+        cls,
+        *,
+        format: Literal["gzip", "zlib", "lz4", "zstd"] = "gzip",
+        level: int | None = None,
+        placement: str | None = None,
+        device: str | None = None,
+        threads: int | None = None,
+        chunk: int | None = None,
+    ) -> Compressor: ...
+    def compress(self, data: Buffer) -> bytes:
+        """Takes all of `data` and gives what is compressed so far, which may be nothing."""
+    def flush(self) -> bytes:
+        """Compresses what was given so far, as a chunk of its own, and gives all of it."""
+    def finish(self) -> bytes:
+        """Ends the stream and gives what is left of it."""
+    @property
+    def applied(self) -> list[dict[str, Any]] | None:
+        """As `Result.applied`; `None` before the stream is finished."""
+    @property
+    def report(self) -> dict[str, Any] | None:
+        """As `Result.report`; `None` before the stream is finished."""
+
+@final
+class Decompressor:
+    """Decompresses a stream piece by piece, with the arguments of `decompress`; `max_size` is the
+    most that one call may give.
+
+    Several threads may use one; each call takes its turn. After an error it cannot be gone on with.
+    """
+
+    def __new__(
+        cls,
+        *,
+        format: Literal["gzip", "zlib", "lz4", "zstd"] | None = None,
+        max_size: int | None = ...,
+        placement: str | None = None,
+        device: str | None = None,
+        threads: int | None = None,
+    ) -> Decompressor: ...
+    def decompress(self, data: Buffer) -> bytes:
+        """Takes all of `data` and gives what is decompressed so far, which may be nothing."""
+    def flush(self) -> bytes:
+        """Decompresses whatever can be of what was given so far, and gives all of it."""
+    def finish(self) -> bytes:
+        """Ends the stream and gives what is left of it. Raises `TruncatedError` if it is not
+        over."""
+    @property
+    def applied(self) -> list[dict[str, Any]] | None:
+        """As `Result.applied`; `None` before the stream is finished."""
+    @property
+    def report(self) -> dict[str, Any] | None:
+        """As `Result.report`; `None` before the stream is finished."""
 
 class BoxError(ValueError):
     """A box that is not valid; its text is a JSON list of {pointer, message, suggestion}."""

@@ -2,6 +2,13 @@
 //! as JSON text; `python/overside/_core.pyi` says what is in it.
 
 mod answers;
+mod asked;
+mod codec;
+mod errors;
+mod memory;
+mod output;
+mod result;
+mod streams;
 mod worker;
 
 use pyo3::create_exception;
@@ -16,11 +23,13 @@ create_exception!(
     "A box that is not valid; its text is a JSON list of {pointer, message, suggestion}."
 );
 
-/// What the harness needs of the native code.
+/// What the harness and the package's users need of the native code.
 #[pymodule(name = "_core")]
 fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("BoxError", module.py().get_type::<BoxError>())?;
     module.add_class::<worker::Worker>()?;
+    errors::add(module)?;
+    codec::add(module)?;
     answers::add(module)
 }
 

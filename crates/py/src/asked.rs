@@ -1,0 +1,79 @@
+//! What was asked for in keyword arguments, where it is the same for several functions.
+
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use overside_compress::Policy;
+use overside_device::{Device, Timing};
+use pyo3::prelude::*;
+
+use crate::{errors, refused};
+
+/// The most threads that can be asked for.
+const THREADS_MAX: usize = 1024;
+
+/// Who does the work.
+pub(crate) struct Legs {
+    pub(crate) policy: Policy,
+    pub(crate) device: Option<Arc<dyn Device>>,
+    pub(crate) threads: usize,
+}
+
+impl Legs {
+    /// Understands the arguments and opens the device. Without a placement it is the CPU alone, or
+    /// adaptive if there is a device.
+    pub(crate) fn new(
+        py: Python<'_>,
+        placement: Option<&str>,
+        device: Option<&str>,
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        // The CPU is there anyway.
+        let device = device.filter(|name| *name != "cpu");
+        let policy = match (placement, device) {
+            (Some(placement), _) => placement.parse().map_err(refused)?,
+            (None, None) => Policy::Cpu,
+            (None, Some(_)) => Policy::Adaptive,
+        };
+        if policy.uses_device() && device.is_none() {
+            return Err(refused(format!(
+                "placement {policy:?} needs a device; `overside devices` lists them",
+                policy = policy.to_string()
+            )));
+        }
+        let threads = match threads {
+            None => available_parallelism().map_or(1, usize::from),
+            Some(threads) if (1..=THREADS_MAX).contains(&threads) => threads,
+            Some(threads) => {
+                return Err(refused(format!(
+                    "threads is from 1 to {THREADS_MAX}, not {threads}"
+                )));
+            }
+        };
+        let device = device.map(|name| py.detach(|| open(name, threads)));
+        Ok(Self {
+            policy,
+            device: device.transpose()?,
+            threads,
+        })
+    }
+
+    /// Starts no threads that there is no work for.
+    pub(crate) fn for_bytes(mut self, bytes: usize, bytes_a_thread: usize) -> Self {
+        self.threads = self
+            .threads
+            .min(bytes.div_ceil(bytes_a_thread.max(1)).max(1));
+        self
+    }
+}
+
+fn open(name: &str, threads: usize) -> PyResult<Arc<dyn Device>> {
+    // An emulated device takes the time that its card would, or the controller would decide on
+    // something else.
+    let how = overside_backends::Options {
+        threads,
+        timing: Some(Timing::Paced),
+        ..overside_backends::Options::default()
+    };
+    overside_backends::open(name, &how).map_err(errors::device)
+}

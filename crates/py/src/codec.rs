@@ -1,0 +1,131 @@
+//! The functions `compress` and `decompress`.
+
+use overside_compress::{Compressor, Container, Decompressor, Error, Options};
+use overside_device::Foreign;
+use pyo3::prelude::*;
+
+use crate::asked::Legs;
+use crate::memory::{Lent, ReadOnly};
+use crate::output::Gathered;
+use crate::result::Output;
+use crate::{errors, guarded, refused, streams};
+
+/// The longest output of decompression in bytes unless asked otherwise.
+pub(crate) const MAX_SIZE: u64 = 1 << 30;
+/// Compressed bytes that are worth a thread.
+const COMPRESSED_BYTES_A_THREAD: usize = 128 << 10;
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("MAX_SIZE", MAX_SIZE)?;
+    module.add_class::<Output>()?;
+    module.add_class::<streams::PyCompressor>()?;
+    module.add_class::<streams::PyDecompressor>()?;
+    module.add_function(wrap_pyfunction!(compress, module)?)?;
+    module.add_function(wrap_pyfunction!(decompress, module)?)
+}
+
+/// What is to be made, and how.
+pub(crate) fn compression(
+    format: &str,
+    level: Option<u32>,
+    legs: Legs,
+    chunk: Option<usize>,
+) -> PyResult<Options> {
+    let mut options = Options {
+        container: Some(format.parse().map_err(refused)?),
+        level,
+        policy: legs.policy,
+        device: legs.device,
+        threads: legs.threads,
+        ..Options::default()
+    };
+    if let Some(chunk) = chunk {
+        options.chunk_bytes = chunk;
+    }
+    Ok(options)
+}
+
+/// What the input is, if it has to be something, and how it is decompressed.
+pub(crate) fn decompression(format: Option<&str>, legs: Legs) -> PyResult<Options> {
+    let container: Option<Container> = format.map(str::parse).transpose().map_err(refused)?;
+    Ok(Options {
+        container,
+        policy: legs.policy,
+        device: legs.device,
+        threads: legs.threads,
+        ..Options::default()
+    })
+}
+
+/// Compresses memory. Other Python threads run meanwhile.
+#[pyfunction]
+#[pyo3(signature = (data, *, format="gzip", level=None, placement=None, device=None, threads=None, chunk=None))]
+#[allow(clippy::too_many_arguments)]
+fn compress(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    format: &str,
+    level: Option<u32>,
+    placement: Option<&str>,
+    device: Option<&str>,
+    threads: Option<usize>,
+    chunk: Option<usize>,
+) -> PyResult<Output> {
+    guarded(|| {
+        let data = Lent::new(data)?;
+        let bytes_a_thread = chunk.unwrap_or(Options::default().chunk_bytes);
+        let legs = Legs::new(py, placement, device, threads)?.for_bytes(data.len(), bytes_a_thread);
+        let mut options = compression(format, level, legs, chunk)?;
+        options.content_bytes = Some(data.len() as u64);
+        py.detach(|| compress_all(data, &options))
+            .map_err(errors::stream)
+    })
+}
+
+fn compress_all(data: Lent, options: &Options) -> Result<Output, Error> {
+    let mut compressor = Compressor::new(Gathered::new(None), options)?;
+    match ReadOnly::new(data) {
+        Ok(data) => compressor.lend(Foreign::new(data))?,
+        Err(data) => {
+            let mut reader = data.reader();
+            while compressor.fill(&mut reader)? > 0 {}
+        }
+    }
+    let (mut gathered, summary) = compressor.finish()?;
+    Ok(Output::new(gathered.take(), summary))
+}
+
+/// Decompresses memory. Other Python threads run meanwhile.
+#[pyfunction]
+#[pyo3(signature = (data, *, format=None, max_size=MAX_SIZE, placement=None, device=None, threads=None))]
+fn decompress(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    format: Option<&str>,
+    max_size: Option<u64>,
+    placement: Option<&str>,
+    device: Option<&str>,
+    threads: Option<usize>,
+) -> PyResult<Output> {
+    guarded(|| {
+        let data = Lent::new(data)?;
+        let legs = Legs::new(py, placement, device, threads)?
+            .for_bytes(data.len(), COMPRESSED_BYTES_A_THREAD);
+        let options = decompression(format, legs)?;
+        py.detach(|| decompress_all(data, &options, max_size))
+            .map_err(errors::stream)
+    })
+}
+
+fn decompress_all(data: Lent, options: &Options, max_size: Option<u64>) -> Result<Output, Error> {
+    let mut decompressor = Decompressor::new(Gathered::new(max_size), options)?;
+    match ReadOnly::new(data) {
+        Ok(data) => decompressor.lend(Foreign::new(data))?,
+        Err(data) => {
+            let mut reader = data.reader();
+            while decompressor.fill(&mut reader)? > 0 {}
+        }
+    }
+    let (mut gathered, summary) = decompressor.finish()?;
+    Ok(Output::new(gathered.take(), summary))
+}

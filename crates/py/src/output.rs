@@ -1,0 +1,184 @@
+//! Where output gathers, and where it was made.
+
+use std::io::{self, IoSlice, Write};
+use std::time::{Duration, Instant};
+
+use overside_compress::{Container, Summary};
+use overside_device::{Applied, Provenance};
+use overside_ops::variants;
+use overside_placement::Report;
+use pyo3::exceptions::PyMemoryError;
+use pyo3::prelude::*;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{errors, refused};
+
+/// How long nobody looks whether the user has pressed Ctrl-C.
+const SIGNALS_EVERY: Duration = Duration::from_millis(50);
+
+/// Looks for signals now and then in work for which Python does not wait otherwise.
+pub(crate) struct Signals(Instant);
+
+impl Signals {
+    pub(crate) fn new() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Lets Python handle signals if it is time. An error is what a handler raised.
+    pub(crate) fn look(&mut self) -> PyResult<()> {
+        if self.0.elapsed() < SIGNALS_EVERY {
+            return Ok(());
+        }
+        let result = Python::attach(|py| py.check_signals());
+        self.0 = Instant::now();
+        result
+    }
+}
+
+/// Output in memory, up to a limit.
+pub(crate) struct Gathered {
+    bytes: Vec<u8>,
+    limit_bytes: Option<u64>,
+    signals: Signals,
+}
+
+impl Gathered {
+    pub(crate) fn new(limit_bytes: Option<u64>) -> Self {
+        Self {
+            bytes: Vec::new(),
+            limit_bytes,
+            signals: Signals::new(),
+        }
+    }
+
+    /// What has gathered; then there is nothing, and the limit holds from there.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Makes room for more. The errors that are raised are wrapped, to be unwrapped by
+    /// [`errors::stream`].
+    fn room(&mut self, more: usize) -> io::Result<()> {
+        let len = self.bytes.len() as u64 + more as u64;
+        if let Some(limit_bytes) = self.limit_bytes.filter(|limit| len > *limit) {
+            return Err(errors::limit(limit_bytes).into());
+        }
+        self.signals.look()?;
+        (self.bytes.try_reserve(more)).map_err(|_| {
+            PyMemoryError::new_err(format!("no memory for {len} bytes of output")).into()
+        })
+    }
+}
+
+impl Write for Gathered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.room(bytes.len())?;
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let len = parts.iter().map(|part| part.len()).sum();
+        self.room(len)?;
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
+        Ok(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A leg that did something.
+#[derive(Serialize)]
+pub(crate) struct Place {
+    leg: &'static str,
+    /// Chunks, or members in pieces.
+    chunks: u64,
+    #[serde(flatten)]
+    pub(crate) applied: Applied,
+}
+
+/// Where the chunks of an executor ran.
+fn legs(report: &Report) -> Vec<Place> {
+    let legs = [("cpu", &report.cpu), ("device", &report.device)];
+    (legs.into_iter())
+        .filter_map(|(leg, part)| {
+            let part = part.as_ref().filter(|part| part.chunks > 0)?;
+            Some(Place {
+                leg,
+                chunks: part.chunks,
+                applied: part.applied.clone()?,
+            })
+        })
+        .collect()
+}
+
+/// Where all of a stream ran.
+pub(crate) fn places(summary: &Summary) -> Vec<Place> {
+    let mut places = summary.report.as_ref().map_or_else(Vec::new, legs);
+    if summary.in_pieces > 0 {
+        places.push(Place {
+            leg: "cpu",
+            chunks: summary.in_pieces,
+            applied: in_pieces(summary.container),
+        });
+    }
+    places
+}
+
+/// What decompresses in pieces, on the caller's thread.
+fn in_pieces(container: Container) -> Applied {
+    let (operation, variant) = match container {
+        Container::Gzip | Container::Zlib => ("decompress-deflate", "isal"),
+        Container::Lz4 => ("decompress-lz4", "lz4"),
+        Container::Zstd => ("decompress-zstd", "zstd"),
+    };
+    let known = operation.parse().map_or_else(|_| Vec::new(), variants);
+    let library = (known.iter().find(|known| known.name == variant)).map_or_else(
+        || variant.into(),
+        |known| format!("{} {}", known.library, known.version),
+    );
+    let cpu = overside_backends::open("cpu", &overside_backends::Options::default());
+    Applied {
+        device: "cpu".into(),
+        driver: cpu.map_or_else(|_| String::new(), |cpu| cpu.info().driver.clone()),
+        variant: variant.into(),
+        library,
+        provenance: Provenance::Measured,
+    }
+}
+
+/// The dicts of `Result.applied`.
+pub(crate) fn applied<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, PyAny>> {
+    value(py, &json!(places(summary)))
+}
+
+/// The dict of `Result.report`.
+pub(crate) fn report<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, PyAny>> {
+    let mut all = serde_json::to_value(summary).map_err(refused)?;
+    if let Value::Object(all) = &mut all {
+        let parts = all.remove("report").unwrap_or_default();
+        let format = all.remove("container").unwrap_or_default();
+        all.insert("format".into(), format);
+        all.insert("executor".into(), parts);
+    }
+    value(py, &all)
+}
+
+/// The dicts of the legs of an executor alone.
+pub(crate) fn applied_of<'py>(
+    py: Python<'py>,
+    report: Option<&Report>,
+) -> PyResult<Bound<'py, PyAny>> {
+    value(py, &json!(report.map_or_else(Vec::new, legs)))
+}
+
+/// JSON as Python objects.
+pub(crate) fn value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    py.import("json")?
+        .call_method1("loads", (value.to_string(),))
+}

@@ -1,0 +1,103 @@
+//! The class `Result`.
+
+// Lends its bytes to Python.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+
+use overside_compress::Summary;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyMemoryView};
+
+use crate::memory::{Lent, lend};
+use crate::output::{applied, places, report};
+
+/// Compressed or decompressed bytes, and where they were made. Bytes-like: `bytes(result)`,
+/// `memoryview(result)`, `file.write(result)`.
+#[pyclass(module = "overside", name = "Result", frozen)]
+pub(crate) struct Output {
+    bytes: Vec<u8>,
+    summary: Summary,
+}
+
+impl Output {
+    pub(crate) fn new(bytes: Vec<u8>, summary: Summary) -> Self {
+        Self { bytes, summary }
+    }
+}
+
+#[pymethods]
+impl Output {
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        // SAFETY: the class is frozen, so its vector stays as it is.
+        unsafe { lend(slf.as_any(), &slf.get().bytes, view, flags) }
+    }
+
+    fn __len__(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.bytes)
+    }
+
+    fn __getitem__<'py>(
+        slf: &Bound<'py, Self>,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        PyMemoryView::from(slf.as_any())?.get_item(index)
+    }
+
+    fn __eq__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
+        match Lent::new(other) {
+            Ok(_) => {
+                let view = PyMemoryView::from(slf.as_any())?;
+                Ok(view
+                    .eq(other)?
+                    .into_pyobject(py)?
+                    .to_owned()
+                    .into_any()
+                    .unbind())
+            }
+            Err(_) => Ok(py.NotImplemented()),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        let Summary {
+            container,
+            bytes_in,
+            bytes_out,
+            ..
+        } = &self.summary;
+        let places: Vec<String> = (places(&self.summary).iter())
+            .map(|place| format!("{} on {}", place.applied.library, place.applied.device))
+            .collect();
+        let places = places.join(", ");
+        format!("<overside.Result {container}: {bytes_in} bytes to {bytes_out}; {places}>")
+    }
+
+    /// The format: `gzip`, `zlib`, `lz4` or `zstd`.
+    #[getter]
+    fn format(&self) -> String {
+        self.summary.container.to_string()
+    }
+
+    /// What really ran: a list of dicts, one for each leg that did something.
+    #[getter]
+    fn applied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        applied(py, &self.summary)
+    }
+
+    /// What was done, as a dict.
+    #[getter]
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        report(py, &self.summary)
+    }
+}

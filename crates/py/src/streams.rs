@@ -1,0 +1,271 @@
+//! The classes `Compressor` and `Decompressor`.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread::{ThreadId, current};
+
+use overside_compress::{Compressor, Decompressor, Error, Options, Summary};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::asked::Legs;
+use crate::codec::{MAX_SIZE, compression, decompression};
+use crate::memory::Lent;
+use crate::output::{Gathered, applied, report};
+use crate::{errors, guarded, refused};
+
+/// What several threads may use, one at a time.
+struct Turns<T> {
+    value: Mutex<T>,
+    /// Whose turn it is. A signal handler that wants a turn while its own thread has one would
+    /// wait for itself.
+    holder: Mutex<Option<ThreadId>>,
+}
+
+impl<T: Send> Turns<T> {
+    fn new(value: T) -> Self {
+        Self {
+            value: Mutex::new(value),
+            holder: Mutex::new(None),
+        }
+    }
+
+    /// Waits for its turn and does something, while other Python threads run.
+    fn take<R: Send>(
+        &self,
+        py: Python<'_>,
+        turn: impl FnOnce(&mut T) -> PyResult<R> + Send,
+    ) -> PyResult<R> {
+        guarded(|| py.detach(|| self.detached(turn)))
+    }
+
+    fn detached<R>(&self, turn: impl FnOnce(&mut T) -> PyResult<R>) -> PyResult<R> {
+        let me = Some(current().id());
+        if *self.holder.lock().unwrap_or_else(PoisonError::into_inner) == me {
+            return Err(PyRuntimeError::new_err(
+                "the stream is in use by this thread already (a signal handler called it)",
+            ));
+        }
+        let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        let holder = Holder(&self.holder);
+        holder.set(me);
+        turn(&mut value)
+    }
+}
+
+/// Forgets the holder when its turn is over, however it ends.
+struct Holder<'a>(&'a Mutex<Option<ThreadId>>);
+
+impl Holder<'_> {
+    fn set(&self, holder: Option<ThreadId>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = holder;
+    }
+}
+
+impl Drop for Holder<'_> {
+    fn drop(&mut self) {
+        self.set(None);
+    }
+}
+
+/// A stream, and what became of it.
+enum State<S> {
+    Open(Box<S>),
+    Finished(Box<Summary>),
+    /// It failed, and cannot be gone on with.
+    Failed,
+}
+
+impl<S> State<S> {
+    /// Does something with the open stream.
+    fn with<R>(&mut self, step: impl FnOnce(&mut S) -> Result<R, Error>) -> PyResult<R> {
+        match self {
+            Self::Open(stream) => {
+                let result = step(stream);
+                if result.is_err() {
+                    *self = Self::Failed;
+                }
+                result.map_err(errors::stream)
+            }
+            Self::Finished(_) => Err(refused("the stream is finished")),
+            Self::Failed => Err(refused(Error::Spent)),
+        }
+    }
+
+    /// Finishes the stream and gives what was left of its output.
+    fn finish(
+        &mut self,
+        finish: impl FnOnce(S) -> Result<(Gathered, Summary), Error>,
+    ) -> PyResult<Vec<u8>> {
+        match std::mem::replace(self, Self::Failed) {
+            Self::Open(stream) => {
+                let (mut gathered, summary) = finish(*stream).map_err(errors::stream)?;
+                *self = Self::Finished(Box::new(summary));
+                Ok(gathered.take())
+            }
+            Self::Finished(summary) => {
+                *self = Self::Finished(summary);
+                Err(refused("the stream is finished"))
+            }
+            Self::Failed => Err(refused(Error::Spent)),
+        }
+    }
+
+    fn summary(&self) -> Option<Summary> {
+        match self {
+            Self::Finished(summary) => Some((**summary).clone()),
+            Self::Open(_) | Self::Failed => None,
+        }
+    }
+}
+
+/// Compresses a stream piece by piece.
+#[pyclass(module = "overside", name = "Compressor", frozen)]
+pub(crate) struct PyCompressor(Turns<State<Compressor<Gathered>>>);
+
+#[pymethods]
+impl PyCompressor {
+    #[new]
+    #[pyo3(signature = (*, format="gzip", level=None, placement=None, device=None, threads=None, chunk=None))]
+    fn new(
+        py: Python<'_>,
+        format: &str,
+        level: Option<u32>,
+        placement: Option<&str>,
+        device: Option<&str>,
+        threads: Option<usize>,
+        chunk: Option<usize>,
+    ) -> PyResult<Self> {
+        guarded(|| {
+            let legs = Legs::new(py, placement, device, threads)?;
+            let options = compression(format, level, legs, chunk)?;
+            let stream = py.detach(|| Compressor::new(Gathered::new(None), &options));
+            let stream = stream.map_err(errors::stream)?;
+            Ok(Self(Turns::new(State::Open(Box::new(stream)))))
+        })
+    }
+
+    /// Takes all of `data` and gives what is compressed so far, which may be nothing.
+    fn compress<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let data = Lent::new(data)?;
+        let bytes = self.0.take(py, |state| {
+            state.with(|stream| {
+                let mut reader = data.reader();
+                while stream.fill(&mut reader)? > 0 {}
+                Ok(stream.get_mut().take())
+            })
+        })?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Compresses what was given so far, as a chunk of its own, and gives all of it.
+    fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.0.take(py, |state| {
+            state.with(|stream| {
+                stream.flush()?;
+                Ok(stream.get_mut().take())
+            })
+        })?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Ends the stream and gives what is left of it.
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.0.take(py, |state| state.finish(Compressor::finish))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// What really ran; `None` before the stream is finished.
+    #[getter]
+    fn applied<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let summary = self.0.take(py, |state| Ok(state.summary()))?;
+        summary.map(|summary| applied(py, &summary)).transpose()
+    }
+
+    /// What was done; `None` before the stream is finished.
+    #[getter]
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let summary = self.0.take(py, |state| Ok(state.summary()))?;
+        summary.map(|summary| report(py, &summary)).transpose()
+    }
+}
+
+/// Decompresses a stream piece by piece.
+#[pyclass(module = "overside", name = "Decompressor", frozen)]
+pub(crate) struct PyDecompressor(Turns<State<Decompressor<Gathered>>>);
+
+#[pymethods]
+impl PyDecompressor {
+    #[new]
+    #[pyo3(signature = (*, format=None, max_size=MAX_SIZE, placement=None, device=None, threads=None))]
+    fn new(
+        py: Python<'_>,
+        format: Option<&str>,
+        max_size: Option<u64>,
+        placement: Option<&str>,
+        device: Option<&str>,
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        guarded(|| {
+            let options: Options =
+                decompression(format, Legs::new(py, placement, device, threads)?)?;
+            let stream = Decompressor::new(Gathered::new(max_size), &options);
+            let stream = stream.map_err(errors::stream)?;
+            Ok(Self(Turns::new(State::Open(Box::new(stream)))))
+        })
+    }
+
+    /// Takes all of `data` and gives what is decompressed so far, which may be nothing.
+    fn decompress<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let data = Lent::new(data)?;
+        let bytes = self.0.take(py, |state| {
+            state.with(|stream| {
+                let mut reader = data.reader();
+                while stream.fill(&mut reader)? > 0 {}
+                Ok(stream.get_mut().take())
+            })
+        })?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Decompresses whatever can be of what was given so far, and gives all of it.
+    fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.0.take(py, |state| {
+            state.with(|stream| {
+                stream.flush()?;
+                Ok(stream.get_mut().take())
+            })
+        })?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Ends the stream and gives what is left of it.
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self
+            .0
+            .take(py, |state| state.finish(Decompressor::finish))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// What really ran; `None` before the stream is finished.
+    #[getter]
+    fn applied<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let summary = self.0.take(py, |state| Ok(state.summary()))?;
+        summary.map(|summary| applied(py, &summary)).transpose()
+    }
+
+    /// What was done; `None` before the stream is finished.
+    #[getter]
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let summary = self.0.take(py, |state| Ok(state.summary()))?;
+        summary.map(|summary| report(py, &summary)).transpose()
+    }
+}
