@@ -6,6 +6,8 @@ use crate::Retry;
 
 /// Jobs in a row that may fail before the device gets a pause.
 const STRIKES: u32 = 3;
+/// The longest pause: longer than any stream, short enough to be added to a time.
+const PAUSE_MAX: Duration = Duration::from_secs(1 << 30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
@@ -32,6 +34,10 @@ pub(crate) struct Health {
 
 impl Health {
     pub(crate) fn new(retry: Retry) -> Self {
+        let retry = Retry {
+            first: retry.first.min(PAUSE_MAX),
+            longest: retry.longest.min(PAUSE_MAX),
+        };
         Self {
             retry,
             standing: Standing::Good,

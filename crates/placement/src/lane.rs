@@ -11,10 +11,13 @@ use overside_device::{
 
 use crate::memory::Pool;
 use crate::pace::Pace;
-use crate::{Leg, LegReport, Setup};
+use crate::{Leg, LegReport, Setup, WINDOW_MAX};
 
 /// How long closing waits for what is in flight.
 const CLOSE: Duration = Duration::from_secs(1);
+
+/// The longest time limit of a job: longer than any takes, short enough to be added to a time.
+const TIMEOUT_MAX: Duration = Duration::from_secs(1 << 30);
 
 /// A device that a leg's jobs run on.
 pub(crate) struct Lane {
@@ -78,7 +81,7 @@ impl Lane {
             is_sharing: false,
             bounce,
             reach: Reach { id, max_segments },
-            timeout: (leg == Leg::Device).then_some(setup.job_timeout),
+            timeout: (leg == Leg::Device).then_some(setup.job_timeout.min(TIMEOUT_MAX)),
             device: Arc::clone(device),
             context: None,
             is_stale: false,
@@ -386,7 +389,7 @@ fn plan(
         let device = name.clone();
         return Err(OpenError::Unsupported { device, operation });
     };
-    config.depth = config.depth.clamp(1, known.max_depth.max(1));
+    config.depth = (config.depth.min(known.max_depth)).clamp(1, WINDOW_MAX);
     if lenient {
         config.max_source_bytes = config.max_source_bytes.min(known.max_source_bytes);
         config.max_destination_bytes =

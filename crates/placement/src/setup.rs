@@ -89,7 +89,8 @@ impl Setup {
     /// results that wait for their turn.
     pub(crate) fn window(&self) -> usize {
         let (cpu, device) = (self.policy.uses_cpu(), self.policy.uses_device());
-        let depth = usize::from(cpu) * self.cpu_depth + usize::from(device) * self.device_depth;
+        let depth = usize::from(cpu) * depth_of(&self.cpu, self, self.cpu_depth)
+            + usize::from(device) * depth_of(&self.device, self, self.device_depth);
         let usual = if cpu && device {
             depth * 2
         } else {
@@ -117,6 +118,14 @@ impl Setup {
             max_destination_bytes: self.destination_bytes as u64,
         }
     }
+}
+
+/// Of so many jobs in flight, how many the leg can have.
+fn depth_of(leg: &Option<Arc<dyn Device>>, setup: &Setup, asked: usize) -> usize {
+    let capabilities = leg.as_ref().map(|device| device.capabilities());
+    let known = capabilities.and_then(|all| all.get(setup.operation.operation));
+    let most = known.map_or(WINDOW_MAX, |known| known.max_depth);
+    asked.min(most).clamp(1, WINDOW_MAX)
 }
 
 /// The longest chunk that `device` takes of `operation`, if it is at most `asked`: what the

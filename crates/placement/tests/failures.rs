@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::rigged::{Act, Rig, Rigged};
 use common::{assert_copied, copying, cpu, run, run_on, stream};
-use overside_device::{JobError, OpenError, Operation, OperationConfig};
+use overside_device::{JobError, MemoryKind, OpenError, Operation, OperationConfig};
 use overside_placement::{Error, Event, EventKind, Executor, Leg, Policy, Report, Retry, Setup};
 use proptest::prelude::*;
 
@@ -312,6 +312,35 @@ fn a_policy_needs_its_legs() {
         ..none
     };
     assert!(matches!(Executor::open(wrong), Err(Error::Percent(_))));
+}
+
+#[test]
+fn settings_without_measure_are_taken_for_the_nearest_that_can_be() {
+    for (depth, window, time) in [
+        (0, Some(0), Duration::ZERO),
+        (usize::MAX, None, Duration::MAX),
+    ] {
+        for policy in [Policy::Device, Policy::Split(50.0), Policy::Adaptive] {
+            let rig = Rig {
+                memory: MemoryKind::Registered,
+                ..Rig::acting(|nth| if nth == 3 { Act::Vanish } else { Act::Run })
+            };
+            let extreme = Setup {
+                cpu_depth: depth,
+                device_depth: depth,
+                window,
+                job_timeout: time,
+                retry: Retry {
+                    first: time,
+                    longest: time,
+                },
+                ..setup(policy, &rig.device())
+            };
+            let chunks = stream(&[700; 60]);
+            let (pieces, _) = run(extreme, &chunks);
+            assert_copied(&pieces, &chunks);
+        }
+    }
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
