@@ -109,12 +109,50 @@ impl Executor {
         // The device first: what it fails at goes to the CPU in the same round.
         for leg in [Leg::Device, Leg::Cpu] {
             self.fill(leg);
+            if leg == Leg::Cpu {
+                self.overtake();
+            }
             let Some(lane) = self.lane_mut(leg) else {
                 continue;
             };
             if ring || lane.due() {
                 self.ring(leg);
             }
+        }
+    }
+
+    /// Whether the device has been silent for longer than is to be expected, so that under adaptive
+    /// placement the CPU goes on without it.
+    pub(crate) fn is_device_silent(&self) -> bool {
+        let at = || self.lane(Leg::Device).and_then(Lane::silent_at);
+        self.pilot.is_some() && at().is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// Has the CPU, which has nothing else to do, run what a silent device has as well, the chunk
+    /// first that the others wait for. Whose result is there first counts.
+    fn overtake(&mut self) {
+        if !self.is_device_silent() {
+            return;
+        }
+        while self
+            .lane(Leg::Cpu)
+            .is_some_and(|cpu| cpu.load() < cpu.depth())
+            && let Some(place) = self.window.first_on_device()
+            && self.open_for(Leg::Cpu, place)
+            && let Some(slot) = self.window.get_mut(place)
+            && let State::On(_, Some(source)) = &slot.state
+        {
+            let source = source.clone();
+            slot.state = State::Waiting(source.clone());
+            self.offer(Leg::Cpu, place);
+            if let Some(slot) = self.window.get_mut(place) {
+                slot.state = State::Both(source);
+            }
+            let message = format!(
+                "{} is silent; the cpu goes on without it",
+                self.device_name()
+            );
+            self.event(Leg::Device, EventKind::Stalled, message);
         }
     }
 
@@ -259,6 +297,12 @@ impl Executor {
         let mut timeout = timeout.min(LONGEST);
         if let Some(overdue) = self.lane(Leg::Device).and_then(Lane::overdue_at) {
             timeout = timeout.min(overdue.saturating_duration_since(now));
+        }
+        if let Some(silent) = self.lane(Leg::Device).and_then(Lane::silent_at)
+            && self.pilot.is_some()
+            && silent > now
+        {
+            timeout = timeout.min(silent - now);
         }
         if let Some(until) = self.health.rests_until()
             && !self.queues.device.is_empty()

@@ -3,6 +3,7 @@
 mod equip;
 mod renew;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -84,6 +85,8 @@ pub struct Executor {
     /// Time spent on buffers that are gone.
     pub(crate) memory_before: Duration,
     pub(crate) completions: Vec<Completion>,
+    /// Jobs that legs still have though their chunks are done: the other leg was first.
+    pub(crate) overtaken: BTreeSet<(Leg, u64)>,
     /// Why it cannot go on.
     pub(crate) broken: Option<Error>,
 }
@@ -127,6 +130,7 @@ impl Executor {
             quarantined: 0,
             memory_before: Duration::ZERO,
             completions: Vec::new(),
+            overtaken: BTreeSet::new(),
             broken: None,
             setup,
         })
@@ -270,6 +274,7 @@ impl Executor {
     /// Lets both legs go and says what was done. What was pushed and not pulled is dropped; what
     /// is in flight is waited for, for a second at most.
     pub fn close(mut self) -> Report {
+        self.forget_overtaken();
         for lane in self.lanes.iter_mut().flatten() {
             self.quarantined += lane.close() as u64;
         }

@@ -16,6 +16,9 @@ use crate::{Leg, LegReport, Setup, WINDOW_MAX};
 /// How long closing waits for what is in flight.
 const CLOSE: Duration = Duration::from_secs(1);
 
+/// Nobody is called silent sooner than after this.
+const SILENCE: Duration = Duration::from_millis(100);
+
 /// The longest time limit of a job: longer than any takes, short enough to be added to a time.
 const TIMEOUT_MAX: Duration = Duration::from_secs(1 << 30);
 
@@ -41,6 +44,8 @@ pub(crate) struct Lane {
     timeout: Option<Duration>,
     /// When something last came back or, before that, when the lane was last idle.
     progress: Instant,
+    /// The longest time in which nothing came back though it had something to do.
+    longest_gap: Duration,
     pub(crate) pace: Pace,
     pub(crate) tally: LegReport,
 }
@@ -89,6 +94,7 @@ impl Lane {
             running: 0,
             outstanding_bytes: 0,
             progress: Instant::now(),
+            longest_gap: Duration::ZERO,
             pace: Pace::default(),
             tally: LegReport {
                 device: device.info().name.clone(),
@@ -255,6 +261,7 @@ impl Lane {
             let since = now - self.progress;
             self.tally.busy_ns += since.as_nanos() as u64;
             self.progress = now;
+            self.longest_gap = self.longest_gap.max(since);
             let done = out.iter().filter(|done| done.result.is_ok());
             let sizes = done.map(|done| done.source.len() as u64);
             self.pace.done(sizes, since, now);
@@ -286,6 +293,13 @@ impl Lane {
     pub(crate) fn overdue_at(&self) -> Option<Instant> {
         let timeout = self.timeout.filter(|_| self.running > 0)?;
         Some(self.progress + timeout + timeout / 4 + Duration::from_millis(20))
+    }
+
+    /// When it has been silent for longer than is to be expected: four times as long as ever
+    /// before, if it has anything.
+    pub(crate) fn silent_at(&self) -> Option<Instant> {
+        let usual = (self.longest_gap * 4).max(SILENCE);
+        (self.running > 0).then(|| self.progress + usual)
     }
 
     /// Destinations that its engine may still write to though their jobs are over.
@@ -335,7 +349,8 @@ impl Lane {
         self.is_sharing = false;
         // A CPU's threads and kernels do not depend on the size of buffers, so setting up its
         // context again would change nothing: it ends, and begins anew.
-        if self.timeout.is_none() {
+        // Neither can a context be set up again that has a job whose chunk the CPU did.
+        if self.timeout.is_none() || self.running > 0 {
             return self.close();
         }
         self.is_stale = self.context.is_some();

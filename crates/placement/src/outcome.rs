@@ -16,9 +16,9 @@ const ABANDONED_MAX: u64 = 4;
 impl Executor {
     /// Takes a completion. `false`: the device cannot be believed, and was dropped.
     pub(crate) fn completed(&mut self, leg: Leg, completion: Completion) -> bool {
-        let known = (self.window.get_mut(completion.tag))
-            .is_some_and(|slot| matches!(slot.state, State::On(on, _) if on == leg));
-        if !known {
+        let is_overtaken = self.overtaken.contains(&(leg, completion.tag));
+        let slot = self.window.get_mut(completion.tag);
+        if !is_overtaken && !slot.is_some_and(|slot| slot.is_on(leg)) {
             self.misbehaved(leg, "a completion came for a job that it does not have");
             return false;
         }
@@ -40,8 +40,46 @@ impl Executor {
                 let error = error.clone();
                 self.run_again(completion, error);
             }
+            _ if is_overtaken => self.discard(leg, completion),
             _ => self.finish(leg, completion),
         }
+        true
+    }
+
+    /// Forgets a result that came after the other leg's.
+    fn discard(&mut self, leg: Leg, completion: Completion) {
+        self.overtaken.remove(&(leg, completion.tag));
+        let Some(lane) = self.lane_mut(leg) else {
+            return;
+        };
+        lane.tally.failed += 1;
+        if let Some(region) = completion.destination {
+            lane.destinations.put(region);
+        }
+    }
+
+    /// What is not back yet of results that came too late will not be looked at.
+    pub(crate) fn forget_overtaken(&mut self) {
+        for (leg, _) in std::mem::take(&mut self.overtaken) {
+            if let Some(lane) = self.lane_mut(leg) {
+                lane.tally.failed += 1;
+            }
+        }
+    }
+
+    /// The device is done with a chunk without a result. Whether that matters no more, because the
+    /// CPU runs it as well, or did.
+    fn is_overtaken(&mut self, place: u64) -> bool {
+        if self.overtaken.remove(&(Leg::Device, place)) {
+            return true;
+        }
+        let Some(slot) = self.window.get_mut(place) else {
+            return false;
+        };
+        let State::Both(source) = &slot.state else {
+            return false;
+        };
+        slot.state = State::On(Leg::Cpu, Some(source.clone()));
         true
     }
 
@@ -55,6 +93,14 @@ impl Executor {
         };
         let kept = match std::mem::replace(&mut slot.state, State::On(leg, None)) {
             State::On(_, kept) => kept,
+            State::Both(source) => {
+                let other = match leg {
+                    Leg::Cpu => Leg::Device,
+                    Leg::Device => Leg::Cpu,
+                };
+                self.overtaken.insert((other, completion.tag));
+                Some(source)
+            }
             State::Waiting(_) | State::Done(_) => None,
         };
         let result = match completion.result {
@@ -112,7 +158,9 @@ impl Executor {
         if let Some(region) = completion.destination {
             lane.destinations.put(region);
         }
-        if let Some(slot) = self.window.get_mut(place) {
+        if !self.is_overtaken(place)
+            && let Some(slot) = self.window.get_mut(place)
+        {
             let source = match std::mem::replace(&mut slot.state, State::On(Leg::Device, None)) {
                 State::On(_, Some(kept)) => kept,
                 _ => completion.source,
@@ -247,14 +295,20 @@ impl Executor {
         for place in &places {
             self.back_to_queue(*place, error.clone());
         }
+        let before = self.overtaken.len();
+        self.overtaken.retain(|(leg, _)| *leg != Leg::Device);
+        let failed = places.len() + before - self.overtaken.len();
         if let Some(lane) = self.lane_mut(Leg::Device) {
-            lane.tally.failed += places.len() as u64;
+            lane.tally.failed += failed as u64;
         }
-        places.len()
+        failed
     }
 
     /// Has the CPU run a chunk that the device has; without a CPU, that is the end of it.
     fn back_to_queue(&mut self, place: u64, error: JobError) {
+        if self.is_overtaken(place) {
+            return;
+        }
         if self.lane(Leg::Cpu).is_none() {
             self.finish_without(place, Leg::Device, error);
             return;
@@ -303,6 +357,9 @@ impl Executor {
     /// Takes back what is offered to the device and was not taken.
     fn withdraw_offers(&mut self) {
         while let Some(place) = self.lane_mut(Leg::Device).and_then(Lane::withdraw) {
+            if self.is_overtaken(place) {
+                continue;
+            }
             let Some(slot) = self.window.get_mut(place) else {
                 continue;
             };
@@ -341,7 +398,7 @@ impl Executor {
         }
     }
 
-    fn device_name(&self) -> &str {
+    pub(crate) fn device_name(&self) -> &str {
         self.lane(Leg::Device).map_or("the device", Lane::name)
     }
 }

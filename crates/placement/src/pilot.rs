@@ -133,7 +133,7 @@ impl Executor {
     pub(crate) fn take_shared(&mut self, leg: Leg) -> Option<u64> {
         let place = *self.queues.shared.front()?;
         let bytes = self.window.get_mut(place)?.source_bytes;
-        if self.health.is_out() {
+        if self.health.is_out() || self.is_device_silent() {
             if leg == Leg::Device {
                 return None;
             }

@@ -51,7 +51,7 @@ pub struct LegReport {
     pub source_bytes: u64,
     /// Bytes written for them.
     pub destination_bytes: u64,
-    /// Jobs without a usable result, whose chunks were run again.
+    /// Jobs whose results were not used: they have none, or the other leg was first with theirs.
     pub failed: u64,
     /// Completions later than the profile says, where the leg is emulated.
     pub late: u64,

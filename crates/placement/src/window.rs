@@ -102,16 +102,27 @@ pub(crate) enum State {
     Waiting(Source),
     /// On a leg, with its source if that may be needed again.
     On(Leg, Option<Source>),
+    /// On both legs, because the device is silent; the first result counts. With its source.
+    Both(Source),
     /// Waits for its turn.
     Done(Piece),
 }
 
 impl Slot {
+    /// Whether a leg has it.
+    pub(crate) fn is_on(&self, leg: Leg) -> bool {
+        match self.state {
+            State::On(on, _) => on == leg,
+            State::Both(_) => true,
+            State::Waiting(_) | State::Done(_) => false,
+        }
+    }
+
     /// Ends it without a result.
     pub(crate) fn fail(&mut self, leg: Leg, error: JobError) {
         let waiting = State::Waiting(Source::Chain(Box::default()));
         let source = match std::mem::replace(&mut self.state, waiting) {
-            State::Waiting(source) | State::On(_, Some(source)) => source,
+            State::Waiting(source) | State::On(_, Some(source)) | State::Both(source) => source,
             State::On(_, None) => Source::Chain(Box::default()),
             done @ State::Done(_) => {
                 self.state = done;
@@ -181,15 +192,22 @@ impl Window {
         self.first += 1;
         match slot.state {
             State::Done(piece) => Some(piece),
-            State::Waiting(_) | State::On(..) => None,
+            State::Waiting(_) | State::On(..) | State::Both(_) => None,
         }
     }
 
     /// The places of the chunks that a leg has.
     pub(crate) fn on(&self, leg: Leg) -> Vec<u64> {
         (self.slots.iter().zip(self.first..))
-            .filter(|(slot, _)| matches!(slot.state, State::On(on, _) if on == leg))
+            .filter(|(slot, _)| slot.is_on(leg))
             .map(|(_, place)| place)
             .collect()
+    }
+
+    /// The first chunk that only the device has.
+    pub(crate) fn first_on_device(&self) -> Option<u64> {
+        let only = |slot: &Slot| matches!(slot.state, State::On(Leg::Device, Some(_)));
+        let index = self.slots.iter().position(only)?;
+        Some(self.first + index as u64)
     }
 }

@@ -3,11 +3,12 @@
 mod common;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use common::rigged::{Act, Rig, Rigged};
 use common::{assert_copied, copying, run, stream};
-use overside_placement::{EventKind, Policy, Report, Retry, Setup};
+use overside_placement::{EventKind, Leg, Policy, Report, Retry, Setup};
 
 const CHUNK: usize = 8000;
 
@@ -79,7 +80,8 @@ fn a_dead_device_costs_its_time_limit_once() {
     let (part, report) = share(paced(20e6), &device, 2000);
     assert_eq!((part, device.openings()), (0.0, 1));
     let kinds: Vec<_> = report.events.iter().map(|event| event.kind).collect();
-    assert_eq!(kinds, [EventKind::Stalled]);
+    // It was silent, and then its time was over.
+    assert_eq!(kinds, [EventKind::Stalled; 2]);
 }
 
 #[test]
@@ -93,4 +95,105 @@ fn each_decision_is_told_with_its_numbers() {
     assert!(times.into_iter().all(|two| two[0].at_ns <= two[1].at_ns));
     let last = report.decisions.last().unwrap();
     assert!(last.reason.contains("MB/s"), "{}", last.reason);
+}
+
+/// Runs equal chunks on a slow CPU and such a device that has a minute for each job; returns how
+/// long that takes.
+fn with_patience(device: &Arc<Rigged>, chunks: usize) -> (Duration, Report) {
+    with_time(device, chunks, Duration::from_secs(60))
+}
+
+/// As [`with_patience`], with so much time for each job.
+fn with_time(device: &Arc<Rigged>, chunks: usize, job_timeout: Duration) -> (Duration, Report) {
+    let setup = Setup {
+        cpu: Some(paced(20e6).device() as _),
+        device: Some(Arc::clone(device) as _),
+        job_timeout,
+        ..copying(Policy::Adaptive)
+    };
+    let chunks = stream(&vec![CHUNK; chunks]);
+    let begin = Instant::now();
+    let (pieces, report) = run(setup, &chunks);
+    assert_copied(&pieces, &chunks);
+    let of = |leg| pieces.iter().filter(|piece| piece.leg == leg).count() as u64;
+    assert_eq!(report.cpu.as_ref().unwrap().chunks, of(Leg::Cpu));
+    assert_eq!(report.device.as_ref().unwrap().chunks, of(Leg::Device));
+    (begin.elapsed(), report)
+}
+
+#[test]
+fn the_cpu_does_not_wait_for_a_device_that_falls_silent() {
+    // At the first look, in the middle of a split, and when the device works alone.
+    for (jobs, rate) in [(0, 20e6), (300, 20e6), (800, 500e6)] {
+        let rig = Rig::acting(move |nth| if nth < jobs { Act::Run } else { Act::Forget });
+        let rig = Rig {
+            rate: Some(Box::new(move |_| rate)),
+            ..rig
+        };
+        let (took, report) = with_patience(&rig.device(), 1500);
+        assert!(took < Duration::from_secs(10), "{jobs}: {took:?}");
+        assert_eq!(report.events[0].kind, EventKind::Stalled, "{report:?}");
+        assert!(report.device.unwrap().chunks <= jobs);
+    }
+}
+
+#[test]
+fn a_device_that_was_silent_for_a_while_is_used_again_and_what_it_brings_late_is_nobodys() {
+    let nth = AtomicU64::new(0);
+    let rig = Rig {
+        // One job takes a second.
+        rate: Some(Box::new(move |_| {
+            let hiccup = nth.fetch_add(1, Ordering::Relaxed) == 1000;
+            if hiccup { CHUNK as f64 } else { 100e6 }
+        })),
+        ..Rig::default()
+    };
+    let device = rig.device();
+    let (_, report) = with_patience(&device, 8000);
+    let leg = report.device.unwrap();
+    assert_eq!(report.events.len(), 1, "{:?}", report.events);
+    assert_eq!((leg.failed, device.openings()), (report.events[0].times, 1));
+    assert_eq!(device.done().len() as u64, leg.chunks + leg.failed);
+    assert!(leg.chunks > 2000, "{}", leg.chunks);
+}
+
+#[test]
+fn what_goes_wrong_with_a_job_that_the_cpu_did_long_ago_is_still_told() {
+    let wrong = Duration::from_millis(250);
+    for (act, kind) in [
+        (Act::Stall, EventKind::Stalled),
+        (Act::Forget, EventKind::Stalled),
+        (Act::Fail, EventKind::Failed),
+    ] {
+        let nth = AtomicU64::new(0);
+        let rig = Rig {
+            rate: Some(Box::new(move |_| {
+                let slow = act == Act::Fail && nth.fetch_add(1, Ordering::Relaxed) == 300;
+                if slow { CHUNK as f64 / 0.25 } else { 100e6 }
+            })),
+            ..Rig::acting(move |nth| {
+                if (300..305).contains(&nth) {
+                    act
+                } else {
+                    Act::Run
+                }
+            })
+        };
+        let limit = if act == Act::Fail { wrong * 100 } else { wrong };
+        let device = rig.device();
+        let (_, report) = with_time(&device, 2500, limit);
+        let kinds: Vec<_> = report.events.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds[0], EventKind::Stalled, "{act:?}: {:?}", report.events);
+        assert!(kinds[1..].contains(&kind), "{act:?}: {:?}", report.events);
+        assert!(
+            !kinds.contains(&EventKind::Misbehaved),
+            "{act:?}: {:?}",
+            report.events
+        );
+        assert_eq!(
+            report.quarantined > 0,
+            act != Act::Fail,
+            "{act:?}: {report:?}"
+        );
+    }
 }

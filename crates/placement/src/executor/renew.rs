@@ -22,6 +22,7 @@ impl Executor {
         for lane in self.lanes.iter_mut().flatten() {
             self.quarantined += lane.renew() as u64;
         }
+        self.forget_overtaken();
         let [cpu, device] = &mut self.lanes;
         if let (Some(cpu), Some(device)) = (cpu, device) {
             cpu.share_destinations(device);
