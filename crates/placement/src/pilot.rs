@@ -221,6 +221,10 @@ impl Executor {
         let Some(epoch) = self.pilot.as_ref().and_then(|pilot| pilot.epoch.as_ref()) else {
             return;
         };
+        // One odd epoch, however long, does not make a device that comes back a slow one.
+        if self.is_device_silent() {
+            return;
+        }
         let done = |leg: Leg| marks[leg as usize].chunks - epoch.legs[leg as usize].chunks;
         if done(Leg::Cpu) + done(Leg::Device) < EPOCH_CHUNKS {
             return;

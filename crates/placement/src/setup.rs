@@ -38,7 +38,8 @@ pub struct Setup {
     /// Chunks between `push` and `pull`, at most [`WINDOW_MAX`]; chosen from the depths unless set.
     /// What is done waits there for what is not, because results come in order.
     pub window: Option<usize>,
-    /// How long the device may take for a job, from its submission.
+    /// How long the device may take for a job, from its submission. With [`Policy::Adaptive`] the CPU
+    /// goes on without it long before.
     pub job_timeout: Duration,
     /// When a device that failed is tried again.
     pub retry: Retry,

@@ -138,23 +138,22 @@ fn the_cpu_does_not_wait_for_a_device_that_falls_silent() {
 }
 
 #[test]
-fn a_device_that_was_silent_for_a_while_is_used_again_and_what_it_brings_late_is_nobodys() {
+fn what_a_silent_device_brings_late_is_nobodys_and_no_reason_to_open_it_again() {
     let nth = AtomicU64::new(0);
     let rig = Rig {
-        // One job takes a second.
+        // One job takes four tenths of a second.
         rate: Some(Box::new(move |_| {
             let hiccup = nth.fetch_add(1, Ordering::Relaxed) == 1000;
-            if hiccup { CHUNK as f64 } else { 100e6 }
+            if hiccup { CHUNK as f64 / 0.4 } else { 100e6 }
         })),
         ..Rig::default()
     };
     let device = rig.device();
-    let (_, report) = with_patience(&device, 8000);
+    let (_, report) = with_patience(&device, 5000);
     let leg = report.device.unwrap();
     assert_eq!(report.events.len(), 1, "{:?}", report.events);
     assert_eq!((leg.failed, device.openings()), (report.events[0].times, 1));
     assert_eq!(device.done().len() as u64, leg.chunks + leg.failed);
-    assert!(leg.chunks > 2000, "{}", leg.chunks);
 }
 
 #[test]
