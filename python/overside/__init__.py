@@ -17,11 +17,13 @@ if TYPE_CHECKING:
         DeviceError,
         Error,
         LimitError,
+        Matches,
         PatternError,
         Result,
         TruncatedError,
         compress,
         decompress,
+        match,
     )
     from overside.files import open  # noqa: A004
 
@@ -33,11 +35,13 @@ __all__ = [
     "DeviceError",
     "Error",
     "LimitError",
+    "Matches",
     "PatternError",
     "Result",
     "TruncatedError",
     "compress",
     "decompress",
+    "match",
     "open",
 ]
 
@@ -48,7 +52,7 @@ if not TYPE_CHECKING:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name == "open":
-            from overside.files import open as value  # noqa: A004, PLC0415
+            from overside.files import open as value  # noqa: PLC0415
         else:
             from overside import _core  # noqa: PLC0415
 

@@ -52,7 +52,7 @@ class Result:
 def compress(
     data: Buffer,
     *,
-    format: Literal["gzip", "zlib", "lz4", "zstd"] = "gzip",
+    format: Literal["gzip", "zlib", "lz4", "zstd"] = "gzip",  # noqa: A002
     level: int | None = None,
     placement: str | None = None,
     device: str | None = None,
@@ -62,15 +62,15 @@ def compress(
     """Compresses memory, which is read where it is if it is read-only. Other Python threads run
     meanwhile.
 
-    `placement` is `cpu`, `device`, `split:PERCENT` or `adaptive`; without it, adaptive if there is a
-    `device`. `threads` of the CPU are as many as there are cores; `chunk` bytes (1 MiB) are
+    `placement` is `cpu`, `device`, `split:PERCENT` or `adaptive`; without it, adaptive if there is
+    a `device`. `threads` of the CPU are as many as there are cores; `chunk` bytes (1 MiB) are
     compressed by themselves. Raises `ValueError`, `DeviceError`.
     """
 
 def decompress(
     data: Buffer,
     *,
-    format: Literal["gzip", "zlib", "lz4", "zstd"] | None = None,
+    format: Literal["gzip", "zlib", "lz4", "zstd"] | None = None,  # noqa: A002
     max_size: int | None = ...,
     placement: str | None = None,
     device: str | None = None,
@@ -84,6 +84,57 @@ def decompress(
     """
 
 @final
+class Matches:
+    """The records that are selected, and where they were found."""
+
+    def __len__(self) -> int: ...
+    @property
+    def count(self) -> int:
+        """How many are selected; at most 1 where it was asked whether there is any."""
+    @property
+    def indices(self) -> memoryview | None:
+        """Their numbers in the data, from 0, as numbers of 64 bits without sign (format `Q`);
+        `None` unless records were asked for."""
+    @property
+    def begins(self) -> memoryview | None:
+        """Where they begin in the text, in bytes; `None` as above, and of Arrow data."""
+    @property
+    def ends(self) -> memoryview | None:
+        """Where they end in the text, without the line feed, in bytes."""
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Which rows of Arrow data are selected, as an Arrow array of booleans: what filters
+        them. Raises `ValueError` of text, and unless records were asked for."""
+    @property
+    def applied(self) -> list[dict[str, Any]]:
+        """As `Result.applied`; empty where nothing had to be searched."""
+    @property
+    def report(self) -> dict[str, Any]:
+        """What was done: `selected`, `long` records that were searched by themselves, rows
+        `without_value`, `tried_engine`: the fastest if engines were tried, and `executor`."""
+
+def match(
+    data: object,
+    patterns: str | list[str],
+    *,
+    column: str | None = None,
+    answer: Literal["records", "count", "any"] = "records",
+    ignore_case: bool = False,
+    invert: bool = False,
+    engine: str = "auto",
+    placement: str | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    chunk: int | None = None,
+) -> Matches:
+    """Finds the records in which one of the patterns matches. Other Python threads run meanwhile.
+
+    `data` is text in memory, whose lines are the records; it is read where it is if it is
+    read-only. Or it offers Arrow data (`__arrow_c_array__`, `__arrow_c_stream__`), whose values are
+    the records; of a table, those of `column`. Patterns mean what they mean to `overside match`.
+    Raises `PatternError`, `DataError`, `ValueError`, `DeviceError`.
+    """
+
+@final
 class Compressor:
     """Compresses a stream piece by piece, with the arguments of `compress`.
 
@@ -93,7 +144,7 @@ class Compressor:
     def __new__(
         cls,
         *,
-        format: Literal["gzip", "zlib", "lz4", "zstd"] = "gzip",
+        format: Literal["gzip", "zlib", "lz4", "zstd"] = "gzip",  # noqa: A002
         level: int | None = None,
         placement: str | None = None,
         device: str | None = None,
@@ -124,7 +175,7 @@ class Decompressor:
     def __new__(
         cls,
         *,
-        format: Literal["gzip", "zlib", "lz4", "zstd"] | None = None,
+        format: Literal["gzip", "zlib", "lz4", "zstd"] | None = None,  # noqa: A002
         max_size: int | None = ...,
         placement: str | None = None,
         device: str | None = None,

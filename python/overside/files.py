@@ -1,11 +1,13 @@
 """Compressed files that are read and written like others."""
 
+# The names are those that Python uses for the same things.
+# ruff: noqa: A001, A002
 from __future__ import annotations
 
 import builtins
 import io
 import os
-from typing import TYPE_CHECKING, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, BinaryIO, Literal, TypedDict, Unpack, cast, overload
 
 from overside._core import MAX_SIZE, Compressor, Decompressor
 
@@ -13,13 +15,18 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Format = Literal["gzip", "zlib", "lz4", "zstd"]
+File = io.BufferedReader | io.BufferedWriter | io.TextIOWrapper
 Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 SUFFIXES: dict[str, Format] = {".gz": "gzip", ".zz": "zlib", ".lz4": "lz4", ".zst": "zstd"}
 
-# Compressed bytes that are read at once, and plain bytes that are gathered before they are written.
+# Compressed bytes that are read at once, unless they become much more; then fewer, for so many
+# plain bytes, but not fewer than a few frames have.
 READ_BYTES = 256 << 10
-WRITE_BYTES = 128 << 10
+READ_BYTES_MIN = 512
+MADE_BYTES = 16 << 20
+# Plain bytes that are gathered before they are handed on.
+BUFFER_BYTES = 128 << 10
 
 
 class _Reader(io.RawIOBase):
@@ -32,24 +39,35 @@ class _Reader(io.RawIOBase):
         self._decompressor = decompressor
         self._ready = memoryview(b"")
         self._ended = False
+        self._taken = 0
+        self._made = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Buffer) -> int:
         while not self._ready and not self._ended:
-            piece = self._file.read(READ_BYTES)
-            if piece:
-                made = self._decompressor.decompress(piece)
-            else:
-                made = self._decompressor.finish()
-                self._ended = True
-            self._ready = memoryview(made)
+            self._ready = memoryview(self._more())
         with memoryview(buffer) as view, view.cast("B") as room:
             size = min(len(room), len(self._ready))
             room[:size] = self._ready[:size]
         self._ready = self._ready[size:]
         return size
+
+    def _more(self) -> bytes:
+        ratio = self._made // max(self._taken, 1)
+        is_dense = not self._taken or ratio > MADE_BYTES // READ_BYTES
+        size = max(MADE_BYTES // (ratio or MADE_BYTES), READ_BYTES_MIN) if is_dense else READ_BYTES
+        piece = self._file.read(size)
+        if not piece:
+            self._ended = True
+            return self._decompressor.finish()
+        made = self._decompressor.decompress(piece)
+        if is_dense:
+            made += self._decompressor.flush()
+        self._taken += len(piece)
+        self._made += len(made)
+        return made
 
     def close(self) -> None:
         if not self.closed:
@@ -85,11 +103,42 @@ class _Writer(io.RawIOBase):
                 self._file.close()
 
 
-def open(  # noqa: A001
+class Options(TypedDict, total=False):
+    """The keyword arguments of `open`."""
+
+    format: Format | None
+    level: int | None
+    max_size: int | None
+    placement: str | None
+    device: str | None
+    threads: int | None
+    chunk: int | None
+    encoding: str | None
+    errors: str | None
+    newline: str | None
+
+
+@overload
+def open(
+    file: Path | BinaryIO, mode: Literal["r", "rb"] = "rb", **options: Unpack[Options]
+) -> io.BufferedReader: ...
+@overload
+def open(
+    file: Path | BinaryIO,
+    mode: Literal["w", "wb", "x", "xb", "a", "ab"],
+    **options: Unpack[Options],
+) -> io.BufferedWriter: ...
+@overload
+def open(
+    file: Path | BinaryIO, mode: Literal["rt", "wt", "xt", "at"], **options: Unpack[Options]
+) -> io.TextIOWrapper: ...
+@overload
+def open(file: Path | BinaryIO, mode: str, **options: Unpack[Options]) -> File: ...
+def open(
     file: Path | BinaryIO,
     mode: str = "rb",
     *,
-    format: Format | None = None,  # noqa: A002
+    format: Format | None = None,
     level: int | None = None,
     max_size: int | None = MAX_SIZE,
     placement: str | None = None,
@@ -99,21 +148,22 @@ def open(  # noqa: A001
     encoding: str | None = None,
     errors: str | None = None,
     newline: str | None = None,
-) -> io.BufferedReader | io.BufferedWriter | io.TextIOWrapper:
+) -> File:
     """Opens a compressed file, as `gzip.open` does: bytes, or text with "t" in the mode.
 
     `file` is a path, or a binary file, which stays open when this one is closed. The mode begins
     with "r", "w", "x" or "a". Unless `format` says otherwise, what is read tells what it is, and
     what is written goes by the ending of the file's name, gzip if that is another. `max_size`
-    bounds what 256 KiB of the file may become. The other arguments are those of `Compressor`, of
-    `Decompressor`, and those for text of the built-in `open`. Nothing can be sought.
+    bounds what a piece of the file, 256 KiB or less, may become. The other arguments are those of
+    `Compressor`, of `Decompressor`, and those for text of the built-in `open`. Nothing can be
+    sought.
     """
     kind = mode.replace("t", "").replace("b", "")
     if kind not in {"r", "w", "x", "a"} or ("t" in mode and "b" in mode) or len(mode) > 2:
         raise ValueError(f"no mode is {mode!r}; there are r, w, x and a, each also with b or t")
     if "t" not in mode and (encoding, errors, newline) != (None, None, None):
         raise ValueError("encoding, errors and newline are for text: add t to the mode")
-    is_path = isinstance(file, str | bytes | os.PathLike)
+    stream: io.BufferedReader | io.BufferedWriter
     if kind == "r":
         decompressor = Decompressor(
             format=format,
@@ -122,12 +172,10 @@ def open(  # noqa: A001
             device=device,
             threads=threads,
         )
-        source = cast(BinaryIO, builtins.open(file, "rb")) if is_path else file
-        stream: io.BufferedReader | io.BufferedWriter = io.BufferedReader(
-            _Reader(source, is_path, decompressor), WRITE_BYTES
-        )
+        reader = _Reader(*_file(file, "rb"), decompressor)
+        stream = io.BufferedReader(reader, BUFFER_BYTES)
     else:
-        format = format or _format_of(file)  # noqa: A001
+        format = format or _format_of(file)
         if format == "zlib" and kind == "a":
             raise ValueError("zlib streams cannot follow each other; nothing can be appended")
         compressor = Compressor(
@@ -138,11 +186,18 @@ def open(  # noqa: A001
             threads=threads,
             chunk=chunk,
         )
-        target = cast(BinaryIO, builtins.open(file, f"{kind}b")) if is_path else file
-        stream = io.BufferedWriter(_Writer(target, is_path, compressor), WRITE_BYTES)
+        writer = _Writer(*_file(file, f"{kind}b"), compressor)
+        stream = io.BufferedWriter(writer, BUFFER_BYTES)
     if "t" in mode:
         return io.TextIOWrapper(stream, encoding, errors, newline)
     return stream
+
+
+def _file(file: Path | BinaryIO, mode: str) -> tuple[BinaryIO, bool]:
+    """The file, and whether it is to be closed."""
+    if isinstance(file, str | bytes | os.PathLike):
+        return cast(BinaryIO, builtins.open(file, mode)), True
+    return file, False
 
 
 def _format_of(file: object) -> Format:

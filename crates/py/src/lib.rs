@@ -2,9 +2,11 @@
 //! as JSON text; `python/overside/_core.pyi` says what is in it.
 
 mod answers;
+mod arrow;
 mod asked;
 mod codec;
 mod errors;
+mod matching;
 mod memory;
 mod output;
 mod result;
@@ -30,6 +32,7 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<worker::Worker>()?;
     errors::add(module)?;
     codec::add(module)?;
+    matching::add(module)?;
     answers::add(module)
 }
 

@@ -1,0 +1,353 @@
+//! The function `match`.
+
+use std::io;
+
+use arrow_array::BooleanArray;
+use overside_compress::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
+use overside_device::Foreign;
+use overside_match::{Answer, Error, Found, Input, Options, Search, Sink, Tally};
+use overside_placement::Report;
+use pyo3::exceptions::{PyMemoryError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::arrow::{self, Column};
+use crate::asked::Legs;
+use crate::memory::{Lent, Numbers, ReadOnly, Reader};
+use crate::output::{Signals, applied_of, value};
+use crate::{errors, guarded, refused};
+
+/// Text that is worth a thread, in bytes.
+const BYTES_A_THREAD: usize = 1 << 20;
+/// Records after which it is looked for signals.
+const RECORDS_A_LOOK: usize = 4096;
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Matches>()?;
+    module.add_function(wrap_pyfunction!(find, module)?)
+}
+
+/// One pattern, or several.
+#[derive(FromPyObject)]
+enum Patterns {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// Finds the records of memory or of Arrow data in which a pattern matches. Other Python threads
+/// run meanwhile.
+#[pyfunction]
+#[pyo3(name = "match", signature = (data, patterns, *, column=None, answer="records", ignore_case=false, invert=false, engine="auto", placement=None, device=None, threads=None, chunk=None))]
+#[allow(clippy::too_many_arguments)]
+fn find(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    patterns: Patterns,
+    column: Option<&str>,
+    answer: &str,
+    ignore_case: bool,
+    invert: bool,
+    engine: &str,
+    placement: Option<&str>,
+    device: Option<&str>,
+    threads: Option<usize>,
+    chunk: Option<usize>,
+) -> PyResult<Matches> {
+    guarded(|| {
+        let mut options = Options::new(match patterns {
+            Patterns::One(pattern) => vec![pattern],
+            Patterns::Several(patterns) => patterns,
+        });
+        options.answer = answer_of(answer)?;
+        options.ignore_case = ignore_case;
+        options.invert = invert;
+        options.numbers = true;
+        options.engine = engine.into();
+        if let Some(chunk) = chunk {
+            if !(MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES).contains(&chunk) {
+                return Err(refused(format!(
+                    "a chunk has {MIN_CHUNK_BYTES} to {MAX_CHUNK_BYTES} bytes, not {chunk}"
+                )));
+            }
+            options.chunk_bytes = chunk;
+        }
+        let data = Data::of(data, column)?;
+        let mut legs = Legs::new(py, placement, device, threads)?;
+        if let Data::Text(text) = &data {
+            legs = legs.for_bytes(text.len(), BYTES_A_THREAD);
+        }
+        options.policy = legs.policy;
+        options.device = legs.device;
+        options.threads = legs.threads;
+        let done = py.detach(|| search(data, options)).map_err(raised)?;
+        done.into_matches(py)
+    })
+}
+
+fn answer_of(name: &str) -> PyResult<Answer> {
+    match name {
+        "records" => Ok(Answer::Records),
+        "count" => Ok(Answer::Count),
+        "any" => Ok(Answer::Any),
+        _ => Err(refused(format!(
+            "no answer is called {name:?}; there are records, count and any"
+        ))),
+    }
+}
+
+/// What is searched.
+enum Data {
+    Text(Lent),
+    Column(Column),
+}
+
+impl Data {
+    fn of(object: &Bound<'_, PyAny>, column: Option<&str>) -> PyResult<Self> {
+        if let Some(column) = Column::of(object, column)? {
+            return Ok(Self::Column(column));
+        }
+        if column.is_some() {
+            return Err(PyTypeError::new_err(
+                "column is for Arrow data, which this is not",
+            ));
+        }
+        Lent::new(object).map(Self::Text)
+    }
+}
+
+impl Input for Reader<'_> {
+    fn len_bytes(&self) -> Option<u64> {
+        Some(self.len() as u64)
+    }
+}
+
+fn search(data: Data, options: Options) -> Result<Done, Error> {
+    let is_wanted = options.answer == Answer::Records;
+    let mut search = Search::new(options)?;
+    let mut records = Records::new(matches!(data, Data::Text(_)));
+    let mut rows = None;
+    let tally = match data {
+        Data::Text(lent) => match ReadOnly::new(lent) {
+            Ok(text) => search.memory(Foreign::new(text), &mut records)?,
+            Err(lent) => search.text(&mut lent.reader(), &mut records)?,
+        },
+        Data::Column(mut column) => {
+            let mut count = 0;
+            let mut signals = Signals::new();
+            let kind = column.kind();
+            let arrays = std::iter::from_fn(|| {
+                let next = match signals.look() {
+                    Ok(()) => column
+                        .next()
+                        .map_err(|error| Error::Format(error.to_string())),
+                    Err(error) => Err(Error::Read(error.into())),
+                };
+                let next = next.transpose()?;
+                count += next.as_ref().map_or(0, |array| array.len());
+                Some(next)
+            });
+            let tally = search.arrays(&kind, arrays, &mut records)?;
+            rows = Some(count);
+            tally
+        }
+    };
+    Ok(Done {
+        tally,
+        records: is_wanted.then_some(records),
+        rows,
+        engine: search.trial().map(|trial| trial.variant.to_owned()),
+        report: search.report(),
+    })
+}
+
+/// What is raised for an error of a search.
+fn raised(error: Error) -> PyErr {
+    match error {
+        Error::Operation(error) => errors::operation(error),
+        Error::Placement(error) => errors::executor(error),
+        Error::Read(error) | Error::Write(error) => error.into(),
+        Error::TooLong { .. } | Error::Format(_) => errors::data(error),
+        Error::NoColumn { .. } | Error::SameColumns { .. } | Error::ColumnType { .. } => {
+            refused(error)
+        }
+        Error::Cpu(_) | Error::Job(_) => errors::device(error),
+    }
+}
+
+/// Gathers where the records are that are selected.
+struct Records {
+    indices: Vec<u64>,
+    /// In text: where they begin and end, in bytes.
+    begins: Vec<u64>,
+    ends: Vec<u64>,
+    is_text: bool,
+    signals: Signals,
+}
+
+impl Records {
+    fn new(is_text: bool) -> Self {
+        Self {
+            indices: Vec::new(),
+            begins: Vec::new(),
+            ends: Vec::new(),
+            is_text,
+            signals: Signals::new(),
+        }
+    }
+}
+
+impl Sink for Records {
+    fn found(&mut self, found: Found<'_>) -> io::Result<bool> {
+        if self.indices.len().is_multiple_of(RECORDS_A_LOOK) {
+            self.signals.look()?;
+        }
+        push(&mut self.indices, found.number.saturating_sub(1))?;
+        if self.is_text {
+            let begin = found.offset.unwrap_or(0);
+            let len = found.value.map_or(0, <[u8]>::len) as u64;
+            push(&mut self.begins, begin)?;
+            push(&mut self.ends, begin + len)?;
+        }
+        Ok(true)
+    }
+}
+
+fn push(numbers: &mut Vec<u64>, number: u64) -> io::Result<()> {
+    (numbers.try_reserve(1))
+        .map_err(|_| PyMemoryError::new_err("no memory for so many records"))?;
+    numbers.push(number);
+    Ok(())
+}
+
+/// What a search came to.
+struct Done {
+    tally: Tally,
+    records: Option<Records>,
+    rows: Option<usize>,
+    engine: Option<String>,
+    report: Option<Report>,
+}
+
+impl Done {
+    fn into_matches(self, py: Python<'_>) -> PyResult<Matches> {
+        let numbers = |numbers| Py::new(py, Numbers::new(numbers));
+        let (mut indices, mut begins, mut ends) = (None, None, None);
+        if let Some(records) = self.records {
+            indices = Some(numbers(records.indices)?);
+            if records.is_text {
+                begins = Some(numbers(records.begins)?);
+                ends = Some(numbers(records.ends)?);
+            }
+        }
+        Ok(Matches {
+            tally: self.tally,
+            indices,
+            begins,
+            ends,
+            rows: self.rows,
+            engine: self.engine,
+            report: self.report,
+        })
+    }
+}
+
+/// The records that are selected, and where they were found.
+#[pyclass(module = "overside", frozen)]
+pub(crate) struct Matches {
+    tally: Tally,
+    indices: Option<Py<Numbers>>,
+    begins: Option<Py<Numbers>>,
+    ends: Option<Py<Numbers>>,
+    rows: Option<usize>,
+    engine: Option<String>,
+    report: Option<Report>,
+}
+
+fn view<'py>(
+    py: Python<'py>,
+    numbers: Option<&Py<Numbers>>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    numbers
+        .map(|numbers| Numbers::view(numbers.bind(py)))
+        .transpose()
+}
+
+#[pymethods]
+impl Matches {
+    fn __len__(&self) -> usize {
+        usize::try_from(self.tally.selected).unwrap_or(usize::MAX)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<overside.Matches: {}>", self.tally.selected)
+    }
+
+    /// How many records are selected; at most 1 where it was asked whether there is any.
+    #[getter]
+    fn count(&self) -> u64 {
+        self.tally.selected
+    }
+
+    /// Their numbers in the data, from 0; `None` unless records were asked for.
+    #[getter]
+    fn indices<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        view(py, self.indices.as_ref())
+    }
+
+    /// Where they begin in the text, in bytes.
+    #[getter]
+    fn begins<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        view(py, self.begins.as_ref())
+    }
+
+    /// Where they end in the text, without the line feed, in bytes.
+    #[getter]
+    fn ends<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        view(py, self.ends.as_ref())
+    }
+
+    /// Which rows are selected, as an Arrow array of booleans.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        // A request that cannot be met is to be ignored.
+        let _ = requested_schema;
+        let (Some(rows), Some(indices)) = (self.rows, &self.indices) else {
+            return Err(refused(
+                "there is a mask only of Arrow data whose records were asked for",
+            ));
+        };
+        guarded(|| {
+            let mut mask = vec![false; rows];
+            for index in indices.get().as_slice() {
+                let is_selected = usize::try_from(*index).ok().and_then(|at| mask.get_mut(at));
+                if let Some(is_selected) = is_selected {
+                    *is_selected = true;
+                }
+            }
+            arrow::export(py, &BooleanArray::from(mask))
+        })
+    }
+
+    /// What really ran: a list of dicts, one for each leg that did something.
+    #[getter]
+    fn applied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        applied_of(py, self.report.as_ref())
+    }
+
+    /// What was done, as a dict.
+    #[getter]
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let report = serde_json::json!({
+            "selected": self.tally.selected,
+            "long": self.tally.long,
+            "without_value": self.tally.without_value,
+            "tried_engine": self.engine,
+            "executor": self.report,
+        });
+        value(py, &report)
+    }
+}
