@@ -42,7 +42,7 @@ pub(crate) struct Lane {
     bounce: Arc<Pool>,
     /// How long a job may take; `None` for ever.
     timeout: Option<Duration>,
-    /// When something last came back or, before that, when the lane was last idle.
+    /// When something last came back or, if that is later, when the lane last got something to do.
     progress: Instant,
     /// The longest time in which nothing came back though it had something to do.
     longest_gap: Duration,
@@ -203,6 +203,9 @@ impl Lane {
             offered.kept = Some(source);
             self.bounce.lend(region).slice(0..at).into()
         };
+        if self.load() == 0 {
+            self.progress = Instant::now();
+        }
         self.outstanding_bytes += source.len() as u64;
         self.offered.push_back(Job {
             tag,
@@ -288,10 +291,10 @@ impl Lane {
         self.context.as_deref_mut()
     }
 
-    /// When the device must have brought something back, if it has anything; a little later than
-    /// it should have itself.
+    /// When the device must have brought something back, if it has anything or was offered it; a
+    /// little later than it should have itself.
     pub(crate) fn overdue_at(&self) -> Option<Instant> {
-        let timeout = self.timeout.filter(|_| self.running > 0)?;
+        let timeout = self.timeout.filter(|_| self.load() > 0)?;
         Some(self.progress + timeout + timeout / 4 + Duration::from_millis(20))
     }
 
@@ -299,7 +302,7 @@ impl Lane {
     /// before, if it has anything.
     pub(crate) fn silent_at(&self) -> Option<Instant> {
         let usual = (self.longest_gap * 4).max(SILENCE);
-        (self.running > 0).then(|| self.progress + usual)
+        (self.load() > 0).then(|| self.progress + usual)
     }
 
     /// Destinations that its engine may still write to though their jobs are over.

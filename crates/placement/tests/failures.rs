@@ -315,6 +315,16 @@ fn a_policy_needs_its_legs() {
 }
 
 #[test]
+fn a_device_that_has_no_place_for_anything_is_found_out() {
+    for policy in [Policy::Device, Policy::Split(50.0)] {
+        let rig = Rig::acting(|nth| if nth < 9 { Act::Run } else { Act::Decline });
+        let report = survives(policy, &rig.device(), 60);
+        assert_eq!(kinds(&report)[0], EventKind::Stalled, "{:?}", report.events);
+        assert_eq!(report.quarantined, 0);
+    }
+}
+
+#[test]
 fn settings_without_measure_are_taken_for_the_nearest_that_can_be() {
     for (depth, window, time) in [
         (0, Some(0), Duration::ZERO),
@@ -340,6 +350,23 @@ fn settings_without_measure_are_taken_for_the_nearest_that_can_be() {
             let (pieces, _) = run(extreme, &chunks);
             assert_copied(&pieces, &chunks);
         }
+    }
+}
+
+#[test]
+fn buffers_of_no_length_hold_empty_chunks_and_those_beyond_all_memory_are_an_error() {
+    for policy in [Policy::Device, Policy::Split(50.0), Policy::Adaptive] {
+        let device = Rig::default().device();
+        let sized = |bytes| Setup {
+            source_bytes: bytes,
+            destination_bytes: bytes,
+            ..setup(policy, &device)
+        };
+        let chunks = stream(&[0; 20]);
+        let (pieces, _) = run(sized(0), &chunks);
+        assert_copied(&pieces, &chunks);
+        let error = Executor::open(sized(usize::MAX)).err();
+        assert!(matches!(error, Some(Error::Open(_))), "{error:?}");
     }
 }
 

@@ -34,6 +34,8 @@ pub enum Act {
     Overstate,
     /// Refuses it.
     Refuse,
+    /// Has no place for it, nor for any after it.
+    Decline,
 }
 
 /// How it is built and what it does.
@@ -375,7 +377,8 @@ impl Context for RiggedContext {
                     refusal,
                 });
             }
-            if self.in_flight() + self.kept.len() >= self.config.depth {
+            let is_full = self.in_flight() + self.kept.len() >= self.config.depth;
+            if is_full || act == Act::Decline {
                 break;
             }
             let Some(job) = jobs.pop_front() else { break };
