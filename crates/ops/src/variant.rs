@@ -158,8 +158,9 @@ impl Prepared for Ready {
 fn choose(operation: Operation, name: &str, level: Option<u32>) -> Result<Variant, Error> {
     let all = variants(operation);
     let has = |variant: &&Variant| match (&variant.levels, level) {
+        (_, None) => true,
         (Some((range, _)), Some(level)) => range.contains(&level),
-        _ => true,
+        (None, Some(_)) => false,
     };
     let chosen = match name {
         // No library has it: the one that comes closest says so.

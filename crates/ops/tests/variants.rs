@@ -79,6 +79,8 @@ fn auto_takes_the_library_that_has_the_level() {
     }
     assert_eq!(at(Format::DeflatePart, 4), Ok("zlib"));
     assert_eq!(at(Format::Lz4Block, 9), Ok("lz4"));
+    let error = at(Format::Lz4Block, 13).unwrap_err();
+    assert_eq!(error.to_string(), "lz4 has levels 1 to 12, not 13");
 }
 
 #[test]

@@ -26,6 +26,9 @@ use arguments::{Arguments, Asked};
 use input::Input;
 use output::{Named, Output};
 
+/// Bytes of a compressed file that are worth a thread.
+const PART_BYTES: u64 = 128 << 10;
+
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
@@ -128,8 +131,8 @@ fn options(all: &Arguments) -> Result<Options, String> {
             timing: Some(Timing::Paced),
             ..overside_backends::Options::default()
         };
-        let device = overside_backends::open(name, &how).map_err(|error| error.to_string())?;
-        options.device = Some(device);
+        let device = overside_backends::open(name, &how);
+        options.device = Some(device.map_err(|error| error.to_string())?);
     }
     Ok(options)
 }
@@ -168,7 +171,7 @@ fn one(
     let options = options_of(all, options, &input);
     let result = stream::run(all, &options, &mut input, &mut output);
     let summary = result.map_err(|error| failed(error, &input, &target))?;
-    let finished = output.finish(input.metadata.as_ref());
+    let finished = output.finish(input.attributes());
     finished.map_err(|error| failed(Error::Write(error), &input, &target))?;
     let elapsed = begin.elapsed();
     let Some(summary) = summary else {
@@ -209,8 +212,13 @@ fn options_of(all: &Arguments, options: &Options, input: &Input) -> Options {
         (options.name, options.mtime) = input.original();
     }
     if let Some(len) = input.len() {
-        // A short file starts no threads that it has no work for.
-        let chunks = len.div_ceil(options.chunk_bytes.max(1) as u64).max(1);
+        // A short file starts no threads that it has no work for. What is compressed has more
+        // parts than it seems.
+        let part_bytes = match all.verb {
+            Verb::Compress => options.chunk_bytes.max(1) as u64,
+            Verb::Decompress => PART_BYTES,
+        };
+        let chunks = len.div_ceil(part_bytes).max(1);
         options.threads = options
             .threads
             .min(usize::try_from(chunks).unwrap_or(usize::MAX));
@@ -322,7 +330,7 @@ fn named(path: &Path, all: &Arguments, input: &Input) -> Result<Output, Trouble>
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
     }
-    let made = Named::create(path, input.metadata.is_some(), all.force);
+    let made = Named::create(path, input.attributes().is_some(), all.force);
     made.map(Output::Named).map_err(failed)
 }
 
@@ -330,8 +338,8 @@ fn named(path: &Path, all: &Arguments, input: &Input) -> Result<Output, Trouble>
 fn failed(error: Error, input: &Input, target: &Target) -> Trouble {
     match error {
         Error::Write(error) if error.kind() == ErrorKind::BrokenPipe => {
-            // Nobody reads it any more, and nobody needs to be told. No file is unfinished: what
-            // is written to a pipe has no other name.
+            // Nobody reads it any more, and nobody needs to be told. What is written to a pipe has
+            // no unfinished file.
             system::end_by_broken_pipe()
         }
         Error::Write(error) => {
@@ -380,6 +388,11 @@ impl Done {
             Verb::Compress => leg.source_bytes,
             Verb::Decompress => leg.destination_bytes,
         }
+    }
+
+    /// Uncompressed bytes a second.
+    fn throughput(&self) -> f64 {
+        self.plain_bytes() as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
     fn report(&self) -> Option<&Report> {

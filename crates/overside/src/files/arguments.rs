@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::thread::available_parallelism;
 
 use lexopt::prelude::*;
-use overside_compress::{Container, Policy};
+use overside_compress::{Container, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Policy};
 
 use super::Verb;
 
@@ -127,8 +127,12 @@ impl Arguments {
             (_, "fast") if compress => self.level = Some(1),
             (_, "best") if compress => self.level = Some(9),
             (_, "chunk") if compress => {
-                let size: Size = value(parser, "--chunk")?;
-                self.chunk_bytes = Some(size.0);
+                let Size(bytes) = value(parser, "--chunk")?;
+                if !(MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES).contains(&bytes) {
+                    let range = format!("{MIN_CHUNK_BYTES} to {MAX_CHUNK_BYTES}");
+                    return Err(format!("--chunk is from {range} bytes, not {bytes}"));
+                }
+                self.chunk_bytes = Some(bytes);
             }
             _ => return Err(option.unknown(self.verb)),
         }
@@ -328,6 +332,7 @@ mod tests {
                 "like 65536",
             ),
             (Verb::Compress, "--chunk 9999999999999999g", "too large"),
+            (Verb::Compress, "--chunk 1023", "1024 to 67108864 bytes"),
             (Verb::Compress, "-p0", "1 to 1024"),
             (Verb::Compress, "--stats xml", "json or text"),
             (Verb::Compress, "--placement split:200", "percentage"),

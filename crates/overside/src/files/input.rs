@@ -39,28 +39,27 @@ impl Input {
         {
             (path, opened) = (candidate, Ok(file));
         }
+        let file = opened.map_err(|error| refused(&path, &error))?;
+        let metadata = file.metadata().map_err(|error| refused(&path, &error))?;
         let name = path.display().to_string();
-        let file = opened.map_err(|error| refused(&name, &error))?;
-        let metadata = file.metadata().map_err(|error| refused(&name, &error))?;
         may_be_worked_on(&name, &metadata, all)?;
         Ok(Self::new(name, Some(path), file, metadata))
     }
 
     fn stdin(all: &Arguments) -> Result<Self, Trouble> {
-        let name = "stdin".to_string();
         let stdin = io::stdin();
         if all.verb == Verb::Decompress && !all.force && stdin.is_terminal() {
             return Err(Trouble::Error(
                 "compressed data is not read from a terminal; -f does, --help says more".into(),
             ));
         }
-        let file = (stdin.as_fd().try_clone_to_owned()).map(File::from);
-        let file = file.map_err(|error| refused(&name, &error))?;
-        let metadata = file.metadata().map_err(|error| refused(&name, &error))?;
+        let failed = |error: io::Error| Trouble::Error(format!("stdin: {error}"));
+        let file = File::from(stdin.as_fd().try_clone_to_owned().map_err(failed)?);
+        let metadata = file.metadata().map_err(failed)?;
         if metadata.is_dir() {
-            return Err(Trouble::Warning(format!("{name} is a directory; skipped")));
+            return Err(Trouble::Warning("stdin is a directory; skipped".into()));
         }
-        Ok(Self::new(name, None, file, metadata))
+        Ok(Self::new("stdin".into(), None, file, metadata))
     }
 
     fn new(name: String, path: Option<PathBuf>, file: File, metadata: Metadata) -> Self {
@@ -75,6 +74,11 @@ impl Input {
             file,
             metadata,
         }
+    }
+
+    /// What a file that takes its place is to look like: stdin has no place.
+    pub fn attributes(&self) -> Option<&Metadata> {
+        self.metadata.as_ref().filter(|_| self.path.is_some())
     }
 
     /// How long it is in bytes, as far as it is known.
@@ -114,9 +118,10 @@ fn open(path: &Path, all: &Arguments) -> io::Result<File> {
     options.open(path)
 }
 
-fn refused(name: &str, error: &io::Error) -> Trouble {
+fn refused(path: &Path, error: &io::Error) -> Trouble {
+    let name = path.display();
     if error.raw_os_error() == Some(libc::ELOOP)
-        && std::fs::symlink_metadata(name).is_ok_and(|metadata| metadata.is_symlink())
+        && std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
     {
         return Trouble::Error(format!(
             "{name} is a symbolic link; -f follows it and removes it, -c only reads"

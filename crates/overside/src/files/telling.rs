@@ -52,7 +52,7 @@ pub fn line(done: &Done) -> String {
         bytes(done.summary.bytes_in),
         bytes(done.summary.bytes_out),
         percent(done.compressed_bytes() as f64 / done.plain_bytes() as f64),
-        rate(done.plain_bytes() as f64 / done.elapsed.as_secs_f64()),
+        rate(done.throughput()),
         places(done),
     )
 }
@@ -173,7 +173,7 @@ fn json(done: &Done) -> String {
         "output": done.output,
         "placement": done.policy.to_string(),
         "elapsed_ns": done.elapsed.as_nanos() as u64,
-        "throughput_bytes_per_s": done.plain_bytes() as f64 / done.elapsed.as_secs_f64(),
+        "throughput_bytes_per_s": done.throughput(),
         "summary": done.summary,
     });
     format!("{value}\n")

@@ -24,6 +24,11 @@ fn a_file_is_replaced_or_kept_as_told() {
     directory.quietly("compress -o other a");
     assert_eq!(directory.names(), "a a.gz a.zst other");
     assert_eq!(directory.quietly("decompress -c a.zst other"), b"texttext");
+    // A link that is written to stays one.
+    symlink("other", directory.path("link")).unwrap();
+    directory.quietly("compress -f --format lz4 -o link a");
+    assert_eq!(directory.other("lz4 -dc other"), b"text");
+    fs::remove_file(directory.path("link")).unwrap();
     directory.quietly("decompress -t a.zst a.gz other");
     assert_eq!(directory.names(), "a a.gz a.zst other");
 }
