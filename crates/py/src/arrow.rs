@@ -11,7 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type, to_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, ArrayRef, BooleanArray, make_array};
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::DataType;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -63,8 +63,8 @@ impl Column {
         }
     }
 
-    /// The next array; `None` after the last.
-    pub(crate) fn next(&mut self) -> Result<Option<ArrayRef>, ArrowError> {
+    /// The next array; `None` after the last. An error is what is wrong, in words.
+    pub(crate) fn next(&mut self) -> Result<Option<ArrayRef>, String> {
         let array = match &mut self.source {
             Source::Array(array) => array.take(),
             Source::Stream(stream) => next_of(stream)?,
@@ -74,15 +74,13 @@ impl Column {
         };
         // SAFETY: whoever offers Arrow data promises that they are what the C data interface asks
         // for, and that they stay until they are released, which the array does when it is dropped.
-        let data = unsafe { from_ffi_and_data_type(array, self.kind.clone())? };
-        let array = make_array(data);
+        let data = unsafe { from_ffi_and_data_type(array, self.kind.clone()) };
+        let array = make_array(data.map_err(|error| error.to_string())?);
         let Some(child) = self.child else {
             return Ok(Some(array));
         };
         if array.null_count() > 0 {
-            return Err(ArrowError::CDataInterface(
-                "rows that are null as a whole cannot be searched".into(),
-            ));
+            return Err("rows that are null as a whole cannot be searched".into());
         }
         Ok(Some(array.as_struct().column(child).clone()))
     }
@@ -119,7 +117,7 @@ fn stream(object: &Bound<'_, PyAny>) -> PyResult<(DataType, Source)> {
     Ok((kind, Source::Stream(stream)))
 }
 
-fn next_of(stream: &mut FFI_ArrowArrayStream) -> Result<Option<FFI_ArrowArray>, ArrowError> {
+fn next_of(stream: &mut FFI_ArrowArrayStream) -> Result<Option<FFI_ArrowArray>, String> {
     let Some(get_next) = stream.get_next else {
         return Ok(None);
     };
@@ -131,7 +129,7 @@ fn next_of(stream: &mut FFI_ArrowArrayStream) -> Result<Option<FFI_ArrowArray>, 
 }
 
 /// An error if a stream's function did not return 0.
-fn check(status: c_int, stream: &mut FFI_ArrowArrayStream) -> Result<(), ArrowError> {
+fn check(status: c_int, stream: &mut FFI_ArrowArrayStream) -> Result<(), String> {
     if status == 0 {
         return Ok(());
     }
@@ -144,8 +142,7 @@ fn check(status: c_int, stream: &mut FFI_ArrowArrayStream) -> Result<(), ArrowEr
             let text = unsafe { CStr::from_ptr(text) };
             text.to_string_lossy().into_owned()
         });
-    let text = text.unwrap_or_else(|| format!("the Arrow stream failed with status {status}"));
-    Err(ArrowError::CDataInterface(text))
+    Err(text.unwrap_or_else(|| format!("the Arrow stream failed with status {status}")))
 }
 
 fn kind(capsule: &Bound<'_, PyAny>) -> PyResult<DataType> {

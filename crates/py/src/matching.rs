@@ -137,9 +137,7 @@ fn search(data: Data, options: Options) -> Result<Done, Error> {
             let kind = column.kind();
             let arrays = std::iter::from_fn(|| {
                 let next = match signals.look() {
-                    Ok(()) => column
-                        .next()
-                        .map_err(|error| Error::Format(error.to_string())),
+                    Ok(()) => column.next().map_err(Error::Format),
                     Err(error) => Err(Error::Read(error.into())),
                 };
                 let next = next.transpose()?;
