@@ -12,7 +12,7 @@ use crate::{errors, guarded, refused, streams};
 
 /// The longest output of decompression in bytes unless asked otherwise.
 pub(crate) const MAX_SIZE: u64 = 1 << 30;
-/// No chunk is made shorter than this because the input is.
+/// What chunks are not made shorter than for short inputs, in bytes.
 const SHORT_CHUNK_BYTES: usize = 64 << 10;
 /// Compressed bytes that are worth a thread.
 const COMPRESSED_BYTES_A_THREAD: usize = 128 << 10;
@@ -79,9 +79,11 @@ fn compress(
         let legs = Legs::new(py, placement, device, threads)?.for_bytes(data.len(), bytes_a_thread);
         let mut options = compression(format, level, legs, chunk)?;
         options.content_bytes = Some(data.len() as u64);
-        // Buffers for a short input need not be longer than it is.
-        let least = options.chunk_bytes.min(SHORT_CHUNK_BYTES);
-        options.chunk_bytes = options.chunk_bytes.min(data.len()).max(least);
+        if chunk.is_none() {
+            // Buffers for a short input need not be longer than it is.
+            let usual = options.chunk_bytes;
+            options.chunk_bytes = data.len().clamp(SHORT_CHUNK_BYTES.min(usual), usual);
+        }
         py.detach(|| compress_all(data, &options))
             .map_err(errors::stream)
     })

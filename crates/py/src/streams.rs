@@ -77,19 +77,12 @@ enum State<S> {
 }
 
 impl<S> State<S> {
-    /// Does something with the open stream.
+    /// Does something with the open stream. If that fails, or panics, the stream has failed.
     fn with<R>(&mut self, step: impl FnOnce(&mut S) -> Result<R, Error>) -> PyResult<R> {
-        match self {
-            Self::Open(stream) => {
-                let result = step(stream);
-                if result.is_err() {
-                    *self = Self::Failed;
-                }
-                result.map_err(errors::stream)
-            }
-            Self::Finished(_) => Err(refused("the stream is finished")),
-            Self::Failed => Err(refused(Error::Spent)),
-        }
+        let mut stream = self.take()?;
+        let result = step(&mut stream).map_err(errors::stream)?;
+        *self = Self::Open(stream);
+        Ok(result)
     }
 
     /// Finishes the stream and gives what was left of its output.
@@ -97,12 +90,16 @@ impl<S> State<S> {
         &mut self,
         finish: impl FnOnce(S) -> Result<(Gathered, Summary), Error>,
     ) -> PyResult<Vec<u8>> {
+        let stream = self.take()?;
+        let (mut gathered, summary) = finish(*stream).map_err(errors::stream)?;
+        *self = Self::Finished(Box::new(summary));
+        Ok(gathered.take())
+    }
+
+    /// The open stream, for the time being.
+    fn take(&mut self) -> PyResult<Box<S>> {
         match std::mem::replace(self, Self::Failed) {
-            Self::Open(stream) => {
-                let (mut gathered, summary) = finish(*stream).map_err(errors::stream)?;
-                *self = Self::Finished(Box::new(summary));
-                Ok(gathered.take())
-            }
+            Self::Open(stream) => Ok(stream),
             Self::Finished(summary) => {
                 *self = Self::Finished(summary);
                 Err(refused("the stream is finished"))
@@ -110,12 +107,40 @@ impl<S> State<S> {
             Self::Failed => Err(refused(Error::Spent)),
         }
     }
+}
 
-    fn summary(&self) -> Option<Summary> {
-        match self {
-            Self::Finished(summary) => Some((**summary).clone()),
-            Self::Open(_) | Self::Failed => None,
-        }
+impl<S: Send> Turns<State<S>> {
+    /// Takes a turn with the open stream, and gives the output that there is then.
+    fn output<'py>(
+        &self,
+        py: Python<'py>,
+        step: impl FnOnce(&mut S) -> Result<Vec<u8>, Error> + Send,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.take(py, |state| state.with(step))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Finishes the stream, and gives the output that was left.
+    fn finish<'py>(
+        &self,
+        py: Python<'py>,
+        finish: impl FnOnce(S) -> Result<(Gathered, Summary), Error> + Send,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.take(py, |state| state.finish(finish))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// What became of the stream, as `tell` puts it; `None` before it is finished.
+    fn told<'py>(
+        &self,
+        py: Python<'py>,
+        tell: impl FnOnce(Python<'py>, &Summary) -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let summary = self.take(py, |state| match state {
+            State::Finished(summary) => Ok(Some((**summary).clone())),
+            State::Open(_) | State::Failed => Ok(None),
+        })?;
+        summary.map(|summary| tell(py, &summary)).transpose()
     }
 }
 
@@ -152,45 +177,36 @@ impl PyCompressor {
         data: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let data = Lent::new(data)?;
-        let bytes = self.0.take(py, |state| {
-            state.with(|stream| {
-                let mut reader = data.reader();
-                while stream.fill(&mut reader)? > 0 {}
-                Ok(stream.get_mut().take())
-            })
-        })?;
-        Ok(PyBytes::new(py, &bytes))
+        self.0.output(py, |stream| {
+            let mut reader = data.reader();
+            while stream.fill(&mut reader)? > 0 {}
+            Ok(stream.get_mut().take())
+        })
     }
 
     /// Compresses what was given so far, as a chunk of its own, and gives all of it.
     fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.0.take(py, |state| {
-            state.with(|stream| {
-                stream.flush()?;
-                Ok(stream.get_mut().take())
-            })
-        })?;
-        Ok(PyBytes::new(py, &bytes))
+        self.0.output(py, |stream| {
+            stream.flush()?;
+            Ok(stream.get_mut().take())
+        })
     }
 
     /// Ends the stream and gives what is left of it.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.0.take(py, |state| state.finish(Compressor::finish))?;
-        Ok(PyBytes::new(py, &bytes))
+        self.0.finish(py, Compressor::finish)
     }
 
     /// What really ran; `None` before the stream is finished.
     #[getter]
     fn applied<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let summary = self.0.take(py, |state| Ok(state.summary()))?;
-        summary.map(|summary| applied(py, &summary)).transpose()
+        self.0.told(py, applied)
     }
 
     /// What was done; `None` before the stream is finished.
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let summary = self.0.take(py, |state| Ok(state.summary()))?;
-        summary.map(|summary| report(py, &summary)).transpose()
+        self.0.told(py, report)
     }
 }
 
@@ -226,46 +242,35 @@ impl PyDecompressor {
         data: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let data = Lent::new(data)?;
-        let bytes = self.0.take(py, |state| {
-            state.with(|stream| {
-                let mut reader = data.reader();
-                while stream.fill(&mut reader)? > 0 {}
-                Ok(stream.get_mut().take())
-            })
-        })?;
-        Ok(PyBytes::new(py, &bytes))
+        self.0.output(py, |stream| {
+            let mut reader = data.reader();
+            while stream.fill(&mut reader)? > 0 {}
+            Ok(stream.get_mut().take())
+        })
     }
 
     /// Decompresses whatever can be of what was given so far, and gives all of it.
     fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.0.take(py, |state| {
-            state.with(|stream| {
-                stream.flush()?;
-                Ok(stream.get_mut().take())
-            })
-        })?;
-        Ok(PyBytes::new(py, &bytes))
+        self.0.output(py, |stream| {
+            stream.flush()?;
+            Ok(stream.get_mut().take())
+        })
     }
 
     /// Ends the stream and gives what is left of it.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self
-            .0
-            .take(py, |state| state.finish(Decompressor::finish))?;
-        Ok(PyBytes::new(py, &bytes))
+        self.0.finish(py, Decompressor::finish)
     }
 
     /// What really ran; `None` before the stream is finished.
     #[getter]
     fn applied<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let summary = self.0.take(py, |state| Ok(state.summary()))?;
-        summary.map(|summary| applied(py, &summary)).transpose()
+        self.0.told(py, applied)
     }
 
     /// What was done; `None` before the stream is finished.
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let summary = self.0.take(py, |state| Ok(state.summary()))?;
-        summary.map(|summary| report(py, &summary)).transpose()
+        self.0.told(py, report)
     }
 }
