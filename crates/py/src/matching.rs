@@ -61,7 +61,7 @@ fn find(
         options.answer = answer_of(answer)?;
         options.ignore_case = ignore_case;
         options.invert = invert;
-        options.numbers = true;
+        options.numbers = options.answer == Answer::Records;
         options.engine = engine.into();
         if let Some(chunk) = chunk {
             if !(MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES).contains(&chunk) {
