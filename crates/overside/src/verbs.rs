@@ -5,7 +5,10 @@ const NATIVE: &[(&str, &str)] = &[
     ("compress", "compress files, on the CPU, a device, or both"),
     ("decompress", "decompress files, likewise"),
     ("devices", "list devices and what they can do"),
-    ("match", "find lines, or rows of a column, that match patterns"),
+    (
+        "match",
+        "find lines, or rows of a column, that match patterns",
+    ),
 ];
 
 /// Answered by `overside.__main__`, which has the same list.

@@ -133,13 +133,25 @@ fn devices_are_listed_for_programs() {
     let output = run(&["devices", "--json"]);
     let devices: Vec<serde_json::Value> = serde_json::from_str(&out(&output)).unwrap();
     let dpdk = |device: &serde_json::Value| device["name"].as_str().unwrap().starts_with("dpdk:");
-    assert!(devices.iter().any(dpdk), "DPDK's devices, or what is missing for them");
+    assert!(
+        devices.iter().any(dpdk),
+        "DPDK's devices, or what is missing for them"
+    );
     let devices: Vec<_> = devices.into_iter().filter(|device| !dpdk(device)).collect();
     let names: Vec<_> = devices
         .iter()
         .map(|device| device["name"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["cpu", "emulated:bf2", "emulated:bf2-soc", "emulated:bf3", "emulated:bf3-soc"]);
+    assert_eq!(
+        names,
+        [
+            "cpu",
+            "emulated:bf2",
+            "emulated:bf2-soc",
+            "emulated:bf3",
+            "emulated:bf3-soc"
+        ]
+    );
     for device in &devices {
         assert!(device["unavailable"].is_null(), "{device}");
         let provenance = if device["name"] == "cpu" {
