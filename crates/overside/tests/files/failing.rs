@@ -18,11 +18,20 @@ pub fn wait_for_unfinished(directory: &Directory) {
     }
 }
 
+/// The command with signals as a terminal gives them: what runs in a shell's background ignores
+/// some, and its children inherit that.
+fn heeding_signals(directory: &Directory) -> Command {
+    let mut command = directory.command("env");
+    command.args(["--default-signal=HUP,INT,TERM", COMMAND]);
+    command
+}
+
 #[test]
 fn a_signal_leaves_nothing_behind() {
     for (signal, number) in [("HUP", 1), ("INT", 2), ("TERM", 15)] {
         let directory = Directory::new();
-        let child = (directory.command(COMMAND).args(["compress", "-o", "out"]))
+        let child = heeding_signals(&directory)
+            .args(["compress", "-o", "out"])
             .stdin(Stdio::piped())
             .spawn();
         let mut child = child.unwrap();
@@ -37,7 +46,7 @@ fn a_signal_leaves_nothing_behind() {
 #[test]
 fn a_signal_in_the_middle_of_work_keeps_the_input() {
     let directory = Directory::with("a", &words(8 * MIB, 5));
-    let child = (directory.command(COMMAND))
+    let child = heeding_signals(&directory)
         .args(["compress", "--level", "12", "a"])
         .spawn();
     let mut child = child.unwrap();
