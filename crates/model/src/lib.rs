@@ -18,11 +18,14 @@
 //! ```
 
 mod catalogue;
+pub mod claims;
 mod cost;
 mod error;
+pub mod facts;
 mod fifo;
 mod outlook;
 mod pace;
+mod prediction;
 mod profile;
 mod quantity;
 mod validate;
@@ -31,7 +34,11 @@ pub use catalogue::{PROFILES_ENV, profile, profiles, profiles_with};
 pub use cost::{Cost, Parts, Setting, Span, Work, cost};
 pub use error::{CostError, ProfileError};
 pub use fifo::{Fifo, Schedule};
-pub use outlook::{Outlook, Prediction, Question, outlook};
+pub use outlook::{BreakEven, Outlook, Question, outlook};
 pub use pace::{Pace, StageTimes};
+pub use prediction::{
+    Answer, Closeness, Evidence, Influence, Known, NoPrediction, Outcome, Prediction, Unknown,
+    Values, Verdict,
+};
 pub use profile::{Basis, DeviceFacts, Initiator, Link, OperationProfile, PatternProfile, Profile};
-pub use quantity::{Dimension, Interval, Quantity, Sweep, Unit};
+pub use quantity::{Axis, Dimension, Interval, Quantity, Sweep, Table, Unit};

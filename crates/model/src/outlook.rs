@@ -27,7 +27,7 @@ pub struct Question {
 /// A size in bytes of the uncompressed side from which the device is faster than the CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum Prediction {
+pub enum BreakEven {
     /// No fact supports a prediction.
     None {
         /// What would have to be known.
@@ -84,7 +84,7 @@ pub struct Outlook {
     /// can add to it, and so is the rate, which for patterns of one's own is anybody's guess.
     pub bounded: bool,
     /// From which buffer size the device is faster, one buffer at a time.
-    pub break_even: Prediction,
+    pub break_even: BreakEven,
     /// Terms without a fact; they count as zero, or stand at their published limit.
     pub missing: Vec<String>,
     /// The facts that it rests on.
@@ -263,9 +263,9 @@ fn sustained_ns(cost: &Cost, engines: Interval) -> Interval {
 /// The size where the CPU's straight line crosses the device's, which starts higher and rises
 /// more slowly. `costs` has the published sizes, in ascending order, and the longest. The engine's
 /// rate is `certain` unless other patterns than ours were published.
-fn break_even(costs: &[(u64, Cost)], question: &Question, certain: bool) -> Prediction {
+fn break_even(costs: &[(u64, Cost)], question: &Question, certain: bool) -> BreakEven {
     let Some((longest, whole)) = costs.last() else {
-        return Prediction::None {
+        return BreakEven::None {
             missing: Vec::new(),
         };
     };
@@ -299,13 +299,13 @@ fn break_even(costs: &[(u64, Cost)], question: &Question, certain: bool) -> Pred
     let gain_high = cpu_ns - best;
     let gain_low = cpu_ns - worst;
     if gain_high <= 0.0 {
-        return Prediction::Never {
+        return BreakEven::Never {
             reason: "the device is slower than this CPU even without its fixed costs".into(),
         };
     }
     let at_least = fixed_low / gain_high;
     if at_least > bytes {
-        return Prediction::Never {
+        return BreakEven::Never {
             reason: format!(
                 "it would take buffers of {at_least:.0} bytes and the device takes {bytes}"
             ),
@@ -313,7 +313,7 @@ fn break_even(costs: &[(u64, Cost)], question: &Question, certain: bool) -> Pred
     }
     let missing = whole.missing.clone();
     if fixed.iter().all(Option::is_none) {
-        return Prediction::None { missing };
+        return BreakEven::None { missing };
     }
     // What is shorter than the shortest size of several takes as long as that.
     let shortest = match costs {
@@ -322,12 +322,12 @@ fn break_even(costs: &[(u64, Cost)], question: &Question, certain: bool) -> Pred
     };
     let at_most = (fixed_high / gain_low).ceil().max(shortest);
     if !missing.is_empty() || gain_low <= 0.0 || at_most > bytes {
-        return Prediction::NotBelow {
+        return BreakEven::NotBelow {
             bytes: at_least as u64,
             missing,
         };
     }
-    Prediction::Range {
+    BreakEven::Range {
         low_bytes: at_least as u64,
         high_bytes: at_most as u64,
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use overside_ops::Operation;
 use serde::{Deserialize, Serialize};
 
-use crate::{Interval, ProfileError, Quantity, Sweep};
+use crate::{Evidence, Interval, Known, ProfileError, Quantity, Sweep, Table};
 
 /// One card behind one host link in one mode of use (not a generation of cards). What it does not
 /// say is unknown.
@@ -44,8 +44,15 @@ pub struct Profile {
     /// The link between host and device.
     #[serde(default)]
     pub link: Link,
-    /// What it can do.
+    /// What its engines can do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operations: Vec<OperationProfile>,
+    /// What else is known of it, by name, as in `tcp.stream.rate`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, Quantity>,
+    /// What else is known of it by size, depth or number of cores, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tables: BTreeMap<String, Table>,
 }
 
 /// Whose cores submit jobs to a card's engines.
@@ -265,7 +272,9 @@ impl Profile {
             });
             own.into_iter().chain(patterns)
         });
-        (device.into_iter().chain(operations))
+        let values = self.values.iter();
+        let values = values.map(|(name, one)| (format!("values.{name}"), Some(one)));
+        (device.into_iter().chain(operations).chain(values))
             .filter_map(|(key, quantity)| Some((key, quantity?)))
             .collect()
     }
@@ -283,6 +292,18 @@ impl Profile {
                 })
             })
             .collect()
+    }
+
+    /// What formulas may read: `values` and `tables` by their names.
+    pub fn evidence(&self) -> Evidence {
+        let mut evidence = Evidence::new();
+        for (name, quantity) in &self.values {
+            evidence.insert(name, Known::Quantity(quantity.clone()));
+        }
+        for (name, table) in &self.tables {
+            evidence.insert(name, Known::Table(table.clone()));
+        }
+        evidence
     }
 
     /// What a fact says and where it stands; `None` if the profile does not cite it.

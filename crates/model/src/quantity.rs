@@ -40,7 +40,16 @@ pub enum Unit {
     /// Seconds.
     #[serde(rename = "s")]
     S,
-    /// A plain number.
+    /// 10^6 operations a second.
+    #[serde(rename = "Mops/s")]
+    MopsPerS,
+    /// 10^9 operations a second.
+    #[serde(rename = "Gops/s")]
+    GopsPerS,
+    /// A hundredth.
+    #[serde(rename = "%")]
+    Percent,
+    /// A plain number, or a ratio.
     #[serde(rename = "count")]
     Count,
 }
@@ -54,6 +63,8 @@ pub enum Dimension {
     Rate,
     /// Counted in nanoseconds.
     Time,
+    /// Counted in operations a second.
+    Frequency,
     /// A plain number.
     Count,
 }
@@ -67,19 +78,21 @@ impl Unit {
                 Dimension::Rate
             }
             Self::Ns | Self::Us | Self::Ms | Self::S => Dimension::Time,
-            Self::Count => Dimension::Count,
+            Self::MopsPerS | Self::GopsPerS => Dimension::Frequency,
+            Self::Percent | Self::Count => Dimension::Count,
         }
     }
 
-    /// One of it in bytes, bytes a second or nanoseconds.
+    /// One of it in bytes, bytes a second, nanoseconds or operations a second.
     pub const fn in_base(self) -> f64 {
         match self {
             Self::B | Self::Ns | Self::Count => 1.0,
             Self::KiB => 1024.0,
             Self::MiB | Self::MiBPerS => 1_048_576.0,
             Self::GiB | Self::GiBPerS => 1_073_741_824.0,
-            Self::MBPerS | Self::Ms => 1e6,
-            Self::GBPerS | Self::S => 1e9,
+            Self::MBPerS | Self::Ms | Self::MopsPerS => 1e6,
+            Self::GBPerS | Self::S | Self::GopsPerS => 1e9,
+            Self::Percent => 0.01,
             Self::GbPerS => 0.125e9,
             Self::Us => 1e3,
         }
@@ -234,5 +247,65 @@ impl Sweep {
             rate.divide(bytes.max(self.source_bytes[0]) as f64 * 1e9),
             limit,
         )
+    }
+}
+
+/// What a table's values depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Axis {
+    /// Bytes of a buffer, a block or a message.
+    Bytes,
+    /// Cores or threads that work.
+    Cores,
+    /// Jobs in flight.
+    Depth,
+    /// Jobs handed over together.
+    Batch,
+}
+
+/// A value published for several sizes, depths or counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// What it depends on.
+    pub by: Axis,
+    /// Where it was measured, increasing and positive.
+    pub at: Vec<f64>,
+    /// The value at each, positive.
+    pub value: Vec<f64>,
+    /// What the values are counted in.
+    pub unit: Unit,
+    /// Facts that say so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<String>,
+    /// A source that is not among the facts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub citation: Option<String>,
+    /// What a reader has to know about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl Table {
+    /// The value at `x` in base units: interpolated on logarithmic axes between two points, which
+    /// bound it; the nearest point's beyond the ends.
+    pub fn interval(&self, x: f64) -> Interval {
+        let last = self.at.len() - 1;
+        let after = self.at.partition_point(|at| *at < x);
+        let exact = after <= last && self.at[after] == x;
+        if exact || after == 0 || after > last {
+            return Interval::exactly(self.value[after.min(last)]).scale(self.unit.in_base());
+        }
+        let (x0, x1) = (self.at[after - 1].ln(), self.at[after].ln());
+        let (below, above) = (self.value[after - 1], self.value[after]);
+        let share = (x.ln() - x0) / (x1 - x0);
+        let typ = (below.ln() + (above.ln() - below.ln()) * share).exp();
+        Interval {
+            low: below.min(above),
+            typ,
+            high: below.max(above),
+        }
+        .scale(self.unit.in_base())
     }
 }

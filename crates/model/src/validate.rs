@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use overside_ops::Operation;
 
-use crate::{Dimension, OperationProfile, Profile, ProfileError, Quantity, Sweep};
+use crate::{Dimension, OperationProfile, Profile, ProfileError, Quantity, Sweep, Table};
 
 const MAX_OPERATIONS: usize = 64;
 const MAX_PATTERNS: usize = 256;
@@ -30,6 +30,9 @@ pub(crate) fn check(file: &str, profile: &Profile) -> Result<(), ProfileError> {
     }
     for (key, sweep) in profile.sweeps() {
         checker.sweep(&key, sweep)?;
+    }
+    for (name, table) in &profile.tables {
+        checker.table(&format!("tables.{name}"), table)?;
     }
     checker.facts("device", &profile.device.facts)?;
     checker.operations()?;
@@ -145,6 +148,7 @@ impl<'a> Checker<'a> {
         }
         let last = key.rsplit('.').next().unwrap_or_default();
         let expected = match last {
+            _ if key.starts_with("values.") => quantity.unit.dimension(),
             "max_source" | "max_destination" => Dimension::Size,
             "rate" | "to_device" | "from_device" => Dimension::Rate,
             "engines" | "queue_depth" => Dimension::Count,
@@ -183,7 +187,8 @@ impl<'a> Checker<'a> {
             Dimension::Size => "B, KiB, MiB or GiB",
             Dimension::Rate => "MB/s, GB/s, MiB/s, GiB/s or Gb/s",
             Dimension::Time => "ns, us, ms or s",
-            Dimension::Count => "count",
+            Dimension::Frequency => "Mops/s or Gops/s",
+            Dimension::Count => "count or %",
         };
         self.fail(
             key,
@@ -226,13 +231,50 @@ impl<'a> Checker<'a> {
         }
     }
 
+    fn table(&mut self, key: &str, table: &'a Table) -> Result<(), ProfileError> {
+        let cited = table
+            .citation
+            .as_deref()
+            .is_some_and(|text| !text.trim().is_empty());
+        if table.facts.is_empty() && !cited {
+            return self.fail(
+                key,
+                "the values rest on nothing".into(),
+                "add facts or a citation",
+            );
+        }
+        self.facts(key, &table.facts)?;
+        let (at, value) = (&table.at, &table.value);
+        if at.is_empty() || at.len() > MAX_SWEEP || at.len() != value.len() {
+            return self.fail(
+                key,
+                format!("{} points and {} values", at.len(), value.len()),
+                "give 1 to 256 points and a value for each",
+            );
+        }
+        let bad = |number: &&f64| !number.is_finite() || **number <= 0.0;
+        if let Some(bad) = at.iter().chain(value).find(bad) {
+            return self.fail(
+                key,
+                format!("{bad} is not a positive number"),
+                "remove the point",
+            );
+        }
+        if at.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return self.fail(key, format!("{at:?} does not increase"), "sort the points");
+        }
+        Ok(())
+    }
+
     fn operations(&mut self) -> Result<(), ProfileError> {
         let profile: &'a Profile = self.profile;
-        if profile.operations.is_empty() || profile.operations.len() > MAX_OPERATIONS {
+        let nothing =
+            profile.operations.is_empty() && profile.values.is_empty() && profile.tables.is_empty();
+        if nothing || profile.operations.len() > MAX_OPERATIONS {
             return self.fail(
                 "operations",
                 format!("{} entries", profile.operations.len()),
-                "give 1 to 64 [[operations]]",
+                "give 1 to 64 [[operations]], or [values] or [tables]",
             );
         }
         let mut seen = BTreeSet::new();

@@ -1,7 +1,7 @@
 //! What an operation costs, and what a device would change.
 
 use overside_model::{
-    Fifo, Outlook, Prediction, Profile, Question, Setting, StageTimes, Work, cost, outlook, profile,
+    BreakEven, Fifo, Outlook, Profile, Question, Setting, StageTimes, Work, cost, outlook, profile,
 };
 use overside_ops::Operation;
 use proptest::prelude::*;
@@ -181,7 +181,7 @@ fn without_a_per_job_cost_there_is_no_static_break_even() {
         "bf2",
         &question("compress-deflate", Setting::Static, 60.0, 0.42),
     );
-    let Prediction::None { missing } = &seen.break_even else {
+    let BreakEven::None { missing } = &seen.break_even else {
         panic!("{:?}", seen.break_even)
     };
     assert!(
@@ -211,7 +211,7 @@ fn reconfiguration_bounds_the_break_even_from_below_only() {
         0.42,
     );
     let seen = ask("bf2", &asked);
-    let Prediction::NotBelow { bytes, .. } = seen.break_even else {
+    let BreakEven::NotBelow { bytes, .. } = seen.break_even else {
         panic!("{:?}", seen.break_even)
     };
     // 13 ms at the CPU's rate is the least that must be gained back.
@@ -226,7 +226,7 @@ fn a_device_that_cannot_win_is_never_recommended() {
     let never = |device, asked| {
         let seen = ask(device, &asked);
         assert!(
-            matches!(seen.break_even, Prediction::Never { .. }),
+            matches!(seen.break_even, BreakEven::Never { .. }),
             "{:?}",
             seen.break_even
         );
@@ -253,14 +253,14 @@ fn a_pattern_that_nobody_published_is_not_ruled_out_by_the_published_ones() {
     let mut asked = question("match-count", Setting::Static, 7000.0, 1.0);
     for (pattern, ruled_out) in [("Ramp to (.+)", true), ("my own", false)] {
         asked.patterns = vec![pattern.into()];
-        let never = matches!(ask("bf2", &asked).break_even, Prediction::Never { .. });
+        let never = matches!(ask("bf2", &asked).break_even, BreakEven::Never { .. });
         assert_eq!(never, ruled_out, "{pattern}");
     }
     // What 13 ms cost is certain whatever the pattern.
     asked.setting = Setting::Reconfiguration;
     assert!(matches!(
         ask("bf2", &asked).break_even,
-        Prediction::Never { .. }
+        BreakEven::Never { .. }
     ));
 }
 
@@ -268,7 +268,7 @@ fn a_pattern_that_nobody_published_is_not_ruled_out_by_the_published_ones() {
 fn with_every_term_known_the_break_even_is_a_range() {
     let asked = question("copy", Setting::Static, 500.0, 1.0);
     let seen = outlook(&complete(), &asked).unwrap();
-    let Prediction::Range {
+    let BreakEven::Range {
         low_bytes,
         high_bytes,
     } = seen.break_even
@@ -290,8 +290,8 @@ fn a_break_even_above_the_longest_buffer_is_not_certain() {
         let asked = question("copy", Setting::Static, cpu_mb_per_s, 1.0);
         let seen = outlook(&complete(), &asked).unwrap().break_even;
         match seen {
-            Prediction::Range { high_bytes, .. } => assert!(certain && high_bytes <= MIB),
-            Prediction::NotBelow { bytes, .. } => assert!(!certain && bytes < 5000),
+            BreakEven::Range { high_bytes, .. } => assert!(certain && high_bytes <= MIB),
+            BreakEven::NotBelow { bytes, .. } => assert!(!certain && bytes < 5000),
             other => panic!("{other:?}"),
         }
     }
@@ -306,7 +306,7 @@ fn a_rate_that_falls_with_the_size_is_compared_at_all_sizes() {
     assert!((seen.speedup.high - 2.5).abs() < 0.05, "{:?}", seen.speedup);
     assert!(seen.speedup.typ < 1.0, "{:?}", seen.speedup);
     assert!(
-        matches!(seen.break_even, Prediction::None { .. }),
+        matches!(seen.break_even, BreakEven::None { .. }),
         "{:?}",
         seen.break_even
     );
@@ -314,7 +314,7 @@ fn a_rate_that_falls_with_the_size_is_compared_at_all_sizes() {
     asked.cpu_rate_bytes_per_s = 510e6;
     assert!(matches!(
         ask("bf2", &asked).break_even,
-        Prediction::Never { .. }
+        BreakEven::Never { .. }
     ));
 }
 

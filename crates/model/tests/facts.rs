@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use overside_model::{
-    Prediction, Profile, Question, Setting, Unit, Work, cost, outlook, profile, profiles_with,
+    BreakEven, Profile, Question, Setting, Unit, Work, cost, outlook, profile, profiles_with,
 };
 use overside_ops::Operation;
 use serde_yaml_ng::Value;
@@ -280,7 +280,7 @@ fn held_out_facts_lie_in_the_models_intervals() {
         cpu_rate_bytes_per_s: 121.0 * MIB / 0.42,
         ratio: 0.42,
     };
-    let Prediction::NotBelow { bytes, .. } = outlook(&bf2, &asked).unwrap().break_even else {
+    let BreakEven::NotBelow { bytes, .. } = outlook(&bf2, &asked).unwrap().break_even else {
         panic!("a bound from below was expected")
     };
     check(

@@ -1,0 +1,204 @@
+//! Facts: figures that others have published, with their conditions.
+//!
+//! `facts/published.yaml` is the collection. A fact holds one figure or several (by device, size,
+//! number of cores); [`Fact::figures`] gives them one by one. A corrected fact says what is right;
+//! a suspect one without correction counts for orderings only.
+
+mod value;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use value::{Figure, FigureValue};
+
+/// The collection that is built in.
+const PUBLISHED: &str = include_str!("../../../facts/published.yaml");
+
+/// All facts and orderings of a collection.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Facts {
+    /// Where they are from, and how to read them.
+    pub meta: Meta,
+    /// The facts.
+    pub facts: Vec<Fact>,
+    /// What is larger than what, whatever the magnitudes.
+    #[serde(default)]
+    pub orderings: Vec<Ordering>,
+}
+
+/// Where facts are from, and how to read them.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Meta {
+    /// Full citations, by [`Fact::paper`].
+    #[serde(default)]
+    pub citations: BTreeMap<String, String>,
+    /// What a reader has to know, by subject.
+    #[serde(default)]
+    pub notes: BTreeMap<String, String>,
+}
+
+/// What a fact may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Use {
+    /// Parameters may be taken from it.
+    Calibrate,
+    /// It judges the model; no parameter may rest on it.
+    Validate,
+    /// It explains others.
+    Context,
+}
+
+/// How a fact was obtained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A figure that was measured.
+    Measured,
+    /// One figure over another.
+    Ratio,
+    /// What a maker says.
+    Spec,
+    /// No number.
+    Qualitative,
+    /// Computed from others.
+    Derived,
+}
+
+/// What to beware of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Flag {
+    /// Its number is doubtful: for orderings only, unless it was corrected.
+    Suspect,
+    /// Read its note first.
+    Check,
+}
+
+/// A published fact.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Fact {
+    /// Its name, as in `coproc.co.comp.f70`.
+    pub id: String,
+    /// The study, a key of [`Meta::citations`].
+    pub paper: String,
+    /// Where in it.
+    #[serde(default)]
+    pub section: String,
+    /// What was measured.
+    pub device: String,
+    /// What it did.
+    pub workload: String,
+    /// Which figure.
+    pub metric: String,
+    /// One number, two ends, or numbers by device, size or count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<serde_yaml_ng::Value>,
+    /// Two ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<serde_yaml_ng::Value>,
+    /// Numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<serde_yaml_ng::Value>,
+    /// Its unit, as the source prints it.
+    #[serde(default)]
+    pub unit: String,
+    /// Under which conditions.
+    #[serde(default)]
+    pub conditions: String,
+    /// How it was obtained.
+    pub kind: Kind,
+    /// Text, table, artifact or derived.
+    #[serde(default)]
+    pub origin: String,
+    /// What it may be used for.
+    #[serde(rename = "use")]
+    pub purpose: Use,
+    /// What to beware of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flag: Option<Flag>,
+    /// What a reader has to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// What stands instead of a number that is wrong in print: `value`, `range` or `values`, and
+    /// perhaps `unit` and `conditions`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corrected: Option<serde_yaml_ng::Value>,
+}
+
+/// What is larger than what.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Ordering {
+    /// Its name, as in `ord.D1a`.
+    pub id: String,
+    /// The study.
+    pub paper: String,
+    /// Where in it.
+    #[serde(default)]
+    pub section: String,
+    /// In words.
+    pub statement: String,
+    /// The left side.
+    #[serde(default)]
+    pub lhs: String,
+    /// `<`, `>`, `>=`, `~` or `in`.
+    #[serde(default)]
+    pub rel: String,
+    /// The right side.
+    #[serde(default)]
+    pub rhs: String,
+    /// Where it holds.
+    #[serde(default)]
+    pub conditions: String,
+    /// How firmly.
+    #[serde(default)]
+    pub level: String,
+}
+
+/// A collection that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{file} is not a collection of facts: {message}")]
+pub struct FactsError {
+    /// The file.
+    pub file: String,
+    /// Why not.
+    pub message: String,
+}
+
+impl Facts {
+    /// Those that are built in, read once.
+    ///
+    /// # Panics
+    /// Never: a test reads them.
+    pub fn published() -> &'static Self {
+        static FACTS: std::sync::LazyLock<Facts> = std::sync::LazyLock::new(|| {
+            Facts::parse("published.yaml", PUBLISHED)
+                .expect("the built-in facts are read by a test")
+        });
+        &FACTS
+    }
+
+    /// Reads a collection; `file` is for messages.
+    ///
+    /// # Errors
+    /// [`FactsError`].
+    pub fn parse(file: &str, text: &str) -> Result<Self, FactsError> {
+        serde_yaml_ng::from_str(text).map_err(|error| FactsError {
+            file: file.into(),
+            message: error.to_string(),
+        })
+    }
+
+    /// The fact of that name.
+    pub fn get(&self, id: &str) -> Option<&Fact> {
+        self.facts.iter().find(|fact| fact.id == id)
+    }
+}
+
+impl Fact {
+    /// Whether its number is too doubtful for anything but orderings.
+    pub fn is_doubtful(&self) -> bool {
+        self.flag == Some(Flag::Suspect) && self.corrected.is_none()
+    }
+}

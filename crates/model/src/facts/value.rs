@@ -1,0 +1,130 @@
+//! The figures of a fact, one by one.
+
+use serde_yaml_ng::Value;
+
+use super::Fact;
+
+/// One figure of a fact.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure<'a> {
+    /// The fact.
+    pub fact: &'a Fact,
+    /// Its keys inside the fact, as in `["BF-2", "SM2"]`; empty if it has but one figure.
+    pub path: Vec<String>,
+    /// What it says.
+    pub value: FigureValue,
+    /// In which unit, as the source prints it.
+    pub unit: &'a str,
+}
+
+/// What a figure says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FigureValue {
+    /// One number.
+    Number(f64),
+    /// Between two numbers.
+    Range(f64, f64),
+    /// Less than a number.
+    Below(f64),
+    /// More than a number.
+    Above(f64),
+    /// Numbers without keys, in the order that the metric's name or the conditions give.
+    Series(Vec<f64>),
+    /// No number.
+    Words(String),
+}
+
+impl Figure<'_> {
+    /// The device that it is about: a key of the fact, if that names one, else the fact's.
+    pub fn device(&self) -> &str {
+        let named = |key: &&String| {
+            let key = key.to_lowercase();
+            ["bf-", "bf1", "bf2", "bf3", "octeon", "host"]
+                .iter()
+                .any(|known| key.starts_with(known))
+        };
+        (self.path.iter().find(named)).map_or(self.fact.device.as_str(), String::as_str)
+    }
+
+    /// The fact's name, and the keys inside it: `idio.net.derived[BF-2][SM2]`.
+    pub fn name(&self) -> String {
+        let keys: String = self.path.iter().map(|key| format!("[{key}]")).collect();
+        format!("{}{keys}", self.fact.id)
+    }
+}
+
+impl Fact {
+    /// Its figures; the corrected ones where it was corrected.
+    pub fn figures(&self) -> Vec<Figure<'_>> {
+        let corrected = self.corrected.as_ref();
+        let correction = |key: &str| corrected.and_then(|table| table.get(key));
+        let unit = (correction("unit").and_then(Value::as_str)).unwrap_or(&self.unit);
+        let body = match corrected {
+            Some(_) => ["value", "range", "values"]
+                .into_iter()
+                .find_map(correction),
+            None => [&self.value, &self.range, &self.values]
+                .into_iter()
+                .find_map(Option::as_ref),
+        };
+        let mut figures = Vec::new();
+        if let Some(body) = body {
+            self.walk(body, &mut Vec::new(), unit, &mut figures);
+        }
+        figures
+    }
+
+    fn walk<'a>(
+        &'a self,
+        value: &Value,
+        path: &mut Vec<String>,
+        unit: &'a str,
+        figures: &mut Vec<Figure<'a>>,
+    ) {
+        if let Value::Mapping(table) = value {
+            for (key, inner) in table {
+                path.push(words(key));
+                self.walk(inner, path, unit, figures);
+                path.pop();
+            }
+            return;
+        }
+        figures.push(Figure {
+            fact: self,
+            path: path.clone(),
+            value: read(value),
+            unit,
+        });
+    }
+}
+
+fn read(value: &Value) -> FigureValue {
+    if let Some(number) = value.as_f64() {
+        return FigureValue::Number(number);
+    }
+    if let Some(list) = value.as_sequence() {
+        let numbers: Vec<f64> = list.iter().filter_map(Value::as_f64).collect();
+        return match numbers[..] {
+            [low, high] if list.len() == 2 && low <= high => FigureValue::Range(low, high),
+            _ if numbers.len() == list.len() => FigureValue::Series(numbers),
+            _ => FigureValue::Words(words(value)),
+        };
+    }
+    let text = words(value);
+    let bound = |sign: char| text.strip_prefix(sign)?.trim().parse().ok();
+    match (bound('<'), bound('>')) {
+        (Some(number), _) => FigureValue::Below(number),
+        (_, Some(number)) => FigureValue::Above(number),
+        _ => FigureValue::Words(text),
+    }
+}
+
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(truth) => truth.to_string(),
+        Value::Sequence(items) => items.iter().map(words).collect::<Vec<_>>().join(", "),
+        _ => String::new(),
+    }
+}

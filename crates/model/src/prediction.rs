@@ -1,0 +1,334 @@
+//! Predictions: formulas over known parameters, with the doubt about each carried through.
+//!
+//! A formula is a plain function of [`Values`]. [`Evidence::predict`] evaluates it with all
+//! parameters at their typical value, then with one of them at a time at either end of its
+//! interval. That gives the interval, the facts that it rests on and the parameters that dominate
+//! it, and no formula has to keep books.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Dimension, Interval, Quantity, Table};
+
+/// How far a formula's answer may lie from the truth beyond the doubt about its parameters.
+///
+/// The widths come from leaving one published figure out at a time and predicting it from the
+/// rest; see [`Closeness::factor`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Closeness {
+    /// The very quantity was published, for this card and these conditions.
+    Same,
+    /// The same card and the same code or codec, at another size, depth or number of cores.
+    Card,
+    /// Another application, codec or card.
+    Application,
+}
+
+/// A value that formulas read: one number, or one for each of several sizes or counts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Known {
+    /// One number.
+    Quantity(Quantity),
+    /// A number by size, depth or count.
+    Table(Table),
+}
+
+impl Known {
+    /// Facts that say so.
+    pub fn facts(&self) -> &[String] {
+        match self {
+            Self::Quantity(quantity) => &quantity.facts,
+            Self::Table(table) => &table.facts,
+        }
+    }
+
+    /// What it measures.
+    pub fn dimension(&self) -> Dimension {
+        match self {
+            Self::Quantity(quantity) => quantity.unit.dimension(),
+            Self::Table(table) => table.unit.dimension(),
+        }
+    }
+}
+
+/// All that is known when a question is asked, by the parameters' names.
+///
+/// Parameters of several machines stand side by side under a prefix each, as in
+/// `bf2/tcp.stream.rate` and `host/tcp.stream.rate`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evidence {
+    known: BTreeMap<String, Known>,
+}
+
+/// A parameter that nobody has published.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} is not known")]
+pub struct Unknown {
+    /// Its name.
+    pub name: String,
+}
+
+/// What a formula makes of the values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// In bytes, bytes a second, nanoseconds, operations a second or a plain number.
+    pub value: f64,
+    /// What limits it, where something does.
+    pub bottleneck: Option<String>,
+}
+
+impl From<f64> for Outcome {
+    fn from(value: f64) -> Self {
+        Self {
+            value,
+            bottleneck: None,
+        }
+    }
+}
+
+/// Which end of a parameter's interval is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Low,
+    High,
+}
+
+/// What a formula reads; remembers what was read.
+#[derive(Debug)]
+pub struct Values<'a> {
+    evidence: &'a Evidence,
+    moved: Option<(&'a str, End)>,
+    read: RefCell<BTreeSet<String>>,
+}
+
+impl Values<'_> {
+    /// A parameter in base units (bytes, bytes a second, nanoseconds, operations a second).
+    ///
+    /// # Errors
+    /// [`Unknown`]. A table is not a number.
+    pub fn get(&self, name: &str) -> Result<f64, Unknown> {
+        match self.evidence.known.get(name) {
+            Some(Known::Quantity(quantity)) => Ok(self.pick(name, quantity.interval())),
+            _ => Err(Unknown { name: name.into() }),
+        }
+    }
+
+    /// A parameter that depends on a size, a depth or a count, at `x` of it. Between two points
+    /// it is interpolated on logarithmic axes; beyond the ends the nearest point stands.
+    ///
+    /// # Errors
+    /// [`Unknown`]. A number that does not depend on anything is the same at every `x`.
+    pub fn at(&self, name: &str, x: f64) -> Result<f64, Unknown> {
+        match self.evidence.known.get(name) {
+            Some(Known::Table(table)) => Ok(self.pick(name, table.interval(x))),
+            Some(Known::Quantity(quantity)) => Ok(self.pick(name, quantity.interval())),
+            None => Err(Unknown { name: name.into() }),
+        }
+    }
+
+    /// Whether a parameter is known.
+    pub fn has(&self, name: &str) -> bool {
+        self.evidence.known.contains_key(name)
+    }
+
+    fn pick(&self, name: &str, interval: Interval) -> f64 {
+        self.read.borrow_mut().insert(name.to_owned());
+        match self.moved {
+            Some((moved, End::Low)) if moved == name => interval.low,
+            Some((moved, End::High)) if moved == name => interval.high,
+            _ => interval.typ,
+        }
+    }
+}
+
+/// What moving one parameter from end to end does to a prediction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Influence {
+    /// The parameter's name.
+    pub parameter: String,
+    /// The largest prediction over the smallest, with this parameter alone moved; 1 is none.
+    pub factor: f64,
+}
+
+/// A predicted figure. Its provenance is `modelled`, always.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// The figure, in base units.
+    pub interval: Interval,
+    /// How near the evidence is.
+    pub closeness: Closeness,
+    /// What limits it, where something does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bottleneck: Option<String>,
+    /// Parameters that were read, the most influential first.
+    pub influences: Vec<Influence>,
+    /// Facts that it rests on.
+    pub facts: Vec<String>,
+}
+
+/// Why there is no prediction, and what would give one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("no prediction: {why}; {remedy}")]
+pub struct NoPrediction {
+    /// What is not known.
+    pub why: String,
+    /// What to measure to know it.
+    pub remedy: String,
+}
+
+impl From<Unknown> for NoPrediction {
+    fn from(unknown: Unknown) -> Self {
+        Self {
+            why: format!("no published fact gives {}", unknown.name),
+            remedy: format!(
+                "measure {} with `overside calibrate` on such a card",
+                unknown.name
+            ),
+        }
+    }
+}
+
+/// A prediction, or why there is none.
+pub type Answer = Result<Prediction, NoPrediction>;
+
+impl Evidence {
+    /// Nothing is known.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds or replaces what is known of `name`.
+    pub fn insert(&mut self, name: impl Into<String>, known: Known) {
+        self.known.insert(name.into(), known);
+    }
+
+    /// Adds all of `other` under `prefix/`.
+    pub fn insert_all(&mut self, prefix: &str, other: &Evidence) {
+        for (name, known) in &other.known {
+            (self.known).insert(format!("{prefix}/{name}"), known.clone());
+        }
+    }
+
+    /// What is known of `name`.
+    pub fn get(&self, name: &str) -> Option<&Known> {
+        self.known.get(name)
+    }
+
+    /// All that is known, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Known)> {
+        self.known
+            .iter()
+            .map(|(name, known)| (name.as_str(), known))
+    }
+
+    /// Evaluates `formula`, with the doubt about its parameters and that of `closeness`.
+    ///
+    /// The one-at-a-time effects are combined in quadrature on a logarithmic scale: the
+    /// parameters were published independently of each other.
+    ///
+    /// # Errors
+    /// [`NoPrediction`] where the formula reads something that is not known, or its result is not
+    /// a positive number.
+    pub fn predict<F, O>(&self, closeness: Closeness, formula: F) -> Answer
+    where
+        F: Fn(&Values<'_>) -> Result<O, Unknown>,
+        O: Into<Outcome>,
+    {
+        let run = |moved: Option<(&str, End)>| {
+            let values = Values {
+                evidence: self,
+                moved,
+                read: RefCell::default(),
+            };
+            formula(&values).map(|outcome| (outcome.into(), values.read.into_inner()))
+        };
+        let (outcome, read): (Outcome, _) = run(None)?;
+        let typ = outcome.value;
+        if !(typ.is_finite() && typ > 0.0) {
+            return Err(NoPrediction {
+                why: format!("the formula gives {typ}"),
+                remedy: "look at the parameters' values: `overside profile show`".into(),
+            });
+        }
+        let own = closeness.factor().ln();
+        let (mut below, mut above) = (own * own, own * own);
+        let mut influences = Vec::new();
+        for name in &read {
+            let mut ends = [0.0; 2];
+            for (end, which) in ends.iter_mut().zip([End::Low, End::High]) {
+                // An end at which the formula has no answer bounds nothing.
+                if let Ok((moved, _)) = run(Some((name, which)))
+                    && moved.value.is_finite()
+                    && moved.value > 0.0
+                {
+                    *end = (moved.value / typ).ln();
+                }
+            }
+            let (least, most) = (ends[0].min(ends[1]).min(0.0), ends[0].max(ends[1]).max(0.0));
+            below += least * least;
+            above += most * most;
+            influences.push(Influence {
+                parameter: name.clone(),
+                factor: (most - least).exp(),
+            });
+        }
+        influences.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+        let mut facts = BTreeSet::new();
+        for name in &read {
+            if let Some(known) = self.known.get(name) {
+                facts.extend(known.facts().iter().cloned());
+            }
+        }
+        Ok(Prediction {
+            interval: Interval {
+                low: typ * (-below.sqrt()).exp(),
+                typ,
+                high: typ * above.sqrt().exp(),
+            },
+            closeness,
+            bottleneck: outcome.bottleneck,
+            influences,
+            facts: facts.into_iter().collect(),
+        })
+    }
+}
+
+/// Whether one thing is better than another, as far as a model can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The whole interval of the ratio is above 1.
+    Yes,
+    /// All of it is below 1.
+    No,
+    /// It straddles 1.
+    CannotTell,
+}
+
+impl Verdict {
+    /// Of a ratio.
+    pub fn of(ratio: Interval) -> Self {
+        if ratio.low > 1.0 {
+            Self::Yes
+        } else if ratio.high < 1.0 {
+            Self::No
+        } else {
+            Self::CannotTell
+        }
+    }
+}
+
+impl Closeness {
+    /// Upper end over typical value of an interval of this closeness, from leave-one-figure-out
+    /// errors on the facts that may be used for fitting (`docs/model.md` lists them).
+    pub fn factor(self) -> f64 {
+        match self {
+            Self::Same => 1.05,
+            Self::Card => 1.22,
+            Self::Application => 1.55,
+        }
+    }
+}
