@@ -77,7 +77,7 @@ pub enum Flag {
 }
 
 /// A published fact.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
     /// Its name, as in `coproc.co.comp.f70`.
     pub id: String,
