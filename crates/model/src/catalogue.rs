@@ -10,23 +10,33 @@ use crate::{Profile, ProfileError};
 /// built-in profile of the same name.
 pub const PROFILES_ENV: &str = "OVERSIDE_PROFILES";
 
-const BUILT_IN: [(&str, &str); 4] = [
-    (
-        "profiles/bf2.toml",
-        include_str!("../../../profiles/bf2.toml"),
-    ),
-    (
-        "profiles/bf2-soc.toml",
-        include_str!("../../../profiles/bf2-soc.toml"),
-    ),
-    (
-        "profiles/bf3.toml",
-        include_str!("../../../profiles/bf3.toml"),
-    ),
-    (
-        "profiles/bf3-soc.toml",
-        include_str!("../../../profiles/bf3-soc.toml"),
-    ),
+/// The file of a built-in profile, and its text.
+macro_rules! built_in {
+    ($($name:literal),* $(,)?) => {
+        &[$((
+            concat!("profiles/", $name, ".toml"),
+            include_str!(concat!("../../../profiles/", $name, ".toml")),
+        )),*]
+    };
+}
+
+const BUILT_IN: &[(&str, &str)] = built_in![
+    "bf1",
+    "bf2",
+    "bf2-200g",
+    "bf2-soc",
+    "bf2-vpi",
+    "bf3",
+    "bf3-8c",
+    "bf3-soc",
+    "host-bitar",
+    "host-bitar-partition",
+    "host-coproc-bf2",
+    "host-coproc-bf3",
+    "host-dpbento",
+    "host-dpukv",
+    "host-idio",
+    "octeon-tx2",
 ];
 const MAX_FILES: usize = 256;
 const MAX_FILE_BYTES: u64 = 1 << 20;

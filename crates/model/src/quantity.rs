@@ -13,6 +13,10 @@ pub enum Unit {
     MiB,
     /// 2^30 bytes.
     GiB,
+    /// 10^6 bytes.
+    MB,
+    /// 10^9 bytes.
+    GB,
     /// 10^6 bytes a second.
     #[serde(rename = "MB/s")]
     MBPerS,
@@ -46,6 +50,14 @@ pub enum Unit {
     /// 10^9 operations a second.
     #[serde(rename = "Gops/s")]
     GopsPerS,
+    /// 10^6 a second, of a clock.
+    #[serde(rename = "MHz")]
+    MHz,
+    /// 10^9 a second, of a clock.
+    #[serde(rename = "GHz")]
+    GHz,
+    /// Watts.
+    W,
     /// A hundredth.
     #[serde(rename = "%")]
     Percent,
@@ -63,8 +75,10 @@ pub enum Dimension {
     Rate,
     /// Counted in nanoseconds.
     Time,
-    /// Counted in operations a second.
+    /// Counted in operations, or ticks of a clock, a second.
     Frequency,
+    /// Counted in watts.
+    Power,
     /// A plain number.
     Count,
 }
@@ -73,25 +87,26 @@ impl Unit {
     /// What it measures.
     pub const fn dimension(self) -> Dimension {
         match self {
-            Self::B | Self::KiB | Self::MiB | Self::GiB => Dimension::Size,
+            Self::B | Self::KiB | Self::MiB | Self::GiB | Self::MB | Self::GB => Dimension::Size,
             Self::MBPerS | Self::GBPerS | Self::MiBPerS | Self::GiBPerS | Self::GbPerS => {
                 Dimension::Rate
             }
             Self::Ns | Self::Us | Self::Ms | Self::S => Dimension::Time,
-            Self::MopsPerS | Self::GopsPerS => Dimension::Frequency,
+            Self::MopsPerS | Self::GopsPerS | Self::MHz | Self::GHz => Dimension::Frequency,
+            Self::W => Dimension::Power,
             Self::Percent | Self::Count => Dimension::Count,
         }
     }
 
-    /// One of it in bytes, bytes a second, nanoseconds or operations a second.
+    /// One of it in bytes, bytes a second, nanoseconds, operations a second or watts.
     pub const fn in_base(self) -> f64 {
         match self {
-            Self::B | Self::Ns | Self::Count => 1.0,
+            Self::B | Self::Ns | Self::Count | Self::W => 1.0,
             Self::KiB => 1024.0,
             Self::MiB | Self::MiBPerS => 1_048_576.0,
             Self::GiB | Self::GiBPerS => 1_073_741_824.0,
-            Self::MBPerS | Self::Ms | Self::MopsPerS => 1e6,
-            Self::GBPerS | Self::S | Self::GopsPerS => 1e9,
+            Self::MB | Self::MBPerS | Self::Ms | Self::MopsPerS | Self::MHz => 1e6,
+            Self::GB | Self::GBPerS | Self::S | Self::GopsPerS | Self::GHz => 1e9,
             Self::Percent => 0.01,
             Self::GbPerS => 0.125e9,
             Self::Us => 1e3,

@@ -10,7 +10,25 @@ const SMALL: &str = include_str!("small.toml");
 fn the_built_in_profiles_are_there() {
     let all = profiles_with(None).unwrap();
     let names: Vec<_> = all.iter().map(|profile| profile.name.as_str()).collect();
-    assert_eq!(names, ["bf2", "bf2-soc", "bf3", "bf3-soc"]);
+    let expected = [
+        "bf1",
+        "bf2",
+        "bf2-200g",
+        "bf2-soc",
+        "bf2-vpi",
+        "bf3",
+        "bf3-8c",
+        "bf3-soc",
+        "host-bitar",
+        "host-bitar-partition",
+        "host-coproc-bf2",
+        "host-coproc-bf3",
+        "host-dpbento",
+        "host-dpukv",
+        "host-idio",
+        "octeon-tx2",
+    ];
+    assert_eq!(names, expected);
 }
 
 #[test]
@@ -276,7 +294,7 @@ fn files_that_cannot_be_profiles_are_named() {
 fn an_unknown_profile_lists_the_known_ones() {
     let error = profile("bf9").unwrap_err().to_string();
     assert!(
-        error.contains("bf9") && error.contains("bf2, bf2-soc, bf3, bf3-soc"),
+        error.contains("bf9") && error.contains("bf1, bf2, bf2-200g, bf2-soc"),
         "{error}"
     );
 }
