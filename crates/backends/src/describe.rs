@@ -4,7 +4,7 @@ use overside_backend_dpdk::Environment;
 use overside_device::{Capability, Device, Provenance, Timing};
 use serde::Serialize;
 
-use crate::{Options, names, open, profile_names};
+use crate::{Options, emulated_profiles, names, open};
 
 /// A device that there is, usable here or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -53,10 +53,10 @@ pub fn describe(device: &dyn Device) -> Described {
 }
 
 /// The devices that are there without setting anything up: this machine's cores, and the emulation
-/// of each profile.
+/// of each profile that has an engine.
 pub fn list() -> Vec<Described> {
     let mut all = vec![described(names::CPU)];
-    match profile_names() {
+    match emulated_profiles() {
         Ok(profiles) => {
             all.extend(
                 profiles

@@ -73,22 +73,24 @@ pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Device>, OpenError>
         name: name.into(),
         reason: error.to_string(),
     };
-    let profiles = profile_names().map_err(unavailable)?;
-    if let Some(asked) = profile_of(name)
-        && profiles.iter().any(|profile| profile == asked)
-    {
-        let profile = overside_model::profile(asked).map_err(unavailable)?;
+    let profiles = overside_model::profiles().map_err(unavailable)?;
+    let asked = profile_of(name).unwrap_or(name);
+    if let Some(profile) = profiles.into_iter().find(|profile| profile.name == asked) {
+        if let Some(reason) = profile.why_not_emulated() {
+            let name = name.into();
+            return Err(OpenError::Unavailable { name, reason });
+        }
+        if profile_of(name).is_none() {
+            return Err(OpenError::BareCard {
+                name: name.into(),
+                suggestion: names::emulated(name),
+            });
+        }
         return Ok(Arc::new(EmulatedDevice::new(profile, mode(options.timing))));
     }
-    if profiles.iter().any(|profile| profile == name) {
-        let suggestion = names::emulated(name);
-        return Err(OpenError::BareCard {
-            name: name.into(),
-            suggestion,
-        });
-    }
     let mut known = vec![names::CPU.to_string()];
-    known.extend(profiles.iter().map(|profile| names::emulated(profile)));
+    let emulated = emulated_profiles().map_err(unavailable)?;
+    known.extend(emulated.iter().map(|profile| names::emulated(profile)));
     known.extend(SOFTWARE_DEVICES.map(names::dpdk));
     Err(OpenError::Unknown {
         name: name.into(),
@@ -137,10 +139,10 @@ fn mode(timing: Option<Timing>) -> Mode {
     }
 }
 
-/// The names of all profiles.
-fn profile_names() -> Result<Vec<String>, ProfileError> {
-    Ok(overside_model::profiles()?
-        .into_iter()
+/// The names of the profiles that can be emulated.
+fn emulated_profiles() -> Result<Vec<String>, ProfileError> {
+    Ok((overside_model::profiles()?.into_iter())
+        .filter(|profile| profile.why_not_emulated().is_none())
         .map(|profile| profile.name)
         .collect())
 }

@@ -1,6 +1,6 @@
 //! The profile file: one card, one host link, one mode of use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use overside_ops::Operation;
 use serde::{Deserialize, Serialize};
@@ -241,6 +241,21 @@ impl Profile {
         let why = (self.absent.get(&operation.to_string()))
             .or_else(|| self.absent.get(operation.verb()))?;
         Some(why)
+    }
+
+    /// Why no device can be emulated from it; `None` if one can.
+    pub fn why_not_emulated(&self) -> Option<String> {
+        if !self.operations.is_empty() {
+            return None;
+        }
+        let why: BTreeSet<&str> = self.absent.values().map(String::as_str).collect();
+        let why: Vec<&str> = why.into_iter().collect();
+        let why = if why.is_empty() {
+            "the profile has no operations".to_owned()
+        } else {
+            why.join("; ")
+        };
+        Some(format!("nothing of {} can be emulated: {why}", self.name))
     }
 
     /// All values, by their keys.
