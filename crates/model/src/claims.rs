@@ -5,41 +5,17 @@
 //! model has a module with a `claim` function; the first that recognises a figure answers.
 
 use crate::facts::{Figure, Ordering};
-use crate::{Answer, Evidence, Interval, Profile};
+use crate::{Answer, Interval};
 
-/// What may be known when a figure is predicted: the profiles, without what was left out.
-#[derive(Clone, Debug)]
-pub struct Library {
-    profiles: Vec<Profile>,
-}
-
-impl Library {
-    /// Of these profiles.
-    pub fn new(profiles: Vec<Profile>) -> Self {
-        Self { profiles }
-    }
-
-    /// The profile of that name.
-    pub fn profile(&self, name: &str) -> Option<&Profile> {
-        self.profiles.iter().find(|profile| profile.name == name)
-    }
-
-    /// What the profiles of those names know, each under its name: `bf2/tcp.sm2.rate`.
-    pub fn evidence(&self, names: &[&str]) -> Evidence {
-        let mut all = Evidence::new();
-        for profile in names.iter().filter_map(|name| self.profile(name)) {
-            all.insert_all(&profile.name, &profile.evidence());
-        }
-        all
-    }
-}
+pub use crate::library::Library;
 
 /// A figure that the model claims to predict.
 pub struct Claim {
     /// The scenario that predicts it, as in `dma`.
     pub scenario: &'static str,
     /// One of the figure's units in base units (bytes, bytes a second, nanoseconds, operations a
-    /// second, plain numbers), so that it can be compared.
+    /// second, plain numbers), so that it can be compared. Negative where the source prints a
+    /// reduction as a negative number and a positive one is predicted: -0.01 for `-25 %`.
     pub unit_in_base: f64,
     /// Predicts it from what a library knows.
     pub predict: Box<dyn Fn(&Library) -> Answer>,

@@ -18,11 +18,13 @@
 //! ```
 
 mod catalogue;
+pub mod check;
 pub mod claims;
 mod cost;
 mod error;
 pub mod facts;
 mod fifo;
+mod library;
 mod outlook;
 mod pace;
 mod prediction;
@@ -34,6 +36,7 @@ pub use catalogue::{PROFILES_ENV, profile, profiles, profiles_with};
 pub use cost::{Cost, Parts, Setting, Span, Work, cost};
 pub use error::{CostError, ProfileError};
 pub use fifo::{Fifo, Schedule};
+pub use library::Library;
 pub use outlook::{BreakEven, Outlook, Question, outlook};
 pub use pace::{Pace, StageTimes};
 pub use prediction::{

@@ -3,6 +3,7 @@
 use serde_yaml_ng::Value;
 
 use super::Fact;
+use crate::Unit;
 
 /// One figure of a fact.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +35,41 @@ pub enum FigureValue {
     Words(String),
 }
 
+impl FigureValue {
+    /// Whether a prediction can be compared with it.
+    pub fn is_number(&self) -> bool {
+        !matches!(self, Self::Series(_) | Self::Words(_))
+    }
+}
+
+impl std::fmt::Display for FigureValue {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(one) => write!(out, "{one}"),
+            Self::Range(low, high) => write!(out, "{low} to {high}"),
+            Self::Below(high) => write!(out, "<{high}"),
+            Self::Above(low) => write!(out, ">{low}"),
+            Self::Series(all) => {
+                let all: Vec<_> = all.iter().map(f64::to_string).collect();
+                write!(out, "{}", all.join(", "))
+            }
+            Self::Words(text) => write!(out, "{text}"),
+        }
+    }
+}
+
 impl Figure<'_> {
+    /// Its unit, where it is one that the model counts in.
+    pub fn known_unit(&self) -> Option<Unit> {
+        Some(match self.unit {
+            "Gbps" => Unit::GbPerS,
+            "Mops" | "MOPS" => Unit::MopsPerS,
+            "Gops" => Unit::GopsPerS,
+            "x" => Unit::Count,
+            name => serde_yaml_ng::from_value(Value::String(name.into())).ok()?,
+        })
+    }
+
     /// The device that it is about: a key of the fact, if that names one, else the fact's.
     pub fn device(&self) -> &str {
         let named = |key: &&String| {

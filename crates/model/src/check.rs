@@ -1,0 +1,268 @@
+//! The model against published figures and orderings.
+//!
+//! [`check`] predicts every figure that a claim recognises and says how far off it is. Facts that
+//! parameters may be taken from show whether the formulas fit; those that none may be taken from
+//! judge the model.
+
+mod score;
+
+use serde::Serialize;
+
+use crate::claims::{self, Library, OrderingClaim};
+use crate::facts::{Fact, Facts, Figure, FigureValue, Use};
+use crate::{Answer, Closeness, Interval};
+
+pub use score::{OrderingScores, Scores, Width};
+
+/// All figures and orderings of a collection, compared.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// The figures, in the collection's order.
+    pub figures: Vec<FigureCheck>,
+    /// The orderings, in the collection's order.
+    pub orderings: Vec<OrderingCheck>,
+    /// How well the facts are met that judge the model.
+    pub validation: Scores,
+    /// How well the facts are met that parameters may rest on.
+    pub calibration: Scores,
+    /// How many orderings hold.
+    pub ordering_scores: OrderingScores,
+}
+
+/// One figure, compared.
+#[derive(Clone, Debug, Serialize)]
+pub struct FigureCheck {
+    /// The fact's name and the keys inside it.
+    pub name: String,
+    /// The fact.
+    pub fact: String,
+    /// What it was measured on.
+    pub device: String,
+    /// What that did.
+    pub workload: String,
+    /// Which figure.
+    pub metric: String,
+    /// What the fact may be used for.
+    pub purpose: Use,
+    /// What the source says, with its sign for a bound.
+    pub published: String,
+    /// In which unit.
+    pub unit: String,
+    /// What came of it.
+    pub finding: Finding,
+}
+
+/// What came of comparing a figure.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "finding")]
+pub enum Finding {
+    /// It was predicted.
+    Predicted(Compared),
+    /// A scenario claims it but nothing known supports a prediction.
+    NoPrediction {
+        /// The scenario.
+        scenario: &'static str,
+        /// What is not known.
+        why: String,
+        /// What to measure to know it.
+        remedy: String,
+    },
+    /// No scenario speaks of it.
+    NotCovered,
+    /// Its number is in doubt: it counts for orderings only.
+    Doubtful,
+    /// It is in words.
+    Words,
+}
+
+/// A prediction beside a published figure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Compared {
+    /// The scenario that predicts it.
+    pub scenario: &'static str,
+    /// The prediction, in the source's unit. Where the source prints a reduction as a negative
+    /// number, `low` is the smaller reduction.
+    pub modelled: Interval,
+    /// Typical prediction / published - 1. Of a published range the nearest point counts, and a
+    /// bound that is kept is met exactly.
+    pub error: f64,
+    /// Whether the prediction's interval holds the published figure: a range's geometric mean, or
+    /// the typical prediction lies in the range.
+    pub inside: bool,
+    /// Upper end of the interval over the lower one.
+    pub width: f64,
+    /// How near the evidence is.
+    pub closeness: Closeness,
+    /// Whether the prediction rests on this very fact.
+    pub fitted: bool,
+    /// Facts that it rests on.
+    pub facts: Vec<String>,
+    /// What limits it.
+    pub bottleneck: Option<String>,
+    /// Parameters that dominate it, with the factor that each is worth.
+    pub influences: Vec<(String, f64)>,
+}
+
+/// One ordering, compared.
+#[derive(Clone, Debug, Serialize)]
+pub struct OrderingCheck {
+    /// Its name.
+    pub id: String,
+    /// In words.
+    pub statement: String,
+    /// What the model says of it.
+    pub finding: OrderingFinding,
+}
+
+/// What the model says of an ordering.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "finding")]
+pub enum OrderingFinding {
+    /// A scenario claims it.
+    Claimed {
+        /// The scenario.
+        scenario: &'static str,
+        /// Whether the typical predictions stand in that order.
+        holds: bool,
+        /// What was compared, predicted.
+        sides: Vec<(String, Interval)>,
+    },
+    /// Nothing speaks of it.
+    NotModelled {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Compares all of `facts` with what the model predicts from `library`.
+pub fn check(facts: &Facts, library: &Library) -> Check {
+    let figures: Vec<_> = (facts.facts.iter())
+        .flat_map(Fact::figures)
+        .map(|figure| figure_check(&figure, library))
+        .collect();
+    let orderings: Vec<_> = (facts.orderings.iter())
+        .map(|ordering| OrderingCheck {
+            id: ordering.id.clone(),
+            statement: ordering.statement.clone(),
+            finding: match claims::ordering(ordering, library) {
+                OrderingClaim::Claimed {
+                    scenario,
+                    holds,
+                    sides,
+                } => OrderingFinding::Claimed {
+                    scenario,
+                    holds,
+                    sides,
+                },
+                OrderingClaim::NotModelled { reason } => OrderingFinding::NotModelled { reason },
+            },
+        })
+        .collect();
+    Check {
+        validation: Scores::of(&figures, Use::Validate),
+        calibration: Scores::of(&figures, Use::Calibrate),
+        ordering_scores: OrderingScores::of(&orderings),
+        figures,
+        orderings,
+    }
+}
+
+fn figure_check(figure: &Figure<'_>, library: &Library) -> FigureCheck {
+    let fact = figure.fact;
+    FigureCheck {
+        name: figure.name(),
+        fact: fact.id.clone(),
+        device: figure.device().to_owned(),
+        workload: fact.workload.clone(),
+        metric: fact.metric.clone(),
+        purpose: fact.purpose,
+        published: figure.value.to_string(),
+        unit: figure.unit.to_owned(),
+        finding: find(figure, library),
+    }
+}
+
+fn find(figure: &Figure<'_>, library: &Library) -> Finding {
+    if !figure.value.is_number() {
+        return Finding::Words;
+    }
+    if figure.fact.is_doubtful() {
+        return Finding::Doubtful;
+    }
+    let Some(claim) = claims::claim(figure) else {
+        return Finding::NotCovered;
+    };
+    let missing = |why: String, remedy: &str| Finding::NoPrediction {
+        scenario: claim.scenario,
+        why,
+        remedy: remedy.into(),
+    };
+    match measure(figure, claim.unit_in_base, (claim.predict)(library)) {
+        Ok(mut compared) => {
+            compared.scenario = claim.scenario;
+            Finding::Predicted(compared)
+        }
+        Err(Unmet::Unknown(why)) => Finding::NoPrediction {
+            scenario: claim.scenario,
+            why: why.why,
+            remedy: why.remedy,
+        },
+        Err(Unmet::Sign) => missing(
+            "the published figure has the other sign, or is zero".into(),
+            "look at its conditions: `overside facts show`",
+        ),
+    }
+}
+
+/// Why a figure and a prediction cannot be compared.
+enum Unmet {
+    Unknown(crate::NoPrediction),
+    Sign,
+}
+
+/// The ends of what was published, in base units; open ends of bounds are 0 and infinite.
+fn ends(value: &FigureValue, unit: f64) -> Option<(f64, f64)> {
+    let (a, b) = match value {
+        FigureValue::Number(one) => (one * unit, one * unit),
+        FigureValue::Range(low, high) => (low * unit, high * unit),
+        FigureValue::Below(high) => (0.0, high * unit),
+        FigureValue::Above(low) => (low * unit, f64::INFINITY),
+        FigureValue::Series(_) | FigureValue::Words(_) => return None,
+    };
+    let (low, high) = (a.min(b), a.max(b));
+    // A reduction that starts at zero, as `-5 to 0 %`, has one end that no factor reaches.
+    (low >= 0.0 && high > 0.0 && !low.is_nan()).then_some((low, high))
+}
+
+fn measure(figure: &Figure<'_>, unit: f64, answer: Answer) -> Result<Compared, Unmet> {
+    let prediction = answer.map_err(Unmet::Unknown)?;
+    let modelled = prediction.interval;
+    let sound = modelled.low > 0.0
+        && modelled.low <= modelled.typ
+        && modelled.typ <= modelled.high
+        && modelled.high.is_finite();
+    let (Some((low, high)), true) = (ends(&figure.value, unit), sound && unit != 0.0) else {
+        return Err(Unmet::Sign);
+    };
+    let nearest = modelled.typ.clamp(low, high);
+    let middle = if low > 0.0 && high.is_finite() {
+        (low * high).sqrt()
+    } else {
+        nearest
+    };
+    let inside = (modelled.low..=modelled.high).contains(&middle) || nearest == modelled.typ;
+    Ok(Compared {
+        scenario: "",
+        modelled: modelled.scale(1.0 / unit),
+        error: modelled.typ / nearest - 1.0,
+        inside,
+        width: modelled.high / modelled.low,
+        closeness: prediction.closeness,
+        fitted: prediction.facts.contains(&figure.fact.id),
+        facts: prediction.facts,
+        bottleneck: prediction.bottleneck,
+        influences: (prediction.influences.into_iter())
+            .map(|influence| (influence.parameter, influence.factor))
+            .collect(),
+    })
+}

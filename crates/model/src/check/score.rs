@@ -1,0 +1,192 @@
+//! How well all figures of a kind are met.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Compared, FigureCheck, Finding, OrderingCheck, OrderingFinding};
+use crate::Closeness;
+use crate::facts::Use;
+
+/// How well the facts of one use are met.
+///
+/// A fact with many figures counts once, with the mean of theirs: one large table must not decide
+/// for all. The same over single figures stands beside it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Scores {
+    /// Facts with a figure that a model could meet: a number, and not a doubtful one.
+    pub facts: usize,
+    /// Such figures.
+    pub figures: usize,
+    /// Figures in words.
+    pub words: usize,
+    /// Figures too doubtful to compare.
+    pub doubtful: usize,
+    /// Facts of which at least one figure is predicted.
+    pub facts_predicted: usize,
+    /// Figures that are predicted.
+    pub figures_predicted: usize,
+    /// Share of the facts without a prediction, whether because nothing supports one or because
+    /// no scenario speaks of it.
+    pub without_prediction: f64,
+    /// Of these, those that no scenario speaks of.
+    pub not_covered: f64,
+    /// Median over facts of the mean error of a fact's figures, without sign.
+    pub median_error: Option<f64>,
+    /// Median over figures of the error, without sign.
+    pub median_error_of_figures: Option<f64>,
+    /// Share of facts inside their interval.
+    pub inside: Option<f64>,
+    /// Share of figures inside their interval.
+    pub inside_of_figures: Option<f64>,
+    /// How wide the intervals are, by how near the evidence is.
+    pub widths: BTreeMap<Closeness, Width>,
+    /// Figures predicted, by scenario.
+    pub scenarios: BTreeMap<&'static str, usize>,
+}
+
+/// How wide intervals are.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Width {
+    /// Of how many figures.
+    pub figures: usize,
+    /// Median of upper end over lower end.
+    pub median: f64,
+    /// Share of the figures that are inside.
+    pub inside: f64,
+}
+
+/// How many orderings hold.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct OrderingScores {
+    /// All.
+    pub orderings: usize,
+    /// Those that a scenario claims.
+    pub claimed: usize,
+    /// Those of these that hold.
+    pub holding: usize,
+}
+
+/// The middle of several values; the mean of the two in the middle.
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
+}
+
+fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for value in values {
+        sum += value;
+        count += 1.0;
+    }
+    (count > 0.0).then(|| sum / count)
+}
+
+fn share(condition: bool) -> f64 {
+    if condition { 1.0 } else { 0.0 }
+}
+
+impl FigureCheck {
+    /// The prediction, where there is one.
+    pub fn compared(&self) -> Option<&Compared> {
+        match &self.finding {
+            Finding::Predicted(compared) => Some(compared),
+            _ => None,
+        }
+    }
+
+    fn comparable(&self) -> bool {
+        !matches!(self.finding, Finding::Words | Finding::Doubtful)
+    }
+}
+
+impl Scores {
+    /// Of the figures whose facts are for `purpose`.
+    pub fn of(figures: &[FigureCheck], purpose: Use) -> Self {
+        let all: Vec<_> = (figures.iter())
+            .filter(|figure| figure.purpose == purpose)
+            .collect();
+        let count = |what: fn(&Finding) -> bool| {
+            (all.iter()).filter(|figure| what(&figure.finding)).count()
+        };
+        let mut facts: BTreeMap<&str, Vec<&FigureCheck>> = BTreeMap::new();
+        for figure in all.iter().filter(|figure| figure.comparable()) {
+            facts.entry(&figure.fact).or_default().push(figure);
+        }
+        let predicted: Vec<&Compared> = all.iter().filter_map(|one| one.compared()).collect();
+        let by_fact: Vec<Vec<&Compared>> = (facts.values())
+            .map(|figures| figures.iter().filter_map(|one| one.compared()).collect())
+            .filter(|compared: &Vec<_>| !compared.is_empty())
+            .collect();
+        let without = |what: fn(&FigureCheck) -> bool| {
+            let shares = (facts.values())
+                .filter_map(|figures| mean(figures.iter().map(|figure| share(what(figure)))));
+            mean(shares).unwrap_or_default()
+        };
+        let mut scenarios = BTreeMap::new();
+        for compared in &predicted {
+            *scenarios.entry(compared.scenario).or_default() += 1;
+        }
+        let error = |one: &&Compared| one.error.abs();
+        Self {
+            facts: facts.len(),
+            figures: facts.values().map(Vec::len).sum(),
+            words: count(|finding| matches!(finding, Finding::Words)),
+            doubtful: count(|finding| matches!(finding, Finding::Doubtful)),
+            facts_predicted: by_fact.len(),
+            figures_predicted: predicted.len(),
+            without_prediction: without(|figure| figure.compared().is_none()),
+            not_covered: without(|figure| matches!(figure.finding, Finding::NotCovered)),
+            median_error: median(by_fact.iter().filter_map(|all| mean(all.iter().map(error)))),
+            median_error_of_figures: median(predicted.iter().map(error)),
+            inside: mean(
+                (by_fact.iter()).filter_map(|all| mean(all.iter().map(|one| share(one.inside)))),
+            ),
+            inside_of_figures: mean(predicted.iter().map(|one| share(one.inside))),
+            widths: widths(&predicted),
+            scenarios,
+        }
+    }
+}
+
+fn widths(predicted: &[&Compared]) -> BTreeMap<Closeness, Width> {
+    [Closeness::Same, Closeness::Card, Closeness::Application]
+        .into_iter()
+        .filter_map(|closeness| {
+            let those = || {
+                predicted
+                    .iter()
+                    .filter(move |one| one.closeness == closeness)
+            };
+            Some((
+                closeness,
+                Width {
+                    figures: those().count(),
+                    median: median(those().map(|one| one.width))?,
+                    inside: mean(those().map(|one| share(one.inside)))?,
+                },
+            ))
+        })
+        .collect()
+}
+
+impl OrderingScores {
+    pub(super) fn of(orderings: &[OrderingCheck]) -> Self {
+        let holds = |one: &OrderingCheck| match one.finding {
+            OrderingFinding::Claimed { holds, .. } => Some(holds),
+            OrderingFinding::NotModelled { .. } => None,
+        };
+        let claimed: Vec<bool> = orderings.iter().filter_map(holds).collect();
+        Self {
+            orderings: orderings.len(),
+            claimed: claimed.len(),
+            holding: claimed.iter().filter(|holds| **holds).count(),
+        }
+    }
+}

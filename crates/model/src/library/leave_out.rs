@@ -1,0 +1,190 @@
+//! Profiles without some of the published figures.
+//!
+//! A value goes with the figure that it was taken from. One that was derived from several goes
+//! with any of them. Facts that were derived from a figure repeat it, and go with it.
+
+use std::collections::BTreeMap;
+
+use crate::facts::{Fact, Facts, Figure, FigureValue, Kind};
+use crate::{OperationProfile, Profile, Quantity, Sweep, Table, Unit};
+
+/// What is left out.
+pub(super) struct LeftOut {
+    /// Paths of the figures inside each fact, with the device that each is about.
+    figures: BTreeMap<String, Vec<(Vec<String>, String)>>,
+}
+
+/// Equal up to how far sources round.
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-3 * a.abs().max(b.abs())
+}
+
+fn numbers(value: &FigureValue) -> Vec<f64> {
+    match value {
+        FigureValue::Number(one) | FigureValue::Below(one) | FigureValue::Above(one) => vec![*one],
+        FigureValue::Range(low, high) => vec![*low, *high],
+        FigureValue::Series(all) => all.clone(),
+        FigureValue::Words(_) => Vec::new(),
+    }
+}
+
+/// Whether a figure gives that number, in the value's unit or its own.
+fn gives(figure: &Figure<'_>, number: f64, unit: Unit) -> bool {
+    let own = figure.known_unit().map(Unit::in_base);
+    numbers(&figure.value).into_iter().any(|published| {
+        near(published, number)
+            || own.is_some_and(|own| near(published * own, number * unit.in_base()))
+    })
+}
+
+/// Whether a profile can have taken a value from a figure on that device.
+fn speaks_of(profile: &Profile, device: &str) -> bool {
+    let device = device.to_lowercase().replace("bf-", "bf");
+    let machines = ["bf1", "bf2", "bf3", "octeon", "host"];
+    let named: Vec<_> = machines
+        .iter()
+        .filter(|one| device.contains(**one))
+        .collect();
+    named.is_empty() || named.iter().any(|one| profile.name.contains(**one))
+}
+
+impl LeftOut {
+    pub(super) fn new(left_out: &[Figure<'_>]) -> Self {
+        let mut figures: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        let mut add = |figure: &Figure<'_>| {
+            (figures.entry(figure.fact.id.clone()).or_default())
+                .push((figure.path.clone(), figure.device().to_owned()));
+        };
+        left_out.iter().for_each(&mut add);
+        let repeats = |derived: &Figure<'_>| {
+            left_out.iter().any(|figure| {
+                figure.fact.paper == derived.fact.paper
+                    && figure.fact.id != derived.fact.id
+                    && numbers(&figure.value).iter().any(|one| {
+                        numbers(&derived.value)
+                            .iter()
+                            .any(|other| near(*one, *other))
+                    })
+            })
+        };
+        let derived = (Facts::published().facts.iter()).filter(|fact| fact.kind == Kind::Derived);
+        derived
+            .flat_map(Fact::figures)
+            .filter(repeats)
+            .for_each(|one| add(&one));
+        Self { figures }
+    }
+
+    fn has(&self, figure: &Figure<'_>) -> bool {
+        (self.figures.get(&figure.fact.id))
+            .is_some_and(|paths| paths.iter().any(|(path, _)| *path == figure.path))
+    }
+
+    /// Whether a value of `profile` that cites `facts` may rest on something that is left out.
+    fn touches(&self, profile: &Profile, facts: &[String]) -> bool {
+        facts
+            .iter()
+            .filter_map(|id| self.figures.get(id))
+            .any(|all| (all.iter()).any(|(_, device)| speaks_of(profile, device)))
+    }
+
+    /// Whether that number stands in what remains of `facts`.
+    fn supported(&self, profile: &Profile, facts: &[String], number: f64, unit: Unit) -> bool {
+        (facts.iter().filter_map(|id| Facts::published().get(id)))
+            .flat_map(Fact::figures)
+            .any(|figure| {
+                !self.has(&figure)
+                    && speaks_of(profile, figure.device())
+                    && gives(&figure, number, unit)
+            })
+    }
+
+    fn keeps(&self, profile: &Profile, quantity: &Quantity) -> bool {
+        !self.touches(profile, &quantity.facts)
+            || [quantity.low, quantity.value, quantity.high]
+                .into_iter()
+                .flatten()
+                .all(|number| self.supported(profile, &quantity.facts, number, quantity.unit))
+    }
+
+    fn table(&self, profile: &Profile, table: &Table) -> Option<Table> {
+        if !self.touches(profile, &table.facts) {
+            return Some(table.clone());
+        }
+        let mut left = Table {
+            at: Vec::new(),
+            value: Vec::new(),
+            ..table.clone()
+        };
+        for (at, value) in table.at.iter().zip(&table.value) {
+            if self.supported(profile, &table.facts, *value, table.unit) {
+                left.at.push(*at);
+                left.value.push(*value);
+            }
+        }
+        (!left.at.is_empty()).then_some(left)
+    }
+
+    fn sweep(&self, profile: &Profile, sweep: &Sweep) -> Option<Sweep> {
+        if !self.touches(profile, &sweep.facts) {
+            return Some(sweep.clone());
+        }
+        let mut left = Sweep {
+            source_bytes: Vec::new(),
+            rate: Vec::new(),
+            ..sweep.clone()
+        };
+        for (bytes, rate) in sweep.source_bytes.iter().zip(&sweep.rate) {
+            if self.supported(profile, &sweep.facts, *rate, sweep.unit) {
+                left.source_bytes.push(*bytes);
+                left.rate.push(*rate);
+            }
+        }
+        (!left.rate.is_empty()).then_some(left)
+    }
+
+    /// The profile without what rests on what is left out.
+    pub(super) fn drop_from(&self, profile: &Profile) -> Profile {
+        let keep = |quantity: &mut Option<Quantity>| {
+            if quantity
+                .as_ref()
+                .is_some_and(|one| !self.keeps(profile, one))
+            {
+                *quantity = None;
+            }
+        };
+        let mut left = profile.clone();
+        keep(&mut left.reconfiguration);
+        keep(&mut left.device.engines);
+        keep(&mut left.device.queue_depth);
+        keep(&mut left.device.context_init);
+        keep(&mut left.link.to_device);
+        keep(&mut left.link.from_device);
+        for entry in &mut left.operations {
+            self.operation(profile, entry, &keep);
+        }
+        left.values
+            .retain(|_, quantity| self.keeps(profile, quantity));
+        left.tables = (left.tables.into_iter())
+            .filter_map(|(name, table)| Some((name, self.table(profile, &table)?)))
+            .collect();
+        left
+    }
+
+    fn operation(
+        &self,
+        profile: &Profile,
+        entry: &mut OperationProfile,
+        keep: &dyn Fn(&mut Option<Quantity>),
+    ) {
+        keep(&mut entry.max_destination);
+        keep(&mut entry.rate);
+        keep(&mut entry.per_job);
+        keep(&mut entry.latency);
+        for pattern in &mut entry.patterns {
+            keep(&mut pattern.rate);
+            pattern.sweep = (pattern.sweep.take()).and_then(|sweep| self.sweep(profile, &sweep));
+        }
+        (entry.patterns).retain(|one| one.rate.is_some() || one.sweep.is_some());
+    }
+}
