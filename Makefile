@@ -11,7 +11,7 @@ BUILD_PACKAGES := g++ pkg-config python3-venv zlib1g-dev libisal-dev libhypersca
 	libdpdk-dev librte-meta-compress librte-meta-dma
 TEST_PACKAGES := chromium poppler-utils lz4 pigz zstd isal tabix
 
-SOURCES := $(shell find crates python profiles boxes -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null) \
+SOURCES := $(shell find crates python profiles boxes facts scenarios -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null) \
 	Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
@@ -72,6 +72,11 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(BIN)/python benches/harness.py
 	$(BIN)/pip install --quiet --disable-pip-version-check -r benches/requirements.txt
 	$(BIN)/python benches/compression.py
+
+.PHONY: model-figures
+model-figures: ## compute the widths of the model's intervals and what it gets wrong, for docs/model.md
+	$(CARGO) run --locked --quiet -p overside-model --example facts-check -- --write
+	$(CARGO) run --locked --quiet -p overside-model --example facts-check -- --write
 
 .PHONY: shim
 shim: ## compile the DPDK shim against the DPDK that pkg-config finds, LZ4 included from 23.03 on

@@ -4,6 +4,8 @@
 //! parameters may be taken from show whether the formulas fit; those that none may be taken from
 //! judge the model.
 
+mod leave_one_out;
+pub mod page;
 mod score;
 
 use serde::Serialize;
@@ -12,6 +14,7 @@ use crate::claims::{self, Library, OrderingClaim};
 use crate::facts::{Fact, Facts, Figure, FigureValue, Use};
 use crate::{Answer, Closeness, Interval};
 
+pub use leave_one_out::{Residual, Spread, leave_one_out, spreads};
 pub use score::{OrderingScores, Scores, Width};
 
 /// All figures and orderings of a collection, compared.
@@ -234,6 +237,25 @@ fn ends(value: &FigureValue, unit: f64) -> Option<(f64, f64)> {
     (low >= 0.0 && high > 0.0 && !low.is_nan()).then_some((low, high))
 }
 
+/// What of a published range a prediction has to reach: its geometric mean, unless the prediction
+/// lies in the range. Of a bound, the bound.
+fn middle(low: f64, high: f64, typ: f64) -> f64 {
+    let nearest = typ.clamp(low, high);
+    if nearest == typ || low == 0.0 || high.is_infinite() {
+        nearest
+    } else {
+        (low * high).sqrt()
+    }
+}
+
+/// How far a typical prediction lies above (positive) or below what it has to reach, on a
+/// logarithmic scale.
+pub(crate) fn distance(value: &FigureValue, unit: f64, modelled: Interval) -> Option<f64> {
+    let (low, high) = ends(value, unit)?;
+    let distance = (modelled.typ / middle(low, high, modelled.typ)).ln();
+    distance.is_finite().then_some(distance)
+}
+
 fn measure(figure: &Figure<'_>, unit: f64, answer: Answer) -> Result<Compared, Unmet> {
     let prediction = answer.map_err(Unmet::Unknown)?;
     let modelled = prediction.interval;
@@ -245,12 +267,8 @@ fn measure(figure: &Figure<'_>, unit: f64, answer: Answer) -> Result<Compared, U
         return Err(Unmet::Sign);
     };
     let nearest = modelled.typ.clamp(low, high);
-    let middle = if low > 0.0 && high.is_finite() {
-        (low * high).sqrt()
-    } else {
-        nearest
-    };
-    let inside = (modelled.low..=modelled.high).contains(&middle) || nearest == modelled.typ;
+    let figure_at = middle(low, high, modelled.typ);
+    let inside = (modelled.low..=modelled.high).contains(&figure_at);
     Ok(Compared {
         scenario: "",
         modelled: modelled.scale(1.0 / unit),

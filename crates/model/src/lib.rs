@@ -30,6 +30,7 @@ mod pace;
 mod prediction;
 mod profile;
 mod quantity;
+mod spread;
 mod validate;
 
 pub use catalogue::{PROFILES_ENV, profile, profiles, profiles_with};

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Dimension, Interval, Quantity, Table};
+use crate::{Dimension, Interval, Quantity, Table, spread};
 
 /// How far a formula's answer may lie from the truth beyond the doubt about its parameters.
 ///
@@ -326,9 +326,9 @@ impl Closeness {
     /// errors on the facts that may be used for fitting (`docs/model.md` lists them).
     pub fn factor(self) -> f64 {
         match self {
-            Self::Same => 1.05,
-            Self::Card => 1.22,
-            Self::Application => 1.55,
+            Self::Same => spread::SAME,
+            Self::Card => spread::CARD,
+            Self::Application => spread::APPLICATION,
         }
     }
 }

@@ -1,0 +1,292 @@
+//! What the model gets right and wrong, as the generated part of `docs/model.md`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::{Check, Compared, FigureCheck, Finding, OrderingFinding, Scores, Spread};
+use crate::Closeness;
+use crate::facts::Use;
+
+/// Largest error without sign at which a figure outside its interval still counts as met: sources
+/// round, and read figures off charts.
+pub const TOLERANCE: f64 = 0.1;
+
+impl FigureCheck {
+    /// Whether the model gets it wrong: the interval does not hold it, and it is further off than
+    /// [`TOLERANCE`].
+    pub fn is_wrong(&self) -> bool {
+        (self.compared()).is_some_and(|one| !one.inside && one.error.abs() > TOLERANCE)
+    }
+}
+
+/// The line in `docs/model.md` after which the text stands.
+const BEGIN: &str = "<!-- written by `make model-figures`, from here -->\n";
+
+/// The line before which it ends.
+const END: &str = "<!-- to here -->\n";
+
+/// What stands before and after the generated part of a document, marks included.
+pub fn split(document: &str) -> Option<(&str, &str)> {
+    let begin = document.find(BEGIN)? + BEGIN.len();
+    let end = begin + document[begin..].find(END)?;
+    Some((&document[..begin], &document[end..]))
+}
+
+/// The text, in Markdown.
+pub fn page(check: &Check, spreads: &BTreeMap<Closeness, Spread>) -> String {
+    let mut out = String::new();
+    // Writing to a String does not fail.
+    let _ = write_page(&mut out, check, spreads);
+    out
+}
+
+fn write_page(
+    out: &mut String,
+    check: &Check,
+    spreads: &BTreeMap<Closeness, Spread>,
+) -> std::fmt::Result {
+    scores(out, check)?;
+    widths(out, check, spreads)?;
+    fields(out, check)?;
+    wrong(out, check)?;
+    unpredicted(out, check)?;
+    orderings(out, check)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+fn optional(share: Option<f64>) -> String {
+    share.map_or("-".into(), |share| format!("{:.1} %", 100.0 * share))
+}
+
+/// Three significant digits, or the whole number.
+fn short(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let digits = 2 - value.abs().log10().floor() as i32;
+    let text = format!("{value:.*}", digits.clamp(0, 12) as usize);
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+/// A cell must not end its row.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn scores(out: &mut String, check: &Check) -> std::fmt::Result {
+    let row = |what: &str, of: &dyn Fn(&Scores) -> String| {
+        format!(
+            "| {what} | {} | {} |\n",
+            of(&check.validation),
+            of(&check.calibration)
+        )
+    };
+    writeln!(out, "### How well it does\n")?;
+    writeln!(out, "| | facts that judge it | facts that it rests on |")?;
+    writeln!(out, "|---|---|---|")?;
+    out.push_str(&row(
+        "facts with a number that is not in doubt",
+        &|scores| format!("{} ({} figures)", scores.facts, scores.figures),
+    ));
+    out.push_str(&row("of these predicted", &|scores| {
+        format!(
+            "{} ({} figures)",
+            scores.facts_predicted, scores.figures_predicted
+        )
+    }));
+    out.push_str(&row("without a prediction", &|scores| {
+        percent(scores.without_prediction)
+    }));
+    out.push_str(&row("median error of a fact", &|scores| {
+        optional(scores.median_error)
+    }));
+    out.push_str(&row("median error of a figure", &|scores| {
+        optional(scores.median_error_of_figures)
+    }));
+    out.push_str(&row("facts inside the interval", &|scores| {
+        optional(scores.inside)
+    }));
+    out.push_str(&row("figures inside the interval", &|scores| {
+        optional(scores.inside_of_figures)
+    }));
+    let orderings = &check.ordering_scores;
+    writeln!(
+        out,
+        "\nOf {} published orderings {} are claimed, and {} of these hold.\n",
+        orderings.orderings, orderings.claimed, orderings.holding
+    )
+}
+
+fn widths(
+    out: &mut String,
+    check: &Check,
+    spreads: &BTreeMap<Closeness, Spread>,
+) -> std::fmt::Result {
+    writeln!(out, "### How wide its intervals are\n")?;
+    writeln!(
+        out,
+        "| evidence | left out and predicted | median miss | widened by | judging figures | median width | inside |"
+    )?;
+    writeln!(out, "|---|---|---|---|---|---|---|")?;
+    for (closeness, spread) in spreads {
+        let judged = check.validation.widths.get(closeness);
+        let judged = judged.map_or("0 | - | -".into(), |width| {
+            format!(
+                "{} | x{:.2} | {}",
+                width.figures,
+                width.median,
+                percent(width.inside)
+            )
+        });
+        writeln!(
+            out,
+            "| {} | {} facts, {} figures | x{:.2} | x{:.2}{} | {judged} |",
+            closeness.words(),
+            spread.facts,
+            spread.figures,
+            spread.median,
+            closeness.factor(),
+            if spread.too_few { " (few)" } else { "" },
+        )?;
+    }
+    writeln!(out)
+}
+
+fn fields(out: &mut String, check: &Check) -> std::fmt::Result {
+    let mut fields: BTreeMap<&str, Vec<&Compared>> = BTreeMap::new();
+    for figure in check
+        .figures
+        .iter()
+        .filter(|one| one.purpose == Use::Validate)
+    {
+        if let Some(compared) = figure.compared() {
+            fields.entry(compared.scenario).or_default().push(compared);
+        }
+    }
+    writeln!(out, "### By field, over the figures that judge it\n")?;
+    writeln!(
+        out,
+        "| field | figures | median error | inside | median width |"
+    )?;
+    writeln!(out, "|---|---|---|---|---|")?;
+    for (field, all) in fields {
+        let median = |what: fn(&Compared) -> f64| {
+            super::score::median(all.iter().map(|one| what(one))).unwrap_or_default()
+        };
+        let inside = all.iter().filter(|one| one.inside).count() as f64 / all.len() as f64;
+        writeln!(
+            out,
+            "| {field} | {} | {:.1} % | {} | x{:.2} |",
+            all.len(),
+            100.0 * median(|one| one.error.abs()),
+            percent(inside),
+            median(|one| one.width),
+        )?;
+    }
+    writeln!(out)
+}
+
+fn wrong(out: &mut String, check: &Check) -> std::fmt::Result {
+    writeln!(out, "### What the model gets wrong\n")?;
+    let judges = |one: &&FigureCheck| one.purpose == Use::Validate && one.is_wrong();
+    let wrong: Vec<_> = check.figures.iter().filter(judges).collect();
+    if wrong.is_empty() {
+        return writeln!(out, "No figure that judges it.\n");
+    }
+    writeln!(
+        out,
+        "Figures that judge it, outside their interval and more than {} off.\n",
+        percent(TOLERANCE)
+    )?;
+    writeln!(out, "| figure | published | modelled | error | field |")?;
+    writeln!(out, "|---|---|---|---|---|")?;
+    for (figure, one) in wrong.iter().filter_map(|one| Some((one, one.compared()?))) {
+        writeln!(
+            out,
+            "| `{}` | {} {} | {} ({} to {}) | {:+.0} % | {} |",
+            cell(&figure.name),
+            cell(&figure.published),
+            cell(&figure.unit),
+            short(one.modelled.typ),
+            short(one.modelled.low),
+            short(one.modelled.high),
+            100.0 * one.error,
+            one.scenario,
+        )?;
+    }
+    writeln!(out)
+}
+
+fn unpredicted(out: &mut String, check: &Check) -> std::fmt::Result {
+    writeln!(out, "### What it does not predict\n")?;
+    writeln!(out, "| fact that judges it | figures | why |")?;
+    writeln!(out, "|---|---|---|")?;
+    let mut rows: Vec<(&str, &str, usize)> = Vec::new();
+    for figure in check
+        .figures
+        .iter()
+        .filter(|one| one.purpose == Use::Validate)
+    {
+        let why = match &figure.finding {
+            Finding::Predicted(_) => continue,
+            Finding::NoPrediction { why, .. } => why.as_str(),
+            Finding::NotCovered => "no scenario speaks of it",
+            Finding::Doubtful => "its number is in doubt: for orderings only",
+            Finding::Words => "it is in words",
+        };
+        match rows
+            .iter_mut()
+            .find(|row| (row.0, row.1) == (&figure.fact, why))
+        {
+            Some(row) => row.2 += 1,
+            None => rows.push((&figure.fact, why, 1)),
+        }
+    }
+    for (fact, why, figures) in rows {
+        writeln!(out, "| `{}` | {figures} | {} |", cell(fact), cell(why))?;
+    }
+    writeln!(out)
+}
+
+fn orderings(out: &mut String, check: &Check) -> std::fmt::Result {
+    writeln!(out, "### Orderings\n")?;
+    writeln!(out, "| ordering | says | the model |")?;
+    writeln!(out, "|---|---|---|")?;
+    for ordering in &check.orderings {
+        let finding = match &ordering.finding {
+            OrderingFinding::Claimed {
+                holds: true,
+                scenario,
+                ..
+            } => format!("holds ({scenario})"),
+            OrderingFinding::Claimed { scenario, .. } => format!("**fails** ({scenario})"),
+            OrderingFinding::NotModelled { reason } => format!("not modelled: {reason}"),
+        };
+        writeln!(
+            out,
+            "| `{}` | {} | {} |",
+            ordering.id,
+            cell(&ordering.statement),
+            cell(&finding)
+        )?;
+    }
+    Ok(())
+}
+
+impl Closeness {
+    /// In words, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Same => "the very figure",
+            Self::Card => "same card, another size or count",
+            Self::Application => "another application, codec or card",
+        }
+    }
+}

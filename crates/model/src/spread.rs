@@ -1,0 +1,12 @@
+//! How far predictions lie from figures that were left out, by how near the evidence is.
+//!
+//! Written by `make model-figures`; a test computes it anew. `docs/model.md` says how.
+
+/// Of predictions with [`crate::Closeness::Same`].
+pub(crate) const SAME: f64 = 1.05;
+
+/// Of predictions with [`crate::Closeness::Card`].
+pub(crate) const CARD: f64 = 1.22;
+
+/// Of predictions with [`crate::Closeness::Application`].
+pub(crate) const APPLICATION: f64 = 1.55;
