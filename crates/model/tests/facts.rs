@@ -1,12 +1,8 @@
-//! The profiles against the collection of published facts that they cite, and the model against
-//! those facts that no value was taken from. Skipped where the collection is not at hand.
+//! The closed-form cost of an operation against facts that no value was taken from.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use overside_model::{
-    BreakEven, Profile, Question, Setting, Unit, Work, cost, outlook, profile, profiles_with,
-};
+use overside_model::{BreakEven, Profile, Question, Setting, Work, cost, outlook, profile};
 use overside_ops::Operation;
 use serde_yaml_ng::Value;
 
@@ -14,33 +10,21 @@ const MIB: f64 = 1_048_576.0;
 
 struct Collection {
     facts: BTreeMap<String, Value>,
-    reconf_note: String,
     orderings: Vec<String>,
 }
 
-fn collection() -> Option<Collection> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let shared = std::env::var_os("OVERSIDE_SHARED").map_or(root.join("../shared"), PathBuf::from);
-    let path = shared.join("facts/published.yaml");
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("skipped: there is no {}", path.display());
-        return None;
-    };
-    let all: Value = serde_yaml_ng::from_str(&text).unwrap();
+fn collection() -> Collection {
+    let text = include_str!("../../../facts/published.yaml");
+    let all: Value = serde_yaml_ng::from_str(text).unwrap();
     let id = |entry: &Value| entry["id"].as_str().unwrap().to_owned();
     let list = |key: &str| all[key].as_sequence().unwrap().clone();
-    Some(Collection {
+    Collection {
         facts: list("facts")
             .into_iter()
             .map(|fact| (id(&fact), fact))
             .collect(),
-        reconf_note: all["meta"]["notes"]["reconf"].as_str().unwrap().to_owned(),
         orderings: list("orderings").iter().map(id).collect(),
-    })
-}
-
-fn unit(text: &str) -> Option<Unit> {
-    serde_yaml_ng::from_value(Value::String(text.into())).ok()
+    }
 }
 
 /// All numbers in a value, keys of a table included.
@@ -64,7 +48,7 @@ impl Collection {
     }
 
     /// The value of a fact, its correction first.
-    fn body(&self, id: &str) -> (&Value, Unit) {
+    fn body(&self, id: &str) -> &Value {
         let fact = self.get(id);
         let from = if fact["corrected"].is_null() {
             fact
@@ -74,113 +58,16 @@ impl Collection {
         let key = ["value", "range", "values"]
             .into_iter()
             .find(|key| !from[*key].is_null());
-        let name = from["unit"]
-            .as_str()
-            .or(fact["unit"].as_str())
-            .unwrap_or_default();
-        // Sizes of buffers stand in a table's keys, in bytes.
-        (&from[key.unwrap()], unit(name).unwrap_or(Unit::B))
-    }
-
-    /// Its numbers in bytes, bytes a second or nanoseconds.
-    fn numbers(&self, id: &str) -> Vec<f64> {
-        let (value, unit) = self.body(id);
-        let mut found = Vec::new();
-        numbers(value, &mut found);
-        let plain = found.clone();
-        found
-            .iter()
-            .map(|number| number * unit.in_base())
-            .chain(plain)
-            .collect()
+        &from[key.unwrap()]
     }
 
     /// The one number, or the ends of the range, that a held-out fact gives.
     fn held_out(&self, id: &str) -> Vec<f64> {
         assert_eq!(self.get(id)["use"].as_str(), Some("validate"), "{id}");
         let mut found = Vec::new();
-        numbers(self.body(id).0, &mut found);
+        numbers(self.body(id), &mut found);
         found
     }
-}
-
-fn near(a: f64, b: f64) -> bool {
-    (a - b).abs() <= 1e-3 * a.abs().max(b.abs())
-}
-
-#[test]
-fn every_fact_that_a_profile_cites_exists_and_may_be_used() {
-    let Some(all) = collection() else { return };
-    for profile in profiles_with(None).unwrap() {
-        for id in profile.facts.keys() {
-            let fact = all.get(id);
-            assert_ne!(
-                fact["use"].as_str(),
-                Some("validate"),
-                "{}: {id}",
-                profile.name
-            );
-            let suspect = fact["flag"].as_str() == Some("suspect");
-            assert!(
-                !suspect || !fact["corrected"].is_null(),
-                "{}: {id}",
-                profile.name
-            );
-        }
-    }
-}
-
-#[test]
-fn every_number_of_a_profile_is_one_of_its_facts() {
-    let Some(all) = collection() else { return };
-    let mut checked = 0;
-    for profile in profiles_with(None).unwrap() {
-        for (key, quantity) in profile.quantities() {
-            let known: Vec<f64> = quantity
-                .facts
-                .iter()
-                .flat_map(|id| all.numbers(id))
-                .collect();
-            assert!(!known.is_empty() || quantity.citation.is_some(), "{key}");
-            let printed = [quantity.low, quantity.value, quantity.high]
-                .into_iter()
-                .flatten();
-            // The collection asks for exactly this triple.
-            let triple = quantity
-                .citation
-                .as_ref()
-                .and_then(|text| text.split(" = ").nth(1));
-            let asked_for = triple.is_some_and(|triple| all.reconf_note.contains(triple));
-            for number in printed {
-                let base = number * quantity.unit.in_base();
-                let in_facts = (known.iter()).any(|fact| near(*fact, base) || near(*fact, number));
-                // A citation beside the facts says how the number was derived from them.
-                let derived = key.starts_with("values.") && quantity.citation.is_some();
-                let in_triple =
-                    asked_for && triple.is_some_and(|triple| triple.contains(&number.to_string()));
-                assert!(
-                    in_facts || in_triple || derived,
-                    "{}: {key}: {number} is in none of {:?}",
-                    profile.name,
-                    quantity.facts
-                );
-                checked += 1;
-            }
-        }
-        for (key, sweep) in profile.sweeps() {
-            let (table, unit) = all.body(&sweep.facts[0]);
-            assert_eq!(unit, sweep.unit, "{key}");
-            let table = table.as_mapping().unwrap();
-            assert_eq!(table.len(), sweep.rate.len(), "{key}");
-            for (size, rate) in sweep.source_bytes.iter().zip(&sweep.rate) {
-                let published = table.get(Value::from(*size)).and_then(Value::as_f64);
-                assert_eq!(published, Some(*rate), "{key} at {size}");
-                checked += 1;
-            }
-        }
-    }
-    println!("{checked} numbers agree with the facts they cite");
-    assert!(checked > 50);
 }
 
 /// MiB of the source a second of one job, as (slowest, fastest).
@@ -214,7 +101,7 @@ fn compare(id: &str, published: &[f64], (low, high): (f64, f64)) -> f64 {
 
 #[test]
 fn held_out_facts_lie_in_the_models_intervals() {
-    let Some(all) = collection() else { return };
+    let all = collection();
     let (bf2, bf3) = (profile("bf2").unwrap(), profile("bf3").unwrap());
     let anew = Setting::Reconfiguration;
     let mut misses = Vec::new();
@@ -302,7 +189,7 @@ fn held_out_facts_lie_in_the_models_intervals() {
 
 #[test]
 fn published_orderings_hold() {
-    let Some(all) = collection() else { return };
+    let all = collection();
     for id in ["ord.R1", "ord.R2", "ord.R4", "ord.R5", "ord.R6", "ord.C4"] {
         assert!(all.orderings.iter().any(|known| known == id), "{id}");
     }
