@@ -30,7 +30,9 @@ mod pace;
 mod prediction;
 mod profile;
 mod quantity;
+pub mod scenario;
 mod spread;
+mod suggest;
 mod validate;
 
 pub use catalogue::{PROFILES_ENV, profile, profiles, profiles_with};
@@ -46,3 +48,4 @@ pub use prediction::{
 };
 pub use profile::{Basis, DeviceFacts, Initiator, Link, OperationProfile, PatternProfile, Profile};
 pub use quantity::{Axis, Dimension, Interval, Quantity, Sweep, Table, Unit};
+pub use suggest::suggest;

@@ -84,6 +84,60 @@ pub enum Dimension {
 }
 
 impl Unit {
+    /// All units.
+    pub const ALL: [Self; 22] = [
+        Self::B,
+        Self::KiB,
+        Self::MiB,
+        Self::GiB,
+        Self::MB,
+        Self::GB,
+        Self::MBPerS,
+        Self::GBPerS,
+        Self::MiBPerS,
+        Self::GiBPerS,
+        Self::GbPerS,
+        Self::Ns,
+        Self::Us,
+        Self::Ms,
+        Self::S,
+        Self::MopsPerS,
+        Self::GopsPerS,
+        Self::MHz,
+        Self::GHz,
+        Self::W,
+        Self::Percent,
+        Self::Count,
+    ];
+
+    /// As files and tables write it; nothing for a plain number.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::B => "B",
+            Self::KiB => "KiB",
+            Self::MiB => "MiB",
+            Self::GiB => "GiB",
+            Self::MB => "MB",
+            Self::GB => "GB",
+            Self::MBPerS => "MB/s",
+            Self::GBPerS => "GB/s",
+            Self::MiBPerS => "MiB/s",
+            Self::GiBPerS => "GiB/s",
+            Self::GbPerS => "Gb/s",
+            Self::Ns => "ns",
+            Self::Us => "us",
+            Self::Ms => "ms",
+            Self::S => "s",
+            Self::MopsPerS => "Mops/s",
+            Self::GopsPerS => "Gops/s",
+            Self::MHz => "MHz",
+            Self::GHz => "GHz",
+            Self::W => "W",
+            Self::Percent => "%",
+            Self::Count => "",
+        }
+    }
+
     /// What it measures.
     pub const fn dimension(self) -> Dimension {
         match self {

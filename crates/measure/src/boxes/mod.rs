@@ -17,8 +17,9 @@ use std::sync::LazyLock;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
+pub use overside_model::suggest;
 pub use parsed::{Axes, Axis, Parsed, ParsedTask};
-pub use problem::{Problem, suggest};
+pub use problem::Problem;
 pub use written::{Measure, Scalar, ScalarOrList, Version};
 
 /// The longest box that is read, in bytes.

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use serde::{Serialize, Serializer};
 
 use super::MAX_TESTS;
-use super::problem::{MAX_PROBLEMS, Problem, join, quote, suggest};
+use super::problem::{MAX_PROBLEMS, Problem, join, quote};
+use super::suggest;
 use super::written::{BoxFile, Measure, Range, Scalar, ScalarOrList};
 use super::written::{TaskEntry, Version, WrittenAxes, WrittenAxis, WrittenItem};
 
