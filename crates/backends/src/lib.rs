@@ -57,6 +57,24 @@ impl Options {
     }
 }
 
+/// Opens the device that is to work beside `threads` threads of the CPU; `None` if that is the CPU
+/// itself, which is there anyway. An emulated device takes the time that its card would, or
+/// whoever places work would decide on something else.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_beside_cpu(name: &str, threads: usize) -> Result<Option<Arc<dyn Device>>, OpenError> {
+    if name == names::CPU {
+        return Ok(None);
+    }
+    let options = Options {
+        threads,
+        timing: Some(Timing::Paced),
+        ..Options::default()
+    };
+    open(name, &options).map(Some)
+}
+
 /// Opens the device called `name`: `cpu`, `emulated:` and a profile, or `dpdk:` and DPDK's name of
 /// a device. The first DPDK device of a process starts DPDK, which takes a quarter of a second.
 ///

@@ -18,7 +18,6 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use overside_compress::{Container, Error, Options, Policy, Summary};
-use overside_device::Timing;
 use overside_placement::{LegReport, Report};
 
 use crate::system;
@@ -36,12 +35,18 @@ pub enum Verb {
     Decompress,
 }
 
-impl fmt::Display for Verb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Verb {
+    fn name(self) -> &'static str {
+        match self {
             Self::Compress => "compress",
             Self::Decompress => "decompress",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -124,15 +129,8 @@ fn options(all: &Arguments) -> Result<Options, String> {
         options.chunk_bytes = chunk_bytes;
     }
     if let Some(name) = &all.device {
-        // An emulated device takes the time that its card would, or the controller would decide
-        // on something else.
-        let how = overside_backends::Options {
-            threads: all.threads,
-            timing: Some(Timing::Paced),
-            ..overside_backends::Options::default()
-        };
-        let device = overside_backends::open(name, &how);
-        options.device = Some(device.map_err(|error| error.to_string())?);
+        let device = overside_backends::open_beside_cpu(name, all.threads);
+        options.device = device.map_err(|error| error.to_string())?;
     }
     Ok(options)
 }

@@ -14,6 +14,7 @@ mod decompress;
 mod devices;
 mod files;
 mod matching;
+mod options;
 mod python;
 mod system;
 mod verbs;

@@ -82,10 +82,8 @@ impl<'a> Work<'a> {
     fn new(all: &'a Arguments) -> Result<Self, String> {
         let device = match &all.device {
             None => None,
-            Some(name) => {
-                let how = overside_backends::Options::default();
-                Some(overside_backends::open(name, &how).map_err(|error| error.to_string())?)
-            }
+            Some(name) => overside_backends::open_beside_cpu(name, all.threads)
+                .map_err(|error| error.to_string())?,
         };
         let mut options = Options::new(all.patterns.iter().cloned());
         options.ignore_case = all.ignore_case;

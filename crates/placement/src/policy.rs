@@ -19,6 +19,16 @@ pub enum Policy {
 }
 
 impl Policy {
+    /// What holds where it was said in part: without a policy it is adaptive if there is a device,
+    /// else the CPU. `None` if what was asked for needs a device and there is none.
+    pub fn settled(asked: Option<Self>, has_device: bool) -> Option<Self> {
+        match asked {
+            None if has_device => Some(Self::Adaptive),
+            None => Some(Self::Cpu),
+            Some(asked) => (has_device || !asked.uses_device()).then_some(asked),
+        }
+    }
+
     /// Whether the CPU gets chunks of its own.
     pub fn uses_cpu(self) -> bool {
         match self {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use overside_compress::Policy;
-use overside_device::{Device, Timing};
+use overside_device::Device;
 use pyo3::prelude::*;
 
 use crate::{errors, refused};
@@ -30,17 +30,13 @@ impl Legs {
     ) -> PyResult<Self> {
         // The CPU is there anyway.
         let device = device.filter(|name| *name != "cpu");
-        let policy = match (placement, device) {
-            (Some(placement), _) => placement.parse().map_err(refused)?,
-            (None, None) => Policy::Cpu,
-            (None, Some(_)) => Policy::Adaptive,
-        };
-        if policy.uses_device() && device.is_none() {
-            return Err(refused(format!(
-                "placement {policy:?} needs a device; `overside devices` lists them",
-                policy = policy.to_string()
-            )));
-        }
+        let asked = placement.map(str::parse).transpose().map_err(refused)?;
+        let policy = Policy::settled(asked, device.is_some()).ok_or_else(|| {
+            let placement = placement.unwrap_or_default();
+            refused(format!(
+                "placement {placement:?} needs a device; `overside devices` lists them"
+            ))
+        })?;
         let threads = match threads {
             None => available_parallelism().map_or(1, usize::from),
             Some(threads) if (1..=THREADS_MAX).contains(&threads) => threads,
@@ -50,10 +46,11 @@ impl Legs {
                 )));
             }
         };
-        let device = device.map(|name| py.detach(|| open(name, threads)));
+        let open = |name| py.detach(|| overside_backends::open_beside_cpu(name, threads));
+        let device = device.map(open).transpose().map_err(errors::device)?;
         Ok(Self {
             policy,
-            device: device.transpose()?,
+            device: device.flatten(),
             threads,
         })
     }
@@ -65,15 +62,4 @@ impl Legs {
             .min(bytes.div_ceil(bytes_a_thread.max(1)).max(1));
         self
     }
-}
-
-fn open(name: &str, threads: usize) -> PyResult<Arc<dyn Device>> {
-    // An emulated device takes the time that its card would, or the controller would decide on
-    // something else.
-    let how = overside_backends::Options {
-        threads,
-        timing: Some(Timing::Paced),
-        ..overside_backends::Options::default()
-    };
-    overside_backends::open(name, &how).map_err(errors::device)
 }

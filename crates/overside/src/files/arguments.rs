@@ -1,18 +1,15 @@
 //! What was asked for on the command line.
 
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::thread::available_parallelism;
 
 use lexopt::prelude::*;
 use overside_compress::{Container, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Policy};
 
 use super::Verb;
+use crate::options::{self, value};
 
-/// The most threads that can be asked for.
-const THREADS_MAX: usize = 1024;
 /// Long options, for finding the one that was meant.
 const LONG: &str = "best chunk device explain fast force format help keep level no-name output \
                     placement quiet stats stdout test threads verbose";
@@ -67,7 +64,7 @@ impl Arguments {
             level: None,
             policy: Policy::Cpu,
             device: None,
-            threads: available_parallelism().map_or(1, NonZeroUsize::get),
+            threads: options::threads_default(),
             chunk_bytes: None,
             keep: false,
             stdout: false,
@@ -110,12 +107,7 @@ impl Arguments {
                     false => self.output = Some(path.into()),
                 }
             }
-            (Some('p'), _) | (_, "threads") => {
-                self.threads = value(parser, "--threads")?;
-                if !(1..=THREADS_MAX).contains(&self.threads) {
-                    return Err(format!("--threads is from 1 to {THREADS_MAX}"));
-                }
-            }
+            (Some('p'), _) | (_, "threads") => self.threads = options::threads(parser)?,
             (_, "format") => self.container = Some(value(parser, "--format")?),
             (_, "device") => self.device = Some(value(parser, "--device")?),
             (_, "explain") => self.explain = true,
@@ -127,12 +119,8 @@ impl Arguments {
             (_, "fast") if compress => self.level = Some(1),
             (_, "best") if compress => self.level = Some(9),
             (_, "chunk") if compress => {
-                let Size(bytes) = value(parser, "--chunk")?;
-                if !(MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES).contains(&bytes) {
-                    let range = format!("{MIN_CHUNK_BYTES} to {MAX_CHUNK_BYTES}");
-                    return Err(format!("--chunk is from {range} bytes, not {bytes}"));
-                }
-                self.chunk_bytes = Some(bytes);
+                let allowed = MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES;
+                self.chunk_bytes = Some(options::chunk_bytes(parser, allowed)?);
             }
             _ => return Err(option.unknown(self.verb)),
         }
@@ -141,18 +129,7 @@ impl Arguments {
 
     /// Fills in what follows from the rest, and refuses what contradicts itself.
     fn settle(&mut self, policy: Option<Policy>) -> Result<(), String> {
-        // The CPU is there anyway.
-        self.device.take_if(|name| name == "cpu");
-        self.policy = match (policy, &self.device) {
-            (Some(policy), None) if policy.uses_device() => {
-                return Err(format!(
-                    "--placement {policy} needs a --device; `overside devices` lists them"
-                ));
-            }
-            (Some(policy), _) => policy,
-            (None, None) => Policy::Cpu,
-            (None, Some(_)) => Policy::Adaptive,
-        };
+        self.policy = options::placement(policy, &mut self.device)?;
         if self.output.is_some() {
             if self.stdout || self.test {
                 return Err("--output goes neither with --stdout nor with --test".into());
@@ -206,7 +183,7 @@ impl From<lexopt::Arg<'_>> for Name {
 impl Name {
     fn unknown(&self, verb: Verb) -> String {
         if let Some(short) = self.short {
-            return format!("there is no option -{short}; `overside {verb} --help` lists all");
+            return options::unknown(verb.name(), &short.to_string(), &[]);
         }
         let long = &self.long;
         let other = match verb {
@@ -214,29 +191,11 @@ impl Name {
             Verb::Decompress => Verb::Compress,
         };
         let known: Vec<String> = LONG.split(' ').map(str::to_owned).collect();
-        match overside_backends::closest(long, &known) {
-            Some(same) if same == *long => {
-                format!("--{long} is an option of `overside {other}` only")
-            }
-            Some(meant) => format!("there is no option --{long}; did you mean --{meant}?"),
-            None => {
-                format!("there is no option --{long}; `overside {verb} --help` lists all")
-            }
+        if known.contains(long) {
+            return format!("--{long} is an option of `overside {other}` only");
         }
+        options::unknown(verb.name(), long, &known)
     }
-}
-
-/// The value of an option.
-fn value<T: FromStr>(parser: &mut lexopt::Parser, option: &str) -> Result<T, String>
-where
-    T::Err: std::fmt::Display,
-{
-    let text = parser.value().map_err(|error| error.to_string())?;
-    let text = text
-        .to_str()
-        .ok_or_else(|| format!("{option}: {} is not text", text.display()))?;
-    text.parse()
-        .map_err(|error| format!("{option} {text}: {error}"))
 }
 
 impl FromStr for Stats {
@@ -248,30 +207,6 @@ impl FromStr for Stats {
             "text" => Ok(Self::Text),
             _ => Err("it is json or text"),
         }
-    }
-}
-
-/// Bytes, written as `65536`, `64K`, `64KiB`, `1M`.
-struct Size(usize);
-
-const SIZE_LIKE: &str = "sizes are written like 65536, 64KiB or 1MiB";
-
-impl FromStr for Size {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-        let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
-            "" | "b" => 0,
-            "k" | "kib" => 10,
-            "m" | "mib" => 20,
-            "g" | "gib" => 30,
-            _ => return Err(SIZE_LIKE),
-        };
-        let number: usize = digits.parse().map_err(|_| SIZE_LIKE)?;
-        (number.checked_mul(1 << shift))
-            .map(Self)
-            .ok_or("that is too large")
     }
 }
 

@@ -3,15 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
-use std::num::NonZeroUsize;
-use std::str::FromStr;
-use std::thread::available_parallelism;
 
 use lexopt::prelude::*;
 use overside_placement::Policy;
 
-/// The most threads that can be asked for.
-const THREADS_MAX: usize = 1024;
+use crate::options::{self, value};
+
 /// The longest file of patterns in bytes; longer sets are refused anyway.
 const PATTERNS_BYTES_MAX: u64 = 1 << 20;
 /// The shortest and the longest chunk that can be asked for, in bytes.
@@ -132,7 +129,7 @@ impl Arguments {
             engine: "auto".into(),
             policy: Policy::Cpu,
             device: None,
-            threads: available_parallelism().map_or(1, NonZeroUsize::get),
+            threads: options::threads_default(),
             chunk_bytes: None,
             explain: false,
         };
@@ -165,15 +162,17 @@ impl Arguments {
                 Long("engine") => all.engine = value(&mut parser, "--engine")?,
                 Long("placement") => policy = Some(value(&mut parser, "--placement")?),
                 Long("device") => all.device = Some(value(&mut parser, "--device")?),
-                Long("threads") => all.threads = value(&mut parser, "--threads")?,
+                Long("threads") => all.threads = options::threads(&mut parser)?,
                 Long("chunk") => {
-                    let size: Size = value(&mut parser, "--chunk")?;
-                    all.chunk_bytes = Some(size.0);
+                    let allowed = CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX;
+                    all.chunk_bytes = Some(options::chunk_bytes(&mut parser, allowed)?);
                 }
                 Long("explain") => all.explain = true,
                 Value(file) => all.files.push(file),
-                Short(short) => return Err(unknown(&short.to_string())),
-                Long(long) => return Err(unknown(long)),
+                Short(short) => return Err(options::unknown("match", &short.to_string(), &[])),
+                Long(long) => {
+                    return Err(options::unknown("match", long, &LONG.map(str::to_owned)));
+                }
             }
         }
         all.show = shown.show();
@@ -193,21 +192,7 @@ impl Arguments {
         if self.patterns.is_empty() {
             return Err("the files of patterns are empty: nothing could match".into());
         }
-        if !(1..=THREADS_MAX).contains(&self.threads) {
-            return Err(format!("--threads is from 1 to {THREADS_MAX}"));
-        }
-        // The CPU is there anyway.
-        self.device.take_if(|name| name == "cpu");
-        self.policy = match (policy, &self.device) {
-            (Some(policy), None) if policy.uses_device() => {
-                return Err(format!(
-                    "--placement {policy} needs a --device; `overside devices` lists them"
-                ));
-            }
-            (Some(policy), _) => policy,
-            (None, None) => Policy::Cpu,
-            (None, Some(_)) => Policy::Adaptive,
-        };
+        self.policy = options::placement(policy, &mut self.device)?;
         if self.files.is_empty() {
             self.files.push("-".into());
         }
@@ -250,51 +235,4 @@ fn read_patterns(path: &OsStr) -> Result<String, String> {
         text.pop();
     }
     Ok(text)
-}
-
-fn unknown(option: &str) -> String {
-    if option.chars().count() == 1 {
-        return format!("there is no option -{option}; `overside match --help` lists all");
-    }
-    let known: Vec<String> = LONG.map(str::to_owned).into();
-    match overside_backends::closest(option, &known) {
-        Some(meant) => format!("there is no option --{option}; did you mean --{meant}?"),
-        None => format!("there is no option --{option}; `overside match --help` lists all"),
-    }
-}
-
-/// The value of an option.
-fn value<T: FromStr>(parser: &mut lexopt::Parser, option: &str) -> Result<T, String>
-where
-    T::Err: std::fmt::Display,
-{
-    let text = parser.value().map_err(|error| error.to_string())?;
-    let text =
-        (text.to_str()).ok_or_else(|| format!("{option}: {} is not text", text.display()))?;
-    text.parse()
-        .map_err(|error| format!("{option} {text}: {error}"))
-}
-
-/// Bytes, written as `65536`, `64K` or `1M`.
-struct Size(usize);
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-        let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
-            "" | "b" => 0,
-            "k" | "kib" => 10,
-            "m" | "mib" => 20,
-            _ => return Err("it is a number of bytes, or ends in K or M".into()),
-        };
-        let number: usize = digits
-            .parse()
-            .map_err(|_| "it is not a number".to_owned())?;
-        (number.checked_mul(1 << shift))
-            .filter(|bytes| (CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(bytes))
-            .map(Self)
-            .ok_or_else(|| format!("it is from {CHUNK_BYTES_MIN} bytes to 64M"))
-    }
 }
