@@ -5,7 +5,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::problem::{MAX_PROBLEMS, Problem, join, quote, suggest};
+use super::problem::{MAX_PROBLEMS, Problem, join, quote};
+use super::suggest;
 use super::tree::Tree;
 use super::written::{NAME_PATTERN, is_name};
 
