@@ -27,6 +27,7 @@ mod fifo;
 mod library;
 mod outlook;
 mod pace;
+mod parameters;
 mod prediction;
 mod profile;
 mod quantity;
@@ -42,6 +43,7 @@ pub use fifo::{Fifo, Schedule};
 pub use library::Library;
 pub use outlook::{BreakEven, Outlook, Question, outlook};
 pub use pace::{Pace, StageTimes};
+pub use parameters::{PARAMETERS, Parameter, Step};
 pub use prediction::{
     Answer, Closeness, Evidence, Influence, Known, NoPrediction, Outcome, Prediction, Unknown,
     Values, Verdict,

@@ -212,14 +212,27 @@ impl Profile {
     /// Reads and checks a profile; `file` is for messages.
     ///
     /// # Errors
-    /// [`ProfileError::Syntax`], [`ProfileError::Value`].
+    /// [`ProfileError::Syntax`], [`ProfileError::Value`] for the first thing that is wrong.
     pub fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
-        let profile: Self = toml::from_str(text).map_err(|error| ProfileError::Syntax {
-            file: file.into(),
-            message: error.to_string().trim_end().into(),
+        Self::check(file, text).map_err(|mut errors| errors.swap_remove(0))
+    }
+
+    /// As [`Profile::parse`], and tells everything that is wrong.
+    ///
+    /// # Errors
+    /// At least one.
+    pub fn check(file: &str, text: &str) -> Result<Self, Vec<ProfileError>> {
+        let profile: Self = toml::from_str(text).map_err(|error| {
+            vec![ProfileError::Syntax {
+                file: file.into(),
+                message: error.to_string().trim_end().into(),
+            }]
         })?;
-        crate::validate::check(file, &profile)?;
-        Ok(profile)
+        let problems = crate::validate::problems(&profile);
+        if problems.is_empty() {
+            return Ok(profile);
+        }
+        Err(problems.into_iter().map(|one| one.of(file)).collect())
     }
 
     /// Engines that work at the same time; one if it is not known.

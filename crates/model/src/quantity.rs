@@ -333,6 +333,18 @@ pub enum Axis {
     Batch,
 }
 
+impl Axis {
+    /// As in a file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Cores => "cores",
+            Self::Depth => "depth",
+            Self::Batch => "batch",
+        }
+    }
+}
+
 /// A value published for several sizes, depths or counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,0 +1,100 @@
+//! All parameters, by field. Field owners add lines; the first that covers a name is its meaning.
+
+use super::{Parameter, Step};
+use crate::Axis::{self, Batch, Bytes, Cores, Depth};
+use crate::Dimension::{self, Count, Frequency, Power, Rate, Size, Time};
+
+/// Where some sources print a time and others only how it compares.
+const TIME: &[Dimension] = &[Time, Count];
+/// Where some sources print a rate and others only how it compares.
+const RATE: &[Dimension] = &[Rate, Count];
+/// Where some sources print operations a second and others only how they compare.
+const OPERATIONS: &[Dimension] = &[Frequency, Count];
+
+/// Where each study varies something else.
+const ANY: &[Axis] = &[Bytes, Cores, Depth, Batch];
+
+const fn number(
+    name: &'static str,
+    dimensions: &'static [Dimension],
+    about: &'static str,
+) -> Parameter {
+    Parameter::number(name, dimensions, about)
+}
+
+const fn table(
+    name: &'static str,
+    by: &'static [Axis],
+    dimensions: &'static [Dimension],
+    about: &'static str,
+) -> Parameter {
+    Parameter::table(name, by, dimensions, about)
+}
+
+/// Every parameter.
+#[rustfmt::skip]
+pub static PARAMETERS: &[Parameter] = &[
+    // The machine.
+    number("cpu.cores", &[Count], "cores").between(1.0, 4096.0).measured(Step::Machine),
+    number("cpu.threads", &[Count], "hardware threads of all cores").between(1.0, 16384.0).measured(Step::Machine),
+    number("cpu.clock", &[Frequency], "clock of a core").between(1e7, 2e10).measured(Step::Machine),
+    number("memory.size", &[Size], "memory").measured(Step::Machine),
+    number("memory.l2", &[Size], "second-level caches, all of them together").measured(Step::Machine),
+    number("memory.l3", &[Size], "third-level caches, all of them together").measured(Step::Machine),
+    number("network.rate", &[Rate], "one network port"),
+    number("pcie.rate", &[Rate], "the link between host and card, a direction, after encoding"),
+    number("power.limit", &[Power], "what the card draws at most"),
+
+    // Compute and strings, on one core.
+    number("compute.**", OPERATIONS, "operations of one kind, type and direction on one core"),
+    table("string.*", &[Bytes], OPERATIONS, "a library function on strings of so many bytes, on one core"),
+    table("hash.**", ANY, &[Rate, Time, Frequency, Count], "a hash function over keys of so many bytes, on one core"),
+    number("ml.**", &[Time, Count], "inference of a model"),
+
+    // Memory and storage.
+    table("memory.latency.**", &[Bytes], &[Time, Count], "a dependent read at random from a block of so many bytes; beyond the first-level cache's where the source gives that").measured(Step::Memory),
+    table("memory.access.**", &[Bytes], OPERATIONS, "reads or writes of a word a second, in order or at random, in a block of so many bytes"),
+    table("memory.**", &[Bytes], RATE, "bytes moved on one core by a library function"),
+    table("stream.*", &[Cores], RATE, "a kernel (copy, scale, add, triad) over arrays that fit no cache").measured(Step::Memory),
+    table("storage.latency.**", &[Bytes], TIME, "one access of so many bytes at a time"),
+    table("storage.**", &[Bytes], RATE, "accesses of so many bytes"),
+
+    // Jobs on a device, by completion: `poll` or `event`.
+    number("job.cost.*.*", TIME, "a job's part in the time between doorbells: operation, completion").measured(Step::Jobs),
+    number("batch.cost.*.*", TIME, "a doorbell's part in the time between doorbells, whatever the number of jobs: operation, completion").measured(Step::Jobs),
+    number("job.latency.*.*", TIME, "one job of the smallest size on an idle device, round trip: operation, completion").measured(Step::Jobs),
+    table("job.rate.*", &[Bytes], RATE, "what the caller sees with jobs of so many bytes of source and a full queue: operation").measured(Step::Jobs),
+    table("job.depth.*", &[Depth], RATE, "what the caller sees with so many jobs in flight: operation").measured(Step::Jobs),
+    table("job.batch.*", &[Batch], RATE, "what the caller sees with so many jobs a doorbell: operation").measured(Step::Jobs),
+    table("job.cores.*", &[Cores], RATE, "what the caller sees with so many threads of the device: operation").measured(Step::Jobs),
+    number("job.cpu.*.*", TIME, "time of the host's cores that a job takes: operation, completion").measured(Step::Jobs),
+
+    // Contexts.
+    number("context.init.*", TIME, "initialising a context: operation").measured(Step::Contexts),
+    number("context.memory.*", TIME, "making and mapping memory of a context: operation").measured(Step::Contexts),
+    number("context.discovery.*", TIME, "finding and opening the device: operation").measured(Step::Contexts),
+    number("context.end.*", TIME, "ending a context, seen by asking without pause: operation").measured(Step::Contexts),
+    number("context.reconfiguration.*", TIME, "changing a context that is in use: operation").measured(Step::Contexts),
+
+    // DMA and RDMA.
+    table("dma.copy.latency.*", &[Bytes], TIME, "one copy of so many bytes, round trip: completion").measured(Step::Copies),
+    table("dma.copy.rate.*", &[Bytes], RATE, "copies of so many bytes with a full queue: completion").measured(Step::Copies),
+    number("dma.max", &[Size], "the longest copy"),
+    table("dma.**", ANY, &[Time, Rate, Frequency, Size, Count], "DMA between host and card"),
+    table("rdma.**", ANY, &[Time, Rate, Frequency, Size, Count], "RDMA between nodes"),
+    table("tcp.**", ANY, &[Rate, Time, Frequency, Count], "TCP between nodes"),
+    table("pcie.**", ANY, &[Rate, Time, Size, Count], "the link between host and card"),
+    table("routing.**", ANY, &[Rate, Time, Count], "traffic that the card forwards"),
+
+    // Codecs and Arrow.
+    table("codec.**", ANY, RATE, "a codec on this machine's cores"),
+    table("arrow.**", ANY, &[Time, Rate, Count], "partitioning, serialising and compressing Arrow tables"),
+
+    // Key-value stores.
+    table("kv.**", ANY, &[Frequency, Time, Size, Count], "key-value stores"),
+
+    // Queries.
+    table("scan.**", ANY, &[Frequency, Rate, Time, Count], "scanning a table"),
+    table("index.**", ANY, &[Frequency, Time, Count], "an index in memory"),
+    table("query.**", ANY, &[Time, Frequency, Count], "queries of a database"),
+];
