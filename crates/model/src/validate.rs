@@ -12,7 +12,7 @@ use crate::{OperationProfile, Profile, ProfileError};
 const MAX_OPERATIONS: usize = 64;
 const MAX_PATTERNS: usize = 256;
 /// Values and tables of one profile.
-const MAX_PARAMETERS: usize = 4096;
+const MAX_PARAMETERS: usize = 2000;
 
 /// Something that is wrong with a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]

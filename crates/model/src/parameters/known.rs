@@ -35,8 +35,8 @@ const fn table(
 #[rustfmt::skip]
 pub static PARAMETERS: &[Parameter] = &[
     // The machine.
-    number("cpu.cores", &[Count], "cores").between(1.0, 4096.0).measured(Step::Machine),
-    number("cpu.threads", &[Count], "hardware threads of all cores").between(1.0, 16384.0).measured(Step::Machine),
+    number("cpu.cores", &[Count], "cores").between(1.0, 1e4).measured(Step::Machine),
+    number("cpu.threads", &[Count], "hardware threads of all cores").between(1.0, 1e5).measured(Step::Machine),
     number("cpu.clock", &[Frequency], "clock of a core").between(1e7, 2e10).measured(Step::Machine),
     number("memory.size", &[Size], "memory").measured(Step::Machine),
     number("memory.l2", &[Size], "second-level caches, all of them together").measured(Step::Machine),
