@@ -7,7 +7,8 @@ pub(super) const WEIGHT: f64 = 0.3;
 /// How far, in natural logarithms, an observation may be from what is believed before it is taken
 /// for a change instead of noise.
 pub(super) const STEP_LN: f64 = 0.3;
-/// A leg that finishes nothing in so many times the time of one chunk has stopped.
+/// A leg that finishes nothing in so many times the time of one chunk, in two epochs in a row, has
+/// stopped. In one alone it may have hiccuped.
 const SILENCE_CHUNKS: f64 = 4.0;
 /// How much faster, as a logarithm, a leg may seem in company than alone: noise.
 const COMPANY_GAIN_LN: f64 = 0.1;
@@ -129,6 +130,8 @@ pub(super) struct Leg {
     stopped: bool,
     /// Time at work on chunks of which none is finished yet.
     silent_s: f64,
+    /// The last epoch was one of silence longer than is to be expected.
+    was_silent: bool,
 }
 
 impl Leg {
@@ -189,6 +192,7 @@ impl Leg {
         if bytes == 0 {
             return self.silence(company, busy_s, chunk_bytes);
         }
+        self.was_silent = false;
         let busy_s = busy_s + std::mem::take(&mut self.silent_s);
         if busy_s <= 0.0 {
             return Change::None;
@@ -232,6 +236,7 @@ impl Leg {
         if busy_s <= 0.0 {
             // It has nothing to finish: what it had was taken from it.
             self.silent_s = 0.0;
+            self.was_silent = false;
             return Change::None;
         }
         self.silent_s += busy_s;
@@ -241,6 +246,10 @@ impl Leg {
         if before - bound_ln <= SILENCE_CHUNKS.ln() {
             return Change::None;
         }
+        if !std::mem::replace(&mut self.was_silent, true) {
+            return Change::Worse;
+        }
+        let (seen, other) = self.pair(company);
         *seen = Some(Rate::of(bound_ln, true));
         *other = None;
         if std::mem::replace(&mut self.stopped, true) {

@@ -110,6 +110,44 @@ fn one_odd_epoch_moves_a_rate_little_and_a_second_replaces_it() {
 }
 
 #[test]
+fn one_silent_epoch_is_a_hiccup_and_a_second_stops_the_leg() {
+    let mut run = Run::new(hardly_probing());
+    let usual = Truth::new(400.0 * MB, 600.0 * MB);
+    let mut silent = usual;
+    silent.dead_s = Some(1.0);
+    run.steps(20, usual);
+    let after = run.steps(1, silent);
+    assert!(
+        !after.reason.device_stopped && after.fraction > 0.5,
+        "{}",
+        after.reason
+    );
+    let recovered = run.steps(16, usual);
+    assert!(close(recovered.fraction, 0.6), "{}", recovered.reason);
+    let stopped = run.steps(2, silent);
+    assert!(stopped.reason.device_stopped, "{}", stopped.reason);
+    assert_eq!(stopped.fraction, 0.0);
+}
+
+#[test]
+fn a_device_that_comes_back_is_found_within_the_probes_budget() {
+    let mut run = Run::new(Settings::default());
+    let usual = Truth::new(400.0 * MB, 600.0 * MB);
+    let mut silent = usual;
+    silent.dead_s = Some(0.1);
+    run.steps(200, usual);
+    run.steps(4, silent);
+    let (began, mut epochs) = (run.now, 0);
+    while run.step(usual).fraction < 0.5 {
+        epochs += 1;
+        assert!(epochs < 1000, "after {:?}", run.now - began);
+    }
+    println!("found after {epochs} epochs, {:?}", run.now - began);
+    // Silence of 0.1 s twice cost about ten epochs; at 2 % of the time they are earned back in 500.
+    assert!(epochs <= 600, "{epochs}");
+}
+
+#[test]
 fn a_small_change_is_followed_with_weight_0_3() {
     let mut run = Run::new(hardly_probing());
     run.steps(20, Truth::new(400.0 * MB, 600.0 * MB));

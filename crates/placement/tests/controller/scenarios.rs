@@ -115,7 +115,8 @@ fn a_device_that_dies() {
         (WORK, truth)
     });
     for outcome in outcomes {
-        let after: Vec<_> = outcome.decisions[2001..].iter().collect();
+        // One silent epoch may be a hiccup; after the second it counts as stopped.
+        let after: Vec<_> = outcome.decisions[2002..].iter().collect();
         assert!(after.iter().all(|it| it.probe || it.fraction == 0.0));
         assert!(after.iter().all(|it| it.reason.device_stopped));
     }
