@@ -32,6 +32,7 @@ mod prediction;
 mod profile;
 mod quantity;
 pub mod scenario;
+pub mod sim;
 mod spread;
 mod suggest;
 mod validate;

@@ -1,0 +1,135 @@
+//! A discrete-event simulator: what happens where things queue, contend or drift.
+//!
+//! Time is virtual, in whole nanoseconds. A [`Model`] has one type of event; the [`Calendar`]
+//! holds those to come and gives them back by time, those of the same time in the order in which
+//! they were put in. What draws numbers draws them from a seeded [`Random`]. So the same question
+//! with the same seed has the same answer, on every machine.
+//!
+//! The parts are passive: they are told the time and say when something will be done, and the
+//! model puts that into the calendar. [`Station`] is engines in front of a queue, [`Cores`] adds
+//! the mode of completion, [`Link`] is a token bucket, [`FairLink`] one with weighted shares,
+//! [`Context`] a device's context, [`Bounded`] a receive queue that drops, [`Arrivals`] an
+//! open-loop source. [`Latencies`] and [`Level`] say what came of it.
+//!
+//! ```
+//! use overside_model::sim::{Arrivals, Calendar, Gap, Latencies, Model, Random, Station, run};
+//!
+//! /// One engine that takes 100 ns a job; jobs arrive at random, every 200 ns on average.
+//! struct Engine {
+//!     random: Random,
+//!     arrivals: Arrivals,
+//!     engine: Station,
+//!     latencies: Latencies,
+//! }
+//!
+//! enum Event {
+//!     Arrives,
+//!     Done { since_ns: u64 },
+//! }
+//!
+//! impl Model for Engine {
+//!     type Event = Event;
+//!     fn handle(&mut self, event: Event, calendar: &mut Calendar<Event>) {
+//!         let now_ns = calendar.now_ns();
+//!         match event {
+//!             Event::Arrives => {
+//!                 if let Some(service) = self.engine.admit(now_ns, 100) {
+//!                     calendar.at(service.done_ns, Event::Done { since_ns: now_ns });
+//!                 }
+//!                 calendar.at(self.arrivals.next_ns(&mut self.random), Event::Arrives);
+//!             }
+//!             Event::Done { since_ns } => self.latencies.record(now_ns - since_ns),
+//!         }
+//!     }
+//! }
+//!
+//! let mut model = Engine {
+//!     random: Random::new(1),
+//!     arrivals: Arrivals::new(Gap::Exponential { mean_ns: 200.0 }),
+//!     engine: Station::new(1),
+//!     latencies: Latencies::new(),
+//! };
+//! let mut calendar = Calendar::new();
+//! calendar.at(0, Event::Arrives);
+//! run(&mut model, &mut calendar, 20_000_000, u64::MAX)?;
+//! // Half busy, such an engine makes a job wait for half its own time.
+//! assert!((model.latencies.mean_ns() - 150.0).abs() < 5.0);
+//! # Ok::<(), overside_model::sim::SimulationError>(())
+//! ```
+
+mod calendar;
+mod context;
+mod cores;
+mod fair;
+mod latencies;
+mod level;
+mod link;
+mod queue;
+mod random;
+mod source;
+mod station;
+mod zipf;
+
+pub use calendar::{Calendar, PENDING_MAX};
+pub use context::{Context, ContextState, ContextTimes};
+pub use cores::{Completion, Cores};
+pub use fair::{Departure, FairLink};
+pub use latencies::Latencies;
+pub use level::Level;
+pub use link::{Link, LinkRate, Sent};
+pub use queue::Bounded;
+pub use random::Random;
+pub use source::{Arrivals, Gap};
+pub use station::{Service, Station};
+pub use zipf::Zipf;
+
+/// What happens in virtual time.
+pub trait Model {
+    /// Everything that can happen; an enum of small variants is the fastest.
+    type Event;
+
+    /// Lets one event happen, at [`Calendar::now_ns`], and puts what follows into the calendar.
+    fn handle(&mut self, event: Self::Event, calendar: &mut Calendar<Self::Event>);
+}
+
+/// Why a simulation cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SimulationError {
+    /// More events wait than the calendar holds.
+    #[error("more than {PENDING_MAX} events wait; ask for less load or fewer clients")]
+    TooManyPending,
+    /// More events happened than were allowed.
+    #[error("{handled} events happened and there are more; ask for less time or fewer requests")]
+    TooManyEvents {
+        /// As many as were allowed.
+        handled: u64,
+    },
+}
+
+/// Lets everything happen until the calendar is empty or `until_ns` is over, the events of that
+/// very time included. Returns how many events happened.
+///
+/// # Errors
+/// [`SimulationError`].
+pub fn run<M: Model>(
+    model: &mut M,
+    calendar: &mut Calendar<M::Event>,
+    until_ns: u64,
+    events_max: u64,
+) -> Result<u64, SimulationError> {
+    let mut handled = 0;
+    while handled < events_max {
+        let Some(event) = calendar.next_until(until_ns) else {
+            break;
+        };
+        handled += 1;
+        model.handle(event, calendar);
+    }
+    if calendar.overflowed() {
+        return Err(SimulationError::TooManyPending);
+    }
+    match calendar.next_ns() {
+        Some(next_ns) if next_ns <= until_ns => Err(SimulationError::TooManyEvents { handled }),
+        _ => Ok(handled),
+    }
+}

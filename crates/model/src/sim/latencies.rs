@@ -1,0 +1,74 @@
+//! How long things took.
+
+use hdrhistogram::Histogram;
+
+/// An hour in nanoseconds. What takes longer is counted as an hour; the exact maximum tells.
+const HIGHEST_NS: u64 = 3_600_000_000_000;
+/// Significant decimal digits of the histogram's buckets.
+const DIGITS: u8 = 3;
+
+/// A histogram of times, with their exact mean and extremes.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    histogram: Histogram<u64>,
+    least_ns: u64,
+    most_ns: u64,
+    sum_ns: u128,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Latencies {
+    /// Empty.
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "the bounds are constants that are allowed"
+    )]
+    pub fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS)
+            .expect("the bounds are constants that hdrhistogram allows");
+        Self {
+            histogram,
+            least_ns: u64::MAX,
+            most_ns: 0,
+            sum_ns: 0,
+        }
+    }
+
+    /// Adds one.
+    pub fn record(&mut self, latency_ns: u64) {
+        self.histogram.saturating_record(latency_ns);
+        self.least_ns = self.least_ns.min(latency_ns);
+        self.most_ns = self.most_ns.max(latency_ns);
+        self.sum_ns += u128::from(latency_ns);
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The mean; 0 if there are none.
+    pub fn mean_ns(&self) -> f64 {
+        self.sum_ns as f64 / self.count().max(1) as f64
+    }
+
+    /// The shortest; 0 if there are none.
+    pub fn min_ns(&self) -> u64 {
+        self.least_ns.min(self.most_ns)
+    }
+
+    /// The longest; 0 if there are none.
+    pub fn max_ns(&self) -> u64 {
+        self.most_ns
+    }
+
+    /// The time below which this share of them lies, to three digits.
+    pub fn quantile_ns(&self, share: f64) -> u64 {
+        (self.histogram.value_at_quantile(share)).clamp(self.min_ns(), self.most_ns)
+    }
+}

@@ -1,0 +1,135 @@
+//! Servers in front of one queue, first come, first served.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Equal servers in front of one queue.
+///
+/// What a job needs is known when it arrives, so that its start and its end are too: there is no
+/// queue to keep, only the times at which the servers are free. Jobs have to be admitted in the
+/// order of their arrival.
+#[derive(Clone, Debug)]
+pub struct Station {
+    first_free_ns: u64,
+    /// Of the other servers; the first is beside it, so that one server needs no heap.
+    others_free_ns: BinaryHeap<Reverse<u64>>,
+    servers: usize,
+    room: usize,
+    /// When those that wait will start; kept where the room is limited.
+    starts_ns: VecDeque<u64>,
+    busy_ns: u64,
+    last_done_ns: u64,
+    admitted: u64,
+    refused: u64,
+}
+
+/// When a job is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// From when.
+    pub start_ns: u64,
+    /// Until when.
+    pub done_ns: u64,
+}
+
+impl Station {
+    /// At least one server, and room for any number of jobs.
+    pub fn new(servers: usize) -> Self {
+        Self::bounded(servers, usize::MAX)
+    }
+
+    /// At least one server, and room for `room` jobs that wait beside those that are served.
+    pub fn bounded(servers: usize, room: usize) -> Self {
+        let servers = servers.max(1);
+        Self {
+            first_free_ns: 0,
+            others_free_ns: vec![Reverse(0); servers - 1].into(),
+            servers,
+            room,
+            starts_ns: VecDeque::new(),
+            busy_ns: 0,
+            last_done_ns: 0,
+            admitted: 0,
+            refused: 0,
+        }
+    }
+
+    /// A job that arrives now and needs a server for `service_ns`; `None` if there is no room.
+    pub fn admit(&mut self, now_ns: u64, service_ns: u64) -> Option<Service> {
+        self.admit_with(now_ns, |_, _| service_ns)
+    }
+
+    /// A job that arrives now, and needs a server for a time that depends on when it starts and
+    /// on whether the server stood idle before.
+    pub fn admit_with(
+        &mut self,
+        now_ns: u64,
+        service_ns: impl FnOnce(u64, bool) -> u64,
+    ) -> Option<Service> {
+        let start_ns = self.first_free_ns.max(now_ns);
+        if self.room != usize::MAX && start_ns > now_ns {
+            if self.waiting(now_ns) >= self.room {
+                self.refused += 1;
+                return None;
+            }
+            self.starts_ns.push_back(start_ns);
+        }
+        let idle = self.first_free_ns < now_ns || self.admitted < self.servers as u64;
+        let service_ns = service_ns(start_ns, idle);
+        let done_ns = start_ns.saturating_add(service_ns);
+        self.first_free_ns = done_ns;
+        if let Some(mut least) = self.others_free_ns.peek_mut()
+            && least.0 < done_ns
+        {
+            std::mem::swap(&mut self.first_free_ns, &mut least.0);
+        }
+        self.busy_ns = self.busy_ns.saturating_add(service_ns);
+        self.last_done_ns = self.last_done_ns.max(done_ns);
+        self.admitted += 1;
+        Some(Service { start_ns, done_ns })
+    }
+
+    /// Jobs that wait now; counted only where the room is limited.
+    pub fn waiting(&mut self, now_ns: u64) -> usize {
+        while self.starts_ns.front().is_some_and(|start| *start <= now_ns) {
+            self.starts_ns.pop_front();
+        }
+        self.starts_ns.len()
+    }
+
+    /// When the next server is free.
+    pub fn free_ns(&self) -> u64 {
+        self.first_free_ns
+    }
+
+    /// When all that was admitted is done.
+    pub fn drained_ns(&self) -> u64 {
+        self.last_done_ns
+    }
+
+    /// The share of the servers' time until `end_ns`, or until all is done, that they are busy.
+    pub fn utilisation(&self, end_ns: u64) -> f64 {
+        let end_ns = end_ns.max(self.last_done_ns).max(1);
+        self.busy_ns as f64 / (end_ns as f64 * self.servers as f64)
+    }
+
+    /// Server time that all admitted jobs take together.
+    pub fn busy_ns(&self) -> u64 {
+        self.busy_ns
+    }
+
+    /// Servers.
+    pub fn servers(&self) -> usize {
+        self.servers
+    }
+
+    /// Jobs that were admitted.
+    pub fn admitted(&self) -> u64 {
+        self.admitted
+    }
+
+    /// Jobs for which there was no room.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+}
