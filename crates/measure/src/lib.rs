@@ -4,6 +4,7 @@
 //! work is done again to warm up, and then under the clock, which starts before the first
 //! submission and stops after the last completion was reaped.
 
+pub mod audit;
 pub mod boxes;
 mod data;
 mod driver;

@@ -6,6 +6,9 @@ use overside_device::{Applied, Provenance, Timing};
 use overside_model::Initiator;
 use serde::{Deserialize, Serialize};
 
+/// How far a figure may be from what it follows from: rounding.
+const CONTRADICTION: f64 = 1e-3;
+
 /// What came of measuring a test once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -244,6 +247,29 @@ impl Sample {
     /// A sample with figures, to be filled in.
     pub(crate) fn ok() -> Self {
         Self::empty(Status::Ok)
+    }
+
+    /// The sample, unless its figures contradict each other: then a failed one that says how.
+    pub(crate) fn settled(self) -> Self {
+        match self.contradiction() {
+            Some(message) => Self::failed(Failure::new(Kind::Verification, message)),
+            None => self,
+        }
+    }
+
+    /// Whether the throughput is another than the bytes that were processed over the time that it
+    /// took: bits told as bytes, powers of two as powers of ten, a clock of its own.
+    fn contradiction(&self) -> Option<String> {
+        let told = *self.metrics.get("throughput")?;
+        let (work, elapsed_ns) = (self.work?, self.elapsed_ns?);
+        let found = work.bytes as f64 / 1e6 / (elapsed_ns.max(1) as f64 / 1e9);
+        ((told / found - 1.0).abs() > CONTRADICTION).then(|| {
+            format!(
+                "a throughput of {told:.3} MB/s contradicts {} bytes in {elapsed_ns} ns, which are \
+                 {found:.3} MB/s",
+                work.bytes
+            )
+        })
     }
 
     /// A sample that was not taken because it cannot be.

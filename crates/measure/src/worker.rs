@@ -86,7 +86,7 @@ impl Worker {
         }
         let taken = catch_unwind(AssertUnwindSafe(|| self.take(test, deadline)));
         match taken {
-            Ok(Ok(sample)) => sample,
+            Ok(Ok(sample)) => sample.settled(),
             Ok(Err(NoSample::Skipped(reason))) => Sample::skipped(reason),
             Ok(Err(NoSample::Failed(failure))) => {
                 if matches!(failure.kind, Kind::Lost | Kind::Timeout) {

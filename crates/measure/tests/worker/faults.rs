@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::faulty::{Fault, Times, worker};
 use crate::inputs::{DataSet, text};
+use overside_measure::audit::{Fault, Times, worker};
 use overside_measure::{Kind, Sample, Setting, Status, Test, Worker};
 
 /// Sixteen buffers are verified: 0 begins in verification, 20 under the clock or in the warm-up.

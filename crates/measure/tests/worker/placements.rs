@@ -1,8 +1,8 @@
 //! Samples of placements: what they say, and what never becomes one.
 
-use crate::faulty::{Fault, Times, faulty_device};
 use crate::inputs::{DataSet, measured, text};
 use overside_device::{Provenance, Timing};
+use overside_measure::audit::{Fault, Times, faulty_device};
 use overside_measure::{Kind, Sample, Setting, Status, Test, Worker};
 use overside_model::Initiator;
 use overside_placement::Policy;

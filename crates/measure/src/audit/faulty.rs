@@ -9,10 +9,12 @@ use std::time::Instant;
 use overside_device::{
     Applied, Capabilities, Closed, Completion, Context, ContextConfig, CpuTime, Device, DeviceInfo,
     Foreign, Job, JobError, Lifecycle, Lost, MemoryError, OpenError, Outcome, Output, Region,
-    Slice, SubmitError,
+    Slice, Source, SubmitError,
 };
-use overside_measure::Worker;
 
+use crate::Worker;
+
+/// What it does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -39,6 +41,14 @@ pub enum Fault {
     Never,
     /// Another device ran it.
     Fallback,
+    /// The CPU runs everything, under the device's name; from the beginning.
+    Software,
+    /// The work is done once, for the first job, and its result given for all.
+    Hoisted,
+    /// The bytes went from the destination to the source.
+    SwappedDirection,
+    /// Another job's source is processed: the first one's.
+    FirstSource,
     /// The destination does not come back.
     KeepsDestination,
     /// The output is called incompressible.
@@ -54,28 +64,26 @@ pub enum Fault {
 /// How often a device does wrong once it has begun to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
+    /// For one job.
     Once,
+    /// For all jobs from then on.
     Always,
 }
 
 /// A worker whose devices do `fault` when `after` jobs of a context have completed.
 pub fn worker(fault: Fault, after: usize, times: Times) -> Worker {
-    Worker::with_devices(Box::new(move |name, options| {
-        let inner = overside_backends::open(name, options)?;
-        Ok(Arc::new(Faulty {
-            inner,
-            fault,
-            after,
-            times,
-        }))
-    }))
+    worker_with(fault, after, times, |_| true)
 }
 
 /// The same of every device but the CPU.
 pub fn faulty_device(fault: Fault, after: usize, times: Times) -> Worker {
+    worker_with(fault, after, times, |name| name != "cpu")
+}
+
+fn worker_with(fault: Fault, after: usize, times: Times, which: fn(&str) -> bool) -> Worker {
     Worker::with_devices(Box::new(move |name, options| {
         let inner = overside_backends::open(name, options)?;
-        if name == "cpu" {
+        if !which(name) {
             return Ok(inner);
         }
         Ok(Arc::new(Faulty {
@@ -112,14 +120,25 @@ impl Device for Faulty {
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
-        let inner = self.inner.open(config)?;
         let (fault, after, times) = (self.fault, self.after, self.times);
+        let inner = if fault == Fault::Software {
+            let cpu = overside_backends::open("cpu", &overside_backends::Options::default());
+            let cpu = cpu.map_err(|error| OpenError::Failed {
+                device: self.inner.info().name.clone(),
+                reason: error.to_string(),
+            })?;
+            cpu.open(config)?
+        } else {
+            self.inner.open(config)?
+        };
         Ok(Box::new(FaultyContext {
             inner,
             fault,
             after,
             times,
             before: HashMap::new(),
+            first: None,
+            first_source: None,
         }))
     }
 }
@@ -132,10 +151,18 @@ struct FaultyContext {
     times: Times,
     /// What destinations held when their jobs were submitted.
     before: HashMap<u64, Vec<u8>>,
+    /// What the first job came to.
+    first: Option<(Outcome, Vec<u8>)>,
+    first_source: Option<Source>,
 }
 
 impl FaultyContext {
     fn spoil(&mut self, mut completion: Completion, out: &mut Vec<Completion>) {
+        if self.first.is_none()
+            && let (Ok(outcome), Some(written)) = (&completion.result, &completion.destination)
+        {
+            self.first = Some((*outcome, written.to_vec()));
+        }
         if self.after > 0 {
             self.after -= 1;
             out.push(completion);
@@ -157,7 +184,24 @@ impl FaultyContext {
         };
         let said = |output: Output| Ok(Outcome::Done(output));
         match fault {
-            Fault::None => {}
+            // These two are done when jobs are taken, and when the device is opened.
+            Fault::None | Fault::FirstSource | Fault::Software => {}
+            Fault::Hoisted => {
+                if let (Some(destination), Some((outcome, written))) =
+                    (&mut completion.destination, &self.first)
+                {
+                    let len = destination.len().min(written.len());
+                    destination[..len].copy_from_slice(&written[..len]);
+                    completion.result = Ok(*outcome);
+                }
+            }
+            Fault::SwappedDirection => {
+                restore(&mut completion);
+                completion.result = said(Output {
+                    written: completion.source.len(),
+                    ..done
+                });
+            }
             Fault::WrongByte => {
                 if let Some(destination) = &mut completion.destination {
                     destination[done.written / 2] ^= 1;
@@ -216,8 +260,12 @@ impl FaultyContext {
 
 impl Context for FaultyContext {
     fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
-        for job in jobs.iter() {
+        for job in jobs.iter_mut() {
             self.before.insert(job.tag, job.destination.to_vec());
+            let first = self.first_source.get_or_insert_with(|| job.source.clone());
+            if self.fault == Fault::FirstSource && self.after == 0 {
+                job.source = first.clone();
+            }
         }
         self.inner.submit(jobs)
     }
