@@ -216,6 +216,10 @@ def version() -> str:
 def parse_box(text: str) -> str:
     """A box in its parsed form, as JSON: axes as lists, defaults filled in. Raises `BoxError`."""
 
+def audit(scratch: str) -> str:
+    """What came of planting each mistake in a real test, with a file in the directory `scratch`, as
+    JSON (docs/audit.md). Raises `OSError`."""
+
 def box_schema() -> str:
     """The JSON Schema of boxes."""
 

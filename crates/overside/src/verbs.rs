@@ -12,7 +12,7 @@ const NATIVE: &[(&str, &str)] = &[
 ];
 
 /// Answered by `overside.__main__`, which has the same list.
-const PYTHON: [(&str, &str); 10] = [
+const PYTHON: [(&str, &str); 11] = [
     (
         "doctor",
         "say what this machine lacks or what makes it noisy, and what mends it",
@@ -26,6 +26,10 @@ const PYTHON: [(&str, &str); 10] = [
     ("run", "run a box and write its report"),
     ("report", "write a run's report, or show its summary"),
     ("compare", "compare two runs test by test"),
+    (
+        "audit",
+        "plant mistakes in the harness and see that it catches them; measure the noise",
+    ),
     ("clean", "remove what runs and data sets left behind"),
     ("data", "list, make, fetch or verify data sets"),
     ("plugin", "make a new plug-in"),

@@ -1,5 +1,7 @@
 //! The functions: questions with an answer in JSON.
 
+use std::path::PathBuf;
+
 use overside_measure::boxes;
 use overside_model::{Question, Setting};
 use overside_ops::{Config, MatchKind, Operation, prepare, variants as variants_of};
@@ -20,6 +22,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(variants, module)?)?;
     module.add_function(wrap_pyfunction!(profiles, module)?)?;
     module.add_function(wrap_pyfunction!(outlook, module)?)?;
+    module.add_function(wrap_pyfunction!(audit, module)?)?;
     module.add_function(wrap_pyfunction!(merge_histograms, module)?)
 }
 
@@ -33,6 +36,12 @@ fn version() -> &'static str {
 #[pyfunction]
 fn parse_box(text: &str) -> PyResult<String> {
     guarded(|| boxes::parse_json(text).map_err(BoxError::new_err))
+}
+
+/// What came of planting each mistake, with a file in the directory `scratch`. Raises `OSError`.
+#[pyfunction]
+fn audit(py: Python<'_>, scratch: PathBuf) -> PyResult<String> {
+    guarded(|| text(&py.detach(|| overside_measure::audit::audit(&scratch))?))
 }
 
 /// The JSON Schema of boxes.

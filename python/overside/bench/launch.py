@@ -9,7 +9,7 @@ from pathlib import Path
 
 from overside import _core
 from overside.bench import box as boxes
-from overside.bench import environment, findings, store
+from overside.bench import audit, environment, findings, store
 from overside.bench.box import Box, Measure
 from overside.bench.plan import Test
 from overside.bench.store import RunStore
@@ -69,6 +69,9 @@ def start(box: Box, tests: Sequence[Test], out: Path, command: Sequence[str]) ->
         manifest["tests"] = [test.json() for test in tests]
         machine, noise = _machine()
         manifest["warnings"] = [_box_warning(problem) for problem in box.warnings] + noise
+        manifest["audit"] = audit.planted()
+        if not audit.trusted(manifest["audit"]):
+            manifest["warnings"].append(audit.UNTRUSTED)
         run.write_environment(machine)
         run.write_manifest()
     except OSError as error:

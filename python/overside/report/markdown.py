@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from overside.bench.statistics import RunView
-from overside.report import best, contents, sweeps, words
+from overside.report import audit, best, contents, sweeps, words
 from overside.report.best import Advice, Best
 from overside.report.outlook import CardOutlook
 
@@ -52,9 +52,18 @@ def markdown(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> st
     lines += _sweeps(view)
     lines += _emulated(view)
     lines += _plugins(view)
+    lines += _audit(view)
     lines += _problems(view)
     lines += _about(view)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _audit(view: RunView) -> list[str]:
+    planted = audit.planted(view)
+    if not planted:
+        return []
+    rows = [[escape(one.about), escape(one.test), escape(one.outcome)] for one in planted]
+    return ["## Audit", "", *table(["Planted mistake", "Planted in", "Result"], rows)]
 
 
 def _advice(view: RunView, advice: Sequence[Advice]) -> list[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overside.bench.statistics import Estimate, RunView, TestSummary
-from overside.report import best, charts, contents, groups, sweep_charts, sweeps, words
+from overside.report import audit, best, charts, contents, groups, sweep_charts, sweeps, words
 from overside.report.best import Advice
 from overside.report.charts import Chart
 from overside.report.groups import Group
@@ -161,6 +161,7 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         ("coprocessing", "Co-processing", any(sweeps.placed(t) for t in view.tests)),
         ("operations", "Charts", any(t.status == "ok" for t in view.tests)),
         ("tests", "All tests", True),
+        ("audit", "Audit", True),
         ("problems", "Without result", bool(problems)),
         ("warnings", "Warnings", True),
         ("method", "Method", True),
@@ -187,6 +188,9 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         "interval_words": best.interval_words(view),
         "outlooks": [_card(card) for card in cards],
         "no_outlook": no_outlook,
+        "audit": audit.planted(view),
+        "audit_trusted": audit.is_trusted(view),
+        "noise_words": audit.noise_words(view),
         "matrix": matrix,
         "emulated": emulated,
         "rows": rows,

@@ -1,0 +1,42 @@
+"""Whether the harness can be trusted on this machine: the mistakes that other suites make, planted
+in real tests, are caught."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from overside import _core
+
+Json = dict[str, Any]
+
+#: The warning of a run in which a mistake was not caught.
+UNTRUSTED: Json = {
+    "kind": "audit",
+    "message": "a mistake that was planted in the harness was not caught: do not trust the figures",
+    "remedy": "`overside audit` says which; please report it",
+}
+
+
+def planted() -> list[Json]:
+    """Plants each mistake in a real test: what came of it (docs/audit.md). About a second.
+
+    Raises `OSError` if no scratch file can be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="overside-audit-") as scratch:
+        found: list[Json] = json.loads(_core.audit(scratch))
+    return found
+
+
+def trusted(found: Sequence[Json]) -> bool:
+    """Whether every mistake was caught, in a test that works without it."""
+    return all(one["caught"] and one["works_without"] for one in found)
+
+
+def outcome(one: Mapping[str, Any]) -> str:
+    """Whether a planted mistake was caught, in words."""
+    if not one.get("works_without"):
+        return "the test fails without it, too"
+    return "caught" if one.get("caught") else "not caught"

@@ -1,0 +1,103 @@
+"""How far two runs of the same thing lie apart on this machine."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from overside.bench import box, comparison, launch, plan, statistics
+from overside.bench.comparison import Compared
+from overside.bench.runner import Runner
+
+Json = dict[str, Any]
+
+#: What is run twice to see how far two runs of the same thing lie apart: something short, something
+#: long, and something in between, in memory that the caches hold.
+_TASKS: tuple[Json, ...] = (
+    {"task": "hash", "parameters": {"algorithm": "xxh3", "buffer_size": 4096}},
+    {"task": "compress", "parameters": {"format": "deflate", "level": 1, "buffer_size": 65536}},
+    {"task": "copy", "parameters": {"buffer_size": 65536}},
+)
+_MEASURE: Json = {"rounds": 8, "warmup_s": 0.02, "sample_s": 0.05, "max_s": 120}
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How far two runs of the same thing lie apart."""
+
+    tests: Sequence[Compared]
+
+    @property
+    def floor(self) -> float:
+        """The smallest relative difference that says anything: the largest that was seen, or is to
+        be expected, of any test."""
+        return max(max(abs(one.ratio.value - 1), one.noise) for one in self.tests)
+
+    def json(self) -> Json:
+        """As in `overside audit --json`."""
+        return {
+            "floor": self.floor,
+            "tests": [
+                {
+                    "test": one.test,
+                    "metric": one.metric,
+                    "ratio": one.ratio.value,
+                    "low": one.ratio.low,
+                    "high": one.ratio.high,
+                    "noise": one.noise,
+                    "verdict": one.verdict,
+                }
+                for one in self.tests
+            ],
+        }
+
+
+def measured() -> Noise:
+    """Runs a few short tests twice. About ten seconds.
+
+    Raises `UserError` if nothing can be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="overside-audit-") as scratch:
+        here = Path(scratch)
+        data = here / "audit.data"
+        data.write_bytes(bytes((i * i >> 7) & 0x5F for i in range(1 << 18)))
+        form = {
+            "schema": "box/1",
+            "name": "audit",
+            "tasks": [
+                {
+                    **task,
+                    "parameters": {"device": "cpu", "data": str(data), **task["parameters"]},
+                    "metrics": ["throughput"],
+                }
+                for task in _TASKS
+            ],
+            "measure": _MEASURE,
+        }
+        path = here / "audit.json"
+        path.write_text(json.dumps(form), encoding="utf-8")
+        before, after = (_run(path, here / side) for side in ("a", "b"))
+        result = comparison.compare(before, after, comparison.DEFAULT_THRESHOLD)
+    return Noise(result.compared)
+
+
+def _run(path: Path, out: Path) -> statistics.RunView:
+    here = box.machine()
+    chosen = box.load(str(path), [], here)
+    begun = launch.start(chosen, plan.plan(chosen, here, []), out, ["overside", "audit"])
+    with begun.run:
+        Runner(
+            begun.run,
+            begun.tasks,
+            begun.measure,
+            begun.data,
+            max_s=begun.measure.max_s,
+            quiet=True,
+            consent=lambda _: False,
+        ).run()
+        launch.conclude(begun.run)
+    return statistics.load_run(begun.run.path)

@@ -1,0 +1,81 @@
+"""Plant mistakes in the harness and see that it catches them; measure this machine's noise."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from overside.commands import table
+from overside.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from overside.bench.audit import Json
+    from overside.bench.noise import Noise
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the verb's arguments."""
+    parser.add_argument(
+        "--no-noise",
+        action="store_true",
+        help="only plant mistakes; do not run anything twice (a second instead of about fifteen)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs the verb."""
+    from overside.bench import audit, noise  # noqa: PLC0415
+
+    try:
+        found = audit.planted()
+    except OSError as error:
+        raise UserError(
+            f"no scratch file can be written: {error.strerror}", "make room, or set TMPDIR"
+        ) from None
+    trusted = audit.trusted(found)
+    apart = None
+    if not args.no_noise:
+        if not args.json:
+            print("running a few tests twice ...", file=sys.stderr)
+        apart = noise.measured()
+    if args.json:
+        whole = {
+            "schema": "audit/1",
+            "trusted": trusted,
+            "mistakes": found,
+            "noise": apart.json() if apart else None,
+        }
+        print(json.dumps(whole, ensure_ascii=False))
+    else:
+        _print(found, apart)
+    return Exit.OK if trusted else Exit.VERIFICATION_FAILED
+
+
+def _print(found: Sequence[Json], apart: Noise | None) -> None:
+    from overside.bench.audit import outcome  # noqa: PLC0415
+
+    rows = [
+        [one["mistake"], one["about"], one["test"], outcome(one), one["said"]] for one in found
+    ]
+    print(table.text(["mistake", "what it does", "planted in", "", "what was said"], rows))
+    if apart is None:
+        return
+    print("\nTwo runs of the same thing, one after the other:")
+    rows = [
+        [
+            one.test,
+            f"{one.ratio.value:.3f}",
+            f"{one.ratio.low:.3f} to {one.ratio.high:.3f}",
+            f"{100 * one.noise:.1f} %",
+            one.verdict,
+        ]
+        for one in apart.tests
+    ]
+    print(table.text(["test", "ratio", "interval", "noise", "verdict"], rows))
+    print(f"A difference of less than {100 * apart.floor:.1f} % says nothing on this machine now.")
+

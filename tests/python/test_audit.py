@@ -1,0 +1,66 @@
+"""The audit: planted mistakes are caught, told, and stand in every report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from overside.__main__ import main
+from overside.bench import audit
+from overside.errors import Exit
+
+
+def test_every_mistake_is_caught_here(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "--no-noise", "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    assert whole["trusted"] and len(whole["mistakes"]) == 7
+    assert whole["noise"] is None
+    assert all(one["caught"] and one["works_without"] and one["said"] for one in whole["mistakes"])
+
+
+def test_a_mistake_that_is_not_caught_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = audit.planted()
+    found[2]["caught"] = False
+    monkeypatch.setattr(audit, "planted", lambda: found)
+    assert main(["audit", "--no-noise"]) == Exit.VERIFICATION_FAILED
+    assert "not caught" in capsys.readouterr().out
+
+
+def test_two_runs_of_the_same_show_the_noise(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "--json"]) == 0
+    noise = json.loads(capsys.readouterr().out)["noise"]
+    assert len(noise["tests"]) == 3
+    assert noise["floor"] > 0
+    assert all(one["low"] <= one["ratio"] <= one["high"] for one in noise["tests"])
+
+
+def test_a_run_is_audited_and_its_report_says_so(tmp_path: Path) -> None:
+    box = {
+        "schema": "box/1",
+        "name": "small",
+        "tasks": [{"task": "copy", "parameters": {"buffer_size": 4096, "data": str(Path(__file__))}}],
+        "measure": {"rounds": 1, "warmup_s": 0, "sample_s": 0.01},
+    }
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(box), encoding="utf-8")
+    assert main(["run", str(path), "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    [run] = (tmp_path / "out").iterdir()
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    assert audit.trusted(manifest["audit"])
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert 'id="audit"' in page and "All 7 were caught" in page
+
+    # One that was not caught stands above everything; one that is missing is told.
+    manifest["audit"][0]["caught"] = False
+    (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert main(["report", str(run)]) == 0
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "Not all were caught" in page and "All 7 were caught" not in page
+    del manifest["audit"]
+    (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert main(["report", str(run)]) == 0
+    assert "was not audited" in (run / "report.html").read_text(encoding="utf-8")
