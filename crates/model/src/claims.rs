@@ -4,6 +4,8 @@
 //! its name), so that a collection that was never seen is answered the same way. Each field of the
 //! model has a module with a `claim` function; the first that recognises a figure answers.
 
+mod kv;
+
 use crate::facts::{Figure, Ordering};
 use crate::{Answer, Interval};
 
@@ -42,10 +44,10 @@ pub enum OrderingClaim {
 }
 
 /// Modules that claim figures, in the order in which they are asked.
-const FIELDS: &[fn(&Figure<'_>) -> Option<Claim>] = &[];
+const FIELDS: &[fn(&Figure<'_>) -> Option<Claim>] = &[kv::claim];
 
 /// Modules that claim orderings.
-const ORDERINGS: &[fn(&Ordering, &Library) -> Option<OrderingClaim>] = &[];
+const ORDERINGS: &[fn(&Ordering, &Library) -> Option<OrderingClaim>] = &[kv::ordering];
 
 /// The claim on a figure; `None` if the model says nothing of it.
 pub fn claim(figure: &Figure<'_>) -> Option<Claim> {

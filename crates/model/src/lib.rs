@@ -24,6 +24,7 @@ mod cost;
 mod error;
 pub mod facts;
 mod fifo;
+pub mod kv;
 mod library;
 mod outlook;
 mod pace;

@@ -1,0 +1,23 @@
+//! Key-value stores: designs that offload to a card, pairings of clients and servers, and servers
+//! behind the card's Arm cores. Formulas over the parameters `kv.*`; `docs/model-kv.md` derives
+//! them.
+
+mod bed;
+mod designs;
+mod onpath;
+mod packets;
+mod pairings;
+mod shares;
+
+pub(crate) use bed::PROFILES;
+pub use bed::{Bed, CARDS, answer};
+pub use designs::{
+    Design, Setup, Sides, YCSB, best_host_cores, gets_of, latency_ns, saturation_per_s, sides,
+    spare_per_s, throughput_per_s,
+};
+pub use onpath::{Submode, host_in_flight, submode_latency_ns, submode_rate_per_s};
+pub use packets::{Message, packet_over_slot};
+pub use pairings::{
+    Application, Pairing, generation_gain, relative_latency, relative_rate, soc_against_older_host,
+};
+pub use shares::{PARTS, communication_share, share};

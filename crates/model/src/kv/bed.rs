@@ -1,0 +1,154 @@
+//! A test bed: what is known of a card and of the host that it was measured with.
+
+use std::cell::Cell;
+
+use crate::{Answer, Closeness, Evidence, Outcome, Unknown, Values};
+
+/// Cards with figures of key-value stores, and the other profiles that they stand in for.
+///
+/// The stores are bound by the card's Arm cores and not by its host link, so that a card with the
+/// same cores is expected to do the same, core by core and clock by clock.
+pub const CARDS: &[(&str, &str)] = &[
+    ("bf1", "bf2-200g"),
+    ("bf2", "bf2-200g"),
+    ("bf2-200g", "bf2-200g"),
+    ("bf2-vpi", "bf2-200g"),
+    ("bf3", "bf3-8c"),
+    ("bf3-8c", "bf3-8c"),
+];
+
+/// The host of study 003.
+const HOST: &str = "host-dpukv";
+
+/// Profiles that the formulas read.
+pub(crate) const PROFILES: &[&str] = &[
+    "bf1",
+    "bf2",
+    "bf2-200g",
+    "bf2-vpi",
+    "bf3",
+    "bf3-8c",
+    "host-dpukv",
+    "host-idio",
+];
+
+/// The values of a card and its host, and how far a formula had to reach for them.
+pub struct Bed<'a, 'v> {
+    values: &'a Values<'v>,
+    card: &'a str,
+    reach: &'a Cell<Closeness>,
+}
+
+impl<'a, 'v> Bed<'a, 'v> {
+    /// The same values, of another card.
+    pub fn of(&self, card: &'a str) -> Self {
+        Self { card, ..*self }
+    }
+
+    /// The card whose figures are read: the one asked for, or the one that stands in for it.
+    pub fn measured_card(&self) -> &'a str {
+        (CARDS.iter().find(|(name, _)| *name == self.card)).map_or(self.card, |(_, bed)| bed)
+    }
+
+    /// A value of the card that was measured.
+    ///
+    /// # Errors
+    /// [`Unknown`].
+    pub fn card(&self, name: &str) -> Result<f64, Unknown> {
+        self.values
+            .get(&format!("{}/kv.{name}", self.measured_card()))
+    }
+
+    /// A value of the host of study 003.
+    ///
+    /// # Errors
+    /// [`Unknown`].
+    pub fn host(&self, name: &str) -> Result<f64, Unknown> {
+        self.values.get(&format!("{HOST}/kv.{name}"))
+    }
+
+    /// A value of the host of study 002.
+    ///
+    /// # Errors
+    /// [`Unknown`].
+    pub fn pairing_host(&self, name: &str) -> Result<f64, Unknown> {
+        self.values.get(&format!("host-idio/kv.{name}"))
+    }
+
+    /// The number of Arm cores of the card that was measured.
+    ///
+    /// # Errors
+    /// [`Unknown`].
+    pub fn cores(&self) -> Result<f64, Unknown> {
+        self.values
+            .get(&format!("{}/cpu.cores", self.measured_card()))
+    }
+
+    /// The number of Arm cores of the card asked for.
+    ///
+    /// # Errors
+    /// [`Unknown`].
+    pub fn own_cores(&self) -> Result<f64, Unknown> {
+        self.values.get(&format!("{}/cpu.cores", self.card))
+    }
+
+    /// Cores times clock of the card asked for, over those of the card that was measured.
+    ///
+    /// # Errors
+    /// [`Unknown`].
+    pub fn scale(&self) -> Result<f64, Unknown> {
+        let measured = self.measured_card();
+        if measured == self.card {
+            return Ok(1.0);
+        }
+        self.reach(Closeness::Application);
+        let mut ratio = 1.0;
+        for name in ["cpu.cores", "cpu.clock"] {
+            let own = self.values.get(&format!("{}/{name}", self.card))?;
+            ratio *= own / self.values.get(&format!("{measured}/{name}"))?;
+        }
+        Ok(ratio)
+    }
+
+    /// Says that a formula takes a value from conditions as far away as this.
+    pub fn reach(&self, closeness: Closeness) {
+        self.reach.set(self.reach.get().max(closeness));
+    }
+
+    /// How far it reached so far.
+    pub fn reached(&self) -> Closeness {
+        self.reach.get()
+    }
+
+    /// Tries a formula; if it lacks a value, what it reached for is forgotten.
+    pub fn attempt<T>(&self, formula: impl FnOnce(&Self) -> Result<T, Unknown>) -> Option<T> {
+        let before = self.reach.get();
+        let result = formula(self).ok();
+        if result.is_none() {
+            self.reach.set(before);
+        }
+        result
+    }
+}
+
+/// Evaluates `formula` on a card; the formula itself says how near its values are.
+///
+/// # Errors
+/// [`crate::NoPrediction`] where a value is not known.
+pub fn answer<F, O>(evidence: &Evidence, card: &str, formula: F) -> Answer
+where
+    F: Fn(&Bed<'_, '_>) -> Result<O, Unknown>,
+    O: Into<Outcome>,
+{
+    let reach = Cell::new(Closeness::Same);
+    let on_bed = |values: &Values<'_>| {
+        formula(&Bed {
+            values,
+            card,
+            reach: &reach,
+        })
+    };
+    // Once to learn how far it reaches; that decides how wide the interval is.
+    evidence.predict(Closeness::Same, on_bed)?;
+    evidence.predict(reach.get(), on_bed)
+}

@@ -1,0 +1,470 @@
+//! Where the communication and processing engines of a key-value store run, and what that gives.
+//!
+//! Study 003 measured stores without offload on the host (CPU-only) and on the card (DPU-only).
+//! The offloading designs follow from these two: an Arm core that hands indexing to the host
+//! saves the share of a request that getting and setting take, and a host core that serves its own
+//! clients adds what it serves when there is no card.
+
+use super::Bed;
+use crate::{Closeness, Outcome, Unknown};
+
+/// Where the engines of a key-value store run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Design {
+    /// Both engines on the host.
+    CpuOnly,
+    /// Both on the card.
+    DpuOnly,
+    /// Communication on the card, one host core to process for each Arm core.
+    Latency,
+    /// Communication on the card, one host core to process for all of them.
+    Saving,
+    /// As `Latency`, and the host's cores serve clients of their own besides.
+    Dual,
+    /// Host and card each serve their own partitions of the keys.
+    Sharded,
+}
+
+impl Design {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::CpuOnly,
+        Self::DpuOnly,
+        Self::Latency,
+        Self::Saving,
+        Self::Dual,
+        Self::Sharded,
+    ];
+
+    /// Its name in scenarios: `cpu-only`, `dpu-only`, `lat`, `sav`, `dual`, `shrd`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CpuOnly => "cpu-only",
+            Self::DpuOnly => "dpu-only",
+            Self::Latency => "lat",
+            Self::Saving => "sav",
+            Self::Dual => "dual",
+            Self::Sharded => "shrd",
+        }
+    }
+}
+
+/// Shares of GETs in the mixes A, B and C of YCSB.
+pub const YCSB: [(char, f64); 3] = [('a', 0.5), ('b', 0.95), ('c', 1.0)];
+
+/// The share of GETs in a mix of YCSB; that of C if it is not one of [`YCSB`].
+pub fn gets_of(mix: char) -> f64 {
+    (YCSB.iter().find(|(name, _)| *name == mix)).map_or(1.0, |(_, gets)| *gets)
+}
+
+/// A design, and what it is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setup {
+    /// Where the engines run.
+    pub design: Design,
+    /// Requests that are GETs, 0 to 1; the others are SETs.
+    pub gets: f64,
+    /// Host cores that serve; the study's number for the design if `None`.
+    pub host_cores: Option<f64>,
+    /// Arm cores that serve; all of the card's if `None`.
+    pub soc_cores: Option<f64>,
+    /// Bytes of one DMA; a batch's if `None`.
+    pub dma_bytes: Option<f64>,
+}
+
+impl Setup {
+    /// As the study ran it.
+    pub fn new(design: Design, gets: f64) -> Self {
+        Self {
+            design,
+            gets,
+            host_cores: None,
+            soc_cores: None,
+            dma_bytes: None,
+        }
+    }
+}
+
+/// What each side serves, in requests a second, and with how many host cores.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sides {
+    /// Requests whose clients talk to the host.
+    pub host_per_s: f64,
+    /// Requests whose clients talk to the card.
+    pub soc_per_s: f64,
+    /// Host cores in use.
+    pub host_cores: f64,
+    /// What limits the whole.
+    pub bottleneck: &'static str,
+}
+
+impl Sides {
+    /// Of both sides.
+    pub fn total_per_s(&self) -> f64 {
+        self.host_per_s + self.soc_per_s
+    }
+}
+
+const ARM: &str = "Arm cores";
+const HOST: &str = "host cores";
+
+/// DMA that brings the requests of one batch of the study: 64 slots of 32 bytes.
+const BATCH_DMA_BYTES: f64 = 2048.0;
+
+/// A request's time is linear in the share of SETs, between mixes C (none) and A (half).
+fn by_mix(gets: f64, at_a: f64, at_c: f64) -> f64 {
+    let sets = 2.0 * (1.0 - gets);
+    1.0 / ((1.0 - sets) / at_c + sets / at_a)
+}
+
+fn is_measured(gets: f64) -> bool {
+    gets == 0.5 || gets == 1.0
+}
+
+/// The share of a request that getting and setting take, 0 to 1; Table 1 of study 003.
+///
+/// # Errors
+/// [`Unknown`].
+pub(crate) fn processing_share(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+    let mut shares = [0.0; 3];
+    for (share, (mix, _)) in shares.iter_mut().zip(YCSB) {
+        *share = super::shares::share(bed, "getset", mix)?;
+    }
+    let [a, b, c] = shares;
+    Ok(if gets <= 0.95 {
+        // Below the mix with fewest GETs it goes on as it did.
+        (a + (b - a) * (gets - 0.5) / 0.45).min(0.9)
+    } else {
+        b + (c - b) * (gets - 0.95) / 0.05
+    })
+}
+
+/// Requests a second of the card alone, all its cores.
+fn dpu_only(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+    let scale = bed.scale()?;
+    let at_a = bed.card("dpu-only.rate.ycsb-a");
+    let at_c = bed.card("dpu-only.rate.ycsb-c");
+    if !is_measured(gets) {
+        bed.reach(Closeness::Card);
+    }
+    let rate = match (at_a, at_c) {
+        (Ok(a), Ok(c)) => by_mix(gets, a, c),
+        (Ok(a), _) => other_mix(bed, a, 0.5, gets)?,
+        (_, Ok(c)) => other_mix(bed, c, 1.0, gets)?,
+        (Err(unknown), _) => return Err(unknown),
+    };
+    Ok(rate * scale)
+}
+
+/// From the rate at one mix that at another: all but getting and setting takes the same time.
+fn other_mix(bed: &Bed<'_, '_>, rate: f64, at: f64, gets: f64) -> Result<f64, Unknown> {
+    if at == gets {
+        return Ok(rate);
+    }
+    bed.reach(Closeness::Card);
+    let (here, there) = (processing_share(bed, at)?, processing_share(bed, gets)?);
+    Ok(rate * (1.0 - there) / (1.0 - here))
+}
+
+/// CPU-only over DPU-only throughput.
+fn cpu_gain(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+    let published = |bed: &Bed<'_, '_>| {
+        (bed.card("cpu-only.gain")).or_else(|unknown| {
+            let deficit = bed.card("cpu-only.deficit").map_err(|_| unknown)?;
+            Ok(1.0 - deficit)
+        })
+    };
+    let from_rate = |bed: &Bed<'_, '_>| Ok(bed.card("cpu-only.rate.ycsb-a")? / dpu_only(bed, 0.5)?);
+    // At the mix where the rate itself was published it is nearer than a ratio for all mixes.
+    if gets == 0.5
+        && let Some(gain) = bed.attempt(from_rate)
+    {
+        return Ok(gain);
+    }
+    published(bed).or_else(|unknown| {
+        bed.reach(Closeness::Card);
+        bed.attempt(from_rate).ok_or(unknown)
+    })
+}
+
+/// Requests a second of the host alone, with as many cores as the card has.
+fn cpu_only(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+    // The host is the same whatever the card: nothing is scaled.
+    let bed = &bed.of(bed.measured_card());
+    if gets == 0.5
+        && let Ok(rate) = bed.card("cpu-only.rate.ycsb-a")
+    {
+        return Ok(rate);
+    }
+    let known = bed.attempt(|bed| {
+        bed.reach(Closeness::Card);
+        Ok(cpu_gain(bed, gets)? * dpu_only(bed, gets)?)
+    });
+    if let Some(rate) = known {
+        return Ok(rate);
+    }
+    bed.reach(Closeness::Card);
+    bed.host("cpu-only.rate")
+}
+
+/// What handing a request to the host costs an Arm core, as a share of a whole request there.
+fn handing_over(bed: &Bed<'_, '_>) -> f64 {
+    // Published for one card and mix only; it is small, and taken as the same elsewhere.
+    let on = bed.of("bf3-8c");
+    let known = on.attempt(|on| {
+        let kept = 1.0 - processing_share(on, 1.0)?;
+        let whole = on.card("dpu-only.rate.ycsb-c")?;
+        Ok((whole / on.card("lat.rate.ycsb-c")? - kept).max(0.0))
+    });
+    known.unwrap_or_else(|| {
+        bed.reach(Closeness::Card);
+        0.0
+    })
+}
+
+/// Requests a second that all Arm cores receive, parse and answer, the host doing the rest.
+fn communication(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+    let own = bed.measured_card() == "bf3-8c" && gets == 1.0;
+    if !own {
+        bed.reach(Closeness::Card);
+    }
+    let kept = 1.0 - processing_share(bed, gets)? + handing_over(bed);
+    Ok(dpu_only(bed, gets)? / kept)
+}
+
+/// What the size of a DMA does to the Arm cores' rate, against that of the study's batch.
+///
+/// A DMA costs them the same at any size that batches have, so that the smaller it is the fewer
+/// requests share it. The cost comes from what doubling 2 KiB gained.
+fn dma_size_factor(bed: &Bed<'_, '_>, dma_bytes: Option<f64>) -> Result<f64, Unknown> {
+    let Some(bytes) = dma_bytes.filter(|bytes| *bytes != BATCH_DMA_BYTES) else {
+        return Ok(1.0);
+    };
+    bed.reach(Closeness::Card);
+    let gain = 1.0 + bed.of("bf2-200g").card("dual.dma-doubling")?;
+    let share = (gain - 1.0) / (1.0 - gain / 2.0);
+    Ok((1.0 + share) / (1.0 + share * BATCH_DMA_BYTES / bytes))
+}
+
+/// Host cores with connections of their own from which the card's rate suffers, and by how much.
+fn congestion(bed: &Bed<'_, '_>) -> Result<(f64, f64), Unknown> {
+    let on = bed.of("bf2-200g");
+    Ok((on.card("dual.knee")?, on.card("dual.loss")?))
+}
+
+/// Requests a second that host cores serve for clients of their own, beside the card, when more of
+/// them bring nothing.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn spare_per_s(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+    bed.reach(Closeness::Card);
+    let (knee, _) = congestion(bed)?;
+    Ok(knee * cpu_only(bed, gets)? / bed.cores()?)
+}
+
+/// Requests a second at which one host core that only processes is busy.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn saturation_per_s(bed: &Bed<'_, '_>, gets: f64) -> Result<Outcome, Unknown> {
+    Ok(Outcome {
+        value: processing_rate(bed, gets)?,
+        bottleneck: Some(HOST.into()),
+    })
+}
+
+/// The number of host cores with which dual engines serve most.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn best_host_cores(bed: &Bed<'_, '_>) -> Result<f64, Unknown> {
+    // From the knee on the card loses more than one more core adds.
+    let (knee, _) = congestion(bed)?;
+    Ok((knee - 1.0).max(1.0))
+}
+
+/// What each side serves when clients ask for as much as they get.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn sides(bed: &Bed<'_, '_>, setup: &Setup) -> Result<Sides, Unknown> {
+    let (published, own) = (bed.cores()?, bed.own_cores()?);
+    let soc_share = match setup.soc_cores {
+        Some(cores) if cores != own => {
+            bed.reach(Closeness::Card);
+            cores / own
+        }
+        _ => 1.0,
+    };
+    let asked = |default: f64| match setup.host_cores {
+        Some(cores) if cores != default => {
+            bed.reach(Closeness::Card);
+            cores
+        }
+        _ => default,
+    };
+    let gets = setup.gets;
+    let per_core = |bed: &Bed<'_, '_>| Ok(cpu_only(bed, gets)? / published);
+    let talking = |bed: &Bed<'_, '_>| {
+        let rate = communication(bed, gets)? * soc_share;
+        Ok(rate * dma_size_factor(bed, setup.dma_bytes)?)
+    };
+    let one = |host_per_s, soc_per_s, host_cores, bottleneck| Sides {
+        host_per_s,
+        soc_per_s,
+        host_cores,
+        bottleneck,
+    };
+    Ok(match setup.design {
+        Design::CpuOnly => {
+            let cores = asked(published);
+            one(per_core(bed)? * cores, 0.0, cores, HOST)
+        }
+        Design::DpuOnly => one(0.0, dpu_only(bed, gets)? * soc_share, 0.0, ARM),
+        Design::Latency | Design::Saving => {
+            let cores = asked(if setup.design == Design::Latency {
+                published
+            } else {
+                1.0
+            });
+            let (talk, process) = (talking(bed)?, processing_rate(bed, gets)? * cores);
+            let limit = if process < talk { HOST } else { ARM };
+            one(0.0, talk.min(process), cores, limit)
+        }
+        Design::Dual => {
+            bed.reach(Closeness::Card);
+            let (knee, loss) = congestion(bed)?;
+            let cores = asked(best_host_cores(bed)?);
+            let kept = if cores >= knee { 1.0 - loss } else { 1.0 };
+            // Cores beyond the knee bring nothing more.
+            let serving = cores.min(knee);
+            let limit = if cores >= knee { "DMA" } else { ARM };
+            one(per_core(bed)? * serving, talking(bed)? * kept, cores, limit)
+        }
+        Design::Sharded => {
+            bed.reach(Closeness::Card);
+            let (knee, loss) = congestion(bed)?;
+            let cores = asked(published);
+            let kept = if cores >= knee { 1.0 - loss } else { 1.0 };
+            let soc = dpu_only(bed, gets)? * soc_share * kept;
+            one(per_core(bed)? * cores, soc, cores, ARM)
+        }
+    })
+}
+
+/// Requests a second that one host core processes and does not communicate.
+fn processing_rate(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+    // The host is the same whatever the card.
+    bed.of("bf3-8c").card("engine.rate").or_else(|_| {
+        // Its own share of a request on the host, of which it then does nothing else.
+        bed.reach(Closeness::Application);
+        Ok(cpu_only(bed, gets)? / bed.cores()? / processing_share(bed, gets)?)
+    })
+}
+
+/// Requests a second of a design under full load.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn throughput_per_s(bed: &Bed<'_, '_>, setup: &Setup) -> Result<Outcome, Unknown> {
+    let sides = sides(bed, setup)?;
+    Ok(Outcome {
+        value: sides.total_per_s(),
+        bottleneck: Some(sides.bottleneck.into()),
+    })
+}
+
+/// Requests that the clients of the card-only store keep in flight.
+fn in_flight(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+    let at = |mix: char| -> Result<f64, Unknown> {
+        let rate = bed.card(&format!("dpu-only.rate.ycsb-{mix}"))?;
+        Ok(rate * bed.card(&format!("dpu-only.latency.ycsb-{mix}"))? / 1e9)
+    };
+    match (at('a'), at('c')) {
+        (Ok(a), Ok(c)) => Ok(a + (c - a) * (2.0 * gets - 1.0).clamp(0.0, 1.0)),
+        (Ok(one), _) | (_, Ok(one)) => {
+            bed.reach(Closeness::Card);
+            Ok(one)
+        }
+        (Err(unknown), _) => Err(unknown),
+    }
+}
+
+/// How much longer than from the card alone an answer takes from the host alone.
+fn cpu_delay(bed: &Bed<'_, '_>, gets: f64, longest: bool) -> Result<f64, Unknown> {
+    let published = |bed: &Bed<'_, '_>| {
+        let alone = |bed: &Bed<'_, '_>| latency_of_card(bed, 0.5);
+        let at_a = bed.card("cpu-only.latency.ycsb-a");
+        if gets == 0.5
+            && let Ok(at_a) = at_a
+        {
+            return Ok(at_a / alone(bed)?);
+        }
+        bed.reach(Closeness::Card);
+        let excess = |_| Ok::<_, Unknown>(1.0 + bed.card("cpu-only.delay-excess")?);
+        let most = bed.card("cpu-only.delay.most").or_else(excess);
+        let least = bed.card("cpu-only.delay.least");
+        match (most, least, at_a) {
+            (Ok(most), Ok(least), _) if !longest => Ok((most * least).sqrt()),
+            (Ok(most), ..) => Ok(most),
+            (Err(_), _, Ok(at_a)) => {
+                bed.reach(Closeness::Application);
+                Ok(at_a / alone(bed)?)
+            }
+            (Err(unknown), ..) => Err(unknown),
+        }
+    };
+    if let Some(delay) = bed.attempt(published) {
+        return Ok(delay);
+    }
+    // As many requests wait as behind the slow path, at the host's own rate.
+    bed.reach(Closeness::Application);
+    let waiting = super::onpath::host_in_flight(bed)?;
+    Ok(waiting / cpu_only(bed, gets)? * 1e9 / latency_of_card(bed, gets)?)
+}
+
+fn latency_of_card(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+    let bed = &bed.of(bed.measured_card());
+    Ok(in_flight(bed, gets)? / dpu_only(bed, gets)? * 1e9)
+}
+
+/// Mean latency in nanoseconds under full load, with the clients of study 003: they keep a fixed
+/// number of requests in flight, so that latency is that number over throughput.
+///
+/// `longest` takes the most unfavourable of the loads at which the host's was published.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn latency_ns(bed: &Bed<'_, '_>, setup: &Setup, longest: bool) -> Result<Outcome, Unknown> {
+    let rate = throughput_per_s(bed, setup)?;
+    let gets = setup.gets;
+    let by_little = |bed: &Bed<'_, '_>| Ok(in_flight(bed, gets)? / rate.value * 1e9);
+    let value = match setup.design {
+        Design::CpuOnly => cpu_delay(bed, gets, longest)? * latency_of_card(bed, gets)?,
+        Design::DpuOnly => by_little(bed)?,
+        Design::Latency | Design::Saving => {
+            let as_published =
+                setup.design == Design::Latency && *setup == Setup::new(Design::Latency, gets);
+            let published = |bed: &Bed<'_, '_>| {
+                if !as_published {
+                    return by_little(bed);
+                }
+                let whole = bed.card("dpu-only.latency.ycsb-c")?;
+                Ok(bed.card("lat.latency.ycsb-c")? / whole * latency_of_card(bed, gets)?)
+            };
+            match bed.attempt(published) {
+                Some(latency) => latency,
+                None => {
+                    bed.reach(Closeness::Card);
+                    by_little(bed)?
+                }
+            }
+        }
+        Design::Dual | Design::Sharded => {
+            bed.reach(Closeness::Application);
+            by_little(bed)?
+        }
+    };
+    Ok(Outcome { value, ..rate })
+}

@@ -1,0 +1,93 @@
+//! A key-value server on the host, with the card on the path; study 002, section 4.2.
+
+use super::{Bed, Design, Setup, throughput_per_s};
+use crate::{Closeness, Outcome, Unknown};
+
+/// What forwards a packet between the port and the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submode {
+    /// A software switch on the Arm cores, in the kernel or in user space.
+    SoftwareSwitch,
+    /// A forwarding program on the Arm cores.
+    Forwarder,
+    /// The card's own switch.
+    HardwareSwitch,
+}
+
+impl Submode {
+    /// All of them, the slowest first.
+    pub const ALL: [Self; 3] = [Self::SoftwareSwitch, Self::Forwarder, Self::HardwareSwitch];
+
+    /// Its name: `sm1-2`, `sm3`, `sm4-5`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SoftwareSwitch => "sm1-2",
+            Self::Forwarder => "sm3",
+            Self::HardwareSwitch => "sm4-5",
+        }
+    }
+
+    fn bottleneck(self) -> &'static str {
+        match self {
+            Self::SoftwareSwitch | Self::Forwarder => "Arm cores that forward",
+            Self::HardwareSwitch => "host cores",
+        }
+    }
+}
+
+/// Requests a second that the host's server gets through.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn submode_rate_per_s(bed: &Bed<'_, '_>, submode: Submode) -> Result<Outcome, Unknown> {
+    let value = match submode {
+        Submode::SoftwareSwitch => software_switch(bed)?,
+        Submode::Forwarder => software_switch(bed)? * bed.card("onpath.sm3.gain")?,
+        Submode::HardwareSwitch => {
+            let published =
+                |bed: &Bed<'_, '_>| Ok(software_switch(bed)? * bed.card("onpath.sm45.gain")?);
+            match bed.attempt(published) {
+                Some(rate) => rate,
+                None => host_alone(bed)?,
+            }
+        }
+    };
+    Ok(Outcome {
+        value,
+        bottleneck: Some(submode.bottleneck().into()),
+    })
+}
+
+fn software_switch(bed: &Bed<'_, '_>) -> Result<f64, Unknown> {
+    (bed.card("onpath.sm12.rate")).or_else(|_| Ok(host_alone(bed)? / bed.card("onpath.sm45.gain")?))
+}
+
+/// The card's own switch does not hold the host's server back.
+fn host_alone(bed: &Bed<'_, '_>) -> Result<f64, Unknown> {
+    bed.reach(Closeness::Application);
+    Ok(throughput_per_s(bed, &Setup::new(Design::CpuOnly, 1.0))?.value)
+}
+
+/// Requests of study 002's clients that wait for a host's server at the most.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn host_in_flight(bed: &Bed<'_, '_>) -> Result<f64, Unknown> {
+    Ok(bed.card("onpath.sm12.rate")? * bed.card("onpath.sm12.latency")? / 1e9)
+}
+
+/// Latency in nanoseconds at the highest load; published for the software switches only.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn submode_latency_ns(bed: &Bed<'_, '_>, submode: Submode) -> Result<Outcome, Unknown> {
+    let value = match submode {
+        Submode::SoftwareSwitch => bed.card("onpath.sm12.latency")?,
+        Submode::Forwarder => bed.card("onpath.sm3.latency")?,
+        Submode::HardwareSwitch => bed.card("onpath.sm45.latency")?,
+    };
+    Ok(Outcome {
+        value,
+        bottleneck: Some(submode.bottleneck().into()),
+    })
+}
