@@ -24,6 +24,7 @@ VERBS = {
     "report": "write a run's report, or show its summary",
     "compare": "compare two runs test by test",
     "audit": "plant mistakes in the harness and see that it catches them; measure the noise",
+    "facts": "search published figures, and compare the model with them",
     "clean": "remove what runs and data sets left behind",
     "data": "list, make, fetch or verify data sets",
     "plugin": "make a new plug-in",

@@ -271,6 +271,22 @@ def outlook(
     cannot do.
     """
 
+def facts(
+    words: list[str],
+    paper: str | None = None,
+    device: str | None = None,
+    purpose: str | None = None,
+    file: str | None = None,
+) -> str:
+    """Published facts and orderings that hold all words, as JSON: `facts`, `orderings`, `notes`,
+    `ids`. Of `file`, or those that are built in. Raises `ValueError`.
+    """
+
+def facts_check(file: str | None = None) -> str:
+    """Every published figure and ordering beside what the model predicts, as JSON: `figures`,
+    `orderings`, `validation`, `calibration`, `ordering_scores`. Raises `ValueError`.
+    """
+
 def merge_histograms(histograms: list[str]) -> str:
     """Several samples' latencies together, as JSON: {count, mean_ns, min_ns, p50_ns, p90_ns,
     p99_ns, p999_ns, max_ns, curve, histogram}; `curve` is a list of (quantile, nanoseconds).

@@ -4,16 +4,27 @@
 //! number of cores); [`Fact::figures`] gives them one by one. A corrected fact says what is right;
 //! a suspect one without correction counts for orderings only.
 
+mod basis;
+mod search;
 mod value;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+pub use search::{Found, Query, Record, Says};
 pub use value::{Figure, FigureValue};
 
 /// The collection that is built in.
 const PUBLISHED: &str = include_str!("../../../facts/published.yaml");
+
+/// The longest collection that is read.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// The longest name of a fact.
+const MAX_NAME: usize = 120;
 
 /// All facts and orderings of a collection.
 #[derive(Clone, Debug, Deserialize)]
@@ -158,7 +169,7 @@ pub struct Ordering {
 
 /// A collection that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("{file} is not a collection of facts: {message}")]
+#[error("{file} cannot be read as a collection of facts: {message}")]
 pub struct FactsError {
     /// The file.
     pub file: String,
@@ -182,12 +193,60 @@ impl Facts {
     /// Reads a collection; `file` is for messages.
     ///
     /// # Errors
-    /// [`FactsError`].
+    /// [`FactsError`]: not YAML, a key that is missing, a name twice or not of letters, digits,
+    /// `.`, `_` and `-`, or more than there may be.
     pub fn parse(file: &str, text: &str) -> Result<Self, FactsError> {
-        serde_yaml_ng::from_str(text).map_err(|error| FactsError {
+        let wrong = |message: String| FactsError {
             file: file.into(),
-            message: error.to_string(),
-        })
+            message,
+        };
+        if text.len() as u64 > MAX_BYTES {
+            return Err(wrong(format!("it is longer than {MAX_BYTES} bytes")));
+        }
+        let facts: Self =
+            serde_yaml_ng::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let ids = (facts.facts.iter().map(|fact| &fact.id))
+            .chain(facts.orderings.iter().map(|ordering| &ordering.id));
+        let mut seen = BTreeSet::new();
+        for id in ids {
+            let is_name = (1..=MAX_NAME).contains(&id.len())
+                && (id.chars()).all(|at| at.is_ascii_alphanumeric() || "._-".contains(at));
+            if !is_name {
+                return Err(wrong(format!(
+                    "id {id:?} is not 1 to {MAX_NAME} letters, digits, '.', '_' and '-'"
+                )));
+            }
+            if !seen.insert(id) {
+                return Err(wrong(format!("id {id} is there twice")));
+            }
+        }
+        Ok(facts)
+    }
+
+    /// Reads a collection's file.
+    ///
+    /// # Errors
+    /// As [`Facts::parse`]; and where the file is not a regular one, or cannot be read.
+    pub fn read(path: &Path) -> Result<Self, FactsError> {
+        let file = path.display().to_string();
+        let wrong = |message: String| FactsError {
+            file: file.clone(),
+            message,
+        };
+        let meta = path.metadata().map_err(|error| wrong(error.to_string()))?;
+        // A pipe or a device would block or never end.
+        if !meta.is_file() {
+            return Err(wrong("it is not a regular file".into()));
+        }
+        let mut bytes = Vec::new();
+        std::fs::File::open(path)
+            .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+            .map_err(|error| wrong(error.to_string()))?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(wrong(format!("it is longer than {MAX_BYTES} bytes")));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| wrong("it is not text".into()))?;
+        Self::parse(&file, &text)
     }
 
     /// The fact of that name.

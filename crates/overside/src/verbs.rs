@@ -12,7 +12,7 @@ const NATIVE: &[(&str, &str)] = &[
 ];
 
 /// Answered by `overside.__main__`, which has the same list.
-const PYTHON: [(&str, &str); 11] = [
+const PYTHON: &[(&str, &str)] = &[
     (
         "doctor",
         "say what this machine lacks or what makes it noisy, and what mends it",
@@ -30,6 +30,10 @@ const PYTHON: [(&str, &str); 11] = [
         "audit",
         "plant mistakes in the harness and see that it catches them; measure the noise",
     ),
+    (
+        "facts",
+        "search published figures, and compare the model with them",
+    ),
     ("clean", "remove what runs and data sets left behind"),
     ("data", "list, make, fetch or verify data sets"),
     ("plugin", "make a new plug-in"),
@@ -44,7 +48,7 @@ pub fn is_python(verb: &str) -> bool {
 pub fn names() -> impl Iterator<Item = &'static str> {
     NATIVE
         .iter()
-        .chain(&PYTHON)
+        .chain(PYTHON)
         .map(|(name, _)| *name)
         .chain(["--help", "--version"])
 }
@@ -55,7 +59,7 @@ pub fn help() -> String {
         "Overside measures what data-processing offload to a DPU would change.\n\n\
          Usage: overside VERB [OPTIONS]\n\nVerbs:\n",
     );
-    for (name, what) in NATIVE.iter().chain(&PYTHON) {
+    for (name, what) in NATIVE.iter().chain(PYTHON) {
         text.push_str(&format!("  {name:<10} {what}\n"));
     }
     text.push_str(

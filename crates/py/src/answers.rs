@@ -162,6 +162,6 @@ fn merge_histograms(py: Python<'_>, histograms: Vec<String>) -> PyResult<String>
     })
 }
 
-fn text(value: &impl Serialize) -> PyResult<String> {
+pub(crate) fn text(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(refused)
 }

@@ -6,6 +6,7 @@ mod arrow;
 mod asked;
 mod codec;
 mod errors;
+mod facts;
 mod matching;
 mod memory;
 mod output;
@@ -33,7 +34,8 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     errors::add(module)?;
     codec::add(module)?;
     matching::add(module)?;
-    answers::add(module)
+    answers::add(module)?;
+    facts::add(module)
 }
 
 /// Runs what must not fail with a panic: one becomes a `RuntimeError`, because the exception that

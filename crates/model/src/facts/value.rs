@@ -134,11 +134,15 @@ impl Fact {
 }
 
 fn read(value: &Value) -> FigureValue {
-    if let Some(number) = value.as_f64() {
+    if let Some(number) = value.as_f64().filter(|number| number.is_finite()) {
         return FigureValue::Number(number);
     }
     if let Some(list) = value.as_sequence() {
-        let numbers: Vec<f64> = list.iter().filter_map(Value::as_f64).collect();
+        let numbers: Vec<f64> = list
+            .iter()
+            .filter_map(Value::as_f64)
+            .filter(|number| number.is_finite())
+            .collect();
         return match numbers[..] {
             [low, high] if list.len() == 2 && low <= high => FigureValue::Range(low, high),
             _ if numbers.len() == list.len() => FigureValue::Series(numbers),
@@ -146,7 +150,10 @@ fn read(value: &Value) -> FigureValue {
         };
     }
     let text = words(value);
-    let bound = |sign: char| text.strip_prefix(sign)?.trim().parse().ok();
+    let bound = |sign: char| -> Option<f64> {
+        let number: f64 = text.strip_prefix(sign)?.trim().parse().ok()?;
+        number.is_finite().then_some(number)
+    };
     match (bound('<'), bound('>')) {
         (Some(number), _) => FigureValue::Below(number),
         (_, Some(number)) => FigureValue::Above(number),

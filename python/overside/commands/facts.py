@@ -1,0 +1,310 @@
+"""Search published figures, and compare the model with them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from overside.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Json = dict[str, Any]
+
+USES = ("calibrate", "validate", "context")
+CHECKED = ("validate", "calibrate", "all")
+
+#: Figures of one fact that a list shows; `show` has them all.
+FIGURES_MAX = 6
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the verb's arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = (
+        "Search published figures, and compare the model with them.\n\n"
+        "  overside facts [WORD ...]      facts and orderings that hold all words\n"
+        "  overside facts show ID         one fact, with all that a reader has to know of it\n"
+        "  overside facts check [FIELD]   every figure and ordering beside the model's prediction"
+    )
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="WORD",
+        help="`show ID`, `check [FIELD]`, or words to search for",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
+    parser.add_argument("--paper", metavar="P", help="of that study only: coproc, dpbento, ...")
+    parser.add_argument("--device", metavar="D", help="about that device only: bf2, octeon, host")
+    parser.add_argument(
+        "--use",
+        choices=(*USES, "all"),
+        help="facts for that use only; `check` compares those that judge the model (validate) "
+        "unless told otherwise",
+    )
+    parser.add_argument(
+        "--facts", metavar="FILE", help="another collection of the same form (YAML, up to 4 MiB)"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs the verb."""
+    match args.words:
+        case ["show", *ids]:
+            return _show(args, ids)
+        case ["check", *fields]:
+            return _check(args, fields)
+    return _search(args)
+
+
+def _ask(args: argparse.Namespace, words: Sequence[str]) -> Json:
+    """What the collection has on `words`."""
+    from overside import _core  # noqa: PLC0415
+
+    use = None if args.use == "all" else args.use
+    try:
+        found: Json = json.loads(
+            _core.facts(list(words), args.paper, args.device, use, args.facts)
+        )
+    except ValueError as error:
+        raise _unreadable(error) from None
+    return found
+
+
+def _unreadable(error: ValueError) -> UserError:
+    return UserError(_clean(error), "docs/facts.md tells the form of a collection")
+
+
+def _clean(text: object, limit: int = 2000) -> str:
+    from overside.report import words  # noqa: PLC0415
+
+    return words.clean(text, limit)
+
+
+def _search(args: argparse.Namespace) -> int:
+    found = _ask(args, args.words)
+    facts, orderings = found["facts"], found["orderings"]
+    if args.json:
+        print(json.dumps({"facts": facts, "orderings": orderings}, ensure_ascii=False))
+    elif facts or orderings:
+        for fact in facts:
+            print(_card(fact, whole=False) + "\n")
+        for ordering in orderings:
+            print(_ordering(ordering) + "\n")
+        print(f"{len(facts)} facts, {len(orderings)} orderings; published figures, none of ours.")
+    if facts or orderings:
+        return Exit.OK
+    raise UserError(
+        f"no published fact has all of: {_clean(_asked(args), 300)}",
+        "search for fewer words; `overside facts` lists all. What nobody has published can be "
+        "measured: overside calibrate",
+        Exit.NOTHING_SELECTED,
+    )
+
+
+def _asked(args: argparse.Namespace) -> str:
+    given = {"--paper": args.paper, "--device": args.device, "--use": args.use}
+    options = [f"{option} {value}" for option, value in given.items() if value is not None]
+    return " ".join([*args.words, *options])
+
+
+def _show(args: argparse.Namespace, ids: Sequence[str]) -> int:
+    if not ids:
+        raise UserError("show needs the name of a fact", "overside facts lists them")
+    found = _ask(args, ())
+    by_id = {fact["id"]: fact for fact in found["facts"]}
+    by_id |= {ordering["id"]: ordering for ordering in found["orderings"]}
+    for name in ids:
+        if name not in by_id:
+            raise _unknown(name, sorted(by_id))
+    chosen = [by_id[name] for name in ids]
+    if args.json:
+        print(json.dumps(chosen, ensure_ascii=False))
+    else:
+        cards = (_card(one, whole=True) if "figures" in one else _ordering(one) for one in chosen)
+        print("\n\n".join(cards))
+    return Exit.OK
+
+
+def _unknown(name: str, known: list[str]) -> UserError:
+    from overside import _core  # noqa: PLC0415
+
+    hint = _core.suggest(name, known)
+    remedy = f"did you mean {hint}?" if hint else "overside facts WORD searches for them"
+    return UserError(f"there is no fact {_clean(name, 120)}", remedy, Exit.NOTHING_SELECTED)
+
+
+def _card(fact: Json, whole: bool) -> str:
+    """A fact as a few lines."""
+    figures = fact["figures"]
+    shown = figures if whole else figures[:FIGURES_MAX]
+    lines = [f"{_clean(fact['id'])}  [{fact['purpose']}]"]
+    lines.append(f"  {_clean(fact['device'])}, {_clean(fact['workload'])}: {_clean(fact['metric'])}")
+    correct = " (corrected)" if fact.get("printed") else ""
+    lines += [f"    {_figure(figure)}{correct}" for figure in shown]
+    if len(figures) > len(shown):
+        lines.append(f"    and {len(figures) - len(shown)} more: overside facts show {fact['id']}")
+    lines += [f"    {_figure(figure)} (as printed)" for figure in fact.get("printed", ())]
+    if fact["conditions"]:
+        lines += _wrapped("conditions", fact["conditions"])
+    if fact.get("basis"):
+        lines.append(f"  basis: bytes of the {fact['basis']} side")
+    if fact.get("flag"):
+        lines += _wrapped("beware", fact["flag"])
+    if fact.get("note"):
+        lines += _wrapped("note", fact["note"])
+    if whole:
+        lines.append(f"  kind: {fact['kind']}, from the study's {_clean(fact['origin'])}")
+        lines += _wrapped("used", _used(fact))
+        for subject, text in fact.get("notes", ()):
+            lines += _wrapped(f"on all such facts ({_clean(subject, 60)})", text)
+    lines += _wrapped("published", fact["citation"])
+    return "\n".join(lines)
+
+
+def _used(fact: Json) -> str:
+    """What the fact is used for, in words."""
+    if fact["doubtful"]:
+        return "for orderings only: its number is in doubt"
+    return {
+        "calibrate": "parameters of the model may rest on it",
+        "validate": "it judges the model; no parameter may rest on it",
+    }.get(fact["purpose"], "it explains others")
+
+
+def _figure(figure: Json) -> str:
+    keys = f"{_clean(', '.join(figure['path']))}: " if figure["path"] else ""
+    return f"{keys}{_clean(figure['value'])} {_clean(figure['unit'])}".rstrip()
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        f"{label}: {_clean(text)}", 98, initial_indent="  ", subsequent_indent="    "
+    )
+
+
+def _ordering(ordering: Json) -> str:
+    lines = [f"{_clean(ordering['id'])}  [ordering]", f"  {_clean(ordering['statement'])}"]
+    if ordering.get("conditions"):
+        lines += _wrapped("conditions", ordering["conditions"])
+    where = f"section {ordering['section']} of " if ordering.get("section") else ""
+    lines += _wrapped("published", f"{where}{ordering['paper']}")
+    return "\n".join(lines)
+
+
+def _check(args: argparse.Namespace, fields: Sequence[str]) -> int:
+    from overside import _core  # noqa: PLC0415
+
+    if args.use == "context":
+        raise UserError("facts of use context are not compared", "--use validate, calibrate or all")
+    try:
+        check: Json = json.loads(_core.facts_check(args.facts))
+    except ValueError as error:
+        raise _unreadable(error) from None
+    use = args.use or "validate"
+    wanted = set(USES[:2]) if use == "all" else {use}
+    check["figures"] = [
+        figure
+        for figure in check["figures"]
+        if figure["purpose"] in wanted and _is_asked(args, figure, fields)
+    ]
+    check["orderings"] = [
+        one for one in check["orderings"] if _holds(fields, one["id"], one.get("scenario", ""))
+    ]
+    if args.json:
+        print(json.dumps(check, ensure_ascii=False))
+    else:
+        _print_check(check)
+    if not check["figures"] and not check["orderings"]:
+        raise UserError(
+            f"nothing to compare has all of: {_clean(_asked(args), 300)}",
+            "overside facts check --use all compares everything",
+            Exit.NOTHING_SELECTED,
+        )
+    return Exit.OK
+
+
+def _is_asked(args: argparse.Namespace, figure: Json, fields: Sequence[str]) -> bool:
+    def plain(text: str) -> str:
+        return "".join(c for c in text.lower() if c.isalnum())
+
+    of_device = args.device is None or plain(args.device) in plain(figure["device"])
+    of_paper = args.paper is None or figure["fact"].split(".")[0] == args.paper
+    return of_device and of_paper and _holds(fields, figure["name"], figure.get("scenario", ""))
+
+
+def _holds(fields: Sequence[str], name: str, scenario: str) -> bool:
+    return all(field.lower() in name.lower() or field == scenario for field in fields)
+
+
+def _print_check(check: Json) -> None:
+    from overside.commands import table  # noqa: PLC0415
+
+    rows = [
+        [_clean(figure["name"], 48), _clean(figure["published"], 24), _clean(figure["unit"], 8)]
+        + _finding(figure)
+        for figure in check["figures"]
+    ]
+    if rows:
+        head = ["figure", "published", "unit", "modelled", "error", "", "rests on"]
+        print(table.text(head, rows) + "\n")
+    rows = [
+        [one["id"], _clean(one["statement"], 60), _ordering_finding(one)]
+        for one in check["orderings"]
+    ]
+    if rows:
+        print(table.text(["ordering", "says", "the model"], rows) + "\n")
+    for title, key in (("judging it", "validation"), ("it rests on", "calibration")):
+        print(_scores(title, check[key]))
+    orderings = check["ordering_scores"]
+    print(
+        f"orderings: {orderings['orderings']}, claimed {orderings['claimed']}, "
+        f"of these hold {orderings['holding']}"
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if math.isfinite(value) else str(value)
+
+
+def _finding(figure: Json) -> list[str]:
+    match figure["finding"]:
+        case "predicted":
+            low, typ, high = (_number(figure["modelled"][end]) for end in ("low", "typ", "high"))
+            inside = "inside" if figure["inside"] else "OUTSIDE"
+            rests = "itself" if figure["fitted"] else figure["closeness"]
+            return [f"{typ} ({low} to {high})", f"{100 * figure['error']:+.1f} %", inside, rests]
+        case "no-prediction":
+            return [f"no prediction: {_clean(figure['why'], 80)}", "", "", ""]
+        case "doubtful":
+            return ["in doubt, for orderings only", "", "", ""]
+        case "words":
+            return ["in words", "", "", ""]
+    return ["no scenario speaks of it", "", "", ""]
+
+
+def _ordering_finding(one: Json) -> str:
+    if one["finding"] == "claimed":
+        return f"{'holds' if one['holds'] else 'FAILS'} ({one['scenario']})"
+    return f"not modelled: {_clean(one['reason'], 80)}"
+
+
+def _scores(title: str, scores: Json) -> str:
+    def share(value: float | None) -> str:
+        return "-" if value is None else f"{100 * value:.1f} %"
+
+    widths = ", ".join(
+        f"{name} x{width['median']:.2f}" for name, width in scores["widths"].items()
+    )
+    return (
+        f"facts {title}: {scores['facts']} with {scores['figures']} figures, "
+        f"{share(scores['without_prediction'])} without a prediction\n"
+        f"  median error {share(scores['median_error'])} of facts, "
+        f"{share(scores['median_error_of_figures'])} of figures; "
+        f"inside {share(scores['inside'])} of facts, {share(scores['inside_of_figures'])} of "
+        f"figures; median width {widths or '-'}"
+    )
