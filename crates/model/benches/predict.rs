@@ -1,0 +1,49 @@
+//! How long one prediction takes: `cargo bench -p overside-model --bench predict`.
+//!
+//! Predicts every published figure that the model claims, each from the built-in profiles, and
+//! prints by scenario the median and the longest time of a prediction in microseconds. Reading the
+//! collection and the profiles is timed apart.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use overside_model::facts::{Fact, Facts};
+use overside_model::{Library, claims};
+
+const ROUNDS: usize = 21;
+
+fn main() {
+    let start = Instant::now();
+    let (facts, library) = (Facts::published(), Library::published());
+    println!(
+        "reading facts and profiles: {:.1} ms",
+        start.elapsed().as_secs_f64() * 1e3
+    );
+    let mut times: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let figures: Vec<_> = facts.facts.iter().flat_map(Fact::figures).collect();
+    for figure in &figures {
+        let mut rounds: Vec<(f64, &str)> = (0..ROUNDS)
+            .filter_map(|_| {
+                let start = Instant::now();
+                let claim = claims::claim(figure)?;
+                let answer = std::hint::black_box((claim.predict)(library));
+                let spent = start.elapsed().as_secs_f64() * 1e6;
+                drop(answer);
+                Some((spent, claim.scenario))
+            })
+            .collect();
+        rounds.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some((median, scenario)) = rounds.get(ROUNDS / 2) {
+            times.entry(scenario).or_default().push(*median);
+        }
+    }
+    println!(
+        "{:24} {:>8} {:>12} {:>12}",
+        "scenario", "figures", "median us", "longest us"
+    );
+    for (scenario, mut all) in times {
+        all.sort_by(f64::total_cmp);
+        let (middle, last) = (all[all.len() / 2], all[all.len() - 1]);
+        println!("{scenario:24} {:>8} {middle:>12.1} {last:>12.1}", all.len());
+    }
+}
