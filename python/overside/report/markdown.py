@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from overside.bench.statistics import RunView
-from overside.report import audit, best, contents, sweeps, words
+from overside.report import audit, best, contents, published, sweeps, words
 from overside.report.best import Advice, Best
 from overside.report.outlook import CardOutlook
 
@@ -49,6 +49,7 @@ def markdown(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> st
     lines += [f"> **{escape(alert)}**\n" for alert in contents.alerts(view)]
     lines += _advice(view, best.advise(view))
     lines += _outlook(cards, no_outlook)
+    lines += _published(view)
     lines += _sweeps(view)
     lines += _emulated(view)
     lines += _plugins(view)
@@ -110,6 +111,35 @@ def _outlook(cards: Sequence[CardOutlook], no_outlook: str) -> list[str]:
         if card.facts:
             lines += ["", "Rests on: " + ", ".join(code(fact) for fact in card.facts) + "."]
         lines.append("")
+    return lines
+
+
+def _published(view: RunView) -> list[str]:
+    found = published.beside(view, published.core())
+    if not found:
+        return []
+    lines = [
+        "## Beside published figures (published by others, not measured here)",
+        "",
+        "Each was had under other conditions: read what was different. No speed-up is computed.",
+        "",
+    ]
+    columns = ("On", "Published", "MB/s", "What was different", "Source")
+    for one in found:
+        detail = f" {escape(f'({one.detail})')}" if one.detail else ""
+        lines += [f"### {escape(one.title)}{detail}", ""]
+        lines += [f"- measured here: {escape(text)}" for text in one.measured]
+        rows = [
+            [
+                escape(f"{figure.device}, {figure.what}"),
+                escape(figure.printed),
+                escape(figure.rate),
+                escape("; ".join(figure.differs)),
+                f"{code(figure.fact)}, {escape(figure.citation)}",
+            ]
+            for figure in one.figures
+        ]
+        lines += ["", *table(columns, rows)]
     return lines
 
 

@@ -18,7 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overside.bench.statistics import Estimate, RunView, TestSummary
-from overside.report import audit, best, charts, contents, groups, sweep_charts, sweeps, words
+from overside.report import (
+    audit,
+    best,
+    charts,
+    contents,
+    groups,
+    published,
+    sweep_charts,
+    sweeps,
+    words,
+)
 from overside.report.best import Advice
 from overside.report.charts import Chart
 from overside.report.groups import Group
@@ -153,11 +163,13 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         _row(row) for row, _ in zip(contents.rows(view), range(contents.ROWS_MAX), strict=False)
     ]
     matrix, emulated = _matrix(advice), _emulated(view)
+    others = published.beside(view, published.core()) if advice else []
     hidden = len(view.tests) - len(rows)
     sections = [
         ("advice", "Advice", True),
         ("sizes", "By size", bool(matrix["rows"])),
         ("emulated", "Emulated", bool(emulated["rows"])),
+        ("published", "Published", bool(others)),
         ("coprocessing", "Co-processing", any(sweeps.placed(t) for t in view.tests)),
         ("operations", "Charts", any(t.status == "ok" for t in view.tests)),
         ("tests", "All tests", True),
@@ -193,6 +205,7 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         "noise_words": audit.noise_words(view),
         "matrix": matrix,
         "emulated": emulated,
+        "published": others,
         "rows": rows,
         "rows_left_out": f"{hidden:,} more tests are in samples.csv." if hidden else "",
         "same": contents.parameters(contents.constants(view)),

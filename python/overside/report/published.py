@@ -1,0 +1,268 @@
+"""A run's figures beside those that others have published on the same kind of work.
+
+Never in one panel, never with a ratio between them: what was different comes first.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from overside.bench.statistics import RunView
+from overside.report import best, words
+from overside.report.best import Advice, Best
+from overside.tasks.offload import QUERIES
+
+Json = dict[str, Any]
+
+#: The most published figures beside one operation.
+FIGURES_MAX = 12
+
+#: What a fact's workload calls the codecs, by the formats of boxes.
+CODECS = {
+    "deflate": ("deflate", "zlib", "gzip"),
+    "zlib": ("deflate", "zlib", "gzip"),
+    "gzip": ("deflate", "zlib", "gzip"),
+    "lz4-block": ("lz4",),
+    "lz4": ("lz4",),
+    "zstd": ("zstd",),
+}
+
+#: The data sets of studies whose facts do not repeat them, by the first part of a fact's name.
+DATA = {
+    ("coproc", "compress"): "the Silesia corpus",
+    ("coproc", "decompress"): "the Silesia corpus",
+    ("coproc", "match"): "records of US traffic accidents",
+}
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|KB|MB|GB|B)\b")
+_LEVEL = re.compile(r"levels?\s+(\d+(?:\s*-\s*\d+)?)", re.IGNORECASE)
+_BYTES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published figure, and what was different where it was measured."""
+
+    #: The fact's name.
+    fact: str
+    #: `BF-2 ASIC`.
+    device: str
+    #: `deflate compress: throughput`.
+    what: str
+    #: As its study prints it: `1.03 to 2.75 GiB/s`.
+    printed: str
+    #: The same in MB/s, of the side that it counts.
+    rate: str
+    #: What was different there, a phrase each.
+    differs: tuple[str, ...]
+    #: What else its study says of the conditions.
+    conditions: str
+    #: What to beware of.
+    beware: str
+    citation: str
+
+
+@dataclass(frozen=True)
+class Beside:
+    """An operation that was measured here, and what others published on it."""
+
+    title: str
+    detail: str
+    #: `ISA-L with 2 threads in 64 KiB buffers: 480 MB/s (470–490)`, one for each size that is
+    #: nearest to one of the published.
+    measured: tuple[str, ...]
+    figures: tuple[Figure, ...]
+    #: Published figures that are not shown.
+    left_out: int
+
+
+def core() -> list[Json]:
+    """All published facts of this installation."""
+    from overside import _core  # noqa: PLC0415 (reports of runs without them do not need it)
+
+    facts: list[Json] = json.loads(_core.facts([]))["facts"]
+    return facts
+
+
+def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
+    """The operations of a run that others have published rates of."""
+    out = []
+    for advice in best.advise(view):
+        found = [pair for fact in facts for pair in _figures(fact, advice)]
+        # The nearest in its conditions first.
+        found.sort(key=lambda pair: len(pair[0].differs))
+        if found:
+            shown = found[:FIGURES_MAX]
+            ours = sorted({one.size_bytes or 0: one for _, one in shown}.items())
+            out.append(
+                Beside(
+                    title=advice.group.title,
+                    detail=advice.group.detail,
+                    measured=tuple(_ours(one) for _, one in ours),
+                    figures=tuple(figure for figure, _ in shown),
+                    left_out=len(found) - len(shown),
+                )
+            )
+    return out
+
+
+def _ours(one: Best) -> str:
+    where = f" in {words.size(one.size_bytes)} buffers" if one.size_bytes is not None else ""
+    rate = one.winner.throughput
+    return (
+        f"{one.winner.prose}{where}: {words.number(rate.median)} MB/s "
+        f"({words.span(rate.low, rate.high)})"
+    )
+
+
+def _figures(fact: Json, advice: Advice) -> Iterator[tuple[Figure, Best]]:
+    """The rates of a fact on the same kind of work, each with our figure of the nearest size."""
+    if fact["doubtful"] or fact["purpose"] == "context" or not _same_work(fact, advice):
+        return
+    for figure in fact["figures"]:
+        rates = figure.get("bytes_per_s")
+        if rates is None:
+            continue
+        low, high = (rate / 1e6 for rate in rates)
+        size = _size(fact, figure)
+        ours = _nearest(advice, size)
+        keys = ", ".join(figure["path"])
+        yield (
+            Figure(
+                fact=words.clean(fact["id"], 120),
+                device=words.clean(fact["device"], 120),
+                what=words.clean(
+                    f"{fact['workload']}: {fact['metric']}{f', {keys}' if keys else ''}", 300
+                ),
+                printed=words.clean(f"{figure['value']} {figure['unit']}", 120),
+                rate=words.number(low) if low == high else words.span(low, high),
+                differs=tuple(_differences(fact, figure, advice, ours)),
+                conditions=words.clean(fact["conditions"], 400),
+                beware=words.clean(fact.get("flag") or "", 120),
+                citation=words.clean(fact["citation"], 400),
+            ),
+            ours,
+        )
+
+
+def _same_work(fact: Json, advice: Advice) -> bool:
+    workload = str(fact["workload"]).lower()
+    task, form = advice.group.task, str(advice.group.parameters.get("format") or "deflate")
+    if "co-process" in workload or "serialise" in workload:
+        return False
+    match task:
+        case "compress" | "decompress":
+            is_codec = any(name in workload for name in CODECS.get(form, ()))
+            return is_codec and ("decompress" in workload) == (task == "decompress")
+        case "match":
+            return "regex" in workload
+        case "copy":
+            return any(name in workload for name in ("memcpy", "stream copy"))
+    return False
+
+
+def _text(fact: Json) -> str:
+    return f"{fact['metric']}; {fact['conditions']}"
+
+
+def _size(fact: Json, figure: Json) -> float | None:
+    """The size of a published figure's buffers in bytes."""
+    keys = [key for key in figure["path"] if key.isdigit()]
+    if keys and "size" in fact["metric"]:
+        return float(keys[-1])
+    found = _SIZE.search(_text(fact))
+    return float(found[1]) * _BYTES[found[2]] if found else None
+
+
+def _nearest(advice: Advice, size: float | None) -> Best:
+    sized = [one for one in advice.best if one.size_bytes]
+    if not size or not sized:
+        return advice.best[-1]
+    return min(sized, key=lambda one: abs(math.log((one.size_bytes or 1) / size)))
+
+
+def _differences(fact: Json, figure: Json, advice: Advice, ours: Best) -> Iterator[str]:
+    """What was different where a figure was published, a phrase each."""
+    codec = advice.group.task in {"compress", "decompress"}
+    device = str(fact["device"])
+    if "ASIC" in device:
+        yield "the engine’s own time alone; here as the caller sees it"
+    elif "RXP" in device:
+        yield "an accelerator of a card; here this machine’s cores"
+    else:
+        yield f"on {words.clean(device, 80)}; here on this machine"
+    if codec:
+        yield from _basis(fact, ours)
+    yield from _data(fact, advice)
+    if advice.group.task == "compress":
+        yield from _level(fact, advice)
+    size, here = _size(fact, figure), ours.size_bytes
+    if here is not None and size is None:
+        yield f"buffer size not stated; here {words.size(here)}"
+    elif here is not None and size != here:
+        yield f"buffers of {words.size(size or 0)}; here {words.size(here)}"
+    yield from _setting(fact, advice)
+    if advice.group.task == "match":
+        yield from _patterns(fact, advice)
+    if "by cores" in fact["conditions"] and figure["path"]:
+        yield f"{words.clean(figure['path'][-1], 20)} cores; here {ours.winner.prose}"
+
+
+def _basis(fact: Json, ours: Best) -> Iterator[str]:
+    if fact.get("basis") == "compressed":
+        ratio = ours.winner.ratio
+        known = f" (compressed to {words.number(ratio.median * 100, 2)} % here)" if ratio else ""
+        yield f"counts bytes of the compressed side; here the uncompressed{known}"
+    elif fact.get("basis") is None:
+        yield "does not say which side’s bytes it counts; here the uncompressed"
+
+
+def _data(fact: Json, advice: Advice) -> Iterator[str]:
+    here = words.clean(advice.group.parameters.get("data") or "its own data", 80)
+    study = str(fact["id"]).split(".", 1)[0]
+    there = DATA.get((study, advice.group.task))
+    if "tpc-h" in _text(fact).lower():
+        there = "columns of TPC-H"
+    if there is None:
+        yield f"data not stated; here “{here}”"
+    elif "silesia" not in there.lower() or "silesia" not in here.lower():
+        yield f"on {there}; here “{here}”"
+
+
+def _level(fact: Json, advice: Advice) -> Iterator[str]:
+    here = advice.group.parameters.get("level")
+    mine = "the library’s own" if here is None else words.value(here)
+    found = _LEVEL.search(_text(fact)) or re.search(r"-(\d+)\b", fact["workload"])
+    if found is None:
+        yield f"level not stated; here {mine}"
+    elif found[1] != mine:
+        yield f"level {found[1].replace(' ', '')}; here {mine}"
+
+
+def _setting(fact: Json, advice: Advice) -> Iterator[str]:
+    text = f"{fact['workload']} {_text(fact)}".lower()
+    there = "reconfiguration" if "reconf" in text or " HW" in f" {fact['device']}" else ""
+    there = there or ("static" if "static" in text else "")
+    here = str(advice.group.parameters.get("setting") or "static")
+    if there and there != here:
+        said = {"reconfiguration": "contexts set up for each file", "static": "contexts set up once"}
+        yield f"{said[there]}; here {said.get(here, here)}"
+
+
+def _patterns(fact: Json, advice: Advice) -> Iterator[str]:
+    given = advice.group.parameters.get("patterns")
+    chosen = [given] if isinstance(given, str) else list(given or ())
+    here = {str(pattern) for pattern in chosen}
+    there = set(re.findall(r"Q(\d)", fact["workload"]))
+    if span := re.search(r"Q(\d)-(\d)", fact["workload"]):
+        there = {str(number) for number in range(int(span[1]), int(span[2]) + 1)}
+    names = {name for name in QUERIES if re.sub(r"\D", "", name) in there}
+    same = names and (here == names or here == {QUERIES[name] for name in names})
+    if not same:
+        mine = words.clean(", ".join(sorted(here)) or "its own patterns", 80)
+        yield f"the patterns {words.listing(sorted(names)) or 'not stated'}; here {mine}"

@@ -1,0 +1,139 @@
+"""`overside facts` finds, cites and compares published figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from overside.__main__ import main
+
+MINE = """
+meta: {citations: {my-study: A study of mine}}
+facts:
+- {id: mine.one, paper: my-study, section: '4.2', device: BF-9, workload: juggling, metric: balls,
+   value: 7, unit: count, kind: measured, use: validate}
+"""
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["facts", *words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def asked(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    code, out, _ = run(capsys, *words, "--json")
+    assert code == 0
+    return json.loads(out)
+
+
+def test_a_search_prints_figures_with_their_units_and_where_they_stand(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = run(capsys, "deflate", "compress", "ASIC", "--device", "bf2")
+    assert code == 0
+    assert "coproc.comp.asic.bf2  [calibrate]" in out
+    assert "1.03 to 2.75 GiB/s" in out
+    assert "section 5.6" in out
+    assert "PVLDB" in out
+    found = asked(capsys, "deflate", "compress", "ASIC", "--device", "bf2")
+    assert all("BF-2" in fact["device"] or fact["figures"] for fact in found["facts"])
+
+
+def test_a_correction_is_marked_and_what_was_printed_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, out, _ = run(capsys, "show", "coproc.rx.q4.buf")
+    assert "51 Gb/s (corrected)" in out
+    assert "50 GiB/s (as printed)" in out
+    assert "beware: printed wrongly; corrected" in out
+    _, out, _ = run(capsys, "show", "coproc.co.lz4.peak_arm")
+    assert "for orderings only: its number is in doubt" in out
+
+
+def test_the_side_that_is_counted_and_the_notes_that_apply_are_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, out, _ = run(capsys, "show", "coproc.decall.hw.bf2")
+    assert "basis: bytes of the compressed side" in out
+    assert "on all such facts (basis)" in out
+    assert "judges the model" in out
+
+
+def test_nothing_found_says_so_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "unicorn")
+    assert (code, out) == (4, "")
+    assert "unicorn" in err
+    code, _, err = run(capsys, "show", "coproc.comp.asic.bf3")
+    assert code == 4
+    assert "did you mean coproc.comp.asic.bf2?" in err
+    assert run(capsys, "show")[0] == 2
+    assert run(capsys, "check", "unicorn")[0] == 4
+
+
+def test_check_compares_what_judges_the_model_and_adds_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    check = asked(capsys, "check")
+    assert {figure["purpose"] for figure in check["figures"]} == {"validate"}
+    scores = check["validation"]
+    assert scores["figures"] + scores["words"] + scores["doubtful"] == len(check["figures"])
+    assert len(check["orderings"]) == check["ordering_scores"]["orderings"]
+    both = asked(capsys, "check", "--use", "all")["figures"]
+    assert {figure["purpose"] for figure in both} == {"validate", "calibrate"}
+    code, out, _ = run(capsys, "check", "dpbento.net")
+    assert code == 0
+    assert "dpbento.net.tcp.peak" in out
+    assert "coproc" not in out.split("facts judging it")[0]
+    assert "median error" in out
+
+
+def test_another_collection_is_searched_and_scored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(MINE)
+    _, out, _ = run(capsys, "juggling", "--facts", str(file))
+    assert "7 count" in out
+    assert "section 4.2 of A study of mine" in out
+    check = asked(capsys, "check", "--facts", str(file))
+    assert [figure["name"] for figure in check["figures"]] == ["mine.one"]
+    assert check["figures"][0]["finding"] == "not-covered"
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"\xff\xfe\x00", "not text"),
+        (b"facts: 7", "facts"),
+        (b"meta: {}\nfacts:\n- {id: 'a b'}", "paper"),
+        (MINE.replace("mine.one", "a b").encode(), "letters, digits"),
+        (b" " * (5 << 20), "longer than"),
+        (b"[" * 100_000, ""),
+        (MINE.replace("juggling", "\\e[31m\\u202e").encode(), None),
+    ],
+)
+def test_a_hostile_collection_is_refused_or_shown_harmlessly(
+    content: bytes, what: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "hostile.yaml"
+    file.write_bytes(content)
+    code, out, err = run(capsys, "--facts", str(file))
+    if what is None:
+        assert code == 0
+        assert "\x1b" not in out
+        assert "\u202e" not in out
+    else:
+        assert code == 2
+        assert "hostile.yaml" in err
+        assert what in err
+        assert "Traceback" not in err
+
+
+def test_a_file_that_would_never_end_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "check", "--facts", "/dev/zero")
+    assert code == 2
+    assert "not a regular file" in err
+    assert run(capsys, "--facts", "/nowhere/at/all.yaml")[0] == 2

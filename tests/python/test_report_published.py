@@ -1,0 +1,99 @@
+"""What the report sets beside a run's figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from overside.report import best, markdown, page, published
+from test_report_best import around, summary, view
+
+KIB = 1024
+
+
+def fact(**given: Any) -> dict[str, Any]:
+    figure = {"path": [], "value": "2", "unit": "GiB/s", "bytes_per_s": [2 * 2**30, 2 * 2**30]}
+    return {
+        "id": "coproc.some.fact",
+        "device": "BF-2 Host",
+        "workload": "deflate compress",
+        "metric": "throughput",
+        "figures": [figure],
+        "conditions": "",
+        "purpose": "calibrate",
+        "doubtful": False,
+        "basis": "uncompressed",
+        "citation": "section 1 of a study",
+    } | given
+
+
+def beside(*facts: dict[str, Any], **given: Any) -> list[published.Beside]:
+    run = view(summary("isal", around(412), ratio=0.4, **given))
+    return published.beside(run, facts)
+
+
+def test_a_figure_stands_beside_the_published_one_with_what_was_different() -> None:
+    (one,) = beside(fact(conditions="1 MiB buffers"))
+    assert one.measured == ("ISA-L with 1 thread in 64 KiB buffers: 412 MB/s (408–416)",)
+    (figure,) = one.figures
+    assert (figure.printed, figure.rate) == ("2 GiB/s", "2,150")
+    assert figure.differs == (
+        "on BF-2 Host; here on this machine",
+        "on the Silesia corpus; here “system”",
+        "level not stated; here 1",
+        "buffers of 1 MiB; here 64 KiB",
+    )
+
+
+def test_what_is_the_same_is_no_difference() -> None:
+    same = fact(conditions="64 KiB buffers, level 1")
+    (one,) = beside(same, parameters={"data": "silesia"})
+    assert one.figures[0].differs == ("on BF-2 Host; here on this machine",)
+
+
+def test_the_counted_side_the_engine_and_the_contexts_are_told() -> None:
+    engine = fact(device="BF-2 ASIC", basis="compressed")
+    (one,) = beside(engine)
+    text = "; ".join(one.figures[0].differs)
+    assert "the engine’s own time alone" in text
+    assert "counts bytes of the compressed side; here the uncompressed (compressed to 40 % here)" in text
+    (one,) = beside(fact(device="BF-2 HW", basis=None))
+    text = "; ".join(one.figures[0].differs)
+    assert "contexts set up for each file; here contexts set up once" in text
+    assert "does not say which side" in text
+
+
+def test_other_work_doubtful_figures_and_ratios_stay_away() -> None:
+    assert not beside(fact(workload="deflate decompress"))
+    assert not beside(fact(workload="lz4-1 compress"))
+    assert not beside(fact(doubtful=True))
+    assert not beside(fact(figures=[{"path": [], "value": "3", "unit": "x"}]))
+
+
+def test_the_nearest_in_its_conditions_comes_first_and_the_rest_is_counted() -> None:
+    far = [fact(id=f"coproc.far.{at}", basis="compressed") for at in range(20)]
+    (one,) = beside(*far, fact(id="coproc.near", conditions="64 KiB, level 1"))
+    assert one.figures[0].fact == "coproc.near"
+    assert len(one.figures) == published.FIGURES_MAX
+    assert one.left_out == 21 - published.FIGURES_MAX
+
+
+def test_the_published_collection_has_figures_for_deflate() -> None:
+    run = view(summary("isal", around(412), ratio=0.4))
+    (one,) = published.beside(run, published.core())
+    ids = {figure.fact for figure in one.figures}
+    assert ids
+    assert all(name.startswith(("coproc.", "dpbento.", "bitar.")) for name in ids)
+    html = page.page(run, [], "none")
+    section = html[html.index('id="published"') :]
+    section = section[: section.index("</section>\n</section>")]
+    assert "badge published" in section
+    assert "times" not in section.replace("sometimes", "")
+    assert all(name in section for name in ids)
+    text = markdown.markdown(run, [], "none")
+    assert "published by others, not measured here" in text
+
+
+def test_a_run_without_measured_operations_has_no_such_part() -> None:
+    assert published.beside(view(), published.core()) == []
+    assert 'id="published"' not in page.page(view(), [], "none")
+    assert best.advise(view()) == []
