@@ -4,7 +4,10 @@
 //! its name), so that a collection that was never seen is answered the same way. Each field of the
 //! model has a module with a `claim` function; the first that recognises a figure answers.
 
+mod arrow;
+mod engines;
 mod kv;
+mod split;
 
 use crate::facts::{Figure, Ordering};
 use crate::{Answer, Interval};
@@ -44,10 +47,22 @@ pub enum OrderingClaim {
 }
 
 /// Modules that claim figures, in the order in which they are asked.
-const FIELDS: &[fn(&Figure<'_>) -> Option<Claim>] = &[kv::claim];
+#[rustfmt::skip]
+const FIELDS: &[fn(&Figure<'_>) -> Option<Claim>] = &[
+    engines::claim,
+    split::claim,
+    arrow::claim,
+    kv::claim,
+];
 
 /// Modules that claim orderings.
-const ORDERINGS: &[fn(&Ordering, &Library) -> Option<OrderingClaim>] = &[kv::ordering];
+#[rustfmt::skip]
+const ORDERINGS: &[fn(&Ordering, &Library) -> Option<OrderingClaim>] = &[
+    engines::ordering,
+    split::ordering,
+    arrow::ordering,
+    kv::ordering,
+];
 
 /// The claim on a figure; `None` if the model says nothing of it.
 pub fn claim(figure: &Figure<'_>) -> Option<Claim> {

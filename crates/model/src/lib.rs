@@ -20,6 +20,8 @@
 mod catalogue;
 pub mod check;
 pub mod claims;
+pub mod codec;
+pub mod corpus;
 mod cost;
 mod error;
 pub mod facts;
@@ -34,6 +36,7 @@ mod profile;
 mod quantity;
 pub mod scenario;
 pub mod sim;
+pub mod split;
 mod spread;
 mod suggest;
 mod validate;

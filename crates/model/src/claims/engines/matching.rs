@@ -1,0 +1,177 @@
+//! Claims on matching: rates by pattern, buffer and batch.
+
+use super::about::bytes_in;
+use super::{Claim, Reach, claimed, predict};
+use crate::facts::Figure;
+use crate::{Axis, Closeness, Evidence, Known, Library, NoPrediction, Table, Unknown, Values};
+
+/// Buffers of the sweep over batches: at this size the sweep over buffers gives the same rates.
+const BATCH_BUFFER_BYTES: f64 = 1024.0;
+/// The shortest buffers of the sweeps.
+const SHORTEST_BYTES: f64 = 64.0;
+/// A batch at which the rate no longer grows.
+const FULL_BATCH: f64 = 32.0;
+/// Matching was published for both cards together; its figures stand with this one.
+const CARD: &str = "bf2";
+
+/// What is known of matching: the card's values, and its patterns' rates by buffer as `buffer.q1`.
+/// Labels of 0 give no rate.
+pub(super) fn evidence(library: &Library) -> Evidence {
+    let mut evidence = library.evidence(&["host-coproc-bf2"]);
+    let Some(card) = library.profile(CARD) else {
+        return evidence;
+    };
+    evidence.insert_all(CARD, &card.evidence());
+    let patterns = card.operations.iter().flat_map(|entry| &entry.patterns);
+    for pattern in patterns {
+        let name = format!("{CARD}/buffer.{}", pattern.name.to_lowercase());
+        if let Some(rate) = &pattern.rate {
+            evidence.insert(name, Known::Quantity(rate.clone()));
+        } else if let Some(sweep) = &pattern.sweep {
+            let points = sweep.source_bytes.iter().zip(&sweep.rate);
+            let (at, value) = points
+                .filter(|(_, rate)| **rate > 0.0)
+                .map(|(bytes, rate)| (*bytes as f64, *rate))
+                .unzip::<f64, f64, Vec<_>, Vec<_>>();
+            if at.is_empty() {
+                continue;
+            }
+            let table = Table {
+                by: Axis::Bytes,
+                at,
+                value,
+                unit: sweep.unit,
+                facts: sweep.facts.clone(),
+                citation: None,
+                note: None,
+            };
+            evidence.insert(name, Known::Table(table));
+        }
+    }
+    evidence
+}
+
+/// Bytes a second of a pattern, `q1` to `q4`, by buffer with full batches.
+pub(super) fn by_buffer(values: &Values<'_>, query: &str, bytes: f64) -> Result<f64, Unknown> {
+    // Q2 and Q3 were published together.
+    let own = format!("{CARD}/buffer.{query}");
+    let joint = query == "q3" && !values.has(&own);
+    let name = if joint {
+        format!("{CARD}/buffer.q2")
+    } else {
+        own
+    };
+    // A shorter buffer takes as long as the shortest measured.
+    let least = f64::max(bytes, SHORTEST_BYTES);
+    Ok(values.at(&name, least)? * (bytes / least))
+}
+
+/// Bytes a second of a pattern by batch, at 1 KiB buffers.
+pub(super) fn by_batch(
+    values: &Values<'_>,
+    reach: &Reach,
+    query: &str,
+    batch: f64,
+) -> Result<f64, Unknown> {
+    let joint = matches!(query, "q2" | "q3");
+    let own = if joint { "q23" } else { query };
+    let own = format!("{CARD}/codec.regex.{own}.batch");
+    if values.has(&own) {
+        return values.at(&own, batch);
+    }
+    reach.to(Closeness::Application);
+    by_buffer(values, query, BATCH_BUFFER_BYTES)
+}
+
+/// Bytes a second, mean over the four queries with full batches of 1 KiB buffers.
+pub(super) fn mean_of_queries(values: &Values<'_>, reach: &Reach) -> Result<f64, Unknown> {
+    reach.to(Closeness::Card);
+    let mut sum = 0.0;
+    for query in ["q1", "q2", "q3", "q4"] {
+        sum += by_batch(values, reach, query, FULL_BATCH)?;
+    }
+    Ok(sum / 4.0)
+}
+
+/// Which query of the study a workload names.
+fn query(workload: &str) -> Option<&'static str> {
+    ["q1", "q2", "q3", "q4"]
+        .into_iter()
+        .find(|query| workload.contains(query))
+}
+
+/// Whether a table has a point at `x`; a number is the same everywhere.
+fn has_point(evidence: &Evidence, name: &str, x: f64) -> bool {
+    match evidence.get(name) {
+        Some(Known::Table(table)) => table.at.contains(&x),
+        Some(Known::Quantity(_)) => true,
+        None => false,
+    }
+}
+
+/// Claims rates of matching.
+pub(super) fn claim(figure: &Figure<'_>) -> Option<Claim> {
+    let fact = figure.fact;
+    let workload = fact.workload.to_lowercase();
+    let metric = fact.metric.to_lowercase();
+    if super::is_ratio(figure) {
+        return None;
+    }
+    for library in ["re2", "hyperscan"] {
+        if workload.contains(library) {
+            let name = format!("host-coproc-bf2/codec.regex.{library}.rate");
+            return claimed(figure, move |library| {
+                evidence(library).predict(Closeness::Same, |values| values.get(&name))
+            });
+        }
+    }
+    if workload.contains("mean") {
+        return claimed(figure, |library| {
+            predict(&evidence(library), mean_of_queries)
+        });
+    }
+    let query = query(&workload)?;
+    let key = figure.path.last().and_then(|key| key.parse::<f64>().ok());
+    if metric.contains("batch") {
+        let batch = key.unwrap_or(8.0);
+        return claimed(figure, move |library| {
+            let evidence = evidence(library);
+            predict(&evidence, |values, reach| {
+                let name = format!("{CARD}/codec.regex.{query}.batch");
+                if values.has(&name) && !has_point(&evidence, &name, batch) {
+                    reach.to(Closeness::Card);
+                }
+                by_batch(values, reach, query, batch)
+            })
+        });
+    }
+    if !(metric.contains("throughput") || metric.contains("peak")) {
+        return None;
+    }
+    let text = format!("{metric} {}", fact_conditions(figure));
+    let bytes = key.or_else(|| bytes_in(&text))?;
+    if matches!(figure.value, crate::facts::FigureValue::Number(0.0)) {
+        return claimed(figure, |_| {
+            Err(NoPrediction {
+                why: "a label of 0 says less than 1 Gb/s, and no more".into(),
+                remedy: "measure the pattern with `overside match` on such a card".into(),
+            })
+        });
+    }
+    claimed(figure, move |library| {
+        let evidence = evidence(library);
+        predict(&evidence, |values, reach| {
+            if !has_point(&evidence, &format!("{CARD}/buffer.{query}"), bytes) {
+                reach.to(Closeness::Card);
+            }
+            by_buffer(values, query, bytes)
+        })
+    })
+}
+
+/// The conditions that hold: a correction's, where it has any.
+fn fact_conditions(figure: &Figure<'_>) -> String {
+    let corrected = figure.fact.corrected.as_ref();
+    let conditions = corrected.and_then(|table| table.get("conditions")?.as_str());
+    conditions.unwrap_or(&figure.fact.conditions).to_owned()
+}

@@ -1,0 +1,315 @@
+//! How fast engines, offloads and CPU cores are with a codec, from what the profiles know.
+//!
+//! Each function falls back on the nearest thing that is known and says so in a [`Reach`].
+
+use std::cell::Cell;
+
+use super::about::{Amount, CARDS, Codec, Doer, HOSTS, LEAST_BYTES, SMALL_BYTES, Side, Way};
+use crate::codec::offload_rate;
+use crate::corpus::{self, File};
+use crate::{Answer, Closeness, Evidence, Library, Outcome, Unknown, Values};
+
+/// How far from the evidence a formula had to reach.
+pub(in crate::claims) struct Reach(Cell<Closeness>);
+
+impl Reach {
+    /// At least as far as `closeness`.
+    pub(in crate::claims) fn to(&self, closeness: Closeness) {
+        self.0.set(self.0.get().max(closeness));
+    }
+}
+
+/// What is known of all machines of the codec studies.
+pub(in crate::claims) fn evidence(library: &Library) -> Evidence {
+    let [bf2_soc, bf3_soc] = CARDS;
+    let [host_bf2, host_bf3] = HOSTS;
+    library.evidence(&[bf2_soc, bf3_soc, host_bf2, host_bf3, "bf2", "bf3"])
+}
+
+/// Predicts with the closeness that the formula itself finds it has.
+pub(in crate::claims) fn predict<F, O>(evidence: &Evidence, formula: F) -> Answer
+where
+    F: Fn(&Values<'_>, &Reach) -> Result<O, Unknown>,
+    O: Into<Outcome>,
+{
+    let reach = Reach(Cell::new(Closeness::Same));
+    let near = evidence.predict(Closeness::Same, |values| formula(values, &reach))?;
+    match reach.0.get() {
+        Closeness::Same => Ok(near),
+        further => {
+            let ignored = Reach(Cell::new(Closeness::Same));
+            evidence.predict(further, |values| formula(values, &ignored))
+        }
+    }
+}
+
+/// The geometric mean.
+pub(in crate::claims) fn middle(all: &[f64]) -> f64 {
+    (all.iter().map(|one| one.ln()).sum::<f64>() / all.len() as f64).exp()
+}
+
+/// A file's length on the side that rates count: what is compressed, or what is decompressed.
+pub(in crate::claims) fn counted_bytes(file: &File, codec: Codec, way: Way) -> f64 {
+    match (way, codec) {
+        (Way::Compress, _) => file.bytes,
+        (Way::Decompress, Codec::Lz4) => file.lz4_bytes,
+        (Way::Decompress, _) => file.deflate_bytes,
+    }
+}
+
+/// The size that stands for an amount; `None` for the files themselves.
+fn typical_bytes(amount: Amount, codec: Codec, way: Way) -> Option<f64> {
+    let largest = (corpus::SILESIA.iter())
+        .map(|file| counted_bytes(file, codec, way))
+        .fold(0.0, f64::max);
+    match amount {
+        Amount::Files | Amount::Corpus => None,
+        Amount::At(bytes) => Some(bytes),
+        Amount::Below(bytes) => Some((LEAST_BYTES * bytes).sqrt()),
+        Amount::AtLeast(bytes) => Some((bytes * largest.max(bytes)).sqrt()),
+        Amount::Sweep => Some((LEAST_BYTES * largest).sqrt()),
+    }
+}
+
+/// The first parameter of a card that says what ending a context costs, for any of its operations.
+pub(in crate::claims) fn context_name(values: &Values<'_>, card: &str) -> Option<String> {
+    const OPERATIONS: [&str; 4] = [
+        "all",
+        "compress-deflate",
+        "decompress-deflate",
+        "decompress-lz4-block",
+    ];
+    let names = OPERATIONS.map(|operation| format!("{card}/context.end.{operation}"));
+    names.into_iter().find(|name| values.has(name))
+}
+
+/// What it costs to let one context go and set up the next, in nanoseconds, where the card's own
+/// cores do it. It is work of the core, so that a faster core is done sooner.
+pub(in crate::claims) fn context_ns(
+    values: &Values<'_>,
+    reach: &Reach,
+    card: &str,
+) -> Result<f64, Unknown> {
+    if let Some(own) = context_name(values, card) {
+        return values.get(&own);
+    }
+    reach.to(Closeness::Application);
+    let [bf2, bf3] = CARDS;
+    let gain = values.get(&format!("{bf3}/codec.core.gain"));
+    // Whole files were measured from the host of a BF-3 too.
+    let from = |card: &str| context_name(values, card).and_then(|name| values.get(&name).ok());
+    let known = if card == bf3 {
+        let other = from(bf2)
+            .zip(gain.ok())
+            .map(|(time, gain)| time / (1.0 + gain));
+        other.or_else(|| from("bf3"))
+    } else {
+        (from("bf3").zip(gain.ok())).map(|(time, gain)| time * (1.0 + gain))
+    };
+    known.ok_or_else(|| Unknown {
+        name: format!("{card}/context.end.all"),
+    })
+}
+
+/// Bytes a second of the engine itself.
+pub(in crate::claims) fn engine_rate(
+    values: &Values<'_>,
+    reach: &Reach,
+    card: &str,
+    (codec, way): (Codec, Way),
+    amount: Amount,
+) -> Result<f64, Unknown> {
+    let stem = format!("{card}/codec.{}.{}.engine", codec.name(), way.name());
+    let kinds = match amount {
+        Amount::Corpus => ["corpus", "", "sweep"],
+        Amount::Sweep => ["sweep", "", "corpus"],
+        _ => ["", "corpus", "sweep"],
+    };
+    // DEFLATE's mean over the files is its mean over the corpus.
+    let same = amount == Amount::Corpus && codec != Codec::Lz4;
+    for (rank, kind) in kinds.into_iter().enumerate() {
+        let name = if kind.is_empty() {
+            stem.clone()
+        } else {
+            format!("{stem}.{kind}")
+        };
+        if values.has(&name) {
+            if rank > 0 && !(same && kind.is_empty()) {
+                reach.to(Closeness::Card);
+            }
+            return values.get(&name);
+        }
+    }
+    reach.to(Closeness::Card);
+    if way == Way::Decompress && codec == Codec::Lz4 && card == CARDS[0] {
+        return Err(Unknown { name: stem });
+    }
+    if way == Way::Compress && card == CARDS[1] {
+        return Err(Unknown { name: stem });
+    }
+    all_tasks_rate(values, reach, card)
+}
+
+/// Bytes a second of the engine, mean over all kinds of task.
+pub(in crate::claims) fn all_tasks_rate(
+    values: &Values<'_>,
+    reach: &Reach,
+    card: &str,
+) -> Result<f64, Unknown> {
+    let own = format!("{card}/codec.engine.rate");
+    if values.has(&own) {
+        return values.get(&own);
+    }
+    reach.to(Closeness::Application);
+    let mut kinds = Vec::new();
+    for name in ["deflate.decompress.engine", "lz4.decompress.engine"] {
+        kinds.extend(values.get(&format!("{card}/codec.{name}")));
+    }
+    if card == CARDS[0] {
+        kinds.extend(values.get("bf2/codec.deflate.compress.split"));
+    }
+    if kinds.is_empty() {
+        return Err(Unknown { name: own });
+    }
+    Ok(middle(&kinds))
+}
+
+/// Bytes a second that a caller sees who sets up a context for each input.
+fn offload(
+    values: &Values<'_>,
+    reach: &Reach,
+    card: &str,
+    what: (Codec, Way),
+    amount: Amount,
+) -> Result<f64, Unknown> {
+    reach.to(Closeness::Card);
+    let context = context_ns(values, reach, card)?;
+    let rate = engine_rate(values, reach, card, what, Amount::Files)?;
+    Ok(match typical_bytes(amount, what.0, what.1) {
+        Some(bytes) => offload_rate(context, bytes, rate),
+        None => {
+            corpus::mean(|file| offload_rate(context, counted_bytes(file, what.0, what.1), rate))
+        }
+    })
+}
+
+/// Names under which a core's rate may stand, the best first.
+fn cpu_names(codec: Codec, way: Way, amount: Amount) -> Vec<String> {
+    let stem = format!("codec.{}.{}", codec.name(), way.name());
+    let kinds: &[&str] = match (codec, way, amount) {
+        (Codec::Deflate, Way::Decompress, Amount::At(bytes)) if bytes < SMALL_BYTES => {
+            &["small", "rate"]
+        }
+        (Codec::Deflate, Way::Decompress, Amount::Below(_)) => &["small", "rate"],
+        (Codec::Deflate, Way::Decompress, Amount::At(_) | Amount::AtLeast(_)) => &["large", "rate"],
+        (Codec::Deflate, Way::Decompress, _) => &["rate", "large", "small"],
+        // The two published means differ by a factor of two: none stands for the other.
+        (Codec::Lz4, Way::Decompress, Amount::Corpus) => &["corpus"],
+        _ => &["rate"],
+    };
+    kinds.iter().map(|kind| format!("{stem}.{kind}")).collect()
+}
+
+/// Bytes a second of one core, where it is known for that machine.
+fn own_cpu(
+    values: &Values<'_>,
+    reach: &Reach,
+    machine: &str,
+    what: (Codec, Way),
+    amount: Amount,
+) -> Option<f64> {
+    let names = cpu_names(what.0, what.1, amount);
+    for (rank, name) in names.iter().enumerate() {
+        if let Ok(rate) = values.get(&format!("{machine}/{name}")) {
+            if rank > 0 {
+                reach.to(Closeness::Card);
+            }
+            return Some(rate);
+        }
+    }
+    None
+}
+
+/// Bytes a second of one core, by way of another machine's.
+fn other_cpu(
+    values: &Values<'_>,
+    reach: &Reach,
+    machine: &str,
+    what: (Codec, Way),
+    amount: Amount,
+) -> Result<f64, Unknown> {
+    let [bf2, bf3] = CARDS;
+    let [host2, host3] = HOSTS;
+    let unknown = || Unknown {
+        name: format!("{machine}/{}", cpu_names(what.0, what.1, amount)[0]),
+    };
+    // Published rates of single cores differ a hundredfold with LZ4: none stands for another.
+    if what == (Codec::Lz4, Way::Decompress) && machine == bf2 {
+        return Err(unknown());
+    }
+    let gain = values.get(&format!("{bf3}/codec.core.gain")).ok();
+    let gap = |card: &str| values.get(&format!("{card}/codec.core.gap")).ok();
+    let own_gap = gap(if machine == bf2 || machine == host2 {
+        bf2
+    } else {
+        bf3
+    });
+    let routes = match machine {
+        _ if machine == bf2 => [
+            (bf3, gain.map(|gain| 1.0 / (1.0 + gain))),
+            (host2, own_gap.map(|gap| 1.0 - gap)),
+        ],
+        _ if machine == bf3 => [
+            (bf2, gain.map(|gain| 1.0 + gain)),
+            (host3, own_gap.map(|gap| 1.0 - gap)),
+        ],
+        _ if machine == host2 => [
+            (host3, Some(1.0)),
+            (bf2, own_gap.map(|gap| 1.0 / (1.0 - gap))),
+        ],
+        _ => [
+            (host2, Some(1.0)),
+            (bf3, own_gap.map(|gap| 1.0 / (1.0 - gap))),
+        ],
+    };
+    reach.to(Closeness::Application);
+    let mut routes = routes
+        .into_iter()
+        .filter_map(|(from, factor)| Some(own_cpu(values, reach, from, what, amount)? * factor?));
+    routes.next().ok_or_else(unknown)
+}
+
+/// Bytes a second of a side: the geometric mean over its machines. Cores whose rate is not known
+/// do not count as long as that of any is.
+pub(in crate::claims) fn rate(
+    values: &Values<'_>,
+    reach: &Reach,
+    side: &Side,
+    what: (Codec, Way),
+    amount: Amount,
+) -> Result<f64, Unknown> {
+    let mut rates = Vec::new();
+    let mut first_unknown = None;
+    for machine in &side.machines {
+        let rate = match side.doer {
+            Doer::Engine => engine_rate(values, reach, machine, what, amount),
+            Doer::Offload => offload(values, reach, machine, what, amount),
+            Doer::Cpu => own_cpu(values, reach, machine, what, amount).ok_or_else(|| Unknown {
+                name: format!("{machine}/{}", cpu_names(what.0, what.1, amount)[0]),
+            }),
+        };
+        match rate {
+            Ok(rate) => rates.push(rate),
+            Err(unknown) => first_unknown = first_unknown.or(Some(unknown)),
+        }
+    }
+    if rates.is_empty() && side.doer == Doer::Cpu {
+        for machine in &side.machines {
+            rates.extend(other_cpu(values, reach, machine, what, amount));
+        }
+    }
+    match first_unknown {
+        Some(unknown) if rates.is_empty() => Err(unknown),
+        _ => Ok(middle(&rates)),
+    }
+}

@@ -1,0 +1,394 @@
+//! Claims on co-processing: one input shared between a CPU core and an engine, over the files of a
+//! corpus.
+
+use super::engines::about::{Codec, Way, share_in, unit_in_base};
+use super::engines::rates::{Reach, context_name, evidence, predict};
+use super::{Claim, OrderingClaim};
+use crate::corpus::{self, File};
+use crate::facts::{Figure, Ordering};
+use crate::split::Split;
+use crate::{Answer, Closeness, Evidence, Interval, Library, Setting, Unknown, Values};
+
+const SCENARIO: &str = "split";
+/// The study cuts DEFLATE inputs to this length.
+const CUT_BYTES: f64 = 2_097_152.0;
+/// The share at which the study gives the CPU time saved.
+const SAVED_AT: f64 = 0.9;
+
+/// Who drives the engine and does the CPU's part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Driver {
+    Host,
+    Card,
+}
+
+/// A co-processing question.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    codec: Codec,
+    way: Way,
+    driver: Driver,
+    setting: Setting,
+}
+
+impl Asked {
+    fn of(figure: &Figure<'_>) -> Option<Self> {
+        let workload = figure.fact.workload.to_lowercase();
+        let text = format!("{workload} {}", figure.fact.metric.to_lowercase());
+        let setting = if text.contains("reconfig") {
+            Setting::Reconfiguration
+        } else {
+            Setting::Static
+        };
+        Some(Self {
+            codec: Codec::of(&workload)?,
+            way: Way::of(&workload)?,
+            driver: if figure.fact.device.to_lowercase().contains("arm") {
+                Driver::Card
+            } else {
+                Driver::Host
+            },
+            setting,
+        })
+    }
+
+    /// The card: LZ4 runs on a BF-3 only.
+    fn card(&self) -> &'static str {
+        if self.codec == Codec::Lz4 {
+            "bf3"
+        } else {
+            "bf2"
+        }
+    }
+
+    /// An input: a file, or its first 2 MiB, on the uncompressed side.
+    fn input(&self, file: &File) -> f64 {
+        if self.codec == Codec::Lz4 {
+            file.bytes
+        } else {
+            CUT_BYTES
+        }
+    }
+}
+
+/// What is known, with the longest jobs, which stand outside the profiles' values.
+fn known(library: &Library) -> Evidence {
+    let mut evidence = evidence(library);
+    for (card, operation) in [("bf2", "deflate"), ("bf3", "lz4")] {
+        let Some(profile) = library.profile(card) else {
+            continue;
+        };
+        let mut operations = profile.operations.iter();
+        let entry = operations.find(|entry| entry.does.iter().any(|one| one.contains(operation)));
+        if let Some(entry) = entry {
+            let name = format!("{card}/longest-job");
+            evidence.insert(name, crate::Known::Quantity(entry.max_source.clone()));
+        }
+    }
+    evidence
+}
+
+/// Bytes a second of the CPU's part and of the device's, on the uncompressed side, mean over files.
+fn leg_rates(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<(f64, f64), Unknown> {
+    let Asked { codec, way, .. } = asked;
+    let host = "host-coproc-bf2";
+    let expand = |codec: Codec| -> Result<f64, Unknown> {
+        let reduction = values.get(&format!("{host}/codec.{}.reduction", codec.name()))?;
+        Ok(1.0 / (1.0 - reduction))
+    };
+    if codec == Codec::Lz4 {
+        reach.to(Closeness::Card);
+        let expand = expand(codec)?;
+        let cpu = values.get("host-coproc-bf3/codec.lz4.decompress.rate")?;
+        let device = values.get("bf3-soc/codec.lz4.decompress.engine")?;
+        return Ok((cpu * expand, device * expand));
+    }
+    let name = format!("codec.{}.{}.split", codec.name(), way.name());
+    let (cpu, device) = (format!("{host}/{name}"), format!("bf2/{name}"));
+    let cpu = if values.has(&cpu) || way == Way::Compress {
+        // Nothing relates zlib's level 6, which the CPU's part uses, to the published levels.
+        values.get(&cpu)?
+    } else {
+        reach.to(Closeness::Application);
+        values.get(&format!("{host}/codec.deflate.decompress.rate"))? * expand(codec)?
+    };
+    let device = if values.has(&device) {
+        values.get(&device)?
+    } else {
+        reach.to(Closeness::Application);
+        match way {
+            Way::Compress => values.get("bf2-soc/codec.engine.rate")?,
+            Way::Decompress => {
+                values.get("bf2-soc/codec.deflate.decompress.engine")? * expand(codec)?
+            }
+        }
+    };
+    Ok((cpu, device))
+}
+
+/// How much slower all of it is where the card's cores do the CPU's part and drive the engine.
+fn slowdown(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, Unknown> {
+    if asked.driver == Driver::Host {
+        return Ok(1.0);
+    }
+    let stem = |way: Way| format!("bf2-soc/codec.deflate.{}.split.host", way.name());
+    if asked.codec != Codec::Lz4 && values.has(&stem(asked.way)) {
+        return values.get(&stem(asked.way));
+    }
+    reach.to(Closeness::Application);
+    let other = match asked.way {
+        Way::Compress => Way::Decompress,
+        Way::Decompress => Way::Compress,
+    };
+    if asked.codec != Codec::Lz4 && values.has(&stem(other)) {
+        return values.get(&stem(other));
+    }
+    let soc = format!("{}-soc", asked.card());
+    Ok(1.0 / (1.0 - values.get(&format!("{soc}/codec.core.gap"))?))
+}
+
+/// Nanoseconds that a context costs, driven by the host.
+fn context(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, Unknown> {
+    if asked.setting == Setting::Static {
+        return Ok(0.0);
+    }
+    let operation = match (asked.codec, asked.way) {
+        (Codec::Lz4, _) => "decompress-lz4-block",
+        (_, Way::Compress) => "compress-deflate",
+        (_, Way::Decompress) => "decompress-deflate",
+    };
+    let own = format!("{}/context.end.{operation}", asked.card());
+    if values.has(&own) {
+        return values.get(&own);
+    }
+    reach.to(Closeness::Application);
+    let other = context_name(values, asked.card()).ok_or(Unknown { name: own })?;
+    values.get(&other)
+}
+
+/// The split of one file's input.
+fn split_of(
+    values: &Values<'_>,
+    reach: &Reach,
+    asked: Asked,
+) -> Result<impl Fn(&File) -> Split, Unknown> {
+    let (cpu, device) = leg_rates(values, reach, asked)?;
+    let context_ns = context(values, reach, asked)?;
+    let largest_job_bytes = values.get(&format!("{}/longest-job", asked.card()))?;
+    let slowdown = slowdown(values, reach, asked)?;
+    Ok(move |file: &File| Split {
+        bytes: asked.input(file),
+        cpu_rate: cpu / slowdown * corpus::relative_speed(file),
+        device_rate: device / slowdown,
+        context_ns: context_ns * slowdown,
+        largest_job_bytes,
+    })
+}
+
+/// Bytes a second at a share, mean over the files of size over time.
+fn throughput(
+    values: &Values<'_>,
+    reach: &Reach,
+    asked: Asked,
+    share: f64,
+) -> Result<f64, Unknown> {
+    if share > 0.0 && share < 1.0 || asked.setting == Setting::Reconfiguration {
+        reach.to(Closeness::Card);
+    }
+    let split = split_of(values, reach, asked)?;
+    Ok(corpus::mean(|file| split(file).throughput(share)))
+}
+
+/// The best share for the mean over the files, in hundredths.
+fn best_share(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, Unknown> {
+    reach.to(Closeness::Application);
+    let split = split_of(values, reach, asked)?;
+    let at = |percent: u32| {
+        let share = f64::from(percent) / 100.0;
+        corpus::mean(|file| split(file).throughput(share))
+    };
+    let best = (0..=100).max_by(|a, b| at(*a).total_cmp(&at(*b)).then(b.cmp(a)));
+    Ok(f64::from(best.unwrap_or_default()) / 100.0)
+}
+
+/// Share of the CPU time that is saved at a share on the device.
+fn saved(values: &Values<'_>, reach: &Reach, asked: Asked, share: f64) -> Result<f64, Unknown> {
+    let Asked { codec, way, .. } = asked;
+    let own = format!(
+        "{}/codec.{}.{}.saved",
+        asked.card(),
+        codec.name(),
+        way.name()
+    );
+    if asked.driver == Driver::Host && share == SAVED_AT && values.has(&own) {
+        return values.get(&own);
+    }
+    reach.to(Closeness::Card);
+    let split = split_of(values, reach, asked)?;
+    Ok(corpus::mean(|file| split(file).cpu_saved(share)))
+}
+
+fn claimed(
+    figure: &Figure<'_>,
+    formula: impl Fn(&Values<'_>, &Reach) -> Result<f64, Unknown> + 'static,
+) -> Option<Claim> {
+    Some(Claim {
+        scenario: SCENARIO,
+        unit_in_base: unit_in_base(figure),
+        predict: Box::new(move |library| predict(&known(library), &formula)),
+    })
+}
+
+/// Claims figures about co-processing.
+pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
+    let workload = figure.fact.workload.to_lowercase();
+    let metric = figure.fact.metric.to_lowercase();
+    if workload == "doca ctx stop" {
+        return stop(figure);
+    }
+    if !workload.starts_with("co-process") {
+        return None;
+    }
+    let share = share_in(&metric).or_else(|| share_in(&figure.fact.conditions));
+    if metric.contains("cpu") && (metric.contains("reduction") || metric.contains("saved")) {
+        return cpu_time(figure, share.unwrap_or(SAVED_AT));
+    }
+    let asked = Asked::of(figure)?;
+    if metric.contains("optimal") {
+        return claimed(figure, move |values, reach| {
+            best_share(values, reach, asked)
+        });
+    }
+    if metric.contains("static") && metric.contains('/') {
+        return claimed(figure, move |values, reach| {
+            let fixed = Asked {
+                setting: Setting::Static,
+                ..asked
+            };
+            let share = share.unwrap_or(1.0);
+            let right = if metric.contains("cpu") {
+                throughput(values, reach, fixed, 0.0)?
+            } else {
+                let anew = Asked {
+                    setting: Setting::Reconfiguration,
+                    ..asked
+                };
+                throughput(values, reach, anew, share)?
+            };
+            reach.to(Closeness::Card);
+            Ok(throughput(values, reach, fixed, share)? / right)
+        });
+    }
+    if metric.contains("host-dpu") && metric.contains("arm-dpu") {
+        let from_card = Asked {
+            driver: Driver::Card,
+            ..asked
+        };
+        return claimed(figure, move |values, reach| {
+            slowdown(values, reach, from_card)
+        });
+    }
+    if metric.contains("peak") && share.is_none() {
+        return claimed(figure, move |values, reach| {
+            let best = best_share(values, reach, asked)?;
+            throughput(values, reach, asked, best)
+        });
+    }
+    let share = share?;
+    (metric.contains("throughput") || metric.contains("plateau")).then_some(())?;
+    claimed(figure, move |values, reach| {
+        throughput(values, reach, asked, share)
+    })
+}
+
+/// What it costs to stop a context, driven by the host.
+fn stop(figure: &Figure<'_>) -> Option<Claim> {
+    let device = figure.fact.device.to_lowercase();
+    let card = if device.contains("bf-3") {
+        "bf3"
+    } else {
+        "bf2"
+    };
+    claimed(figure, move |values, _| {
+        let name = context_name(values, card).ok_or_else(|| Unknown {
+            name: format!("{card}/context.end.all"),
+        })?;
+        values.get(&name)
+    })
+}
+
+/// CPU time saved, of one codec or the least over those that were published.
+fn cpu_time(figure: &Figure<'_>, share: f64) -> Option<Claim> {
+    if let Some(asked) = Asked::of(figure) {
+        return claimed(figure, move |values, reach| {
+            saved(values, reach, asked, share)
+        });
+    }
+    claimed(figure, move |values, reach| {
+        let all = [
+            (Codec::Deflate, Way::Compress),
+            (Codec::Deflate, Way::Decompress),
+            (Codec::Lz4, Way::Decompress),
+        ];
+        let mut least = f64::INFINITY;
+        for (codec, way) in all {
+            let asked = Asked {
+                codec,
+                way,
+                driver: Driver::Host,
+                setting: Setting::Static,
+            };
+            least = least.min(saved(values, reach, asked, share)?);
+        }
+        Ok(least)
+    })
+}
+
+/// Claims orderings about co-processing.
+pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<OrderingClaim> {
+    let lz4 = Asked {
+        codec: Codec::Lz4,
+        way: Way::Decompress,
+        driver: Driver::Host,
+        setting: Setting::Static,
+    };
+    let known = known(library);
+    let mut sides: Vec<(String, Interval)> = Vec::new();
+    let mut ask = |name: String, answer: Answer| -> Result<f64, String> {
+        let prediction = answer.map_err(|none| none.to_string())?;
+        let typ = prediction.interval.typ;
+        sides.push((name, prediction.interval));
+        Ok(typ)
+    };
+    let holds = match ordering.id.as_str() {
+        "ord.C2" => [Driver::Host, Driver::Card]
+            .into_iter()
+            .try_fold(true, |holds, driver| {
+                let asked = Asked { driver, ..lz4 };
+                let best = predict(&known, |values, reach| best_share(values, reach, asked));
+                let best = ask(format!("best share, driven by the {driver:?}"), best)?;
+                Ok(holds && best > 0.0 && best < 1.0)
+            }),
+        "ord.C4" => (1..=10).try_fold(true, |holds, tenth| {
+            let share = f64::from(tenth) / 10.0;
+            let of = |setting| {
+                predict(&known, |values, reach| {
+                    throughput(values, reach, Asked { setting, ..lz4 }, share)
+                })
+            };
+            let fixed = ask(format!("static, {tenth}0 %"), of(Setting::Static))?;
+            let anew = of(Setting::Reconfiguration);
+            let anew = ask(format!("reconfiguration, {tenth}0 %"), anew)?;
+            Ok(holds && fixed >= anew)
+        }),
+        _ => return None,
+    };
+    Some(match holds {
+        Ok(holds) => OrderingClaim::Claimed {
+            scenario: SCENARIO,
+            holds,
+            sides,
+        },
+        Err(reason) => OrderingClaim::NotModelled { reason },
+    })
+}
