@@ -8,6 +8,7 @@ mod onpath;
 mod packets;
 mod pairings;
 mod shares;
+mod simulated;
 
 pub(crate) use bed::PROFILES;
 pub use bed::{Bed, CARDS, answer};
@@ -21,3 +22,4 @@ pub use pairings::{
     Application, Pairing, generation_gain, relative_latency, relative_rate, soc_against_older_host,
 };
 pub use shares::{PARTS, communication_share, share};
+pub use simulated::{Clients, Keys, Simulated, evenness, events, simulate};

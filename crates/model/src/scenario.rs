@@ -20,6 +20,8 @@
 
 mod asked;
 mod key;
+mod kv;
+mod pairings;
 mod ready;
 mod report;
 
@@ -58,7 +60,7 @@ pub trait Scenario: Sync {
 }
 
 /// All scenarios, in the order in which they are listed.
-const SCENARIOS: &[&dyn Scenario] = &[];
+const SCENARIOS: &[&dyn Scenario] = &[&kv::Kv, &pairings::Pairings];
 
 /// All scenarios, in the order in which they are listed.
 pub fn scenarios() -> &'static [&'static dyn Scenario] {

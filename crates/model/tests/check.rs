@@ -1,8 +1,8 @@
 //! Leaving published figures out, and the model beside those that judge it.
 
+use overside_model::Library;
 use overside_model::check::{Finding, check};
 use overside_model::facts::{Facts, Use};
-use overside_model::Library;
 
 #[test]
 fn without_a_fact_its_values_are_not_known_and_all_others_are() {

@@ -85,15 +85,19 @@ impl Setup {
     }
 }
 
-/// What each side serves, in requests a second, and with how many host cores.
+/// What each side serves, in requests a second, and with how many cores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sides {
     /// Requests whose clients talk to the host.
     pub host_per_s: f64,
     /// Requests whose clients talk to the card.
     pub soc_per_s: f64,
+    /// Requests that the host cores process for the card, if they do.
+    pub processing_per_s: Option<f64>,
     /// Host cores in use.
     pub host_cores: f64,
+    /// Arm cores in use.
+    pub soc_cores: f64,
     /// What limits the whole.
     pub bottleneck: &'static str,
 }
@@ -101,7 +105,8 @@ pub struct Sides {
 impl Sides {
     /// Of both sides.
     pub fn total_per_s(&self) -> f64 {
-        self.host_per_s + self.soc_per_s
+        let processed = self.processing_per_s.unwrap_or(f64::INFINITY);
+        self.host_per_s + self.soc_per_s.min(processed)
     }
 }
 
@@ -290,13 +295,11 @@ pub fn best_host_cores(bed: &Bed<'_, '_>) -> Result<f64, Unknown> {
 /// [`Unknown`].
 pub fn sides(bed: &Bed<'_, '_>, setup: &Setup) -> Result<Sides, Unknown> {
     let (published, own) = (bed.cores()?, bed.own_cores()?);
-    let soc_share = match setup.soc_cores {
-        Some(cores) if cores != own => {
-            bed.reach(Closeness::Card);
-            cores / own
-        }
-        _ => 1.0,
-    };
+    let soc_cores = setup.soc_cores.unwrap_or(own);
+    if soc_cores != own {
+        bed.reach(Closeness::Card);
+    }
+    let soc_share = soc_cores / own;
     let asked = |default: f64| match setup.host_cores {
         Some(cores) if cores != default => {
             bed.reach(Closeness::Card);
@@ -313,7 +316,9 @@ pub fn sides(bed: &Bed<'_, '_>, setup: &Setup) -> Result<Sides, Unknown> {
     let one = |host_per_s, soc_per_s, host_cores, bottleneck| Sides {
         host_per_s,
         soc_per_s,
+        processing_per_s: None,
         host_cores,
+        soc_cores: if soc_per_s > 0.0 { soc_cores } else { 0.0 },
         bottleneck,
     };
     Ok(match setup.design {
@@ -330,7 +335,10 @@ pub fn sides(bed: &Bed<'_, '_>, setup: &Setup) -> Result<Sides, Unknown> {
             });
             let (talk, process) = (talking(bed)?, processing_rate(bed, gets)? * cores);
             let limit = if process < talk { HOST } else { ARM };
-            one(0.0, talk.min(process), cores, limit)
+            Sides {
+                processing_per_s: Some(process),
+                ..one(0.0, talk, cores, limit)
+            }
         }
         Design::Dual => {
             bed.reach(Closeness::Card);

@@ -1,0 +1,183 @@
+//! Clients and servers of a key-value store on hosts and cards.
+
+use super::{Better, Key, Point, Row, Scenario, ScenarioError, Shown};
+use crate::kv::{self, Application, Bed, Design, PROFILES, Pairing, Setup, Submode};
+use crate::{Answer, Library, Outcome, Unit, Unknown};
+
+/// Pairings of clients and servers.
+pub struct Pairings;
+
+/// The way past the card's Arm cores.
+const OFF_PATH: &str = "off-path";
+
+const KEYS: &[Key] = &[
+    Key::profile("profile", "bf2-200g", "the card"),
+    Key::choice(
+        "store",
+        &["herd", "mica"],
+        "herd, mica",
+        "HERD over RDMA or MICA over DPDK",
+    ),
+    Key::choice(
+        "pairing",
+        &["ch-sh", "ch-sd", "cd-sh", "cd-sd", "cdh-sh"],
+        "ch-sh, ch-sd, cd-sh, cd-sd, cdh-sh",
+        "clients (c) and server (s) on host (h) or card (d)",
+    ),
+    Key::amount(
+        "gets",
+        Unit::Percent,
+        (0.0, 100.0),
+        "100",
+        "requests that are GETs",
+    ),
+    Key::choice(
+        "submode",
+        &[OFF_PATH, "sm1-2", "sm3", "sm4-5"],
+        OFF_PATH,
+        "what forwards to the host: mica with ch-sh only",
+    ),
+];
+
+impl Scenario for Pairings {
+    fn name(&self) -> &'static str {
+        "pairings"
+    }
+
+    fn about(&self) -> &'static str {
+        "clients and servers of a key-value store on host and card, against both on hosts"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        KEYS
+    }
+
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+        let word = point.word("pairing");
+        let pairing = Pairing::ALL.into_iter().find(|one| one.name() == word);
+        let pairing = pairing.unwrap_or(Pairing::ChSh);
+        let store = match point.word("store") {
+            "herd" => Application::Herd,
+            _ => Application::Mica,
+        };
+        let gets = point.number("gets");
+        let card = point.word("profile");
+        let submode = point.word("submode");
+        let submode = Submode::ALL.into_iter().find(|one| one.name() == submode);
+        if submode.is_some() && (store, pairing) != (Application::Mica, Pairing::ChSh) {
+            let problem = format!(
+                "{} with {} has no such figure",
+                store.name(),
+                pairing.name()
+            );
+            let allowed = format!("{OFF_PATH}, or store mica with pairing ch-sh");
+            return Err(ScenarioError::new("submode", problem, allowed));
+        }
+        let asked = Asked {
+            card,
+            store,
+            pairing,
+            gets,
+        };
+        Ok(vec![match submode {
+            Some(submode) => on_path(&asked, submode, library),
+            None => off_path(&asked, library),
+        }])
+    }
+}
+
+struct Asked<'a> {
+    card: &'a str,
+    store: Application,
+    pairing: Pairing,
+    gets: f64,
+}
+
+impl Asked<'_> {
+    fn ask<O: Into<Outcome>>(
+        &self,
+        library: &Library,
+        formula: impl Fn(&Bed<'_, '_>) -> Result<O, Unknown>,
+    ) -> Answer {
+        let mut profiles = PROFILES.to_vec();
+        if !profiles.contains(&self.card) {
+            profiles.push(self.card);
+        }
+        kv::answer(&library.evidence(&profiles), self.card, formula)
+    }
+
+    fn relative_rate(&self, bed: &Bed<'_, '_>) -> Result<Outcome, Unknown> {
+        Ok(Outcome {
+            value: kv::relative_rate(bed, self.store, self.pairing, self.gets, false)?,
+            bottleneck: Some(self.pairing.bottleneck().into()),
+        })
+    }
+}
+
+fn off_path(asked: &Asked<'_>, library: &Library) -> Row {
+    let absolute = asked.ask(library, |bed| {
+        if asked.store == Application::Herd {
+            return Err(Unknown {
+                name: "kv.herd.rate".into(),
+            });
+        }
+        let host = kv::throughput_per_s(bed, &Setup::new(Design::CpuOnly, asked.gets))?;
+        let relative = asked.relative_rate(bed)?;
+        Ok(Outcome {
+            value: host.value * relative.value,
+            ..relative
+        })
+    });
+    let relative = asked.ask(library, |bed| asked.relative_rate(bed));
+    let latency = asked.ask(library, |bed| {
+        kv::relative_latency(bed, asked.store, asked.pairing, asked.gets)
+    });
+    let on_host = !matches!(asked.pairing, Pairing::ChSd | Pairing::CdSd);
+    let cores = asked.ask(library, |bed| bed.cores());
+    let cores = cores.map_or(8.0, |cores| cores.interval.typ);
+    Row {
+        bottleneck: Some(asked.pairing.bottleneck().into()),
+        throughput: Some(Shown::new(
+            "throughput",
+            Unit::MopsPerS,
+            Better::Higher,
+            absolute,
+        )),
+        host_cores: Some(Shown::given(
+            "host cores of the server",
+            Unit::Count,
+            Better::Lower,
+            if on_host { cores } else { 0.0 },
+        )),
+        more: vec![
+            Shown::new(
+                "throughput over ch-sh",
+                Unit::Count,
+                Better::Higher,
+                relative,
+            ),
+            Shown::new("latency over ch-sh", Unit::Count, Better::Lower, latency),
+        ],
+        ..Row::default()
+    }
+}
+
+fn on_path(asked: &Asked<'_>, submode: Submode, library: &Library) -> Row {
+    let rate = asked.ask(library, |bed| kv::submode_rate_per_s(bed, submode));
+    let latency = asked.ask(library, |bed| kv::submode_latency_ns(bed, submode));
+    Row {
+        throughput: Some(Shown::new(
+            "throughput",
+            Unit::MopsPerS,
+            Better::Higher,
+            rate,
+        )),
+        latency: Some(Shown::new(
+            "latency at full load",
+            Unit::Us,
+            Better::Lower,
+            latency,
+        )),
+        ..Row::default()
+    }
+}

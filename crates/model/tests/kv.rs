@@ -1,0 +1,289 @@
+//! Key-value scenarios: what they answer, and that the simulation agrees with the formulas.
+
+use overside_model::scenario::{self, Asked, Method, Report, Row, Shown};
+use overside_model::{Closeness, Interval, Library};
+
+fn ask(scenario: &str, set: &[(&str, &str)]) -> Report {
+    let mut asked = Asked::of(scenario);
+    for (key, value) in set {
+        asked.set(key, value);
+    }
+    scenario::run(&asked, Library::published()).unwrap()
+}
+
+fn figure(shown: &Shown) -> Interval {
+    let answer = shown.answer.as_ref();
+    answer
+        .unwrap_or_else(|none| panic!("{}: {none}", shown.name))
+        .interval
+}
+
+fn rate(row: &Row) -> f64 {
+    figure(row.throughput.as_ref().unwrap()).typ
+}
+
+fn latency_ns(row: &Row) -> f64 {
+    figure(row.latency.as_ref().unwrap()).typ
+}
+
+fn more(row: &Row, name: &str) -> f64 {
+    figure(row.more.iter().find(|one| one.name == name).unwrap()).typ
+}
+
+const DESIGNS: &str = "cpu-only, dpu-only, lat, sav, dual, shrd";
+
+fn near(a: f64, b: f64, within: f64) -> bool {
+    (a / b - 1.0).abs() < within
+}
+
+#[test]
+fn every_design_is_answered_with_a_bottleneck_and_its_host_cores() {
+    let report = ask("kv", &[("gets", "50, 95, 100")]);
+    assert_eq!(report.rows.len(), 18);
+    assert_eq!(report.provenance, "modelled");
+    for row in &report.rows {
+        assert!(
+            row.bottleneck.is_some() && row.method == Method::ClosedForm,
+            "{row:?}"
+        );
+        let interval = figure(row.throughput.as_ref().unwrap());
+        assert!(
+            interval.low < interval.typ && interval.typ < interval.high,
+            "{row:?}"
+        );
+    }
+    let cores: Vec<f64> = report.rows[..18]
+        .iter()
+        .map(|row| figure(row.host_cores.as_ref().unwrap()).typ)
+        .collect();
+    // One host core for each of eight Arm cores, one for all, or those that serve beside them.
+    for (index, expected) in [8.0, 0.0, 8.0, 1.0, 3.0, 8.0].into_iter().enumerate() {
+        assert!(
+            cores[3 * index..3 * index + 3]
+                .iter()
+                .all(|one| *one == expected),
+            "{cores:?}"
+        );
+    }
+    assert!(
+        report.facts.keys().any(|id| id.starts_with("dpukv.")),
+        "{:?}",
+        report.facts
+    );
+}
+
+#[test]
+fn the_same_cores_serve_as_much_when_simulated_as_the_formulas_say() {
+    let closed = ask("kv", &[("design", DESIGNS)]);
+    let simulated = ask("kv", &[("design", DESIGNS), ("requests", "200000")]);
+    for (formula, events) in closed.rows.iter().zip(&simulated.rows) {
+        assert_eq!(events.method, Method::Simulated);
+        assert!(
+            near(rate(events), rate(formula), 0.03),
+            "{:?}",
+            events.labels
+        );
+        assert!(
+            near(latency_ns(events), latency_ns(formula), 0.05),
+            "{:?}",
+            events.labels
+        );
+        assert_eq!(more(events, "dropped"), 0.0);
+    }
+}
+
+#[test]
+fn where_next_to_nothing_queues_formula_and_simulation_agree() {
+    let set = [("design", DESIGNS), ("load", "0.1 Mops/s")];
+    let closed = ask("kv", &set);
+    let simulated = ask("kv", &[set[0], set[1], ("requests", "100000")]);
+    for (formula, events) in closed.rows.iter().zip(&simulated.rows) {
+        assert!(near(rate(events), 1e5, 0.02), "{:?}", events.labels);
+        assert!(
+            near(latency_ns(events), latency_ns(formula), 0.01),
+            "{:?}",
+            events.labels
+        );
+    }
+}
+
+#[test]
+fn requests_wait_for_cores_as_queueing_theory_says() {
+    // Eight Arm cores at about 85 % of 17.6 Mops, each a queue with a fixed service time.
+    let set = [("design", "dpu-only"), ("load", "15 Mops/s")];
+    let formula = ask("kv", &set);
+    let events = ask("kv", &[set[0], set[1], ("requests", "2000000")]);
+    assert!(
+        near(
+            latency_ns(&events.rows[0]),
+            latency_ns(&formula.rows[0]),
+            0.03
+        ),
+        "{} {}",
+        latency_ns(&events.rows[0]),
+        latency_ns(&formula.rows[0])
+    );
+}
+
+#[test]
+fn skewed_keys_are_bound_by_the_core_that_has_the_most_wanted() {
+    let set = [("design", "dpu-only, shrd"), ("skew", "0.99")];
+    let uniform = ask("kv", &[set[0]]);
+    let formula = ask("kv", &set);
+    let events = ask("kv", &[set[0], set[1], ("requests", "500000")]);
+    for ((even, formula), events) in uniform.rows.iter().zip(&formula.rows).zip(&events.rows) {
+        assert!(rate(formula) < 0.95 * rate(even), "{:?}", formula.labels);
+        assert!(
+            near(rate(events), rate(formula), 0.03),
+            "{} {}",
+            rate(events),
+            rate(formula)
+        );
+    }
+    assert!(!formula.notes.is_empty());
+}
+
+#[test]
+fn more_than_can_be_answered_is_dropped_and_not_hidden() {
+    let set = [("design", "dpu-only"), ("load", "30 Mops/s")];
+    let closed = ask("kv", &set);
+    assert!(closed.rows[0].latency.as_ref().unwrap().answer.is_err());
+    let report = ask(
+        "kv",
+        &[set[0], set[1], ("queue", "64"), ("requests", "300000")],
+    );
+    let row = &report.rows[0];
+    assert!(near(rate(row), rate(&closed.rows[0]), 0.02));
+    // 17.6 of 30 are answered.
+    assert!(
+        (more(row, "dropped") - (1.0 - 17.6 / 30.0)).abs() < 0.02,
+        "{row:?}"
+    );
+    // A full queue of 64 in front of a core of 2.2 Mops.
+    assert!(
+        near(latency_ns(row), 65.0 / 2.2e6 * 1e9, 0.05),
+        "{}",
+        latency_ns(row)
+    );
+}
+
+#[test]
+fn the_same_seed_has_the_same_answer() {
+    let with = |seed| {
+        let set = [
+            ("design", "dual"),
+            ("load", "20 Mops/s"),
+            ("requests", "50000"),
+            ("seed", seed),
+        ];
+        latency_ns(&ask("kv", &set).rows[0])
+    };
+    assert_eq!(with("7"), with("7"));
+    assert_ne!(with("7"), with("8"));
+}
+
+#[test]
+fn larger_dmas_carry_more_requests_at_the_same_cost() {
+    let report = ask("kv", &[("design", "lat"), ("batch", "16, 64, 128")]);
+    let rates: Vec<f64> = report.rows.iter().map(rate).collect();
+    assert!(rates[0] < rates[1] && rates[1] < rates[2], "{rates:?}");
+    // 2 KiB to 4 KiB gained 4.7 %.
+    assert!(near(rates[2] / rates[1], 1.047, 1e-6), "{rates:?}");
+}
+
+#[test]
+fn cards_without_figures_have_no_prediction_and_relatives_a_wide_one() {
+    let unknown = ask("kv", &[("profile", "octeon-tx2"), ("design", "dpu-only")]);
+    assert!(unknown.rows[0].throughput.as_ref().unwrap().answer.is_err());
+    assert!(
+        unknown
+            .missing
+            .iter()
+            .any(|one| one.remedy.contains("calibrate"))
+    );
+
+    let twice = ask("kv", &[("profile", "bf3"), ("design", "dpu-only")]);
+    let measured = ask("kv", &[("profile", "bf3-8c"), ("design", "dpu-only")]);
+    let answer = |report: &Report| report.rows[0].throughput.clone().unwrap().answer.unwrap();
+    assert_eq!(answer(&measured).closeness, Closeness::Same);
+    assert_eq!(answer(&twice).closeness, Closeness::Application);
+    assert!(answer(&twice).interval.typ > 1.8 * answer(&measured).interval.typ);
+}
+
+#[test]
+fn what_was_left_out_is_predicted_from_the_rest_or_not_at_all() {
+    let set = |library: &Library, design: &str| {
+        let mut asked = Asked::of("kv");
+        asked.set("profile", "bf3-8c");
+        asked.set("design", design);
+        let report = scenario::run(&asked, library).unwrap();
+        report.rows[0].throughput.clone().unwrap().answer
+    };
+    let whole = Library::published();
+    let without = whole.without(&["dpukv.bf3.lat.c"]);
+    let (known, rest) = (set(whole, "lat").unwrap(), set(&without, "lat").unwrap());
+    assert!(rest.closeness > known.closeness);
+    assert!(rest.interval.low < known.interval.typ && known.interval.typ < rest.interval.high);
+    let nothing = whole.without(&["dpukv.bf3.lat.c", "dpukv.coarse.bf3"]);
+    assert!(set(&nothing, "dpu-only").is_err());
+}
+
+#[test]
+fn clients_on_a_card_do_not_care_where_the_server_is() {
+    let report = ask("pairings", &[("pairing", "ch-sh, cd-sh, cd-sd")]);
+    let relative: Vec<f64> = (report.rows.iter())
+        .map(|row| more(row, "throughput over ch-sh"))
+        .collect();
+    for of_store in relative.chunks(3) {
+        assert_eq!(of_store[0], 1.0);
+        assert!(
+            of_store[1] < 1.0 && of_store[1] == of_store[2],
+            "{relative:?}"
+        );
+    }
+}
+
+#[test]
+fn a_server_on_the_card_is_best_for_dpdk_on_the_newest_card_only() {
+    let on = |card| {
+        let set = [("profile", card), ("store", "mica"), ("pairing", "ch-sd")];
+        more(&ask("pairings", &set).rows[0], "throughput over ch-sh")
+    };
+    assert!(on("bf3-8c") > 1.0 && on("bf2-200g") < 1.0 && on("bf1") < on("bf2-200g"));
+}
+
+#[test]
+fn values_that_cannot_be_are_named_with_what_is_allowed() {
+    let refused = |scenario: &str, set: &[(&str, &str)]| {
+        let mut asked = Asked::of(scenario);
+        for (key, value) in set {
+            asked.set(key, value);
+        }
+        scenario::run(&asked, Library::published()).unwrap_err()
+    };
+    let error = refused("kv", &[("design", "shard")]);
+    assert_eq!(
+        (error.key.as_str(), error.suggestion.as_deref()),
+        ("design", Some("shrd"))
+    );
+    let error = refused("kv", &[("load", "5"), ("in_flight", "100")]);
+    assert!(error.to_string().contains("not both"), "{error}");
+    let error = refused("kv", &[("gets", "101")]);
+    assert!(
+        error.key == "gets" && error.allowed.contains("100"),
+        "{error}"
+    );
+    let error = refused(
+        "kv",
+        &[
+            ("requests", "100000000"),
+            ("batch", "1, 2, 4, 8, 16, 32, 64"),
+        ],
+    );
+    assert!(error.to_string().contains("events"), "{error}");
+    let error = refused(
+        "pairings",
+        &[("submode", "sm3"), ("store", "herd"), ("pairing", "ch-sh")],
+    );
+    assert_eq!(error.key, "submode");
+}
