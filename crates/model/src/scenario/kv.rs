@@ -48,7 +48,7 @@ const KEYS: &[Key] = &[
     Key::count(
         "batch",
         1,
-        4096,
+        65_536,
         "64",
         "requests that one DMA hands over, of 32 bytes each",
     ),
