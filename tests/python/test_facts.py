@@ -85,7 +85,7 @@ def test_check_compares_what_judges_the_model_and_adds_up(
     assert {figure["purpose"] for figure in both} == {"validate", "calibrate"}
     code, out, _ = run(capsys, "check", "dpbento.net")
     assert code == 0
-    assert "dpbento.net.tcp.peak" in out
+    assert "dpbento.net.tcp.1tr" in out
     assert "coproc" not in out.split("facts judging it")[0]
     assert "median error" in out
 
@@ -112,7 +112,7 @@ def test_another_collection_is_searched_and_scored(
         (MINE.replace("mine.one", "a b").encode(), "letters, digits"),
         (b" " * (5 << 20), "longer than"),
         (b"[" * 100_000, ""),
-        (MINE.replace("juggling", "\\e[31m\\u202e").encode(), None),
+        (MINE.replace("juggling", r'"\e[31m\u202e"').encode(), None),
     ],
 )
 def test_a_hostile_collection_is_refused_or_shown_harmlessly(

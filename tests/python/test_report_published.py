@@ -50,12 +50,22 @@ def test_what_is_the_same_is_no_difference() -> None:
     assert one.figures[0].differs == ("on BF-2 Host; here on this machine",)
 
 
+def test_a_rate_is_no_size_and_a_bound_is_told() -> None:
+    (one,) = beside(fact(conditions="140 MiB/s - 1.9 GiB/s"))
+    assert "buffer size not stated; here 64 KiB" in one.figures[0].differs
+    (one,) = beside(fact(conditions="inputs < 10 MiB"))
+    assert "buffers of < 10 MiB; here 64 KiB" in one.figures[0].differs
+
+
 def test_the_counted_side_the_engine_and_the_contexts_are_told() -> None:
     engine = fact(device="BF-2 ASIC", basis="compressed")
     (one,) = beside(engine)
     text = "; ".join(one.figures[0].differs)
     assert "the engine’s own time alone" in text
-    assert "counts bytes of the compressed side; here the uncompressed (compressed to 40 % here)" in text
+    assert (
+        "counts bytes of the compressed side; here the uncompressed (compressed to 40 % here)"
+        in text
+    )
     (one,) = beside(fact(device="BF-2 HW", basis=None))
     text = "; ".join(one.figures[0].differs)
     assert "contexts set up for each file; here contexts set up once" in text
@@ -74,6 +84,8 @@ def test_the_nearest_in_its_conditions_comes_first_and_the_rest_is_counted() -> 
     (one,) = beside(*far, fact(id="coproc.near", conditions="64 KiB, level 1"))
     assert one.figures[0].fact == "coproc.near"
     assert len(one.figures) == published.FIGURES_MAX
+    assert one.studies == (("coproc", "a study"),)
+    assert one.figures[0].where == "section 1"
     assert one.left_out == 21 - published.FIGURES_MAX
 
 

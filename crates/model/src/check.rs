@@ -52,6 +52,7 @@ pub struct FigureCheck {
     /// In which unit.
     pub unit: String,
     /// What came of it.
+    #[serde(flatten)]
     pub finding: Finding,
 }
 
@@ -114,6 +115,7 @@ pub struct OrderingCheck {
     /// In words.
     pub statement: String,
     /// What the model says of it.
+    #[serde(flatten)]
     pub finding: OrderingFinding,
 }
 

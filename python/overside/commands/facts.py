@@ -67,9 +67,7 @@ def _ask(args: argparse.Namespace, words: Sequence[str]) -> Json:
 
     use = None if args.use == "all" else args.use
     try:
-        found: Json = json.loads(
-            _core.facts(list(words), args.paper, args.device, use, args.facts)
-        )
+        found: Json = json.loads(_core.facts(list(words), args.paper, args.device, use, args.facts))
     except ValueError as error:
         raise _unreadable(error) from None
     return found
@@ -143,7 +141,9 @@ def _card(fact: Json, whole: bool) -> str:
     figures = fact["figures"]
     shown = figures if whole else figures[:FIGURES_MAX]
     lines = [f"{_clean(fact['id'])}  [{fact['purpose']}]"]
-    lines.append(f"  {_clean(fact['device'])}, {_clean(fact['workload'])}: {_clean(fact['metric'])}")
+    lines.append(
+        f"  {_clean(fact['device'])}, {_clean(fact['workload'])}: {_clean(fact['metric'])}"
+    )
     correct = " (corrected)" if fact.get("printed") else ""
     lines += [f"    {_figure(figure)}{correct}" for figure in shown]
     if len(figures) > len(shown):
@@ -178,7 +178,8 @@ def _used(fact: Json) -> str:
 
 def _figure(figure: Json) -> str:
     keys = f"{_clean(', '.join(figure['path']))}: " if figure["path"] else ""
-    return f"{keys}{_clean(figure['value'])} {_clean(figure['unit'])}".rstrip()
+    unit = "" if figure["unit"] == "bool" else _clean(figure["unit"])
+    return f"{keys}{_clean(figure['value'])} {unit}".rstrip()
 
 
 def _wrapped(label: str, text: str) -> list[str]:
@@ -245,8 +246,12 @@ def _print_check(check: Json) -> None:
     from overside.commands import table  # noqa: PLC0415
 
     rows = [
-        [_clean(figure["name"], 48), _clean(figure["published"], 24), _clean(figure["unit"], 8)]
-        + _finding(figure)
+        [
+            _clean(figure["name"], 48),
+            _clean(figure["published"], 24),
+            _clean(figure["unit"], 8),
+            *_finding(figure),
+        ]
         for figure in check["figures"]
     ]
     if rows:
@@ -297,9 +302,7 @@ def _scores(title: str, scores: Json) -> str:
     def share(value: float | None) -> str:
         return "-" if value is None else f"{100 * value:.1f} %"
 
-    widths = ", ".join(
-        f"{name} x{width['median']:.2f}" for name, width in scores["widths"].items()
-    )
+    widths = ", ".join(f"{name} x{width['median']:.2f}" for name, width in scores["widths"].items())
     return (
         f"facts {title}: {scores['facts']} with {scores['figures']} figures, "
         f"{share(scores['without_prediction'])} without a prediction\n"

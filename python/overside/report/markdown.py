@@ -135,11 +135,13 @@ def _published(view: RunView) -> list[str]:
                 escape(figure.printed),
                 escape(figure.rate),
                 escape("; ".join(figure.differs)),
-                f"{code(figure.fact)}, {escape(figure.citation)}",
+                f"{code(figure.fact)}, {escape(figure.where)}",
             ]
             for figure in one.figures
         ]
         lines += ["", *table(columns, rows)]
+        lines += [f"{code(name)}: {escape(text)}  " for name, text in one.studies]
+        lines += [""]
     return lines
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from overside.tasks.offload import QUERIES
 Json = dict[str, Any]
 
 #: The most published figures beside one operation.
-FIGURES_MAX = 12
+FIGURES_MAX = 8
 
 #: What a fact's workload calls the codecs, by the formats of boxes.
 CODECS = {
@@ -39,7 +40,7 @@ DATA = {
     ("coproc", "match"): "records of US traffic accidents",
 }
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|KB|MB|GB|B)\b")
+_SIZE = re.compile(r"([<>≤≥]=?\s*)?(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|KB|MB|GB|B)\b(?!/)")
 _LEVEL = re.compile(r"levels?\s+(\d+(?:\s*-\s*\d+)?)", re.IGNORECASE)
 _BYTES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
@@ -64,7 +65,8 @@ class Figure:
     conditions: str
     #: What to beware of.
     beware: str
-    citation: str
+    #: Where in its study: `section 5.6`.
+    where: str
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class Beside:
     #: nearest to one of the published.
     measured: tuple[str, ...]
     figures: tuple[Figure, ...]
+    #: The studies by the first part of their facts' names.
+    studies: tuple[tuple[str, str], ...]
     #: Published figures that are not shown.
     left_out: int
 
@@ -92,10 +96,12 @@ def core() -> list[Json]:
 def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
     """The operations of a run that others have published rates of."""
     out = []
+    studies = {
+        _study(fact): words.clean(str(fact["citation"]).partition(" of ")[2], 400) for fact in facts
+    }
     for advice in best.advise(view):
         found = [pair for fact in facts for pair in _figures(fact, advice)]
-        # The nearest in its conditions first.
-        found.sort(key=lambda pair: len(pair[0].differs))
+        found = _in_turn(found)
         if found:
             shown = found[:FIGURES_MAX]
             ours = sorted({one.size_bytes or 0: one for _, one in shown}.items())
@@ -105,10 +111,30 @@ def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
                     detail=advice.group.detail,
                     measured=tuple(_ours(one) for _, one in ours),
                     figures=tuple(figure for figure, _ in shown),
+                    studies=tuple(
+                        (name, text)
+                        for name, text in studies.items()
+                        if any(figure.fact.startswith(f"{name}.") for figure, _ in shown)
+                    ),
                     left_out=len(found) - len(shown),
                 )
             )
     return out
+
+
+def _in_turn(found: list[tuple[Figure, Best]]) -> list[tuple[Figure, Best]]:
+    """Of each device the nearest in its conditions, then the second nearest of each, and so on."""
+    nearest = sorted(found, key=lambda pair: len(pair[0].differs))
+    seen: Counter[str] = Counter()
+    turns = []
+    for pair in nearest:
+        turns.append((seen[pair[0].device], pair))
+        seen[pair[0].device] += 1
+    return [pair for _, pair in sorted(turns, key=lambda turn: turn[0])]
+
+
+def _study(fact: Json) -> str:
+    return words.clean(str(fact["id"]).split(".", 1)[0], 120)
 
 
 def _ours(one: Best) -> str:
@@ -144,7 +170,7 @@ def _figures(fact: Json, advice: Advice) -> Iterator[tuple[Figure, Best]]:
                 differs=tuple(_differences(fact, figure, advice, ours)),
                 conditions=words.clean(fact["conditions"], 400),
                 beware=words.clean(fact.get("flag") or "", 120),
-                citation=words.clean(fact["citation"], 400),
+                where=words.clean(str(fact["citation"]).partition(" of ")[0], 120),
             ),
             ours,
         )
@@ -176,7 +202,13 @@ def _size(fact: Json, figure: Json) -> float | None:
     if keys and "size" in fact["metric"]:
         return float(keys[-1])
     found = _SIZE.search(_text(fact))
-    return float(found[1]) * _BYTES[found[2]] if found else None
+    return float(found[2]) * _BYTES[found[3]] if found else None
+
+
+def _is_bound(fact: Json) -> str:
+    """`<` and such, where a size is given as a bound."""
+    found = _SIZE.search(_text(fact))
+    return (found[1] or "").strip() if found else ""
 
 
 def _nearest(advice: Advice, size: float | None) -> Best:
@@ -205,7 +237,9 @@ def _differences(fact: Json, figure: Json, advice: Advice, ours: Best) -> Iterat
     if here is not None and size is None:
         yield f"buffer size not stated; here {words.size(here)}"
     elif here is not None and size != here:
-        yield f"buffers of {words.size(size or 0)}; here {words.size(here)}"
+        bound = _is_bound(fact)
+        sign = f"{bound} " if bound else ""
+        yield f"buffers of {sign}{words.size(size or 0)}; here {words.size(here)}"
     yield from _setting(fact, advice)
     if advice.group.task == "match":
         yield from _patterns(fact, advice)
@@ -224,8 +258,7 @@ def _basis(fact: Json, ours: Best) -> Iterator[str]:
 
 def _data(fact: Json, advice: Advice) -> Iterator[str]:
     here = words.clean(advice.group.parameters.get("data") or "its own data", 80)
-    study = str(fact["id"]).split(".", 1)[0]
-    there = DATA.get((study, advice.group.task))
+    there = DATA.get((_study(fact), advice.group.task))
     if "tpc-h" in _text(fact).lower():
         there = "columns of TPC-H"
     if there is None:
@@ -250,7 +283,10 @@ def _setting(fact: Json, advice: Advice) -> Iterator[str]:
     there = there or ("static" if "static" in text else "")
     here = str(advice.group.parameters.get("setting") or "static")
     if there and there != here:
-        said = {"reconfiguration": "contexts set up for each file", "static": "contexts set up once"}
+        said = {
+            "reconfiguration": "contexts set up for each file",
+            "static": "contexts set up once",
+        }
         yield f"{said[there]}; here {said.get(here, here)}"
 
 
