@@ -78,3 +78,54 @@ fn doubtful_figures_are_never_compared_and_all_others_are_accounted_for() {
     assert_eq!(check.figures.len(), all);
     assert_eq!(check.orderings.len(), Facts::published().orderings.len());
 }
+
+/// What a library knows under that name in that profile.
+fn knows(library: &Library, profile: &str, fact: &str) -> usize {
+    let profile = library.profile(profile).unwrap();
+    let quantities = profile.quantities().into_iter();
+    let tables = profile.tables.values();
+    let cites = |facts: &[String]| facts.iter().any(|id| id == fact);
+    quantities.filter(|(_, one)| cites(&one.facts)).count()
+        + tables
+            .filter(|one| cites(&one.facts))
+            .map(|one| one.value.len())
+            .sum::<usize>()
+}
+
+#[test]
+fn a_ratio_goes_with_both_of_its_sides_and_a_machine_with_its_own_row() {
+    let all = Library::published();
+    let without = |fact: &str, key: &str| {
+        let figures = Facts::published().get(fact).unwrap().figures();
+        let one = figures
+            .iter()
+            .find(|figure| figure.path.iter().any(|at| at == key));
+        all.without_figure(one.unwrap_or_else(|| panic!("{fact} has no {key}")))
+    };
+    // Figures of the host stand in the card's profile, as they are ratios to the card.
+    let (fact, key) = ("dpbento.acc.dec.256", "host_threaded");
+    for profile in all
+        .profiles()
+        .iter()
+        .filter(|one| knows(all, &one.name, fact) > 0)
+    {
+        let left = knows(&without(fact, key), &profile.name, fact);
+        assert!(left < knows(all, &profile.name, fact), "{}", profile.name);
+    }
+    for fact in ["dpbento.mem.rnd.read.16KB", "idio.net.sm2"] {
+        for profile in all
+            .profiles()
+            .iter()
+            .filter(|one| knows(all, &one.name, fact) > 0)
+        {
+            let left = knows(&without(fact, "BF-2"), &profile.name, fact);
+            let is_own = profile.name.contains("bf2");
+            assert_eq!(
+                left < knows(all, &profile.name, fact),
+                is_own,
+                "{fact}: {}",
+                profile.name
+            );
+        }
+    }
+}

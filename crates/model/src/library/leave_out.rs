@@ -10,8 +10,8 @@ use crate::{OperationProfile, Profile, Quantity, Sweep, Table, Unit};
 
 /// What is left out.
 pub(super) struct LeftOut {
-    /// Paths of the figures inside each fact, with the device that each is about.
-    figures: BTreeMap<String, Vec<(Vec<String>, String)>>,
+    /// Paths of the figures inside each fact.
+    figures: BTreeMap<String, Vec<Vec<String>>>,
 }
 
 /// Equal up to how far sources round.
@@ -37,6 +37,11 @@ fn gives(figure: &Figure<'_>, number: f64, unit: Unit) -> bool {
     })
 }
 
+/// Whether a key inside its fact says which device it is about.
+fn is_keyed(figure: &Figure<'_>) -> bool {
+    figure.path.iter().any(|key| key == figure.device())
+}
+
 /// Whether a profile can have taken a value from a figure on that device.
 fn speaks_of(profile: &Profile, device: &str) -> bool {
     let device = device.to_lowercase().replace("bf-", "bf");
@@ -52,8 +57,8 @@ impl LeftOut {
     pub(super) fn new(left_out: &[Figure<'_>]) -> Self {
         let mut figures: BTreeMap<String, Vec<_>> = BTreeMap::new();
         let mut add = |figure: &Figure<'_>| {
-            (figures.entry(figure.fact.id.clone()).or_default())
-                .push((figure.path.clone(), figure.device().to_owned()));
+            let paths = figures.entry(figure.fact.id.clone()).or_default();
+            paths.push(figure.path.clone());
         };
         left_out.iter().for_each(&mut add);
         let repeats = |derived: &Figure<'_>| {
@@ -76,16 +81,23 @@ impl LeftOut {
     }
 
     fn has(&self, figure: &Figure<'_>) -> bool {
-        (self.figures.get(&figure.fact.id))
-            .is_some_and(|paths| paths.iter().any(|(path, _)| *path == figure.path))
+        (self.figures.get(&figure.fact.id)).is_some_and(|paths| paths.contains(&figure.path))
     }
 
     /// Whether a value of `profile` that cites `facts` may rest on something that is left out.
     fn touches(&self, profile: &Profile, facts: &[String]) -> bool {
-        facts
-            .iter()
-            .filter_map(|id| self.figures.get(id))
-            .any(|all| (all.iter()).any(|(_, device)| speaks_of(profile, device)))
+        (facts.iter().filter(|id| self.figures.contains_key(*id)))
+            .filter_map(|id| Facts::published().get(id))
+            .any(|fact| {
+                let figures = fact.figures();
+                let own =
+                    |figure: &Figure<'_>| is_keyed(figure) && speaks_of(profile, figure.device());
+                // A table by machine: what is left out of another machine's row is no loss here. A
+                // ratio says something of both of its sides.
+                let by_machine = fact.kind != Kind::Ratio && figures.iter().any(own);
+                (figures.iter().filter(|figure| self.has(figure)))
+                    .any(|figure| !by_machine || own(figure))
+            })
     }
 
     /// Whether that number stands in what remains of `facts`.
@@ -93,8 +105,9 @@ impl LeftOut {
         (facts.iter().filter_map(|id| Facts::published().get(id)))
             .flat_map(Fact::figures)
             .any(|figure| {
+                let keyed = is_keyed(&figure);
                 !self.has(&figure)
-                    && speaks_of(profile, figure.device())
+                    && (!keyed || speaks_of(profile, figure.device()))
                     && gives(&figure, number, unit)
             })
     }
