@@ -254,6 +254,19 @@ def profiles() -> str:
     """All profiles of emulated devices, as a JSON list. Raises `ValueError` if one of the user's
     is not right."""
 
+def scenarios() -> str:
+    """All scenarios with their keys, and the ready-made questions, as JSON. Raises `ValueError`."""
+
+def simulate(
+    name: str,
+    text: str | None,
+    settings: list[tuple[str, str]],
+    profile: tuple[str, str | None] | None,
+) -> str:
+    """The report of a scenario as JSON, from the file `text` called `name`, or else from the
+    ready-made question or scenario `name`. `profile` is a name, or a file's name and text. Raises
+    `ValueError`."""
+
 def outlook(
     profile: str,
     operation: str,

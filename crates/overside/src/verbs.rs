@@ -37,6 +37,10 @@ const PYTHON: &[(&str, &str)] = &[
     ("clean", "remove what runs and data sets left behind"),
     ("data", "list, make, fetch or verify data sets"),
     ("plugin", "make a new plug-in"),
+    (
+        "simulate",
+        "answer a scenario with the model: throughput, latency, cores, bottleneck",
+    ),
 ];
 
 /// Whether Python answers `verb`.

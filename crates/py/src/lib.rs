@@ -11,6 +11,7 @@ mod matching;
 mod memory;
 mod output;
 mod result;
+mod simulate;
 mod streams;
 mod worker;
 
@@ -35,7 +36,9 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     codec::add(module)?;
     matching::add(module)?;
     answers::add(module)?;
-    facts::add(module)
+    facts::add(module)?;
+    simulate::add(module)?;
+    Ok(())
 }
 
 /// Runs what must not fail with a panic: one becomes a `RuntimeError`, because the exception that

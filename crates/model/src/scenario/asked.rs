@@ -42,6 +42,26 @@ impl Asked {
         }
     }
 
+    /// The ready-made question of that name, or the scenario as it is by default.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] if there is neither.
+    pub fn named(name: &str) -> Result<Self, ScenarioError> {
+        if let Some(ready) = super::ready().iter().find(|ready| ready.name == name) {
+            return Self::parse(name, ready.text);
+        }
+        let ready = super::ready().iter().map(|ready| ready.name);
+        let kinds = super::scenarios().iter().map(|scenario| scenario.name());
+        let names: Vec<_> = ready.chain(kinds).collect();
+        if names.contains(&name) {
+            return Ok(Self::of(name));
+        }
+        let problem = "no file, ready-made question or scenario is called that".into();
+        Err(ScenarioError::new("", problem, names.join(", "))
+            .meant(name, &names)
+            .within(name))
+    }
+
     /// Reads a file of the form "scenario/1"; `from` is for messages.
     ///
     /// # Errors

@@ -1,0 +1,97 @@
+//! Scenarios, asked from Python.
+
+use overside_model::scenario::{self, Asked, Kind, Report};
+use overside_model::{Library, Profile, profiles};
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+
+use crate::{guarded, refused};
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(scenarios, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate, module)?)
+}
+
+/// All scenarios with their keys, and the ready-made questions. Raises `ValueError` if a profile
+/// of the user's is not right.
+#[pyfunction]
+fn scenarios() -> PyResult<String> {
+    guarded(|| {
+        let library = Library::installed().map_err(refused)?;
+        let kinds: Vec<Value> = scenario::scenarios()
+            .iter()
+            .map(|one| {
+                let keys: Vec<_> = one.keys().iter().map(|key| {
+                    json!({
+                        "name": key.name,
+                        "about": key.about,
+                        "kind": match key.kind {
+                            Kind::Count { .. } => "count",
+                            Kind::Amount { .. } => "amount",
+                            Kind::Choice(_) => "choice",
+                            Kind::Profile => "profile",
+                        },
+                        "default": key.default,
+                        "allowed": key.allowed(&library),
+                    })
+                });
+                let keys: Vec<_> = keys.collect();
+                json!({ "name": one.name(), "about": one.about(), "keys": keys })
+            })
+            .collect();
+        let ready: Vec<Value> = scenario::ready()
+            .iter()
+            .map(|one| {
+                let asked = Asked::parse(one.name, one.text).map_err(refused)?;
+                Ok(json!({ "name": one.name, "scenario": asked.scenario, "about": asked.about }))
+            })
+            .collect::<PyResult<_>>()?;
+        Ok(json!({ "scenarios": kinds, "ready": ready }).to_string())
+    })
+}
+
+/// The report of a scenario. `text` is a question's file, called `name`; without it `name` is a
+/// ready-made question or a scenario. `profile` is a name, or a file's name and text. Raises
+/// `ValueError`.
+#[pyfunction]
+#[pyo3(signature = (name, text, settings, profile))]
+fn simulate(
+    py: Python<'_>,
+    name: &str,
+    text: Option<&str>,
+    settings: Vec<(String, String)>,
+    profile: Option<(String, Option<String>)>,
+) -> PyResult<String> {
+    guarded(|| {
+        let answer = py.detach(|| answer(name, text, &settings, profile.as_ref()));
+        serde_json::to_string(&answer.map_err(refused)?).map_err(refused)
+    })
+}
+
+fn answer(
+    name: &str,
+    text: Option<&str>,
+    settings: &[(String, String)],
+    profile: Option<&(String, Option<String>)>,
+) -> Result<Report, Box<dyn std::error::Error>> {
+    let mut asked = match text {
+        Some(text) => Asked::parse(name, text)?,
+        None => Asked::named(name)?,
+    };
+    let mut known = profiles()?;
+    if let Some((name, text)) = profile {
+        match text {
+            Some(text) => {
+                let own = Profile::parse(name, text)?;
+                asked.set("profile", &own.name);
+                known.retain(|profile| profile.name != own.name);
+                known.push(own);
+            }
+            None => asked.set("profile", name),
+        }
+    }
+    for (key, values) in settings {
+        asked.set(key, values);
+    }
+    Ok(scenario::run(&asked, &Library::new(known))?)
+}

@@ -1,0 +1,226 @@
+"""Answer a scenario with the model, as intervals with the facts they rest on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from overside import _core
+from overside.commands import table
+from overside.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from overside.tasks.common import Json
+
+#: The longest file that is read; the model refuses longer ones too.
+_MAX_FILE_BYTES = 1 << 20
+#: Parameters that change a figure by less than this are not named.
+_NAMED_FROM = 1.02
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the verb's arguments."""
+    parser.add_argument(
+        "what",
+        nargs="?",
+        metavar="FILE|NAME",
+        help="a file scenario/1, a ready-made question or a scenario; see --list",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE[,...]",
+        help="set a key; several values are a sweep",
+    )
+    parser.add_argument("--profile", metavar="P", help="a profile's name, or a profile file")
+    parser.add_argument(
+        "--list",
+        action="store_true",
+        help="list scenarios and ready-made questions, or with NAME a scenario's keys",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs the verb."""
+    if args.list:
+        return _list(args)
+    if args.what is None:
+        raise UserError("no scenario was named", "`overside simulate --list` shows what there is")
+    report = _report(args)
+    if args.json:
+        print(json.dumps(report, ensure_ascii=False))
+    else:
+        _print(report)
+    return Exit.OK
+
+
+def _report(args: argparse.Namespace) -> Json:
+    text = _file(Path(args.what)) if _is_file_name(args.what) else None
+    profile = None
+    if args.profile is not None:
+        is_file = _is_file_name(args.profile)
+        profile = (args.profile, _file(Path(args.profile)) if is_file else None)
+    settings = [_setting(words) for words in args.set]
+    # A long simulation is native code, which would not notice an interrupt before its end.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        report: Json = json.loads(_core.simulate(args.what, text, settings, profile))
+    except ValueError as error:
+        raise UserError(
+            str(error), "`overside simulate --list NAME` shows a scenario's keys"
+        ) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return report
+
+
+def _is_file_name(word: str) -> bool:
+    return word.endswith(".toml") or "/" in word
+
+
+def _file(path: Path) -> str:
+    try:
+        if not path.is_file():
+            raise UserError(f"{path} is not a file", "name a TOML file")
+        with path.open("rb") as file:
+            data = file.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UserError(
+            f"cannot read {path}: {error.strerror}", "name a file that can be read"
+        ) from None
+    if len(data) > _MAX_FILE_BYTES:
+        raise UserError(f"{path} is too long", f"at most {_MAX_FILE_BYTES} bytes are read")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not text", "TOML files are UTF-8") from None
+
+
+def _setting(words: str) -> tuple[str, str]:
+    key, sign, value = words.partition("=")
+    if not (key.strip() and sign and value.strip()):
+        raise UserError(f"--set {words!r} is not KEY=VALUE", "as in --set cores=1,2,4")
+    return key.strip(), value
+
+
+def _list(args: argparse.Namespace) -> int:
+    known = json.loads(_core.scenarios())
+    if args.what is None:
+        if args.json:
+            print(json.dumps(known, ensure_ascii=False))
+            return Exit.OK
+        print(table.text(["scenario", ""], [[one["name"], one["about"]] for one in known["scenarios"]]))
+        if known["ready"]:
+            rows = [[one["name"], one["about"]] for one in known["ready"]]
+            print("\n" + table.text(["ready-made", ""], rows))
+        print("\n`overside simulate --list SCENARIO` shows its keys.")
+        return Exit.OK
+    names = {one["name"]: one["scenario"] for one in known["ready"]}
+    name = names.get(args.what, args.what)
+    scenario = next((one for one in known["scenarios"] if one["name"] == name), None)
+    if scenario is None:
+        every = [one["name"] for one in known["scenarios"]]
+        hint = _core.suggest(args.what, [*every, *names])
+        raise UserError(
+            f"there is no scenario {args.what}",
+            f"did you mean {hint}?" if hint else f"there are {', '.join(every)}",
+        )
+    if args.json:
+        print(json.dumps(scenario, ensure_ascii=False))
+        return Exit.OK
+    print(f"{scenario['name']}: {scenario['about']}\n")
+    rows = [
+        [key["name"], key["default"] or "-", key["allowed"], key["about"]]
+        for key in scenario["keys"]
+    ]
+    print(table.text(["key", "default", "allowed", ""], rows))
+    return Exit.OK
+
+
+def _print(report: Json) -> None:
+    """Prints a report for people."""
+    print(f"{report['scenario']}: {report['about']}")
+    print("modelled, not measured: each figure is typical (from lowest to highest)\n")
+    if report["common"]:
+        print(", ".join(f"{key} {value}" for key, value in report["common"].items()) + "\n")
+    head, rows = _columns(report["rows"])
+    print(table.text(head, rows))
+    for note in report["notes"]:
+        print(f"\nNote: {note}.")
+    _print_dominating(report["rows"])
+    if report["missing"]:
+        print("\nNo prediction:")
+        for one in report["missing"]:
+            print(f"  {one['figure']}: {one['why']}; {one['remedy']}")
+    if report["facts"]:
+        print("\nRests on:")
+        for fact, citation in report["facts"].items():
+            print(f"  {fact}: {citation}")
+
+
+def _figures(row: Json) -> list[Json]:
+    standing = [row["throughput"], row["latency"], row["host_cores"]]
+    return [figure for figure in [*standing, *row["more"]] if figure is not None]
+
+
+def _columns(rows: list[Json]) -> tuple[list[str], list[list[str]]]:
+    """A column for each label and figure that any row has."""
+    labels = list(dict.fromkeys(key for row in rows for key, _ in row["labels"]))
+    figures = list(
+        dict.fromkeys((one["name"], one["unit"]) for row in rows for one in _figures(row))
+    )
+    head = [*labels, *(f"{name}, {unit}" if unit else name for name, unit in figures)]
+    head += ["method", "bottleneck"]
+    lines = []
+    for row in rows:
+        own = dict(row["labels"])
+        shown = {(one["name"], one["unit"]): _interval(one) for one in _figures(row)}
+        lines.append(
+            [
+                *(own.get(label, "-") for label in labels),
+                *(shown.get(figure, "-") for figure in figures),
+                row["method"],
+                row["bottleneck"] or "-",
+            ]
+        )
+    return head, lines
+
+
+def _interval(figure: Json) -> str:
+    if "no_prediction" in figure:
+        return "no prediction"
+    typ = _number(figure["typ"])
+    if figure["low"] == figure["high"]:
+        return typ
+    return f"{typ} ({_number(figure['low'])} to {_number(figure['high'])})"
+
+
+def _number(value: float) -> str:
+    """Three digits, without an exponent where that is readable."""
+    if value == 0:
+        return "0"
+    if 1e-3 <= abs(value) < 1e6:
+        digits = 3 - len(str(int(abs(value)))) if abs(value) >= 1 else 3
+        text = f"{value:.{max(digits, 0)}f}" if abs(value) >= 1 else f"{value:.3g}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{value:.3g}"
+
+
+def _print_dominating(rows: list[Json]) -> None:
+    """Names the parameters whose doubt moves a figure most."""
+    most: dict[str, float] = {}
+    for row in rows:
+        for figure in _figures(row):
+            for influence in figure.get("influences", []):
+                name, factor = influence["parameter"], influence["factor"]
+                most[name] = max(most.get(name, 1.0), factor)
+    named: list[tuple[str, float]] = sorted(most.items(), key=lambda item: -item[1])
+    named = [(name, factor) for name, factor in named if factor >= _NAMED_FROM][:5]
+    if named:
+        text = ", ".join(f"{name} (x{factor:.2f})" for name, factor in named)
+        print(f"\nThe doubt about these parameters moves a figure most: {text}.")
