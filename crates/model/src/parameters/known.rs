@@ -49,6 +49,7 @@ pub static PARAMETERS: &[Parameter] = &[
     number("compute.**", OPERATIONS, "operations of one kind, type and direction on one core"),
     table("string.*", &[Bytes], OPERATIONS, "a library function on strings of so many bytes, on one core"),
     table("hash.**", ANY, &[Rate, Time, Frequency, Count], "a hash function over keys of so many bytes, on one core"),
+    table("cipher.*", &[Bytes], RATE, "a cipher on one core over buffers of so many bytes"),
     number("ml.**", &[Time, Count], "inference of a model"),
 
     // Memory and storage.
