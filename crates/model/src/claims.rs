@@ -5,9 +5,14 @@
 //! model has a module with a `claim` function; the first that recognises a figure answers.
 
 mod arrow;
+mod compute;
 mod engines;
 mod kv;
+mod memory;
+mod query;
 mod split;
+mod storage;
+mod subject;
 
 use crate::facts::{Figure, Ordering};
 use crate::{Answer, Interval};
@@ -53,6 +58,10 @@ const FIELDS: &[fn(&Figure<'_>) -> Option<Claim>] = &[
     split::claim,
     arrow::claim,
     kv::claim,
+    compute::claim,
+    memory::claim,
+    storage::claim,
+    query::claim,
 ];
 
 /// Modules that claim orderings.
@@ -62,6 +71,9 @@ const ORDERINGS: &[fn(&Ordering, &Library) -> Option<OrderingClaim>] = &[
     split::ordering,
     arrow::ordering,
     kv::ordering,
+    compute::ordering,
+    memory::ordering,
+    query::ordering,
 ];
 
 /// The claim on a figure; `None` if the model says nothing of it.

@@ -1,0 +1,222 @@
+//! Work on data that fits no cache: queries of a database, scans and look-ups in an index.
+//!
+//! One rule for all of them. A core is as fast as it reaches memory: the geometric mean of its
+//! random and sequential reads and writes in a block of 1 GiB. Cores together scale by the law
+//! that was fitted to a scan of a table by cores. A query's first run reads its bytes from storage
+//! before it does the same as every later one. What a query reads, and what it costs one core, was
+//! measured once (`facts/tpch-work.toml`) with the machine's memory beside it: it belongs to the
+//! query and the engine. No published time of a query went into any of this.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::lookup::{mean, points};
+use crate::scaling::{Fit, Scaling};
+use crate::{Evidence, Known, Library, Outcome, Quantity, Table, Unit, Unknown, Values};
+
+/// A block that no cache holds.
+const BEYOND_CACHES_BYTES: f64 = 1_073_741_824.0;
+
+/// What a database reads at a time.
+const BLOCK_BYTES: f64 = 262_144.0;
+
+/// How a core reaches memory.
+const ACCESSES: [&str; 4] = [
+    "memory.access.random-read",
+    "memory.access.random-write",
+    "memory.access.sequential-read",
+    "memory.access.sequential-write",
+];
+
+/// The queries of TPC-H.
+pub(crate) const QUERIES: std::ops::RangeInclusive<u32> = 1..=22;
+
+/// Queries that were measured, and the machine on which.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Measured {
+    schema: String,
+    /// Scale factor of the data.
+    scale: f64,
+    engine: String,
+    date: String,
+    machine: String,
+    command: String,
+    queries: Vec<Query>,
+    /// The machine's memory.
+    tables: std::collections::BTreeMap<String, Table>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Query {
+    query: u32,
+    read_bytes: f64,
+    cpu_s: f64,
+}
+
+static MEASURED: LazyLock<Measured> = LazyLock::new(|| {
+    let text = include_str!("../../../facts/tpch-work.toml");
+    let measured: Measured = toml::from_str(text).expect("a test reads the measured work");
+    assert_eq!(measured.schema, "work/1");
+    measured
+});
+
+/// Where the work of queries is from, for people.
+pub(crate) fn provenance() -> String {
+    let from = &*MEASURED;
+    format!(
+        "the work of the queries was measured with {} at scale factor {} on {} ({}, {})",
+        from.engine, from.scale, from.machine, from.date, from.command
+    )
+}
+
+/// What the profiles of those names know, the law of scaling, and the measured work of queries
+/// under `work/`.
+pub(crate) fn evidence(library: &Library, machines: &[&str]) -> Evidence {
+    let mut evidence = library.evidence(machines);
+    scaling(library, &mut evidence);
+    let citation = Some(provenance());
+    for query in &MEASURED.queries {
+        for (what, value, unit) in [
+            ("cpu", query.cpu_s / MEASURED.scale, Unit::S),
+            ("read", query.read_bytes / MEASURED.scale, Unit::B),
+        ] {
+            let known = Known::Quantity(derived(value, unit, Vec::new(), citation.clone()));
+            evidence.insert(format!("work/q{}.{what}", query.query), known);
+        }
+    }
+    for (name, table) in &MEASURED.tables {
+        evidence.insert(format!("work/{name}"), Known::Table(table.clone()));
+    }
+    evidence
+}
+
+/// Fits the law of scaling to the first profile that gives a scan by cores.
+fn scaling(library: &Library, evidence: &mut Evidence) {
+    let fitted = library.profiles().iter().find_map(|profile| {
+        let known = profile.evidence();
+        let fit = Fit::of(&points(&known, "scan.speedup"))?;
+        Some((
+            &profile.name,
+            known.get("scan.speedup")?.facts().to_vec(),
+            fit,
+        ))
+    });
+    let Some((profile, facts, fit)) = fitted else {
+        return;
+    };
+    let Scaling { sigma, kappa } = fit.scaling;
+    for (name, value) in [
+        ("one-core", fit.one_core),
+        ("sigma", sigma),
+        ("kappa", kappa),
+    ] {
+        let from = Some(format!("fitted to scan.speedup of {profile}"));
+        let known = Known::Quantity(derived(value, Unit::Count, facts.clone(), from));
+        evidence.insert(format!("scan.{name}"), known);
+    }
+    for name in ACCESSES {
+        if let Some(known) = library
+            .profile(profile)
+            .and_then(|one| one.tables.get(name))
+        {
+            evidence.insert(format!("scan/{name}"), Known::Table(known.clone()));
+        }
+    }
+}
+
+fn derived(value: f64, unit: Unit, facts: Vec<String>, citation: Option<String>) -> Quantity {
+    Quantity {
+        value: Some(value),
+        low: None,
+        high: None,
+        unit,
+        facts,
+        citation,
+        note: None,
+    }
+}
+
+/// Accesses a second of one core of `machine` to memory that no cache holds.
+fn speed(values: &Values<'_>, machine: &str) -> Result<f64, Unknown> {
+    let rate = |name: &&str| values.at(&format!("{machine}/{name}"), BEYOND_CACHES_BYTES);
+    let rates: Result<Vec<_>, _> = ACCESSES.iter().map(rate).collect();
+    Ok(mean(&rates?))
+}
+
+/// How many cores' worth `cores` of them are.
+fn cores_worth(values: &Values<'_>, cores: f64) -> Result<f64, Unknown> {
+    let (sigma, kappa) = (values.get("scan.sigma")?, values.get("scan.kappa")?);
+    Ok(Scaling { sigma, kappa }.capacity(cores))
+}
+
+/// What `cores` of `machine`, or all of them, do of work that fits no cache, in accesses a second.
+pub(crate) fn power(
+    values: &Values<'_>,
+    machine: &str,
+    cores: Option<f64>,
+) -> Result<f64, Unknown> {
+    let cores = match cores {
+        Some(cores) => cores,
+        None => values.get(&format!("{machine}/cpu.cores"))?,
+    };
+    Ok(speed(values, machine)? * cores_worth(values, cores)?)
+}
+
+/// A query, or all of them, at a scale factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Asked {
+    /// Its number; all 22 if absent.
+    pub query: Option<u32>,
+    /// Scale factor of the data.
+    pub scale: f64,
+    /// The data is on storage yet.
+    pub cold: bool,
+    /// Cores; all if absent.
+    pub cores: Option<f64>,
+}
+
+impl Asked {
+    fn work(&self, values: &Values<'_>, what: &str) -> Result<f64, Unknown> {
+        let one = |query: u32| values.get(&format!("work/q{query}.{what}"));
+        let sum = match self.query {
+            Some(query) => one(query)?,
+            None => QUERIES.map(one).sum::<Result<f64, _>>()?,
+        };
+        Ok(sum * self.scale)
+    }
+
+    /// Its run time on `machine` in nanoseconds.
+    pub(crate) fn time_ns(&self, values: &Values<'_>, machine: &str) -> Result<Outcome, Unknown> {
+        let slower = speed(values, "work")? / power(values, machine, self.cores)?;
+        let computing = self.work(values, "cpu")? * slower;
+        let reading = if self.cold {
+            let rate = values.at(&format!("{machine}/storage.random-read"), BLOCK_BYTES)?;
+            self.work(values, "read")? / rate * 1e9
+        } else {
+            0.0
+        };
+        let bottleneck = if reading > computing {
+            "storage"
+        } else {
+            "cores"
+        };
+        Ok(Outcome {
+            value: reading + computing,
+            bottleneck: Some(format!("{machine}: {bottleneck}")),
+        })
+    }
+}
+
+/// How many times as fast `cores` of `machine` scan a table where it lies, keeping a hundredth of
+/// it, as a host that pulls it whole.
+pub(crate) fn pushdown_speedup(
+    values: &Values<'_>,
+    machine: &str,
+    cores: Option<f64>,
+) -> Result<f64, Unknown> {
+    let one_core = values.get("scan.one-core")?;
+    Ok(one_core * power(values, machine, cores)? / speed(values, "scan")?)
+}
