@@ -4,13 +4,13 @@
 //! its name), so that a collection that was never seen is answered the same way. Each field of the
 //! model has a module with a `claim` function; the first that recognises a figure answers.
 
-mod arrow;
+pub(crate) mod arrow;
 mod compute;
 mod engines;
 mod kv;
 mod memory;
 mod query;
-mod split;
+pub(crate) mod split;
 mod storage;
 mod subject;
 

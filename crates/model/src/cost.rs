@@ -3,7 +3,7 @@
 use overside_ops::{Direction, Operation};
 use serde::{Deserialize, Serialize};
 
-use crate::{Basis, CostError, Interval, OperationProfile, Profile, Quantity};
+use crate::{Basis, CostError, Dimension, Interval, OperationProfile, Profile, Quantity};
 
 /// Whether contexts are set up once or for each job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +14,26 @@ pub enum Setting {
     Static,
     /// They are torn down and set up again before each job, as when the buffer size changes.
     Reconfiguration,
+}
+
+/// How a caller learns that a job is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Completion {
+    /// It asks without pause.
+    Poll,
+    /// It sleeps until it is told.
+    Event,
+}
+
+impl Completion {
+    /// Its name, as parameters end in it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Poll => "poll",
+            Self::Event => "event",
+        }
+    }
 }
 
 /// One operation on one buffer.
@@ -29,6 +49,13 @@ pub struct Work {
     pub destination_bytes: u64,
     /// Whether the context is set up for it.
     pub setting: Setting,
+    /// Jobs that the buffer is cut into, each as long as the others; at least 1.
+    pub jobs: u64,
+    /// Jobs handed over at one doorbell; at least 1.
+    pub batch: u64,
+    /// How the caller waits. With `None` the caller's own part is not asked for: no term of it
+    /// counts or is called missing.
+    pub completion: Option<Completion>,
 }
 
 impl Work {
@@ -40,6 +67,9 @@ impl Work {
             source_bytes,
             destination_bytes,
             setting: Setting::Static,
+            jobs: 1,
+            batch: 1,
+            completion: None,
         }
     }
 }
@@ -56,7 +86,7 @@ pub struct Span {
 }
 
 impl Span {
-    fn of(interval: Interval) -> Self {
+    pub(crate) fn of(interval: Interval) -> Self {
         // `as` saturates: an absurd profile gives an absurd time, not a wrong one.
         Self {
             low_ns: interval.low.floor() as u64,
@@ -75,13 +105,19 @@ pub struct Parts {
     /// Initialising the new context; in the reconfiguration setting only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_init: Option<Span>,
+    /// The buffer's part of the doorbells, where the caller's part is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submit: Option<Span>,
     /// From the doorbell to the engine and back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Span>,
+    /// What the link takes for each packet, whatever its length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<Span>,
     /// Moving the source to the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_in: Option<Span>,
-    /// The engine's cost of one job.
+    /// The cost of the jobs, whatever their size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_job: Option<Span>,
     /// The engine's time for the bytes.
@@ -97,11 +133,12 @@ impl Parts {
         [
             self.reconfiguration,
             self.context_init,
+            self.submit,
             self.latency,
-            self.link_in,
+            self.packets,
         ]
         .into_iter()
-        .chain([self.per_job, self.engine, self.link_out])
+        .chain([self.link_in, self.per_job, self.engine, self.link_out])
         .flatten()
     }
 }
@@ -143,6 +180,7 @@ pub fn cost(profile: &Profile, work: &Work) -> Result<Cost, CostError> {
             entry.max_destination_bytes(),
         ),
     ] {
+        let asked_bytes = asked_bytes.div_ceil(work.jobs.max(1));
         if asked_bytes > limit_bytes {
             let profile = profile.name.clone();
             return Err(CostError::TooLong {
@@ -237,6 +275,80 @@ impl<'a> Sum<'a> {
             .map(|rate| rate.divide(bytes as f64 * 1e9))
     }
 
+    /// A time among the profile's other values, by name, or one more missing term.
+    fn value(&mut self, name: &str, term: &str) -> Option<Interval> {
+        let value = self.profile.values.get(name);
+        let value = value.filter(|one| one.unit.dimension() == Dimension::Time);
+        self.fixed(value, term)
+    }
+
+    /// A time under `stem.OPERATION`, and `.poll` or `.event` where that is asked for.
+    fn callers(&mut self, stem: &str, term: &str) -> Option<Interval> {
+        let completion = self.work.completion?;
+        let name = format!("{stem}.{}.{}", self.work.operation, completion.name());
+        self.value(&name, term)
+    }
+
+    /// The buffer's part of the doorbells.
+    fn submit(&mut self) -> Option<Interval> {
+        let doorbell = self.callers("batch.cost", "cost of a doorbell")?;
+        let batches = self.work.jobs.max(1) as f64 / self.work.batch.max(1) as f64;
+        Some(doorbell.scale(batches))
+    }
+
+    /// The cost of the jobs whatever their size: the engine's, or else what a caller measured.
+    fn per_job(&mut self) -> Option<Interval> {
+        let term = "the engine's cost of one job";
+        let own = self.entry.per_job.as_ref();
+        let one = match own {
+            None if self.work.completion.is_some() => self.callers("job.cost", term)?,
+            own => self.fixed(own, term)?,
+        };
+        Some(one.scale(self.work.jobs.max(1) as f64))
+    }
+
+    fn latency(&mut self) -> Option<Interval> {
+        let term = "latency from the doorbell to the engine";
+        match self.entry.latency.as_ref() {
+            None if self.work.completion.is_some() => self.callers("job.latency", term),
+            own => self.fixed(own, term),
+        }
+    }
+
+    /// What the link takes for its packets beyond their bytes.
+    fn packets(&mut self) -> Option<Interval> {
+        self.work.completion?;
+        let profile = self.profile;
+        let packet_bytes = (profile.values.get("pcie.packet.bytes"))
+            .filter(|one| one.unit.dimension() == Dimension::Size);
+        let Some(size) = packet_bytes else {
+            self.lacks("cost of a packet on the link");
+            return None;
+        };
+        let one = self.value("pcie.packet.time", "cost of a packet on the link")?;
+        self.rest_on(&size.facts);
+        let longest = size.interval().typ;
+        let count = |bytes: u64| (bytes as f64 / longest).ceil();
+        let packets = count(self.work.source_bytes) + count(self.work.destination_bytes);
+        Some(one.scale(packets))
+    }
+
+    /// Ending the old context and initialising the new one, of any operation or else of this one.
+    /// The first is what is known over all paths to the card, and so the more careful.
+    fn contexts(&mut self) -> (Option<Interval>, Option<Interval>) {
+        let profile = self.profile;
+        let own = |stem: &str| {
+            let value = profile
+                .values
+                .get(&format!("{stem}.{}", self.work.operation));
+            value.filter(|one| one.unit.dimension() == Dimension::Time)
+        };
+        let end = (profile.reconfiguration.as_ref()).or_else(|| own("context.end"));
+        let init = (profile.device.context_init.as_ref()).or_else(|| own("context.init"));
+        let end = self.fixed(end, "end of a context");
+        (end, self.fixed(init, "initialisation of a context"))
+    }
+
     fn engine(&mut self) -> Option<Interval> {
         let compressed_is_source =
             self.work.operation.uncompressed_side() == Direction::Destination;
@@ -281,7 +393,7 @@ impl<'a> Sum<'a> {
     }
 
     fn finish(mut self) -> Cost {
-        let (profile, entry, work) = (self.profile, self.entry, self.work);
+        let (profile, work) = (self.profile, self.work);
         let engine = self.engine();
         let (link, source, result) = (&profile.link, work.source_bytes, work.destination_bytes);
         let link_in = self.moved(
@@ -294,16 +406,11 @@ impl<'a> Sum<'a> {
             result,
             "rate of the link from the device",
         );
-        let per_job = self.fixed(entry.per_job.as_ref(), "the engine's cost of one job");
-        let latency = self.fixed(
-            entry.latency.as_ref(),
-            "latency from the doorbell to the engine",
-        );
+        let (per_job, latency) = (self.per_job(), self.latency());
+        let (submit, packets) = (self.submit(), self.packets());
         let (mut reconfiguration, mut context_init) = (None, None);
         if work.setting == Setting::Reconfiguration {
-            reconfiguration = self.fixed(profile.reconfiguration.as_ref(), "end of a context");
-            let init = profile.device.context_init.as_ref();
-            context_init = self.fixed(init, "initialisation of a context");
+            (reconfiguration, context_init) = self.contexts();
         }
         match &profile.device.engines {
             Some(engines) => self.rest_on(&engines.facts),
@@ -313,7 +420,9 @@ impl<'a> Sum<'a> {
         let parts = Parts {
             reconfiguration: span(reconfiguration),
             context_init: span(context_init),
+            submit: span(submit),
             latency: span(latency),
+            packets: span(packets),
             link_in: span(link_in),
             per_job: span(per_job),
             engine: span(engine),
@@ -329,6 +438,7 @@ impl<'a> Sum<'a> {
         let in_sequence = [
             parts.reconfiguration,
             parts.context_init,
+            parts.submit,
             parts.latency,
             parts.per_job,
         ]

@@ -42,10 +42,11 @@ pub mod sim;
 pub mod split;
 mod spread;
 mod suggest;
+mod throughput;
 mod validate;
 
 pub use catalogue::{PROFILES_ENV, profile, profiles, profiles_with};
-pub use cost::{Cost, Parts, Setting, Span, Work, cost};
+pub use cost::{Completion, Cost, Parts, Setting, Span, Work, cost};
 pub use error::{CostError, ProfileError};
 pub use fifo::{Fifo, Schedule};
 pub use library::Library;
@@ -59,3 +60,4 @@ pub use prediction::{
 pub use profile::{Basis, DeviceFacts, Initiator, Link, OperationProfile, PatternProfile, Profile};
 pub use quantity::{Axis, Dimension, Interval, Quantity, Sweep, Table, Unit};
 pub use suggest::suggest;
+pub use throughput::{Bound, Throughput, throughput};

@@ -215,11 +215,9 @@ impl Longest {
 
     fn work(&self, question: &Question) -> Work {
         Work {
-            operation: question.operation,
             patterns: question.patterns.clone(),
-            source_bytes: self.source,
-            destination_bytes: self.destination,
             setting: question.setting,
+            ..Work::new(question.operation, self.source, self.destination)
         }
     }
 }

@@ -18,12 +18,14 @@
 //! A new scenario is a module in `scenario/` with a type that implements [`Scenario`], and a line
 //! in `SCENARIOS`.
 
+mod arrow;
 mod asked;
 mod key;
 mod kv;
 mod pairings;
 mod ready;
 mod report;
+mod split;
 
 pub use asked::{Asked, MAX_FILE_BYTES, MAX_POINTS, Point};
 pub use key::{Key, Kind, Refused, Value};
@@ -60,7 +62,13 @@ pub trait Scenario: Sync {
 }
 
 /// All scenarios, in the order in which they are listed.
-const SCENARIOS: &[&dyn Scenario] = &[&kv::Kv, &pairings::Pairings];
+#[rustfmt::skip]
+const SCENARIOS: &[&dyn Scenario] = &[
+    &split::SplitScenario,
+    &arrow::Arrow,
+    &kv::Kv,
+    &pairings::Pairings,
+];
 
 /// All scenarios, in the order in which they are listed.
 pub fn scenarios() -> &'static [&'static dyn Scenario] {

@@ -5,7 +5,7 @@ use super::engines::about::{is_ratio, unit_in_base};
 use super::engines::rates::{Reach, middle, predict};
 use super::{Claim, OrderingClaim};
 use crate::facts::{Figure, Ordering};
-use crate::{Closeness, Library, Unknown, Values};
+use crate::{Answer, Closeness, Evidence, Library, Unknown, Values};
 
 const SCENARIO: &str = "arrow";
 /// The card of that study.
@@ -85,10 +85,7 @@ fn claimed(
     Some(Claim {
         scenario: SCENARIO,
         unit_in_base: unit_in_base(figure),
-        predict: Box::new(move |library| {
-            let names = [CARD, HOST, "bf2-soc", "host-coproc-bf2"];
-            predict(&library.evidence(&names), &formula)
-        }),
+        predict: Box::new(move |library| predict(&evidence(library), &formula)),
     })
 }
 
@@ -99,6 +96,35 @@ fn way(workload: &str) -> Option<&'static str> {
     } else {
         workload.contains("serialis").then_some("serialise")
     }
+}
+
+/// What is asked of a way of treating tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Figures {
+    /// Speed-up of the engine over the host's codec: direction, codec, one thread or all.
+    Speedup(&'static str, &'static str, &'static str),
+    /// What a codec leaves of the bytes; `deflate` is the engine's.
+    Left(&'static str),
+    /// Partitioning on the host over the card's cores.
+    Partition,
+}
+
+/// Predicts a figure about Arrow tables.
+pub(crate) fn answer(library: &Library, figure: Figures) -> Answer {
+    predict(&evidence(library), |values, reach| {
+        reach.to(Closeness::Card);
+        match figure {
+            Figures::Speedup(way, codec, threads) => {
+                speedup(values, reach, way, Against { codec, threads })
+            }
+            Figures::Left(codec) => compressed(values, reach, codec),
+            Figures::Partition => partition(values, reach),
+        }
+    })
+}
+
+fn evidence(library: &Library) -> Evidence {
+    library.evidence(&[CARD, HOST, "bf2-soc", "host-coproc-bf2"])
 }
 
 /// Claims figures about Arrow tables.
@@ -195,7 +221,7 @@ fn time(figure: &Figure<'_>, workload: &str) -> Option<Claim> {
 
 /// Claims orderings about Arrow tables.
 pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<OrderingClaim> {
-    let evidence = library.evidence(&[CARD, HOST, "bf2-soc", "host-coproc-bf2"]);
+    let evidence = evidence(library);
     let sides = match ordering.id.as_str() {
         "ord.T2" => ["zstd", "deflate", "lz4"]
             .into_iter()

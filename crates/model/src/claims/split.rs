@@ -1,13 +1,14 @@
 //! Claims on co-processing: one input shared between a CPU core and an engine, over the files of a
 //! corpus.
 
-use super::engines::about::{Codec, Way, share_in, unit_in_base};
+pub(crate) use super::engines::about::{Codec, Way};
+use super::engines::about::{share_in, unit_in_base};
 use super::engines::rates::{Reach, context_name, evidence, predict};
 use super::{Claim, OrderingClaim};
 use crate::corpus::{self, File};
 use crate::facts::{Figure, Ordering};
 use crate::split::Split;
-use crate::{Answer, Closeness, Evidence, Interval, Library, Setting, Unknown, Values};
+use crate::{Answer, Closeness, Evidence, Interval, Library, Outcome, Setting, Unknown, Values};
 
 const SCENARIO: &str = "split";
 /// The study cuts DEFLATE inputs to this length.
@@ -17,18 +18,20 @@ const SAVED_AT: f64 = 0.9;
 
 /// Who drives the engine and does the CPU's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Driver {
+pub(crate) enum Driver {
+    /// The host's cores.
     Host,
+    /// The card's own.
     Card,
 }
 
 /// A co-processing question.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
-    codec: Codec,
-    way: Way,
-    driver: Driver,
-    setting: Setting,
+pub(crate) struct Asked {
+    pub(crate) codec: Codec,
+    pub(crate) way: Way,
+    pub(crate) driver: Driver,
+    pub(crate) setting: Setting,
 }
 
 impl Asked {
@@ -69,6 +72,55 @@ impl Asked {
             CUT_BYTES
         }
     }
+}
+
+/// What is asked of a split.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Figures {
+    /// Bytes a second of the uncompressed side, with a share on the device.
+    Throughput(f64),
+    /// Time of the mean input, with a share on the device.
+    Time(f64),
+    /// CPU time saved, with a share on the device.
+    Saved(f64),
+    /// The share with the highest throughput.
+    Best,
+}
+
+/// Predicts a figure of a split.
+pub(crate) fn answer(library: &Library, asked: Asked, figure: Figures) -> Answer {
+    let mut prediction = unbounded(library, asked, figure)?;
+    if matches!(figure, Figures::Saved(_) | Figures::Best) {
+        // Doubt reaches no further than the whole.
+        prediction.interval.high = prediction.interval.high.min(1.0);
+    }
+    Ok(prediction)
+}
+
+fn unbounded(library: &Library, asked: Asked, figure: Figures) -> Answer {
+    predict(&known(library), |values, reach| {
+        if let Figures::Saved(share) = figure {
+            return saved(values, reach, asked, share).map(Outcome::from);
+        }
+        let split = split_of(values, reach, asked)?;
+        let (value, share) = match figure {
+            Figures::Throughput(share) => (throughput(values, reach, asked, share)?, share),
+            Figures::Time(share) => {
+                reach.to(Closeness::Card);
+                (corpus::mean(|file| split(file).time_ns(share)), share)
+            }
+            Figures::Best | Figures::Saved(_) => {
+                let best = best_share(values, reach, asked)?;
+                (best, best)
+            }
+        };
+        // What limits the file in the middle of the corpus stands for all.
+        let limit = corpus::silesia("dickens").map(|file| split(&file).bottleneck(share));
+        Ok(Outcome {
+            value,
+            bottleneck: limit.map(str::to_owned),
+        })
+    })
 }
 
 /// What is known, with the longest jobs, which stand outside the profiles' values.
@@ -207,8 +259,14 @@ fn best_share(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, U
         let share = f64::from(percent) / 100.0;
         corpus::mean(|file| split(file).throughput(share))
     };
-    let best = (0..=100).max_by(|a, b| at(*a).total_cmp(&at(*b)).then(b.cmp(a)));
-    Ok(f64::from(best.unwrap_or_default()) / 100.0)
+    let mut best = (0, at(0));
+    for percent in 1..=100 {
+        let throughput = at(percent);
+        if throughput > best.1 {
+            best = (percent, throughput);
+        }
+    }
+    Ok(f64::from(best.0) / 100.0)
 }
 
 /// Share of the CPU time that is saved at a share on the device.

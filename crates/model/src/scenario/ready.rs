@@ -9,7 +9,21 @@ pub struct Ready {
     pub text: &'static str,
 }
 
-const READY: &[Ready] = &[];
+macro_rules! ready {
+    ($($name:literal),* $(,)?) => {
+        &[$(Ready {
+            name: $name,
+            text: include_str!(concat!("../../../../scenarios/", $name, ".toml")),
+        }),*]
+    };
+}
+
+#[rustfmt::skip]
+const READY: &[Ready] = ready![
+    "split-deflate",
+    "split-lz4",
+    "arrow",
+];
 
 /// All ready-made questions.
 pub fn ready() -> &'static [Ready] {

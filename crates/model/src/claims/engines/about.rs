@@ -4,7 +4,7 @@ use crate::facts::{Figure, Kind};
 
 /// A family of formats, or a library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::claims) enum Codec {
+pub(crate) enum Codec {
     /// DEFLATE, on CPUs by zlib.
     Deflate,
     /// DEFLATE by libdeflate.
@@ -37,8 +37,10 @@ impl Codec {
 
 /// Which way data goes through a codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::claims) enum Way {
+pub(crate) enum Way {
+    /// Uncompressed to compressed.
     Compress,
+    /// Back.
     Decompress,
 }
 

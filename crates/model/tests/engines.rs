@@ -1,0 +1,373 @@
+//! What the model says of engines, codecs, shared inputs and Arrow tables.
+
+use overside_model::check::check;
+use overside_model::facts::{Facts, Use};
+use overside_model::scenario::{Asked, Report, ScenarioError, ready, run};
+use overside_model::{
+    Closeness, Completion, Library, Prediction, Profile, Setting, Work, cost, throughput,
+};
+use overside_ops::Operation;
+
+/// A fact in the collection's form.
+fn fact(device: &str, workload: &str, metric: &str, rest: &str) -> String {
+    format!(
+        "{{id: x, paper: p, device: {device:?}, workload: {workload:?}, metric: {metric:?}, \
+         kind: measured, use: validate, {rest}}}"
+    )
+}
+
+/// What is predicted for one figure, in its unit, and how near the evidence is.
+fn predicted(library: &Library, fact: &str) -> Option<(f64, f64, Closeness)> {
+    let facts = Facts::parse("test", &format!("meta: {{}}\nfacts:\n- {fact}\n")).unwrap();
+    let check = check(&facts, library);
+    let compared = check.figures[0].compared()?;
+    Some((compared.modelled.typ, compared.width, compared.closeness))
+}
+
+fn published(fact: &str) -> (f64, f64, Closeness) {
+    predicted(Library::published(), fact).unwrap_or_else(|| panic!("nothing is said of {fact}"))
+}
+
+#[test]
+fn figures_that_judge_the_model_are_met() {
+    let check = check(Facts::published(), Library::published());
+    let mine = ["codec", "split", "arrow"];
+    let mut seen = 0;
+    for figure in check
+        .figures
+        .iter()
+        .filter(|one| one.purpose == Use::Validate)
+    {
+        let Some(compared) = figure.compared().filter(|one| mine.contains(&one.scenario)) else {
+            continue;
+        };
+        seen += 1;
+        assert!(compared.inside, "{}: {compared:?}", figure.name);
+        assert!(compared.error.abs() < 0.25, "{}: {compared:?}", figure.name);
+        assert!(!compared.fitted, "{}", figure.name);
+    }
+    assert!(seen >= 20, "{seen}");
+}
+
+#[test]
+fn shares_and_settings_that_were_not_published_are_answered_by_the_same_formula() {
+    let split = |metric: &str, setting: &str| {
+        let workload = format!("co-process deflate compress ({setting})");
+        published(&fact(
+            "host+BF-2",
+            &workload,
+            metric,
+            "value: 1, unit: MiB/s",
+        ))
+        .0
+    };
+    let at = |share: u32| split(&format!("throughput @{share} %"), "static");
+    assert!(at(10) < at(50) && at(50) < at(80) && at(80) < at(100));
+    assert!(
+        (at(50) / at(0) - 2.0).abs() < 0.05,
+        "half of the work is left to the CPU"
+    );
+    // The jump at zero: however little the device gets, its context has to be set up.
+    let of = |share: u32, setting: &str| {
+        let workload = format!("co-process deflate decompress ({setting})");
+        let metric = format!("throughput @{share} %");
+        published(&fact(
+            "host+BF-2",
+            &workload,
+            &metric,
+            "value: 1, unit: MiB/s",
+        ))
+        .0
+    };
+    assert!(of(1, "reconfig") < 0.8 * of(0, "static"));
+    assert!(of(1, "static") > 0.99 * of(0, "static"));
+}
+
+#[test]
+fn a_card_without_figures_of_its_own_is_answered_from_the_other_with_more_doubt() {
+    let offload = |device: &str| {
+        let metric = "corpus mean";
+        published(&fact(
+            device,
+            "deflate decompress",
+            metric,
+            "value: 1, unit: MiB/s",
+        ))
+    };
+    let (bf2, bf2_width, _) = offload("BF-2 HW");
+    let (bf3, bf3_width, closeness) = offload("BF-3 HW");
+    assert!(bf3 > bf2 && bf3_width > bf2_width);
+    assert_eq!(closeness, Closeness::Application);
+    // A card without such an engine gets no figure.
+    let absent = fact(
+        "BF-3 HW",
+        "deflate compress",
+        "mean throughput",
+        "value: 1, unit: MiB/s",
+    );
+    assert_eq!(predicted(Library::published(), &absent), None);
+}
+
+#[test]
+fn without_a_fact_the_nearest_one_answers_or_nothing_does() {
+    let figure =
+        |codec: &str, metric: &str| fact("host CPU", codec, metric, "value: 1, unit: MiB/s");
+    let inflate = figure("co-process deflate decompress", "throughput @0 %");
+    let deflate = figure("co-process deflate compress", "throughput @0 %");
+    let poorer = Library::published().without(&["coproc.co.dec.f0", "coproc.co.comp.f0"]);
+    let (known, width, _) = published(&inflate);
+    let (guessed, wider, closeness) = predicted(&poorer, &inflate).unwrap();
+    assert_eq!(closeness, Closeness::Application);
+    assert!(wider > width && (guessed / known).ln().abs() < wider.ln());
+    // Nothing relates zlib's level 6 to the levels that were published.
+    assert_eq!(predicted(&poorer, &deflate), None);
+}
+
+#[test]
+fn a_start_up_that_nobody_published_gives_no_size_from_which_offload_pays() {
+    let cut = fact(
+        "BF-2",
+        "deflate compress accel",
+        "slower than CPU below",
+        "value: 1, unit: KB",
+    );
+    assert_eq!(predicted(Library::published(), &cut), None);
+    // With a context for each input there is one: its cost is known.
+    let metric = "HW = CPU cut-off";
+    let cut = fact(
+        "BF-2 HW",
+        "deflate decompress",
+        metric,
+        "value: 7, unit: MiB",
+    );
+    let (size, _, _) = published(&cut);
+    assert!(size > 5.0 && size < 20.0, "{size}");
+}
+
+#[test]
+fn words_that_are_not_about_codecs_are_left_to_others() {
+    for (device, workload, metric) in [
+        ("BF-2", "fp64 add", "throughput, 1 core"),
+        ("host", "deflate", "colour"),
+        ("BF-2", "co-process", "throughput"),
+        ("", "", ""),
+        ("/", "deflate compress", "ratio %"),
+        (
+            "BF-2 HW",
+            "deflate compress",
+            "throughput at 999999999999999999999 GiB",
+        ),
+    ] {
+        for rest in ["value: 1, unit: x", "value: {a: 1, b: [1, 2]}, unit: '%'"] {
+            let text = fact(device, workload, metric, rest);
+            let _ = predicted(Library::published(), &text);
+        }
+    }
+    let text = fact(
+        "BF-2",
+        "fp64 add",
+        "throughput, 1 core",
+        "value: 1, unit: Gops/s",
+    );
+    let facts = Facts::parse("test", &format!("meta: {{}}\nfacts:\n- {text}\n")).unwrap();
+    let check = check(&facts, &Library::new(Vec::new()));
+    assert!(check.figures[0].compared().is_none());
+}
+
+fn answered(text: &str) -> Result<Report, ScenarioError> {
+    run(&Asked::parse("test", text)?, Library::published())
+}
+
+fn throughput_of(report: &Report, row: usize) -> &Prediction {
+    let shown = report.rows[row].throughput.as_ref().unwrap();
+    shown.answer.as_ref().unwrap()
+}
+
+#[test]
+fn the_ready_made_splits_answer_every_row() {
+    for name in ["split-deflate", "split-lz4", "arrow"] {
+        let text = ready().iter().find(|one| one.name == name).unwrap().text;
+        let report = answered(text).unwrap();
+        assert!(report.missing.is_empty(), "{name}: {:?}", report.missing);
+        assert!(!report.facts.is_empty() && report.provenance == "modelled");
+        for row in &report.rows {
+            assert!(
+                row.shown().all(|shown| shown.answer.is_ok()),
+                "{name}: {row:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_split_names_what_limits_it_and_never_saves_more_than_all() {
+    let file = |share: u32, setting: &str| {
+        format!(
+            "schema = \"scenario/1\"\nscenario = \"split\"\n[parameters]\ndirection = \
+             \"decompress\"\nshare = {share}\nsetting = {setting:?}\n"
+        )
+    };
+    let fixed = answered(&file(50, "static")).unwrap();
+    assert_eq!(fixed.rows[0].bottleneck.as_deref(), Some("CPU core"));
+    let anew = answered(&file(50, "reconfiguration")).unwrap();
+    assert_eq!(anew.rows[0].bottleneck.as_deref(), Some("context set-up"));
+    assert!(throughput_of(&anew, 0).interval.typ < throughput_of(&fixed, 0).interval.typ);
+    let saved = fixed.rows[0]
+        .more
+        .iter()
+        .find(|one| one.name == "CPU time saved");
+    let saved = saved.unwrap().answer.as_ref().unwrap();
+    assert!(saved.interval.typ < 0.5 && saved.interval.high <= 1.0);
+    // Where a context for each input makes the engine a loss, the row says so.
+    assert!(
+        anew.notes
+            .iter()
+            .any(|note| note.contains("nothing on the engine is best"))
+    );
+}
+
+#[test]
+fn questions_that_no_card_answers_are_refused_by_key() {
+    let text = "schema = \"scenario/1\"\nscenario = \"split\"\n[parameters]\ncodec = \"lz4\"\n\
+                direction = \"compress\"\n";
+    let error = answered(text).unwrap_err();
+    assert_eq!(error.key, "direction");
+    let text = text.replace("\"compress\"", "\"decompress\"") + "share = 101\n";
+    assert!(answered(&text).unwrap_err().allowed.contains("100"));
+}
+
+fn measured(values: &str) -> Profile {
+    let text = format!(
+        r#"
+schema = "profile/1"
+name = "measured"
+card = "a card"
+host_link = "a link"
+mode = "a test"
+[sources]
+a = "a source"
+[facts]
+"a.b" = "somewhere"
+[link.to_device]
+value = 10
+unit = "GB/s"
+facts = ["a.b"]
+[link.from_device]
+value = 10
+unit = "GB/s"
+facts = ["a.b"]
+[device]
+facts = ["a.b"]
+[device.engines]
+value = 2
+unit = "count"
+facts = ["a.b"]
+[[operations]]
+does = ["compress-deflate"]
+basis = "uncompressed"
+[operations.max_source]
+value = 1
+unit = "MiB"
+facts = ["a.b"]
+[operations.rate]
+value = 1
+unit = "GB/s"
+facts = ["a.b"]
+[values]
+{values}
+"#
+    );
+    Profile::parse("measured", &text).unwrap()
+}
+
+/// Values that `overside calibrate` measures.
+const CALIBRATED: &str = r#"
+"batch.cost.compress-deflate.poll" = { value = 8, unit = "us", citation = "measured" }
+"job.cost.compress-deflate.poll" = { value = 2, unit = "us", citation = "measured" }
+"job.latency.compress-deflate.poll" = { value = 20, unit = "us", citation = "measured" }
+"job.cpu.compress-deflate.poll" = { value = 5, unit = "us", citation = "measured" }
+"pcie.packet.bytes" = { value = 256, unit = "B", citation = "measured" }
+"pcie.packet.time" = { value = 1, unit = "ns", citation = "measured" }
+"#;
+
+fn megabyte() -> Work {
+    let operation: Operation = "compress-deflate".parse().unwrap();
+    let mut work = Work::new(operation, 1_024_000, 512_000);
+    work.completion = Some(Completion::Poll);
+    work
+}
+
+#[test]
+fn what_a_calibration_measures_enters_the_closed_form() {
+    let profile = measured(CALIBRATED);
+    let one = cost(&profile, &megabyte()).unwrap();
+    // 102.4 and 51.2 us on the link, 1024 in the engine, 20 + 8 + 2 to hand it over, 6 of packets.
+    assert_eq!(one.typ_ns, 102_400 + 51_200 + 1_024_000 + 30_000 + 6_000);
+    assert_eq!(one.missing, Vec::<String>::new());
+    // In four jobs of one batch the doorbell is paid once and each job's cost four times.
+    let mut four = megabyte();
+    (four.jobs, four.batch) = (4, 4);
+    assert_eq!(
+        cost(&profile, &four).unwrap().typ_ns,
+        one.typ_ns + 3 * 2_000
+    );
+    // Jobs that are too long are refused, not cut.
+    let mut long = megabyte();
+    long.source_bytes *= 4;
+    assert!(cost(&profile, &long).is_err());
+    long.jobs = 4;
+    assert!(cost(&profile, &long).is_ok());
+}
+
+#[test]
+fn terms_that_nobody_measured_are_listed_only_where_they_are_asked_for() {
+    let profile = measured("");
+    let asked = cost(&profile, &megabyte()).unwrap();
+    for term in ["cost of a doorbell", "cost of one job", "latency", "packet"] {
+        assert!(
+            asked.missing.iter().any(|missing| missing.contains(term)),
+            "{term}"
+        );
+    }
+    let mut device = megabyte();
+    device.completion = None;
+    let device = cost(&profile, &device).unwrap();
+    assert!(
+        !device
+            .missing
+            .iter()
+            .any(|missing| missing.contains("cost of a doorbell"))
+    );
+    assert_eq!(
+        device.typ_ns, asked.typ_ns,
+        "what is missing counts as zero"
+    );
+}
+
+#[test]
+fn throughput_is_the_least_of_what_queue_engines_link_and_cores_allow() {
+    let profile = measured(CALIBRATED);
+    let work = megabyte();
+    let alone = throughput(&profile, &work, 1, 1).unwrap();
+    assert_eq!(alone.bottleneck.as_deref(), Some("queue"));
+    let deep = throughput(&profile, &work, 64, 8).unwrap();
+    assert_eq!(deep.bottleneck.as_deref(), Some("engines"));
+    // Two engines of 1 GB/s, less what each job costs them.
+    let per_s = deep.per_s.unwrap().typ;
+    assert!(per_s > 1.99e9 && per_s < 2e9, "{per_s}");
+    assert!(deep.missing.is_empty());
+    // Small buffers: one core cannot hand them over as fast as the engines take them.
+    let mut small = megabyte();
+    (small.source_bytes, small.destination_bytes) = (1_000, 500);
+    let small = throughput(&profile, &small, 1_000_000, 1).unwrap();
+    assert_eq!(small.bottleneck.as_deref(), Some("cores"));
+    // A context for each buffer: as many at once as there are cores.
+    let mut anew = megabyte();
+    anew.setting = Setting::Reconfiguration;
+    let (one, two) = (
+        throughput(&profile, &anew, 64, 1).unwrap(),
+        throughput(&profile, &anew, 64, 2).unwrap(),
+    );
+    assert!(two.per_s.unwrap().typ > 1.5 * one.per_s.unwrap().typ);
+    assert!(!one.missing.is_empty(), "what a context costs is not known");
+}
