@@ -53,6 +53,45 @@ fn speaks_of(profile: &Profile, device: &str) -> bool {
     named.is_empty() || named.iter().any(|one| profile.name.contains(**one))
 }
 
+/// Sizes and counts in a text such as `16384`, `16KB`, `64 MiB` or `rnd.read 4MB`; a decimal prefix
+/// may mean the binary one.
+fn amounts(text: &str) -> Vec<f64> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(|at: char| at.is_ascii_digit()) {
+        rest = &rest[start..];
+        let end = rest
+            .find(|at: char| !at.is_ascii_digit() && at != '.')
+            .unwrap_or(rest.len());
+        let (digits, after) = rest.split_at(end);
+        if let Ok(number) = digits.trim_end_matches('.').parse::<f64>() {
+            found.push(number);
+            let power = match after.trim_start().as_bytes().first() {
+                Some(b'K' | b'k') => 1,
+                Some(b'M') => 2,
+                Some(b'G') => 3,
+                _ => 0,
+            };
+            if power > 0 {
+                found.extend([1000_f64, 1024.0].map(|prefix| number * prefix.powi(power)));
+            }
+        }
+        rest = after;
+    }
+    found
+}
+
+/// Whether a figure can be the point at `at` of a table: not if its keys or its workload name
+/// other sizes or counts.
+fn may_stand_at(figure: &Figure<'_>, at: f64) -> bool {
+    let keys = (figure.path.iter()).filter(|key| *key != figure.device());
+    let mut named: Vec<f64> = keys.flat_map(|key| amounts(key)).collect();
+    if named.is_empty() {
+        named = amounts(&figure.fact.workload);
+    }
+    named.is_empty() || named.iter().any(|one| near(*one, at))
+}
+
 impl LeftOut {
     pub(super) fn new(left_out: &[Figure<'_>]) -> Self {
         let mut figures: BTreeMap<String, Vec<_>> = BTreeMap::new();
@@ -96,18 +135,26 @@ impl LeftOut {
                 // ratio says something of both of its sides.
                 let by_machine = fact.kind != Kind::Ratio && figures.iter().any(own);
                 (figures.iter().filter(|figure| self.has(figure)))
-                    .any(|figure| !by_machine || own(figure))
+                    .any(|figure| !by_machine || !is_keyed(figure) || own(figure))
             })
     }
 
-    /// Whether that number stands in what remains of `facts`.
-    fn supported(&self, profile: &Profile, facts: &[String], number: f64, unit: Unit) -> bool {
+    /// Whether that number, at that size or count if it has one, stands in what remains of
+    /// `facts`.
+    fn supported(
+        &self,
+        profile: &Profile,
+        facts: &[String],
+        (number, unit): (f64, Unit),
+        at: Option<f64>,
+    ) -> bool {
         (facts.iter().filter_map(|id| Facts::published().get(id)))
             .flat_map(Fact::figures)
             .any(|figure| {
                 let keyed = is_keyed(&figure);
                 !self.has(&figure)
                     && (!keyed || speaks_of(profile, figure.device()))
+                    && at.is_none_or(|at| may_stand_at(&figure, at))
                     && gives(&figure, number, unit)
             })
     }
@@ -117,7 +164,7 @@ impl LeftOut {
             || [quantity.low, quantity.value, quantity.high]
                 .into_iter()
                 .flatten()
-                .all(|number| self.supported(profile, &quantity.facts, number, quantity.unit))
+                .all(|one| self.supported(profile, &quantity.facts, (one, quantity.unit), None))
     }
 
     fn table(&self, profile: &Profile, table: &Table) -> Option<Table> {
@@ -130,7 +177,7 @@ impl LeftOut {
             ..table.clone()
         };
         for (at, value) in table.at.iter().zip(&table.value) {
-            if self.supported(profile, &table.facts, *value, table.unit) {
+            if self.supported(profile, &table.facts, (*value, table.unit), Some(*at)) {
                 left.at.push(*at);
                 left.value.push(*value);
             }
@@ -148,7 +195,8 @@ impl LeftOut {
             ..sweep.clone()
         };
         for (bytes, rate) in sweep.source_bytes.iter().zip(&sweep.rate) {
-            if self.supported(profile, &sweep.facts, *rate, sweep.unit) {
+            let at = Some(*bytes as f64);
+            if self.supported(profile, &sweep.facts, (*rate, sweep.unit), at) {
                 left.source_bytes.push(*bytes);
                 left.rate.push(*rate);
             }
