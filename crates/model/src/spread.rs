@@ -6,7 +6,7 @@
 pub(crate) const SAME: f64 = 1.05;
 
 /// Of predictions with [`crate::Closeness::Card`].
-pub(crate) const CARD: f64 = 1.22;
+pub(crate) const CARD: f64 = 1.13;
 
 /// Of predictions with [`crate::Closeness::Application`].
-pub(crate) const APPLICATION: f64 = 1.55;
+pub(crate) const APPLICATION: f64 = 1.5;

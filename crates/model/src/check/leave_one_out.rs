@@ -51,9 +51,9 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The factor as `spread.rs` has it: a hundredth up, and never below how sources round.
+    /// The factor as `spread.rs` has it: a hundredth up, and never below 1.05: sources print two or three digits.
     pub fn rounded(&self) -> f64 {
-        ((self.factor * 100.0 - 1e-6).ceil() / 100.0).max(1.02)
+        ((self.factor * 100.0 - 1e-6).ceil() / 100.0).max(1.05)
     }
 }
 
