@@ -13,8 +13,8 @@ mod simulated;
 pub(crate) use bed::PROFILES;
 pub use bed::{Bed, CARDS, answer};
 pub use designs::{
-    Design, Setup, Sides, YCSB, best_host_cores, gets_of, latency_ns, saturation_per_s, sides,
-    spare_per_s, throughput_per_s,
+    Design, Setup, Sides, YCSB, best_host_cores, dma_size_gain, gets_of, latency_ns,
+    saturation_per_s, sides, spare_per_s, throughput_per_s,
 };
 pub use onpath::{Submode, host_in_flight, submode_latency_ns, submode_rate_per_s};
 pub use packets::{Message, packet_over_slot};

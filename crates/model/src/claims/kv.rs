@@ -138,14 +138,14 @@ impl<'a> About<'a> {
     fn measure(&self) -> Option<Measure> {
         let keys = &self.keys;
         let key = |words: &[&str]| words.iter().any(|word| keys.contains(word));
+        if key(&["cores"]) {
+            return Some(Measure::HostCores);
+        }
         if key(&["mops", "ops", "thr", "peak"]) {
             return Some(Measure::Throughput);
         }
         if key(&["us", "lat"]) && !key(&["dual", "status"]) {
             return Some(Measure::Latency);
-        }
-        if keys.contains("cores") {
-            return Some(Measure::HostCores);
         }
         let metric = self.figure.fact.metric.to_lowercase();
         let named = |words: &[&str]| words.iter().any(|word| metric.contains(word));

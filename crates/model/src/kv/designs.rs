@@ -328,15 +328,17 @@ pub fn sides(bed: &Bed<'_, '_>, setup: &Setup) -> Result<Sides, Unknown> {
         }
         Design::DpuOnly => one(0.0, dpu_only(bed, gets)? * soc_share, 0.0, ARM),
         Design::Latency | Design::Saving => {
+            let talk = talking(bed)?;
+            let of_one = processing_rate(bed, gets)?;
             let cores = asked(if setup.design == Design::Latency {
                 published
             } else {
-                1.0
+                // As few as keep up, but not one more for the last hundredths.
+                (talk / of_one - 0.05).ceil().max(1.0)
             });
-            let (talk, process) = (talking(bed)?, processing_rate(bed, gets)? * cores);
-            let limit = if process < talk { HOST } else { ARM };
+            let limit = if of_one * cores < talk { HOST } else { ARM };
             Sides {
-                processing_per_s: Some(process),
+                processing_per_s: Some(of_one * cores),
                 ..one(0.0, talk, cores, limit)
             }
         }
@@ -437,6 +439,19 @@ fn latency_of_card(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
     Ok(in_flight(bed, gets)? / dpu_only(bed, gets)? * 1e9)
 }
 
+/// Latency of requests that the host answers, and of those that the card does.
+fn mean_of_sides(
+    bed: &Bed<'_, '_>,
+    gets: f64,
+    sides: &Sides,
+    longest: bool,
+) -> Result<f64, Unknown> {
+    let of_host = cpu_delay(bed, gets, longest)? * latency_of_card(bed, gets)?;
+    let of_card = in_flight(bed, gets)? / sides.soc_per_s * 1e9;
+    let weighted = of_host * sides.host_per_s + of_card * sides.soc_per_s;
+    Ok(weighted / (sides.host_per_s + sides.soc_per_s))
+}
+
 /// Mean latency in nanoseconds under full load, with the clients of study 003: they keep a fixed
 /// number of requests in flight, so that latency is that number over throughput.
 ///
@@ -445,25 +460,21 @@ fn latency_of_card(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
 /// # Errors
 /// [`Unknown`].
 pub fn latency_ns(bed: &Bed<'_, '_>, setup: &Setup, longest: bool) -> Result<Outcome, Unknown> {
-    let rate = throughput_per_s(bed, setup)?;
+    let sides = sides(bed, setup)?;
     let gets = setup.gets;
-    let by_little = |bed: &Bed<'_, '_>| Ok(in_flight(bed, gets)? / rate.value * 1e9);
+    let by_little = |bed: &Bed<'_, '_>| Ok(in_flight(bed, gets)? / sides.total_per_s() * 1e9);
     let value = match setup.design {
         Design::CpuOnly => cpu_delay(bed, gets, longest)? * latency_of_card(bed, gets)?,
         Design::DpuOnly => by_little(bed)?,
         Design::Latency | Design::Saving => {
-            let as_published =
-                setup.design == Design::Latency && *setup == Setup::new(Design::Latency, gets);
+            let as_measured = *setup == Setup::new(setup.design, gets);
             let published = |bed: &Bed<'_, '_>| {
-                if !as_published {
-                    return by_little(bed);
-                }
                 let whole = bed.card("dpu-only.latency.ycsb-c")?;
                 Ok(bed.card("lat.latency.ycsb-c")? / whole * latency_of_card(bed, gets)?)
             };
             match bed.attempt(published) {
-                Some(latency) => latency,
-                None => {
+                Some(latency) if as_measured => latency,
+                _ => {
                     bed.reach(Closeness::Card);
                     by_little(bed)?
                 }
@@ -471,8 +482,24 @@ pub fn latency_ns(bed: &Bed<'_, '_>, setup: &Setup, longest: bool) -> Result<Out
         }
         Design::Dual | Design::Sharded => {
             bed.reach(Closeness::Application);
-            by_little(bed)?
+            mean_of_sides(bed, gets, &sides, longest)?
         }
     };
-    Ok(Outcome { value, ..rate })
+    Ok(Outcome {
+        value,
+        bottleneck: Some(sides.bottleneck.into()),
+    })
+}
+
+/// What another size of DMA does to the rate of the card's side: the rate with `to` bytes over
+/// that with `from`.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn dma_size_gain(bed: &Bed<'_, '_>, from: f64, to: f64) -> Result<f64, Unknown> {
+    // Doubling 2 KiB is what was published.
+    if (from, to) == (BATCH_DMA_BYTES, 2.0 * BATCH_DMA_BYTES) {
+        return Ok(1.0 + bed.card("dual.dma-doubling")?);
+    }
+    Ok(dma_size_factor(bed, Some(to))? / dma_size_factor(bed, Some(from))?)
 }

@@ -49,7 +49,7 @@ impl Question {
         }
         // `vs_CPU-only` in a key names the other side of a design in the title.
         let key_is_baseline = ["vs", "over"].iter().any(|word| about.keys.contains(word));
-        if key_is_baseline && found.len() > 1 {
+        if key_is_baseline && named(&about.keys).len() == 1 && found.len() > 1 {
             found.swap(0, 1);
         }
         let gets = about
@@ -118,21 +118,19 @@ impl Question {
 }
 
 pub(super) fn claim(about: &About<'_>) -> Option<Claim> {
-    if let Some(claim) = redis(about).or_else(|| spare(about)) {
+    if let Some(claim) = redis(about)
+        .or_else(|| spare(about))
+        .or_else(|| dma_size(about))
+    {
         return Some(claim);
     }
     let measure = about.measure()?;
     let card = about.card().unwrap_or("bf2-200g");
-    if about.title.contains("cores saved") || about.keys.contains("cores_saved") {
-        return Some(cores_saved(card));
-    }
-    let question = Question::of(about, card)?;
-    if about.keys.contains("cores") {
-        return core_ratio(&question, card);
-    }
+    let question = Question::of(about, card);
     if measure == Measure::HostCores {
-        return None;
+        return host_cores(about, question, card);
     }
+    let question = question?;
     match (about.comparison(), about.in_base(measure)) {
         (_, Some(unit)) => Some(absolute(question, card, measure, unit, about)),
         (Some(comparison), None) => compared(question, card, measure, comparison, about),
@@ -216,24 +214,69 @@ fn compared(
     }))
 }
 
-/// Host cores that dual engines leave free, of those that a store without a card uses.
-fn cores_saved(card: &'static str) -> Claim {
-    claimed("kv", 0.01, move |library| {
-        ask(library, card, |bed| {
+/// Host cores in use, or how many fewer or times more than another design uses.
+fn host_cores(about: &About<'_>, question: Option<Question>, card: &'static str) -> Option<Claim> {
+    // Dual engines are what is meant where no design is: they serve most with fewer cores.
+    let subject = match &question {
+        Some(one) if !about.title.contains("best") => *one.subjects.first()?,
+        _ => Design::Dual,
+    };
+    let baseline = question.and_then(|one| one.baseline);
+    let cores = |bed: &Bed<'_, '_>, design| {
+        if design == Design::Dual || design == Design::Saving {
             bed.reach(Closeness::Card);
-            Ok(1.0 - kv::best_host_cores(bed)? / bed.cores()?)
-        })
-    })
+        }
+        Ok::<_, Unknown>(kv::sides(bed, &Setup::new(design, 1.0))?.host_cores)
+    };
+    let saved = about.says("saved") || about.says("fewer") || about.sign() < 0.0;
+    if saved && about.unit.contains('%') {
+        let other = baseline.unwrap_or(Design::CpuOnly);
+        return Some(claimed("kv", 0.01 * about.sign(), move |library| {
+            let ratio = ask(library, card, |bed| {
+                Ok(cores(bed, other)? / cores(bed, subject)?)
+            })?;
+            Ok(as_change(ratio, less))
+        }));
+    }
+    match (about.comparison(), baseline) {
+        (Some(Comparison::Times), Some(other)) => Some(claimed("kv", 1.0, move |library| {
+            ask(library, card, |bed| {
+                Ok(cores(bed, subject)? / cores(bed, other)?)
+            })
+        })),
+        (None, None) => Some(claimed("kv", 1.0, move |library| {
+            ask(library, card, |bed| cores(bed, subject))
+        })),
+        _ => None,
+    }
 }
 
-fn core_ratio(question: &Question, card: &'static str) -> Option<Claim> {
-    let (subject, baseline) = (*question.subjects.first()?, question.baseline?);
-    Some(claimed("kv", 1.0, move |library| {
-        ask(library, card, |bed| {
-            let cores =
-                |design| Ok::<_, Unknown>(kv::sides(bed, &Setup::new(design, 1.0))?.host_cores);
-            Ok(cores(subject)? / cores(baseline)?)
-        })
+/// What another size of DMA changes on the card's side: `DMA 2 KB -> 4 KB`.
+fn dma_size(about: &About<'_>) -> Option<Claim> {
+    let metric = about.figure.fact.metric.to_lowercase();
+    let sizes = &metric[metric.find("dma")? + 3..];
+    let (from, to) = sizes.split_once("->")?;
+    let bytes = |text: &str| -> Option<f64> {
+        let mut words = text.split_whitespace();
+        let number: f64 = words.next()?.parse().ok()?;
+        // The study counts 1024 bytes a KB.
+        let unit = match words.next()? {
+            "b" => 1.0,
+            "kb" | "kib" => 1024.0,
+            "mb" | "mib" => 1_048_576.0,
+            _ => return None,
+        };
+        (number > 0.0).then_some(number * unit)
+    };
+    let (from, to) = (bytes(from)?, bytes(to)?);
+    if !about.keys.contains("dpu") || about.unit != "%" {
+        return None;
+    }
+    let card = about.card()?;
+    Some(claimed("kv", 0.01 * about.sign(), move |library| {
+        let (from, to) = if from < to { (from, to) } else { (to, from) };
+        let ratio = ask(library, card, |bed| kv::dma_size_gain(bed, from, to))?;
+        Ok(as_change(ratio, more))
     }))
 }
 
@@ -255,21 +298,26 @@ fn redis(about: &About<'_>) -> Option<Claim> {
     if !about.title.contains("redis") {
         return None;
     }
-    let unit = about.in_base(Measure::Throughput)?;
-    let value = match about.keys.as_str() {
-        "redis" => "redis.rate",
-        "mica" => "cpu-only.rate",
-        _ => return None,
-    };
-    Some(claimed("kv", unit, move |library| {
-        ask(library, "bf2-200g", |bed| {
-            bed.host(value).or_else(|unknown| {
-                if value != "cpu-only.rate" {
-                    return Err(unknown);
-                }
-                bed.reach(Closeness::Card);
-                Ok(kv::throughput_per_s(bed, &Setup::new(Design::CpuOnly, 1.0))?.value)
-            })
+    let mica = |bed: &Bed<'_, '_>| {
+        bed.host("cpu-only.rate").or_else(|_| {
+            bed.reach(Closeness::Card);
+            Ok(kv::throughput_per_s(bed, &Setup::new(Design::CpuOnly, 1.0))?.value)
         })
-    }))
+    };
+    let redis = |bed: &Bed<'_, '_>| bed.host("redis.rate");
+    let unit = about.in_base(Measure::Throughput);
+    match (about.keys.as_str(), unit) {
+        ("redis", Some(unit)) => Some(claimed("kv", unit, move |library| {
+            ask(library, "bf2-200g", redis)
+        })),
+        ("mica", Some(unit)) => Some(claimed("kv", unit, move |library| {
+            ask(library, "bf2-200g", mica)
+        })),
+        (_, None) if about.comparison() == Some(Comparison::Times) => {
+            Some(claimed("kv", 1.0, move |library| {
+                ask(library, "bf2-200g", |bed| Ok(mica(bed)? / redis(bed)?))
+            }))
+        }
+        _ => None,
+    }
 }

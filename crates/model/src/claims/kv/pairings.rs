@@ -39,7 +39,8 @@ pub(super) fn claim(about: &About<'_>) -> Option<Claim> {
     let measure = about.measure()?;
     let comparison = about.comparison()?;
     let title = about.title.replace(['-', ' '], "");
-    let newest = title.contains("bf1/2>bf3") || title.contains("bf3vsbf2");
+    let newest =
+        title.contains("bf1/2>bf3") || title.contains("bf2>bf3") || title.contains("bf3vsbf2");
     let against_older = title.contains("bf3chsdvschshonbf2");
     let unit = match comparison {
         Comparison::Times => 1.0,
