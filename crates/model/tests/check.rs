@@ -1,8 +1,65 @@
 //! Leaving published figures out, and the model beside those that judge it.
 
-use overside_model::Library;
-use overside_model::check::{Finding, check};
+use overside_model::{Closeness, Library};
+use std::sync::LazyLock;
+
+use overside_model::check::{Check, Finding, OrderingFinding, check, leave_one_out, page, spreads};
 use overside_model::facts::{Facts, Use};
+
+/// What docs/model.md states of the facts that judge the model.
+const MEDIAN_ERROR_MAX: f64 = 0.15;
+const INSIDE_MIN: f64 = 0.87;
+const WITHOUT_PREDICTION_MAX: f64 = 0.25;
+/// High end over low end.
+const CARD_WIDTH_MAX: f64 = 1.5;
+const APPLICATION_WIDTH_MAX: f64 = 2.5;
+
+static CHECK: LazyLock<Check> = LazyLock::new(|| check(Facts::published(), Library::published()));
+
+#[test]
+fn the_model_meets_the_figures_that_judge_it_within_the_stated_tolerance() {
+    let scores = &CHECK.validation;
+    println!("{scores:#?}");
+    assert!(scores.median_error.unwrap() <= MEDIAN_ERROR_MAX);
+    assert!(scores.inside.unwrap() >= INSIDE_MIN);
+    assert!(scores.without_prediction <= WITHOUT_PREDICTION_MAX);
+    assert!(scores.widths[&Closeness::Card].median <= CARD_WIDTH_MAX);
+    assert!(scores.widths[&Closeness::Application].median <= APPLICATION_WIDTH_MAX);
+}
+
+#[test]
+fn every_ordering_that_a_scenario_claims_holds_and_every_other_has_its_reason() {
+    for ordering in &CHECK.orderings {
+        match &ordering.finding {
+            OrderingFinding::Claimed { holds, .. } => assert!(holds, "{}", ordering.id),
+            OrderingFinding::NotModelled { reason } => assert!(!reason.is_empty()),
+        }
+    }
+    assert!(CHECK.ordering_scores.claimed * 2 > CHECK.ordering_scores.orderings);
+}
+
+#[test]
+fn widths_and_the_list_of_errors_are_those_of_this_model() {
+    let residuals = leave_one_out(Facts::published(), Library::published());
+    let spreads = spreads(&residuals);
+    for (closeness, spread) in &spreads {
+        let is = closeness.factor();
+        let must = spread.rounded();
+        assert!(
+            (is - must).abs() < 0.005,
+            "{closeness:?} is x{is} and must be x{must}: run `make model-figures`"
+        );
+    }
+    let document = include_str!("../../../docs/model.md");
+    let (before, after) = page::split(document).expect("the page has its two marks");
+    let written = &document[before.len()..document.len() - after.len()];
+    let must = page::page(&CHECK, &spreads);
+    let stale = (must.lines().zip(written.lines())).find(|(must, is)| must != is);
+    assert!(
+        written == must,
+        "docs/model.md is stale, at {stale:?}: run `make model-figures`"
+    );
+}
 
 #[test]
 fn without_a_fact_its_values_are_not_known_and_all_others_are() {
@@ -52,7 +109,7 @@ fn without_a_figure_the_others_of_its_fact_stay() {
 
 #[test]
 fn doubtful_figures_are_never_compared_and_all_others_are_accounted_for() {
-    let check = check(Facts::published(), Library::published());
+    let check = &*CHECK;
     for figure in &check.figures {
         let fact = Facts::published().get(&figure.fact).unwrap();
         let compared = figure.compared().is_some();
