@@ -306,3 +306,26 @@ def merge_histograms(histograms: list[str]) -> str:
 
     Raises `ValueError` if one is no histogram.
     """
+
+def profile_show(name: str) -> str:
+    """JSON: `profile` as its file has it, `values`, one entry each of `key`, `low`, `value`,
+    `high` (or `by`, `at`, `value`), `unit`, `facts`, `citation`, `note`; what is `missing`: `key`,
+    `about`, `measured_by`; and `why_not_emulated`. A name that ends in `.toml` is a file's path.
+    Raises `ValueError`."""
+
+def profile_check(path: str) -> str:
+    """JSON: `file`, `name`, `valid`, and `problems`: `key`, `problem` and `remedy` each."""
+
+def profile_toml(form: str) -> str:
+    """A profile as the text of its file, from its JSON form. Raises `ValueError` with all that is
+    wrong with it."""
+
+def parameters() -> str:
+    """JSON: the parameters that profiles may give: `name`, `dimensions`, `by`, `about`,
+    `measured_by`."""
+
+def memory_latency(block_bytes: int, seconds: float) -> float:
+    """Nanoseconds of a dependent read at random from a block. Raises `ValueError`."""
+
+def memory_stream(kernel: str, threads: int, array_bytes: int, seconds: float) -> float:
+    """Bytes a second of a STREAM kernel: `copy`, `scale`, `add` or `triad`. Raises `ValueError`."""

@@ -69,22 +69,56 @@ pub fn profiles_with(directory: Option<&Path>) -> Result<Vec<Profile>, ProfileEr
     Ok(all.into_values().collect())
 }
 
-/// The profile of that name.
+/// The profile of that name; a name that ends in `.toml` is a file's path.
 ///
 /// # Errors
 /// [`ProfileError::Unknown`], and as [`profiles`].
 pub fn profile(name: &str) -> Result<Profile, ProfileError> {
+    if name.ends_with(".toml") {
+        let path = Path::new(name);
+        return Profile::parse(name, &text_of(path)?);
+    }
     let mut all = profiles()?;
     match all.iter().position(|profile| profile.name == name) {
         Some(index) => Ok(all.swap_remove(index)),
         None => {
             let known: Vec<_> = all.iter().map(|profile| profile.name.as_str()).collect();
+            let nearest = (known.iter())
+                .map(|one| (strsim::damerau_levenshtein(name, one), *one))
+                .min()
+                .filter(|(distance, one)| *distance <= 2.max(one.len() / 4));
             Err(ProfileError::Unknown {
-                name: name.into(),
+                name: name.chars().take(64).collect(),
+                meant: nearest.map(|(_, one)| one.to_owned()),
                 known: known.join(", "),
             })
         }
     }
+}
+
+/// The text of a profile's file: a regular one of bounded length.
+///
+/// # Errors
+/// [`ProfileError::Read`].
+pub fn text_of(path: &Path) -> Result<String, ProfileError> {
+    let unreadable = |reason: String| ProfileError::Read {
+        path: path.into(),
+        reason,
+    };
+    // A pipe or a device would block or never end.
+    match path.metadata() {
+        Err(error) => return Err(unreadable(error.to_string())),
+        Ok(meta) if !meta.is_file() => return Err(unreadable("not a regular file".into())),
+        Ok(_) => {}
+    }
+    let mut text = String::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
+        .map_err(|error| unreadable(error.to_string()))?;
+    if read as u64 > MAX_FILE_BYTES {
+        return Err(unreadable(format!("longer than {MAX_FILE_BYTES} bytes")));
+    }
+    Ok(text)
 }
 
 fn from_directory(directory: &Path) -> Result<Vec<Profile>, ProfileError> {
@@ -115,21 +149,7 @@ fn from_directory(directory: &Path) -> Result<Vec<Profile>, ProfileError> {
     files.sort();
     let mut found = Vec::with_capacity(files.len());
     for path in files {
-        let mut text = String::new();
-        // A pipe or a device would block or never end.
-        let is_file = path.metadata().is_ok_and(|meta| meta.is_file());
-        if !is_file {
-            return Err(unreadable(&path, "not a regular file".into()));
-        }
-        let read = std::fs::File::open(&path)
-            .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
-            .map_err(|error| unreadable(&path, error.to_string()))?;
-        if read as u64 > MAX_FILE_BYTES {
-            return Err(unreadable(
-                &path,
-                format!("longer than {MAX_FILE_BYTES} bytes"),
-            ));
-        }
+        let text = text_of(&path)?;
         let profile = Profile::parse(&path.display().to_string(), &text)?;
         if path
             .file_stem()

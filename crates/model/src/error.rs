@@ -30,7 +30,7 @@ pub enum ProfileError {
         remedy: String,
     },
     /// The file or the directory cannot be read.
-    #[error("{}: {reason}; name a readable directory of profiles", path.display())]
+    #[error("{}: {reason}; name a readable file, or a directory of profiles", path.display())]
     Read {
         /// The file or directory.
         path: PathBuf,
@@ -38,10 +38,12 @@ pub enum ProfileError {
         reason: String,
     },
     /// No profile of that name.
-    #[error("no profile is called {name:?}; there are: {known}")]
+    #[error("no profile is called {name:?}{}; there are: {known}", hint(.meant.as_deref()))]
     Unknown {
         /// The name.
         name: String,
+        /// The one that was probably meant.
+        meant: Option<String>,
         /// The names there are, separated by commas.
         known: String,
     },
@@ -91,6 +93,10 @@ impl CostError {
             why: profile.why_absent(operation).map(Into::into),
         }
     }
+}
+
+fn hint(meant: Option<&str>) -> String {
+    meant.map_or_else(String::new, |name| format!(", did you mean {name:?}?"))
 }
 
 fn because(why: Option<&str>) -> String {

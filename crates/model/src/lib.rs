@@ -45,19 +45,21 @@ mod suggest;
 mod throughput;
 mod validate;
 
-pub use catalogue::{PROFILES_ENV, profile, profiles, profiles_with};
+pub use catalogue::{PROFILES_ENV, profile, profiles, profiles_with, text_of};
 pub use cost::{Completion, Cost, Parts, Setting, Span, Work, cost};
 pub use error::{CostError, ProfileError};
 pub use fifo::{Fifo, Schedule};
 pub use library::Library;
 pub use outlook::{BreakEven, Outlook, Question, outlook};
 pub use pace::{Pace, StageTimes};
-pub use parameters::{PARAMETERS, Parameter, Step};
+pub use parameters::{Missing, PARAMETERS, Parameter, Step};
 pub use prediction::{
     Answer, Closeness, Evidence, Influence, Known, NoPrediction, Outcome, Prediction, Unknown,
     Values, Verdict,
 };
-pub use profile::{Basis, DeviceFacts, Initiator, Link, OperationProfile, PatternProfile, Profile};
+pub use profile::{
+    Basis, DeviceFacts, Initiator, Link, Obtained, OperationProfile, PatternProfile, Profile,
+};
 pub use quantity::{Axis, Dimension, Interval, Quantity, Sweep, Table, Unit};
 pub use suggest::suggest;
 pub use throughput::{Bound, Throughput, throughput};

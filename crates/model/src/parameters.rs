@@ -4,10 +4,13 @@
 //! nobody reads. A new parameter is one more line of [`PARAMETERS`].
 
 mod known;
+mod missing;
 
 use crate::{Axis, Dimension};
 
 pub use known::PARAMETERS;
+pub use missing::Missing;
+pub(crate) use missing::missing;
 
 /// A parameter that profiles may give in `[values]` or `[tables]`.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use overside_ops::Operation;
 use serde::{Deserialize, Serialize};
 
-use crate::{Evidence, Interval, Known, ProfileError, Quantity, Sweep, Table};
+use crate::{Evidence, Interval, Known, Missing, ProfileError, Quantity, Sweep, Table};
 
 /// One card behind one host link in one mode of use (not a generation of cards). What it does not
 /// say is unknown.
@@ -25,6 +25,9 @@ pub struct Profile {
     /// Whose cores submit them.
     #[serde(default)]
     pub initiator: Initiator,
+    /// How its values were obtained.
+    #[serde(default, skip_serializing_if = "Obtained::is_published")]
+    pub provenance: Obtained,
     /// What a reader has to know beside the values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -53,6 +56,25 @@ pub struct Profile {
     /// What else is known of it by size, depth or number of cores, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tables: BTreeMap<String, Table>,
+}
+
+/// How the values of a profile were obtained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Obtained {
+    /// Others published them.
+    #[default]
+    Published,
+    /// Measured on a real device.
+    Measured,
+    /// Measured on an emulated one: they say what its profile says, and nothing about a card.
+    Emulated,
+}
+
+impl Obtained {
+    fn is_published(&self) -> bool {
+        *self == Self::Published
+    }
 }
 
 /// Whose cores submit jobs to a card's engines.
@@ -320,6 +342,18 @@ impl Profile {
                 })
             })
             .collect()
+    }
+
+    /// As the text of a file.
+    pub fn to_toml(&self) -> String {
+        // Maps with text as keys, numbers and texts: all of it has a form in TOML.
+        toml::to_string(self).unwrap_or_default()
+    }
+
+    /// What it does not say and something could: what of its device and operations is absent, and
+    /// the parameters that `overside calibrate` measures.
+    pub fn gaps(&self) -> Vec<Missing> {
+        crate::parameters::missing(self)
     }
 
     /// What formulas may read: `values` and `tables` by their names.

@@ -10,6 +10,7 @@ mod facts;
 mod matching;
 mod memory;
 mod output;
+mod profiles;
 mod result;
 mod simulate;
 mod streams;
@@ -36,6 +37,7 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     codec::add(module)?;
     matching::add(module)?;
     answers::add(module)?;
+    profiles::add(module)?;
     facts::add(module)?;
     simulate::add(module)?;
     Ok(())
