@@ -29,6 +29,8 @@ VERBS = {
     "data": "list, make, fetch or verify data sets",
     "plugin": "make a new plug-in",
     "simulate": "answer a scenario with the model: throughput, latency, cores, bottleneck",
+    "profile": "show, compare, check or write profiles of devices",
+    "calibrate": "measure what the model needs of a device, and write its profile",
 }
 
 

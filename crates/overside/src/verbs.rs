@@ -40,6 +40,12 @@ const PYTHON: &[(&str, &str)] = &[
     (
         "simulate",
         "answer a scenario with the model: throughput, latency, cores, bottleneck",
+        "profile",
+        "show, compare, check or write profiles of devices",
+    ),
+    (
+        "calibrate",
+        "measure what the model needs of a device, and write its profile",
     ),
 ];
 

@@ -1,0 +1,119 @@
+"""What a machine's memory does: a read at random by block size, streams by cores. Each round runs
+in a fresh process, so that the placement of pages is drawn anew.
+
+`python -m overside.calibration.memory SPEC` measures one round; its answer is JSON on stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from overside import _core
+from overside.calibration import fit
+from overside.calibration.writing import Writer
+from overside.errors import Exit, UserError
+from overside.tasks.common import Json
+
+KERNELS = ("copy", "scale", "add", "triad")
+_KIB, _MIB = 1 << 10, 1 << 20
+#: What a round may take beyond the time it was given: making blocks, on a busy machine.
+_GRACE_S = 60.0
+
+
+def spec(environment: Json, *, quick: bool, round_s: float) -> Json:
+    """What one round measures. Arrays of streams are four times the last cache, as STREAM's rules
+    ask, bounded by an eighth of the memory."""
+    memory = environment.get("memory") or {}
+    available = memory.get("available_bytes") or memory.get("total_bytes") or 1 << 30
+    largest = max(_MIB, min(1 << 30, int(available) // 8))
+    cpu = environment.get("cpu") or {}
+    caches = [cache["size_bytes"] for cache in cpu.get("caches") or ()]
+    array = min(largest // 3, max([16 * _MIB] + [4 * size for size in caches]))
+    blocks = [16 * _KIB << at for at in range(0, 13, 4 if quick else 1)]
+    if quick:
+        array = min(array, 16 * _MIB)
+    usable = len(os.sched_getaffinity(0))
+    threads = sorted({1, usable} | {1 << at for at in range(10) if 1 << at < usable})
+    if quick:
+        threads = sorted({1, usable})
+    blocks = [block for block in blocks if block <= largest]
+    steps = len(blocks) + len(KERNELS) * len(threads)
+    return {
+        "blocks": blocks,
+        "threads": threads,
+        "array_bytes": array,
+        "seconds": round_s / steps,
+    }
+
+
+def measure(asked: Mapping[str, Any]) -> Json:
+    """One round: nanoseconds by block, bytes a second by kernel and threads."""
+    seconds: float = asked["seconds"]
+    return {
+        "latency_ns": {
+            str(block): _core.memory_latency(block, seconds) for block in asked["blocks"]
+        },
+        "stream": {
+            kernel: {
+                str(threads): _core.memory_stream(kernel, threads, asked["array_bytes"], seconds)
+                for threads in asked["threads"]
+            }
+            for kernel in KERNELS
+        },
+    }
+
+
+def in_a_fresh_process(asked: Json) -> Json:
+    """As `measure`. Raises `UserError` if the process fails."""
+    steps = len(asked["blocks"]) + len(KERNELS) * len(asked["threads"])
+    limit_s = steps * asked["seconds"] + _GRACE_S
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "overside.calibration.memory", json.dumps(asked)],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=limit_s,
+            check=True,
+        )
+        answer: Json = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise UserError(
+            f"memory cannot be measured: {error}", "calibrate without it: --no-memory", Exit.ABSENT
+        ) from None
+    return answer
+
+
+def write(writer: Writer, asked: Json, rounds: Sequence[Json]) -> None:
+    """Adds what the rounds say to a profile."""
+    if not rounds:
+        return
+    array = asked["array_bytes"]
+    fact = writer.fact(
+        "memory",
+        f"dependent reads at random, on one core, from blocks of the system's own pages, and the "
+        f"STREAM kernels over arrays of {array} bytes shared by the cores; {len(rounds)} rounds, "
+        "a fresh process each",
+    )
+    latency = [
+        (float(block), value)
+        for block in asked["blocks"]
+        if (value := fit.over_rounds([one["latency_ns"][str(block)] for one in rounds]))
+    ]
+    writer.table("memory.latency.random", "bytes", latency, "ns", fact)
+    for kernel in KERNELS:
+        points = [
+            (float(threads), value.scaled(1e-9))
+            for threads in asked["threads"]
+            if (value := fit.over_rounds([one["stream"][kernel][str(threads)] for one in rounds]))
+        ]
+        writer.table(f"stream.{kernel}", "cores", points, "GB/s", fact)
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(json.loads(sys.argv[1]))))

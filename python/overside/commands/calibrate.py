@@ -1,0 +1,289 @@
+"""Measure what the model needs of a device, and write its profile."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from overside.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from overside.bench.launch import Launch
+    from overside.tasks.common import Json, Machine
+
+#: What calibration keeps in the run's directory beside the run: what was asked, and the rounds of
+#: the memory's figures.
+STATE = "calibration.json"
+#: The share of the time that measuring memory gets, and the rounds it is measured in.
+_MEMORY_SHARE, _MEMORY_ROUNDS = 0.15, 6
+_QUICK_S = 8.0
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|min|h|)")
+_SECONDS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0}
+_NETWORK = (
+    "What a stream of DMA costs the network was not measured: it takes a second machine that sends "
+    "traffic through the card."
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the verb's arguments."""
+    parser.add_argument(
+        "--device", metavar="D", help="what to measure; `overside devices` lists them (cpu)"
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, help="the profile's file (NAME.toml here)"
+    )
+    parser.add_argument("--name", metavar="NAME", help="the profile's name (as FILE's, or D's)")
+    parser.add_argument(
+        "--time",
+        metavar="T",
+        type=duration,
+        default=600.0,
+        help="measure for about T, as in 90s, 10min, 1h (10min)",
+    )
+    parser.add_argument(
+        "--operation",
+        metavar="OP",
+        action="append",
+        default=[],
+        help="measure OP, as in compress-deflate; may be repeated (the usual ones)",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a few seconds and wide intervals, to try it"
+    )
+    parser.add_argument("--no-memory", action="store_true", help="do not measure memory")
+    parser.add_argument(
+        "--results",
+        metavar="DIR",
+        type=Path,
+        default=Path("results"),
+        help="keep the run in DIR (%(default)s)",
+    )
+    parser.add_argument(
+        "--resume", metavar="RUN", type=Path, help="go on with a calibration that was stopped"
+    )
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def duration(text: str) -> float:
+    """`90s`, `10min`, `1h`, or a number of seconds: 1 s to a day."""
+    match = _TIME.fullmatch(text.strip())
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    if not 1 <= seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time from 1s to 24h, as in 10min")
+    return seconds
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs the verb."""
+    from overside.bench import box  # noqa: PLC0415 (all of it is for runs, not for --help)
+
+    here = box.machine()
+    if args.resume is not None:
+        launch, state = _resumed(args, here)
+    else:
+        launch, state = _begun(args, here)
+    with launch.run:
+        code = _measure(args, launch, state)
+    return _write(args, launch.run.path, state, here, code)
+
+
+def _begun(args: argparse.Namespace, here: Machine) -> tuple[Launch, Json]:
+    from overside.bench import box, launch, plan  # noqa: PLC0415
+    from overside.calibration import plan as calibration  # noqa: PLC0415
+
+    device = args.device or "cpu"
+    out, name = _target(args, device)
+    time_s = min(args.time, _QUICK_S) if args.quick else args.time
+    capabilities = calibration.operations(device, args.operation, here, quick=args.quick)
+    with_memory = device == "cpu" and not args.no_memory
+    jobs_s = time_s * (1 - _MEMORY_SHARE) if with_memory else time_s
+    form = calibration.box(device, capabilities, jobs_s, quick=args.quick)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "calibrate.json"
+        path.write_text(json.dumps(form), encoding="utf-8")
+        chosen = box.load(str(path), [], here)
+    tests = plan.plan(chosen, here)
+    begun = launch.start(chosen, tests, args.results, ["overside", *sys.argv[1:]])
+    state: Json = {
+        "schema": "calibration/1",
+        "device": device,
+        "name": name,
+        "out": str(out),
+        "quick": args.quick,
+        "max_s": jobs_s,
+        "memory": None,
+        "memory_rounds": [],
+    }
+    if with_memory:
+        from overside.bench import store  # noqa: PLC0415
+        from overside.calibration import memory  # noqa: PLC0415
+
+        rounds = 2 if args.quick else _MEMORY_ROUNDS
+        state["memory"] = memory.spec(
+            store.read_environment(begun.run.path),
+            quick=args.quick,
+            round_s=time_s * _MEMORY_SHARE / rounds,
+        )
+        state["memory_rounds_planned"] = rounds
+    _save(begun.run.path, state)
+    return begun, state
+
+
+def _target(args: argparse.Namespace, device: str) -> tuple[Path, str]:
+    """The file and the name in it, which are the same word."""
+    fallback = re.sub(r"[^a-z0-9-]+", "-", device.lower()).strip("-") + "-measured"
+    stem = args.out.stem if args.out is not None else None
+    name = args.name or stem or fallback
+    if not re.fullmatch(r"[a-z0-9-]{1,64}", name):
+        raise UserError(
+            f"{name!r} is not a profile's name",
+            "use up to 64 lower-case letters, digits and hyphens: --name my-card",
+        )
+    out: Path = args.out or Path(f"{name}.toml")
+    if out.suffix != ".toml" or out.stem != name:
+        raise UserError(
+            f"{out} is not the file of a profile {name}",
+            f"call it {out.with_name(name + '.toml')}: a profile's file has its name",
+        )
+    if not out.parent.is_dir():
+        raise UserError(f"there is no directory {out.parent}", "make it, or choose another --out")
+    return out, name
+
+
+def _save(run: Path, state: Json) -> None:
+    from overside.bench import store  # noqa: PLC0415
+
+    store.write_atomically(run / STATE, json.dumps(state) + "\n")
+
+
+def _resumed(args: argparse.Namespace, here: Machine) -> tuple[Launch, Json]:
+    from overside.bench import launch  # noqa: PLC0415
+
+    try:
+        with (args.resume / STATE).open("rb") as file:
+            state: Json = json.loads(file.read(1 << 20))
+        known = state["schema"] == "calibration/1" and isinstance(state["memory_rounds"], list)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UserError(
+            f"{args.resume} is no calibration: {error}", "overside calibrate begins one"
+        ) from None
+    if not known:
+        raise UserError(f"{args.resume / STATE} is of another version", "begin a new calibration")
+    if args.out is not None or args.name is not None:
+        out, name = _target(args, state["device"])
+        state |= {"out": str(out), "name": name}
+    return launch.resume(args.resume, None, here), state
+
+
+def _measure(args: argparse.Namespace, begun: Launch, state: Json) -> Exit:
+    """Memory first, then jobs; what was measured is kept at each step."""
+    from overside.bench import launch  # noqa: PLC0415
+    from overside.bench.runner import Runner  # noqa: PLC0415
+
+    path = begun.run.path
+    _say(args, f"results go to {path}; Ctrl-C keeps them, and --resume {path} goes on")
+    try:
+        _measure_memory(args, path, state)
+    except KeyboardInterrupt:
+        begun.run.manifest |= {"state": "interrupted", "exit_code": int(Exit.INTERRUPTED)}
+        begun.run.write_manifest()
+        return Exit.INTERRUPTED
+    runner = Runner(
+        begun.run,
+        begun.tasks,
+        begun.measure,
+        begun.data,
+        max_s=state["max_s"],
+        quiet=args.quiet,
+        consent=lambda _: False,
+    )
+    code = runner.run()
+    launch.conclude(begun.run)
+    if runner.disk_error:
+        print(f"overside calibrate: {runner.disk_error}", file=sys.stderr)
+    return code
+
+
+def _measure_memory(args: argparse.Namespace, path: Path, state: Json) -> None:
+    from overside.calibration import memory  # noqa: PLC0415
+
+    if state["memory"] is None:
+        return
+    planned = state["memory_rounds_planned"]
+    while len(state["memory_rounds"]) < planned:
+        number = len(state["memory_rounds"]) + 1
+        began = time.monotonic()
+        state["memory_rounds"].append(memory.in_a_fresh_process(state["memory"]))
+        _save(path, state)
+        _say(args, f"memory, round {number} of {planned}: {time.monotonic() - began:.0f} s")
+
+
+def _write(args: argparse.Namespace, run: Path, state: Json, here: Machine, code: Exit) -> int:
+    """Writes the profile from what there is. With too little for one, says what is missing."""
+    from overside import _core  # noqa: PLC0415
+    from overside.bench import statistics, store  # noqa: PLC0415
+    from overside.calibration import figures, memory, writing  # noqa: PLC0415
+
+    view = statistics.load_run(run)
+    known = here.device(state["device"]) or {}
+    capabilities = {str(one["operation"]): one for one in known.get("capabilities", ())}
+    again = f"overside calibrate --resume {run}"
+    try:
+        form = figures.profile(view, state["device"], state["name"], limits=capabilities.get)
+    except UserError as error:
+        raise UserError(
+            f"no profile was written: {error.message}", f"go on: {again}", code or Exit.TEST_FAILED
+        ) from None
+    if state["memory_rounds"]:
+        form = {"values": {}, "tables": {}} | form
+        memory.write(writing.Writer(form), state["memory"], state["memory_rounds"])
+    form["notes"].append(_NETWORK)
+    if code in (Exit.INTERRUPTED, Exit.INCOMPLETE):
+        form["notes"].append("Measuring was stopped before its time: rounds or tests are missing.")
+    out = Path(state["out"])
+    try:
+        store.write_atomically(out, _core.profile_toml(json.dumps(form)))
+    except ValueError as error:
+        raise UserError(f"the figures make no profile: {error}", again, Exit.TEST_FAILED) from None
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}", "choose another --out") from None
+    _told(args, run, out, form, code)
+    return code
+
+
+def _told(args: argparse.Namespace, run: Path, out: Path, form: Json, code: Exit) -> None:
+    emulated = form["provenance"] == "emulated"
+    if args.json:
+        answer = {
+            "profile": form["name"],
+            "file": str(out),
+            "run": str(run),
+            "provenance": form["provenance"],
+            "may_be_shared": not emulated,
+            "complete": code == Exit.OK,
+        }
+        print(json.dumps(answer, ensure_ascii=False))
+        return
+    _say(args, f"profile {form['name']} ({form['provenance']}): {out}")
+    if emulated:
+        _say(args, "it is of an emulated device: it says nothing about a card; do not share it")
+    if code in (Exit.INTERRUPTED, Exit.INCOMPLETE):
+        _say(args, f"not all was measured; go on: overside calibrate --resume {run}")
+    _say(
+        args,
+        f"look at it: overside profile show {out}\n"
+        f"use it: OVERSIDE_PROFILES={out.parent} overside list profiles",
+    )
+
+
+def _say(args: argparse.Namespace, text: str) -> None:
+    if not args.quiet:
+        print(text, file=sys.stderr)

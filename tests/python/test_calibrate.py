@@ -1,0 +1,126 @@
+"""`overside calibrate`: a device measured, its profile written, checked and used."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from command import PATIENCE_S, environment, only_run, overside, start
+from overside.calibration import fit
+
+
+def test_a_quick_calibration_writes_a_profile_that_is_right_and_used(tmp_path: Path) -> None:
+    done = overside("calibrate", "--quick", "--out", "mine.toml", "--json", cwd=tmp_path, code=0)
+    answer = json.loads(done.stdout)
+    assert answer["profile"] == "mine"
+    assert answer["may_be_shared"]
+    overside("profile", "check", "mine.toml", cwd=tmp_path, code=0)
+    profile = tomllib.loads((tmp_path / "mine.toml").read_text())
+    assert profile["provenance"] == "measured"
+    assert answer["run"].rpartition("/")[2] in profile["sources"]["run"]
+    assert any("network was not measured" in note for note in profile["notes"])
+    values, tables = profile["values"], profile["tables"]
+    # What the model needs and nobody publishes: jobs by completion, contexts, memory.
+    for way in ("poll", "event"):
+        assert f"job.latency.compress-deflate.{way}" in values
+        assert f"job.cpu.compress-deflate.{way}" in values
+    assert "context.init.compress-deflate" in values
+    assert tables["memory.latency.random"]["by"] == "bytes"
+    latency = tables["memory.latency.random"]["value"]
+    assert latency[0] < latency[-1], "a block of many MiB is not in the first cache"
+    assert {f"stream.{kernel}" for kernel in ("copy", "scale", "add", "triad")} <= set(tables)
+    for value in [*values.values(), *tables.values()]:
+        assert value["facts"], "each value says how it was measured"
+    # Neither host name nor address leaves the machine.
+    assert os.uname().nodename not in (tmp_path / "mine.toml").read_text()
+
+    found = subprocess.run(
+        [sys.executable, "-m", "overside", "list", "profiles", "mine"],
+        cwd=tmp_path,
+        env=environment(tmp_path) | {"OVERSIDE_PROFILES": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert json.loads(found.stdout)[0]["name"] == "mine"
+
+
+def test_an_emulated_device_is_calibrated_for_trying_only(tmp_path: Path) -> None:
+    words = ("--operation", "compress-deflate", "--quick", "--out", "e.toml")
+    done = overside("calibrate", "--device", "emulated:bf2", *words, cwd=tmp_path, code=0)
+    assert "do not share it" in done.stderr
+    overside("profile", "check", "e.toml", cwd=tmp_path, code=2)
+
+
+def test_what_cannot_be_calibrated_is_named_with_a_remedy(tmp_path: Path) -> None:
+    absent = overside("calibrate", "--device", "emulated:bf9", cwd=tmp_path, code=3)
+    assert "there is no device emulated:bf9" in absent.stderr
+    cannot = overside("calibrate", "--operation", "compress-rar", cwd=tmp_path, code=3)
+    assert "cpu cannot do compress-rar" in cannot.stderr
+    name = overside("calibrate", "--name", "My Card", cwd=tmp_path, code=2)
+    assert "is not a profile's name" in name.stderr
+    other = overside("calibrate", "--name", "a", "--out", "b.toml", cwd=tmp_path, code=2)
+    assert "a profile's file has its name" in other.stderr
+    for time in ("0s", "-1", "soon", "1e9", "25h"):
+        overside("calibrate", f"--time={time}", cwd=tmp_path, code=2)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "calibration.json").write_text("[]")
+    done = overside("calibrate", "--resume", "other", cwd=tmp_path, code=2)
+    assert "is no calibration" in done.stderr
+    assert not list(tmp_path.glob("results/*"))
+
+
+def test_what_was_measured_before_an_interruption_is_kept_and_gone_on_with(
+    tmp_path: Path,
+) -> None:
+    words = ("calibrate", "--quick", "--no-memory", "--time", "60s", "--out", "mine.toml")
+    running = start(*words, "--operation", "copy", cwd=tmp_path)
+    assert running.stderr is not None
+    first = running.stderr.readline()
+    assert "Ctrl-C keeps them" in first
+    run = only_run(tmp_path)
+    while running.poll() is None and not (run / "samples.jsonl").read_bytes():
+        pass
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 130
+    overside("calibrate", "--resume", run, cwd=tmp_path, code=0)
+    overside("profile", "check", "mine.toml", cwd=tmp_path, code=0)
+
+
+@pytest.mark.parametrize(("constant", "slope"), [(0.0, 2.0), (600.0, 0.1), (50.0, 3.0)])
+def test_a_line_is_found_again(constant: float, slope: float) -> None:
+    sizes = [64.0, 4096.0, 65536.0, 2097152.0]
+    noise = {0: 1.0, 1: 1.01, 2: 0.99, 3: 1.0, 4: 1.005, 5: 0.995}
+    points = [
+        (size, {at: (constant + slope * size) * factor for at, factor in noise.items()})
+        for size in sizes
+    ]
+    found = fit.line(points)
+    assert found is not None
+    assert found.slope is not None
+    assert found.slope.low <= slope <= found.slope.high
+    assert found.misfit < 1e-6
+    if constant:
+        assert found.constant is not None
+        assert found.constant.value == pytest.approx(constant, rel=0.01)
+    else:
+        assert found.constant is None, "what is not above zero is left out"
+
+
+def test_points_that_leave_the_line_widen_the_interval() -> None:
+    points = [(1.0, {0: 10.0}), (10.0, {0: 100.0}), (100.0, {0: 2000.0})]
+    found = fit.line(points)
+    assert found is not None
+    assert found.slope is not None
+    assert found.slope.high / found.slope.value >= 1 + found.misfit - 1e-9
+    assert found.misfit > 0.1
+    assert fit.line(points[:1]) is None
+    assert fit.line([(1.0, {0: 1.0}), (2.0, {1: 2.0})]) is None, "no round has both"
