@@ -40,7 +40,7 @@ def shown(found: Json) -> str:
     lines = [
         f"{profile['name']}: {profile['card']}",
         f"  link       {profile['host_link']}",
-        f"  mode       {profile['mode']}; jobs from the {profile['initiator']}",
+        f"  mode       {profile['mode']}",
         f"  values     {provenance}" + _warning(provenance),
     ]
     if found["why_not_emulated"]:

@@ -24,12 +24,9 @@ pub(crate) fn missing(profile: &Profile) -> Vec<Missing> {
         device(profile, &mut all);
     }
     for one in PARAMETERS.iter().filter(|one| one.measured_by.is_some()) {
-        // Jobs, contexts and copies are those of engines.
-        let engines = !matches!(one.measured_by, Some(Step::Machine | Step::Memory));
         let known = (profile.values.keys().chain(profile.tables.keys()))
             .any(|name| Parameter::of(name).is_some_and(|found| found.name == one.name));
-        let concerns_it = !engines || !profile.operations.is_empty();
-        if !known && concerns_it {
+        if !known {
             all.push(Missing {
                 key: one.name.into(),
                 about: one.about.into(),
