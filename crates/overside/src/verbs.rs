@@ -40,6 +40,8 @@ const PYTHON: &[(&str, &str)] = &[
     (
         "simulate",
         "answer a scenario with the model: throughput, latency, cores, bottleneck",
+    ),
+    (
         "profile",
         "show, compare, check or write profiles of devices",
     ),
