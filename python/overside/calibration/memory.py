@@ -34,7 +34,7 @@ def spec(environment: Json, *, quick: bool, round_s: float) -> Json:
     cpu = environment.get("cpu") or {}
     caches = [cache["size_bytes"] for cache in cpu.get("caches") or ()]
     array = min(largest // 3, max([16 * _MIB] + [4 * size for size in caches]))
-    blocks = [16 * _KIB << at for at in range(0, 13, 4 if quick else 1)]
+    blocks = [16 * _KIB << at for at in range(0, 9 if quick else 13, 4 if quick else 1)]
     if quick:
         array = min(array, 16 * _MIB)
     usable = len(os.sched_getaffinity(0))

@@ -118,7 +118,7 @@ def _begun(args: argparse.Namespace, here: Machine) -> tuple[Launch, Json]:
         "name": name,
         "out": str(out),
         "quick": args.quick,
-        "max_s": jobs_s,
+        "max_s": form["measure"]["max_s"],
         "memory": None,
         "memory_rounds": [],
     }
