@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overside import _core
-from overside.bench import box as boxes
 from overside.bench import audit, environment, findings, store
+from overside.bench import box as boxes
 from overside.bench.box import Box, Measure
 from overside.bench.plan import Test
 from overside.bench.store import RunStore

@@ -59,9 +59,7 @@ def main(args: argparse.Namespace) -> int:
 def _print(found: Sequence[Json], apart: Noise | None) -> None:
     from overside.bench.audit import outcome  # noqa: PLC0415
 
-    rows = [
-        [one["mistake"], one["about"], one["test"], outcome(one), one["said"]] for one in found
-    ]
+    rows = [[one["mistake"], one["about"], one["test"], outcome(one), one["said"]] for one in found]
     print(table.text(["mistake", "what it does", "planted in", "", "what was said"], rows))
     if apart is None:
         return
@@ -78,4 +76,3 @@ def _print(found: Sequence[Json], apart: Noise | None) -> None:
     ]
     print(table.text(["test", "ratio", "interval", "noise", "verdict"], rows))
     print(f"A difference of less than {100 * apart.floor:.1f} % says nothing on this machine now.")
-

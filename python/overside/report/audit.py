@@ -63,6 +63,6 @@ def noise_words(view: RunView) -> str:
             "audit` measures this machine’s."
         )
     return (
-        f"Noise: another run of the same would differ by up to {100 * median(found):.1f} % in half of "
-        f"the tests, and by up to {100 * max(found):.1f} % in all of them."
+        f"Noise: another run of the same would differ by up to {100 * median(found):.1f} % in half "
+        f"of the tests, and by up to {100 * max(found):.1f} % in all of them."
     )
