@@ -132,6 +132,20 @@ fn a_start_up_that_nobody_published_gives_no_size_from_which_offload_pays() {
         "value: 1, unit: KB",
     );
     assert_eq!(predicted(Library::published(), &cut), None);
+    // Speed-ups were published for large inputs, of which the start is no part.
+    let ratio = |metric: &str| {
+        fact(
+            "BF-2 accel/host threaded",
+            "deflate compress",
+            metric,
+            "value: 4, unit: x",
+        )
+    };
+    assert!(predicted(Library::published(), &ratio("ratio at 256 MB")).is_some());
+    assert_eq!(
+        predicted(Library::published(), &ratio("ratio at 1 MB")),
+        None
+    );
     // With a context for each input there is one: its cost is known.
     let metric = "HW = CPU cut-off";
     let cut = fact(

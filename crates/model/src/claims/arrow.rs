@@ -133,7 +133,13 @@ pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
     let workload = fact.workload.to_lowercase();
     let metric = fact.metric.to_lowercase();
     if workload.contains("partition") && is_ratio(figure) {
-        return claimed(figure, partition);
+        let coded = ["lz4", "zstd"].iter().any(|codec| workload.contains(codec));
+        return claimed(figure, move |values, reach| {
+            if coded {
+                reach.to(Closeness::Application);
+            }
+            partition(values, reach)
+        });
     }
     if metric == "compressed/uncompressed" {
         return left(figure, &workload);

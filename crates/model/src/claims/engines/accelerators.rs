@@ -5,17 +5,22 @@ use super::{Claim, claimed};
 use crate::facts::Figure;
 use crate::{Closeness, Known, NoPrediction};
 
+/// Far below the sizes that were published, by this factor, the start of an engine decides.
+const START_UP_COUNTS: f64 = 10.0;
+
+fn start_up() -> NoPrediction {
+    NoPrediction {
+        why: "no published fact gives the time that an engine takes to start".into(),
+        remedy: "measure it with `overside calibrate` on such a card".into(),
+    }
+}
+
 /// Claims such ratios. What depends on an engine's start-up has no prediction: nobody published
 /// that in units of time.
 pub(super) fn claim(figure: &Figure<'_>) -> Option<Claim> {
     let metric = figure.fact.metric.to_lowercase();
     if metric.contains("below") || metric.contains("from") || metric.contains("start") {
-        return claimed(figure, |_| {
-            Err(NoPrediction {
-                why: "no published fact gives the time that an engine takes to start".into(),
-                remedy: "measure it with `overside calibrate` on such a card".into(),
-            })
-        });
+        return claimed(figure, |_| Err(start_up()));
     }
     if !is_ratio(figure) {
         return None;
@@ -42,9 +47,17 @@ pub(super) fn claim(figure: &Figure<'_>) -> Option<Claim> {
     claimed(figure, move |library| {
         let profile = library.profile(profile).map(crate::Profile::evidence);
         let evidence = profile.unwrap_or_default();
-        let same = matches!(evidence.get(&name),
-            Some(Known::Table(table)) if table.at.contains(&bytes));
-        let closeness = if same {
+        let at: &[f64] = match evidence.get(&name) {
+            Some(Known::Table(table)) => &table.at,
+            _ => &[],
+        };
+        if at
+            .first()
+            .is_some_and(|least| bytes * START_UP_COUNTS < *least)
+        {
+            return Err(start_up());
+        }
+        let closeness = if at.contains(&bytes) {
             Closeness::Same
         } else {
             Closeness::Card

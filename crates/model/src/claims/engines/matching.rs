@@ -3,12 +3,12 @@
 use super::about::bytes_in;
 use super::{Claim, Reach, claimed, predict};
 use crate::facts::Figure;
-use crate::{Axis, Closeness, Evidence, Known, Library, NoPrediction, Table, Unknown, Values};
+use crate::{
+    Axis, Closeness, Evidence, Known, Library, NoPrediction, Quantity, Table, Unit, Unknown, Values,
+};
 
 /// Buffers of the sweep over batches: at this size the sweep over buffers gives the same rates.
 const BATCH_BUFFER_BYTES: f64 = 1024.0;
-/// The shortest buffers of the sweeps.
-const SHORTEST_BYTES: f64 = 64.0;
 /// A batch at which the rate no longer grows.
 const FULL_BATCH: f64 = 32.0;
 /// Matching was published for both cards together; its figures stand with this one.
@@ -33,9 +33,19 @@ pub(super) fn evidence(library: &Library) -> Evidence {
                 .filter(|(_, rate)| **rate > 0.0)
                 .map(|(bytes, rate)| (*bytes as f64, *rate))
                 .unzip::<f64, f64, Vec<_>, Vec<_>>();
-            if at.is_empty() {
+            let Some(shortest) = at.first() else {
                 continue;
-            }
+            };
+            let shortest = Quantity {
+                value: Some(*shortest),
+                low: None,
+                high: None,
+                unit: Unit::B,
+                facts: Vec::new(),
+                citation: None,
+                note: None,
+            };
+            evidence.insert(format!("{name}.shortest"), Known::Quantity(shortest));
             let table = Table {
                 by: Axis::Bytes,
                 at,
@@ -62,8 +72,9 @@ pub(super) fn by_buffer(values: &Values<'_>, query: &str, bytes: f64) -> Result<
         own
     };
     // A shorter buffer takes as long as the shortest measured.
-    let least = f64::max(bytes, SHORTEST_BYTES);
-    Ok(values.at(&name, least)? * (bytes / least))
+    let shortest = values.get(&format!("{name}.shortest")).unwrap_or(0.0);
+    let counted = bytes.max(shortest);
+    Ok(values.at(&name, counted)? * (bytes / counted))
 }
 
 /// Bytes a second of a pattern by batch, at 1 KiB buffers.
