@@ -213,7 +213,7 @@ fn find(figure: &Figure<'_>, library: &Library) -> Finding {
             remedy: why.remedy,
         },
         Err(Unmet::Sign) => missing(
-            "the published figure has the other sign, or is zero".into(),
+            "the published figure has the other sign, or is next to nothing".into(),
             "look at its conditions: `overside facts show`",
         ),
     }
@@ -269,12 +269,16 @@ fn measure(figure: &Figure<'_>, unit: f64, answer: Answer) -> Result<Compared, U
         return Err(Unmet::Sign);
     };
     let nearest = modelled.typ.clamp(low, high);
+    let error = modelled.typ / nearest - 1.0;
+    if !error.is_finite() {
+        return Err(Unmet::Sign);
+    }
     let figure_at = middle(low, high, modelled.typ);
     let inside = (modelled.low..=modelled.high).contains(&figure_at);
     Ok(Compared {
         scenario: "",
         modelled: modelled.scale(1.0 / unit),
-        error: modelled.typ / nearest - 1.0,
+        error,
         inside,
         width: modelled.high / modelled.low,
         closeness: prediction.closeness,

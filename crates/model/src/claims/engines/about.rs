@@ -251,10 +251,8 @@ pub(in crate::claims) fn share_in(text: &str) -> Option<f64> {
         .next()
         .filter(|before| before.len() < text.len())?;
     let number = before.trim_end();
-    let start = number
-        .rfind(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .map_or(0, |at| at + 1);
-    let percent: f64 = number[start..].parse().ok()?;
+    let digits = number.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let percent: f64 = number[digits.len()..].parse().ok()?;
     (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
 }
 
