@@ -23,6 +23,10 @@ const READY: &[Ready] = ready![
     "split-deflate",
     "split-lz4",
     "arrow",
+    "kv-designs",
+    "kv-load",
+    "kv-skew",
+    "kv-pairings",
 ];
 
 /// All ready-made questions.
