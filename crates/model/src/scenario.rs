@@ -20,6 +20,7 @@
 
 mod arrow;
 mod asked;
+mod drift;
 mod key;
 mod kv;
 mod pairings;
@@ -66,6 +67,7 @@ pub trait Scenario: Sync {
 const SCENARIOS: &[&dyn Scenario] = &[
     &split::SplitScenario,
     &arrow::Arrow,
+    &drift::Drift,
     &kv::Kv,
     &pairings::Pairings,
 ];

@@ -21,7 +21,7 @@ fn scenarios() -> PyResult<String> {
         let kinds: Vec<Value> = scenario::scenarios()
             .iter()
             .map(|one| {
-                let keys: Vec<_> = one.keys().iter().map(|key| {
+                let keys = one.keys().iter().map(|key| {
                     json!({
                         "name": key.name,
                         "about": key.about,
@@ -73,7 +73,7 @@ fn answer(
     text: Option<&str>,
     settings: &[(String, String)],
     profile: Option<&(String, Option<String>)>,
-) -> Result<Report, Box<dyn std::error::Error>> {
+) -> Result<Report, Box<dyn std::error::Error + Send + Sync>> {
     let mut asked = match text {
         Some(text) => Asked::parse(name, text)?,
         None => Asked::named(name)?,
