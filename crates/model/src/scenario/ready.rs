@@ -28,6 +28,17 @@ const READY: &[Ready] = ready![
     "kv-skew",
     "kv-pairings",
 ];
+/// A file of `scenarios/`.
+macro_rules! ready {
+    ($name:literal) => {
+        Ready {
+            name: $name,
+            text: include_str!(concat!("../../../../scenarios/", $name, ".toml")),
+        }
+    };
+}
+
+const READY: &[Ready] = &[ready!("drift")];
 
 /// All ready-made questions.
 pub fn ready() -> &'static [Ready] {
