@@ -49,7 +49,7 @@ fn sound(report: &Report, about: &str) {
 fn every_scenario_answers_as_it_is_by_default() {
     assert!(!scenarios().is_empty());
     for scenario in scenarios() {
-        let report = ask(&Asked::of(scenario.name())).expect(scenario.name());
+        let report = ask(&Asked::of(scenario.name())).expect("its defaults are allowed");
         sound(&report, scenario.name());
         let figures = report.rows.iter().flat_map(|row| row.shown());
         assert!(figures.count() > 0, "{} has no figures", scenario.name());
