@@ -257,7 +257,9 @@ impl Point {
     /// # Panics
     /// As [`Point::number`].
     pub fn count(&self, key: &str) -> u64 {
-        self.number(key) as u64
+        // The text is exact where a floating-point number is not, as for seeds.
+        let exact = self.get(key).and_then(|value| value.text.parse().ok());
+        exact.unwrap_or_else(|| self.number(key) as u64)
     }
 
     /// A word, or the name of a profile; `None` if it is not set.
