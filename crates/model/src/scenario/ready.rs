@@ -20,25 +20,15 @@ macro_rules! ready {
 
 #[rustfmt::skip]
 const READY: &[Ready] = ready![
+    "drift",
     "split-deflate",
     "split-lz4",
-    "arrow",
     "kv-designs",
     "kv-load",
     "kv-skew",
     "kv-pairings",
+    "arrow-tables",
 ];
-/// A file of `scenarios/`.
-macro_rules! ready {
-    ($name:literal) => {
-        Ready {
-            name: $name,
-            text: include_str!(concat!("../../../../scenarios/", $name, ".toml")),
-        }
-    };
-}
-
-const READY: &[Ready] = &[ready!("drift")];
 
 /// All ready-made questions.
 pub fn ready() -> &'static [Ready] {
