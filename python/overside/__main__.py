@@ -22,6 +22,7 @@ VERBS = {
     "plan": "show a box's tests and the time they take; run nothing",
     "run": "run a box and write its report",
     "report": "write a run's report, or show its summary",
+    "advise": "say what should run where, by what was measured and what is published",
     "compare": "compare two runs test by test",
     "audit": "plant mistakes in the harness and see that it catches them; measure the noise",
     "facts": "search published figures, and compare the model with them",

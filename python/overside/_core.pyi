@@ -299,6 +299,23 @@ def facts_check(file: str | None = None) -> str:
     """Every published figure and ordering beside what the model predicts, as JSON: `figures`,
     `orderings`, `validation`, `calibration`, `ordering_scores`. Raises `ValueError`.
     """
+def advise(
+    question: str,
+    profiles: list[str],
+    files: list[tuple[str, str]],
+    workload: tuple[str, str] | None,
+) -> str:
+    """What should run where, as JSON (docs/advise.md): by operation and device, and for a workload.
+
+    `question` is JSON of what was measured; `profiles` are names, `files` further profiles and
+    `workload` a workload, each with what it is called and its text. Raises `ValueError`.
+    """
+
+def workload(file: str, text: str) -> str:
+    """A workload in its parsed form, as JSON. Raises `ValueError` that names the key."""
+
+def placement_file(rules: str) -> str:
+    """A placement file (docs/advise.md) of rules, which are JSON. Raises `ValueError`."""
 
 def merge_histograms(histograms: list[str]) -> str:
     """Several samples' latencies together, as JSON: {count, mean_ns, min_ns, p50_ns, p90_ns,

@@ -17,6 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod advice;
 mod catalogue;
 pub mod check;
 pub mod claims;
@@ -44,6 +45,7 @@ mod spread;
 mod suggest;
 mod throughput;
 mod validate;
+mod workload;
 
 pub use catalogue::{PROFILES_ENV, profile, profiles, profiles_with, text_of};
 pub use cost::{Completion, Cost, Parts, Setting, Span, Work, cost};
@@ -63,3 +65,4 @@ pub use profile::{
 pub use quantity::{Axis, Dimension, Interval, Quantity, Sweep, Table, Unit};
 pub use suggest::suggest;
 pub use throughput::{Bound, Throughput, throughput};
+pub use workload::{Prices, Stage, Task, WORKLOAD_SCHEMA, Watts, Workload, WorkloadError};

@@ -24,6 +24,9 @@ Where it runs
   --device NAME        a device beside the CPU; `overside devices` lists them
   --placement WHERE    cpu, device, split:P (P percent of the bytes to the device), adaptive;
                        unless told otherwise cpu, with --device adaptive
+  --placement-file FILE
+                       placement, device and chunk by format and size of each file, as
+                       `overside advise --placement-out` writes it
   -p, --threads N      threads of the CPU; one for each core unless told otherwise
 
 Files

@@ -4,6 +4,7 @@ mod arguments;
 mod input;
 mod names;
 mod output;
+mod placed;
 mod progress;
 mod stream;
 mod telling;
@@ -24,6 +25,7 @@ use crate::system;
 use arguments::{Arguments, Asked};
 use input::Input;
 use output::{Named, Output};
+use placed::Placed;
 
 /// Bytes of a compressed file that are worth a thread.
 const PART_BYTES: u64 = 128 << 10;
@@ -87,8 +89,10 @@ pub fn main(verb: Verb, help: &str, arguments: &[OsString]) -> ExitCode {
             return ExitCode::from(1);
         }
     };
-    let options = match options(&all) {
-        Ok(options) => options,
+    let placed = all.placement_file.as_deref().map(Placed::read);
+    let made = options(&all).and_then(|options| Ok((options, placed.transpose()?)));
+    let (options, placed) = match made {
+        Ok(made) => made,
         Err(error) => {
             complain!("overside {verb}: {error}");
             return ExitCode::from(1);
@@ -97,7 +101,7 @@ pub fn main(verb: Verb, help: &str, arguments: &[OsString]) -> ExitCode {
     system::tidy_up_on_signals();
     let mut exit = Exit::Done;
     for named in &all.files {
-        exit = exit.and(work(&all, &options, named));
+        exit = exit.and(work(&all, &options, placed.as_ref(), named));
     }
     ExitCode::from(match exit {
         Exit::Done => 0,
@@ -136,7 +140,7 @@ fn options(all: &Arguments) -> Result<Options, String> {
 }
 
 /// Does one file and tells what there is to tell.
-fn work(all: &Arguments, options: &Options, named: &OsStr) -> Exit {
+fn work(all: &Arguments, options: &Options, placed: Option<&Placed>, named: &OsStr) -> Exit {
     let mut exit = Exit::Done;
     let mut warn = |message: &str| {
         exit = exit.and(Exit::Warning);
@@ -144,7 +148,7 @@ fn work(all: &Arguments, options: &Options, named: &OsStr) -> Exit {
             complain!("overside {}: {message}", all.verb);
         }
     };
-    match one(all, options, named, &mut warn) {
+    match one(all, options, placed, named, &mut warn) {
         Ok(Some(done)) => tell(all, &done),
         Ok(None) => {}
         Err(Trouble::Warning(message)) => warn(&message),
@@ -159,6 +163,7 @@ fn work(all: &Arguments, options: &Options, named: &OsStr) -> Exit {
 fn one(
     all: &Arguments,
     options: &Options,
+    placed: Option<&Placed>,
     named: &OsStr,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Option<Done>, Trouble> {
@@ -166,7 +171,7 @@ fn one(
     let begin = Instant::now();
     let target = target(all, &input)?;
     let mut output = target.open(all, &input)?;
-    let options = options_of(all, options, &input);
+    let options = options_of(all, options, placed, &input)?;
     let result = stream::run(all, &options, &mut input, &mut output);
     let summary = result.map_err(|error| failed(error, &input, &target))?;
     let finished = output.finish(input.attributes());
@@ -197,15 +202,24 @@ fn one(
         verb: all.verb,
         input: input.name,
         output: target.name(),
-        policy: all.policy,
+        policy: options.policy,
         elapsed,
         summary,
     }))
 }
 
 /// What holds for one file.
-fn options_of(all: &Arguments, options: &Options, input: &Input) -> Options {
+fn options_of(
+    all: &Arguments,
+    options: &Options,
+    placed: Option<&Placed>,
+    input: &Input,
+) -> Result<Options, Trouble> {
     let mut options = options.clone();
+    if let Some(placed) = placed {
+        (placed.apply(all, input, &mut options))
+            .map_err(|error| Trouble::Error(format!("{}: {error}", input.name)))?;
+    }
     if all.verb == Verb::Compress && all.name {
         (options.name, options.mtime) = input.original();
     }
@@ -221,7 +235,7 @@ fn options_of(all: &Arguments, options: &Options, input: &Input) -> Options {
             .threads
             .min(usize::try_from(chunks).unwrap_or(usize::MAX));
     }
-    options
+    Ok(options)
 }
 
 /// Where the output goes.

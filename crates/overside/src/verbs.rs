@@ -25,6 +25,10 @@ const PYTHON: &[(&str, &str)] = &[
     ),
     ("run", "run a box and write its report"),
     ("report", "write a run's report, or show its summary"),
+    (
+        "advise",
+        "say what should run where, by what was measured and what is published",
+    ),
     ("compare", "compare two runs test by test"),
     (
         "audit",

@@ -16,6 +16,7 @@
 pub mod controller;
 mod drive;
 mod executor;
+mod file;
 mod health;
 mod lane;
 mod memory;
@@ -29,6 +30,7 @@ mod setup;
 mod window;
 
 pub use executor::Executor;
+pub use file::{FileError, PlacementFile, Rule, SCHEMA as PLACEMENT_SCHEMA, Waiting};
 pub use memory::Buffer;
 pub use policy::{Leg, Policy, PolicyError};
 pub use report::{Decided, Event, EventKind, LegReport, Report};

@@ -1,6 +1,7 @@
 //! The Python module `overside._core`: conversions only. What is not a word or a number crosses
 //! as JSON text; `python/overside/_core.pyi` says what is in it.
 
+mod advise;
 mod answers;
 mod arrow;
 mod asked;
@@ -40,6 +41,7 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     profiles::add(module)?;
     facts::add(module)?;
     simulate::add(module)?;
+    advise::add(module)?;
     Ok(())
 }
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overside.bench.statistics import Estimate, RunView, TestSummary
+from overside.report import advice as advised
 from overside.report import (
     audit,
     best,
@@ -165,8 +166,10 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
     matrix, emulated = _matrix(advice), _emulated(view)
     others = published.beside(view, published.core()) if advice else []
     hidden = len(view.tests) - len(rows)
+    where, no_where = advised.of_run(view)
     sections = [
         ("advice", "Advice", True),
+        ("where", "Placement", where is not None or bool(no_where)),
         ("sizes", "By size", bool(matrix["rows"])),
         ("emulated", "Emulated", bool(emulated["rows"])),
         ("published", "Published", bool(others)),
@@ -200,6 +203,8 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         "interval_words": best.interval_words(view),
         "outlooks": [_card(card) for card in cards],
         "no_outlook": no_outlook,
+        "where": where,
+        "no_where": no_where,
         "audit": audit.planted(view),
         "audit_trusted": audit.is_trusted(view),
         "noise_words": audit.noise_words(view),

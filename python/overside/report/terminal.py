@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from overside.bench.statistics import RunView
 from overside.report import best, contents, sweeps, words
+from overside.report.advice import Advised, Target
 from overside.report.outlook import CardOutlook
 
 #: Escape sequences (ECMA-48, select graphic rendition).
@@ -66,6 +67,51 @@ def _advice(page: _Page, view: RunView) -> None:
         page.line(best.interval_words(view), FAINT)
     else:
         page.line("No advice: no built-in task was measured, passed and verified in this run.")
+
+
+def advice(view: RunView, advised: Advised, width: int, colour: bool) -> str:
+    """What should run where, `width` columns wide."""
+    page = _Page(max(WIDTH_MIN, min(width, WIDTH_MAX)), colour)
+    page.line(f"What should run where, by {contents.title(view)}", BOLD)
+    for operation in advised.operations:
+        page.lines.append("")
+        page.line(operation.title, BOLD)
+        for target in operation.targets:
+            _target(page, target)
+    if advised.plans:
+        page.heading(advised.workload, "modelled", YELLOW)
+    for plan in advised.plans:
+        page.line(plan.name + (f": {plan.card}" if plan.card else ""), BOLD, indent="  ")
+        for task, where, enters, cores in plan.stages:
+            at = "" if cores == "–" else f", {cores} cores"
+            page.line(f"  {task}: {where}, {enters} enter{at}", indent="    ")
+        for sentence in plan.sentences:
+            page.line(f"  {sentence}", indent="  ")
+    if advised.citations:
+        count = words.plural(len(advised.citations), "published fact")
+        page.lines.append("")
+        page.line(f"Rests on {count}; --json and the report list them.", FAINT)
+    return "\n".join(page.lines) + "\n"
+
+
+def _target(page: _Page, target: Target) -> None:
+    colour = GREEN if target.provenance == "measured" else YELLOW
+    if target.unsupported:
+        page.line(f"  {target.name}: {target.unsupported}", FAINT, indent="    ")
+        return
+    page.line(f"  {target.name} [{target.provenance.upper()}]", colour, indent="    ")
+    for row in target.rows:
+        page.line(
+            f"    {row.sizes}: {row.where}; {row.throughput} [{row.provenance}], {row.gain} the CPU"
+            f" alone, host CPU saved {row.saved}, in chunks of {row.chunk}",
+            indent="      ",
+        )
+        page.line(
+            f"      C1, device faster than CPU: {row.c1}; C2, split faster than both: {row.c2}",
+            indent="      ",
+        )
+    for sentence in target.sentences:
+        page.line(f"    {sentence}", indent="    ")
 
 
 def _outlook(page: _Page, cards: Sequence[CardOutlook], no_outlook: str) -> None:

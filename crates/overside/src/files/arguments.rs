@@ -12,7 +12,8 @@ use crate::options::{self, value};
 
 /// Long options, for finding the one that was meant.
 const LONG: &str = "best chunk device explain fast force format help keep level no-name output \
-                    placement quiet stats stdout test threads verbose";
+                    placement placement-file quiet \
+                    stats stdout test threads verbose";
 
 /// What was asked for.
 pub struct Arguments {
@@ -23,6 +24,8 @@ pub struct Arguments {
     pub level: Option<u32>,
     pub policy: Policy,
     pub device: Option<String>,
+    /// What says where each file runs, in the place of policy and device.
+    pub placement_file: Option<PathBuf>,
     pub threads: usize,
     pub chunk_bytes: Option<usize>,
     pub keep: bool,
@@ -64,6 +67,7 @@ impl Arguments {
             level: None,
             policy: Policy::Cpu,
             device: None,
+            placement_file: None,
             threads: options::threads_default(),
             chunk_bytes: None,
             keep: false,
@@ -110,6 +114,10 @@ impl Arguments {
             (Some('p'), _) | (_, "threads") => self.threads = options::threads(parser)?,
             (_, "format") => self.container = Some(value(parser, "--format")?),
             (_, "device") => self.device = Some(value(parser, "--device")?),
+            (_, "placement-file") => {
+                let path = parser.value().map_err(|error| error.to_string())?;
+                self.placement_file = Some(path.into());
+            }
             (_, "explain") => self.explain = true,
             (_, "stats") => self.stats = Some(value(parser, "--stats")?),
             (Some('t'), _) | (_, "test") if !compress => self.test = true,
@@ -129,6 +137,9 @@ impl Arguments {
 
     /// Fills in what follows from the rest, and refuses what contradicts itself.
     fn settle(&mut self, policy: Option<Policy>) -> Result<(), String> {
+        if self.placement_file.is_some() && (policy.is_some() || self.device.is_some()) {
+            return Err("--placement-file goes neither with --placement nor with --device".into());
+        }
         self.policy = options::placement(policy, &mut self.device)?;
         if self.output.is_some() {
             if self.stdout || self.test {
@@ -275,6 +286,11 @@ mod tests {
             (Verb::Compress, "-o a b c", "one file"),
             (Verb::Compress, "-co a b", "neither"),
             (Verb::Compress, "-c --format zlib a b", "follow each other"),
+            (
+                Verb::Decompress,
+                "--placement-file p --device cpu a",
+                "neither with --placement nor with --device",
+            ),
         ] {
             let error = parse(verb, line).err().unwrap();
             assert!(error.contains(said), "{line}: {error}");

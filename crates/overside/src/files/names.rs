@@ -32,6 +32,12 @@ pub fn decompressed(path: &Path) -> Option<PathBuf> {
     Some(with(&path.with_file_name(stem), instead))
 }
 
+/// The format that the name of `path` stands for; `None` if it does not tell.
+pub fn format(path: &Path) -> Option<Container> {
+    let name = path.file_name()?;
+    (ENDINGS.iter()).find_map(|(end, of, _)| before(name, end).map(|_| *of))
+}
+
 /// What `path`, whose name says that it is in that format already, ends with.
 pub fn already(path: &Path, container: Container) -> Option<&'static str> {
     let name = path.file_name()?;
@@ -92,5 +98,7 @@ mod tests {
         assert_eq!(already(Path::new("a.tgz"), Container::Gzip), Some(".tgz"));
         assert_eq!(already(Path::new("a.gz"), Container::Zstd), None);
         assert_eq!(already(Path::new(".gz"), Container::Gzip), None);
+        assert_eq!(format(Path::new("a.tzst")), Some(Container::Zstd));
+        assert_eq!(format(Path::new("a.txt")), None);
     }
 }

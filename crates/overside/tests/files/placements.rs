@@ -111,3 +111,85 @@ fn a_device_that_cannot_do_it_is_told_and_does_no_harm() {
     );
     assert_eq!(directory.names(), "a a.gz");
 }
+
+const BY_SIZE: &str = r#"
+schema = "placement/1"
+[[rule]]
+operation = "compress-deflate"
+from_bytes = 1048576
+placement = "split:50"
+device = "emulated:bf2"
+chunk_bytes = 524288
+[[rule]]
+operation = "decompress-deflate"
+placement = "device"
+device = "emulated:bf2"
+completion = "event"
+"#;
+
+#[test]
+fn a_placement_file_says_where_each_file_runs() {
+    let directory = Directory::with("long", &words(4 * MIB, 1));
+    directory.write("short", &words(MIB / 2, 2));
+    directory.write("p.toml", BY_SIZE.as_bytes());
+    let all = stats(&directory, "compress -k --placement-file p.toml long");
+    let report = &all["summary"]["report"];
+    assert_eq!(report["cpu"]["chunks"], 4);
+    assert_eq!(report["device"]["chunks"], 4);
+    // No rule speaks of what is shorter, or of other formats.
+    for line in ["short", "--format lz4 long"] {
+        let line = format!("compress -k --placement-file p.toml {line}");
+        let report = &stats(&directory, &line)["summary"]["report"];
+        assert!(report["device"].is_null(), "{report}");
+    }
+    // What was asked for on the command line stays.
+    let line = "compress -kf --chunk 2MiB --placement-file p.toml long";
+    let report = &stats(&directory, line)["summary"]["report"];
+    assert_eq!(report["device"]["chunks"], 1);
+    // The format is found out by what is in the file.
+    fs::rename(directory.path("long.gz"), directory.path("packed")).unwrap();
+    let report =
+        &stats(&directory, "decompress -t --placement-file p.toml packed")["summary"]["report"];
+    assert_eq!(report["device"]["chunks"], 2);
+}
+
+#[test]
+fn a_hostile_placement_file_is_refused_before_anything_is_done() {
+    let directory = Directory::with("a", &words(MIB, 1));
+    for (text, said) in [
+        ("", "schema"),
+        ("schema = \"placement/1\"\n[[rule]]", "operation"),
+        (
+            &BY_SIZE.replace("split:50", "split:500"),
+            "rule.0.placement",
+        ),
+        (&BY_SIZE.replace("524288", "1e300"), "chunk_bytes"),
+        (&BY_SIZE.replace("emulated:bf2", "cpu"), "rule.0.device"),
+        (&"[".repeat(100_000), "p.toml"),
+        (&"#".repeat(300_000), "longer than 262144 bytes"),
+        ("\u{0}", "p.toml"),
+    ] {
+        directory.write("p.toml", text.as_bytes());
+        let output = directory.run("compress --placement-file p.toml a");
+        assert_eq!(code(&output), 1, "{said}");
+        let error = err(&output);
+        assert!(
+            error.contains(said) && error.len() < 2000,
+            "{said}: {error}"
+        );
+        assert_eq!(directory.names(), "a p.toml");
+    }
+    let output = directory.run("compress --placement-file /dev/zero a");
+    assert!(err(&output).contains("no regular file"), "{}", err(&output));
+    let output = directory.run("compress --placement-file none a");
+    assert!(err(&output).contains("No such file"), "{}", err(&output));
+    // A device that is not there is told; the file stays.
+    directory.write(
+        "p.toml",
+        BY_SIZE.replace("emulated:bf2", "emulated:bf9").as_bytes(),
+    );
+    let output = directory.run("compress --placement-file p.toml a");
+    assert_eq!(code(&output), 1);
+    assert!(err(&output).contains("bf9"), "{}", err(&output));
+    assert_eq!(directory.names(), "a p.toml");
+}

@@ -1,0 +1,280 @@
+//! What should run where: measured rates of this host against devices that were measured with it,
+//! or that profiles describe.
+//!
+//! Each comparison is answered *yes*, *no* or *cannot tell*. A range of sizes gets the placement
+//! that its comparisons support; what nobody published is named with what to measure.
+
+mod choose;
+mod completion;
+mod device;
+mod pipeline;
+mod question;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use overside_ops::Operation;
+use serde::Serialize;
+
+use crate::{Answer, BreakEven, Closeness, Interval, Prediction, Profile, Verdict, Workload};
+
+pub use completion::{Completion, Mode};
+pub use pipeline::{Bottleneck, Costs, Plan, StagePlan, WorkloadAdvice};
+pub use question::{CpuRate, DeviceRate, Host, Measured, Question, QuestionError};
+
+/// What should run where.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// `"advice/1"`.
+    pub schema: &'static str,
+    /// By operation, in the order of the question.
+    pub operations: Vec<OperationAdvice>,
+    /// For a workload, if there was one: an entry for each device that was asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<WorkloadAdvice>,
+    /// What each fact that anything rests on says, and where it stands.
+    pub citations: BTreeMap<String, String>,
+}
+
+/// What should be done with one operation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OperationAdvice {
+    /// As in `compress-deflate`.
+    pub operation: String,
+    /// What people call it.
+    pub title: String,
+    /// Devices that were measured first, then profiles.
+    pub targets: Vec<TargetAdvice>,
+}
+
+/// What should be done with one operation where one device is at hand.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TargetAdvice {
+    /// A device's name, or a profile's.
+    pub name: String,
+    /// `measured`, or `modelled` from published facts.
+    pub provenance: &'static str,
+    /// The exact card, its link and the mode; empty for a device that was measured.
+    pub card: String,
+    /// Why it cannot do this at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsupported: Option<String>,
+    /// By size, ascending; empty if it cannot do this.
+    pub ranges: Vec<RangeAdvice>,
+    /// From which buffer size the device is faster, one buffer at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pays_from: Option<BreakEven>,
+    /// The same where a context is set up for each buffer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pays_from_anew: Option<BreakEven>,
+    /// Whether contexts should be kept and reused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_contexts: Option<Comparison>,
+    /// How to wait for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion: Option<Completion>,
+    /// What nobody has published that bears on this.
+    pub missing: Vec<String>,
+}
+
+/// What should be done with buffers of one range of sizes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RangeAdvice {
+    /// From so many bytes of the uncompressed side on.
+    pub from_bytes: u64,
+    /// Below so many; absent: without end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub below_bytes: Option<u64>,
+    /// `cpu`, `device`, `split:40` or `adaptive`.
+    pub placement: String,
+    /// Bytes of the chunks that it should be cut into.
+    pub chunk_bytes: u64,
+    /// The share of the bytes for the device that lets both sides end together; absent if the
+    /// device's rate is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fraction: Option<Interval>,
+    /// The CPU alone, measured, in bytes of the uncompressed side a second.
+    pub cpu_bytes_per_s: Interval,
+    /// The device alone.
+    #[serde(serialize_with = "answer")]
+    pub device_bytes_per_s: Answer,
+    /// The device alone does not do more, whatever is not known; absent if there is no such bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_at_most_bytes_per_s: Option<f64>,
+    /// The placement that is advised.
+    #[serde(serialize_with = "answer")]
+    pub throughput_bytes_per_s: Answer,
+    /// Whether that throughput was `measured` here, or is `modelled`.
+    pub provenance: &'static str,
+    /// How many times the CPU alone that is.
+    pub gain: Comparison,
+    /// The share of the host's CPU time that this saves; below 0, it takes more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_cpu_saved: Option<Interval>,
+    /// C1: is the device alone faster than the CPU alone?
+    pub c1: Comparison,
+    /// C2: is a split faster than either alone?
+    pub c2: Comparison,
+}
+
+/// Whether one thing is faster than another, and how sure that is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The answer.
+    pub verdict: Verdict,
+    /// `measured`, or `modelled`.
+    pub provenance: &'static str,
+    /// How many times as fast; absent if that cannot be predicted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<Interval>,
+    /// Why it cannot be told, or what bounds it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// Parameters that its doubt comes from, the most influential first: at most three.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dominated_by: Vec<String>,
+    /// Facts that it rests on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<String>,
+}
+
+/// What should run where, by operation, and for a workload.
+///
+/// # Errors
+/// [`QuestionError`] if the question holds something that no run can have measured.
+pub fn advise(
+    question: &Question,
+    profiles: &[Profile],
+    workload: Option<&Workload>,
+) -> Result<Advice, QuestionError> {
+    question.check()?;
+    let mut operations = Vec::new();
+    for measured in &question.measured {
+        let operation: Operation = measured.operation()?;
+        let mut targets = choose::measured(question, measured);
+        if operation.uses_engines() {
+            let modelled = profiles.iter();
+            targets.extend(modelled.map(|one| choose::modelled(question, measured, one)));
+        }
+        operations.push(OperationAdvice {
+            operation: measured.operation.clone(),
+            title: measured.title.clone(),
+            targets,
+        });
+    }
+    let workload = workload.map(|workload| pipeline::advise(question, profiles, workload));
+    let mut facts: BTreeSet<&str> = BTreeSet::new();
+    for target in operations.iter().flat_map(|one| &one.targets) {
+        facts.extend(target.facts());
+    }
+    facts.extend(workload.iter().flat_map(WorkloadAdvice::facts));
+    let citations = (facts.into_iter())
+        .filter_map(|fact| {
+            let said = profiles.iter().find_map(|one| one.citation(fact));
+            Some((
+                fact.to_owned(),
+                said.or_else(|| completion::citation(fact))?,
+            ))
+        })
+        .collect();
+    Ok(Advice {
+        schema: "advice/1",
+        operations,
+        workload,
+        citations,
+    })
+}
+
+/// Operations that a card's engines may do.
+trait Engines {
+    fn uses_engines(&self) -> bool;
+}
+
+impl Engines for Operation {
+    fn uses_engines(&self) -> bool {
+        !matches!(self, Self::Hash(_) | Self::Copy)
+    }
+}
+
+impl TargetAdvice {
+    /// Facts that it rests on.
+    fn facts(&self) -> impl Iterator<Item = &str> {
+        let ranges = self.ranges.iter().flat_map(|range| {
+            let answers = [&range.device_bytes_per_s, &range.throughput_bytes_per_s];
+            (answers.into_iter().flatten().flat_map(|one| &one.facts))
+                .chain(&range.c1.facts)
+                .chain(&range.c2.facts)
+        });
+        let keep = self.keep_contexts.iter().flat_map(|one| &one.facts);
+        let completion = self.completion.iter().flat_map(|one| &one.facts);
+        ranges.chain(keep).chain(completion).map(String::as_str)
+    }
+}
+
+impl Comparison {
+    /// Of a prediction.
+    fn of(answer: &Answer) -> Self {
+        match answer {
+            Ok(prediction) => Self {
+                verdict: Verdict::of(prediction.interval),
+                provenance: "modelled",
+                ratio: Some(prediction.interval),
+                why: String::new(),
+                dominated_by: dominating(prediction),
+                facts: prediction.facts.clone(),
+            },
+            Err(none) => Self {
+                verdict: Verdict::CannotTell,
+                provenance: "modelled",
+                ratio: None,
+                why: none.to_string(),
+                dominated_by: Vec::new(),
+                facts: Vec::new(),
+            },
+        }
+    }
+
+    /// Of two figures that were measured.
+    fn measured(mine: Interval, other: Interval) -> Self {
+        let ratio = Interval {
+            low: mine.low / other.high,
+            typ: mine.typ / other.typ,
+            high: mine.high / other.low,
+        };
+        Self {
+            verdict: Verdict::of(ratio),
+            provenance: "measured",
+            ratio: Some(ratio),
+            why: String::new(),
+            dominated_by: Vec::new(),
+            facts: Vec::new(),
+        }
+    }
+}
+
+/// A figure that was measured, as an answer.
+fn given(rate: Interval) -> Prediction {
+    Prediction {
+        interval: rate,
+        closeness: Closeness::Same,
+        bottleneck: None,
+        influences: Vec::new(),
+        facts: Vec::new(),
+    }
+}
+
+/// The parameters that widen a prediction most.
+fn dominating(prediction: &Prediction) -> Vec<String> {
+    (prediction.influences.iter())
+        .filter(|one| one.factor > 1.01)
+        .take(3)
+        .map(|one| one.parameter.clone())
+        .collect()
+}
+
+/// An answer as JSON: the prediction, or why there is none.
+fn answer<S: serde::Serializer>(answer: &Answer, serializer: S) -> Result<S::Ok, S::Error> {
+    match answer {
+        Ok(prediction) => prediction.serialize(serializer),
+        Err(none) => none.serialize(serializer),
+    }
+}

@@ -1,0 +1,122 @@
+//! How to wait for a device: polling or events.
+
+use serde::Serialize;
+
+use super::question::DeviceRate;
+use crate::Verdict;
+use crate::facts::Facts;
+
+/// Below so many bytes a job, polling was published as faster by far (condition of
+/// `idio.dma.poll.lat`: 8 KB).
+const POLLING_BELOW_BYTES: u64 = 8_000;
+/// From so many bytes a job on an event costs next to nothing (condition of `idio.dma.d3.ev8m`:
+/// 8 MB).
+const EVENTS_FROM_BYTES: u64 = 8_000_000;
+/// In between, where waiting for one more wake-up is less than the time of the bytes.
+const EVENTS_LIKELY_BYTES: u64 = 64 << 10;
+
+/// How to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Ask again and again.
+    Poll,
+    /// Sleep until the device wakes.
+    Event,
+}
+
+/// How to wait for a device, and how sure that is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Completion {
+    /// How.
+    pub mode: Mode,
+    /// Whether that is the better way.
+    pub verdict: Verdict,
+    /// `measured`, or `modelled`.
+    pub provenance: &'static str,
+    /// Why.
+    pub why: String,
+    /// Facts that it rests on.
+    pub facts: Vec<String>,
+}
+
+/// From what was published of DMA jobs on such cards; other engines were not published.
+pub(super) fn published(chunk_bytes: u64) -> Completion {
+    let (mode, verdict, why, facts): (_, _, &str, &[&str]) = if chunk_bytes < POLLING_BELOW_BYTES {
+        (
+            Mode::Poll,
+            Verdict::Yes,
+            "with jobs this short an event takes several times as long as polling; polling keeps \
+             one core busy",
+            &["idio.dma.poll.lat", "idio.dma.poll.thr", "idio.dma.d3.poll"],
+        )
+    } else if chunk_bytes >= EVENTS_FROM_BYTES {
+        (
+            Mode::Event,
+            Verdict::Yes,
+            "with jobs this long waiting for events takes next to no CPU, polling a whole core",
+            &["idio.dma.d3.ev8m", "idio.dma.d3.poll"],
+        )
+    } else {
+        let likely = if chunk_bytes < EVENTS_LIKELY_BYTES {
+            Mode::Poll
+        } else {
+            Mode::Event
+        };
+        (
+            likely,
+            Verdict::CannotTell,
+            "polling keeps one core busy and events take longer; where they meet between 8 KB and \
+             8 MB is not published: `overside calibrate` measures it",
+            &["idio.dma.poll.lat", "idio.dma.d3.ev8m", "idio.dma.d3.poll"],
+        )
+    };
+    Completion {
+        mode,
+        verdict,
+        provenance: "modelled",
+        why: why.into(),
+        facts: facts.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// From figures of one device in both modes at one size; `None` if it was measured in one only.
+pub(super) fn measured(rates: &[&DeviceRate]) -> Option<Completion> {
+    let find = |mode: &str| rates.iter().find(|one| one.completion == mode);
+    let (poll, event) = (find("poll")?, find("event")?);
+    let (a, b) = (poll.bytes_per_s, event.bytes_per_s);
+    let (mode, verdict) = if a.low > b.high {
+        (Mode::Poll, Verdict::Yes)
+    } else if b.low > a.high {
+        (Mode::Event, Verdict::Yes)
+    } else {
+        // As fast: the one that takes less of the host.
+        match (poll.core_bytes_per_s, event.core_bytes_per_s) {
+            (Some(poll), Some(event)) if event.low > poll.high => (Mode::Event, Verdict::Yes),
+            (Some(poll), Some(event)) if poll.low > event.high => (Mode::Poll, Verdict::Yes),
+            _ => (Mode::Event, Verdict::CannotTell),
+        }
+    };
+    Some(Completion {
+        mode,
+        verdict,
+        provenance: "measured",
+        why: format!(
+            "polling gave {:.0} MB/s, events {:.0} MB/s",
+            a.typ / 1e6,
+            b.typ / 1e6
+        ),
+        facts: Vec::new(),
+    })
+}
+
+/// What a fact of the collection says and where it stands.
+pub(super) fn citation(fact: &str) -> Option<String> {
+    let facts = Facts::published();
+    let found = facts.get(fact)?;
+    let source = facts.meta.citations.get(&found.paper)?;
+    Some(format!(
+        "section {}: {}, {} of {} ({source})",
+        found.section, found.workload, found.metric, found.device
+    ))
+}

@@ -1,0 +1,421 @@
+//! One device beside one CPU, as parameters that formulas read.
+
+use overside_ops::Operation;
+
+use super::{Mode, completion};
+use crate::{
+    Answer, Closeness, CostError, Evidence, Interval, Known, NoPrediction, Outcome, Profile,
+    Quantity, Setting, Span, Unit, Unknown, Values, Work, cost,
+};
+
+/// The shortest buffers that studies gave rates for without saying what one job costs: their rates
+/// hold from here on (the smallest input of the co-processing study, section 5.9).
+pub(super) const RATES_FROM_BYTES: u64 = 2 << 20;
+
+const CPU: &str = "cpu.rate";
+const CORE: &str = "cpu.core";
+const DEVICE: &str = "device.rate";
+const DEVICE_CORE: &str = "device.host_core";
+
+/// A device and a CPU at one size of buffers.
+pub(super) struct Pair {
+    evidence: Evidence,
+    source: Source,
+    /// Why the device's rate is not known, though it may be bounded.
+    unknown: Option<NoPrediction>,
+    /// No part that is not known can make the device faster.
+    pub bounded: bool,
+    /// The share of the CPU's rate that is left while a thread of its own drives the device.
+    beside: f64,
+}
+
+/// Where the device's rate comes from.
+enum Source {
+    /// It was measured.
+    Measured,
+    /// From the times that a profile gives.
+    Profile(Names),
+}
+
+/// Parameters of a profile by what they stand for; each is the time of one job in nanoseconds, but
+/// for `engines` and `closeness`.
+struct Names {
+    bytes: f64,
+    engine: Option<String>,
+    per_job: Option<String>,
+    link_in: Option<String>,
+    link_out: Option<String>,
+    engines: Option<String>,
+    closeness: String,
+}
+
+/// One operation on a buffer of so many bytes of the uncompressed side.
+pub(super) fn work(operation: Operation, patterns: &[String], ratio: f64, bytes: u64) -> Work {
+    let compressed = ((bytes as f64 * ratio).round() as u64).max(1);
+    let (source, destination) = match operation {
+        Operation::Compress(_) => (bytes, compressed),
+        Operation::Decompress(_) => (compressed, bytes),
+        Operation::Copy => (bytes, bytes),
+        // A count or a digest: too short to count.
+        Operation::Match(_) | Operation::Hash(_) => (bytes, 0),
+    };
+    Work {
+        patterns: patterns.to_vec(),
+        ..Work::new(operation, source, destination)
+    }
+}
+
+impl Pair {
+    /// Of a device that was measured.
+    pub(super) fn measured(rate: Interval, host_core: Option<Interval>) -> Self {
+        let mut evidence = Evidence::new();
+        insert_rate(&mut evidence, DEVICE, rate);
+        if let Some(host_core) = host_core {
+            insert_rate(&mut evidence, DEVICE_CORE, host_core);
+        }
+        Self {
+            evidence,
+            source: Source::Measured,
+            unknown: None,
+            bounded: true,
+            beside: 1.0,
+        }
+    }
+
+    /// Of a profile's card, for buffers of `bytes` on the uncompressed side.
+    ///
+    /// # Errors
+    /// [`CostError`]: it cannot do this, or not with such buffers.
+    pub(super) fn modelled(
+        profile: &Profile,
+        operation: Operation,
+        patterns: &[String],
+        ratio: f64,
+        bytes: u64,
+    ) -> Result<Self, CostError> {
+        let mut work = work(operation, patterns, ratio, bytes);
+        // A calibrated profile knows what a job costs by how it is waited for.
+        work.completion = Some(match completion::published(bytes).mode {
+            Mode::Poll => crate::Completion::Poll,
+            Mode::Event => crate::Completion::Event,
+        });
+        let found = cost(profile, &work)?;
+        let mut evidence = Evidence::new();
+        let mut time = |key: String, span: Option<Span>, facts: &[String]| {
+            let name = format!("{}/{key}", profile.name);
+            insert_time(&mut evidence, &name, span?, facts);
+            Some(name)
+        };
+        let facts_of = |quantity: Option<&Quantity>| {
+            quantity.map_or_else(Vec::new, |quantity| quantity.facts.clone())
+        };
+        let of = format!("operations.{operation}");
+        let parts = &found.parts;
+        let entry = profile.operation(operation);
+        let per_job = facts_of(entry.and_then(|entry| entry.per_job.as_ref()));
+        let (to, from) = (&profile.link.to_device, &profile.link.from_device);
+        let returns = parts.link_out.filter(|_| work.destination_bytes > 0);
+        let mut names = Names {
+            bytes: bytes as f64,
+            // All that the engine's time rests on, patterns included.
+            engine: time(format!("{of}.rate"), parts.engine, &found.facts),
+            per_job: time(format!("{of}.per_job"), parts.per_job, &per_job),
+            link_in: time(
+                "link.to_device".into(),
+                parts.link_in,
+                &facts_of(to.as_ref()),
+            ),
+            link_out: time("link.from_device".into(), returns, &facts_of(from.as_ref())),
+            engines: None,
+            closeness: format!("{}/likeness to what was published", profile.name),
+        };
+        if let Some(engines) = &profile.device.engines {
+            let name = format!("{}/device.engines", profile.name);
+            evidence.insert(&name, Known::Quantity(engines.clone()));
+            names.engines = Some(name);
+        }
+        let factor = Closeness::Card.factor();
+        let doubt = Interval {
+            low: 1.0 / factor,
+            typ: 1.0,
+            high: factor,
+        };
+        insert_number(&mut evidence, &names.closeness, doubt);
+        let certain = certain_from(profile, operation, patterns);
+        let unknown = certain.map_or_else(
+            || Some(no_pattern(profile)),
+            |from| {
+                (bytes < from && found.parts.per_job.is_none()).then(|| no_job_cost(profile, from))
+            },
+        );
+        Ok(Self {
+            evidence,
+            source: Source::Profile(names),
+            unknown,
+            bounded: profile.device.engines.is_some() && certain.is_some(),
+            beside: 1.0,
+        })
+    }
+
+    /// With the CPU's rate at that size beside it, and what one of its cores does. `beside` is the
+    /// share of its rate that is left while it drives the device.
+    pub(super) fn with_cpu(mut self, rate: Interval, core: Option<Interval>, beside: f64) -> Self {
+        insert_rate(&mut self.evidence, CPU, rate);
+        if let Some(core) = core {
+            insert_rate(&mut self.evidence, CORE, core);
+        }
+        self.beside = beside;
+        self
+    }
+
+    fn device(&self, v: &Values<'_>) -> Result<Outcome, Unknown> {
+        let names = match &self.source {
+            Source::Measured => return v.get(DEVICE).map(Into::into),
+            Source::Profile(names) => names,
+        };
+        let get = |name: &Option<String>| name.as_ref().map_or(Ok(0.0), |name| v.get(name));
+        let engines = names.engines.as_ref().map_or(Ok(1.0), |name| v.get(name))?;
+        let servers = [
+            (
+                "the engine",
+                (get(&names.engine)? + get(&names.per_job)?) / engines,
+            ),
+            ("the link to the device", get(&names.link_in)?),
+            ("the link from the device", get(&names.link_out)?),
+        ];
+        let slowest = servers.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let (name, time_ns) = slowest.unwrap_or(("the engine", 1.0));
+        Ok(Outcome {
+            value: names.bytes * 1e9 / time_ns.max(1.0) * v.get(&names.closeness)?,
+            bottleneck: Some(name.into()),
+        })
+    }
+
+    fn known(&self) -> Result<(), NoPrediction> {
+        self.unknown.clone().map_or(Ok(()), Err)
+    }
+
+    /// Of a formula over the device's rate and the CPU's.
+    fn predict(&self, formula: impl Fn(f64, f64, &Values<'_>) -> Result<f64, Unknown>) -> Answer {
+        self.known()?;
+        self.bound(formula)
+    }
+
+    /// The same whether or not something is unknown: only its upper end means anything then.
+    fn bound(&self, formula: impl Fn(f64, f64, &Values<'_>) -> Result<f64, Unknown>) -> Answer {
+        self.evidence.predict(Closeness::Same, |v| {
+            let device = self.device(v)?;
+            Ok(Outcome {
+                value: formula(device.value, v.get(CPU)?, v)?,
+                bottleneck: device.bottleneck,
+            })
+        })
+    }
+
+    /// The device alone, in bytes of the uncompressed side a second.
+    pub(super) fn alone(&self) -> Answer {
+        self.known()?;
+        self.evidence.predict(Closeness::Same, |v| self.device(v))
+    }
+
+    /// What it does at most, if anything bounds it.
+    pub(super) fn at_most(&self) -> Option<f64> {
+        let found = self.evidence.predict(Closeness::Same, |v| self.device(v));
+        self.bounded
+            .then(|| found.ok().map(|one| one.interval.high))?
+    }
+
+    /// The device alone over the CPU alone.
+    pub(super) fn speedup(&self) -> Answer {
+        self.predict(|device, cpu, _| Ok(device / cpu))
+    }
+
+    /// Both together, each with the share that lets them end together.
+    pub(super) fn together(&self) -> Answer {
+        self.predict(|device, cpu, _| Ok(device + cpu * self.beside))
+    }
+
+    /// Both together over the CPU alone.
+    pub(super) fn gain(&self) -> Answer {
+        self.predict(|device, cpu, _| Ok((device + cpu * self.beside) / cpu))
+    }
+
+    /// Both together over the better one alone.
+    pub(super) fn split_gain(&self) -> Answer {
+        self.predict(|device, cpu, _| Ok((device + cpu * self.beside) / device.max(cpu)))
+    }
+
+    /// An upper bound of the device over the CPU.
+    pub(super) fn speedup_at_most(&self) -> Option<f64> {
+        let found = self.bound(|device, cpu, _| Ok(device / cpu));
+        self.bounded
+            .then(|| found.ok().map(|one| one.interval.high))?
+    }
+
+    /// The share of the bytes for the device that lets both sides end together.
+    pub(super) fn fraction(&self) -> Option<Interval> {
+        let odds = self.predict(|device, cpu, _| Ok(device / (cpu * self.beside).max(1.0)));
+        let odds = odds.ok()?.interval;
+        let share = |odds: f64| odds / (1.0 + odds);
+        Some(Interval {
+            low: share(odds.low),
+            typ: share(odds.typ),
+            high: share(odds.high),
+        })
+    }
+
+    /// The host's CPU time with a share of the bytes on the device over that without. A core that
+    /// polls is busy all the time; one that waits for events is taken to cost nothing, which makes
+    /// this the least there can be.
+    pub(super) fn host_time(&self, fraction: f64, polls: bool) -> Option<Interval> {
+        let measured = self.evidence.get(DEVICE_CORE).is_some();
+        let found = self.predict(|device, cpu, v| {
+            let core = v.get(CORE)?;
+            let elapsed_s =
+                (fraction / device).max((1.0 - fraction) / (cpu * self.beside).max(1.0));
+            let driving = match (measured, polls) {
+                (true, _) => fraction * core / v.get(DEVICE_CORE)?,
+                (false, true) => core * elapsed_s,
+                (false, false) => 0.0,
+            };
+            Ok((1.0 - fraction + driving).max(1e-6))
+        });
+        found.ok().map(|one| one.interval)
+    }
+}
+
+/// The least size at which a profile's rate holds as it stands; `None` if no rate was published
+/// for these patterns.
+fn certain_from(profile: &Profile, operation: Operation, patterns: &[String]) -> Option<u64> {
+    let entry = profile.operation(operation)?;
+    if entry.patterns.is_empty() {
+        return Some(RATES_FROM_BYTES.min(entry.max_source_bytes()));
+    }
+    let known = entry.pattern(patterns)?;
+    let sweep = known.sweep.as_ref();
+    Some(sweep.map_or(0, |sweep| sweep.source_bytes[0]))
+}
+
+fn no_pattern(profile: &Profile) -> NoPrediction {
+    NoPrediction {
+        why: format!(
+            "the rate of {}'s engine depends on the patterns, and these were not published",
+            profile.name
+        ),
+        remedy: "measure them with a box on such a card".into(),
+    }
+}
+
+fn no_job_cost(profile: &Profile, from_bytes: u64) -> NoPrediction {
+    NoPrediction {
+        why: format!(
+            "what one job costs on {} is not published, which counts below {from_bytes} bytes",
+            profile.name
+        ),
+        remedy: "`overside calibrate` measures it on such a card".into(),
+    }
+}
+
+/// Adds a parameter.
+pub(super) fn insert(
+    evidence: &mut Evidence,
+    name: &str,
+    of: Interval,
+    unit: Unit,
+    facts: Vec<String>,
+) {
+    let quantity = Quantity {
+        low: Some(of.low),
+        value: Some(of.typ),
+        high: Some(of.high),
+        unit,
+        facts,
+        citation: None,
+        note: None,
+    };
+    evidence.insert(name, Known::Quantity(quantity));
+}
+
+/// Adds a rate in bytes a second that was measured here.
+pub(super) fn insert_rate(evidence: &mut Evidence, name: &str, rate: Interval) {
+    let rate = rate.scale(1.0 / Unit::MBPerS.in_base());
+    insert(evidence, name, rate, Unit::MBPerS, Vec::new());
+}
+
+/// Adds a plain number.
+pub(super) fn insert_number(evidence: &mut Evidence, name: &str, number: Interval) {
+    insert(evidence, name, number, Unit::Count, Vec::new());
+}
+
+/// Adds a time. A time of nothing is none to divide by.
+fn insert_time(evidence: &mut Evidence, name: &str, time: Span, facts: &[String]) {
+    let of = |time_ns: u64| time_ns.max(1) as f64;
+    let interval = Interval {
+        low: of(time.low_ns),
+        typ: of(time.typ_ns),
+        high: of(time.high_ns),
+    };
+    insert(evidence, name, interval, Unit::Ns, facts.to_vec());
+}
+
+/// The longest buffer that fits on both sides, in bytes of the uncompressed side.
+///
+/// # Errors
+/// [`CostError::Unsupported`].
+pub(super) fn longest(
+    profile: &Profile,
+    operation: Operation,
+    ratio: f64,
+) -> Result<u64, CostError> {
+    let entry =
+        (profile.operation(operation)).ok_or_else(|| CostError::unsupported(profile, operation))?;
+    let (source, destination) = (entry.max_source_bytes(), entry.max_destination_bytes());
+    let compressed = |bytes: u64| (bytes as f64 / ratio) as u64;
+    Ok(match operation {
+        Operation::Compress(_) => source.min(compressed(destination)),
+        Operation::Decompress(_) => destination.min(compressed(source)),
+        Operation::Copy => source.min(destination),
+        Operation::Match(_) | Operation::Hash(_) => source,
+    }
+    .max(1))
+}
+
+/// Setting up a context for each buffer over keeping it, one buffer at a time.
+pub(super) fn kept(profile: &Profile, work: &Work) -> Answer {
+    let of = |setting| {
+        let mut work = work.clone();
+        work.setting = setting;
+        cost(profile, &work).map_err(|error| NoPrediction {
+            why: error.to_string(),
+            remedy: "choose another device".into(),
+        })
+    };
+    let (fixed, anew) = (of(Setting::Static)?, of(Setting::Reconfiguration)?);
+    if anew.parts.reconfiguration.is_none() && anew.parts.context_init.is_none() {
+        return Err(NoPrediction {
+            why: "what setting up a context costs is not published".into(),
+            remedy: "`overside calibrate` measures it on such a card".into(),
+        });
+    }
+    let mut evidence = Evidence::new();
+    let job = format!("{}/one job", profile.name);
+    let change = format!("{}/reconfiguration", profile.name);
+    let span = |one: &crate::Cost| Span {
+        low_ns: one.low_ns,
+        typ_ns: one.typ_ns,
+        high_ns: one.high_ns,
+    };
+    insert_time(&mut evidence, &job, span(&fixed), &fixed.facts);
+    let all = [anew.parts.reconfiguration, anew.parts.context_init];
+    let sum = |time: fn(Span) -> u64| all.iter().flatten().map(|one| time(*one)).sum();
+    let setting_up = Span {
+        low_ns: sum(|one| one.low_ns),
+        typ_ns: sum(|one| one.typ_ns),
+        high_ns: sum(|one| one.high_ns),
+    };
+    insert_time(&mut evidence, &change, setting_up, &anew.facts);
+    evidence.predict(Closeness::Card, |v| {
+        let job = v.get(&job)?;
+        Ok((job + v.get(&change)?) / job)
+    })
+}

@@ -1,0 +1,434 @@
+//! Finds the best placement of a workload's stages.
+
+use overside_ops::Operation;
+
+use super::evaluate::{Loads, Shape};
+use super::{Bottleneck, Costs, Plan, StagePlan};
+use crate::advice::device::{Pair, longest};
+use crate::advice::question::{DeviceRate, Measured, Question};
+use crate::advice::{Comparison, Mode, completion, given};
+use crate::{Answer, CostError, Interval, NoPrediction, Profile, Stage, Task, Verdict, Workload};
+
+/// The most stages whose placement is chosen; the others stay on the CPU.
+const CHOSEN_MAX: usize = 8;
+/// The least of a core that waiting for a card takes: jobs of 8 MB on events
+/// (`idio.dma.d3.ev8m`). The most is one that polls (`idio.dma.d3.poll`).
+const DRIVING_LEAST: f64 = 0.015;
+const DRIVING_FACTS: [&str; 2] = ["idio.dma.d3.ev8m", "idio.dma.d3.poll"];
+/// The parameter of a profile that says what the card draws.
+const POWER: &str = "power.limit";
+
+/// What is at hand beside the CPU.
+pub(super) enum With<'a> {
+    Nothing,
+    /// A device that was measured.
+    Device(&'a str),
+    /// A card that a profile describes.
+    Profile(&'a Profile),
+}
+
+/// What is known of one stage.
+struct Known {
+    ratio: Option<Interval>,
+    core: Option<Interval>,
+    device: Option<Answer>,
+    /// What one core feeds to the device, where that was measured.
+    fed: Option<Interval>,
+    note: String,
+}
+
+/// The best plan; `alone` is that on the CPU alone.
+pub(super) fn best(
+    question: &Question,
+    workload: &Workload,
+    with: &With<'_>,
+    alone: Option<&Plan>,
+) -> Plan {
+    let known: Vec<Known> = (workload.stages.iter())
+        .map(|stage| stage_known(question, workload, stage, with))
+        .collect();
+    let polls = completion::published(workload.buffer_bytes).mode == Mode::Poll;
+    let driving = Interval {
+        low: DRIVING_LEAST,
+        typ: if polls { 1.0 } else { DRIVING_LEAST.sqrt() },
+        high: 1.0,
+    };
+    let mut shape = Shape::new(workload, driving, &DRIVING_FACTS);
+    if let With::Profile(profile) = with
+        && workload.watts.card.is_none()
+        && let Some(power) = profile.evidence().get(POWER)
+    {
+        shape.evidence.insert("watts.card", power.clone());
+    }
+    for (stage, known) in workload.stages.iter().zip(&known) {
+        let device = known.device.as_ref();
+        shape.stage(stage.keep, known.ratio, known.core, device, known.fed);
+    }
+    let on_device = choose(&shape, workload);
+    let found = Found {
+        workload,
+        shape: &shape,
+        known: &known,
+        on_device: &on_device,
+        alone,
+    };
+    found.plan(with)
+}
+
+fn stage_known(question: &Question, workload: &Workload, stage: &Stage, with: &With<'_>) -> Known {
+    let Task::Run(operation) = stage.task else {
+        return Known {
+            ratio: None,
+            core: None,
+            device: None,
+            fed: None,
+            note: String::new(),
+        };
+    };
+    let found = find(question, operation, &stage.patterns);
+    let codec = is_codec(stage.task);
+    let measured_ratio = found.and_then(|one| one.ratio).map(Interval::exactly);
+    let ratio = stage.ratio.or(measured_ratio).filter(|_| codec);
+    let at = found.and_then(|one| one.cpu_at(workload.buffer_bytes));
+    let core = (stage.core_bytes_per_s).or(at.and_then(|rate| rate.core_bytes_per_s));
+    let device = match (with, ratio) {
+        (With::Nothing, _) => None,
+        (With::Device(name), _) => found
+            .and_then(|one| nearest(one, name, workload.buffer_bytes))
+            .map(|rate| Ok(given(rate.bytes_per_s))),
+        (With::Profile(_), None) if codec => Some(Err(NoPrediction {
+            why: format!("the ratio of {operation} is not known"),
+            remedy: "give the stage its ratio, or measure it".into(),
+        })),
+        (With::Profile(profile), ratio) => {
+            let ratio = ratio.map_or(1.0, |ratio| ratio.typ);
+            Some(card_rate(
+                profile,
+                operation,
+                stage,
+                ratio,
+                workload.buffer_bytes,
+            ))
+        }
+    };
+    let fed = match with {
+        With::Device(name) => found
+            .and_then(|one| nearest(one, name, workload.buffer_bytes))
+            .and_then(|rate| rate.core_bytes_per_s),
+        With::Nothing | With::Profile(_) => None,
+    };
+    let note = match &device {
+        Some(Err(none)) => none.to_string(),
+        _ => String::new(),
+    };
+    Known {
+        ratio,
+        core,
+        device,
+        fed,
+        note,
+    }
+}
+
+/// What was measured of an operation. Of matching, with these patterns, else with any.
+fn find<'a>(
+    question: &'a Question,
+    operation: Operation,
+    patterns: &[String],
+) -> Option<&'a Measured> {
+    let alike = |one: &&Measured| match (one.operation(), operation) {
+        (Ok(Operation::Match(_)), Operation::Match(_)) => true,
+        (Ok(other), _) => other == operation,
+        (Err(_), _) => false,
+    };
+    let all = || question.measured.iter().filter(alike);
+    all()
+        .find(|one| one.patterns == patterns)
+        .or_else(|| all().next())
+}
+
+/// What a device did that was measured, at the size nearest to `bytes`.
+fn nearest<'a>(measured: &'a Measured, name: &str, bytes: u64) -> Option<&'a DeviceRate> {
+    let mine = (measured.devices.iter())
+        .filter(|one| one.device == name && one.placement == "device" && one.setting == "static");
+    mine.min_by_key(|one| one.bytes.abs_diff(bytes))
+}
+
+/// What a card does in buffers of the workload's size, or the longest that it takes.
+fn card_rate(
+    profile: &Profile,
+    operation: Operation,
+    stage: &Stage,
+    ratio: f64,
+    buffer_bytes: u64,
+) -> Answer {
+    let none = |error: CostError| NoPrediction {
+        why: error.to_string(),
+        remedy: "the stage stays on the CPU".into(),
+    };
+    let longest = longest(profile, operation, ratio).map_err(none)?;
+    let bytes = buffer_bytes.min(longest);
+    Pair::modelled(profile, operation, &stage.patterns, ratio, bytes)
+        .map_err(none)?
+        .alone()
+}
+
+/// Which stages the cards do: the cheapest placement, or the one with the fewest cores without
+/// prices, that carries the rate; the one that carries most where none does.
+fn choose(shape: &Shape<'_>, workload: &Workload) -> Vec<bool> {
+    let able: Vec<usize> = (shape.stages.iter().enumerate())
+        .filter(|(_, stage)| stage.device.is_some() && workload.cards != Some(0))
+        .map(|(index, _)| index)
+        .take(CHOSEN_MAX)
+        .collect();
+    let mut best = (vec![false; shape.stages.len()], (2, f64::INFINITY));
+    for mask in 0_u32..1 << able.len() {
+        let mut on_device = vec![false; shape.stages.len()];
+        for (bit, index) in able.iter().enumerate() {
+            on_device[*index] = mask >> bit & 1 == 1;
+        }
+        let rank = rank(shape, workload, &on_device);
+        if rank < best.1 {
+            best = (on_device, rank);
+        }
+    }
+    best.0
+}
+
+fn rank(shape: &Shape<'_>, workload: &Workload, on_device: &[bool]) -> (u8, f64) {
+    let typical = |answer: Answer| answer.map_or(f64::INFINITY, |one| one.interval.typ);
+    if let Some(carried) = shape.carried(on_device).map(typical)
+        && carried < 1.0
+    {
+        return (1, 1.0 / carried);
+    }
+    let value = match &workload.prices {
+        Some(prices) => shape.per_hour(prices, on_device),
+        // A card is worth something even if nobody says what.
+        None => shape.predict(on_device, |loads, _| {
+            Ok(loads.cores + 1e-3 * loads.cards + 1e-6)
+        }),
+    };
+    (0, typical(value))
+}
+
+/// The placement that was found, and what it rests on.
+struct Found<'a> {
+    workload: &'a Workload,
+    shape: &'a Shape<'a>,
+    known: &'a [Known],
+    on_device: &'a [bool],
+    alone: Option<&'a Plan>,
+}
+
+impl Found<'_> {
+    fn plan(&self, with: &With<'_>) -> Plan {
+        let workload = self.workload;
+        let wanted = workload.rate_bytes_per_s.typ;
+        let cores = (self
+            .shape
+            .predict(self.on_device, |loads, _| Ok(loads.cores.max(1e-6))))
+        .map_err(|none| self.explained(none));
+        let cards = self
+            .uses_cards()
+            .then(|| (self.shape).predict(self.on_device, |loads, _| Ok(loads.cards)));
+        let carries = self.shape.carried(self.on_device).map(|answer| {
+            let mut one = answer.map_err(|none| self.explained(none))?;
+            one.interval = one.interval.scale(wanted);
+            Ok(one)
+        });
+        let enough = match &carries {
+            None if cores.is_ok() => Verdict::Yes,
+            None | Some(Err(_)) => Verdict::CannotTell,
+            Some(Ok(rate)) => Verdict::of(rate.interval.scale(1.0 / wanted)),
+        };
+        let (name, provenance, card) = match with {
+            With::Nothing => ("cpu".into(), "measured", String::new()),
+            With::Device(name) => ((*name).into(), "measured", String::new()),
+            With::Profile(profile) => (profile.name.clone(), "modelled", profile.card.clone()),
+        };
+        let whole = |load: Interval| [load.low, load.typ, load.high].map(|all| all.ceil() as u64);
+        Plan {
+            name,
+            provenance,
+            card,
+            stages: self.stages(),
+            whole_cards: (cards.as_ref().and_then(|one| one.as_ref().ok()))
+                .map(|one| whole(one.interval)),
+            fewer_cores: self.alone.map(|alone| compared(&alone.cores, &cores)),
+            cores,
+            cards,
+            carries_bytes_per_s: carries,
+            enough,
+            bottleneck: self.bottleneck(),
+            costs: self.costs(),
+            missing: self.missing(),
+        }
+    }
+
+    fn uses_cards(&self) -> bool {
+        self.on_device.contains(&true)
+    }
+
+    /// One number of what it takes; `None` if that cannot be predicted or is nothing.
+    fn number(&self, of: impl Fn(&Loads) -> f64) -> Option<Interval> {
+        let found = self.shape.predict(self.on_device, |loads, _| Ok(of(loads)));
+        found.ok().map(|one| one.interval)
+    }
+
+    /// Which stage's rate on a core is missing.
+    fn explained(&self, none: NoPrediction) -> NoPrediction {
+        let stages = self
+            .workload
+            .stages
+            .iter()
+            .zip(self.known)
+            .zip(self.on_device);
+        let mut names: Vec<String> = stages
+            .filter(|((stage, known), placed)| {
+                stage.task != Task::Send && known.core.is_none() && !**placed
+            })
+            .map(|((stage, _), _)| stage.task.to_string())
+            .collect();
+        names.dedup();
+        if names.is_empty() {
+            return none;
+        }
+        let what = names.join(" and ");
+        NoPrediction {
+            why: format!("{what} was not measured on this host"),
+            remedy: format!("run a box with {what}, or give the stage its core_rate"),
+        }
+    }
+
+    fn stages(&self) -> Vec<StagePlan> {
+        (self.workload.stages.iter().zip(self.known).enumerate())
+            .map(|(index, (stage, known))| {
+                let share = self.number(|loads| loads.shares[index]);
+                let share = share.map_or(0.0, |share| share.typ);
+                let placement = match stage.task {
+                    Task::Send => "network".into(),
+                    Task::Run(_) if !self.on_device[index] => "cpu".into(),
+                    Task::Run(_) if share >= 0.995 => "device".into(),
+                    Task::Run(_) => format!("split:{:.0}", share * 100.0),
+                };
+                StagePlan {
+                    task: stage.task.to_string(),
+                    placement,
+                    enters_bytes_per_s: self.number(|loads| loads.enters[index]),
+                    core_bytes_per_s: known.core,
+                    device_bytes_per_s: known.device.clone().filter(Result::is_ok),
+                    cores: self.number(|loads| loads.by_stage[index]),
+                    note: known.note.clone(),
+                }
+            })
+            .collect()
+    }
+
+    fn bottleneck(&self) -> Bottleneck {
+        let workload = self.workload;
+        let mut parts = Vec::new();
+        if let Some(all) = workload.cores {
+            let used = self.number(|loads| loads.cores / f64::from(all));
+            parts.push(("cores".to_owned(), used));
+        }
+        if workload.network_bytes_per_s.is_some() {
+            let used = self.number(|loads| loads.network.unwrap_or(0.0));
+            parts.push(("network".to_owned(), used));
+        }
+        if let Some(all) = workload.cards.filter(|all| *all > 0) {
+            let used = self.number(|loads| loads.cards / f64::from(all));
+            parts.push(("cards".to_owned(), used));
+        }
+        if parts.is_empty() {
+            // Nothing is limited: what takes most of the cores, which more rate makes more of.
+            for (index, stage) in workload.stages.iter().enumerate() {
+                let used = self.number(|loads| loads.by_stage[index] / loads.cores);
+                parts.push((format!("stage {}, {}", index + 1, stage.task), used));
+            }
+        }
+        let typical = |one: &(String, Option<Interval>)| one.1.map_or(-1.0, |used| used.typ);
+        let most = parts
+            .into_iter()
+            .max_by(|a, b| typical(a).total_cmp(&typical(b)));
+        match most {
+            Some((what, Some(used))) => Bottleneck {
+                what,
+                used: Some(used),
+            },
+            _ => Bottleneck {
+                what: if self.uses_cards() {
+                    "cards"
+                } else {
+                    "not known"
+                }
+                .into(),
+                used: None,
+            },
+        }
+    }
+
+    fn costs(&self) -> Option<Costs> {
+        let workload = self.workload;
+        let prices = workload.prices.as_ref()?;
+        let per_hour =
+            (self.shape.per_hour(prices, self.on_device)).map_err(|none| self.explained(none));
+        let energy = prices.energy_kwh.is_some();
+        let watts = self.shape.evidence.get("watts.card").is_some();
+        let incomplete = [
+            ("prices.card", self.uses_cards() && prices.card.is_none()),
+            ("prices.core_hour", prices.core_hour.is_none()),
+            ("watts.card", self.uses_cards() && energy && !watts),
+            ("watts.core", energy && workload.watts.core.is_none()),
+        ];
+        let before = self.alone.and_then(|alone| alone.costs.as_ref());
+        Some(Costs {
+            currency: prices.currency.clone(),
+            cheaper: before.map(|before| compared(&before.per_hour, &per_hour)),
+            per_hour,
+            incomplete: (incomplete.into_iter())
+                .filter(|(_, lacking)| *lacking)
+                .map(|(key, _)| key.into())
+                .collect(),
+        })
+    }
+
+    fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        let stages = &self.workload.stages;
+        if stages.iter().any(|stage| stage.task == Task::Send) {
+            missing.push("what sending costs the CPU: it counts as nothing".to_owned());
+        }
+        for (stage, known) in stages.iter().zip(self.known) {
+            if is_codec(stage.task) && known.ratio.is_none() {
+                missing.push(format!("the ratio of {}: 1 is taken", stage.task));
+            }
+        }
+        if self.uses_cards() {
+            missing.push(
+                "whether stages on one card disturb each other: they are taken not to".into(),
+            );
+        }
+        missing
+    }
+}
+
+/// How many times `mine` the `other` is. Doubt that both share counts twice: that is the safe side.
+fn compared(other: &Answer, mine: &Answer) -> Comparison {
+    match (other, mine) {
+        (Ok(other), Ok(mine)) => Comparison {
+            provenance: "modelled",
+            dominated_by: crate::advice::dominating(mine),
+            facts: mine.facts.clone(),
+            ..Comparison::measured(other.interval, mine.interval)
+        },
+        (Err(none), _) | (_, Err(none)) => Comparison::of(&Err(none.clone())),
+    }
+}
+
+fn is_codec(task: Task) -> bool {
+    matches!(
+        task,
+        Task::Run(Operation::Compress(_) | Operation::Decompress(_))
+    )
+}

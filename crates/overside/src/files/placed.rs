@@ -1,0 +1,89 @@
+//! Where each file runs by what a placement file says of its format and size.
+
+use std::cell::RefCell;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use overside_compress::{Container, Options};
+use overside_device::{Device, Operation};
+use overside_placement::PlacementFile;
+
+use super::arguments::Arguments;
+use super::input::Input;
+use super::{Verb, names};
+
+/// How compressed data begins: so many bytes tell.
+const MAGIC_BYTES: usize = 4;
+
+/// A placement file, and the devices of it that were opened.
+pub struct Placed {
+    file: PlacementFile,
+    open: RefCell<Vec<(String, Arc<dyn Device>)>>,
+}
+
+impl Placed {
+    /// Reads the file.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let file = PlacementFile::read(path).map_err(|error| error.to_string())?;
+        Ok(Self {
+            file,
+            open: RefCell::default(),
+        })
+    }
+
+    /// Sets what its rule for `input` says; without a rule the CPU does it. A chunk from the
+    /// command line stays.
+    pub fn apply(
+        &self,
+        all: &Arguments,
+        input: &Input,
+        options: &mut Options,
+    ) -> Result<(), String> {
+        let rule = operation(all, input).and_then(|of| self.file.rule(of, input.len()));
+        let Some(rule) = rule else {
+            return Ok(());
+        };
+        options.policy = rule.policy();
+        if let (None, Some(chunk_bytes)) = (all.chunk_bytes, rule.chunk_bytes) {
+            options.chunk_bytes = usize::try_from(chunk_bytes).unwrap_or(options.chunk_bytes);
+        }
+        if let (true, Some(name)) = (options.policy.uses_device(), &rule.device) {
+            options.device = Some(self.device(name, all.threads)?);
+        }
+        Ok(())
+    }
+
+    /// Opens each device once.
+    fn device(&self, name: &str, threads: usize) -> Result<Arc<dyn Device>, String> {
+        let mut open = self.open.borrow_mut();
+        if let Some((_, device)) = open.iter().find(|(known, _)| known == name) {
+            return Ok(Arc::clone(device));
+        }
+        let device = overside_backends::open_beside_cpu(name, threads)
+            .map_err(|error| error.to_string())?
+            .ok_or_else(|| format!("{name} is no device beside the CPU"))?;
+        open.push((name.to_owned(), Arc::clone(&device)));
+        Ok(device)
+    }
+}
+
+/// What is done to the parts of `input`; `None` if they cannot be done by themselves, or nobody
+/// can tell before they are read.
+fn operation(all: &Arguments, input: &Input) -> Option<Operation> {
+    match all.verb {
+        Verb::Compress => Some(all.container.unwrap_or(Container::Gzip).compress()),
+        Verb::Decompress => all.container.or_else(|| format(input))?.decompress(),
+    }
+}
+
+fn format(input: &Input) -> Option<Container> {
+    let mut begin = [0; MAGIC_BYTES];
+    // What is no regular file cannot be read ahead, and its name may tell.
+    let read = input
+        .metadata
+        .as_ref()
+        .and_then(|_| input.file.read_at(&mut begin, 0).ok());
+    read.and_then(|len| Container::detect(&begin[..len]))
+        .or_else(|| names::format(input.path.as_deref()?))
+}

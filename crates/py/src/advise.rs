@@ -1,0 +1,66 @@
+//! Advice: what should run where.
+
+use overside_model::advice::{Question, advise as ask};
+use overside_model::{Profile, Workload};
+use overside_placement::{PlacementFile, Rule};
+use pyo3::prelude::*;
+
+use crate::{answers::text, guarded, refused};
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(advise, module)?)?;
+    module.add_function(wrap_pyfunction!(workload, module)?)?;
+    module.add_function(wrap_pyfunction!(placement_file, module)?)
+}
+
+/// What should run where, as JSON. Raises `ValueError`.
+#[pyfunction]
+#[pyo3(signature = (question, profiles, files, workload))]
+fn advise(
+    py: Python<'_>,
+    question: &str,
+    profiles: Vec<String>,
+    files: Vec<(String, String)>,
+    workload: Option<(String, String)>,
+) -> PyResult<String> {
+    guarded(|| {
+        let question: Question = serde_json::from_str(question).map_err(refused)?;
+        let mut known = overside_model::profiles().map_err(refused)?;
+        let mut chosen = Vec::new();
+        for name in &profiles {
+            match known.iter().position(|one| one.name == *name) {
+                Some(at) => chosen.push(known.swap_remove(at)),
+                // It says which there are.
+                None if chosen.iter().all(|one: &Profile| one.name != *name) => {
+                    chosen.push(overside_model::profile(name).map_err(refused)?);
+                }
+                None => {}
+            }
+        }
+        for (file, text) in &files {
+            chosen.push(Profile::parse(file, text).map_err(refused)?);
+        }
+        let workload = (workload.as_ref())
+            .map(|(file, text)| Workload::parse(file, text))
+            .transpose()
+            .map_err(refused)?;
+        let advice = py.detach(|| ask(&question, &chosen, workload.as_ref()));
+        text(&advice.map_err(refused)?)
+    })
+}
+
+/// A workload in its parsed form, as JSON. Raises `ValueError`.
+#[pyfunction]
+fn workload(file: &str, text_of: &str) -> PyResult<String> {
+    guarded(|| text(&Workload::parse(file, text_of).map_err(refused)?))
+}
+
+/// A placement file of rules, which are JSON. Raises `ValueError`.
+#[pyfunction]
+fn placement_file(rules: &str) -> PyResult<String> {
+    guarded(|| {
+        let rules: Vec<Rule> = serde_json::from_str(rules).map_err(refused)?;
+        let file = PlacementFile::new("the placement file", rules).map_err(refused)?;
+        Ok(file.to_toml())
+    })
+}

@@ -1,0 +1,389 @@
+"""What should run where: a run's figures as a question to the model, and the answer as data.
+
+The model (`overside._core.advise`) compares what this host's CPU was measured to do with devices
+that were measured in the same run, and with the cards that profiles describe.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from overside import _core
+from overside.bench.statistics import Estimate, RunView, TestSummary
+from overside.errors import UserError
+from overside.report import groups
+from overside.report.groups import Group
+from overside.tasks.offload import QUERIES
+
+Json = dict[str, Any]
+
+#: What was asked of a run last, so that its report answers the same.
+ASKED = "advise.json"
+ASKED_SCHEMA = "advise/1"
+#: No profile or workload is longer.
+FILE_BYTES_MAX = 1 << 20
+
+#: By task: the parameter that completes the operation's name, and what it is unless set.
+_NAMES = {
+    "compress": ("format", "deflate"),
+    "decompress": ("format", "deflate"),
+    "match": ("kind", "count"),
+    "hash": ("algorithm", "xxh3"),
+}
+
+
+@dataclass(frozen=True)
+class File:
+    """A text and what it is called."""
+
+    name: str
+    text: str
+
+    @staticmethod
+    def read(path: Path) -> File:
+        """Raises `UserError`."""
+        try:
+            if not path.is_file():
+                raise UserError(f"{path} is no file", "name a TOML file")
+            if path.stat().st_size > FILE_BYTES_MAX:
+                raise UserError(f"{path} is longer than {FILE_BYTES_MAX} bytes")
+            return File(str(path), path.read_text("utf-8"))
+        except OSError as error:
+            raise UserError(f"cannot read {path}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise UserError(f"{path} is not text in UTF-8") from None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked beside the run's figures."""
+
+    #: Names of profiles that are there.
+    profiles: tuple[str, ...]
+    #: Profiles of one's own.
+    files: tuple[File, ...] = ()
+    workload: File | None = None
+
+    def json(self) -> Json:
+        """For `ASKED`."""
+        return {
+            "schema": ASKED_SCHEMA,
+            "profiles": list(self.profiles),
+            "files": [[one.name, one.text] for one in self.files],
+            "workload": [self.workload.name, self.workload.text] if self.workload else None,
+        }
+
+    @staticmethod
+    def of_run(path: Path) -> Asked | None:
+        """What was asked of a run last; `None` if nothing was, or it cannot be read."""
+        try:
+            found = json.loads(File.read(path / ASKED).text)
+            if found["schema"] != ASKED_SCHEMA:
+                return None
+            workload = found["workload"]
+            return Asked(
+                tuple(str(name) for name in found["profiles"]),
+                tuple(File(str(name), str(text)) for name, text in found["files"]),
+                File(str(workload[0]), str(workload[1])) if workload else None,
+            )
+        except (UserError, ValueError, KeyError, TypeError, IndexError, RecursionError):
+            return None
+
+
+def default_profiles() -> tuple[str, ...]:
+    """The cards that a host's jobs can go to."""
+    return tuple(
+        str(one["name"])
+        for one in json.loads(_core.profiles())
+        if one.get("operations") and one.get("initiator", "host") == "host"
+    )
+
+
+def answer(view: RunView, asked: Asked) -> Json:
+    """The advice; docs/advise.md has its form.
+
+    Raises `UserError` for a profile or a workload that cannot be used.
+    """
+    workload = asked.workload
+    try:
+        text = _core.advise(
+            json.dumps(question(view)),
+            list(asked.profiles),
+            [(one.name, one.text) for one in asked.files],
+            (workload.name, workload.text) if workload else None,
+        )
+    except ValueError as error:
+        raise UserError(
+            str(error), "docs/advise.md and docs/profiles.md say what they hold"
+        ) from None
+    advice: Json = json.loads(text)
+    return advice
+
+
+def check(asked: Asked) -> None:
+    """Raises `UserError` for a profile or a workload that cannot be used."""
+    answer(RunView(Path(), {}, {}, []), asked)
+
+
+def question(view: RunView) -> Json:
+    """A run's figures in the model's form: rates in bytes a second."""
+    cpu = view.environment.get("cpu")
+    threads = cpu.get("online", cpu.get("threads")) if isinstance(cpu, Mapping) else None
+    host = {"threads": threads} if isinstance(threads, int) and threads > 0 else {}
+    return {"host": host, "measured": list(_measured(view))}
+
+
+def _measured(view: RunView) -> Iterator[Json]:
+    found = [group for group in groups.groups(view) if _known(group)]
+    # Contexts that are set up anew are another question than what the CPU does best.
+    static = [g for g in found if g.parameters.get("setting") in (None, "static")]
+    anew = [g for g in found if g not in static]
+    for group in static:
+        best = _best(group)
+        if not best:
+            continue
+        alike = [one for one in anew if _work(one) == _work(group)]
+        ratio = groups.metric(best[-1], "ratio")
+        yield {
+            "operation": operation(group),
+            "title": group.title + (f" ({group.detail})" if group.detail else ""),
+            "patterns": _patterns(group),
+            "ratio": ratio.median if ratio is not None and ratio.median > 0 else None,
+            "cpu": [_cpu(test) for test in best],
+            "devices": [
+                one
+                for own in (group, *alike)
+                for test in own.of("measured")
+                for one in _device(test)
+            ],
+        }
+
+
+def _known(group: Group) -> bool:
+    return group.task in _NAMES or group.task == "copy"
+
+
+def _work(group: Group) -> str:
+    work = {name: value for name, value in group.parameters.items() if name != "setting"}
+    return json.dumps([group.task, work], sort_keys=True, default=str)
+
+
+def operation(group: Group) -> str:
+    """The operation's name in profiles: `compress-deflate`."""
+    if group.task not in _NAMES:
+        return group.task
+    parameter, default = _NAMES[group.task]
+    return f"{group.task}-{group.parameters.get(parameter) or default}"
+
+
+def _patterns(group: Group) -> list[str]:
+    """The regular expressions that were matched; published queries go by their names."""
+    patterns = group.parameters.get("patterns")
+    chosen = [patterns] if isinstance(patterns, str) else patterns or ()
+    return [QUERIES.get(str(pattern), str(pattern)) for pattern in chosen]
+
+
+def _real(test: TestSummary) -> bool:
+    throughput = groups.metric(test, "throughput")
+    return test.timing == "real" and throughput is not None and throughput.low > 0
+
+
+def _best(group: Group) -> list[TestSummary]:
+    """The CPU's fastest test at each size, ascending."""
+    best: dict[int, TestSummary] = {}
+    for test in group.of("measured"):
+        size = groups.size_bytes(test)
+        alone = test.parameters.get("device") in (None, "cpu")
+        placed = test.parameters.get("placement") in (None, "cpu")
+        # The CPU's leg of a placement has the device of its sweep.
+        if size is None or not _real(test) or not placed:
+            continue
+        if not alone and test.parameters.get("placement") is None:
+            continue
+        rate = test.metrics["throughput"].median
+        if size not in best or rate > best[size].metrics["throughput"].median:
+            best[size] = test
+    return [best[size] for size in sorted(best)]
+
+
+def _cpu(test: TestSummary) -> Json:
+    threads = test.parameters.get("threads")
+    return {
+        "bytes": groups.size_bytes(test),
+        "bytes_per_s": _rate(test.metrics["throughput"]),
+        "threads": threads if isinstance(threads, int) and threads > 0 else 1,
+        "core_bytes_per_s": _core_rate(test),
+    }
+
+
+def _device(test: TestSummary) -> Iterator[Json]:
+    """What a device that is really there did; nothing for the CPU."""
+    device = test.parameters.get("device")
+    placement = test.parameters.get("placement") or "device"
+    shared = placement == "device" or str(placement).startswith("split:")
+    size = groups.size_bytes(test)
+    if device in (None, "cpu") or not shared or size is None or not _real(test):
+        return
+    yield {
+        "device": str(device),
+        "placement": str(placement),
+        "setting": str(test.parameters.get("setting") or "static"),
+        "completion": str(test.parameters.get("completion") or "poll"),
+        "bytes": size,
+        "bytes_per_s": _rate(test.metrics["throughput"]),
+        "core_bytes_per_s": _core_rate(test),
+    }
+
+
+def _rate(megabytes: Estimate) -> Json:
+    return {
+        "low": megabytes.low * 1e6,
+        "typ": megabytes.median * 1e6,
+        "high": megabytes.high * 1e6,
+    }
+
+
+def _core_rate(test: TestSummary) -> Json | None:
+    """Bytes a second of CPU time."""
+    cost = groups.metric(test, "cpu_cost")
+    if cost is None or cost.low <= 0:
+        return None
+    return {"low": 1e9 / cost.high, "typ": 1e9 / cost.median, "high": 1e9 / cost.low}
+
+
+def newest(out: Path) -> Path | None:
+    """The newest run in a directory of runs that measured anything."""
+    from overside.bench import store  # noqa: PLC0415
+
+    runs = []
+    for manifest in out.glob(f"*/{store.MANIFEST}"):
+        try:
+            about = store.read_manifest(manifest.parent)
+        except UserError:
+            continue
+        rounds = about.get("rounds")
+        if isinstance(rounds, Mapping) and rounds.get("done"):
+            runs.append((str(about.get("started")), manifest.parent))
+    return max(runs)[1] if runs else None
+
+
+def measure(out: Path, data: str | None, workload: File | None, command: Sequence[str]) -> Path:
+    """Measures what advice needs of this host: the box `quick` on its CPU, on data of one's own if
+    there are any, and what a workload does beside that. Returns the run.
+
+    Raises `UserError`.
+    """
+    from overside.bench import box as boxes  # noqa: PLC0415 (not needed for advice alone)
+    from overside.bench import launch, plan  # noqa: PLC0415
+    from overside.bench.runner import Runner  # noqa: PLC0415
+
+    here = boxes.machine()
+    path = boxes.find("quick")
+    form, digest = boxes.read(path)
+    form["name"] = "advise"
+    form["description"] = "What advice needs of this host: what its CPU does."
+    if workload is not None:
+        form["tasks"] += list(
+            _stages(form, json.loads(_core.workload(workload.name, workload.text)))
+        )
+    for entry in form["tasks"]:
+        entry["exclude"] = []
+        entry["parameters"]["device"] = ["cpu"]
+        if data is not None:
+            entry["parameters"]["data"] = [os.path.abspath(data)]
+    box = boxes.build(form, path, digest, here)
+    tests = plan.plan(box, here, [])
+    begun = launch.start(box, tests, out, command)
+    with begun.run:
+        runner = Runner(
+            begun.run,
+            begun.tasks,
+            begun.measure,
+            begun.data,
+            max_s=begun.measure.max_s,
+            quiet=False,
+            consent=lambda changes: False,
+        )
+        runner.run()
+        launch.conclude(begun.run)
+    return begun.run.path
+
+
+def _stages(form: Json, workload: Json) -> Iterator[Json]:
+    """Entries of a box for the stages that it does not measure yet."""
+    templates = {entry["task"]: entry for entry in form["tasks"]}
+    known = {_entry_operation(entry, name) for entry in form["tasks"] for name in _kinds(entry)}
+    for stage in workload["stages"]:
+        name, patterns = stage["task"], stage["patterns"]
+        task, _, kind = name.partition("-")
+        if task not in templates or (name in known and not patterns):
+            continue
+        entry = json.loads(json.dumps(templates[task]))
+        entry["description"] = f"the workload's stage {name}"
+        parameters = entry["parameters"]
+        if task in _NAMES:
+            parameters[_NAMES[task][0]] = [kind]
+        if patterns:
+            parameters["patterns"] = [patterns]
+            parameters["data"] = templates["match"]["parameters"]["data"]
+        # What the library of another format is called is not this one's name.
+        if name not in known:
+            parameters["variant"] = ["auto"]
+            parameters.pop("level", None)
+        yield entry
+
+
+def _kinds(entry: Json) -> list[str]:
+    if entry["task"] not in _NAMES:
+        return [""]
+    parameter, default = _NAMES[entry["task"]]
+    return [str(one) for one in entry["parameters"].get(parameter, [default])]
+
+
+def _entry_operation(entry: Json, kind: str) -> str:
+    return f"{entry['task']}-{kind}" if kind else str(entry["task"])
+
+
+def placement_file(advice: Json, question_of: Json, target: str | None, device: str | None) -> str:
+    """The placement file for one of the advice's targets, whose jobs go to `device`; without a
+    target, everything stays on the CPU.
+
+    Raises `UserError`.
+    """
+    ratios = {one["operation"]: one["ratio"] or 1.0 for one in question_of["measured"]}
+    rules: list[Json] = []
+    for one in advice["operations"]:
+        name = one["operation"]
+        if any(rule["operation"] == name for rule in rules):
+            # Of several levels or data sets, the first that was measured stands for all.
+            continue
+        found = next((t for t in one["targets"] if t["name"] == target), None)
+        if found is not None:
+            scale = ratios[name] if name.startswith("decompress-") else 1.0
+            rules += [_rule(name, found, part, scale, device) for part in found["ranges"]]
+    try:
+        return _core.placement_file(json.dumps(rules))
+    except ValueError as error:
+        raise UserError(f"no placement file can be made: {error}") from None
+
+
+def _rule(name: str, target: Json, part: Json, scale: float, device: str | None) -> Json:
+    """One rule; sizes are those of inputs as they lie there."""
+    rule: Json = {
+        "operation": name,
+        "from_bytes": max(round(part["from_bytes"] * scale), 1),
+        "placement": part["placement"],
+        "chunk_bytes": min(max(part["chunk_bytes"], 1 << 10), 64 << 20),
+    }
+    if "below_bytes" in part:
+        rule["below_bytes"] = round(part["below_bytes"] * scale)
+    if part["placement"] != "cpu":
+        rule["device"] = device
+        if "completion" in target:
+            rule["completion"] = target["completion"]["mode"]
+    return rule

@@ -1,0 +1,202 @@
+"""Say what should run where."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from overside.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from overside.advise import Asked
+    from overside.bench.statistics import RunView
+
+RESULTS = "results"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the verb's arguments."""
+    parser.add_argument(
+        "--run",
+        metavar="RUN",
+        type=Path,
+        help="a run's directory; without it the newest of DIR, or else this host is measured",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path(RESULTS),
+        help="where runs are (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a card by its profile's name or file; may be repeated; all cards unless given",
+    )
+    parser.add_argument(
+        "--workload", metavar="FILE", type=Path, help="a pipeline to be placed, as in workloads/"
+    )
+    parser.add_argument(
+        "--data", metavar="PATH", help="measure this host on that file or directory first"
+    )
+    parser.add_argument(
+        "--placement-out",
+        metavar="FILE",
+        type=Path,
+        help="write what to do as a placement file, for --placement-file of other verbs",
+    )
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        help="what the placement file calls the card of a --profile; its emulation unless given",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs the verb."""
+    from overside import advise  # noqa: PLC0415 (start-up)
+    from overside.bench.statistics import load_run  # noqa: PLC0415
+
+    asked = _asked(args)
+    path = _run(args, asked)
+    view = load_run(path)
+    question = advise.question(view)
+    if not question["measured"]:
+        raise UserError(
+            f"{path} measured nothing that advice can be given on",
+            "`overside run quick` measures this host",
+            Exit.NOTHING_SELECTED,
+        )
+    advice = advise.answer(view, asked)
+    _remember(path, asked)
+    target, device = _target(args, advice)
+    text = ""
+    if args.placement_out is not None:
+        text = _head(path, target, device)
+        text += advise.placement_file(advice, question, target, device)
+        _write(args.placement_out, text)
+    if args.json:
+        about: dict[str, Any] = {"run": str(path)}
+        if args.placement_out is not None:
+            about["placement_file"] = str(args.placement_out)
+        print(json.dumps(advice | about, ensure_ascii=False))
+    else:
+        _print(view, advice)
+        _say(f"`overside report {path}` shows this as a page")
+        if args.placement_out is not None:
+            to = device or "the CPU alone"
+            _say(f"placements for {to}: {args.placement_out}")
+    return Exit.OK
+
+
+def _asked(args: argparse.Namespace) -> Asked:
+    from overside import advise  # noqa: PLC0415
+
+    if args.data is not None and args.run is not None:
+        raise UserError("--data measures and --run is measured already", "give one of the two")
+    if args.device is not None and args.placement_out is None:
+        raise UserError("--device goes into the placement file", "add --placement-out FILE")
+    files = tuple(advise.File.read(Path(name)) for name in args.profile if _is_path(name))
+    names = tuple(name for name in args.profile if not _is_path(name))
+    workload = advise.File.read(args.workload) if args.workload is not None else None
+    try:
+        chosen = names if args.profile else advise.default_profiles()
+    except ValueError as error:
+        raise UserError(str(error), "`overside profile check` says what is wrong") from None
+    asked = advise.Asked(chosen, files, workload)
+    # What is wrong with any of it is said before anything is measured.
+    advise.check(asked)
+    return asked
+
+
+def _is_path(name: str) -> bool:
+    return name.endswith(".toml") or os.sep in name
+
+
+def _run(args: argparse.Namespace, asked: Asked) -> Path:
+    from overside import advise  # noqa: PLC0415
+    from overside.commands.run import command_line  # noqa: PLC0415
+
+    if args.run is not None:
+        return Path(args.run)
+    found = advise.newest(args.out) if args.data is None else None
+    if found is not None:
+        _say(f"by the newest run, {found}")
+        return found
+    _say("measuring this host, which takes about a minute")
+    return advise.measure(args.out, args.data, asked.workload, command_line(args))
+
+
+def _remember(path: Path, asked: Asked) -> None:
+    """Keeps what was asked beside the run. That it cannot be written changes no answer."""
+    from overside import advise  # noqa: PLC0415
+    from overside.bench import store  # noqa: PLC0415
+
+    try:
+        store.write_atomically(path / advise.ASKED, json.dumps(asked.json()))
+    except OSError as error:
+        _say(f"{path} cannot be written ({error.strerror}): its report will not show this workload")
+
+
+def _target(args: argparse.Namespace, advice: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Whose advice the placement file holds, and what the device is called in it."""
+    targets = [target for one in advice["operations"] for target in one["targets"]]
+    measured = next((t["name"] for t in targets if t["provenance"] == "measured"), None)
+    if measured is not None:
+        return measured, args.device or measured
+    modelled = sorted({t["name"] for t in targets if t["provenance"] == "modelled"})
+    if len(modelled) == 1 and args.profile:
+        return modelled[0], args.device or f"emulated:{modelled[0]}"
+    if args.device is not None:
+        raise UserError("--device NAME is which card?", "give one --profile")
+    return None, None
+
+
+def _head(path: Path, target: str | None, device: str | None) -> str:
+    """What a reader of the placement file has to know."""
+    lines = [f"Made by `overside advise` from the run {path.name}."]
+    if target is None:
+        lines += ["No device was measured and no card chosen (--profile): all stays on the CPU."]
+    elif device == target:
+        lines += [f"{device} was measured in that run."]
+    else:
+        lines += [f"Modelled from the published profile {target}; not measured on such a card."]
+    if device is not None and device.startswith("emulated:"):
+        lines += ["The device is emulated: it shows how a card would be used, and saves nothing."]
+    lines += ["Sizes are bytes of inputs. What no rule speaks of runs on the CPU."]
+    from overside.report import words  # noqa: PLC0415
+
+    return "".join(f"# {words.clean(line, 300)}\n" for line in lines)
+
+
+def _write(path: Path, text: str) -> None:
+    from overside.bench import store  # noqa: PLC0415
+
+    try:
+        store.write_atomically(path, text)
+    except OSError as error:
+        raise UserError(
+            f"cannot write {path}: {error.strerror}", "give a place that can be written to"
+        ) from None
+
+
+def _print(view: RunView, advice: dict[str, Any]) -> None:
+    from overside.report import terminal  # noqa: PLC0415
+    from overside.report.advice import advised  # noqa: PLC0415
+
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    width = shutil.get_terminal_size().columns
+    print(terminal.advice(view, advised(advice), width, colour), end="")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

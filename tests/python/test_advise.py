@@ -1,0 +1,185 @@
+"""Advice: what it says follows from what was measured, and nothing modelled looks measured."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from make_run import Scenario, make
+from overside import advise
+from overside.bench.statistics import load_run
+from overside.commands import advise as verb
+from overside.errors import Exit, UserError
+from overside.report import advice as in_words
+from overside.report import page
+
+WORKLOADS = Path(__file__).parents[2] / "workloads"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("advise") / "run", Scenario())
+
+
+def ask(run: Path, *profiles: str, workload: Path | None = None) -> dict[str, Any]:
+    file = advise.File.read(workload) if workload else None
+    return advise.answer(load_run(run), advise.Asked(profiles, (), file))
+
+
+def command(*line: str) -> int:
+    parser = argparse.ArgumentParser()
+    verb.arguments(parser)
+    return verb.main(parser.parse_args(line))
+
+
+def test_the_question_has_the_best_of_the_cpu_and_nothing_emulated(run: Path) -> None:
+    question = advise.question(load_run(run))
+    by_name = {one["operation"]: one for one in question["measured"]}
+    assert {"compress-deflate", "decompress-lz4-block", "match-count", "copy"} <= by_name.keys()
+    compress = by_name["compress-deflate"]
+    assert [rate["bytes"] for rate in compress["cpu"]] == [4096, 65536, 1048576]
+    # ISA-L on two threads is the fastest; nothing emulated counts as a device.
+    assert compress["cpu"][-1]["threads"] == 2
+    assert 4e8 < compress["cpu"][-1]["bytes_per_s"]["typ"] < 5.5e8
+    assert compress["devices"] == []
+    assert 0.4 < compress["ratio"] < 0.5
+    assert question["host"] == {"threads": 2}
+    # The published queries go by their expressions.
+    assert "Ramp to (.+)" in by_name["match-count"]["patterns"]
+
+
+def test_every_comparison_is_answered_and_cited(run: Path) -> None:
+    advice = ask(run, *advise.default_profiles())
+    assert advice["schema"] == "advice/1"
+    seen = set()
+    for one in advice["operations"]:
+        for target in one["targets"]:
+            assert target["provenance"] == "modelled"
+            assert target["ranges"] or target["unsupported"]
+            for part in target["ranges"]:
+                for comparison in (part["c1"], part["c2"], part["gain"]):
+                    seen.add(comparison["verdict"])
+                    assert set(comparison.get("facts", ())) <= advice["citations"].keys()
+    assert seen <= {"yes", "no", "cannot-tell"}
+    assert "cannot-tell" in seen
+
+
+def test_words_say_what_is_modelled(run: Path) -> None:
+    advised = in_words.advised(ask(run, "bf2"))
+    compress = next(one for one in advised.operations if "Compress" in one.title)
+    (target,) = compress.targets
+    assert target.name == "BlueField-2"
+    assert target.provenance == "modelled"
+    assert any("no prediction" in row.throughput for row in target.rows)
+    text = " ".join(target.sentences)
+    assert "contexts" in text
+    assert "How to wait" in text
+
+
+def test_the_page_shows_it_with_the_workload_asked_last(run: Path) -> None:
+    asked = advise.Asked(("bf3",), (), advise.File.read(WORKLOADS / "parquet-pages.toml"))
+    (run / advise.ASKED).write_text(json.dumps(asked.json()))
+    text = page.page(load_run(run), [], "")
+    assert 'id="where"' in text
+    assert "LZ4 pages, filtered and sent on" in text
+    assert "With BlueField-3" in text
+    assert "With BlueField-2" not in text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"schema": "advise/1"}', '{"schema": "advise/1", "profiles": 3}']
+)
+def test_what_was_asked_is_left_alone_if_it_cannot_be_read(run: Path, text: str) -> None:
+    (run / advise.ASKED).write_text(text)
+    assert advise.Asked.of_run(run) is None
+    assert 'id="where"' in page.page(load_run(run), [], "")
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    run = make(tmp_path / "run", Scenario(sizes=(4096,)))
+    workload = 'schema = "workload/1"\nname = "<script>alert(1)</script>"\nrate = "1 GB/s"\n'
+    workload += '[[stages]]\ndo = "copy"\n'
+    asked = advise.Asked(("bf2",), (), advise.File("<b>", workload))
+    (run / advise.ASKED).write_text(json.dumps(asked.json()))
+    text = page.page(load_run(run), [], "")
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
+
+
+def test_advice_takes_less_than_two_seconds(run: Path) -> None:
+    view = load_run(run)
+    asked = advise.Asked(
+        advise.default_profiles(), (), advise.File.read(WORKLOADS / "log-archive.toml")
+    )
+    began = time.process_time()
+    advise.answer(view, asked)
+    assert time.process_time() - began < 2
+
+
+def test_the_verb_prints_text_json_and_a_placement_file(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "placement.toml"
+    assert command("--run", str(run), "--profile", "bf2", "--placement-out", str(out)) == Exit.OK
+    text = capsys.readouterr().out
+    assert "What should run where" in text
+    assert "BlueField-2 [MODELLED]" in text
+    placed = tomllib.loads(out.read_text())
+    assert placed["schema"] == "placement/1"
+    assert out.read_text().startswith("# Made by `overside advise`")
+    assert "not measured on such a card" in out.read_text()
+    operations = {rule["operation"] for rule in placed["rule"]}
+    assert "compress-deflate" in operations
+    assert "decompress-lz4-block" not in operations
+    devices = {rule["device"] for rule in placed["rule"] if rule["placement"] != "cpu"}
+    assert devices == {"emulated:bf2"}
+
+    command("--run", str(run), "--workload", str(WORKLOADS / "restore.toml"), "--json")
+    advice = json.loads(capsys.readouterr().out)
+    assert advice["run"] == str(run)
+    assert advice["workload"]["plans"][0]["name"] == "cpu"
+
+
+def test_without_a_card_the_placement_file_leaves_everything_on_the_cpu(
+    run: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "placement.toml"
+    command("--run", str(run), "--placement-out", str(out))
+    assert tomllib.loads(out.read_text()).get("rule", []) == []
+    assert "all stays on the CPU" in out.read_text()
+
+
+def test_what_cannot_be_done_is_said_before_anything_is_measured(run: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text('schema = "workload/1"\nrate = "-1 Gb/s"\n[[stages]]\ndo = "copy"\n')
+    for line, said in [
+        (["--workload", str(wrong)], "rate"),
+        (["--workload", str(tmp_path)], "no file"),
+        (["--workload", "/dev/zero"], "no file"),
+        (["--profile", "bf22"], "bf22"),
+        (["--profile", str(wrong)], "wrong.toml"),
+        (["--run", str(run), "--data", "x"], "--data measures"),
+        (["--device", "x"], "--placement-out"),
+        (["--run", str(tmp_path)], str(tmp_path)),
+    ]:
+        with pytest.raises(UserError) as refused:
+            command("--out", str(tmp_path / "none"), *line)
+        assert said in str(refused.value), line
+
+
+def test_a_run_without_operations_gives_no_advice(tmp_path: Path) -> None:
+    run = make(tmp_path / "run", Scenario(all_fail=True))
+    with pytest.raises(UserError) as refused:
+        command("--run", str(run))
+    assert refused.value.code == Exit.NOTHING_SELECTED
+
+
+def test_the_newest_run_is_found(tmp_path: Path) -> None:
+    assert advise.newest(tmp_path) is None
+    make(tmp_path / "b", Scenario(sizes=(4096,)))
+    assert advise.newest(tmp_path) == tmp_path / "b"
