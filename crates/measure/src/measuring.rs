@@ -413,6 +413,7 @@ impl Bench<'_> {
                         Setting::Static => overside_model::Setting::Static,
                         Setting::Reconfiguration => overside_model::Setting::Reconfiguration,
                     },
+                    ..overside_model::Work::new(self.test.operation, 0, 0)
                 },
             )?);
         }

@@ -330,6 +330,7 @@ impl Placing<'_> {
                     destination_bytes,
                     // What setting up costs is a stream's, not a job's.
                     setting: overside_model::Setting::Static,
+                    ..overside_model::Work::new(self.test.operation, 0, 0)
                 },
             )?);
         }
