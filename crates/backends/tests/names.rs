@@ -40,6 +40,23 @@ fn a_card_is_not_its_emulation() {
 }
 
 #[test]
+fn a_profile_without_engines_is_no_device_and_says_why() {
+    let listed: Vec<_> = list().into_iter().map(|described| described.name).collect();
+    for name in ["bf1", "bf2-200g", "host-idio", "octeon-tx2"] {
+        assert!(!listed.contains(&format!("emulated:{name}")), "{listed:?}");
+        for asked in [name.to_owned(), format!("emulated:{name}")] {
+            let error = refused(&asked);
+            assert!(matches!(error, OpenError::Unavailable { .. }), "{error}");
+            let text = error.to_string();
+            assert!(
+                text.contains(&format!("nothing of {name} can be emulated: ")),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
 fn an_unknown_name_is_told_what_there_is() {
     for (name, meant) in [
         ("cpus", "cpu"),

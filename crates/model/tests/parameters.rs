@@ -212,7 +212,7 @@ fn the_registry_is_sound() {
             one.name, PARAMETERS[first].name
         );
         if let Some((low, high)) = one.range {
-            assert!(0.0 < low && low < high, "{}", one.name);
+            assert!(0.0 <= low && low < high, "{}", one.name);
         }
     }
     assert!(

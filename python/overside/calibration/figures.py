@@ -49,7 +49,6 @@ def profile(
     name: str,
     *,
     limits: Callable[[str], Json | None] = lambda _: None,
-    citation: str = "",
 ) -> Json:
     """What a run says about a device, in the JSON form of a profile.
 
@@ -68,7 +67,7 @@ def profile(
             "measure it: overside calibrate --device " + device,
             Exit.NOTHING_SELECTED,
         )
-    writer = Writer(_head(view, device, name, usable, citation))
+    writer = Writer(_head(view, device, name, usable))
     for group in groups:
         _operation(writer, group, limits(group.operation))
     if device == "cpu":
@@ -137,9 +136,7 @@ def _one_way(operation: str, tests: Sequence[TestSummary]) -> list[TestSummary]:
     return max(ways.values(), key=rank)
 
 
-def _head(
-    view: RunView, device: str, name: str, usable: Sequence[TestSummary], citation: str
-) -> Json:
+def _head(view: RunView, device: str, name: str, usable: Sequence[TestSummary]) -> Json:
     manifest, cpu = view.manifest, view.environment.get("cpu") or {}
     model = cpu.get("model") or "a processor that does not say its model"
     provenances = {test.provenance for test in usable}
@@ -150,7 +147,7 @@ def _head(
     source = (
         f"measured by Overside {manifest.get('version')} on {model}, "
         f"{cpu.get('cores') or '?'} cores, {str(manifest.get('started'))[:10]}, "
-        f"run {manifest.get('id')}: {citation or command}"
+        f"run {manifest.get('id')}: {command}"
     )
     notes = ["Per-job figures are those of a caller with a full queue, not of an engine alone."]
     if emulated:
@@ -240,12 +237,21 @@ def _operation(writer: Writer, group: Group, limits: Json | None) -> None:
             return
         writer.form["operations"].append(entry)
         return
-    for completion in ("poll", "event"):
+    for completion in _ways(group):
         _completion(writer, group, entry, completion)
     _scaling(writer, group)
     _contexts(writer, group)
     if "rate" in entry:
         writer.form["operations"].append(entry)
+
+
+def _ways(group: Group) -> list[str]:
+    """How completions were waited for, the way with the highest throughput first."""
+    best: dict[str, float] = {}
+    for test in _full(group.pick(completion="poll")) + _full(group.pick(completion="event")):
+        way = str(test.parameters["completion"])
+        best[way] = max(best.get(way, 0.0), test.metrics["throughput"].median)
+    return sorted(best, key=lambda way: -best[way])
 
 
 def _limit(limits: Json | None, key: str, full: Sequence[TestSummary], fact: str) -> Json:
@@ -286,8 +292,8 @@ def _patterns(full: Sequence[TestSummary], fact: str) -> list[Json]:
 
 
 def _completion(writer: Writer, group: Group, entry: Json, completion: str) -> None:
-    """Costs and rates with one way of waiting for completions. The first way that was measured
-    gives the operation's own figures."""
+    """Costs and rates with one way of waiting for completions. The first way gives the
+    operation's own figures."""
     mine = group.pick(completion=completion)
     full = _full(mine)
     if not full:
@@ -344,7 +350,10 @@ def _rate(entry: Json, line: fit.Line | None, full: Sequence[TestSummary], fact:
             note = f"with jobs of {_size(largest)} bytes; the cost of a job is in it"
             entry["rate"] = quantity(value, "MB/s", fact, note)
         return
-    note = f"slope of the time by size; the times leave the line by at most {line.misfit:.0%}"
+    note = (
+        f"slope of the time by size, completions by {full[0].parameters['completion']}; the times "
+        f"leave the line by at most {line.misfit:.0%}"
+    )
     # Bytes in a nanosecond are GB in a second.
     entry["rate"] = quantity(line.slope.inverse(1.0), "GB/s", fact, note)
     if line.constant is not None:

@@ -47,6 +47,7 @@ def spec(environment: Json, *, quick: bool, round_s: float) -> Json:
         "blocks": blocks,
         "threads": threads,
         "array_bytes": array,
+        "huge_pages": memory.get("transparent_huge_pages") == "always",
         "seconds": round_s / steps,
     }
 
@@ -106,6 +107,19 @@ def write(writer: Writer, asked: Json, rounds: Sequence[Json]) -> None:
         if (value := fit.over_rounds([one["latency_ns"][str(block)] for one in rounds]))
     ]
     writer.table("memory.latency.random", "bytes", latency, "ns", fact)
+    # The smallest block is one of the first-level cache.
+    first, *others = [str(block) for block in asked["blocks"]]
+    beyond = [
+        (float(block), value)
+        for block in others
+        if (
+            value := fit.over_rounds(
+                [one["latency_ns"][block] - one["latency_ns"][first] for one in rounds]
+            )
+        )
+    ]
+    pages = "huge" if asked["huge_pages"] else "small"
+    writer.table(f"memory.latency.{pages}-pages", "bytes", beyond, "ns", fact)
     for kernel in KERNELS:
         points = [
             (float(threads), value.scaled(1e-9))

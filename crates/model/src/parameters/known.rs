@@ -53,7 +53,11 @@ pub static PARAMETERS: &[Parameter] = &[
     number("ml.**", &[Time, Count], "inference of a model"),
 
     // Memory and storage.
-    table("memory.latency.**", &[Bytes], &[Time, Count], "a dependent read at random from a block of so many bytes; beyond the first-level cache's where the source gives that").measured(Step::Memory),
+table("memory.latency.random", &[Bytes], &[Time], "a dependent read at random from a block of so many bytes, all of it").measured(Step::Memory),
+    table("memory.latency.small-pages", &[Bytes], &[Time], "the same beyond what a read of the first-level cache takes, with the system's small pages").measured(Step::Memory),
+    table("memory.latency.huge-pages", &[Bytes], &[Time], "the same with huge pages").measured(Step::Memory),
+    table("memory.latency.*", &[Bytes], &[Count], "such a read over that of another card or host, or of small pages over huge ones"),
+    table("memory.tlb-misses.*", &[Bytes], &[Count], "misses of the translation cache over those of another card"),
     table("memory.access.**", &[Bytes], OPERATIONS, "reads or writes of a word a second, in order or at random, in a block of so many bytes"),
     table("memory.**", &[Bytes], RATE, "bytes moved on one core by a library function"),
     table("stream.*", &[Cores], RATE, "a kernel (copy, scale, add, triad) over arrays that fit no cache").measured(Step::Memory),

@@ -181,7 +181,10 @@ impl<'a> Checker<'a> {
         let wrong = |number: &&f64| {
             let base = **number * unit.in_base();
             // A unit's factor must not push what is just allowed out of the range.
-            !base.is_finite() || base < range.0 * (1.0 - 1e-9) || base > range.1 * (1.0 + 1e-9)
+            !base.is_finite()
+                || base <= 0.0
+                || base < range.0 * (1.0 - 1e-9)
+                || base > range.1 * (1.0 + 1e-9)
         };
         let Some(bad) = numbers.iter().find(wrong) else {
             return true;
