@@ -19,7 +19,7 @@ fn main() {
         "reading facts and profiles: {:.1} ms",
         start.elapsed().as_secs_f64() * 1e3
     );
-    let mut times: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut times: BTreeMap<&str, Vec<(f64, String)>> = BTreeMap::new();
     let figures: Vec<_> = facts.facts.iter().flat_map(Fact::figures).collect();
     for figure in &figures {
         let mut rounds: Vec<(f64, &str)> = (0..ROUNDS)
@@ -34,7 +34,10 @@ fn main() {
             .collect();
         rounds.sort_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((median, scenario)) = rounds.get(ROUNDS / 2) {
-            times.entry(scenario).or_default().push(*median);
+            times
+                .entry(scenario)
+                .or_default()
+                .push((*median, figure.name()));
         }
     }
     println!(
@@ -42,8 +45,11 @@ fn main() {
         "scenario", "figures", "median us", "longest us"
     );
     for (scenario, mut all) in times {
-        all.sort_by(f64::total_cmp);
-        let (middle, last) = (all[all.len() / 2], all[all.len() - 1]);
-        println!("{scenario:24} {:>8} {middle:>12.1} {last:>12.1}", all.len());
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (middle, (last, name)) = (all[all.len() / 2].0, &all[all.len() - 1]);
+        println!(
+            "{scenario:24} {:>8} {middle:>12.1} {last:>12.1}  {name}",
+            all.len()
+        );
     }
 }

@@ -101,7 +101,8 @@ enum End {
 pub struct Values<'a> {
     evidence: &'a Evidence,
     moved: Option<(&'a str, End)>,
-    read: RefCell<BTreeSet<String>>,
+    /// What was read, and whether there is any doubt about it.
+    read: RefCell<BTreeMap<String, bool>>,
 }
 
 impl Values<'_> {
@@ -135,7 +136,16 @@ impl Values<'_> {
     }
 
     fn pick(&self, name: &str, interval: Interval) -> f64 {
-        self.read.borrow_mut().insert(name.to_owned());
+        if self.moved.is_none() {
+            let in_doubt = interval.low != interval.typ || interval.high != interval.typ;
+            let mut read = self.read.borrow_mut();
+            match read.get_mut(name) {
+                Some(known) => *known |= in_doubt,
+                None => {
+                    read.insert(name.to_owned(), in_doubt);
+                }
+            }
+        }
         match self.moved {
             Some((moved, End::Low)) if moved == name => interval.low,
             Some((moved, End::High)) if moved == name => interval.high,
@@ -256,9 +266,15 @@ impl Evidence {
         let own = closeness.factor().ln();
         let (mut below, mut above) = (own * own, own * own);
         let mut influences = Vec::new();
-        for name in &read {
+        for (name, in_doubt) in &read {
             let mut ends = [0.0; 2];
-            for (end, which) in ends.iter_mut().zip([End::Low, End::High]) {
+            // Nothing moves with what has no ends.
+            let which = if *in_doubt {
+                &[End::Low, End::High][..]
+            } else {
+                &[]
+            };
+            for (end, which) in ends.iter_mut().zip(which.iter().copied()) {
                 // An end at which the formula has no answer bounds nothing.
                 if let Ok((moved, _)) = run(Some((name, which)))
                     && moved.value.is_finite()
@@ -277,7 +293,7 @@ impl Evidence {
         }
         influences.sort_by(|a, b| b.factor.total_cmp(&a.factor));
         let mut facts = BTreeSet::new();
-        for name in &read {
+        for name in read.keys() {
             if let Some(known) = self.known.get(name) {
                 facts.extend(known.facts().iter().cloned());
             }
