@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::lookup::{mean, points};
+use crate::lookup::points;
 use crate::scaling::{Fit, Scaling};
 use crate::{Evidence, Known, Library, Outcome, Quantity, Table, Unit, Unknown, Values};
 
@@ -90,7 +90,43 @@ pub(crate) fn evidence(library: &Library, machines: &[&str]) -> Evidence {
     for (name, table) in &MEASURED.tables {
         evidence.insert(format!("work/{name}"), Known::Table(table.clone()));
     }
+    let all: Vec<&str> = machines.iter().copied().chain(["work", "scan"]).collect();
+    for a in &all {
+        for b in all.iter().filter(|b| *b != a) {
+            if let Some(speed) = speed(&evidence, a, b) {
+                evidence.insert(format!("{a}/scan.speed-over-{b}"), Known::Quantity(speed));
+            }
+        }
+    }
     evidence
+}
+
+/// One core's speed on a machine over that on another. Which kind of access decides is not known:
+/// the standard error of the mean over the kinds is the doubt about it.
+fn speed(evidence: &Evidence, a: &str, b: &str) -> Option<Quantity> {
+    let (mut logs, mut facts) = (Vec::new(), Vec::new());
+    for name in ACCESSES {
+        let mut rate = |machine: &str| {
+            let Known::Table(table) = evidence.get(&format!("{machine}/{name}"))? else {
+                return None;
+            };
+            facts.extend(table.facts.iter().cloned());
+            let given = table.at.contains(&BEYOND_CACHES_BYTES);
+            given.then(|| table.interval(BEYOND_CACHES_BYTES).typ)
+        };
+        logs.push((rate(a)? / rate(b)?).ln());
+    }
+    let count = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / count;
+    let variance = logs.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let error = (variance / count).sqrt();
+    let citation =
+        format!("geometric mean over the kinds of access in {BEYOND_CACHES_BYTES} bytes");
+    Some(Quantity {
+        low: Some((mean - error).exp()),
+        high: Some((mean + error).exp()),
+        ..derived(mean.exp(), Unit::Count, facts, Some(citation))
+    })
 }
 
 /// Fits the law of scaling to the first profile that gives a scan by cores.
@@ -139,30 +175,43 @@ fn derived(value: f64, unit: Unit, facts: Vec<String>, citation: Option<String>)
     }
 }
 
-/// Accesses a second of one core of `machine` to memory that no cache holds.
-fn speed(values: &Values<'_>, machine: &str) -> Result<f64, Unknown> {
-    let rate = |name: &&str| values.at(&format!("{machine}/{name}"), BEYOND_CACHES_BYTES);
-    let rates: Result<Vec<_>, _> = ACCESSES.iter().map(rate).collect();
-    Ok(mean(&rates?))
-}
-
 /// How many cores' worth `cores` of them are.
 fn cores_worth(values: &Values<'_>, cores: f64) -> Result<f64, Unknown> {
     let (sigma, kappa) = (values.get("scan.sigma")?, values.get("scan.kappa")?);
     Ok(Scaling { sigma, kappa }.capacity(cores))
 }
 
-/// What `cores` of `machine`, or all of them, do of work that fits no cache, in accesses a second.
-pub(crate) fn power(
+/// What `cores` of `machine`, or all of them, do of work that fits no cache, over one core of
+/// `other`.
+fn power(
     values: &Values<'_>,
     machine: &str,
     cores: Option<f64>,
+    other: &str,
 ) -> Result<f64, Unknown> {
     let cores = match cores {
         Some(cores) => cores,
-        None => values.get(&format!("{machine}/cpu.cores"))?,
+        None => all_cores(values, machine)?,
     };
-    Ok(speed(values, machine)? * cores_worth(values, cores)?)
+    let speed = values.get(&format!("{machine}/scan.speed-over-{other}"))?;
+    Ok(speed * cores_worth(values, cores)?)
+}
+
+/// Cores of a machine.
+pub(crate) fn all_cores(values: &Values<'_>, machine: &str) -> Result<f64, Unknown> {
+    values.get(&format!("{machine}/cpu.cores"))
+}
+
+/// What `cores` of a card, or all of them, add to the look-ups of all cores of a host in an index
+/// that both hold a part of, as a share of these.
+pub(crate) fn index_gain(
+    values: &Values<'_>,
+    card: &str,
+    cores: Option<f64>,
+    host: &str,
+) -> Result<f64, Unknown> {
+    let host_cores = all_cores(values, host)?;
+    Ok(power(values, card, cores, host)? / cores_worth(values, host_cores)?)
 }
 
 /// A query, or all of them, at a scale factor.
@@ -190,8 +239,7 @@ impl Asked {
 
     /// Its run time on `machine` in nanoseconds.
     pub(crate) fn time_ns(&self, values: &Values<'_>, machine: &str) -> Result<Outcome, Unknown> {
-        let slower = speed(values, "work")? / power(values, machine, self.cores)?;
-        let computing = self.work(values, "cpu")? * slower;
+        let computing = self.work(values, "cpu")? / power(values, machine, self.cores, "work")?;
         let reading = if self.cold {
             let rate = values.at(&format!("{machine}/storage.random-read"), BLOCK_BYTES)?;
             self.work(values, "read")? / rate * 1e9
@@ -218,5 +266,5 @@ pub(crate) fn pushdown_speedup(
     cores: Option<f64>,
 ) -> Result<f64, Unknown> {
     let one_core = values.get("scan.one-core")?;
-    Ok(one_core * power(values, machine, cores)? / speed(values, "scan")?)
+    Ok(one_core * power(values, machine, cores, "scan")?)
 }

@@ -5,7 +5,8 @@ use crate::lookup::{Ratio, Reach, mean, points, reach};
 use crate::{Answer, Closeness, Evidence, Library, Unknown, Values};
 
 use super::subject::{
-    descending, given, itself, machine, machines, named, nothing, pair, sizes, together, unit,
+    descending, given, itself, lead, loss, machine, machines, named, nothing, pair, sizes,
+    together, unit,
 };
 use super::{Claim, OrderingClaim};
 
@@ -124,7 +125,7 @@ fn arithmetic(figure: &Figure<'_>) -> Option<Claim> {
                 return unknown(&format!("{kind} operations of {machine}"));
             };
             let closeness = to.closeness.max(from.closeness);
-            evidence.predict(closeness, |v| Ok(1.0 - to.value(v)? / from.value(v)?))
+            loss(evidence.predict(closeness, |v| Ok(to.value(v)? / from.value(v)?)))
         });
     }
     if !second.is_empty() || figure.fact.device.contains("best") {
@@ -181,15 +182,19 @@ fn compared(
     let Some(closeness) = closeness.max() else {
         return unknown(&format!("{kind} operations of both"));
     };
-    evidence.predict(closeness, |v| {
+    let ratio = evidence.predict(closeness, |v| {
         let ratio = |(a, b): &(Rate, Rate)| Ok(a.value(v)? / b.value(v)?);
         let ratios: Vec<f64> = ratios.iter().map(ratio).collect::<Result<_, _>>()?;
         Ok(match summary {
             Summary::Mean => mean(&ratios),
             Summary::Largest => ratios.iter().copied().fold(0.0, f64::max),
-            Summary::MeanLead => ratios.iter().sum::<f64>() / ratios.len() as f64 - 1.0,
+            Summary::MeanLead => ratios.iter().sum::<f64>() / ratios.len() as f64,
         })
-    })
+    });
+    match summary {
+        Summary::MeanLead => lead(ratio),
+        _ => ratio,
+    }
 }
 
 /// Calls a second of a string function: the time grows with the length in a straight line through

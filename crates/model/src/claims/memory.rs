@@ -6,8 +6,8 @@ use crate::scaling::Fit;
 use crate::{Answer, Closeness, Evidence, Library, Unit, Unknown, Values};
 
 use super::subject::{
-    cores, cores_in_keys, descending, given, itself, machine, machines, nothing, pair, sizes,
-    together, unit,
+    cores, cores_in_keys, descending, given, itself, lead, loss, machine, machines, nothing, pair,
+    sizes, together, unit,
 };
 use super::{Claim, OrderingClaim};
 
@@ -130,7 +130,7 @@ fn compared(
     access: &str,
     (machine, bytes): (&str, f64),
     (other, other_bytes): (&str, f64),
-    loss: bool,
+    lost: bool,
 ) -> Answer {
     let evidence = library.evidence(&[machine, other]);
     let rates = Rate::of(&evidence, machine, access, bytes, 1.0).zip(Rate::of(
@@ -143,10 +143,10 @@ fn compared(
     let Some((a, b)) = rates else {
         return unknown(&format!("{access} of {machine} and {other}"));
     };
-    evidence.predict(a.closeness.max(b.closeness), |v| {
-        let ratio = a.value(v)? / b.value(v)?;
-        Ok(if loss { 1.0 - ratio } else { ratio })
-    })
+    let ratio = evidence.predict(a.closeness.max(b.closeness), |v| {
+        Ok(a.value(v)? / b.value(v)?)
+    });
+    if lost { loss(ratio) } else { ratio }
 }
 
 fn accesses(figure: &Figure<'_>) -> Option<Claim> {
@@ -356,7 +356,7 @@ fn all_cores(evidence: &Evidence, machine: &str) -> Option<f64> {
 
 /// The largest ratio of a kernel between two machines, with one core each or with all: what a
 /// source that gives one number for all kernels says.
-fn stream_ratio(library: &Library, (a, b): (&str, &str), single: bool, lead: bool) -> Answer {
+fn stream_ratio(library: &Library, (a, b): (&str, &str), single: bool, ahead: bool) -> Answer {
     let evidence = library.evidence(&[a, b]);
     let cores = |machine| {
         if single {
@@ -383,12 +383,12 @@ fn stream_ratio(library: &Library, (a, b): (&str, &str), single: bool, lead: boo
     if known.is_empty() {
         return unknown("STREAM of both machines with the same kernel");
     }
-    evidence.predict(Closeness::Same, |v| {
+    let ratio = evidence.predict(Closeness::Same, |v| {
         let ratio = |(a, b): &(String, String)| Ok(v.at(a, a_cores)? / v.at(b, b_cores)?);
         let ratios: Result<Vec<f64>, _> = known.iter().map(ratio).collect();
-        let largest = ratios?.into_iter().fold(0.0, f64::max);
-        Ok(if lead { largest - 1.0 } else { largest })
-    })
+        Ok(ratios?.into_iter().fold(0.0, f64::max))
+    });
+    if ahead { lead(ratio) } else { ratio }
 }
 
 fn streams(figure: &Figure<'_>) -> Option<Claim> {
@@ -407,10 +407,10 @@ fn streams(figure: &Figure<'_>) -> Option<Claim> {
             () if key.contains("multi") => false,
             () => return None,
         };
-        let lead = key.contains('%') || figure.unit == "%";
-        let unit = if lead { Unit::Percent } else { Unit::Count };
+        let ahead = key.contains('%') || figure.unit == "%";
+        let unit = if ahead { Unit::Percent } else { Unit::Count };
         return claimed(unit.in_base(), move |library| {
-            stream_ratio(library, (a, b), single, lead)
+            stream_ratio(library, (a, b), single, ahead)
         });
     }
     let (kernel, machine, unit) = (kernel?, machine(figure)?, unit(figure)?);

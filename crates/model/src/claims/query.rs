@@ -2,7 +2,7 @@
 
 use crate::facts::{Figure, Ordering};
 use crate::lookup::{Reach, mean, reach};
-use crate::query::{Asked, QUERIES, evidence, power, pushdown_speedup};
+use crate::query::{Asked, QUERIES, all_cores, evidence, index_gain, pushdown_speedup};
 use crate::{Answer, Closeness, Evidence, Library, Unknown, Values};
 
 use super::subject::{
@@ -114,7 +114,7 @@ impl Speedup {
 
 /// The fewest cores with which scanning in place beats pulling the table.
 fn fewest(values: &Values<'_>, machine: &str) -> Result<f64, Unknown> {
-    let all = values.get(&format!("{machine}/cpu.cores"))?;
+    let all = all_cores(values, machine)?;
     let mut cores = 1.0;
     while cores < all && pushdown_speedup(values, machine, Some(cores))? <= 1.0 {
         cores += 1.0;
@@ -177,11 +177,6 @@ fn pushdown(figure: &Figure<'_>) -> Option<Claim> {
     })
 }
 
-/// What a card adds to the look-ups of the host, as a share of these.
-fn gain(values: &Values<'_>, card: &str, cores: Option<f64>) -> Result<f64, Unknown> {
-    Ok(power(values, card, cores)? / power(values, HOST, None)?)
-}
-
 fn index(figure: &Figure<'_>) -> Option<Claim> {
     let fact = figure.fact;
     let (metric, paper) = (fact.metric.as_str(), fact.paper.clone());
@@ -200,7 +195,7 @@ fn index(figure: &Figure<'_>) -> Option<Claim> {
     let cores = figure.path.iter().find_map(|key| cores(key));
     claimed("index", unit, move |library| {
         study(library, &paper).predict(Closeness::Application, |v| {
-            let gain = gain(v, card, cores)?;
+            let gain = index_gain(v, card, cores, HOST)?;
             if relative {
                 return Ok(gain);
             }
@@ -230,7 +225,7 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
         }
         "ord.B7" => {
             let side = |card: &str| {
-                let gain = evidence.predict(near, |v| gain(v, card, None));
+                let gain = evidence.predict(near, |v| index_gain(v, card, None, HOST));
                 (format!("gain of {card}"), gain)
             };
             // A share of something positive is above zero.

@@ -202,6 +202,37 @@ pub(crate) fn given(library: &Library, profile: &str, name: &str, x: f64) -> Ans
     }
 }
 
+/// How much a ratio is above one: its doubt is that of the ratio.
+pub(crate) fn lead(ratio: Answer) -> Answer {
+    shifted(ratio, |ratio| ratio - 1.0)
+}
+
+/// How much a ratio is below one: its doubt is that of the ratio.
+pub(crate) fn loss(ratio: Answer) -> Answer {
+    shifted(ratio, |ratio| 1.0 - ratio)
+}
+
+fn shifted(ratio: Answer, shift: fn(f64) -> f64) -> Answer {
+    let prediction = ratio?;
+    let ends = [prediction.interval.low, prediction.interval.high].map(shift);
+    let typ = shift(prediction.interval.typ);
+    if typ <= 0.0 {
+        return nothing(
+            "the two are about equal, or the other way round",
+            "compare them by their ratio",
+        );
+    }
+    Ok(Prediction {
+        interval: Interval {
+            // A figure of no more than nothing is none that can be compared.
+            low: ends[0].min(ends[1]).max(typ * 1e-3),
+            typ,
+            high: ends[0].max(ends[1]),
+        },
+        ..prediction
+    })
+}
+
 /// What everything is of itself, to compare ratios with.
 pub(crate) fn itself(name: &str) -> (String, Answer) {
     let prediction = Prediction {
