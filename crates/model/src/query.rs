@@ -11,9 +11,9 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::lookup::points;
+use crate::lookup::{Reach, points, reach};
 use crate::scaling::{Fit, Scaling};
-use crate::{Evidence, Known, Library, Outcome, Quantity, Table, Unit, Unknown, Values};
+use crate::{Closeness, Evidence, Known, Library, Outcome, Quantity, Table, Unit, Unknown, Values};
 
 /// A block that no cache holds.
 const BEYOND_CACHES_BYTES: f64 = 1_073_741_824.0;
@@ -267,4 +267,41 @@ pub(crate) fn pushdown_speedup(
 ) -> Result<f64, Unknown> {
     let one_core = values.get("scan.one-core")?;
     Ok(one_core * power(values, machine, cores, "scan")?)
+}
+
+/// Scanning a table on some cores of a card, or all of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Pushdown<'a> {
+    machine: &'a str,
+    cores: Option<f64>,
+    /// The parameter that gives it as it is.
+    given: Option<String>,
+    /// How near what is known is.
+    pub closeness: Closeness,
+}
+
+impl<'a> Pushdown<'a> {
+    pub(crate) fn of(evidence: &Evidence, machine: &'a str, cores: Option<f64>) -> Self {
+        let name = format!("{machine}/scan.speedup");
+        let known = cores.and_then(|cores| reach(evidence, &name, cores));
+        let (given, closeness) = match known {
+            Some(Reach::Given) => (Some(name), Closeness::Same),
+            _ if evidence.get(&name).is_some() => (None, Closeness::Card),
+            _ => (None, Closeness::Application),
+        };
+        Self {
+            machine,
+            cores,
+            given,
+            closeness,
+        }
+    }
+
+    /// How many times as fast it is as a host that pulls the table.
+    pub(crate) fn speedup(&self, values: &Values<'_>) -> Result<f64, Unknown> {
+        match (&self.given, self.cores) {
+            (Some(name), Some(cores)) => values.at(name, cores),
+            _ => pushdown_speedup(values, self.machine, self.cores),
+        }
+    }
 }

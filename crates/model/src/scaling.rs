@@ -100,3 +100,48 @@ fn solve(mut rows: [[f64; 4]; 3], terms: usize) -> Option<[f64; 3]> {
     }
     Some(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-6 * b.abs().max(1e-3)
+    }
+
+    #[test]
+    fn the_law_that_made_the_points_is_found_again() {
+        let made = Scaling {
+            sigma: 0.05,
+            kappa: 0.002,
+        };
+        let points = [1.0, 2.0, 4.0, 8.0, 16.0].map(|n| (n, 30.0 * made.capacity(n)));
+        let fit = Fit::of(&points).unwrap();
+        assert!(near(fit.one_core, 30.0) && near(fit.scaling.sigma, 0.05));
+        assert!(near(fit.scaling.kappa, 0.002));
+    }
+
+    #[test]
+    fn two_points_are_met_exactly_and_need_not_hold_one_core() {
+        for points in [[(1.0, 3.0), (16.0, 12.0)], [(2.0, 5.0), (8.0, 11.0)]] {
+            let fit = Fit::of(&points).unwrap();
+            for (cores, rate) in points {
+                assert!(near(fit.one_core * fit.scaling.capacity(cores), rate));
+            }
+        }
+    }
+
+    #[test]
+    fn more_than_proportional_counts_as_proportional() {
+        let fit = Fit::of(&[(1.0, 1.0), (4.0, 4.2)]).unwrap();
+        assert_eq!(fit.scaling.sigma, 0.0);
+        assert!((1.0..1.05).contains(&fit.one_core));
+    }
+
+    #[test]
+    fn one_number_of_cores_says_nothing_of_scaling() {
+        assert_eq!(Fit::of(&[]), None);
+        assert_eq!(Fit::of(&[(8.0, 3.0), (8.0, 3.1)]), None);
+        assert_eq!(Fit::of(&[(1.0, 3.0), (8.0, 0.0)]), None);
+    }
+}

@@ -21,9 +21,12 @@
 mod arrow;
 mod asked;
 mod drift;
+mod index;
 mod key;
 mod kv;
 mod pairings;
+mod pushdown;
+mod query;
 mod ready;
 mod report;
 mod split;
@@ -70,6 +73,9 @@ const SCENARIOS: &[&dyn Scenario] = &[
     &drift::Drift,
     &kv::Kv,
     &pairings::Pairings,
+    &pushdown::PushdownScenario,
+    &index::Index,
+    &query::QueryScenario,
 ];
 
 /// All scenarios, in the order in which they are listed.

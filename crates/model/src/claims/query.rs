@@ -1,8 +1,8 @@
 //! Queries of a database, predicate pushdown and index offload.
 
 use crate::facts::{Figure, Ordering};
-use crate::lookup::{Reach, mean, reach};
-use crate::query::{Asked, QUERIES, all_cores, evidence, index_gain, pushdown_speedup};
+use crate::lookup::mean;
+use crate::query::{Asked, Pushdown, QUERIES, all_cores, evidence, index_gain, pushdown_speedup};
 use crate::{Answer, Closeness, Evidence, Library, Unknown, Values};
 
 use super::subject::{
@@ -82,36 +82,6 @@ fn database(figure: &Figure<'_>) -> Option<Claim> {
     })
 }
 
-/// How many times as fast as pulling the table, on some cores or all.
-fn speedup(evidence: &Evidence, machine: &str, cores: Option<f64>) -> (Closeness, Speedup) {
-    let name = format!("{machine}/scan.speedup");
-    let known = cores.and_then(|cores| Some((cores, reach(evidence, &name, cores)?)));
-    match known {
-        Some((cores, Reach::Given)) => (Closeness::Same, Speedup::Given(name, cores)),
-        _ if evidence.get(&name).is_some() => (Closeness::Card, Speedup::Scaled),
-        _ => (Closeness::Application, Speedup::Scaled),
-    }
-}
-
-enum Speedup {
-    Given(String, f64),
-    Scaled,
-}
-
-impl Speedup {
-    fn value(
-        &self,
-        values: &Values<'_>,
-        machine: &str,
-        cores: Option<f64>,
-    ) -> Result<f64, Unknown> {
-        match self {
-            Self::Given(name, cores) => values.at(name, *cores),
-            Self::Scaled => pushdown_speedup(values, machine, cores),
-        }
-    }
-}
-
 /// The fewest cores with which scanning in place beats pulling the table.
 fn fewest(values: &Values<'_>, machine: &str) -> Result<f64, Unknown> {
     let all = all_cores(values, machine)?;
@@ -159,14 +129,12 @@ fn pushdown(figure: &Figure<'_>) -> Option<Claim> {
     claimed("pushdown", unit, move |library| {
         let evidence = study(library, &paper);
         let each: Vec<_> = (cards.iter())
-            .map(|card| (*card, speedup(&evidence, card, cores)))
+            .map(|card| Pushdown::of(&evidence, card, cores))
             .collect();
-        let closeness = each.iter().map(|(_, (closeness, _))| *closeness).max();
+        let closeness = each.iter().map(|one| one.closeness).max();
         evidence.predict(closeness.unwrap_or(Closeness::Application), |v| {
-            let speedups = each
-                .iter()
-                .map(|(card, (_, one))| one.value(v, card, cores));
-            let speedup = mean(&speedups.collect::<Result<Vec<_>, _>>()?);
+            let speedups: Result<Vec<_>, _> = each.iter().map(|one| one.speedup(v)).collect();
+            let speedup = mean(&speedups?);
             let pull = format!("{HOST}/scan.pull");
             Ok(if absolute {
                 speedup * v.get(&pull)?
@@ -211,8 +179,8 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
     match ordering.id.as_str() {
         "ord.B6" => {
             let beats = |card: &str, cores: f64| {
-                let (closeness, one) = speedup(&evidence, card, Some(cores));
-                let answer = evidence.predict(closeness, |v| one.value(v, card, Some(cores)));
+                let one = Pushdown::of(&evidence, card, Some(cores));
+                let answer = evidence.predict(one.closeness, |v| one.speedup(v));
                 let name = format!("{card} with {cores} cores over pulling the table");
                 let same = itself("pulling the table over itself");
                 descending("pushdown", vec![(name, answer), same])

@@ -28,6 +28,10 @@ const READY: &[Ready] = ready![
     "kv-skew",
     "kv-pairings",
     "arrow-tables",
+    "arrow",
+    "pushdown",
+    "index",
+    "tpch",
 ];
 
 /// All ready-made questions.

@@ -1,0 +1,191 @@
+//! Cores, memory, storage, queries, scans and indexes.
+
+use overside_model::check::{Finding, check};
+use overside_model::facts::{Fact, Facts, Figure};
+use overside_model::scenario::{Asked, Report, Shown, run};
+use overside_model::{Closeness, Library, claims};
+
+fn ask(scenario: &str, values: &[(&str, &str)]) -> Report {
+    let mut asked = Asked::of(scenario);
+    for (key, value) in values {
+        asked.set(key, value);
+    }
+    run(&asked, Library::published()).unwrap()
+}
+
+fn typ(shown: &Option<Shown>) -> f64 {
+    let answer = &shown.as_ref().unwrap().answer;
+    answer.as_ref().unwrap().interval.typ
+}
+
+fn figure<'a>(fact: &'a Fact, keys: &[&str]) -> Figure<'a> {
+    (fact.figures().into_iter())
+        .find(|figure| figure.path == keys)
+        .unwrap()
+}
+
+fn left_out(id: &str, keys: &[&str]) -> (f64, overside_model::Prediction) {
+    let fact = Facts::published().get(id).unwrap();
+    let figure = figure(fact, keys);
+    let claim = claims::claim(&figure).unwrap();
+    let with = (claim.predict)(Library::published()).unwrap();
+    let without = (claim.predict)(&Library::published().without_figure(&figure)).unwrap();
+    (with.interval.typ, without)
+}
+
+#[test]
+fn a_database_on_flash_of_a_card_waits_for_it_and_in_memory_for_cores() {
+    let limit = |data: &str| {
+        let values = [("profile", "bf2"), ("data", data), ("query", "6")];
+        ask("query", &values).rows[0].bottleneck.clone().unwrap()
+    };
+    assert!(limit("cold").contains("storage") && limit("hot").contains("cores"));
+}
+
+#[test]
+fn every_query_has_a_time_and_twice_the_data_takes_twice_as_long() {
+    let one = ask("query", &[("profile", "bf3"), ("data", "cold")]);
+    let two = ask(
+        "query",
+        &[("profile", "bf3"), ("data", "cold"), ("scale", "20")],
+    );
+    assert_eq!(one.rows.len(), 23);
+    for (one, two) in one.rows.iter().zip(&two.rows) {
+        let ratio = typ(&two.latency) / typ(&one.latency);
+        assert!((ratio - 2.0).abs() < 1e-9, "{ratio}");
+    }
+    let sum: f64 = one.rows[..22].iter().map(|row| typ(&row.latency)).sum();
+    assert!((typ(&one.rows[22].latency) / sum - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_was_measured_of_the_queries_is_said_beside_their_times() {
+    let report = ask("query", &[("profile", "bf3"), ("data", "hot")]);
+    assert!(
+        report
+            .notes
+            .iter()
+            .any(|note| note.contains("DuckDB 1.1.3"))
+    );
+    assert_eq!(report.provenance, "modelled");
+}
+
+#[test]
+fn more_cores_scan_faster_but_not_in_proportion() {
+    for card in ["bf2", "bf3", "octeon-tx2"] {
+        let report = ask("pushdown", &[("profile", card)]);
+        let rates: Vec<f64> = report.rows.iter().map(|row| typ(&row.throughput)).collect();
+        let cores: Vec<f64> = (report.rows.iter())
+            .map(|row| row.labels.last().unwrap().1.parse().unwrap())
+            .collect();
+        for at in 1..rates.len() {
+            assert!(rates[at] > rates[at - 1], "{card}: {rates:?}");
+            assert!(
+                rates[at] / cores[at] < rates[at - 1] / cores[at - 1],
+                "{card}: {rates:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn more_cores_than_a_card_has_are_refused() {
+    let mut asked = Asked::of("pushdown");
+    asked.set("profile", "bf2");
+    asked.set("cores", "9");
+    let error = run(&asked, Library::published()).unwrap_err();
+    assert_eq!(
+        (error.key.as_str(), error.allowed.as_str()),
+        ("cores", "1 to 8")
+    );
+}
+
+#[test]
+fn a_card_whose_memory_nobody_measured_has_no_prediction() {
+    for scenario in ["pushdown", "index", "query"] {
+        let report = ask(scenario, &[("profile", "bf1")]);
+        assert!(!report.missing.is_empty(), "{scenario}");
+        for row in &report.rows {
+            let first = row.throughput.as_ref().or(row.latency.as_ref()).unwrap();
+            assert!(first.answer.is_err(), "{scenario}");
+        }
+    }
+}
+
+#[test]
+fn a_figure_that_is_left_out_is_predicted_from_its_neighbours() {
+    for (id, keys, closeness) in [
+        ("idio.stream.copy", vec!["BF-2", "8"], Closeness::Card),
+        ("dpbento.str.strcat.256", vec!["BF-3"], Closeness::Card),
+        ("dpbento.cpu.int8.add", vec!["host"], Closeness::Card),
+        ("dpbento.sto.rnd.read.4MB", vec!["BF-3"], Closeness::Card),
+        ("idio.mem.m1.large", vec!["BF-2/BF-3"], Closeness::Card),
+        ("idio.hash.city64", vec!["BF-2"], Closeness::Application),
+        (
+            "dpbento.mem.seq.write.4MB",
+            vec!["BF-2"],
+            Closeness::Application,
+        ),
+    ] {
+        let (published, without) = left_out(id, &keys);
+        assert_eq!(without.closeness, closeness, "{id}");
+        let error = without.interval.typ / published;
+        assert!((0.8..1.25).contains(&error), "{id}: {error}");
+    }
+}
+
+#[test]
+fn a_memory_curve_is_not_drawn_across_the_edge_of_a_cache() {
+    let fact = Facts::published().get("dpbento.mem.rnd.read.4MB").unwrap();
+    let figure = figure(fact, &["BF-2"]);
+    let claim = claims::claim(&figure).unwrap();
+    let without = Library::published().without_figure(&figure);
+    let why = (claim.predict)(&without).unwrap_err();
+    assert!(why.remedy.contains("overside calibrate"), "{}", why.remedy);
+}
+
+#[test]
+fn figures_are_recognised_by_what_they_say_and_not_by_name() {
+    let mut compared = 0;
+    for fact in &Facts::published().facts {
+        if !["dpbento.", "idio.mem", "idio.stream", "idio.hash"]
+            .iter()
+            .any(|one| fact.id.starts_with(one))
+        {
+            continue;
+        }
+        let renamed = Fact {
+            id: "another.collection.7".into(),
+            ..fact.clone()
+        };
+        for (own, other) in fact.figures().iter().zip(renamed.figures()) {
+            let (own, other) = (claims::claim(own), claims::claim(&other));
+            let answer = |claim: Option<claims::Claim>| {
+                claim.map(|claim| (claim.predict)(Library::published()).ok())
+            };
+            assert_eq!(answer(own), answer(other), "{}", fact.id);
+            compared += 1;
+        }
+    }
+    assert!(compared > 400, "{compared}");
+}
+
+#[test]
+fn times_of_queries_were_not_fitted_and_most_lie_in_their_intervals() {
+    let check = check(Facts::published(), Library::published());
+    let times: Vec<_> = (check.figures.iter())
+        .filter(|one| one.workload.contains("DuckDB"))
+        .filter_map(|one| match &one.finding {
+            Finding::Predicted(compared) => Some(compared),
+            _ => None,
+        })
+        .collect();
+    assert!(times.len() > 150);
+    assert!(
+        times
+            .iter()
+            .all(|one| !one.fitted && one.closeness == Closeness::Application)
+    );
+    let inside = times.iter().filter(|one| one.inside).count() as f64 / times.len() as f64;
+    assert!(inside >= 0.85, "{inside}");
+}
