@@ -28,7 +28,6 @@ const READY: &[Ready] = ready![
     "kv-skew",
     "kv-pairings",
     "arrow-tables",
-    "arrow",
     "pushdown",
     "index",
     "tpch",
