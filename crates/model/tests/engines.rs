@@ -200,7 +200,7 @@ fn throughput_of(report: &Report, row: usize) -> &Prediction {
 
 #[test]
 fn the_ready_made_splits_answer_every_row() {
-    for name in ["split-deflate", "split-lz4", "arrow"] {
+    for name in ["split-deflate", "split-lz4", "arrow-tables"] {
         let text = ready().iter().find(|one| one.name == name).unwrap().text;
         let report = answered(text).unwrap();
         assert!(report.missing.is_empty(), "{name}: {:?}", report.missing);

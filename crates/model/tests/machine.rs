@@ -123,7 +123,7 @@ fn a_figure_that_is_left_out_is_predicted_from_its_neighbours() {
         ("idio.hash.city64", vec!["BF-2"], Closeness::Application),
         (
             "dpbento.mem.seq.write.4MB",
-            vec!["BF-2"],
+            vec!["BF-3"],
             Closeness::Application,
         ),
     ] {

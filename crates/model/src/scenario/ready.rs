@@ -28,8 +28,8 @@ const READY: &[Ready] = ready![
     "kv-skew",
     "kv-pairings",
     "arrow-tables",
-    "pushdown",
-    "index",
+    "pushdown-cores",
+    "index-offload",
     "tpch",
 ];
 
