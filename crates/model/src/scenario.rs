@@ -24,6 +24,7 @@ mod drift;
 mod index;
 mod key;
 mod kv;
+mod onpath;
 mod pairings;
 mod pushdown;
 mod query;
@@ -76,6 +77,7 @@ const SCENARIOS: &[&dyn Scenario] = &[
     &pushdown::PushdownScenario,
     &index::Index,
     &query::QueryScenario,
+    &onpath::OnPath,
 ];
 
 /// All scenarios, in the order in which they are listed.

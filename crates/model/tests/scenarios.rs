@@ -435,3 +435,24 @@ fn keys_of_a_scenario_are_all_read() {
         }
     }
 }
+
+#[test]
+fn frames_through_the_card_wait_as_theory_says_and_are_lost_beyond_its_rate() {
+    // A frame of 1000 bytes takes 400 ns at 20 Gb/s.
+    let figure = |load: &str, name: &str| {
+        let settings = [("path_rate", "20"), ("frame", "1000"), ("load", load)];
+        let report = with("onpath", &settings).expect("it is right");
+        let row = &report.rows[0];
+        let shown = row.shown().find(|shown| shown.name == name).expect("shown");
+        shown.answer.as_ref().expect("known").interval.typ
+    };
+    // Idle: a frame's own time. Half busy: half of it more, on average.
+    assert!((figure("0.02", "mean latency") / 400.0 - 1.0).abs() < 0.01);
+    assert!((figure("10", "mean latency") / 600.0 - 1.0).abs() < 0.03);
+    assert!((figure("10", "throughput") / 1.25e9 - 1.0).abs() < 0.02);
+    assert_eq!(figure("10", "lost"), 0.0);
+    // Beyond its rate it carries that, and the queue is full.
+    assert!((figure("40", "throughput") / 2.5e9 - 1.0).abs() < 0.02);
+    assert!((figure("40", "lost") - 0.5).abs() < 0.02);
+    assert!((figure("40", "p99 latency") / (1025.0 * 400.0) - 1.0).abs() < 0.01);
+}

@@ -1,0 +1,102 @@
+"""`overside simulate`: what it prints, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command import overside
+
+SMALL = ("--set", "bytes=64MiB")
+
+
+def test_a_ready_made_question_is_answered_as_a_table(tmp_path: Path) -> None:
+    done = overside("simulate", "drift", *SMALL, cwd=tmp_path, code=0)
+    assert "modelled, not measured" in done.stdout
+    head = next(line for line in done.stdout.splitlines() if line.startswith("placement"))
+    for column in ("throughput, MB/s", "host cores", "bottleneck"):
+        assert column in head
+    rows = [line for line in done.stdout.splitlines() if line.startswith(("cpu ", "adaptive "))]
+    assert len(rows) == 2
+    assert " to " in rows[1]
+    assert "Rests on:" in done.stdout
+    assert "engine.rate (x" in done.stdout
+    assert done.stderr == ""
+
+
+def test_json_has_intervals_and_says_that_they_are_modelled(tmp_path: Path) -> None:
+    done = overside("simulate", "drift", *SMALL, "--json", cwd=tmp_path, code=0)
+    report = json.loads(done.stdout)
+    assert report["provenance"] == "modelled"
+    assert report["common"]["bytes"] == "64 MiB"
+    adaptive = report["rows"][3]
+    assert adaptive["labels"] == [["placement", "adaptive"]]
+    assert adaptive["method"] == "simulated"
+    throughput = adaptive["throughput"]
+    assert throughput["unit"] == "MB/s"
+    assert throughput["provenance"] == "modelled"
+    assert 0 < throughput["low"] < throughput["typ"] < throughput["high"]
+    assert set(throughput["facts"]) <= set(report["facts"])
+
+
+def test_a_file_and_a_profile_of_ones_own(tmp_path: Path) -> None:
+    question = tmp_path / "mine.toml"
+    question.write_text(
+        'schema = "scenario/1"\nscenario = "coprocessing-drift"\nabout = "mine"\n'
+        '[parameters]\nplacement = "device"\nbytes = "64 MiB"\n'
+    )
+    profiles = json.loads(overside("list", "profiles", "--json", cwd=tmp_path, code=0).stdout)
+    assert "bf3" in [profile["name"] for profile in profiles]
+    done = overside(
+        "simulate", question, "--profile", "bf3", "--json", cwd=tmp_path, code=0
+    )
+    report = json.loads(done.stdout)
+    assert report["about"] == "mine"
+    assert report["common"]["profile"] == "bf3"
+    # A BlueField-3 does not compress: an answer, with what to do about it.
+    (missing,) = report["missing"]
+    assert missing["figure"] == "throughput"
+    assert missing["remedy"]
+
+
+def test_lists(tmp_path: Path) -> None:
+    done = overside("simulate", "--list", cwd=tmp_path, code=0)
+    assert "coprocessing-drift" in done.stdout
+    assert "ready-made" in done.stdout
+    done = overside("simulate", "--list", "drift", cwd=tmp_path, code=0)
+    assert "slowdown" in done.stdout
+    assert "from 1 to 1000" in done.stdout
+    known = json.loads(overside("simulate", "--list", "--json", cwd=tmp_path, code=0).stdout)
+    assert {"name", "about", "keys"} == set(known["scenarios"][0])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["coprocesing-drift"], 'did you mean "coprocessing-drift"?'),
+        (["--list", "drfit"], "did you mean drift?"),
+        (["drift", "--set", "slowdwn=2"], 'did you mean "slowdown"?'),
+        (["drift", "--set", "cores=0"], "a whole number from 1 to 1024"),
+        (["drift", "--set", "cores"], "is not KEY=VALUE"),
+        (["drift", "--profile", "bf7"], "profile:"),
+        (["absent.toml"], "is not a file"),
+        (["drift", "--profile", "absent.toml"], "is not a file"),
+        (["/dev/zero"], "is not a file"),
+        ([], "no scenario was named"),
+    ],
+)
+def test_what_cannot_be_is_named(words: list[str], told: str, tmp_path: Path) -> None:
+    done = overside("simulate", *words, cwd=tmp_path, code=2)
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"x" * (1 << 21), b"schema = 3", b"[[[["])
+def test_hostile_files_are_refused(text: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "hostile.toml"
+    file.write_bytes(text)
+    done = overside("simulate", file, cwd=tmp_path, code=2)
+    assert "hostile.toml" in done.stderr
+    assert "Traceback" not in done.stderr
