@@ -48,9 +48,7 @@ def test_a_file_and_a_profile_of_ones_own(tmp_path: Path) -> None:
     )
     profiles = json.loads(overside("list", "profiles", "--json", cwd=tmp_path, code=0).stdout)
     assert "bf3" in [profile["name"] for profile in profiles]
-    done = overside(
-        "simulate", question, "--profile", "bf3", "--json", cwd=tmp_path, code=0
-    )
+    done = overside("simulate", question, "--profile", "bf3", "--json", cwd=tmp_path, code=0)
     report = json.loads(done.stdout)
     assert report["about"] == "mine"
     assert report["common"]["profile"] == "bf3"

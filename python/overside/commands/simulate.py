@@ -114,7 +114,8 @@ def _list(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps(known, ensure_ascii=False))
             return Exit.OK
-        print(table.text(["scenario", ""], [[one["name"], one["about"]] for one in known["scenarios"]]))
+        rows = [[one["name"], one["about"]] for one in known["scenarios"]]
+        print(table.text(["scenario", ""], rows))
         if known["ready"]:
             rows = [[one["name"], one["about"]] for one in known["ready"]]
             print("\n" + table.text(["ready-made", ""], rows))

@@ -6,8 +6,8 @@ use overside_ops::Operation;
 
 use super::{Better, Key, Method, Point, Row, Scenario, ScenarioError, Shown};
 use crate::{
-    Answer, Basis, Closeness, Evidence, Known, Library, NoPrediction, OperationProfile, Outcome,
-    Profile, Quantity, Unit, Unknown, Values,
+    Answer, Basis, Closeness, Evidence, Interval, Known, Library, NoPrediction, OperationProfile,
+    Outcome, Profile, Quantity, Unit, Unknown, Values,
 };
 use world::{Deal, Ran, World};
 
@@ -282,7 +282,7 @@ impl Setup {
     }
 
     fn predict(&self, point: &Point, figure: impl Fn(&World, &Ran) -> f64) -> Answer {
-        self.evidence.predict(Closeness::Card, |values| {
+        let answer = self.evidence.predict(Closeness::Card, |values| {
             let world = self.world(point, values)?;
             let ran = world.run().map_err(|error| Unknown {
                 name: error.to_string(),
@@ -291,6 +291,13 @@ impl Setup {
                 value: figure(&world, &ran),
                 bottleneck: Some(ran.bottleneck.into()),
             })
+        });
+        answer.map(|mut prediction| {
+            if prediction.influences.is_empty() {
+                // It follows from the question alone.
+                prediction.interval = Interval::exactly(prediction.interval.typ);
+            }
+            prediction
         })
     }
 
@@ -310,22 +317,20 @@ impl Setup {
         let mut more = Vec::new();
         let placement = point.word("placement");
         if matches!(placement, "split" | "adaptive") {
-            more.push(or_none(
-                "device share",
-                Unit::Percent,
-                Better::Neither,
-                share,
-            ));
+            let share = or_none("device share", Unit::Percent, Better::Neither, share);
+            more.push(share.at_most(1.0));
         }
         if placement != "cpu" {
-            more.push(Shown::new(
+            let best = Shown::new(
                 "of the best possible",
                 Unit::Percent,
                 Better::Higher,
                 reached,
-            ));
+            );
+            more.push(best.at_most(1.0));
         }
         let host_cores = or_none("host cores", Unit::Count, Better::Lower, busy);
+        let host_cores = host_cores.at_most(point.number("cores"));
         let mut notes = vec![
             "host cores are those that work on chunks; what driving the device costs them is not \
              published"

@@ -88,23 +88,20 @@ impl Scenario for OnPath {
         let known = throughput.is_ok();
         let or_none = |name: &str, better, answer: Answer| match answer {
             Err(_) if known => Shown::given(name, Unit::Percent, better, 0.0),
-            answer => Shown::new(name, Unit::Percent, better, answer),
+            answer => Shown::new(name, Unit::Percent, better, answer).at_most(1.0),
         };
         let more = vec![
             Shown::new("p99 latency", Unit::Us, Better::Lower, predict(Ran::p99_ns)),
             or_none("lost", Better::Lower, predict(Ran::lost)),
             or_none("card cores busy", Better::Lower, predict(Ran::busy)),
         ];
+        // No more comes out than goes in.
+        let shown = Shown::new("throughput", Unit::GbPerS, Better::Higher, throughput);
         let note = "latency is what waiting and forwarding on the card add; the wire, the switch \
                     and the host's stack are not in it";
         Ok(vec![Row {
             method: Method::Simulated,
-            throughput: Some(Shown::new(
-                "throughput",
-                Unit::GbPerS,
-                Better::Higher,
-                throughput,
-            )),
+            throughput: Some(shown.at_most(point.number("load"))),
             latency: Some(Shown::new(
                 "mean latency",
                 Unit::Us,

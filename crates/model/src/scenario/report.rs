@@ -67,6 +67,18 @@ impl Shown {
     }
 }
 
+impl Shown {
+    /// The same for what cannot be more than `most`, in base units, as a share cannot.
+    #[must_use]
+    pub fn at_most(mut self, most: f64) -> Self {
+        if let Ok(known) = &mut self.answer {
+            let interval = &mut known.interval;
+            interval.high = interval.high.min(most).max(interval.typ);
+        }
+        self
+    }
+}
+
 /// As it is written for programs: numbers in `unit`.
 #[derive(Serialize)]
 struct Written<'a> {
