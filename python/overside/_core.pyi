@@ -299,6 +299,7 @@ def facts_check(file: str | None = None) -> str:
     """Every published figure and ordering beside what the model predicts, as JSON: `figures`,
     `orderings`, `validation`, `calibration`, `ordering_scores`. Raises `ValueError`.
     """
+
 def advise(
     question: str,
     profiles: list[str],
