@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from overside.bench.statistics import RunView
-from overside.report import words
+from overside.report import outlook, words
 
 Json = dict[str, Any]
 
@@ -172,13 +172,13 @@ def _rate(answer: Json, at_most: float | None) -> str:
 def _ratio(comparison: Json) -> str:
     ratio = comparison.get("ratio")
     if ratio is None:
-        return "no prediction"
+        return "not known how many times"
     return f"{words.times(ratio['typ'])} times ({words.span(ratio['low'], ratio['high'])})"
 
 
 def _percent(interval: Json | None) -> str:
     if interval is None:
-        return "no prediction"
+        return "not known"
     low, high = (round(interval[end] * 100) for end in ("low", "high"))
     return f"{low} %" if low == high else f"{low} to {high} %"
 
@@ -236,7 +236,7 @@ def _break_even(pays: Json) -> str:
             low = words.size(pays["bytes"])
             return f"not below {low}; from where on is not known"
         case "never":
-            return f"never: {words.clean(pays['reason'], 200)}"
+            return f"never: {outlook.with_sizes(words.clean(pays['reason'], 200))}"
     return "from a size that nothing published gives"
 
 
@@ -284,6 +284,8 @@ def _plan(plan: Json) -> Plan:
 
 def _plan_sentences(plan: Json) -> list[str]:
     out = [f"Cores of the host: {_answer(plan['cores'])}."]
+    if plan["name"] != "cpu" and "cards" not in plan:
+        out.insert(0, "No stage is better on it than on the CPU, as far as this can tell.")
     whole = plan.get("whole_cards")
     if whole:
         low, _, high = whole

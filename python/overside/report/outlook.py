@@ -342,10 +342,13 @@ def _why(answer: Json) -> str:
             return "; from where on is not known"
         case "never":
             reason = words.clean(prediction["reason"], 300)
-            # The model gives sizes in bytes.
-            reason = re.sub(r"\d{4,}(?: bytes)?", lambda m: _bytes_of(m[0]), reason)
-            return f": {reason}"
+            return f": {with_sizes(reason)}"
     return ""
+
+
+def with_sizes(text: str) -> str:
+    """What the model gives in bytes, in units for people."""
+    return re.sub(r"\d{4,}(?: bytes)?", lambda found: _bytes_of(found[0]), text)
 
 
 def _bytes_of(text: str) -> str:

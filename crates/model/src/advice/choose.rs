@@ -431,10 +431,10 @@ fn ranges(points: Vec<Point>) -> Vec<RangeAdvice> {
             one.device_bytes_per_s.is_ok(),
         )
     };
+    // Where the device is not known, what suits the CPU.
     let rate = |one: &RangeAdvice| {
-        one.throughput_bytes_per_s
-            .as_ref()
-            .map_or(0.0, |p| p.interval.typ)
+        let known = one.throughput_bytes_per_s.as_ref();
+        known.map_or(one.cpu_bytes_per_s.typ, |known| known.interval.typ)
     };
     for point in points {
         let mut next = point.advice;

@@ -56,7 +56,8 @@ pub struct Plan {
     pub enough: Verdict,
     /// What limits it first.
     pub bottleneck: Bottleneck,
-    /// Whether it takes fewer of the host's cores than the CPU alone.
+    /// Whether it takes fewer of the host's cores than the CPU alone; absent if no stage is on a
+    /// card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fewer_cores: Option<Comparison>,
     /// What it costs, if there are prices.
@@ -114,7 +115,7 @@ pub struct Costs {
     pub per_hour: Answer,
     /// The least: nothing was given for some of what it takes.
     pub incomplete: Vec<String>,
-    /// Whether it is cheaper than the CPU alone; absent for that.
+    /// Whether it is cheaper than the CPU alone; absent if no stage is on a card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cheaper: Option<Comparison>,
 }

@@ -255,7 +255,8 @@ impl Found<'_> {
             stages: self.stages(),
             whole_cards: (cards.as_ref().and_then(|one| one.as_ref().ok()))
                 .map(|one| whole(one.interval)),
-            fewer_cores: self.alone.map(|alone| compared(&alone.cores, &cores)),
+            fewer_cores: (self.alone.filter(|_| self.uses_cards()))
+                .map(|alone| compared(&alone.cores, &cores)),
             cores,
             cards,
             carries_bytes_per_s: carries,
@@ -381,7 +382,7 @@ impl Found<'_> {
             ("watts.card", self.uses_cards() && energy && !watts),
             ("watts.core", energy && workload.watts.core.is_none()),
         ];
-        let before = self.alone.and_then(|alone| alone.costs.as_ref());
+        let before = (self.alone.filter(|_| self.uses_cards())).and_then(|one| one.costs.as_ref());
         Some(Costs {
             currency: prices.currency.clone(),
             cheaper: before.map(|before| compared(&before.per_hour, &per_hour)),
