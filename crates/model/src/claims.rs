@@ -6,10 +6,14 @@
 
 pub(crate) mod arrow;
 mod compute;
+mod dma;
 mod engines;
 mod kv;
+mod link_words;
 mod memory;
+mod network;
 mod query;
+mod routing;
 pub(crate) mod split;
 mod storage;
 mod subject;
@@ -62,6 +66,9 @@ const FIELDS: &[fn(&Figure<'_>) -> Option<Claim>] = &[
     memory::claim,
     storage::claim,
     query::claim,
+    dma::claim,
+    network::claim,
+    routing::claim,
 ];
 
 /// Modules that claim orderings.
@@ -74,6 +81,9 @@ const ORDERINGS: &[fn(&Ordering, &Library) -> Option<OrderingClaim>] = &[
     compute::ordering,
     memory::ordering,
     query::ordering,
+    dma::ordering,
+    network::ordering,
+    routing::ordering,
 ];
 
 /// The claim on a figure; `None` if the model says nothing of it.

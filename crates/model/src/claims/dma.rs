@@ -1,0 +1,624 @@
+//! Claims on figures of DMA between a host and its card, and of RDMA beside it (study 002, section
+//! 3.3; study 000, section 5.5).
+
+use super::link_words::{About, Loans, largest, sizes, span};
+use super::{Claim, OrderingClaim};
+use crate::dma::{self, Access, Completion, Primitive, Transfer};
+use crate::facts::{Figure, Ordering};
+use crate::{Answer, Closeness, Initiator, Interval, Library, Unknown, Values};
+
+const SCENARIO: &str = "dma";
+/// A transfer that is short beyond doubt, in bytes.
+const SHORT: f64 = 64.0;
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// The claim on a figure of DMA.
+pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
+    let about = About::of(figure);
+    let title = format!("{} {}", about.workload, about.metric);
+    let is_dma = title.contains("dma")
+        && (title.contains(" dma") || title.starts_with("dma") || title.contains("dma/"));
+    let other = [
+        "rout", "dpu-kv", "onpath", "on-path", "sweep", "max dma", "roce", "tcp",
+    ];
+    if !is_dma
+        || other.iter().any(|word| title.contains(word))
+        || !matches!(about.paper.as_str(), "000" | "002" | "003")
+    {
+        return None;
+    }
+    let question = Question::of(&about)?;
+    let unit_in_base = match question.measure {
+        Measure::Operations if question.right.is_none() => 1e6,
+        Measure::Bandwidth if question.right.is_none() => figure.known_unit()?.in_base(),
+        Measure::Latency if question.right.is_none() => figure.known_unit()?.in_base(),
+        _ => about.unit(),
+    };
+    Some(Claim {
+        scenario: SCENARIO,
+        unit_in_base,
+        predict: Box::new(move |library| question.answer(library)),
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Measure {
+    Latency,
+    Operations,
+    Bandwidth,
+    CoreUse,
+    Packets,
+}
+
+/// How two sides are compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    Ratio,
+    Above,
+    Below,
+}
+
+/// One side of a comparison; what it does not say is taken from the question.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Side {
+    card: Option<&'static str>,
+    primitive: Option<Primitive>,
+    initiator: Option<Initiator>,
+    completion: Option<Completion>,
+    access: Option<Access>,
+}
+
+#[derive(Clone, Debug)]
+struct Question {
+    measure: Measure,
+    form: Form,
+    left: Side,
+    right: Option<Side>,
+    bytes: Vec<f64>,
+    most: bool,
+}
+
+impl Side {
+    fn of(text: &str) -> Self {
+        let text = text.replace('_', "-");
+        let has = |word: &str| text.contains(word);
+        let rdma = text.replace("rdma", "");
+        Self {
+            card: None,
+            primitive: match (has("inline"), has("rdma"), rdma.contains("dma")) {
+                (true, ..) => Some(Primitive::RdmaInline),
+                (_, true, false) => Some(Primitive::Rdma),
+                (_, false, true) => Some(Primitive::Dma),
+                _ => None,
+            },
+            initiator: match (has("dpu"), has("host")) {
+                (true, false) => Some(Initiator::Soc),
+                (false, true) => Some(Initiator::Host),
+                _ => None,
+            },
+            completion: match (has("event"), has("poll")) {
+                (true, false) => Some(Completion::Event),
+                (false, true) => Some(Completion::Poll),
+                _ => None,
+            },
+            access: match (has("read"), has("write")) {
+                (true, false) => Some(Access::Read),
+                (false, true) => Some(Access::Write),
+                _ => None,
+            },
+        }
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            card: self.card.or(other.card),
+            primitive: self.primitive.or(other.primitive),
+            initiator: self.initiator.or(other.initiator),
+            completion: self.completion.or(other.completion),
+            access: self.access.or(other.access),
+        }
+    }
+}
+
+/// The two sides of a comparison in words, and how they are compared.
+fn sides(metric: &str) -> Option<(Form, &str, &str)> {
+    if let Some((left, right)) = metric.split_once(" below ") {
+        return Some((Form::Below, left, right));
+    }
+    if let Some((left, right)) = metric.split_once(" above ") {
+        return Some((Form::Above, left, right));
+    }
+    if let Some((left, right)) = metric.split_once(" vs ") {
+        return Some((Form::Above, left, right));
+    }
+    let (left, right) = metric.split_once('/')?;
+    Some((Form::Ratio, left, right))
+}
+
+impl Question {
+    fn of(about: &About) -> Option<Self> {
+        let metric = about.metric.as_str();
+        let measure = match metric {
+            _ if metric.contains("packets") => Measure::Packets,
+            _ if metric.contains("utili") => Measure::CoreUse,
+            _ if metric.contains("latency") => Measure::Latency,
+            _ if about.paper == "000" && metric.contains("throughput") => Measure::Bandwidth,
+            _ if metric.contains("throughput") => Measure::Operations,
+            _ => return None,
+        };
+        // Keys say more than the workload, and that more than the device.
+        let context = Side::of(&about.keys)
+            .or(Side::of(&about.workload))
+            .or(Side::of(&about.conditions));
+        let cards = about.cards();
+        let named = about.cards_in(&about.device);
+        let compares_cards = about.keys.is_empty() || about.cards_in(&about.keys).is_empty();
+        let across = compares_cards
+            && (about.device.contains(" vs ") || about.device.contains('/'))
+            && named.len() == 2;
+        let (form, left, right) = match sides(metric) {
+            Some((form, left, right)) => {
+                let (mut left, mut right) = (Side::of(left), Side::of(right));
+                if right.primitive == Some(Primitive::Rdma)
+                    && context.primitive == Some(Primitive::RdmaInline)
+                {
+                    right.primitive = Some(Primitive::RdmaInline);
+                }
+                let card = cards.first().copied()?;
+                (left.card, right.card) = (Some(card), Some(card));
+                (form, left.or(context), Some(right.or(context)))
+            }
+            None if across => {
+                let side = |card| Side {
+                    card: Some(card),
+                    ..context
+                };
+                // "BF-3 vs BF-2" and "BF-3/BF-2" name the better part first.
+                (Form::Above, side(named[0]), Some(side(named[1])))
+            }
+            None => {
+                let initiator = match about.device.split_once("->") {
+                    Some((from, _)) if from.contains("host") => Some(Initiator::Host),
+                    Some(_) => Some(Initiator::Soc),
+                    None => match (
+                        measure,
+                        about.keys.contains("host"),
+                        about.keys.contains("bf"),
+                    ) {
+                        (Measure::CoreUse, true, _) => Some(Initiator::Host),
+                        (Measure::CoreUse, _, true) => Some(Initiator::Soc),
+                        _ => None,
+                    },
+                };
+                let card = cards
+                    .first()
+                    .copied()
+                    .or_else(|| (measure == Measure::CoreUse).then(|| about.profile(2)));
+                let side = Side {
+                    card: Some(card?),
+                    initiator,
+                    ..Side::default()
+                };
+                (Form::Ratio, side.or(context), None)
+            }
+        };
+        let form = match (form, about.percent, about.negative) {
+            (Form::Below, ..) => Form::Below,
+            (Form::Above, true, true) => Form::Below,
+            (Form::Above, true, false) => Form::Above,
+            (_, true, _) if right.is_some() => return None,
+            _ => Form::Ratio,
+        };
+        Some(Self {
+            measure,
+            form,
+            left,
+            right,
+            bytes: lengths(about),
+            most: about.metric.contains("up to") || about.metric.contains("max"),
+        })
+    }
+
+    fn answer(&self, library: &Library) -> Answer {
+        let mut machines: Vec<&str> = self.left.card.into_iter().collect();
+        machines.extend(self.right.and_then(|side| side.card));
+        machines.dedup();
+        let loans = Loans::of(library, &machines);
+        let mut answers = Vec::new();
+        for initiator in self.initiators() {
+            for access in self.accesses() {
+                for bytes in &self.bytes {
+                    answers.push(self.one(&loans, initiator, access, *bytes));
+                }
+            }
+        }
+        // Of cases that nothing was published about, those that are known stand for all.
+        if answers.iter().any(Result::is_ok) {
+            answers.retain(Result::is_ok);
+        }
+        if self.most {
+            largest(answers)
+        } else {
+            span(answers)
+        }
+    }
+
+    fn initiators(&self) -> Vec<Initiator> {
+        match self.left.initiator {
+            Some(one) => vec![one],
+            None => vec![Initiator::Host, Initiator::Soc],
+        }
+    }
+
+    fn accesses(&self) -> Vec<Access> {
+        match self.left.access {
+            Some(one) => vec![one],
+            None => vec![Access::Read, Access::Write],
+        }
+    }
+
+    fn one(&self, loans: &Loans, initiator: Initiator, access: Access, bytes: f64) -> Answer {
+        let of = |side: &Side, initiator: Initiator| Transfer {
+            primitive: side.primitive.unwrap_or(Primitive::Dma),
+            initiator: side.initiator.unwrap_or(initiator),
+            completion: side.completion.unwrap_or(Completion::Poll),
+            access: side.access.unwrap_or(access),
+            bytes,
+        };
+        let card = self.left.card.unwrap_or_default();
+        let left = of(&self.left, initiator);
+        let measure = self.measure;
+        let Some(side) = self.right else {
+            let closeness = match measure {
+                Measure::Latency => Closeness::Card,
+                _ => Closeness::Same,
+            };
+            return loans.predict(closeness, |values| absolute(values, card, &left, measure));
+        };
+        let other = side.card.unwrap_or_default();
+        let right = of(&side, initiator);
+        let form = self.form;
+        loans.predict(
+            self.closeness(loans, card, other, &left, &right),
+            |values| {
+                let left = relative(values, card, &left, measure)?;
+                let right = relative(values, other, &right, measure)?;
+                Ok(match form {
+                    Form::Ratio => left / right,
+                    Form::Above => left / right - 1.0,
+                    Form::Below => 1.0 - left / right,
+                })
+            },
+        )
+    }
+
+    /// The very quantity, if what tells the two sides apart was published of the card.
+    fn closeness(
+        &self,
+        loans: &Loans,
+        card: &str,
+        other: &str,
+        left: &Transfer,
+        right: &Transfer,
+    ) -> Closeness {
+        let same = if self.measure == Measure::Operations {
+            left.access == Access::Write
+                || left.completion != right.completion
+                || left.initiator != right.initiator
+        } else if left.primitive != right.primitive {
+            left.bytes <= SHORT || left.bytes >= MIB
+        } else if left.initiator != right.initiator {
+            loans.knows(card, "dma.event.initiator")
+        } else if left.completion != right.completion {
+            loans.knows(card, "dma.event.dpu.latency")
+        } else {
+            let who = if left.initiator == Initiator::Host {
+                "host"
+            } else {
+                "dpu"
+            };
+            let way = if left.access == Access::Read {
+                "read"
+            } else {
+                "write"
+            };
+            card != other && loans.knows(card, &format!("dma.{who}.{way}.packet"))
+        };
+        if same {
+            Closeness::Same
+        } else {
+            Closeness::Card
+        }
+    }
+}
+
+/// The lengths that a figure covers, in bytes: a range's ends, or what stands for the class.
+fn lengths(about: &About) -> Vec<f64> {
+    let texts = [
+        &about.keys,
+        &about.metric,
+        &about.workload,
+        &about.conditions,
+    ];
+    let longest = if about.cards().contains(&"bf3-8c") {
+        2.0 * MIB
+    } else {
+        8.0 * MIB
+    };
+    for text in texts {
+        let named = sizes(text);
+        let Some(bound) = text
+            .find('<')
+            .filter(|at| sizes(&text[*at..]).first() == named.first())
+        else {
+            if !named.is_empty() {
+                return named;
+            }
+            continue;
+        };
+        // Anything below a bound: what is far below it stands for all.
+        return vec![
+            sizes(&text[bound..])
+                .first()
+                .copied()
+                .unwrap_or(SHORT)
+                .min(SHORT),
+        ];
+    }
+    let at_best = about.metric.contains("below") && about.metric.contains("up to");
+    if about.says("large") || at_best {
+        vec![longest]
+    } else {
+        vec![SHORT]
+    }
+}
+
+fn absolute(
+    values: &Values<'_>,
+    card: &str,
+    transfer: &Transfer,
+    measure: Measure,
+) -> Result<f64, Unknown> {
+    match measure {
+        Measure::Latency => dma::latency_ns(values, card, transfer),
+        Measure::Operations => {
+            dma::short_per_s(values, card, transfer.initiator, transfer.completion)
+        }
+        Measure::Bandwidth => dma::peak(values, card, transfer.initiator),
+        Measure::CoreUse => dma::core_use(values, card, transfer),
+        Measure::Packets => dma::packets(values, card, transfer.bytes),
+    }
+}
+
+/// For comparisons: a latency in times of a short polled DMA. That of two cards behind one host
+/// link is taken to be the same; nobody has published either.
+fn relative(
+    values: &Values<'_>,
+    card: &str,
+    transfer: &Transfer,
+    measure: Measure,
+) -> Result<f64, Unknown> {
+    match measure {
+        Measure::Latency => dma::latency(values, card, transfer),
+        Measure::Operations
+            if transfer.initiator == Initiator::Host
+                && transfer.completion == Completion::Event =>
+        {
+            // How far apart the initiators are was published, whatever polling can do.
+            let apart = values.get(&dma::of(card, "dma.event.throughput.initiator"))?;
+            Ok(apart * dma::short_per_s(values, card, Initiator::Soc, Completion::Event)?)
+        }
+        measure => absolute(values, card, transfer, measure),
+    }
+}
+
+/// The claim on an ordering of DMA and RDMA.
+pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<OrderingClaim> {
+    let id = ordering.id.strip_prefix("ord.")?;
+    let cards = ["bf2-200g", "bf3-8c"];
+    let all = Loans::of(library, &["bf2-200g", "bf3-8c", "bf2", "bf3"]);
+    let polled = |primitive, initiator, access, bytes| Transfer {
+        primitive,
+        initiator,
+        completion: Completion::Poll,
+        access,
+        bytes,
+    };
+    let event = |initiator| Transfer {
+        completion: Completion::Event,
+        ..polled(Primitive::Dma, initiator, Access::Write, SHORT)
+    };
+    let time = |card: &'static str, transfer: Transfer| {
+        all.predict(Closeness::Card, |values| {
+            dma::latency(values, card, &transfer)
+        })
+    };
+    let busy = |card: &'static str, transfer: Transfer| {
+        all.predict(Closeness::Card, |values| {
+            dma::core_use(values, card, &transfer)
+        })
+    };
+    let (host, soc) = (Initiator::Host, Initiator::Soc);
+    let (read, write) = (Access::Read, Access::Write);
+    let (dma, rdma) = (Primitive::Dma, Primitive::Rdma);
+    let mut pairs: Vec<(String, Answer, Answer)> = Vec::new();
+    let mut less =
+        |what: &str, left: Answer, right: Answer| pairs.push((what.to_owned(), left, right));
+    match id {
+        "D1a" => cards.iter().for_each(|card| {
+            less(
+                &format!("{card}: event, host < card"),
+                time(card, event(host)),
+                time(card, event(soc)),
+            );
+        }),
+        "D1b" => {
+            for card in cards {
+                for who in [host, soc] {
+                    less(
+                        &format!("{card}: polling < event"),
+                        time(card, polled(dma, who, write, SHORT)),
+                        time(card, event(who)),
+                    );
+                }
+            }
+        }
+        "D1d" => {
+            for (name, low, high) in [
+                ("dma.event.initiator", cards[1], cards[0]),
+                ("dma.event.throughput.initiator", cards[0], cards[1]),
+            ] {
+                let get = |card: &str| {
+                    all.predict(Closeness::Same, |values| values.get(&dma::of(card, name)))
+                };
+                less(&format!("{name}: {low} < {high}"), get(low), get(high));
+            }
+        }
+        "D2" => {
+            for bytes in [MIB / 16.0, 2.0 * MIB] {
+                for (who, way) in [(host, read), (host, write), (soc, read), (soc, write)] {
+                    less(
+                        &format!("polled, {bytes} bytes: {} < {}", cards[0], cards[1]),
+                        time(cards[0], polled(dma, who, way, bytes)),
+                        time(cards[1], polled(dma, who, way, bytes)),
+                    );
+                }
+            }
+            let rate = |card: &str| {
+                all.predict(Closeness::Same, |values| {
+                    dma::short_per_s(values, card, soc, Completion::Poll)
+                })
+            };
+            less(
+                "short polled DMAs a second: bf3-8c < bf2-200g",
+                rate(cards[1]),
+                rate(cards[0]),
+            );
+        }
+        "D2x" => {
+            let peak =
+                |card: &str| all.predict(Closeness::Same, |values| dma::peak(values, card, host));
+            less("peak rate: bf2 < bf3", peak("bf2"), peak("bf3"));
+        }
+        "D3" => {
+            for card in cards {
+                for who in [host, soc] {
+                    let long = Transfer {
+                        bytes: 8.0 * MIB,
+                        ..event(who)
+                    };
+                    less(
+                        &format!("{card}: core use, 8 MB < 2 B"),
+                        busy(card, long),
+                        busy(
+                            card,
+                            Transfer {
+                                bytes: 2.0,
+                                ..event(who)
+                            },
+                        ),
+                    );
+                }
+            }
+        }
+        "D4a" => less(
+            "bf2-200g, short reads by the card: DMA < RDMA",
+            time(cards[0], polled(dma, soc, read, SHORT)),
+            time(cards[0], polled(rdma, soc, read, SHORT)),
+        ),
+        "D4b" => {
+            for card in cards {
+                for who in [host, soc] {
+                    less(
+                        &format!("{card}, 2 MiB reads: RDMA < DMA"),
+                        time(card, polled(rdma, who, read, 2.0 * MIB)),
+                        time(card, polled(dma, who, read, 2.0 * MIB)),
+                    );
+                }
+            }
+        }
+        "D5a" => {
+            for card in cards {
+                for who in [host, soc] {
+                    let plain = || time(card, polled(rdma, who, write, SHORT));
+                    less(
+                        &format!("{card}, short writes: RDMA < DMA"),
+                        plain(),
+                        time(card, polled(dma, who, write, SHORT)),
+                    );
+                    less(
+                        &format!("{card}, short writes: inline < RDMA"),
+                        time(card, polled(Primitive::RdmaInline, who, write, SHORT)),
+                        plain(),
+                    );
+                }
+            }
+        }
+        "D5b" => {
+            return Some(OrderingClaim::NotModelled {
+                reason: "no magnitude of long writes over RDMA was published, to predict it from"
+                    .into(),
+            });
+        }
+        "K5" => {
+            return Some(alike(&cards.map(|card| {
+                (
+                    time(card, polled(dma, soc, write, 2.0)),
+                    time(card, polled(dma, soc, write, 2048.0)),
+                )
+            })));
+        }
+        _ => return None,
+    }
+    Some(ordered(SCENARIO, pairs))
+}
+
+/// Two latencies count as alike if they differ by less than a quarter.
+fn alike(pairs: &[(Answer, Answer)]) -> OrderingClaim {
+    let mut sides = Vec::new();
+    let mut holds = true;
+    for pair in pairs {
+        let (Ok(left), Ok(right)) = pair else {
+            return OrderingClaim::NotModelled {
+                reason: "a side has no prediction".into(),
+            };
+        };
+        let apart = left.interval.typ / right.interval.typ;
+        holds &= (0.8..=1.25).contains(&apart);
+        sides.push(("2 B".to_owned(), left.interval));
+        sides.push(("2 KB".to_owned(), right.interval));
+    }
+    OrderingClaim::Claimed {
+        scenario: SCENARIO,
+        holds,
+        sides,
+    }
+}
+
+/// A claim that each left side is the smaller one.
+pub(super) fn ordered(
+    scenario: &'static str,
+    pairs: Vec<(String, Answer, Answer)>,
+) -> OrderingClaim {
+    let mut sides: Vec<(String, Interval)> = Vec::new();
+    let mut holds = true;
+    for (what, left, right) in pairs {
+        match (left, right) {
+            (Ok(left), Ok(right)) => {
+                holds &= left.interval.typ < right.interval.typ;
+                sides.push((format!("{what}: left"), left.interval));
+                sides.push((format!("{what}: right"), right.interval));
+            }
+            (Err(why), _) | (_, Err(why)) => {
+                return OrderingClaim::NotModelled {
+                    reason: format!("{what}: {why}"),
+                };
+            }
+        }
+    }
+    OrderingClaim::Claimed {
+        scenario,
+        holds,
+        sides,
+    }
+}

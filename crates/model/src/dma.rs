@@ -1,0 +1,299 @@
+//! One transfer between a host and its card: DMA, RDMA and RDMA with the payload in the request.
+//!
+//! Nobody has published an absolute latency of a DMA, only ratios. So times are counted in the
+//! time of one short polled DMA on the same card, which is `dma.copy.latency.poll` where an owner
+//! has measured it:
+//!
+//! ```text
+//! T = completion(mode, initiator) + (bytes + packets x packet) / knee
+//! ```
+//!
+//! A polled completion makes the first term 1. `dma.knee` is the length that takes as long to move
+//! as everything else of a polled transfer, and a packet of `pcie.payload` bytes costs as much as
+//! so many further bytes. RDMA divides either term by what a DMA takes over it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Initiator, Outcome, Unknown, Values};
+
+/// How bytes are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Primitive {
+    /// The card's DMA engine.
+    Dma,
+    /// RDMA between the host and its own card.
+    Rdma,
+    /// RDMA with the payload in the work request; up to 128 bytes, writes only.
+    RdmaInline,
+}
+
+/// How its end is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Completion {
+    /// A core asks again and again.
+    Poll,
+    /// A core sleeps until it is woken.
+    Event,
+}
+
+/// Which way bytes go, seen from the initiator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Towards the initiator.
+    Read,
+    /// Away from it.
+    Write,
+}
+
+/// One transfer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transfer {
+    /// How bytes are moved.
+    pub primitive: Primitive,
+    /// Whose core starts it.
+    pub initiator: Initiator,
+    /// How that core notices the end.
+    pub completion: Completion,
+    /// Which way.
+    pub access: Access,
+    /// How many bytes.
+    pub bytes: f64,
+}
+
+/// The longest payload that fits into an RDMA request, in bytes (study 002, section 3.3.2, D5).
+pub const INLINE_BYTES: f64 = 128.0;
+/// The length of the short copy whose time is the unit, in bytes.
+const SHORT_COPY_BYTES: f64 = 64.0;
+/// From here on a transfer is no longer short, in bytes (study 002, section 3.3).
+pub const SHORT_BYTES: f64 = 8.0 * 1024.0;
+
+/// A parameter of `card`, whose evidence stands under its name; of the only one if that is empty.
+pub(crate) fn of(card: &str, name: &str) -> String {
+    if card.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{card}/{name}")
+    }
+}
+
+fn who(initiator: Initiator) -> &'static str {
+    match initiator {
+        Initiator::Host => "host",
+        Initiator::Soc => "dpu",
+    }
+}
+
+fn way(access: Access) -> &'static str {
+    match access {
+        Access::Read => "read",
+        Access::Write => "write",
+    }
+}
+
+/// PCIe packets that `bytes` travel in: `pcie.payload` bytes each.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn packets(values: &Values<'_>, card: &str, bytes: f64) -> Result<f64, Unknown> {
+    let payload = values.get(&of(card, "pcie.payload"))?;
+    Ok((bytes / payload).ceil().max(1.0))
+}
+
+/// What completing by events adds up to: the time of a short DMA over that of a polled one.
+///
+/// `dma.event.host.latency` and `dma.event.dpu.latency` are the ends of what was published over
+/// short sizes and both initiators, `dma.event.initiator` how far apart the initiators are.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn event_latency(
+    values: &Values<'_>,
+    card: &str,
+    initiator: Initiator,
+) -> Result<f64, Unknown> {
+    let apart = of(card, "dma.event.initiator");
+    let (host, dpu) = match (
+        values.get(&of(card, "dma.event.host.latency")),
+        values.get(&of(card, "dma.event.dpu.latency")),
+    ) {
+        (Ok(host), Ok(dpu)) => (host, dpu),
+        // A stream of events is held up by as much as a single one, at the slower initiator.
+        (host, _) => match values.get(&of(card, "dma.event.throughput")) {
+            Ok(dpu) => (dpu / values.get(&apart)?, dpu),
+            Err(_) => {
+                let host = host?;
+                (host, host)
+            }
+        },
+    };
+    let middle = (host * dpu).sqrt();
+    let step = match values.get(&apart) {
+        Ok(apart) => apart.sqrt(),
+        Err(_) => (dpu / host).sqrt(),
+    };
+    Ok(match initiator {
+        Initiator::Host => middle / step,
+        Initiator::Soc => middle * step,
+    })
+}
+
+/// The time of moving a DMA's bytes, in times of a short polled DMA.
+fn moving(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, Unknown> {
+    let named = |initiator| {
+        let name = format!("dma.{}.{}.packet", who(initiator), way(transfer.access));
+        of(card, &name)
+    };
+    let other = match transfer.initiator {
+        Initiator::Host => Initiator::Soc,
+        Initiator::Soc => Initiator::Host,
+    };
+    // One engine moves the bytes, whoever starts it.
+    let packet = (values.get(&named(transfer.initiator))).or_else(|_| values.get(&named(other)))?;
+    let knee = values.get(&of(card, "dma.knee"))?;
+    Ok((transfer.bytes + packets(values, card, transfer.bytes)? * packet) / knee)
+}
+
+/// What a DMA takes over RDMA, for short (`small`), long (`large`) or `inline` payloads.
+fn over_rdma(
+    values: &Values<'_>,
+    card: &str,
+    transfer: &Transfer,
+    class: &str,
+) -> Result<f64, Unknown> {
+    let (who, way) = (who(transfer.initiator), way(transfer.access));
+    values.get(&of(card, &format!("rdma.{who}.{way}.{class}")))
+}
+
+/// Latency of one transfer with nothing else in flight, in times of a short polled DMA on the
+/// same card.
+///
+/// # Errors
+/// [`Unknown`]; RDMA completed by events was not published.
+pub fn latency(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, Unknown> {
+    let moving = moving(values, card, transfer)?;
+    match (transfer.primitive, transfer.completion) {
+        (Primitive::Dma, Completion::Poll) => Ok(1.0 + moving),
+        (Primitive::Dma, Completion::Event) => {
+            Ok(event_latency(values, card, transfer.initiator)? + moving)
+        }
+        (_, Completion::Event) => Err(Unknown {
+            name: of(card, "rdma.event.latency"),
+        }),
+        (Primitive::RdmaInline, Completion::Poll) => {
+            let least = over_rdma(values, card, transfer, "inline")?;
+            if transfer.bytes > INLINE_BYTES || transfer.access == Access::Read {
+                return Err(Unknown {
+                    name: "RDMA with more than 128 bytes, or a read, in the request".into(),
+                });
+            }
+            Ok((1.0 + moving) / least)
+        }
+        (Primitive::Rdma, Completion::Poll) => {
+            let small = over_rdma(values, card, transfer, "small");
+            let large = over_rdma(values, card, transfer, "large");
+            if transfer.bytes < SHORT_BYTES {
+                return Ok((1.0 + moving) / small?);
+            }
+            // Where moving dominates, the ratio for short payloads hardly matters.
+            let large = large?;
+            Ok(1.0 / small.unwrap_or(large) + moving / large)
+        }
+    }
+}
+
+/// Latency in nanoseconds: needs `dma.copy.latency.poll`, which nobody has published and
+/// `overside calibrate` measures.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn latency_ns(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, Unknown> {
+    let unit = values.at(&of(card, "dma.copy.latency.poll"), SHORT_COPY_BYTES)?;
+    Ok(unit * latency(values, card, transfer)?)
+}
+
+/// The share of a core that is busy while transfers follow one another, one in flight.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn core_use(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, Unknown> {
+    if transfer.completion == Completion::Poll {
+        return Ok(1.0);
+    }
+    let busy = format!("dma.event.{}.core", who(transfer.initiator));
+    let short = values.get(&of(card, &busy))?;
+    let event = event_latency(values, card, transfer.initiator)?;
+    Ok(short * event / (event + moving(values, card, transfer)?))
+}
+
+/// The rate at which long transfers move with many in flight, in bytes a second.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn peak(values: &Values<'_>, card: &str, initiator: Initiator) -> Result<f64, Unknown> {
+    let named = |initiator| of(card, &format!("dma.{}.peak", who(initiator)));
+    (values.get(&named(initiator)))
+        .or_else(|_| values.get(&named(Initiator::Host)))
+        .or_else(|_| values.get(&named(Initiator::Soc)))
+}
+
+/// Short DMAs a second that one core gets through with many in flight.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn short_per_s(
+    values: &Values<'_>,
+    card: &str,
+    initiator: Initiator,
+    completion: Completion,
+) -> Result<f64, Unknown> {
+    let polled = values.get(&of(card, "dma.polled.rate"))?;
+    if completion == Completion::Poll {
+        return Ok(polled);
+    }
+    let dpu = polled / values.get(&of(card, "dma.event.throughput"))?;
+    match initiator {
+        Initiator::Soc => Ok(dpu),
+        // Events are no faster than polling.
+        Initiator::Host => {
+            let apart = values.get(&of(card, "dma.event.throughput.initiator"))?;
+            Ok((dpu * apart).min(polled))
+        }
+    }
+}
+
+/// DMAs a second, and what limits them.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn per_s(
+    values: &Values<'_>,
+    card: &str,
+    transfer: &Transfer,
+    cores: f64,
+    depth: f64,
+) -> Result<Outcome, Unknown> {
+    let mut limits = vec![(
+        "the cost of a DMA on its core",
+        cores * short_per_s(values, card, transfer.initiator, transfer.completion)?,
+    )];
+    let peak = peak(values, card, transfer.initiator)?;
+    limits.push(("the link", peak / transfer.bytes));
+    // Without an absolute latency, transfers in flight bound nothing that is known.
+    if let Ok(latency_ns) = latency_ns(values, card, transfer) {
+        limits.push(("transfers in flight", cores * depth * 1e9 / latency_ns));
+    }
+    Ok(least(&limits))
+}
+
+/// The smallest of several limits, and its name.
+pub(crate) fn least(limits: &[(&str, f64)]) -> Outcome {
+    let first = limits.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    let (name, value) = first.copied().unwrap_or(("nothing", f64::INFINITY));
+    Outcome {
+        value,
+        bottleneck: Some(name.to_owned()),
+    }
+}
