@@ -140,8 +140,13 @@ pub fn event_latency(
     })
 }
 
-/// The time of moving a DMA's bytes, in times of a short polled DMA.
-fn moving(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, Unknown> {
+/// The time of moving a DMA's bytes in so many packets, in times of a short polled DMA.
+fn moving_in(
+    values: &Values<'_>,
+    card: &str,
+    transfer: &Transfer,
+    packets: f64,
+) -> Result<f64, Unknown> {
     let named = |initiator| {
         let name = format!("dma.{}.{}.packet", who(initiator), way(transfer.access));
         of(card, &name)
@@ -152,8 +157,35 @@ fn moving(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, U
     };
     // One engine moves the bytes, whoever starts it.
     let packet = (values.get(&named(transfer.initiator))).or_else(|_| values.get(&named(other)))?;
-    let knee = values.get(&of(card, "dma.knee"))?;
-    Ok((transfer.bytes + packets(values, card, transfer.bytes)? * packet) / knee)
+    Ok((transfer.bytes + packets * packet) / values.get(&of(card, "dma.knee"))?)
+}
+
+fn moving(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, Unknown> {
+    moving_in(
+        values,
+        card,
+        transfer,
+        packets(values, card, transfer.bytes)?,
+    )
+}
+
+/// How many times as long a polled DMA takes as the same one on `other`, a card behind the same
+/// host link: what differs is the payload of a packet. The time of a short DMA is taken to be the
+/// same; nobody has published either.
+///
+/// # Errors
+/// [`Unknown`].
+pub fn over_card(
+    values: &Values<'_>,
+    card: &str,
+    other: &str,
+    transfer: &Transfer,
+) -> Result<f64, Unknown> {
+    let time = |of: &str| {
+        let packets = packets(values, of, transfer.bytes)?;
+        Ok(1.0 + moving_in(values, card, transfer, packets)?)
+    };
+    Ok(time(card)? / time(other)?)
 }
 
 /// What a DMA takes over RDMA, for short (`small`), long (`large`) or `inline` payloads.

@@ -137,9 +137,5 @@ pub fn rdma_detour(
         let name = format!("rdma.onpath.{}.{class}", verb.name());
         values.get(&of(card, &name))
     };
-    if long {
-        get("large")
-    } else {
-        get("small").or_else(|unknown| get("large").map_err(|_| unknown))
-    }
+    get(if long { "large" } else { "small" })
 }

@@ -281,6 +281,14 @@ impl Question {
         loans.predict(
             self.closeness(loans, card, other, &left, &right),
             |values| {
+                if card != other && left == right && measure == Measure::Latency {
+                    let ratio = dma::over_card(values, card, other, &left)?;
+                    return Ok(match form {
+                        Form::Ratio => ratio,
+                        Form::Above => ratio - 1.0,
+                        Form::Below => 1.0 - ratio,
+                    });
+                }
                 let left = relative(values, card, &left, measure)?;
                 let right = relative(values, other, &right, measure)?;
                 Ok(match form {
@@ -307,6 +315,8 @@ impl Question {
                 || left.initiator != right.initiator
         } else if left.primitive != right.primitive {
             left.bytes <= SHORT || left.bytes >= MIB
+        } else if left.initiator != right.initiator && !loans.knows(card, "dma.event.initiator") {
+            return Closeness::Application;
         } else if left.initiator != right.initiator {
             loans.knows(card, "dma.event.initiator")
         } else if left.completion != right.completion {

@@ -136,6 +136,17 @@ const LENDERS: [&str; 7] = [
     "host-idio",
 ];
 
+/// What differs between generations by more than a factor of two, and says nothing of another.
+const OWN: [&str; 7] = [
+    "dma.event.throughput.initiator",
+    "rdma.onpath.read.large",
+    "rdma.onpath.send.large",
+    "rdma.onpath.write.large",
+    "tcp.slowpath.deficit",
+    "tcp.sm1.rate",
+    "tcp.sm2.rate",
+];
+
 /// What machines know of their links, and what they may lend each other.
 pub(super) struct Loans {
     own: Evidence,
@@ -187,7 +198,7 @@ fn lend(library: &Library, machine: &str, lender: &str, lent: &mut Evidence) {
         let moves = ["dma.", "rdma.", "tcp."]
             .iter()
             .any(|it| name.starts_with(it));
-        if !moves || lent.get(&to).is_some() {
+        if !moves || OWN.contains(&name) || lent.get(&to).is_some() {
             continue;
         }
         let mut known = known.clone();

@@ -57,8 +57,7 @@ fn submode(text: &str) -> Option<Submode> {
 fn closeness(loans: &Loans, card: &str, modes: &[Submode]) -> Closeness {
     let known = modes.iter().all(|mode| match mode {
         Submode::Sm1 => loans.knows(card, "tcp.sm1.rate"),
-        Submode::Sm2 => loans.knows(card, "tcp.sm2.rate"),
-        Submode::Sm3 => loans.knows(card, "tcp.sm3.gain"),
+        Submode::Sm2 | Submode::Sm3 => loans.knows(card, "tcp.sm2.rate"),
         _ => loans.knows(card, "tcp.fastpath.rate"),
     });
     if known {
@@ -235,7 +234,7 @@ fn ending(about: &About, figure: &Figure<'_>) -> Option<Claim> {
         let near = if direct {
             Closeness::Same
         } else {
-            Closeness::Card
+            Closeness::Application
         };
         loans.predict(near, |values| network::tcp_ending(values, machine, threads))
     };
@@ -258,7 +257,7 @@ fn ending(about: &About, figure: &Figure<'_>) -> Option<Claim> {
             let near = if known {
                 Closeness::Same
             } else {
-                Closeness::Card
+                Closeness::Application
             };
             loans.predict(near, |values| {
                 Ok(network::tcp_ending(values, one, n)?.value
