@@ -53,18 +53,23 @@ fn submode(text: &str) -> Option<Submode> {
     found.min_by_key(|(at, _)| *at).map(|(_, one)| one)
 }
 
-/// What gives a submode's rate directly.
+/// Whether a submode's rate was published, follows from others, or is only known to lie between.
 fn closeness(loans: &Loans, card: &str, modes: &[Submode]) -> Closeness {
-    let known = modes.iter().all(|mode| match mode {
-        Submode::Sm1 => loans.knows(card, "tcp.sm1.rate"),
-        Submode::Sm2 | Submode::Sm3 => loans.knows(card, "tcp.sm2.rate"),
-        _ => loans.knows(card, "tcp.fastpath.rate"),
-    });
-    if known {
-        Closeness::Same
-    } else {
-        Closeness::Card
-    }
+    let near = |mode: &Submode| {
+        let direct = match mode {
+            Submode::Sm1 => "tcp.sm1.rate",
+            Submode::Sm2 | Submode::Sm3 => "tcp.sm2.rate",
+            Submode::Sm4 | Submode::Sm5 | Submode::OffPath => "tcp.fastpath.rate",
+        };
+        if *mode == Submode::Sm3 && !loans.knows(card, "tcp.sm3.gain") {
+            Closeness::Application
+        } else if loans.knows(card, direct) {
+            Closeness::Same
+        } else {
+            Closeness::Card
+        }
+    };
+    (modes.iter().map(near).max()).unwrap_or(Closeness::Same)
 }
 
 fn ratio(
