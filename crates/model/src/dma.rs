@@ -86,6 +86,13 @@ fn who(initiator: Initiator) -> &'static str {
     }
 }
 
+fn other(initiator: Initiator) -> Initiator {
+    match initiator {
+        Initiator::Host => Initiator::Soc,
+        Initiator::Soc => Initiator::Host,
+    }
+}
+
 fn way(access: Access) -> &'static str {
     match access {
         Access::Read => "read",
@@ -151,12 +158,9 @@ fn moving_in(
         let name = format!("dma.{}.{}.packet", who(initiator), way(transfer.access));
         of(card, &name)
     };
-    let other = match transfer.initiator {
-        Initiator::Host => Initiator::Soc,
-        Initiator::Soc => Initiator::Host,
-    };
     // One engine moves the bytes, whoever starts it.
-    let packet = (values.get(&named(transfer.initiator))).or_else(|_| values.get(&named(other)))?;
+    let packet = (values.get(&named(transfer.initiator)))
+        .or_else(|_| values.get(&named(other(transfer.initiator))))?;
     Ok((transfer.bytes + packets * packet) / values.get(&of(card, "dma.knee"))?)
 }
 
@@ -195,8 +199,16 @@ fn over_rdma(
     transfer: &Transfer,
     class: &str,
 ) -> Result<f64, Unknown> {
-    let (who, way) = (who(transfer.initiator), way(transfer.access));
-    values.get(&of(card, &format!("rdma.{who}.{way}.{class}")))
+    let named = |initiator| {
+        let (who, way) = (who(initiator), way(transfer.access));
+        values.get(&of(card, &format!("rdma.{who}.{way}.{class}")))
+    };
+    let own = named(transfer.initiator);
+    if class == "large" {
+        // One engine moves the bytes, whoever starts it.
+        return own.or_else(|unknown| named(other(transfer.initiator)).map_err(|_| unknown));
+    }
+    own
 }
 
 /// Latency of one transfer with nothing else in flight, in times of a short polled DMA on the

@@ -309,10 +309,23 @@ impl Question {
         left: &Transfer,
         right: &Transfer,
     ) -> Closeness {
+        let who = match left.initiator {
+            Initiator::Host => "host",
+            Initiator::Soc => "dpu",
+        };
+        let way = match left.access {
+            Access::Read => "read",
+            Access::Write => "write",
+        };
         let same = if self.measure == Measure::Operations {
             left.access == Access::Write
                 || left.completion != right.completion
                 || left.initiator != right.initiator
+        } else if left.bytes >= MIB
+            && left.primitive != right.primitive
+            && !loans.knows(card, &format!("rdma.{who}.{way}.large"))
+        {
+            return Closeness::Application;
         } else if left.primitive != right.primitive {
             left.bytes <= SHORT || left.bytes >= MIB
         } else if left.initiator != right.initiator && !loans.knows(card, "dma.event.initiator") {
@@ -322,16 +335,6 @@ impl Question {
         } else if left.completion != right.completion {
             loans.knows(card, "dma.event.dpu.latency")
         } else {
-            let who = if left.initiator == Initiator::Host {
-                "host"
-            } else {
-                "dpu"
-            };
-            let way = if left.access == Access::Read {
-                "read"
-            } else {
-                "write"
-            };
             card != other && loans.knows(card, &format!("dma.{who}.{way}.packet"))
         };
         if same {

@@ -136,9 +136,12 @@ const LENDERS: [&str; 7] = [
     "host-idio",
 ];
 
-/// What differs between generations by more than a factor of two, and says nothing of another.
-const OWN: [&str; 7] = [
+/// What differs between generations by more than a half, and says nothing of another.
+const OWN: [&str; 10] = [
+    "dma.event.initiator",
+    "dma.event.throughput",
     "dma.event.throughput.initiator",
+    "rdma.dpu.read.large",
     "rdma.onpath.read.large",
     "rdma.onpath.send.large",
     "rdma.onpath.write.large",
