@@ -59,14 +59,14 @@ const KEYS: &[Key] = &[
     Key::amount(
         "bytes",
         Unit::B,
-        (4096.0, 1_099_511_627_776.0),
+        (4.0 * 1024.0, 1_099_511_627_776.0),
         "1 GiB",
         "the stream, of the uncompressed side",
     ),
     Key::amount(
         "chunk",
         Unit::B,
-        (4096.0, 134_217_728.0),
+        (4.0 * 1024.0, 134_217_728.0),
         "1 MiB",
         "one chunk, of the uncompressed side",
     ),
