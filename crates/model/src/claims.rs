@@ -9,7 +9,7 @@ mod compute;
 mod dma;
 mod engines;
 mod kv;
-mod link_words;
+pub(crate) mod link_words;
 mod memory;
 mod network;
 mod query;

@@ -308,25 +308,26 @@ pub fn short_per_s(
     }
 }
 
-/// DMAs a second, and what limits them.
+/// DMAs a second on so many cores, and what limits them. Each core has `depth` in flight; without
+/// it, as many as it takes.
 ///
 /// # Errors
-/// [`Unknown`].
+/// [`Unknown`]. With a depth the absolute latency has to be known, which nobody has published.
 pub fn per_s(
     values: &Values<'_>,
     card: &str,
     transfer: &Transfer,
     cores: f64,
-    depth: f64,
+    depth: Option<f64>,
 ) -> Result<Outcome, Unknown> {
-    let mut limits = vec![(
-        "the cost of a DMA on its core",
-        cores * short_per_s(values, card, transfer.initiator, transfer.completion)?,
-    )];
+    let one = short_per_s(values, card, transfer.initiator, transfer.completion)?;
     let peak = peak(values, card, transfer.initiator)?;
-    limits.push(("the link", peak / transfer.bytes));
-    // Without an absolute latency, transfers in flight bound nothing that is known.
-    if let Ok(latency_ns) = latency_ns(values, card, transfer) {
+    let mut limits = vec![
+        ("the cost of a DMA on its core", cores * one),
+        ("the link", peak / transfer.bytes),
+    ];
+    if let Some(depth) = depth {
+        let latency_ns = latency_ns(values, card, transfer)?;
         limits.push(("transfers in flight", cores * depth * 1e9 / latency_ns));
     }
     Ok(least(&limits))

@@ -20,10 +20,13 @@
 
 mod arrow;
 mod asked;
+mod dma;
 mod drift;
 mod index;
+mod interference;
 mod key;
 mod kv;
+mod network;
 mod onpath;
 mod pairings;
 mod pushdown;
@@ -78,6 +81,9 @@ const SCENARIOS: &[&dyn Scenario] = &[
     &index::Index,
     &query::QueryScenario,
     &onpath::OnPath,
+    &dma::DmaScenario,
+    &network::NetworkScenario,
+    &interference::Interference,
 ];
 
 /// All scenarios, in the order in which they are listed.

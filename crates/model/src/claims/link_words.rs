@@ -151,14 +151,14 @@ const OWN: [&str; 10] = [
 ];
 
 /// What machines know of their links, and what they may lend each other.
-pub(super) struct Loans {
+pub(crate) struct Loans {
     own: Evidence,
     lent: Evidence,
 }
 
 impl Loans {
     /// Of those profiles. Hosts lend to hosts and cards to cards.
-    pub(super) fn of(library: &Library, machines: &[&str]) -> Self {
+    pub(crate) fn of(library: &Library, machines: &[&str]) -> Self {
         let own = library.evidence(machines);
         let mut lent = own.clone();
         for machine in machines {
@@ -172,7 +172,7 @@ impl Loans {
     }
 
     /// Predicts from what they know themselves, else with what others lend.
-    pub(super) fn predict<F, O>(&self, closeness: Closeness, formula: F) -> Answer
+    pub(crate) fn predict<F, O>(&self, closeness: Closeness, formula: F) -> Answer
     where
         F: Fn(&Values<'_>) -> Result<O, Unknown>,
         O: Into<Outcome>,
@@ -182,7 +182,7 @@ impl Loans {
     }
 
     /// Whether a machine knows a parameter itself.
-    pub(super) fn knows(&self, machine: &str, name: &str) -> bool {
+    pub(crate) fn knows(&self, machine: &str, name: &str) -> bool {
         self.own.get(&format!("{machine}/{name}")).is_some()
     }
 }

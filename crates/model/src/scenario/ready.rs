@@ -31,6 +31,9 @@ const READY: &[Ready] = ready![
     "pushdown-cores",
     "index-offload",
     "tpch",
+    "dma-primitives",
+    "network-paths",
+    "dma-beside-traffic",
 ];
 
 /// All ready-made questions.

@@ -1,0 +1,159 @@
+//! Transfers between a host and its card: who starts them, how their end is noticed, how long they are.
+
+use super::{Better, Key, Point, Row, Scenario, ScenarioError, Shown};
+use crate::claims::link_words::Loans;
+use crate::dma::{self, Access, Completion, INLINE_BYTES, Primitive, Transfer};
+use crate::{Closeness, Initiator, Library, Unit};
+
+/// DMA and RDMA in closed form: docs/model-link.md.
+pub struct DmaScenario;
+
+const KEYS: &[Key] = &[
+    Key::profile("profile", "bf2-200g", "the card"),
+    Key::choice(
+        "primitive",
+        &["dma", "rdma", "rdma-inline"],
+        "dma, rdma",
+        "how bytes are moved",
+    ),
+    Key::choice(
+        "initiator",
+        &["host", "dpu"],
+        "host, dpu",
+        "whose cores start it",
+    ),
+    Key::choice(
+        "completion",
+        &["poll", "event"],
+        "poll",
+        "how its end is noticed",
+    ),
+    Key::choice(
+        "access",
+        &["read", "write"],
+        "read, write",
+        "which way bytes go, seen from the initiator",
+    ),
+    Key::amount(
+        "bytes",
+        Unit::B,
+        (1.0, 134_217_728.0),
+        "64 B, 64 KiB, 2 MiB",
+        "one transfer",
+    ),
+    Key::count("cores", 1, 256, "1", "cores that start transfers"),
+    Key::count(
+        "depth",
+        1,
+        65_536,
+        "",
+        "transfers that each core has in flight; as many as it takes if not set",
+    ),
+];
+
+fn transfer(point: &Point) -> Result<Transfer, ScenarioError> {
+    let transfer = Transfer {
+        primitive: match point.word("primitive") {
+            "rdma" => Primitive::Rdma,
+            "rdma-inline" => Primitive::RdmaInline,
+            _ => Primitive::Dma,
+        },
+        initiator: match point.word("initiator") {
+            "host" => Initiator::Host,
+            _ => Initiator::Soc,
+        },
+        completion: match point.word("completion") {
+            "event" => Completion::Event,
+            _ => Completion::Poll,
+        },
+        access: match point.word("access") {
+            "read" => Access::Read,
+            _ => Access::Write,
+        },
+        bytes: point.number("bytes"),
+    };
+    if transfer.primitive == Primitive::RdmaInline {
+        if transfer.access == Access::Read {
+            let problem = "a read has no payload to put into its request".to_owned();
+            return Err(ScenarioError::new(
+                "access",
+                problem,
+                "write with rdma-inline",
+            ));
+        }
+        if transfer.bytes > INLINE_BYTES {
+            let problem = format!("{} bytes do not fit into a request", transfer.bytes);
+            let allowed = format!("up to {INLINE_BYTES} B with rdma-inline");
+            return Err(ScenarioError::new("bytes", problem, allowed));
+        }
+    }
+    Ok(transfer)
+}
+
+impl Scenario for DmaScenario {
+    fn name(&self) -> &'static str {
+        "dma"
+    }
+
+    fn about(&self) -> &'static str {
+        "transfers between a host and its card: DMA against RDMA, host against card, polling against events"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        KEYS
+    }
+
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+        let transfer = transfer(point)?;
+        let (card, cores) = (point.word("profile"), point.number("cores"));
+        let depth = point.number_if_set("depth");
+        let loans = Loans::of(library, &[card]);
+        let relative = loans.predict(Closeness::Card, |values| {
+            dma::latency(values, card, &transfer)
+        });
+        let latency = loans.predict(Closeness::Card, |values| {
+            dma::latency_ns(values, card, &transfer)
+        });
+        let busy = loans.predict(Closeness::Card, |values| {
+            dma::core_use(values, card, &transfer)
+        });
+        let mut row = Row {
+            latency: Some(Shown::new("latency", Unit::Us, Better::Lower, latency)),
+            more: vec![
+                Shown::new("over a short DMA", Unit::Count, Better::Lower, relative),
+                Shown::new("of a core", Unit::Percent, Better::Lower, busy.clone()),
+            ],
+            notes: vec![
+                "\"over a short DMA\" is the latency over that of a polled DMA of 64 B on the same card"
+                    .to_owned(),
+            ],
+            ..Row::default()
+        };
+        if transfer.primitive == Primitive::Dma {
+            let per_s = loans.predict(Closeness::Card, |values| {
+                dma::per_s(values, card, &transfer, cores, depth)
+            });
+            row.throughput = Some(Shown::new("DMAs", Unit::MopsPerS, Better::Higher, per_s));
+            let rate = loans.predict(Closeness::Card, |values| {
+                let mut outcome = dma::per_s(values, card, &transfer, cores, depth)?;
+                outcome.value *= transfer.bytes;
+                Ok(outcome)
+            });
+            row.more
+                .push(Shown::new("moved", Unit::GBPerS, Better::Higher, rate));
+        } else {
+            row.notes
+                .push("no rate of RDMA between a host and its own card was published".into());
+        }
+        row.host_cores = Some(match transfer.initiator {
+            Initiator::Soc => Shown::given("host cores", Unit::Count, Better::Lower, 0.0),
+            Initiator::Host => {
+                let cores = loans.predict(Closeness::Card, |values| {
+                    Ok(cores * dma::core_use(values, card, &transfer)?)
+                });
+                Shown::new("host cores", Unit::Count, Better::Lower, cores)
+            }
+        });
+        Ok(vec![row])
+    }
+}

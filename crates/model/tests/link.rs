@@ -1,0 +1,184 @@
+//! What the model promises of transfers, networks and what they cost each other.
+
+use overside_model::contention::{Demand, load_of, shares, stretch, traffic_loss};
+use overside_model::dma::{self, Access, Completion, Primitive, Transfer};
+use overside_model::network::{Submode, tcp_through};
+use overside_model::scenario::{Asked, Report, ready, run};
+use overside_model::{Axis, Closeness, Initiator, Library, Table, Unit, profile};
+
+fn polled(primitive: Primitive, bytes: f64) -> Transfer {
+    Transfer {
+        primitive,
+        initiator: Initiator::Soc,
+        completion: Completion::Poll,
+        access: Access::Read,
+        bytes,
+    }
+}
+
+fn latency(card: &str, transfer: Transfer) -> f64 {
+    let evidence = profile(card).unwrap().evidence();
+    let answer = evidence.predict(Closeness::Same, |values| {
+        dma::latency(values, "", &transfer)
+    });
+    answer.unwrap().interval.typ
+}
+
+fn asked(scenario: &str, set: &[(&str, &str)], library: &Library) -> Report {
+    let mut asked = Asked::of(scenario);
+    for (key, value) in set {
+        asked.set(key, value);
+    }
+    run(&asked, library).unwrap()
+}
+
+#[test]
+fn a_transfer_takes_longer_the_longer_it_is_and_never_less_by_events() {
+    for card in ["bf2-200g", "bf3-8c"] {
+        for initiator in [Initiator::Host, Initiator::Soc] {
+            let mut before = 0.0;
+            for power in 1..24 {
+                let poll = Transfer {
+                    initiator,
+                    ..polled(Primitive::Dma, f64::from(1 << power))
+                };
+                let event = Transfer {
+                    completion: Completion::Event,
+                    ..poll
+                };
+                let now = latency(card, poll);
+                assert!(now > before && latency(card, event) > now, "{card} {power}");
+                before = now;
+            }
+        }
+    }
+}
+
+#[test]
+fn rdma_is_the_better_one_for_long_reads_and_dma_for_short_ones_on_a_bluefield_2() {
+    let both = |card, bytes| {
+        let dma = latency(card, polled(Primitive::Dma, bytes));
+        dma / latency(card, polled(Primitive::Rdma, bytes))
+    };
+    assert!(both("bf2-200g", 64.0) < 0.85);
+    assert!((0.95..1.05).contains(&both("bf3-8c", 64.0)));
+    assert!(both("bf2-200g", 2097152.0) > 1.1);
+    assert!(both("bf3-8c", 2097152.0) > 1.8);
+}
+
+#[test]
+fn microseconds_need_a_calibrated_card() {
+    let set = [
+        ("primitive", "dma"),
+        ("initiator", "dpu"),
+        ("access", "read"),
+    ];
+    let report = asked("dma", &set, Library::published());
+    for row in &report.rows {
+        let why = row.latency.as_ref().unwrap().answer.as_ref().unwrap_err();
+        assert!(why.why.contains("dma.copy.latency.poll"), "{why}");
+        assert!(why.remedy.contains("overside calibrate"), "{why}");
+        assert!(row.more.iter().all(|shown| shown.answer.is_ok()), "{row:?}");
+    }
+
+    let mut calibrated = profile("bf2-200g").unwrap();
+    let measured = Table {
+        by: Axis::Bytes,
+        at: vec![64.0, 65536.0],
+        value: vec![1500.0, 9000.0],
+        unit: Unit::Ns,
+        facts: Vec::new(),
+        citation: Some("measured on this card".into()),
+        note: None,
+    };
+    (calibrated.tables).insert("dma.copy.latency.poll".into(), measured);
+    let report = asked("dma", &set, &Library::new(vec![calibrated]));
+    let first = report.rows[0].latency.as_ref().unwrap();
+    let short = first.answer.as_ref().unwrap().interval;
+    assert!((1450.0..1700.0).contains(&short.typ), "{short:?}");
+}
+
+#[test]
+fn short_dmas_are_bound_by_cores_and_long_ones_by_the_link() {
+    let set = [("primitive", "dma"), ("bytes", "64 B, 2 MiB")];
+    let report = asked("dma", &set, Library::published());
+    let limits: Vec<_> = (report.rows.iter())
+        .map(|row| row.throughput.as_ref().unwrap().answer.as_ref().unwrap())
+        .map(|answer| answer.bottleneck.clone().unwrap())
+        .collect();
+    for pair in limits.chunks(2) {
+        assert_eq!(pair[0], "the cost of a DMA on its core");
+    }
+    assert!(limits.contains(&"the link".to_owned()));
+}
+
+#[test]
+fn shares_are_fair_by_weight_and_use_all_that_is_asked_for() {
+    let ask = |bytes_per_s, weight| Demand {
+        bytes_per_s,
+        weight,
+    };
+    // Nobody is held back while there is room.
+    assert_eq!(shares(10.0, &[ask(3.0, 1.0), ask(4.0, 1.0)]), [3.0, 4.0]);
+    // A small one keeps all of its own, the others share the rest.
+    let got = shares(10.0, &[ask(1.0, 1.0), ask(100.0, 1.0), ask(100.0, 2.0)]);
+    assert_eq!(got, [1.0, 3.0, 6.0]);
+    assert_eq!(
+        shares(10.0, &[ask(-1.0, 1.0), ask(f64::NAN, 1.0), ask(20.0, 1.0)]),
+        [0.0, 0.0, 10.0]
+    );
+    assert_eq!(shares(10.0, &[]), Vec::<f64>::new());
+}
+
+#[test]
+fn waiting_grows_with_load_and_traffic_loses_more_beside_more_dma() {
+    assert!((stretch(load_of(4.0)) - 4.0).abs() < 1e-9);
+    let evidence = profile("bf2-200g").unwrap().evidence();
+    let loss = |intensity| {
+        let answer = evidence.predict(Closeness::Same, |values| {
+            traffic_loss(values, "", intensity)
+        });
+        answer.unwrap().interval.typ
+    };
+    assert!(loss(0.25) < loss(0.5) && loss(0.5) < loss(1.0));
+    assert!(
+        (loss(1.0) - 0.366).abs() < 1e-9,
+        "as published at full load"
+    );
+}
+
+#[test]
+fn what_passes_no_core_of_the_card_is_as_fast_behind_every_card() {
+    let rate = |card: &str, submode| {
+        let evidence = profile(card).unwrap().evidence();
+        let answer = evidence.predict(Closeness::Same, |values| tcp_through(values, "", submode));
+        answer.unwrap().interval.typ
+    };
+    for card in ["bf1", "bf2-200g", "bf3-8c"] {
+        assert_eq!(rate(card, Submode::Sm4), rate("bf1", Submode::OffPath));
+        assert!(rate(card, Submode::Sm1) <= rate(card, Submode::Sm2));
+        assert!(rate(card, Submode::Sm2) < rate(card, Submode::Sm3));
+        assert!(rate(card, Submode::Sm3) < rate(card, Submode::Sm5));
+    }
+}
+
+#[test]
+fn the_ready_made_questions_about_links_are_answered() {
+    for name in ["dma-primitives", "network-paths", "dma-beside-traffic"] {
+        let text = ready().iter().find(|one| one.name == name).unwrap().text;
+        let report = run(&Asked::parse(name, text).unwrap(), Library::published()).unwrap();
+        let answered = report
+            .rows
+            .iter()
+            .filter(|row| row.shown().any(|one| one.answer.is_ok()));
+        assert_eq!(answered.count(), report.rows.len(), "{name}");
+        assert!(!report.facts.is_empty(), "{name}");
+    }
+    let mut bad = Asked::of("dma");
+    bad.set("primitive", "rdma-inline");
+    bad.set("access", "write");
+    bad.set("bytes", "4 KiB");
+    let error = run(&bad, Library::published()).unwrap_err();
+    assert_eq!(error.key, "bytes");
+    assert!(error.allowed.contains("128"), "{error}");
+}
