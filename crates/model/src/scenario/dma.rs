@@ -3,7 +3,7 @@
 use super::{Better, Key, Point, Row, Scenario, ScenarioError, Shown};
 use crate::claims::link_words::Loans;
 use crate::dma::{self, Access, Completion, INLINE_BYTES, Primitive, Transfer};
-use crate::{Closeness, Initiator, Library, Unit};
+use crate::{Answer, Closeness, Initiator, Library, Unit};
 
 /// DMA and RDMA in closed form: docs/model-link.md.
 pub struct DmaScenario;
@@ -114,14 +114,22 @@ impl Scenario for DmaScenario {
         let latency = loans.predict(Closeness::Card, |values| {
             dma::latency_ns(values, card, &transfer)
         });
-        let busy = loans.predict(Closeness::Card, |values| {
-            dma::core_use(values, card, &transfer)
-        });
+        // A core that polls is busy all the time: there is no doubt about that.
+        let polls = transfer.completion == Completion::Poll;
+        let busy = |name: &str, unit, cores: f64| {
+            if polls {
+                return Shown::given(name, unit, Better::Lower, cores);
+            }
+            let busy = loans.predict(Closeness::Card, |values| {
+                Ok(cores * dma::core_use(values, card, &transfer)?)
+            });
+            Shown::new(name, unit, Better::Lower, busy)
+        };
         let mut row = Row {
             latency: Some(Shown::new("latency", Unit::Us, Better::Lower, latency)),
             more: vec![
                 Shown::new("over a short DMA", Unit::Count, Better::Lower, relative),
-                Shown::new("of a core", Unit::Percent, Better::Lower, busy.clone()),
+                busy("of a core", Unit::Percent, 1.0),
             ],
             notes: vec![
                 "\"over a short DMA\" is the latency over that of a polled DMA of 64 B on the same card"
@@ -133,12 +141,24 @@ impl Scenario for DmaScenario {
             let per_s = loans.predict(Closeness::Card, |values| {
                 dma::per_s(values, card, &transfer, cores, depth)
             });
-            row.throughput = Some(Shown::new("DMAs", Unit::MopsPerS, Better::Higher, per_s));
             let rate = loans.predict(Closeness::Card, |values| {
                 let mut outcome = dma::per_s(values, card, &transfer, cores, depth)?;
                 outcome.value *= transfer.bytes;
                 Ok(outcome)
             });
+            let link = (loans.predict(Closeness::Same, |values| {
+                values.get(&dma::of(card, "pcie.rate"))
+            }))
+            .map_or(f64::INFINITY, |link| link.interval.typ);
+            // Nothing moves faster than the link, whatever the doubt.
+            let within = |mut answer: Answer, most: f64| {
+                if let Ok(known) = &mut answer {
+                    known.interval.high = known.interval.high.min(most).max(known.interval.typ);
+                }
+                answer
+            };
+            let (per_s, rate) = (within(per_s, link / transfer.bytes), within(rate, link));
+            row.throughput = Some(Shown::new("DMAs", Unit::MopsPerS, Better::Higher, per_s));
             row.more
                 .push(Shown::new("moved", Unit::GBPerS, Better::Higher, rate));
         } else {
@@ -147,12 +167,7 @@ impl Scenario for DmaScenario {
         }
         row.host_cores = Some(match transfer.initiator {
             Initiator::Soc => Shown::given("host cores", Unit::Count, Better::Lower, 0.0),
-            Initiator::Host => {
-                let cores = loans.predict(Closeness::Card, |values| {
-                    Ok(cores * dma::core_use(values, card, &transfer)?)
-                });
-                Shown::new("host cores", Unit::Count, Better::Lower, cores)
-            }
+            Initiator::Host => busy("host cores", Unit::Count, cores),
         });
         Ok(vec![row])
     }
