@@ -1,5 +1,6 @@
 //! The classes `Compressor` and `Decompressor`.
 
+use std::io::Read;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{ThreadId, current};
 
@@ -109,7 +110,64 @@ impl<S> State<S> {
     }
 }
 
-impl<S: Send> Turns<State<S>> {
+/// What compressors and decompressors have in common.
+trait Stream: Send {
+    fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error>;
+    fn flush(&mut self) -> Result<(), Error>;
+    fn gathered(&mut self) -> &mut Gathered;
+}
+
+impl Stream for Compressor<Gathered> {
+    fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error> {
+        self.fill(reader)
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.flush()
+    }
+
+    fn gathered(&mut self) -> &mut Gathered {
+        self.get_mut()
+    }
+}
+
+impl Stream for Decompressor<Gathered> {
+    fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error> {
+        self.fill(reader)
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.flush()
+    }
+
+    fn gathered(&mut self) -> &mut Gathered {
+        self.get_mut()
+    }
+}
+
+impl<S: Stream> Turns<State<S>> {
+    /// Gives the stream all of `data`, and takes the output that there is then.
+    fn given<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let data = Lent::new(data)?;
+        self.output(py, |stream| {
+            let mut reader = data.reader();
+            while stream.fill(&mut reader)? > 0 {}
+            Ok(stream.gathered().take())
+        })
+    }
+
+    /// Has the stream bring out whatever it can of what it was given.
+    fn flushed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.output(py, |stream| {
+            stream.flush()?;
+            Ok(stream.gathered().take())
+        })
+    }
+
     /// Takes a turn with the open stream, and gives the output that there is then.
     fn output<'py>(
         &self,
@@ -176,20 +234,12 @@ impl PyCompressor {
         py: Python<'py>,
         data: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let data = Lent::new(data)?;
-        self.0.output(py, |stream| {
-            let mut reader = data.reader();
-            while stream.fill(&mut reader)? > 0 {}
-            Ok(stream.get_mut().take())
-        })
+        self.0.given(py, data)
     }
 
     /// Compresses what was given so far, as a chunk of its own, and gives all of it.
     fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.0.output(py, |stream| {
-            stream.flush()?;
-            Ok(stream.get_mut().take())
-        })
+        self.0.flushed(py)
     }
 
     /// Ends the stream and gives what is left of it.
@@ -241,20 +291,12 @@ impl PyDecompressor {
         py: Python<'py>,
         data: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let data = Lent::new(data)?;
-        self.0.output(py, |stream| {
-            let mut reader = data.reader();
-            while stream.fill(&mut reader)? > 0 {}
-            Ok(stream.get_mut().take())
-        })
+        self.0.given(py, data)
     }
 
     /// Decompresses whatever can be of what was given so far, and gives all of it.
     fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.0.output(py, |stream| {
-            stream.flush()?;
-            Ok(stream.get_mut().take())
-        })
+        self.0.flushed(py)
     }
 
     /// Ends the stream and gives what is left of it.
