@@ -97,7 +97,7 @@ fn contexts_of_one_device_share_its_engine() {
 #[test]
 fn software_that_is_too_slow_is_counted_as_late() {
     // No machine compresses a megabyte within the two microseconds that are tolerated.
-    let device = EmulatedDevice::new(card(1e12, 1.0), Mode::Paced);
+    let device = EmulatedDevice::new(card(1e9, 1.0), Mode::Paced);
     let mut context = device
         .open(config("compress-deflate", 4, 1024 * KIB))
         .unwrap();
