@@ -169,7 +169,8 @@ impl FaultyContext {
             return;
         }
         let fault = self.fault;
-        if self.times == Times::Once {
+        // What is gone does not come back with the next of several completions.
+        if self.times == Times::Once && fault != Fault::Unplugged {
             self.fault = Fault::None;
         }
         let before = self.before.get(&completion.tag);
