@@ -94,7 +94,7 @@ def test_a_range_of_sizes_holds_for_all_measured_rates() -> None:
             summary("isal", [rate] * 6, size=size, ratio=0.4)
             for size, rate in ((4096, slow), (65536, fast))
         ]
-        sources = outlook.Sources([{"name": "mine"}], ask)
+        sources = outlook.Sources([{"name": "mine", "operations": [{}]}], ask)
         return outlook.outlooks(best.advise(view(*tests)), sources)[0].entries[0]
 
     assert entry(50, 200).faster_from == "between 500 B and 3.91 KiB"
@@ -153,3 +153,10 @@ def test_entries_of_one_title_are_told_apart() -> None:
     title = one.entries[0].title
     assert names == [f"{title} (on a)", f"{title} (on b)"]
     assert [name for name, _ in one.named()] == [title]
+
+
+def test_hosts_and_cards_without_known_engines_are_left_out() -> None:
+    sources = outlook.Sources(
+        [{"name": "host-theirs"}, {"name": "old", "operations": []}], lambda question: {}
+    )
+    assert outlook.outlooks([], sources) == []

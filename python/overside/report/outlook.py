@@ -147,8 +147,13 @@ def outlooks(advice: Sequence[Advice], sources: Sources) -> list[CardOutlook]:
     """What each profile's card would change against the best that was measured here."""
     asked = [one for one in advice if one.group.parameters.get("setting") != "reconfiguration"]
     asked = asked or list(advice)
-    # Jobs that a card's own cores start are no answer to what it would change for this machine.
-    mine = [one for one in sources.profiles if one.get("initiator", "host") == "host"]
+    # Jobs that a card's own cores start are no answer to what it would change for this machine, and
+    # neither are hosts, nor cards of whose engines nothing is known.
+    mine = [
+        one
+        for one in sources.profiles
+        if one.get("operations") and one.get("initiator", "host") == "host"
+    ]
     return [_card(profile, asked, sources) for profile in mine]
 
 
