@@ -30,6 +30,18 @@ def planted() -> list[Json]:
     return found
 
 
+def before_run() -> tuple[list[Json], list[Json]]:
+    """What came of planting the mistakes, and the warnings that a run gets of it. A run goes on
+    without an audit where there is no room for one."""
+    try:
+        found = planted()
+    except OSError as error:
+        message = f"the harness was not audited: no scratch file can be written ({error})"
+        remedy = "make room, or set TMPDIR; `overside audit` does it later"
+        return [], [{"kind": "audit", "message": message, "remedy": remedy}]
+    return found, [] if trusted(found) else [UNTRUSTED]
+
+
 def trusted(found: Sequence[Json]) -> bool:
     """Whether every mistake was caught, in a test that works without it."""
     return all(one["caught"] and one["works_without"] for one in found)

@@ -69,9 +69,8 @@ def start(box: Box, tests: Sequence[Test], out: Path, command: Sequence[str]) ->
         manifest["tests"] = [test.json() for test in tests]
         machine, noise = _machine()
         manifest["warnings"] = [_box_warning(problem) for problem in box.warnings] + noise
-        manifest["audit"] = audit.planted()
-        if not audit.trusted(manifest["audit"]):
-            manifest["warnings"].append(audit.UNTRUSTED)
+        manifest["audit"], doubts = audit.before_run()
+        manifest["warnings"] += doubts
         run.write_environment(machine)
         run.write_manifest()
     except OSError as error:

@@ -35,7 +35,7 @@ def main(args: argparse.Namespace) -> int:
         found = audit.planted()
     except OSError as error:
         raise UserError(
-            f"no scratch file can be written: {error.strerror}", "make room, or set TMPDIR"
+            f"no scratch file can be written: {error}", "make room, or set TMPDIR"
         ) from None
     trusted = audit.trusted(found)
     apart = None
