@@ -1,0 +1,11 @@
+//! The data path between a host and its DPU, or between any two processes.
+//!
+//! [`verbs`] says what can be done and what is promised: register memory, export it, import the
+//! peer's, `read`, `write`, `send`, `receive`, and reap completions by polling or by event. A
+//! transport does it. Whoever measures or uses a link names nothing but [`verbs`] after it has
+//! connected.
+
+pub mod verbs;
+mod window;
+
+pub use window::Window;

@@ -1,0 +1,72 @@
+//! What a link can do and what its times are worth.
+
+use overside_device::{MemoryKind, Provenance, Timing};
+use serde::{Deserialize, Serialize};
+
+/// Who moves the bytes of a verb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mover {
+    /// The thread that posts or polls.
+    Caller,
+    /// A thread of this machine that stands for a DMA engine.
+    Engine,
+    /// Both ends' processors, through the system's sockets.
+    Socket,
+    /// Network hardware, or what UCX puts in its place; see the link's description.
+    Nic,
+}
+
+/// The limits of one verb.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerbLimits {
+    /// The most bytes of one piece of work.
+    pub max_bytes: u64,
+    /// Who moves them.
+    pub mover: Mover,
+}
+
+/// What an endpoint's queue pairs can do. `None`: not this verb.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capabilities {
+    /// One-sided read.
+    pub read: Option<VerbLimits>,
+    /// One-sided write.
+    pub write: Option<VerbLimits>,
+    /// Two-sided send and receive.
+    pub send: Option<VerbLimits>,
+    /// The longest payload in bytes that may be posted inline; 0: none.
+    pub max_inline_bytes: u64,
+    /// Queue pairs of this link.
+    pub queue_pairs: usize,
+    /// The most work in flight on one queue pair.
+    pub max_depth: usize,
+    /// The most regions that may be exported at a time, from either end.
+    pub max_exports: usize,
+    /// The longest region in bytes that can be exported.
+    pub max_export_bytes: u64,
+    /// Completions and messages can be waited for. All can be polled for.
+    pub event: bool,
+    /// The local memory that work may use.
+    pub memory: MemoryKind,
+    /// Terms of the link's timing for which its profile has no fact. They count as zero, so its
+    /// times are lower bounds. Empty where timing is real.
+    pub missing: Vec<String>,
+}
+
+/// What a link is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkInfo {
+    /// The transport, as in `shm`, `tcp` or `rdma`.
+    pub name: String,
+    /// The implementation and its version.
+    pub driver: String,
+    /// Where the peer is: an address, a process, "this process".
+    pub peer: String,
+    /// One line for people: what carries the bytes, and what it is not.
+    pub description: String,
+    /// What a time taken on it is.
+    pub provenance: Provenance,
+    /// What its completion times mean.
+    pub timing: Timing,
+}

@@ -1,0 +1,274 @@
+//! Why a link says no.
+
+use super::memory::Token;
+
+/// A value of a [`LinkConfig`](super::LinkConfig) that lies outside its limits.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} is {value}, but must be from {least} to {most}")]
+pub struct ConfigError {
+    /// The value's name.
+    pub key: &'static str,
+    /// What it is.
+    pub value: u64,
+    /// The least that it may be.
+    pub least: u64,
+    /// The most that it may be.
+    pub most: u64,
+}
+
+/// A link that cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// This end asks for what no link can do.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The peer speaks another version of the protocol.
+    #[error(
+        "the peer at {peer} speaks version {theirs} of the link protocol, not {ours}; install the same Overside on both ends"
+    )]
+    Version {
+        /// The peer.
+        peer: String,
+        /// Its version.
+        theirs: u32,
+        /// This end's.
+        ours: u32,
+    },
+    /// The peer said something that does not belong to the protocol, or that is beyond its
+    /// limits.
+    #[error("the peer at {peer} is not one for a link: {reason}")]
+    Protocol {
+        /// The peer.
+        peer: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The time was over first.
+    #[error("{peer} did not answer in time")]
+    Timeout {
+        /// The peer.
+        peer: String,
+    },
+    /// The transport is not there.
+    #[error("{transport} cannot be used: {reason}")]
+    Unavailable {
+        /// The transport.
+        transport: &'static str,
+        /// Why, and what to do about it.
+        reason: String,
+    },
+    /// There is no queue pair to be handed out under this number.
+    #[error(
+        "there is no queue pair {index} to open: the link has {count}, and each is handed out once"
+    )]
+    QueuePair {
+        /// What was asked for.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// The system failed.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done, and to what.
+        doing: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+/// Memory that cannot be exported.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExportError {
+    /// Empty, or longer than the link takes.
+    #[error("regions of 1 to {max} bytes can be exported, not {len}")]
+    Length {
+        /// What was asked for.
+        len: usize,
+        /// The most.
+        max: u64,
+    },
+    /// Too many are exported.
+    #[error("{max} regions are exported, which is the most; drop one first")]
+    TooMany {
+        /// The most.
+        max: usize,
+    },
+    /// The system or the transport has no memory, or does not let it be shared.
+    #[error("{len} bytes cannot be exported: {reason}")]
+    Failed {
+        /// What was asked for.
+        len: usize,
+        /// Why.
+        reason: String,
+    },
+    /// The link is lost.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+/// A token that stands for nothing that can be imported.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImportError {
+    /// Longer than a token is, or not one of this transport.
+    #[error("{len} bytes are no token of this link")]
+    Malformed {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// The peer has not exported it, or has withdrawn it.
+    #[error("the peer exports nothing under this token")]
+    Unknown,
+    /// More memory than this end is willing to import.
+    #[error("importing {len} bytes more would exceed max_import_bytes, {max}")]
+    TooMuch {
+        /// The region's length in bytes.
+        len: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// What the peer offers is not what its token says, or is not safe to use.
+    #[error("the peer's region is refused: {0}")]
+    Refused(String),
+    /// The system failed.
+    #[error("the peer's region cannot be imported: {0}")]
+    Failed(String),
+    /// The link is lost.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+impl ImportError {
+    /// These bytes are no token.
+    pub fn malformed(token: &Token) -> Self {
+        Self::Malformed {
+            len: token.as_bytes().len(),
+        }
+    }
+}
+
+/// A range that does not lie within a region.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{len} bytes at {start} do not lie within a region of {of}")]
+pub struct OutOfBounds {
+    /// Where the range begins.
+    pub start: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// The region's length in bytes.
+    pub of: u64,
+}
+
+/// Why a piece of work is not taken. It stays at the front of the queue it was offered in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The transport does not do this.
+    #[error("this link cannot {0}")]
+    Unsupported(&'static str),
+    /// Longer than the link takes; it is never split silently.
+    #[error("{len} bytes are more than {max}, the most for one {verb}")]
+    TooLong {
+        /// The verb.
+        verb: &'static str,
+        /// Its length in bytes.
+        len: u64,
+        /// The longest in bytes.
+        max: u64,
+    },
+    /// No byte at all.
+    #[error("a {0} of 0 bytes moves nothing")]
+    Empty(&'static str),
+    /// The local and the remote range differ in length.
+    #[error("{local} bytes here and {remote} there: the lengths must be equal")]
+    Lengths {
+        /// The local range in bytes.
+        local: u64,
+        /// The remote one.
+        remote: u64,
+    },
+    /// Longer than may be posted inline.
+    #[error("{len} bytes cannot be posted inline, {max} can")]
+    NotInline {
+        /// Its length in bytes.
+        len: u64,
+        /// The longest in bytes.
+        max: u64,
+    },
+    /// The remote region was exported for something else.
+    #[error("the peer's region may not be {0}")]
+    Access(&'static str),
+    /// The remote region was imported by another endpoint.
+    #[error("the remote region belongs to another link")]
+    Foreign,
+    /// The transport takes registered memory only, and this is not, or is another's.
+    #[error("the memory is not registered with this link")]
+    Unregistered,
+}
+
+/// A `post` or `send` that took nothing because the first piece cannot be done, or because the
+/// link is gone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PostError {
+    /// The first piece is not one for this queue pair.
+    #[error("work {tag} is refused: {refusal}")]
+    Refused {
+        /// Its tag; 0 for messages.
+        tag: u64,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The link is gone.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+/// Why a piece of work failed while the link lives on. A destination's contents are unspecified.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorkError {
+    /// The message that came is longer than the memory that waited for it. The message is gone.
+    #[error("a message of {len} bytes does not fit into {capacity}")]
+    Truncated {
+        /// The message's length in bytes.
+        len: u64,
+        /// The destination's.
+        capacity: u64,
+    },
+    /// The peer refused it: withdrawn memory, or a range outside of it.
+    #[error("the peer refused it: {0}")]
+    RefusedByPeer(String),
+    /// The transport failed at this piece and goes on with others.
+    #[error("it failed: {0}")]
+    Failed(String),
+}
+
+/// What ended a link.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Cause {
+    /// The peer closed the queue pair; whatever it had sent before has been received.
+    #[error("the peer closed it")]
+    Closed,
+    /// The peer's process, its machine or the connection is gone.
+    #[error("the peer is gone: {0}")]
+    Gone(String),
+    /// The peer broke the rules: it named memory, an index or a length that cannot be.
+    #[error("the peer broke the protocol: {0}")]
+    Protocol(String),
+    /// This end's engine or its service thread died.
+    #[error("this end failed: {0}")]
+    Local(String),
+    /// This end was connected for polling only.
+    #[error("this end was connected without events; set `event`")]
+    NoEvents,
+}
+
+/// The link is gone. Work in flight will not complete; its destinations are quarantined.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the {link} link is lost: {cause}")]
+pub struct Lost {
+    /// The transport.
+    pub link: String,
+    /// What ended it.
+    pub cause: Cause,
+    /// The work that was in flight.
+    pub tags: Vec<u64>,
+}

@@ -1,0 +1,280 @@
+//! Memory that crosses a link: exported here, imported there.
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{ImportError, OutOfBounds};
+use crate::window::Window;
+
+/// An endpoint, as its imports remember it; unique in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EndpointId(u64);
+
+impl EndpointId {
+    /// One that nobody else has.
+    pub fn unique() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What the peer may do with exported memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Read it.
+    Read,
+    /// Write it.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+impl Access {
+    /// The peer may read it.
+    pub fn reads(self) -> bool {
+        self != Self::Write
+    }
+
+    /// The peer may write it.
+    pub fn writes(self) -> bool {
+        self != Self::Read
+    }
+}
+
+/// What exported memory is known by at the peer. Opaque: only the transport that made it knows
+/// what it says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Token(Box<[u8]>);
+
+impl Token {
+    /// The longest token in bytes.
+    pub const MAX_BYTES: usize = 1024;
+
+    /// A token as it came from the peer.
+    ///
+    /// # Errors
+    /// [`ImportError::Malformed`] if it is empty or longer than [`Token::MAX_BYTES`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ImportError> {
+        if bytes.is_empty() || bytes.len() > Self::MAX_BYTES {
+            return Err(ImportError::Malformed { len: bytes.len() });
+        }
+        Ok(Self(bytes.into()))
+    }
+
+    /// What to carry to the peer.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Memory of this process that the peer may read or write at any time.
+///
+/// There is never a reference to its bytes: they are copied in and out, so a peer that writes
+/// while this end looks can make the *values* strange (torn, old, or different the next time) and
+/// nothing else. What must hold of a value has to be checked on the copy. Values are what the peer
+/// wrote once this end has learned of the write by a message or a completion that came after it.
+pub struct Exported {
+    window: Window,
+    access: Access,
+    token: Token,
+    /// Withdraws the token and frees the memory when both are due.
+    _owner: Arc<dyn Any + Send + Sync>,
+}
+
+impl Exported {
+    /// For transports. `owner` keeps `window`'s memory, and is dropped when the token is to be
+    /// withdrawn.
+    pub fn new(
+        window: Window,
+        access: Access,
+        token: Token,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Self {
+        Self {
+            window,
+            access,
+            token,
+            _owner: owner,
+        }
+    }
+
+    /// What to carry to the peer.
+    pub fn token(&self) -> &Token {
+        &self.token
+    }
+
+    /// What the peer may do.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.window.len()
+    }
+
+    /// Never: empty regions are not exported.
+    pub fn is_empty(&self) -> bool {
+        self.window.len() == 0
+    }
+
+    /// Copies `into.len()` bytes out, from `at` on.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`]; then nothing is copied.
+    pub fn read(&self, at: usize, into: &mut [u8]) -> Result<(), OutOfBounds> {
+        self.window.copy_out(at, into)
+    }
+
+    /// Copies `from` in, from `at` on.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`]; then nothing is copied.
+    pub fn write(&self, at: usize, from: &[u8]) -> Result<(), OutOfBounds> {
+        self.window.copy_in(at, from)
+    }
+
+    /// The eight bytes at `at`, a multiple of 8, in this machine's order, read at once. What was
+    /// stored or written before them is visible afterwards where the transport writes in order.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`], also if `at` is not a multiple of 8.
+    pub fn load(&self, at: usize) -> Result<u64, OutOfBounds> {
+        Ok(self.window.word(at)?.load(Ordering::Acquire))
+    }
+
+    /// Writes eight bytes at `at`, a multiple of 8, at once.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`], also if `at` is not a multiple of 8.
+    pub fn store(&self, at: usize, value: u64) -> Result<(), OutOfBounds> {
+        self.window.word(at)?.store(value, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Exported {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Exported({} bytes, {:?})", self.len(), self.access)
+    }
+}
+
+/// The peer's memory, imported. Clones are the same memory; it is let go with the last of them.
+#[derive(Clone)]
+pub struct Remote {
+    endpoint: EndpointId,
+    len: u64,
+    access: Access,
+    handle: Arc<dyn Any + Send + Sync>,
+}
+
+impl Remote {
+    /// For transports. `handle` is the transport's own record of it.
+    pub fn new(
+        endpoint: EndpointId,
+        len: u64,
+        access: Access,
+        handle: Arc<dyn Any + Send + Sync>,
+    ) -> Self {
+        Self {
+            endpoint,
+            len,
+            access,
+            handle,
+        }
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Never: empty regions are not exported.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// What may be done with it.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// A range of it.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`].
+    pub fn slice(&self, range: Range<u64>) -> Result<RemoteSlice, OutOfBounds> {
+        if range.start > range.end || range.end > self.len {
+            return Err(OutOfBounds {
+                start: range.start,
+                len: range.end.saturating_sub(range.start),
+                of: self.len,
+            });
+        }
+        Ok(RemoteSlice {
+            remote: self.clone(),
+            start: range.start,
+            len: range.end - range.start,
+        })
+    }
+
+    /// All of it.
+    pub fn all(&self) -> RemoteSlice {
+        RemoteSlice {
+            remote: self.clone(),
+            start: 0,
+            len: self.len,
+        }
+    }
+
+    /// The endpoint that imported it.
+    pub fn endpoint(&self) -> EndpointId {
+        self.endpoint
+    }
+
+    /// The transport's record of it.
+    pub fn handle(&self) -> &Arc<dyn Any + Send + Sync> {
+        &self.handle
+    }
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Remote({} bytes, {:?})", self.len, self.access)
+    }
+}
+
+/// A range of the peer's memory; within it, checked when it was made.
+#[derive(Clone, Debug)]
+pub struct RemoteSlice {
+    remote: Remote,
+    start: u64,
+    len: u64,
+}
+
+impl RemoteSlice {
+    /// The region that it is part of.
+    pub fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    /// Where it begins in the region, in bytes.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// No byte at all.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}

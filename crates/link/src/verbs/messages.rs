@@ -1,0 +1,115 @@
+//! Small messages, many at a time.
+
+/// Messages of equal length, one after the other in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Messages<'a> {
+    bytes: &'a [u8],
+    each: usize,
+}
+
+impl<'a> Messages<'a> {
+    /// The whole messages of `each` bytes that `bytes` begins with; `None` if `each` is 0 or if
+    /// something is left over.
+    pub fn packed(bytes: &'a [u8], each: usize) -> Option<Self> {
+        (each > 0 && bytes.len().is_multiple_of(each)).then_some(Self { bytes, each })
+    }
+
+    /// One message; `None` if it is empty.
+    pub fn one(message: &'a [u8]) -> Option<Self> {
+        Self::packed(message, message.len())
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.bytes.len() / self.each
+    }
+
+    /// The length of each in bytes.
+    pub fn each(&self) -> usize {
+        self.each
+    }
+
+    /// All of them, one after the other.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Those after the first `count`, which is what is left after a send that took `count`.
+    ///
+    /// # Panics
+    /// If there are fewer than `count`.
+    pub fn after(&self, count: usize) -> Self {
+        Self {
+            bytes: &self.bytes[count * self.each..],
+            each: self.each,
+        }
+    }
+}
+
+/// Received messages. Reused, it allocates nothing once it has grown to what comes at a time.
+#[derive(Clone, Debug, Default)]
+pub struct Inbox {
+    bytes: Vec<u8>,
+    /// Messages of equal length that came one after the other: length of each, and how many.
+    runs: Vec<(usize, usize)>,
+}
+
+impl Inbox {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets what it holds and keeps its memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.runs.clear();
+    }
+
+    /// How many messages it holds.
+    pub fn len(&self) -> usize {
+        self.runs.iter().map(|(_, count)| count).sum()
+    }
+
+    /// No message at all.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The messages in the order in which they came.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self.bytes.as_slice();
+        self.runs.iter().flat_map(move |&(each, count)| {
+            let (run, after) = rest.split_at(each * count);
+            rest = after;
+            run.chunks_exact(each)
+        })
+    }
+
+    /// All messages' bytes, one after the other.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Appends `count` messages of `each` bytes; `fill` gets the memory to write them to. For
+    /// transports.
+    pub fn append<E>(
+        &mut self,
+        each: usize,
+        count: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let before = self.bytes.len();
+        self.bytes.resize(before + each * count, 0);
+        let filled = fill(&mut self.bytes[before..]);
+        if filled.is_err() {
+            self.bytes.truncate(before);
+            return filled;
+        }
+        match self.runs.last_mut() {
+            Some((last, counted)) if *last == each => *counted += count,
+            _ => self.runs.push((each, count)),
+        }
+        filled
+    }
+}

@@ -1,0 +1,139 @@
+//! Memory that others write while this process looks.
+
+// Copies in and out of memory that no reference may point to.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use crate::verbs::OutOfBounds;
+
+/// A range of memory that somebody else, perhaps in another process, may write at any time. It
+/// does not own it.
+///
+/// # Why this is sound
+/// No reference to the bytes is ever made, so nothing relies on their staying the same. Bytes are
+/// moved by the C library's `memcpy`, called through a pointer that the compiler cannot look
+/// behind: to it, each copy is a foreign call that fills a private buffer with some bytes or
+/// other. It can neither assume that two copies agree nor read a byte a second time. What the
+/// machine does with plain loads and stores that race is to move old or new bytes; nothing
+/// else. Words are accessed as atomics.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: it is an address range; whoever makes one vouches for its memory being there, and all
+// access is as described above.
+unsafe impl Send for Window {}
+// SAFETY: as above.
+unsafe impl Sync for Window {}
+
+impl Window {
+    /// From `start` on, `len` bytes.
+    ///
+    /// # Safety
+    /// They can be read and written for as long as the window and its copies are used, and are
+    /// reached only through windows, or by others than this process.
+    pub unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
+        Self { start, len }
+    }
+
+    /// Its length in bytes.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    fn check(&self, at: usize, len: usize) -> Result<(), OutOfBounds> {
+        if at <= self.len && len <= self.len - at {
+            return Ok(());
+        }
+        Err(OutOfBounds {
+            start: at as u64,
+            len: len as u64,
+            of: self.len as u64,
+        })
+    }
+
+    /// A part of it.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`].
+    pub fn part(&self, at: usize, len: usize) -> Result<Self, OutOfBounds> {
+        self.check(at, len)?;
+        // SAFETY: `at` lies within the window.
+        let start = unsafe { self.start.add(at) };
+        Ok(Self { start, len })
+    }
+
+    /// Copies out what is at `at`.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`]; then nothing is copied.
+    #[inline]
+    pub fn copy_out(&self, at: usize, into: &mut [u8]) -> Result<(), OutOfBounds> {
+        self.check(at, into.len())?;
+        // SAFETY: within the window, which `into` is not part of.
+        unsafe { copy(self.start.as_ptr().add(at), into.as_mut_ptr(), into.len()) };
+        Ok(())
+    }
+
+    /// Copies in to `at`.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`]; then nothing is copied.
+    #[inline]
+    pub fn copy_in(&self, at: usize, from: &[u8]) -> Result<(), OutOfBounds> {
+        self.check(at, from.len())?;
+        // SAFETY: within the window, which `from` is not part of.
+        unsafe { copy(from.as_ptr(), self.start.as_ptr().add(at), from.len()) };
+        Ok(())
+    }
+
+    /// The eight bytes at `at`, a multiple of 8.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`], also if `at` is not a multiple of 8.
+    pub fn word(&self, at: usize) -> Result<&AtomicU64, OutOfBounds> {
+        self.check(at, size_of::<u64>())?;
+        // SAFETY: within the window, whose bytes this process reaches by atomics or by opaque
+        // copies only.
+        let word = unsafe { self.start.as_ptr().add(at).cast::<AtomicU64>() };
+        if !word.is_aligned() {
+            return Err(OutOfBounds {
+                start: at as u64,
+                len: 8,
+                of: self.len as u64,
+            });
+        }
+        // SAFETY: as above, and aligned.
+        Ok(unsafe { &*word })
+    }
+}
+
+/// `memcpy`, but opaque.
+///
+/// # Safety
+/// As `memcpy`, but that others may write either range meanwhile.
+#[inline]
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    #[cfg(not(miri))]
+    {
+        type Memcpy = unsafe extern "C" fn(
+            *mut libc::c_void,
+            *const libc::c_void,
+            usize,
+        ) -> *mut libc::c_void;
+        let memcpy: Memcpy = std::hint::black_box(libc::memcpy);
+        // SAFETY: the caller's.
+        unsafe { memcpy(to.cast(), from.cast(), len) };
+    }
+    // Miri knows no foreign calls, and sees races that this process makes by itself.
+    #[cfg(miri)]
+    // SAFETY: the caller's.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, to, len)
+    }
+}
