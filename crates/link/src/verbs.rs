@@ -240,6 +240,7 @@ pub trait QueuePair: Send {
     fn applied(&self) -> &Applied;
 
     /// Waits for the work in flight, but not longer than `deadline`, and lets the peer know that
-    /// nothing more will come. Messages that the peer has not received yet still reach it.
+    /// nothing more will come. Receives that no message has come for are abandoned at once.
+    /// Messages that the peer has not received yet still reach it.
     fn close(self: Box<Self>, deadline: Instant) -> Closed;
 }

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::verbs::OutOfBounds;
 
@@ -92,23 +92,57 @@ impl Window {
         Ok(())
     }
 
-    /// The eight bytes at `at`, a multiple of 8.
+    /// Appends the `len` bytes at `at` to a vector.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`]; then nothing is appended.
+    #[inline]
+    pub fn append_to(&self, at: usize, len: usize, into: &mut Vec<u8>) -> Result<(), OutOfBounds> {
+        self.check(at, len)?;
+        into.reserve(len);
+        let end = into.spare_capacity_mut().as_mut_ptr().cast();
+        // SAFETY: within the window, and there is room for `len` bytes behind the vector's end,
+        // which are initialised by the copy.
+        unsafe {
+            copy(self.start.as_ptr().add(at), end, len);
+            into.set_len(into.len() + len);
+        }
+        Ok(())
+    }
+
+    /// The eight bytes at `at`, a multiple of 8, in this machine's order, read at once.
     ///
     /// # Errors
     /// [`OutOfBounds`], also if `at` is not a multiple of 8.
-    pub fn word(&self, at: usize) -> Result<&AtomicU64, OutOfBounds> {
+    #[inline]
+    pub fn load(&self, at: usize) -> Result<u64, OutOfBounds> {
+        Ok(self.word(at)?.load(Ordering::Acquire))
+    }
+
+    /// Writes eight bytes at `at`, a multiple of 8, at once.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`], also if `at` is not a multiple of 8.
+    #[inline]
+    pub fn store(&self, at: usize, value: u64) -> Result<(), OutOfBounds> {
+        self.word(at)?.store(value, Ordering::Release);
+        Ok(())
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> Result<&AtomicU64, OutOfBounds> {
         self.check(at, size_of::<u64>())?;
-        // SAFETY: within the window, whose bytes this process reaches by atomics or by opaque
-        // copies only.
+        // SAFETY: within the window.
         let word = unsafe { self.start.as_ptr().add(at).cast::<AtomicU64>() };
         if !word.is_aligned() {
             return Err(OutOfBounds {
                 start: at as u64,
-                len: 8,
+                len: size_of::<u64>() as u64,
                 of: self.len as u64,
             });
         }
-        // SAFETY: as above, and aligned.
+        // SAFETY: aligned and within the window, whose bytes this process reaches by atomics and
+        // by opaque copies only.
         Ok(unsafe { &*word })
     }
 }

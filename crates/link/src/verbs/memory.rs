@@ -145,7 +145,7 @@ impl Exported {
     /// # Errors
     /// [`OutOfBounds`], also if `at` is not a multiple of 8.
     pub fn load(&self, at: usize) -> Result<u64, OutOfBounds> {
-        Ok(self.window.word(at)?.load(Ordering::Acquire))
+        self.window.load(at)
     }
 
     /// Writes eight bytes at `at`, a multiple of 8, at once.
@@ -153,8 +153,7 @@ impl Exported {
     /// # Errors
     /// [`OutOfBounds`], also if `at` is not a multiple of 8.
     pub fn store(&self, at: usize, value: u64) -> Result<(), OutOfBounds> {
-        self.window.word(at)?.store(value, Ordering::Release);
-        Ok(())
+        self.window.store(at, value)
     }
 }
 

@@ -91,25 +91,19 @@ impl Inbox {
         &self.bytes
     }
 
-    /// Appends `count` messages of `each` bytes; `fill` gets the memory to write them to. For
+    /// Appends `count` messages of `each` bytes, which `fill` appends to what it gets. For
     /// transports.
-    pub fn append<E>(
-        &mut self,
-        each: usize,
-        count: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let before = self.bytes.len();
-        self.bytes.resize(before + each * count, 0);
-        let filled = fill(&mut self.bytes[before..]);
-        if filled.is_err() {
-            self.bytes.truncate(before);
-            return filled;
-        }
+    ///
+    /// # Panics
+    /// If `fill` appends more or less.
+    #[inline]
+    pub fn append(&mut self, each: usize, count: usize, fill: impl FnOnce(&mut Vec<u8>)) {
+        let end = self.bytes.len() + each * count;
+        fill(&mut self.bytes);
+        assert_eq!(self.bytes.len(), end, "{count} messages of {each} bytes");
         match self.runs.last_mut() {
             Some((last, counted)) if *last == each => *counted += count,
             _ => self.runs.push((each, count)),
         }
-        filled
     }
 }
