@@ -79,8 +79,9 @@ model-figures: ## compute the widths of the model's intervals and what it gets w
 	$(CARGO) run --locked --quiet -p overside-model --example facts-check -- --write
 
 .PHONY: shim
-shim: ## compile the DPDK shim against the DPDK that pkg-config finds, LZ4 included from 23.03 on
+shim: ## compile the DPDK shim against this DPDK, and against Debian 13's, which has LZ4
 	@sh tools/check-shim
+	@sh tools/check-shim trixie
 
 clean: ## remove what was built
 	rm -rf target $(VENV) build python/*.egg-info
