@@ -9,6 +9,9 @@ use crate::{Executor, Leg};
 
 /// An epoch is long enough to be measured: so long, and so many chunks.
 const EPOCH: Duration = Duration::from_millis(20);
+/// The first one, in which little is known and most to be lost, is short; each is twice as long as
+/// the one before until they are as long as they should be.
+const EPOCH_FIRST: Duration = Duration::from_millis(2);
 const EPOCH_CHUNKS: u64 = 8;
 /// And in so many parts, of which a probe is one.
 const EPOCH_PARTS: u64 = 4;
@@ -29,7 +32,9 @@ pub(crate) struct Pilot {
     mean_bytes: f64,
     /// What they count as.
     chunk_bytes: u64,
-    /// Bytes that both legs get done in an epoch, by the last one.
+    /// How long the next epoch lasts at the least.
+    least: Duration,
+    /// Bytes that both legs get done in the next epoch, by the last one.
     bytes: u64,
     /// Time that the controller knows of in which a leg has finished nothing yet.
     silent: [Duration; 2],
@@ -44,6 +49,8 @@ pub(crate) struct Pilot {
 struct Running {
     decision: Decision,
     begun: Instant,
+    /// How long it lasts at the least.
+    least: Duration,
     /// What a leg is given at the least.
     part_bytes: u64,
     /// What a probe may still give to the leg that gets less.
@@ -93,6 +100,7 @@ impl Pilot {
             epoch: None,
             mean_bytes: 0.0,
             chunk_bytes: 1,
+            least: EPOCH_FIRST,
             bytes: 0,
             silent: [Duration::ZERO; 2],
             idle: Duration::ZERO,
@@ -206,6 +214,7 @@ impl Executor {
         pilot.epoch = Some(Running {
             decision,
             begun: now,
+            least: pilot.least,
             part_bytes,
             quota: lesser * bytes as f64,
             probed: 0,
@@ -233,7 +242,7 @@ impl Executor {
         let wall = now.saturating_duration_since(epoch.begun);
         let learned =
             (epoch.lesser()).is_none_or(|leg| epoch.quota <= 0.0 && done(leg) >= epoch.probed);
-        if wall < EPOCH || (!learned && wall < EPOCH * PROBE_PATIENCE) {
+        if wall < epoch.least || (!learned && wall < EPOCH * PROBE_PATIENCE) {
             return;
         }
         let out = self.health.is_out();
@@ -261,7 +270,8 @@ impl Executor {
         let elapsed = wall.saturating_sub(idle).max(Duration::from_nanos(1));
         let bytes = cpu.bytes + device.bytes;
         let rate = bytes as f64 / elapsed.as_secs_f64();
-        pilot.bytes = (rate * EPOCH.as_secs_f64()) as u64;
+        pilot.least = EPOCH.min(2 * epoch.least);
+        pilot.bytes = (rate * pilot.least.as_secs_f64()) as u64;
         pilot.controller.observe(
             since,
             Epoch {
