@@ -1,4 +1,4 @@
-//! Columns of Arrow arrays, and of the files that hold them: Parquet, Arrow IPC.
+//! Columns of Arrow arrays, and of the Arrow IPC files that hold them.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,41 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, BooleanArray, RecordBatch};
-use arrow_ipc::reader::{FileReaderBuilder, StreamReader};
 use arrow_schema::{ArrowError, DataType, Schema};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
+use crate::ipc::{FileBatches, StreamBatches};
 use crate::rows::Rows;
 use crate::{Error, Found, Search, Sink, Tally};
 
-/// Rows that are decoded at once.
-const BATCH_ROWS: usize = 8192;
-
 impl Search {
-    /// Searches a column of a Parquet file. Nulls do not match.
-    ///
-    /// # Errors
-    /// [`Error`]; records found before are in the sink.
-    pub fn parquet(
-        &mut self,
-        file: File,
-        column: &str,
-        sink: &mut dyn Sink,
-    ) -> Result<Tally, Error> {
-        let reader = guarded(|| {
-            let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(format_error)?;
-            let index = column_of(builder.schema(), column)?;
-            let mask = ProjectionMask::roots(builder.parquet_schema(), [index]);
-            builder
-                .with_projection(mask)
-                .with_batch_size(BATCH_ROWS)
-                .build()
-                .map_err(format_error)
-        })?;
-        self.batches(reader, 0, sink)
-    }
-
     /// Searches a column of an Arrow IPC file. Nulls do not match.
     ///
     /// # Errors
@@ -51,17 +23,7 @@ impl Search {
         column: &str,
         sink: &mut dyn Sink,
     ) -> Result<Tally, Error> {
-        let reader = guarded(|| {
-            let mut file = file;
-            let schema = arrow_ipc::reader::FileReader::try_new(&mut file, None)
-                .map_err(format_error)?
-                .schema();
-            let index = column_of(&schema, column)?;
-            FileReaderBuilder::new()
-                .with_projection(vec![index])
-                .build(file)
-                .map_err(format_error)
-        })?;
+        let reader = guarded(|| FileBatches::open(file, |schema| column_of(schema, column)))?;
         self.batches(reader, 0, sink)
     }
 
@@ -75,9 +37,8 @@ impl Search {
         column: &str,
         sink: &mut dyn Sink,
     ) -> Result<Tally, Error> {
-        let reader = guarded(|| StreamReader::try_new(input, None).map_err(format_error))?;
-        let index = column_of(&reader.schema(), column)?;
-        self.batches(reader, index, sink)
+        let (reader, schema) = guarded(|| Ok(StreamBatches::open(input)?))?;
+        self.batches(reader, column_of(&schema, column)?, sink)
     }
 
     /// Searches an array of text or bytes. Nulls do not match.
@@ -102,7 +63,7 @@ impl Search {
         Ok(BooleanArray::from(mask.0))
     }
 
-    fn batches(
+    pub(crate) fn batches(
         &mut self,
         mut reader: impl Iterator<Item = Result<RecordBatch, ArrowError>>,
         index: usize,
@@ -110,7 +71,7 @@ impl Search {
     ) -> Result<Tally, Error> {
         let mut rows = Rows::new(self, sink)?;
         while rows.go_on() {
-            let batch = guarded(|| reader.next().transpose().map_err(format_error))?;
+            let batch = guarded(|| Ok(reader.next().transpose()?))?;
             let Some(batch) = batch else { break };
             each_value(batch.column(index), &mut rows)?;
         }
@@ -151,7 +112,7 @@ pub(crate) fn check(kind: &DataType, name: &str) -> Result<(), Error> {
 }
 
 /// Where a column is among the columns of a file, if it can be searched.
-fn column_of(schema: &Schema, column: &str) -> Result<usize, Error> {
+pub(crate) fn column_of(schema: &Schema, column: &str) -> Result<usize, Error> {
     let names: Vec<String> = schema
         .fields()
         .iter()
@@ -218,12 +179,18 @@ fn values(array: &dyn Array) -> Box<dyn Iterator<Item = Option<&[u8]>> + '_> {
     }
 }
 
-fn format_error(error: impl std::fmt::Display) -> Error {
+impl From<ArrowError> for Error {
+    fn from(error: ArrowError) -> Self {
+        format_error(error)
+    }
+}
+
+pub(crate) fn format_error(error: impl std::fmt::Display) -> Error {
     Error::Format(error.to_string())
 }
 
 /// Runs a file format's decoder. What a hostile file makes it stumble over is the file's mistake.
-fn guarded<T>(decode: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(decode))
         .unwrap_or_else(|_| Err(Error::Format("the file is damaged".into())))
 }

@@ -11,7 +11,8 @@ use arrow_array::{
     Array, ArrayRef, BinaryArray, DictionaryArray, Int64Array, LargeStringArray, RecordBatch,
     StringArray, StringViewArray,
 };
-use arrow_ipc::writer::{FileWriter, StreamWriter};
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_schema::{DataType, Field, Schema};
 use common::{Kept, Oracle, bluefield, options, placements};
 use overside_match::{Answer, Error, Search, Tally};
@@ -240,6 +241,75 @@ fn damaged_files_are_errors() {
             let _ = attempt(&flipped);
         }
     }
+}
+
+/// Whoever believed these lengths would ask for more memory than any machine has.
+#[test]
+fn lengths_that_a_file_has_not_are_errors() {
+    let attempt = |kind: Kind, bytes: &[u8]| {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        let mut search = Search::new(options(&["row 1"], Answer::Count)).unwrap();
+        search_file(&mut search, kind, file, "text", &mut Kept::default())
+            .unwrap_err()
+            .to_string()
+    };
+    // A message of 4 GiB, of which nothing comes.
+    let error = attempt(
+        Kind::ArrowStream,
+        &[0xff, 0xff, 0xff, 0xff, 0xfe, 0xff, 0xff, 0xff],
+    );
+    assert!(error.contains("ends in the middle"), "{error}");
+    let error = attempt(Kind::ArrowFile, b"ARROW1\0\0\xff\xff\xff\x7fARROW1");
+    assert!(error.contains("longer than the file"), "{error}");
+    // Version 1, no schema elements, no rows, and 2^31 - 1 row groups.
+    let footer = b"\x15\x02\x19\x0c\x16\x00\x19\xfc\xff\xff\xff\xff\x07";
+    let mut bytes = b"PAR1".to_vec();
+    bytes.extend_from_slice(footer);
+    bytes.extend_from_slice(&(footer.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(b"PAR1");
+    let error = attempt(Kind::Parquet, &bytes);
+    assert!(error.contains("2147483647 row groups"), "{error}");
+}
+
+/// Every length in a file in turn becomes absurd: the bodies of messages, blocks, buffers, and what
+/// compressed buffers say that they will be.
+#[test]
+fn absurd_lengths_in_arrow_files_are_errors() {
+    let rows = RecordBatch::try_new(
+        Arc::new(Schema::new(vec![Field::new("text", DataType::Utf8, true)])),
+        vec![Arc::new(StringArray::from_iter_values(
+            (0..500).map(|number| format!("row {number}")),
+        ))],
+    )
+    .unwrap();
+    let compressed = IpcWriteOptions::default()
+        .try_with_compression(Some(CompressionType::LZ4_FRAME))
+        .unwrap();
+    let mut whole = Vec::new();
+    let mut writer =
+        FileWriter::try_new_with_options(&mut whole, &rows.schema(), compressed).unwrap();
+    writer.write(&rows).unwrap();
+    writer.finish().unwrap();
+    drop(writer);
+    let mut refused = 0;
+    for place in (0..whole.len() - 8).step_by(8) {
+        let mut bytes = whole.clone();
+        bytes[place..place + 8].copy_from_slice(&(1_i64 << 50).to_le_bytes());
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        let mut search = Search::new(options(&["row 1"], Answer::Count)).unwrap();
+        let found = search_file(
+            &mut search,
+            Kind::ArrowFile,
+            file,
+            "text",
+            &mut Kept::default(),
+        );
+        refused += usize::from(found.is_err());
+    }
+    assert!(refused > 20, "{refused}");
 }
 
 const CSV: &str = "\u{feff}id,\"what, where\",note
