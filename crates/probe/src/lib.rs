@@ -1,9 +1,11 @@
-//! Loops that measure a machine's memory: what a read at random costs, and how fast streams run.
+//! Loops that measure a machine: what a read at random from memory costs, how fast streams of
+//! memory run, and what its network does ([`network`]).
 //!
-//! Each call measures once, for about as long as it is given, and returns one figure. Who calls
-//! repeats it.
+//! Each call about memory measures once, for about as long as it is given, and returns one figure.
+//! Who calls repeats it.
 
 mod latency;
+pub mod network;
 mod stream;
 
 pub use latency::latency_ns;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One thread's CPU clock, readable from other threads, during its life and after.
 #[derive(Debug, Default)]
-pub(super) struct ThreadClock {
+pub struct ThreadClock {
     /// The clock's number, shifted left by one, plus one; zero before the thread has started.
     clock: AtomicU64,
     /// CPU time in nanoseconds at the thread's end, plus one; zero before.
@@ -16,7 +16,7 @@ pub(super) struct ThreadClock {
 
 impl ThreadClock {
     /// To be called by the thread when it begins.
-    pub(super) fn begin(&self) {
+    pub fn begin(&self) {
         let mut clock: libc::clockid_t = 0;
         // SAFETY: the calling thread exists and `clock` is writable.
         if unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) } == 0 {
@@ -26,13 +26,13 @@ impl ThreadClock {
     }
 
     /// To be called by the thread when it ends.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         let spent = read(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0);
         self.end.store(spent.saturating_add(1), Ordering::Release);
     }
 
     /// CPU time so far in nanoseconds.
-    pub(super) fn spent_ns(&self) -> u64 {
+    pub fn spent_ns(&self) -> u64 {
         let end = || self.end.load(Ordering::Acquire).checked_sub(1);
         if let Some(spent) = end() {
             return spent;
@@ -42,6 +42,17 @@ impl ThreadClock {
         // The thread may have ended in between, and its number may be another's by now.
         end().or(running.flatten()).unwrap_or(0)
     }
+}
+
+/// CPU time that all threads of a process have spent so far, in nanoseconds; `None` if there is no
+/// such process.
+pub fn process_cpu_ns(process: u32) -> Option<u64> {
+    // As clock_getcpuclockid(3) makes it: the process's number inverted, and the scheduler's clock.
+    const SCHEDULER: libc::clockid_t = 2;
+    let process = libc::clockid_t::try_from(process)
+        .ok()
+        .filter(|&process| process > 0)?;
+    read((!process << 3) | SCHEDULER)
 }
 
 fn read(clock: libc::clockid_t) -> Option<u64> {
@@ -59,6 +70,17 @@ mod tests {
     use super::*;
     use std::hint::black_box;
     use std::sync::{Arc, Barrier};
+
+    #[test]
+    fn a_process_has_spent_at_least_what_its_thread_has() {
+        while read(libc::CLOCK_THREAD_CPUTIME_ID).unwrap() < 1_000_000 {
+            black_box(0);
+        }
+        let own = process_cpu_ns(std::process::id()).unwrap();
+        assert!(own >= 1_000_000, "{own}");
+        assert_eq!(process_cpu_ns(0), None);
+        assert_eq!(process_cpu_ns(u32::MAX), None);
+    }
 
     #[test]
     fn another_threads_time_is_seen_while_it_runs_and_after() {

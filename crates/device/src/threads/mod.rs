@@ -29,6 +29,7 @@ mod submitter;
 mod loom;
 
 pub use body::Body;
+pub use clock::{ThreadClock, process_cpu_ns};
 pub use port::{Next, Port, Taken};
 pub use runner::{Runner, outcome};
 pub use submitter::{Ledger, Limits, Threads};
@@ -37,7 +38,6 @@ use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
 use crate::primitive::{AtomicBool, AtomicUsize, Ordering};
-use clock::ThreadClock;
 use doorbell::Doorbell;
 use event::Event;
 use rings::{Finished, Submitted};

@@ -1,0 +1,233 @@
+//! TCP between two ends: round trips with a real queue depth, and streams, every message checked.
+//!
+//! [`Server`] answers: it echoes round trips and swallows streams. [`Client`] measures. A client
+//! opens a *session* by a control connection, then its data connections:
+//!
+//! ```text
+//!   client                                              server
+//!   control   hello: what is going to be sent    ->     a session and its threads
+//!             a session's number                 <-
+//!   data      hello: session, which connection   ->     handed to one of those threads
+//!             messages                           <->    echoed whole, or checked and counted
+//!   control   how much has come?                 ->
+//!             bytes a connection, wrong messages, CPU time, clock <-
+//! ```
+//!
+//! Who measures decides when to start and stop; the server never looks at a clock but to tell it.
+//! There is neither encryption nor identification: a server listens on loopback unless it is told
+//! otherwise, and bounds what a session may take.
+
+mod client;
+mod connection;
+mod content;
+mod lookout;
+mod place;
+mod server;
+mod session;
+mod streams;
+mod trips;
+mod wire;
+
+pub use client::{Client, Limit, Pass, Record, Slice};
+pub use server::{Options, Server};
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use wire::Hello;
+
+/// The longest message in bytes.
+pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// The most connections of one session.
+pub const CONNECTIONS_MAX: usize = 1024;
+/// The most threads of one end of a session.
+pub const THREADS_MAX: usize = 64;
+/// The most messages outstanding on one connection, and the most in one write.
+pub const DEPTH_MAX: usize = 4096;
+/// The most bytes of messages that the connections of one session collect, or write at once.
+pub const SESSION_BYTES_MAX: usize = 1 << 30;
+/// The most messages a second that can be asked for.
+pub const RATE_MAX: f64 = 1e7;
+/// The largest buffer that is asked of a socket, in bytes.
+pub const SOCKET_BUFFER_MAX: usize = 1 << 30;
+/// The most slices of a pass.
+pub const SLICES_MAX: usize = 100_000;
+
+/// What goes over the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// Each message comes back.
+    RoundTrips,
+    /// Messages go one way, as many as the connection takes.
+    Stream,
+}
+
+/// How an end waits for its sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// Asleep, until the system says that there is something to do.
+    Event,
+    /// By trying again and again.
+    Poll,
+}
+
+/// Which machine a server says that it stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// A host.
+    #[default]
+    Host,
+    /// A DPU: its cores' time goes to another ledger.
+    Dpu,
+}
+
+/// What a client is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The server.
+    pub destination: SocketAddr,
+    /// What goes over the connections.
+    pub traffic: Traffic,
+    /// One message in bytes; 1 to [`MESSAGE_BYTES_MAX`].
+    pub message_bytes: usize,
+    /// Data connections; 1 to [`CONNECTIONS_MAX`].
+    pub connections: usize,
+    /// Threads of either end; 1 to [`THREADS_MAX`], and not more than connections.
+    pub threads: usize,
+    /// Messages outstanding on a connection, for round trips; 1 to [`DEPTH_MAX`].
+    pub depth: usize,
+    /// The most messages in one write; 1 to [`DEPTH_MAX`].
+    pub batch: usize,
+    /// Messages a second over all connections, at even distances. Without it each end does what it
+    /// can. For round trips.
+    pub rate_per_s: Option<f64>,
+    /// How both ends wait.
+    pub waiting: Waiting,
+    /// The cores that the client's threads are pinned to, one after the other.
+    pub cores: Option<Vec<usize>>,
+    /// The network namespace that the connections are made in, as a file of it.
+    pub namespace: Option<PathBuf>,
+    /// What is asked of the sockets' buffers, in bytes; the system decides otherwise.
+    pub socket_buffer: Option<usize>,
+    /// Length of the slices that a pass is told in; none without it.
+    pub slice: Option<Duration>,
+    /// Makes the content of the messages.
+    pub seed: u64,
+}
+
+/// Why there is no figure.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A value out of its bounds.
+    #[error("{what} is {value}; it can be {least} to {most}")]
+    Bound {
+        /// What it is.
+        what: &'static str,
+        /// Its value.
+        value: String,
+        /// The least it can be.
+        least: String,
+        /// The most it can be.
+        most: String,
+    },
+    /// Nobody answers there.
+    #[error("{address} cannot be reached: {source}; is `overside network serve` running there?")]
+    Unreachable {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// What answers there is something else, or of another version.
+    #[error("{address} is not a network server of this version of Overside")]
+    Stranger {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The server does not want the session.
+    #[error("{address} refuses: {reason}")]
+    Refused {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        reason: &'static str,
+    },
+    /// Something came that is not what was sent.
+    #[error("{0}")]
+    Wrong(String),
+    /// The other end went away.
+    #[error("the other end closed the connection")]
+    Closed,
+    /// It took too long.
+    #[error("{0} when the time was over")]
+    Timeout(String),
+    /// A namespace, a core, an address or a descriptor that cannot be had.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::System { what, source }
+    }
+}
+
+impl Plan {
+    /// Checks that every number lies within its bounds.
+    ///
+    /// # Errors
+    /// [`Error::Bound`] for the first that does not.
+    pub fn check(&self) -> Result<(), Error> {
+        within("message_bytes", self.message_bytes, 1, MESSAGE_BYTES_MAX)?;
+        within("connections", self.connections, 1, CONNECTIONS_MAX)?;
+        let together = self.connections * self.message_bytes;
+        let what = "connections * message_bytes";
+        within(what, together, 1, SESSION_BYTES_MAX)?;
+        let threads_most = THREADS_MAX.min(self.connections);
+        within("threads", self.threads, 1, threads_most)?;
+        within("depth", self.depth, 1, DEPTH_MAX)?;
+        let batch_most = DEPTH_MAX.min(SESSION_BYTES_MAX / together);
+        within("batch", self.batch, 1, batch_most)?;
+        if let Some(rate) = self.rate_per_s {
+            within("rate_per_s", rate, 1e-3, RATE_MAX)?;
+        }
+        let buffer = self.socket_buffer.unwrap_or(SOCKET_BUFFER_MAX);
+        within("socket_buffer", buffer, 1, SOCKET_BUFFER_MAX)
+    }
+
+    fn hello(&self) -> Hello {
+        Hello {
+            traffic: self.traffic,
+            waiting: self.waiting,
+            message_bytes: self.message_bytes as u32,
+            connections: self.connections as u32,
+            threads: self.threads as u32,
+            socket_buffer: self.socket_buffer.unwrap_or(0) as u32,
+            seed: self.seed,
+        }
+    }
+}
+
+/// Refuses what is not `least` to `most`; a NaN is in no range.
+fn within<T>(what: &'static str, value: T, least: T, most: T) -> Result<(), Error>
+where
+    T: PartialOrd + std::fmt::Display,
+{
+    if (&least..=&most).contains(&&value) {
+        return Ok(());
+    }
+    Err(Error::Bound {
+        what,
+        value: value.to_string(),
+        least: least.to_string(),
+        most: most.to_string(),
+    })
+}

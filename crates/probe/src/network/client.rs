@@ -1,0 +1,436 @@
+//! The end that measures.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::EventFlags;
+use rustix::net::sockopt;
+
+use super::connection::{Inbox, Outbox, gone};
+use super::content::Content;
+use super::lookout::Lookout;
+use super::wire::{ANSWER_BYTES, Answer, COUNTS_BYTES, Counts, GREETING_BYTES, Greeting, Question};
+use super::{Error, Plan, Role, SLICES_MAX, Traffic, place, streams, trips};
+
+/// How long a server may take to answer.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// The most patience that is asked of a server at a time.
+const PATIENCE_MAX: Duration = Duration::from_secs(1);
+
+/// Takes latencies, one for each message that came back.
+pub trait Record: Send {
+    /// One round trip in nanoseconds. With a rate it begins at the intended time of sending.
+    fn latency(&mut self, latency_ns: u64);
+}
+
+/// When to stop sending.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    /// After so many messages on each connection.
+    Messages(u64),
+    /// When so much time has passed; each connection sends at least one message.
+    Time(Duration),
+}
+
+/// What was sent and checked in one pass.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    /// When it began.
+    pub start: Instant,
+    /// From before the first message until the last came back, or until the server had all.
+    pub elapsed: Duration,
+    /// Messages that came back right, or that the server has found right.
+    pub messages: u64,
+    /// Their bytes; of a round trip in one direction.
+    pub bytes: u64,
+    /// The same by connection.
+    pub connection_bytes: Vec<u64>,
+    /// Writes that took at least one byte.
+    pub writes: u64,
+    /// CPU time of the client's threads.
+    pub client_cpu: Duration,
+    /// CPU time of the server's threads.
+    pub server_cpu: Duration,
+    /// With a rate: messages that were sent more than a millisecond after their time.
+    pub late: u64,
+    /// The pass in slices, if the plan asks for them.
+    pub slices: Vec<Slice>,
+}
+
+/// A part of a pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Slice {
+    /// When it ends, from the beginning of the pass.
+    pub end: Duration,
+    /// How long it is.
+    pub length: Duration,
+    /// Bytes that came in it.
+    pub bytes: u64,
+    /// Round trips that ended in it.
+    pub messages: u64,
+    /// Sum of their latencies in nanoseconds.
+    pub latency_sum_ns: u64,
+    /// The longest of them.
+    pub latency_max_ns: u64,
+}
+
+/// An open session.
+pub struct Client {
+    plan: Plan,
+    control: TcpStream,
+    groups: Vec<Group>,
+    content: Content,
+    /// Bytes that the server has had so far.
+    sent: u64,
+    role: Role,
+    machine: u64,
+}
+
+/// The connections of one thread.
+pub(super) struct Group {
+    pub lookout: Lookout,
+    pub links: Vec<Link>,
+    pub core: Option<usize>,
+}
+
+/// A data connection as the client has it.
+pub(super) struct Link {
+    /// Among all of the session.
+    pub index: usize,
+    pub stream: TcpStream,
+    pub inbox: Inbox,
+    pub outbox: Outbox,
+    /// Messages put into the outbox so far, and messages that came back.
+    pub sent: u64,
+    pub returned: u64,
+    pub interest: EventFlags,
+}
+
+/// What one thread did in a pass.
+#[derive(Default)]
+pub(super) struct Done {
+    pub end: Option<Instant>,
+    pub messages: u64,
+    pub writes: u64,
+    pub late: u64,
+    pub cpu_ns: u64,
+    pub slices: Vec<Slice>,
+}
+
+/// What every thread of a pass knows.
+pub(super) struct Task<'a> {
+    pub plan: &'a Plan,
+    pub content: &'a Content,
+    pub limit: Limit,
+    pub start: Instant,
+    pub deadline: Instant,
+}
+
+impl Client {
+    /// Opens a session and its connections.
+    ///
+    /// # Errors
+    /// [`Error::Bound`], [`Error::Unreachable`], [`Error::Stranger`], [`Error::Refused`],
+    /// [`Error::System`].
+    pub fn open(plan: Plan) -> Result<Self, Error> {
+        plan.check()?;
+        let Some(namespace) = plan.namespace.clone() else {
+            return Self::connect(plan);
+        };
+        // A thread of its own enters the namespace; sockets stay where they were made.
+        std::thread::scope(|scope| {
+            let opened = scope.spawn(move || {
+                place::enter(&namespace)?;
+                Self::connect(plan)
+            });
+            opened.join().expect("opening a session does not panic")
+        })
+    }
+
+    fn connect(plan: Plan) -> Result<Self, Error> {
+        let (control, given) = greet(&plan, Greeting::Control(plan.hello()))?;
+        let content = Content::new(plan.message_bytes, plan.seed);
+        let mut groups: Vec<Group> = (0..plan.threads)
+            .map(|thread| {
+                let cores = plan.cores.as_deref().unwrap_or(&[]);
+                Ok(Group {
+                    lookout: Lookout::new(plan.waiting)?,
+                    links: Vec::new(),
+                    core: cores.get(thread % cores.len().max(1)).copied(),
+                })
+            })
+            .collect::<Result<_, Error>>()?;
+        for index in 0..plan.connections {
+            let greeting = Greeting::Data {
+                session: given.session,
+                index: index as u32,
+            };
+            let (stream, _) = greet(&plan, greeting)?;
+            let failed = || Error::system("a connection");
+            stream.set_read_timeout(None).map_err(failed())?;
+            stream.set_nonblocking(true).map_err(failed())?;
+            let group = &mut groups[index % plan.threads];
+            let interest = EventFlags::IN;
+            group.lookout.add(&stream, interest)?;
+            group.links.push(Link {
+                index,
+                stream,
+                inbox: Inbox::new(plan.message_bytes),
+                outbox: Outbox::new(&content, plan.batch),
+                sent: 0,
+                returned: 0,
+                interest,
+            });
+        }
+        Ok(Self {
+            plan,
+            control,
+            groups,
+            content,
+            sent: 0,
+            role: given.role,
+            machine: given.machine,
+        })
+    }
+
+    /// Which machine the server says that it stands for.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The server runs on this machine.
+    pub fn is_local(&self) -> bool {
+        self.machine != 0 && self.machine == place::machine()
+    }
+
+    /// Sends for as long as `limit` says and waits for all that is on its way, but not beyond
+    /// `deadline`. Each thread has one of `records`, of which there must be as many as threads.
+    ///
+    /// # Errors
+    /// [`Error::Wrong`], [`Error::Closed`], [`Error::Timeout`], [`Error::System`]. The client is of
+    /// no use afterwards.
+    pub fn pass<R: Record>(
+        &mut self,
+        limit: Limit,
+        records: &mut [R],
+        deadline: Instant,
+    ) -> Result<Pass, Error> {
+        assert_eq!(records.len(), self.groups.len(), "one record a thread");
+        let before = self.counts(0)?;
+        let already: Vec<u64> = self.links().map(|link| link.sent).collect();
+        let gate = Barrier::new(self.groups.len() + 1);
+        let (plan, content) = (&self.plan, &self.content);
+        let control = &self.control;
+        let connections = plan.connections;
+        let (done, mut slices, start) = std::thread::scope(|scope| {
+            let gate = &gate;
+            let threads: Vec<_> = (self.groups.iter_mut().zip(records.iter_mut()))
+                .map(|(group, record)| {
+                    scope.spawn(move || {
+                        let pinned = group.core.map_or(Ok(()), place::pin);
+                        gate.wait();
+                        pinned?;
+                        let task = Task {
+                            plan,
+                            content,
+                            limit,
+                            start: Instant::now(),
+                            deadline,
+                        };
+                        let cpu = place::thread_cpu_ns();
+                        let mut done = match plan.traffic {
+                            Traffic::RoundTrips => trips::run(group, &task, record),
+                            Traffic::Stream => streams::run(group, &task),
+                        }?;
+                        done.cpu_ns = place::thread_cpu_ns() - cpu;
+                        Ok::<_, Error>(done)
+                    })
+                })
+                .collect();
+            let start = Instant::now();
+            gate.wait();
+            let still = || threads.iter().any(|thread| !thread.is_finished());
+            let slices = match (plan.traffic, plan.slice) {
+                (Traffic::Stream, Some(length)) => {
+                    watch(control, connections, length, start, still)
+                }
+                _ => Ok(Vec::new()),
+            };
+            let done: Result<Vec<Done>, Error> = threads
+                .into_iter()
+                .map(|thread| thread.join().expect("a sending thread does not panic"))
+                .collect();
+            Ok::<_, Error>((done?, slices?, start))
+        })?;
+        let sent: u64 = (self.links().zip(&already))
+            .map(|(link, before)| link.sent - before)
+            .sum();
+        self.sent += sent * self.plan.message_bytes as u64;
+        let (after, ended) = self.settle(deadline)?;
+        let end = match self.plan.traffic {
+            Traffic::RoundTrips => done.iter().filter_map(|done| done.end).max(),
+            Traffic::Stream => Some(ended),
+        };
+        for one in &done {
+            merge(&mut slices, &one.slices);
+        }
+        let connection_bytes = (self.links().zip(&already))
+            .map(|(link, before)| (link.sent - before) * self.plan.message_bytes as u64)
+            .collect::<Vec<_>>();
+        Ok(Pass {
+            start,
+            elapsed: end.unwrap_or(ended) - start,
+            messages: sent,
+            bytes: connection_bytes.iter().sum(),
+            connection_bytes,
+            writes: done.iter().map(|done| done.writes).sum(),
+            client_cpu: Duration::from_nanos(done.iter().map(|done| done.cpu_ns).sum()),
+            server_cpu: Duration::from_nanos(after.cpu_ns.saturating_sub(before.cpu_ns)),
+            late: done.iter().map(|done| done.late).sum(),
+            slices,
+        })
+    }
+
+    /// All links in the order of their numbers.
+    fn links(&self) -> impl Iterator<Item = &Link> {
+        let groups = self.groups.len();
+        (0..self.plan.connections)
+            .map(move |index| &self.groups[index % groups].links[index / groups])
+    }
+
+    /// Waits until the server has everything that was sent, and that all of it was right.
+    fn settle(&self, deadline: Instant) -> Result<(Counts, Instant), Error> {
+        loop {
+            let counts = self.counts(self.sent)?;
+            let now = Instant::now();
+            if counts.wrong > 0 {
+                return Err(Error::Wrong(format!(
+                    "{} of {} messages were not what was sent when they came",
+                    counts.wrong, counts.messages
+                )));
+            }
+            if counts.bytes >= self.sent {
+                return match counts.bytes == self.sent {
+                    true => Ok((counts, now)),
+                    false => Err(Error::Wrong(format!(
+                        "{} bytes came of {} that were sent",
+                        counts.bytes, self.sent
+                    ))),
+                };
+            }
+            if now >= deadline {
+                let missing = self.sent - counts.bytes;
+                return Err(Error::Timeout(format!("{missing} bytes had not come")));
+            }
+        }
+    }
+
+    fn counts(&self, bytes: u64) -> Result<Counts, Error> {
+        Ok(ask(&self.control, bytes, self.plan.connections)?.0)
+    }
+}
+
+/// Connects and says what the connection is for.
+fn greet(plan: &Plan, greeting: Greeting) -> Result<(TcpStream, Answer), Error> {
+    let address = plan.destination;
+    let stream = TcpStream::connect_timeout(&address, ANSWER_TIME)
+        .map_err(|source| Error::Unreachable { address, source })?;
+    let failed = || Error::system(format!("the connection to {address}"));
+    if let (Some(bytes), Greeting::Data { .. }) = (plan.socket_buffer, greeting) {
+        let sized = sockopt::set_socket_recv_buffer_size(&stream, bytes)
+            .and_then(|()| sockopt::set_socket_send_buffer_size(&stream, bytes));
+        sized.map_err(|error| failed()(error.into()))?;
+    }
+    stream.set_nodelay(true).map_err(failed())?;
+    stream
+        .set_read_timeout(Some(ANSWER_TIME))
+        .map_err(failed())?;
+    let bytes: [u8; GREETING_BYTES] = greeting.to_bytes();
+    let mut bytes_back = [0; ANSWER_BYTES];
+    let said = (&stream).write_all(&bytes);
+    let heard = said.and_then(|()| (&stream).read_exact(&mut bytes_back));
+    // Who does not speak our language hangs up or says nothing.
+    let answer = heard.ok().and_then(|()| Answer::parse(&bytes_back));
+    match answer.ok_or(Error::Stranger { address })? {
+        Ok(answer) => Ok((stream, answer)),
+        Err(refusal) => Err(Error::Refused {
+            address,
+            reason: refusal.reason(),
+        }),
+    }
+}
+
+/// Asks how much has come, once `bytes` have or some patience is over.
+fn ask(
+    mut control: &TcpStream,
+    bytes: u64,
+    connections: usize,
+) -> Result<(Counts, Vec<u64>), Error> {
+    let question = Question {
+        bytes,
+        patience_ms: PATIENCE_MAX.as_millis() as u32,
+    };
+    control.write_all(&question.to_bytes()).map_err(gone)?;
+    let mut reply = vec![0; COUNTS_BYTES + 8 * connections];
+    control.read_exact(&mut reply).map_err(gone)?;
+    let (head, rest) = reply.split_at(COUNTS_BYTES);
+    let counts = Counts::parse(head.try_into().expect("of that length"));
+    if counts.connections as usize != connections {
+        return Err(Error::Wrong(format!(
+            "the server counts {} connections, not {connections}",
+            counts.connections
+        )));
+    }
+    let received = rest
+        .chunks_exact(8)
+        .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("of that length")))
+        .collect();
+    Ok((counts, received))
+}
+
+/// Asks the server again and again how much has come, as long as the threads send.
+fn watch(
+    control: &TcpStream,
+    connections: usize,
+    length: Duration,
+    start: Instant,
+    still: impl Fn() -> bool,
+) -> Result<Vec<Slice>, Error> {
+    let first = ask(control, 0, connections)?.0;
+    // From here on by the server's clock, which knows when the bytes came.
+    let offset = start.elapsed();
+    let (mut slices, mut before) = (Vec::new(), first);
+    let mut next = offset + length;
+    while still() && slices.len() < SLICES_MAX {
+        std::thread::sleep(next.saturating_sub(start.elapsed()));
+        let now = ask(control, 0, connections)?.0;
+        let end = offset + Duration::from_nanos(now.clock_ns - first.clock_ns);
+        slices.push(Slice {
+            end,
+            length: Duration::from_nanos(now.clock_ns - before.clock_ns),
+            bytes: now.bytes - before.bytes,
+            messages: now.messages - before.messages,
+            ..Slice::default()
+        });
+        before = now;
+        next = (next + length).max(start.elapsed());
+    }
+    Ok(slices)
+}
+
+/// Adds one thread's slices to those of the others.
+fn merge(all: &mut Vec<Slice>, one: &[Slice]) {
+    for (index, slice) in one.iter().enumerate() {
+        match all.get_mut(index) {
+            None => all.push(*slice),
+            Some(sum) => {
+                sum.bytes += slice.bytes;
+                sum.messages += slice.messages;
+                sum.latency_sum_ns += slice.latency_sum_ns;
+                sum.latency_max_ns = sum.latency_max_ns.max(slice.latency_max_ns);
+            }
+        }
+    }
+}

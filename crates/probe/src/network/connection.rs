@@ -1,0 +1,135 @@
+//! One data connection: whole messages in, whole messages out, without blocking.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+
+use super::Error;
+use super::content::Content;
+
+/// Bytes that are asked of the system at once, unless a message is longer.
+const READ_BYTES: usize = 128 << 10;
+
+/// Collects what comes until messages are whole.
+pub(super) struct Inbox {
+    buffer: Vec<u8>,
+    filled: usize,
+    message_bytes: usize,
+}
+
+impl Inbox {
+    pub(super) fn new(message_bytes: usize) -> Self {
+        // Whole messages, so that long ones need not be moved.
+        let size = READ_BYTES
+            .max(message_bytes)
+            .next_multiple_of(message_bytes);
+        Self {
+            buffer: vec![0; size],
+            filled: 0,
+            message_bytes,
+        }
+    }
+
+    /// Reads once. `None`: there is nothing.
+    pub(super) fn read(&mut self, mut stream: &TcpStream) -> Result<Option<usize>, Error> {
+        match stream.read(&mut self.buffer[self.filled..]) {
+            Ok(0) => Err(Error::Closed),
+            Ok(count) => {
+                self.filled += count;
+                Ok(Some(count))
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(None),
+                _ => Err(gone(error)),
+            },
+        }
+    }
+
+    /// The bytes of the messages that are whole.
+    pub(super) fn whole(&self) -> &[u8] {
+        &self.buffer[..self.filled / self.message_bytes * self.message_bytes]
+    }
+
+    /// Forgets `bytes` of them.
+    pub(super) fn consume(&mut self, bytes: usize) {
+        self.buffer.copy_within(bytes..self.filled, 0);
+        self.filled -= bytes;
+    }
+}
+
+/// Messages that are being written: a batch of them, and how far it is.
+pub(super) struct Outbox {
+    buffer: Vec<u8>,
+    message_bytes: usize,
+    /// Bytes that are to be written, from the beginning.
+    len: usize,
+    written: usize,
+}
+
+impl Outbox {
+    pub(super) fn new(content: &Content, batch: usize) -> Self {
+        Self {
+            buffer: content.repeated(batch),
+            message_bytes: content.message_bytes(),
+            len: 0,
+            written: 0,
+        }
+    }
+
+    /// Everything has gone.
+    pub(super) fn is_empty(&self) -> bool {
+        self.written == self.len
+    }
+
+    /// Messages that can be added before the next write.
+    pub(super) fn room(&self) -> usize {
+        match self.is_empty() {
+            true => self.buffer.len() / self.message_bytes,
+            // What has begun is finished first.
+            false => 0,
+        }
+    }
+
+    /// Puts messages in, numbered from `first` on. There is room for them.
+    pub(super) fn fill(&mut self, content: &Content, first: u64, count: usize) {
+        let messages = self.buffer.chunks_exact_mut(self.message_bytes);
+        for (number, message) in (first..).zip(messages.take(count)) {
+            content.stamp(message, number);
+        }
+        self.len = count * self.message_bytes;
+        self.written = 0;
+    }
+
+    /// Writes once. `false`: the connection takes nothing more for now.
+    pub(super) fn write(&mut self, stream: &TcpStream) -> Result<bool, Error> {
+        let Some(count) = write(stream, &self.buffer[self.written..self.len])? else {
+            return Ok(false);
+        };
+        self.written += count;
+        Ok(true)
+    }
+}
+
+/// Writes once. `None`: the connection takes nothing for now.
+pub(super) fn write(mut stream: &TcpStream, bytes: &[u8]) -> Result<Option<usize>, Error> {
+    match stream.write(bytes) {
+        Ok(count) => Ok(Some(count)),
+        Err(error) => match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(None),
+            _ => Err(gone(error)),
+        },
+    }
+}
+
+/// A connection that was reset is as good as closed.
+pub(super) fn gone(error: io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::ConnectionReset
+        | ErrorKind::BrokenPipe
+        | ErrorKind::ConnectionAborted
+        | ErrorKind::UnexpectedEof => Error::Closed,
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            Error::Timeout("the other end had not answered".into())
+        }
+        _ => Error::system("the connection")(error),
+    }
+}

@@ -1,0 +1,49 @@
+//! Where a thread runs: in which network namespace, on which core.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::Error;
+
+/// Moves the calling thread; the sockets that it makes from now on belong there.
+pub(super) fn enter(namespace: &Path) -> Result<(), Error> {
+    let what = || format!("network namespace {}", namespace.display());
+    let file = File::open(namespace).map_err(Error::system(what()))?;
+    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+        .map_err(|error| Error::system(what())(error.into()))
+}
+
+/// Pins the calling thread.
+pub(super) fn pin(core: usize) -> Result<(), Error> {
+    let what = || format!("core {core}");
+    if core >= CpuSet::MAX_CPU {
+        return Err(Error::system(what())(io::Error::other("there is none")));
+    }
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(None, &set).map_err(|error| Error::system(what())(error.into()))
+}
+
+/// CPU time of the calling thread so far in nanoseconds.
+pub(super) fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The same for all programs of this machine until it is started again; 0 where the system does
+/// not tell.
+pub(super) fn machine() -> u64 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    // The first 16 hexadecimal digits of a random number.
+    let digits: String = text
+        .chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(16)
+        .collect();
+    u64::from_str_radix(&digits, 16).unwrap_or(0)
+}

@@ -1,0 +1,310 @@
+//! A session of the server's: its threads, and what has come over its connections.
+
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use overside_device::threads::ThreadClock;
+use rustix::event::epoll::EventFlags;
+
+use super::connection::{Inbox, write};
+use super::content::Content;
+use super::lookout::{Lookout, Waker};
+use super::wire::{Counts, Hello, Refusal};
+use super::{Error, Traffic, Waiting, place};
+
+/// How long a thread sleeps at most before it looks whether the session is over.
+const SLEEP_MAX: Duration = Duration::from_millis(500);
+/// How often an eager thread goes round its connections before it looks.
+const ROUNDS_A_LOOK: u32 = 64;
+/// How long the control thread waits for more before it counts again.
+const PARK_MAX: Duration = Duration::from_millis(50);
+
+/// What the threads of a session and its control connection share.
+pub(super) struct Session {
+    pub number: u64,
+    hello: Hello,
+    content: Content,
+    workers: Vec<Worker>,
+    stop: AtomicBool,
+    /// Bytes of whole messages that came, by connection.
+    received: Vec<AtomicU64>,
+    /// Connections that somebody has taken.
+    taken: Mutex<Vec<bool>>,
+    messages: AtomicU64,
+    bytes: AtomicU64,
+    wrong: AtomicU64,
+    /// The control thread is waiting for so many bytes.
+    target: AtomicU64,
+    control: OnceLock<Thread>,
+    started: Instant,
+    running: AtomicUsize,
+}
+
+/// One thread's letter box and clock.
+struct Worker {
+    arrivals: Mutex<Vec<(usize, TcpStream)>>,
+    waker: Waker,
+    clock: ThreadClock,
+}
+
+impl Session {
+    /// Starts the threads; on `cores`, one after the other, if there are any.
+    pub(super) fn start(
+        number: u64,
+        hello: Hello,
+        cores: Option<&[usize]>,
+    ) -> Result<(Arc<Self>, Vec<JoinHandle<()>>), Error> {
+        let workers = (0..hello.threads).map(|_| {
+            Ok(Worker {
+                arrivals: Mutex::default(),
+                waker: Waker::new()?,
+                clock: ThreadClock::default(),
+            })
+        });
+        let session = Arc::new(Self {
+            number,
+            hello,
+            content: Content::new(hello.message_bytes as usize, hello.seed),
+            workers: workers.collect::<Result<_, Error>>()?,
+            stop: AtomicBool::new(false),
+            received: (0..hello.connections).map(|_| AtomicU64::new(0)).collect(),
+            taken: Mutex::new(vec![false; hello.connections as usize]),
+            messages: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            wrong: AtomicU64::new(0),
+            target: AtomicU64::new(u64::MAX),
+            control: OnceLock::new(),
+            started: Instant::now(),
+            running: AtomicUsize::new(0),
+        });
+        let _ = session.control.set(std::thread::current());
+        let mut threads = Vec::new();
+        for index in 0..session.workers.len() {
+            let core = cores.and_then(|cores| cores.get(index % cores.len().max(1)).copied());
+            match spawn(&session, index, core) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    session.end();
+                    return Err(error);
+                }
+            }
+        }
+        Ok((session, threads))
+    }
+
+    /// Hands a connection to its thread.
+    pub(super) fn take(&self, index: u32, stream: TcpStream) -> Result<(), Refusal> {
+        let index = index as usize;
+        let mut taken = lock(&self.taken);
+        match taken.get_mut(index) {
+            Some(taken) if !*taken => *taken = true,
+            _ => return Err(Refusal::NoSession),
+        }
+        drop(taken);
+        let worker = &self.workers[index % self.workers.len()];
+        lock(&worker.arrivals).push((index, stream));
+        worker.waker.wake();
+        Ok(())
+    }
+
+    pub(super) fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// Tells the threads to end.
+    pub(super) fn end(&self) {
+        self.stop.store(true, Ordering::Release);
+        for worker in &self.workers {
+            worker.waker.wake();
+        }
+    }
+
+    /// Waits for the bytes, no longer than `patience`, and counts. Called by the thread that
+    /// started the session.
+    pub(super) fn counts(&self, bytes: u64, patience: Duration) -> (Counts, Vec<u64>) {
+        let deadline = Instant::now() + patience;
+        self.target.store(bytes, Ordering::SeqCst);
+        while self.bytes.load(Ordering::SeqCst) < bytes {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let over = self.running.load(Ordering::Acquire) == 0;
+            if left.is_zero() || over {
+                break;
+            }
+            // A thread that adds bytes after the store above sees the target and wakes this one.
+            std::thread::park_timeout(left.min(PARK_MAX));
+        }
+        self.target.store(u64::MAX, Ordering::SeqCst);
+        let received: Vec<u64> = (self.received.iter())
+            .map(|count| count.load(Ordering::Acquire))
+            .collect();
+        let counts = Counts {
+            clock_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            messages: self.messages.load(Ordering::Acquire),
+            bytes: received.iter().sum(),
+            wrong: self.wrong.load(Ordering::Acquire),
+            cpu_ns: (self.workers.iter())
+                .map(|worker| worker.clock.spent_ns())
+                .sum(),
+            connections: received.len() as u32,
+        };
+        (counts, received)
+    }
+
+    /// Adds what came over a connection.
+    fn add(&self, connection: usize, messages: u64, bytes: u64) {
+        self.messages.fetch_add(messages, Ordering::AcqRel);
+        self.received[connection].fetch_add(bytes, Ordering::AcqRel);
+        let all = self.bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        if all >= self.target.load(Ordering::SeqCst)
+            && let Some(control) = self.control.get()
+        {
+            control.unpark();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn spawn(
+    session: &Arc<Session>,
+    index: usize,
+    core: Option<usize>,
+) -> Result<JoinHandle<()>, Error> {
+    let shared = Arc::clone(session);
+    session.running.fetch_add(1, Ordering::AcqRel);
+    let spawned = std::thread::Builder::new()
+        .name("net-session".into())
+        .spawn(move || {
+            let clock = &shared.workers[index].clock;
+            clock.begin();
+            if core.is_none_or(|core| place::pin(core).is_ok()) {
+                // What it fails with is its connections' end, which the client sees.
+                let _ = serve(&shared, index);
+            }
+            clock.end();
+            shared.running.fetch_sub(1, Ordering::AcqRel);
+        });
+    if spawned.is_err() {
+        session.running.fetch_sub(1, Ordering::AcqRel);
+    }
+    spawned.map_err(Error::system("a thread"))
+}
+
+/// A connection as its thread has it.
+struct Served {
+    index: usize,
+    stream: TcpStream,
+    inbox: Inbox,
+    next: u64,
+    /// Bytes of whole messages in the inbox that have been echoed.
+    echoed: usize,
+    interest: EventFlags,
+}
+
+/// The loop of one thread.
+fn serve(session: &Session, index: usize) -> Result<(), Error> {
+    let worker = &session.workers[index];
+    let mut lookout = Lookout::new(session.hello.waiting)?;
+    lookout.add_waker(&worker.waker)?;
+    let mut all: Vec<Option<Served>> = Vec::new();
+    let eager = session.hello.waiting == Waiting::Poll;
+    let mut rounds = 0_u32;
+    while !session.stop.load(Ordering::Acquire) {
+        rounds = rounds.wrapping_add(1);
+        if lookout.woken || (eager && rounds.is_multiple_of(ROUNDS_A_LOOK)) {
+            worker.waker.clear();
+            for (index, stream) in lock(&worker.arrivals).drain(..) {
+                let interest = EventFlags::IN;
+                lookout.add(&stream, interest)?;
+                all.push(Some(Served {
+                    index,
+                    stream,
+                    inbox: Inbox::new(session.content.message_bytes()),
+                    next: 0,
+                    echoed: 0,
+                    interest,
+                }));
+            }
+        }
+        if eager && all.iter().all(Option::is_none) {
+            // Nothing to be eager about.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        lookout.look(SLEEP_MAX)?;
+        for place in 0..lookout.ready.len() {
+            let number = lookout.ready[place];
+            let Some(served) = all.get_mut(number).and_then(Option::as_mut) else {
+                continue;
+            };
+            let interest = match session.hello.traffic {
+                Traffic::RoundTrips => served.echo(session),
+                Traffic::Stream => served.swallow(session),
+            };
+            match interest {
+                Ok(interest) if interest == served.interest || eager => {}
+                Ok(interest) => {
+                    lookout.change(number, &served.stream, interest)?;
+                    served.interest = interest;
+                }
+                // The client has gone, or the network has.
+                Err(_) => all[number] = None,
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Served {
+    /// Reads once and sends whole messages back; what cannot be sent yet is sent before more is
+    /// read. Returns what to wait for.
+    fn echo(&mut self, session: &Session) -> Result<EventFlags, Error> {
+        if self.echoed == self.inbox.whole().len() && self.inbox.read(&self.stream)?.is_none() {
+            return Ok(EventFlags::IN);
+        }
+        let whole = self.inbox.whole();
+        while self.echoed < whole.len() {
+            match write(&self.stream, &whole[self.echoed..])? {
+                Some(count) => self.echoed += count,
+                None => return Ok(EventFlags::OUT),
+            }
+        }
+        let bytes = whole.len();
+        self.inbox.consume(bytes);
+        self.echoed = 0;
+        let messages = bytes / session.content.message_bytes();
+        if messages > 0 {
+            session.add(self.index, messages as u64, bytes as u64);
+        }
+        Ok(EventFlags::IN)
+    }
+
+    /// Reads once and checks the messages that are whole.
+    fn swallow(&mut self, session: &Session) -> Result<EventFlags, Error> {
+        if self.inbox.read(&self.stream)?.is_none() {
+            return Ok(EventFlags::IN);
+        }
+        let whole = self.inbox.whole();
+        let (mut messages, mut wrong) = (0, 0);
+        for message in whole.chunks_exact(session.content.message_bytes()) {
+            wrong += u64::from(!session.content.is(message, self.next));
+            self.next += 1;
+            messages += 1;
+        }
+        let bytes = whole.len();
+        self.inbox.consume(bytes);
+        if wrong > 0 {
+            session.wrong.fetch_add(wrong, Ordering::AcqRel);
+        }
+        if messages > 0 {
+            session.add(self.index, messages, bytes as u64);
+        }
+        Ok(EventFlags::IN)
+    }
+}
