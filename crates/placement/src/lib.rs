@@ -13,6 +13,7 @@
 //! Buffers go round in a pool of memory that both legs reach. A source that lies elsewhere is
 //! copied for the leg that does not reach it, which is counted.
 
+mod ahead;
 pub mod controller;
 mod drive;
 mod executor;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::ahead::Ahead;
 use crate::controller::{Controller, Decision, Epoch, Settings, Share, Work};
 use crate::lane::Lane;
 use crate::report::Decided;
@@ -165,8 +166,7 @@ impl Executor {
     /// Whether the decision in force lets a leg have the next chunk.
     ///
     /// A probe gives one leg its part at once and leaves the rest to the other. Otherwise both take
-    /// what they can, but neither takes a chunk that it would be longer at than the other would be
-    /// at everything: at the end of the stream both are done within one chunk of each other.
+    /// what they can, and finish together.
     fn may_take(&self, leg: Leg, bytes: usize) -> bool {
         let Some(epoch) = self.pilot.as_ref().and_then(|pilot| pilot.epoch.as_ref()) else {
             return leg == Leg::Cpu;
@@ -180,12 +180,15 @@ impl Executor {
         }
         let outstanding = |leg| self.lane(leg).map_or(0, |lane| lane.outstanding_bytes) as f64;
         let (cpu, device) = (outstanding(Leg::Cpu), outstanding(Leg::Device));
-        let (own, own_rate, other, other_rate) = match leg {
-            Leg::Cpu => (cpu, 1.0 - fraction, device, fraction),
-            Leg::Device => (device, fraction, cpu, 1.0 - fraction),
+        let (cpu, device) = (
+            Ahead::new(cpu, 1.0 - fraction),
+            Ahead::new(device, fraction),
+        );
+        let (own, other) = match leg {
+            Leg::Cpu => (cpu, device),
+            Leg::Device => (device, cpu),
         };
-        let waiting = self.queues.shared_bytes as f64;
-        (own + bytes as f64) / own_rate <= (other + waiting) / other_rate
+        own.may_take(bytes as f64, &other, self.queues.shared_bytes as f64)
     }
 
     fn begin_epoch(&mut self) {
