@@ -27,7 +27,7 @@ mod context;
 mod error;
 mod info;
 mod job;
-mod primitive;
+pub mod primitive;
 mod region;
 pub mod threads;
 mod wait;

@@ -1,13 +1,15 @@
-//! The synchronisation that the queues are made of, exchanged for loom's when they are
-//! model-checked.
+//! The synchronisation that queues between threads are made of, exchanged for loom's when they
+//! are model-checked. For devices and links; not for their users.
+
+// Names of the standard library, and of loom under `--cfg loom`.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{
+pub use loom::sync::{
     Condvar, Mutex,
     atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 #[cfg(not(loom))]
-pub(crate) use std::sync::{
+pub use std::sync::{
     Condvar, Mutex,
     atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
@@ -16,4 +18,4 @@ pub(crate) use std::sync::{
 /// in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Padded<T>(pub T);
+pub struct Padded<T>(pub T);

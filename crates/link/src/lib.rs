@@ -5,6 +5,13 @@
 //! transport does it. Whoever measures or uses a link names nothing but [`verbs`] after it has
 //! connected.
 
+mod doorbell;
+mod primitive;
+mod ring;
+mod shared;
+pub mod shm;
+mod spsc;
+mod stream;
 pub mod verbs;
 mod window;
 

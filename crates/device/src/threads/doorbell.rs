@@ -5,14 +5,16 @@ use std::time::Duration;
 use crate::primitive::{AtomicUsize, Condvar, Mutex, Ordering, Padded, fence};
 
 /// Where threads sleep. Ringing it costs one fence and one load while nobody does.
-pub(super) struct Doorbell {
+pub struct Doorbell {
     sleepers: Padded<AtomicUsize>,
     lock: Mutex<()>,
     bell: Condvar,
 }
 
 impl Doorbell {
-    pub(super) fn new() -> Self {
+    /// One that nobody sleeps at.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
         Self {
             sleepers: Padded(AtomicUsize::new(0)),
             lock: Mutex::new(()),
@@ -22,7 +24,7 @@ impl Doorbell {
 
     /// Sleeps until rung or for `timeout`, unless `ready` says otherwise once this thread is
     /// known to be asleep. May return for no reason.
-    pub(super) fn sleep(&self, timeout: Option<Duration>, ready: impl FnOnce() -> bool) {
+    pub fn sleep(&self, timeout: Option<Duration>, ready: impl FnOnce() -> bool) {
         let guard = self.lock.lock().expect("nothing panics under this lock");
         self.sleepers.0.fetch_add(1, Ordering::Relaxed);
         // The submitter publishes, fences and looks for sleepers; this thread makes itself one,
@@ -39,7 +41,7 @@ impl Doorbell {
     }
 
     /// Wakes up to `count` sleepers. What they are woken for has been published before.
-    pub(super) fn ring(&self, count: usize) {
+    pub fn ring(&self, count: usize) {
         fence(Ordering::SeqCst);
         let sleepers = self.sleepers.0.load(Ordering::Relaxed);
         if sleepers == 0 {

@@ -1,0 +1,115 @@
+//! How a side that sleeps is woken.
+//!
+//! The sleeper's descriptor is one epoll set of its own over two things: an eventfd of its own
+//! process, for its copy engine and for the loss of the link, and a socket whose other end the
+//! peer has. The peer gets no eventfd: the two processes would share its flags and its count, so
+//! that a hostile peer could make this end's write to it block for ever, or take its wake-ups
+//! away. On a socket each call says for itself that it does not wait, and no peer can change that.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{Errno, Result};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use crate::primitive::{AtomicU32, Ordering, Padded, fence};
+
+/// The wish to be woken, in memory that both sides reach. Set by the sleeper, taken by whoever
+/// wakes it.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct Armed(Padded<AtomicU32>);
+
+impl Armed {
+    pub(crate) fn new() -> Self {
+        Self(Padded(AtomicU32::new(0)))
+    }
+
+    /// Asks to be woken, unless `ready`: what a sleeper waits for is looked at after the wish can
+    /// be seen. `true`: do not sleep.
+    ///
+    /// The other side publishes, fences and looks for the wish; this side makes the wish, fences
+    /// and looks for what is published. One of them sees the other.
+    pub(crate) fn arm(&self, ready: impl FnOnce() -> bool) -> bool {
+        self.0.0.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let ready = ready();
+        if ready {
+            // A wish that was taken meanwhile makes for a wake-up for nothing.
+            self.0.0.store(0, Ordering::Relaxed);
+        }
+        ready
+    }
+
+    /// Whether the caller has to wake the other side, after what it published. Of several only one
+    /// has to.
+    #[must_use]
+    pub(crate) fn must_ring(&self) -> bool {
+        fence(Ordering::SeqCst);
+        // AcqRel: a sleeper that finds its wish taken sees what it was taken for.
+        self.0.0.load(Ordering::Relaxed) != 0 && self.0.0.swap(0, Ordering::AcqRel) != 0
+    }
+}
+
+/// The peer's bell and the one by which it wakes this end.
+#[derive(Debug)]
+pub(crate) struct Bell(OwnedFd);
+
+impl Bell {
+    /// One end of a socket pair whose other end the peer has.
+    pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self(socket)
+    }
+
+    /// Wakes the peer. Never waits. A peer that is gone is found out elsewhere.
+    pub(crate) fn ring(&self) {
+        // Fails if the peer is gone, or if it has a whole buffer of wake-ups before it.
+        let _ = send(&self.0, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
+    /// Takes wake-ups back. A peer that rings without end gets a bounded part of this end's time.
+    fn clear(&self) {
+        for _ in 0..4 {
+            match recv(&self.0, &mut [0u8; 256], RecvFlags::DONTWAIT) {
+                Ok((256, _)) | Err(Errno::INTR) => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+/// What a queue pair's owner waits on.
+#[derive(Debug)]
+pub(crate) struct Event {
+    set: OwnedFd,
+    signal: OwnedFd,
+}
+
+impl Event {
+    /// Readable after [`Event::signal`] or when `bell` is rung.
+    pub(crate) fn new(bell: &Bell) -> Result<Self> {
+        let set = epoll::create(CreateFlags::CLOEXEC)?;
+        let signal = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&set, &signal, EventData::new_u64(0), EventFlags::IN)?;
+        epoll::add(&set, &bell.0, EventData::new_u64(1), EventFlags::IN)?;
+        Ok(Self { set, signal })
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.set.as_fd()
+    }
+
+    /// Wakes the owner. Any thread of this process.
+    pub(crate) fn signal(&self) {
+        // Fails only when 2^64 - 1 signals have not been cleared; then it is readable anyway.
+        let _ = rustix::io::write(&self.signal, &1u64.to_ne_bytes());
+    }
+
+    /// Takes all wake-ups back.
+    pub(crate) fn clear(&self, bell: &Bell) {
+        // Fails only when there is none.
+        let _ = rustix::io::read(&self.signal, &mut [0u8; 8]);
+        bell.clear();
+    }
+}

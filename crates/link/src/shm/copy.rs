@@ -1,0 +1,66 @@
+//! One-sided work: copies between this process's memory and the peer's.
+
+use std::sync::Arc;
+
+use overside_device::{Region, Slice};
+
+use super::regions::Imported;
+use crate::verbs::{Completion, WorkError};
+use crate::window::Window;
+
+/// The longest payload in bytes that is posted inline.
+pub(super) const MAX_INLINE_BYTES: usize = 64;
+
+/// A copy, checked and ready to be run by whoever runs it.
+pub(super) struct Direct {
+    pub(super) tag: u64,
+    pub(super) local: Local,
+    /// The peer's memory, exactly the range.
+    pub(super) remote: Window,
+    /// Keeps the peer's memory mapped.
+    pub(super) _imported: Arc<Imported>,
+}
+
+/// This end's side of a copy.
+pub(super) enum Local {
+    /// Read into.
+    Into(Region),
+    /// Written from.
+    From(Slice),
+    /// Written from a copy taken when it was posted.
+    Inline(Slice, [u8; MAX_INLINE_BYTES]),
+}
+
+impl Direct {
+    pub(super) fn is_read(&self) -> bool {
+        matches!(self.local, Local::Into(_))
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.remote.len() as u64
+    }
+}
+
+/// Runs a copy.
+pub(super) fn run(direct: Direct) -> Completion {
+    let Direct {
+        tag, local, remote, ..
+    } = direct;
+    let len = remote.len();
+    let (copied, source, destination) = match local {
+        Local::Into(mut into) => (remote.copy_out(0, &mut into), None, Some(into)),
+        Local::From(from) => (remote.copy_in(0, &from), Some(from), None),
+        Local::Inline(from, bytes) => (remote.copy_in(0, &bytes[..len]), Some(from), None),
+    };
+    Completion {
+        tag,
+        result: match copied {
+            Ok(()) => Ok(len as u64),
+            // Lengths are equal: that was checked when it was posted.
+            Err(error) => Err(WorkError::Failed(error.to_string())),
+        },
+        source,
+        destination,
+        late: false,
+    }
+}

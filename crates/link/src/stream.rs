@@ -1,0 +1,457 @@
+//! Messages in a ring of bytes that the peer's process writes, or reads, as well.
+//!
+//! ```text
+//!   | length, count | message | message | message |   | length, count | message ...
+//!   ^ a multiple of 64                            ^ to the next multiple of 64
+//! ```
+//!
+//! Messages of equal length that are sent together make one *run*: eight bytes that say how long
+//! each is and how many there are, then the messages, close together. So a batch of small messages
+//! is moved by one copy at each end, and a single one lies in one cache line.
+//!
+//! Nothing that is read here is believed: a run must lie within what was published.
+
+use crate::ring::{Broken, Consumer, Producer};
+use crate::verbs::{Inbox, Messages};
+use crate::window::Window;
+
+/// Runs begin at its multiples, so that a short one touches a single cache line.
+const ALIGN: u64 = 64;
+/// Bytes before the messages of a run.
+const HEADER: u64 = 8;
+
+/// The bytes of a ring. Positions count up for ever.
+#[derive(Clone, Copy, Debug)]
+struct Bytes {
+    window: Window,
+    mask: u64,
+}
+
+impl Bytes {
+    fn new(window: Window) -> Self {
+        let len = window.len() as u64;
+        assert!(
+            len.is_power_of_two() && len >= ALIGN,
+            "a ring of {len} bytes"
+        );
+        Self {
+            window,
+            mask: len - 1,
+        }
+    }
+
+    /// Where `position` is, and how many bytes follow it before the ring begins anew.
+    #[inline]
+    fn at(&self, position: u64) -> (usize, usize) {
+        let at = (position & self.mask) as usize;
+        (at, self.window.len() - at)
+    }
+
+    #[inline]
+    fn copy_in(&self, position: u64, from: &[u8]) {
+        let (at, until_end) = self.at(position);
+        let (first, second) = from.split_at(from.len().min(until_end));
+        self.window.copy_in(at, first).expect(WITHIN);
+        if !second.is_empty() {
+            self.window.copy_in(0, second).expect(WITHIN);
+        }
+    }
+
+    #[inline]
+    fn copy_out(&self, position: u64, into: &mut [u8]) {
+        let (at, until_end) = self.at(position);
+        let (first, second) = into.split_at_mut(into.len().min(until_end));
+        self.window.copy_out(at, first).expect(WITHIN);
+        if !second.is_empty() {
+            self.window.copy_out(0, second).expect(WITHIN);
+        }
+    }
+
+    #[inline]
+    fn append(&self, position: u64, len: usize, into: &mut Vec<u8>) {
+        let (at, until_end) = self.at(position);
+        let first = len.min(until_end);
+        self.window.append_to(at, first, into).expect(WITHIN);
+        if first < len {
+            self.window.append_to(0, len - first, into).expect(WITHIN);
+        }
+    }
+}
+
+/// Copies are no longer than what is available or free, which is no longer than the ring.
+const WITHIN: &str = "positions are taken modulo the length";
+
+fn rounded(bytes: u64) -> u64 {
+    bytes.next_multiple_of(ALIGN)
+}
+
+/// Bytes of a ring that takes messages up to `longest` and at least `count` short ones.
+pub(crate) fn ring_bytes(longest: usize, count: usize) -> u64 {
+    // Twice the longest, so that one can be written while another is read.
+    (2 * rounded(longest as u64 + HEADER))
+        .max(count as u64 * ALIGN)
+        .max(4096)
+        .next_power_of_two()
+}
+
+/// The sending end.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    cursors: Producer,
+    bytes: Bytes,
+}
+
+impl Outgoing {
+    /// `window` is all of the ring's bytes; nobody else writes there but a peer that breaks the
+    /// rules.
+    pub(crate) fn new(cursors: Producer, window: Window) -> Self {
+        Self {
+            cursors,
+            bytes: Bytes::new(window),
+        }
+    }
+
+    /// Copies in as many messages as there is room for, from the first on. Nobody sees them before
+    /// [`Outgoing::publish`].
+    #[inline]
+    pub(crate) fn stage(&mut self, messages: Messages<'_>) -> Result<usize, Broken> {
+        let each = messages.each() as u64;
+        let wanted = rounded(HEADER + messages.as_bytes().len() as u64);
+        let room = self.cursors.room(wanted.min(self.bytes.mask + 1))?;
+        // Room is a multiple of `ALIGN` unless the peer's cursor is not, and then less of it is
+        // used.
+        let room = room & !(ALIGN - 1);
+        let count = if wanted <= room {
+            messages.count()
+        } else {
+            (room.saturating_sub(HEADER) / each).min(messages.count() as u64) as usize
+        };
+        if count == 0 {
+            return Ok(0);
+        }
+        let payload = &messages.as_bytes()[..count * messages.each()];
+        let position = self.cursors.stage(rounded(HEADER + payload.len() as u64));
+        let header = (count as u64) << 32 | each;
+        self.bytes
+            .window
+            .store(self.bytes.at(position).0, header)
+            .expect(WITHIN);
+        self.bytes.copy_in(position.wrapping_add(HEADER), payload);
+        Ok(count)
+    }
+
+    /// Hands over everything staged. `false`: there was nothing.
+    #[inline]
+    pub(crate) fn publish(&mut self) -> bool {
+        self.cursors.publish()
+    }
+
+    /// There is room for a message of `len` bytes.
+    pub(crate) fn has_room(&mut self, len: usize) -> Result<bool, Broken> {
+        let wanted = rounded(HEADER + len as u64);
+        Ok(self.cursors.room(wanted)? >= wanted)
+    }
+
+    /// No more messages.
+    pub(crate) fn close(&self) {
+        self.cursors.close();
+    }
+}
+
+/// Messages of equal length that are being received.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    each: usize,
+    left: usize,
+    /// Where the next of them begins.
+    position: u64,
+    /// What is to be taken after the last of them.
+    padding: u64,
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    cursors: Consumer,
+    bytes: Bytes,
+    longest: usize,
+    run: Option<Run>,
+    /// The peer broke the rules; nothing after that can be trusted.
+    broken: bool,
+}
+
+impl Incoming {
+    /// `window` is all of the ring's bytes; `longest` the longest message in bytes.
+    pub(crate) fn new(cursors: Consumer, window: Window, longest: usize) -> Self {
+        Self {
+            cursors,
+            bytes: Bytes::new(window),
+            longest,
+            run: None,
+            broken: false,
+        }
+    }
+
+    /// The run that the next message is in. It lies within what was published.
+    #[inline]
+    fn next(&mut self) -> Result<Option<Run>, Broken> {
+        if self.run.is_none() {
+            if self.broken {
+                return Err(Broken);
+            }
+            self.run = self.begin().inspect_err(|_| self.broken = true)?;
+        }
+        Ok(self.run)
+    }
+
+    /// Takes the header of the next run.
+    #[inline]
+    fn begin(&mut self) -> Result<Option<Run>, Broken> {
+        let available = self.cursors.available()?;
+        if available == 0 {
+            return Ok(None);
+        }
+        if available < HEADER {
+            return Err(Broken);
+        }
+        let position = self.cursors.take(HEADER);
+        // Read once. Relaxed: the tail's load has ordered it.
+        let header = (self.bytes.window)
+            .load(self.bytes.at(position).0)
+            .expect(WITHIN);
+        let (each, left) = (header & u64::from(u32::MAX), header >> 32);
+        // The product cannot wrap: both factors have 32 bits. The sum cannot after the check.
+        let payload = each * left;
+        if payload == 0 || payload > available || each > self.longest as u64 {
+            return Err(Broken);
+        }
+        let whole = rounded(HEADER + payload);
+        if whole > available {
+            return Err(Broken);
+        }
+        Ok(Some(Run {
+            each: each as usize,
+            left: left as usize,
+            position: position.wrapping_add(HEADER),
+            padding: whole - HEADER - payload,
+        }))
+    }
+
+    /// Takes `count` messages of the run.
+    #[inline]
+    fn took(&mut self, run: Run, count: usize) {
+        let bytes = (count * run.each) as u64;
+        self.cursors.take(bytes);
+        if count == run.left {
+            self.cursors.take(run.padding);
+            self.run = None;
+        } else {
+            self.run = Some(Run {
+                left: run.left - count,
+                position: run.position.wrapping_add(bytes),
+                ..run
+            });
+        }
+    }
+
+    /// Appends up to `max` messages. [`Broken`] only once all before it have been appended.
+    #[inline]
+    pub(crate) fn receive(&mut self, inbox: &mut Inbox, max: usize) -> Result<usize, Broken> {
+        let mut received = 0;
+        while received < max {
+            let run = match self.next() {
+                Ok(Some(run)) => run,
+                Ok(None) => break,
+                Err(Broken) if received > 0 => break,
+                Err(broken) => return Err(broken),
+            };
+            let count = run.left.min(max - received);
+            inbox.append(run.each, count, |bytes| {
+                self.bytes.append(run.position, run.each * count, bytes);
+            });
+            self.took(run, count);
+            received += count;
+        }
+        Ok(received)
+    }
+
+    /// The length in bytes of the next message.
+    pub(crate) fn peek(&mut self) -> Result<Option<usize>, Broken> {
+        Ok(self.next()?.map(|run| run.each))
+    }
+
+    /// Takes the next message, which is there, and copies as much of it as fits.
+    pub(crate) fn take(&mut self, into: &mut [u8]) {
+        if let Some(run) = self.run {
+            let len = into.len().min(run.each);
+            self.bytes.copy_out(run.position, &mut into[..len]);
+            self.took(run, 1);
+        }
+    }
+
+    /// Lets the sender use the room of everything taken. `false`: there was nothing.
+    #[inline]
+    pub(crate) fn release(&mut self) -> bool {
+        self.cursors.release()
+    }
+
+    /// The sender sends no more. What it sent before is there to be received.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.cursors.is_closed()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::collections::VecDeque;
+    use std::ptr::NonNull;
+    use std::sync::atomic::AtomicU64;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ring::Cursors;
+    use crate::shared::Shared;
+
+    /// Both ends of a ring in this process's memory.
+    struct Ring {
+        outgoing: Outgoing,
+        incoming: Incoming,
+        window: Window,
+        cursors: Shared<Cursors>,
+        _memory: Box<[AtomicU64]>,
+    }
+
+    #[allow(unsafe_code)]
+    fn ring(bytes: usize, longest: usize, first: u64) -> Ring {
+        let memory: Box<[AtomicU64]> = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
+        let start = NonNull::from(&*memory).cast();
+        // SAFETY: `Ring` keeps the memory, of which there are no references but to atomics.
+        let window = unsafe { Window::new(start, bytes) };
+        let cursors = Shared::new(Cursors::new(first));
+        let producer = Producer::new(cursors.clone(), bytes as u64, first);
+        let consumer = Consumer::new(cursors.clone(), bytes as u64, first);
+        Ring {
+            outgoing: Outgoing::new(producer, window),
+            incoming: Incoming::new(consumer, window, longest),
+            window,
+            cursors,
+            _memory: memory,
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Send { each: usize, count: usize },
+        Receive { max: usize },
+        ReceiveOne { capacity: usize },
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            (1..=120usize, 1..=40usize).prop_map(|(each, count)| Step::Send { each, count }),
+            (0..=50usize).prop_map(|max| Step::Receive { max }),
+            (1..=130usize).prop_map(|capacity| Step::ReceiveOne { capacity }),
+        ];
+        proptest::collection::vec(step, 1..if cfg!(miri) { 40 } else { 200 })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: if cfg!(miri) { 4 } else { 256 },
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
+        /// Whatever is sent and received in whatever portions, it is what a queue would give. The
+        /// cursors pass the end of their range.
+        #[test]
+        fn is_a_queue(steps in steps(), before_the_end in 0..4096u64) {
+            let first = (u64::MAX - before_the_end) & !(ALIGN - 1);
+            let mut ring = ring(4096, 120, first);
+            let mut oracle: VecDeque<Vec<u8>> = VecDeque::new();
+            let (mut value, mut inbox) = (0u8, Inbox::new());
+            for step in steps {
+                match step {
+                    Step::Send { each, count } => {
+                        let bytes: Vec<u8> = (0..each * count)
+                            .map(|_| {
+                                value = value.wrapping_add(1);
+                                value
+                            })
+                            .collect();
+                        let messages = Messages::packed(&bytes, each).unwrap();
+                        let sent = ring.outgoing.stage(messages).unwrap();
+                        ring.outgoing.publish();
+                        oracle.extend(bytes.chunks(each).take(sent).map(Vec::from));
+                        // What there is room for is taken.
+                        let room = ring.outgoing.has_room(each).unwrap();
+                        prop_assert!(sent == count || !room, "{} of {}", sent, count);
+                    }
+                    Step::Receive { max } => {
+                        inbox.clear();
+                        let received = ring.incoming.receive(&mut inbox, max).unwrap();
+                        ring.incoming.release();
+                        prop_assert_eq!(received, max.min(oracle.len()));
+                        prop_assert_eq!(inbox.len(), received);
+                        let expected: Vec<Vec<u8>> = oracle.drain(..received).collect();
+                        prop_assert_eq!(inbox.iter().map(Vec::from).collect::<Vec<_>>(), expected);
+                    }
+                    Step::ReceiveOne { capacity } => {
+                        let next = ring.incoming.peek().unwrap();
+                        prop_assert_eq!(next, oracle.front().map(Vec::len));
+                        if let Some(expected) = oracle.pop_front() {
+                            let mut into = vec![0; capacity];
+                            ring.incoming.take(&mut into);
+                            ring.incoming.release();
+                            let len = capacity.min(expected.len());
+                            prop_assert_eq!(&into[..len], &expected[..len]);
+                        }
+                    }
+                }
+            }
+        }
+
+        /// A peer may write whatever it likes into the ring and the tail: what is received is
+        /// bounded by the ring, and what cannot be is refused and stays refused.
+        #[test]
+        fn believes_nothing(
+            words in proptest::collection::vec(any::<u64>(), 512),
+            short in any::<bool>(),
+            tail in any::<u64>(),
+        ) {
+            let mut ring = ring(4096, 100, 0);
+            for (at, word) in words.iter().enumerate() {
+                // Short lengths and counts are those that come far.
+                let word = if short { word & 0x0000_003f_0000_007f } else { *word };
+                ring.window.store(at * 8, word).unwrap();
+            }
+            let tail = if short { tail % 5000 } else { tail };
+            ring.cursors.set_tail(tail);
+            let mut inbox = Inbox::new();
+            let received = ring.incoming.receive(&mut inbox, usize::MAX);
+            prop_assert!(inbox.as_bytes().len() <= 4096);
+            prop_assert!(inbox.iter().all(|message| message.len() <= 100));
+            if received.is_err() || tail > 4096 {
+                prop_assert!(inbox.is_empty() || received.is_ok());
+                let mut again = Inbox::new();
+                prop_assert_eq!(ring.incoming.receive(&mut again, 1), Err(Broken));
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_that_cannot_be_is_no_room() {
+        for head in [1, 64, 1 << 40, u64::MAX] {
+            let mut ring = ring(4096, 100, 0);
+            let message = [7; 100];
+            ring.cursors.set_head(head);
+            // The whole ring was free at first, so the head is looked at when it is full.
+            let outcome = (0..100).find_map(|_| {
+                let outcome = ring.outgoing.stage(Messages::one(&message).unwrap());
+                outcome.err()
+            });
+            assert_eq!(outcome, Some(Broken), "{head}");
+        }
+    }
+}
