@@ -5,13 +5,19 @@
 //! transport does it. Whoever measures or uses a link names nothing but [`verbs`] after it has
 //! connected.
 
+pub mod conformance;
+pub mod control;
 mod doorbell;
+mod exports;
+mod heap;
 mod primitive;
 mod ring;
+mod service;
 mod shared;
 pub mod shm;
 mod spsc;
 mod stream;
+pub mod tcp;
 pub mod verbs;
 mod window;
 

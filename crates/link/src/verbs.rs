@@ -20,6 +20,7 @@
 //! * A peer that is gone, or that breaks the rules, is a [`Lost`] with a [`Cause`].
 
 mod capabilities;
+mod check;
 mod error;
 mod memory;
 mod messages;

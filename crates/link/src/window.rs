@@ -46,6 +46,11 @@ impl Window {
         self.len
     }
 
+    /// Where it begins, for handing it to the system.
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
     fn check(&self, at: usize, len: usize) -> Result<(), OutOfBounds> {
         if at <= self.len && len <= self.len - at {
             return Ok(());

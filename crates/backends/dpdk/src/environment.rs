@@ -11,11 +11,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use overside_shim::PrivateDirectory;
+
 use crate::DpdkError;
 use crate::engine::Engine;
 use crate::memory::Areas;
 use crate::orphan::Orphan;
-use crate::private::PrivateDirectory;
 use crate::shim::{Found, Kind, Shim, Table};
 
 /// The variable with arguments for DPDK, where hardware is to be used.
@@ -280,7 +281,7 @@ impl Arguments {
         // DPDK insists on a directory, which stays empty. A private one works for every user, and
         // whatever others have left behind in a common one. It goes right after.
         let failed = |error: std::io::Error| DpdkError::Start(error.to_string());
-        let directory = PrivateDirectory::new().map_err(failed)?;
+        let directory = PrivateDirectory::new("overside-dpdk").map_err(failed)?;
         let path = std::os::unix::ffi::OsStrExt::as_bytes(directory.path().as_os_str());
         let path = CString::new(path).map_err(|error| DpdkError::Start(error.to_string()))?;
         shim.start(&all, Some(&path))

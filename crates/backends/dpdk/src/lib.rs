@@ -16,7 +16,6 @@ mod batch;
 mod capabilities;
 mod context;
 #[cfg(shim)]
-mod embedded;
 mod engine;
 mod environment;
 mod error;
@@ -25,7 +24,6 @@ mod kit;
 mod memory;
 mod orphan;
 mod outcome;
-mod private;
 mod probe;
 mod queue;
 mod rules;

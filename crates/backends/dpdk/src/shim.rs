@@ -180,12 +180,9 @@ impl Shim {
     #[cfg(shim)]
     pub(crate) fn load() -> Result<Self, DpdkError> {
         const BYTES: &[u8] = include_bytes!(env!("OVERSIDE_DPDK_SHIM"));
-        // Some systems let nothing be executed that has no file.
-        let in_memory = crate::embedded::in_memory(BYTES);
-        if let Some(Ok(shim)) = in_memory.map(|memory| Self::load_from(&memory.path())) {
-            return Ok(shim);
-        }
-        Self::load_from(&crate::embedded::in_a_file(BYTES)?.path())
+        // SAFETY: initialisers of the shim and of DPDK's libraries run, which register drivers and
+        // log types and touch nothing else.
+        Self::of(unsafe { overside_shim::open("overside-dpdk", BYTES) })
     }
 
     /// There is none.
@@ -194,20 +191,19 @@ impl Shim {
         Err(DpdkError::NotBuilt)
     }
 
-    /// A shim out of a shared library, which is never closed: DPDK's threads would run on.
+    /// A shim out of a shared library.
     #[cfg_attr(not(shim), allow(dead_code))]
     pub(crate) fn load_from(path: &std::path::Path) -> Result<Self, DpdkError> {
-        let failed = |error: libloading::Error| {
-            // Its own message is "dlopen failed"; what failed is in its source.
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            DpdkError::Load(source.unwrap_or_else(|| error.to_string()))
-        };
-        // SAFETY: initialisers of the shim and of DPDK's libraries run, which register drivers and
-        // log types and touch nothing else.
-        let library = unsafe { libloading::Library::new(path) }.map_err(failed)?;
-        let library: &'static libloading::Library = Box::leak(Box::new(library));
+        // SAFETY: as in `load`.
+        Self::of(unsafe { overside_shim::open_file(path) })
+    }
+
+    #[cfg_attr(not(shim), allow(dead_code))]
+    fn of(library: Result<&'static libloading::Library, String>) -> Result<Self, DpdkError> {
+        let library = library.map_err(DpdkError::Load)?;
         // SAFETY: the symbol is the table that `shim.h` declares; its first field says which.
-        let table = unsafe { library.get::<*const Table>(b"overside_dpdk\0") }.map_err(failed)?;
+        let table = unsafe { library.get::<*const Table>(b"overside_dpdk\0") }
+            .map_err(|error| DpdkError::Load(error.to_string()))?;
         // SAFETY: a `Symbol<*const T>` dereferences to the symbol's address; the table is constant
         // and stays, because the library is never closed.
         let table: &'static Table = unsafe { &**table };

@@ -1,13 +1,12 @@
-//! The shim's bytes as something that can be opened as a library.
+//! A library's bytes as something that can be opened as a library.
 
-use std::io::Write;
+use std::io::{Result, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::DpdkError;
-use crate::private::PrivateDirectory;
+use crate::PrivateDirectory;
 
 /// Where a library lies for as long as this lives.
 pub(crate) enum Embedded {
@@ -21,14 +20,13 @@ impl Embedded {
     pub(crate) fn path(&self) -> PathBuf {
         match self {
             Self::Memory(file) => format!("/proc/self/fd/{}", file.as_raw_fd()).into(),
-            Self::File(directory) => directory.path().join("overside_dpdk.so"),
+            Self::File(directory) => directory.path().join("library.so"),
         }
     }
 }
 
 /// Puts a library into memory.
-pub(crate) fn in_memory(bytes: &[u8]) -> Option<Embedded> {
-    let name = "overside_dpdk";
+pub(crate) fn in_memory(name: &str, bytes: &[u8]) -> Option<Embedded> {
     // Newer kernels ask for saying that it will be executed; older ones do not know the flag.
     let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
         .or_else(|_| memfd_create(name, MemfdFlags::CLOEXEC))
@@ -39,10 +37,8 @@ pub(crate) fn in_memory(bytes: &[u8]) -> Option<Embedded> {
 }
 
 /// Puts a library into a file.
-pub(crate) fn in_a_file(bytes: &[u8]) -> Result<Embedded, DpdkError> {
-    let failed =
-        |error: std::io::Error| DpdkError::Load(format!("the shim cannot be stored: {error}"));
-    let embedded = Embedded::File(PrivateDirectory::new().map_err(failed)?);
-    std::fs::write(embedded.path(), bytes).map_err(failed)?;
+pub(crate) fn in_a_file(name: &str, bytes: &[u8]) -> Result<Embedded> {
+    let embedded = Embedded::File(PrivateDirectory::new(name)?);
+    std::fs::write(embedded.path(), bytes)?;
     Ok(embedded)
 }

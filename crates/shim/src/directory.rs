@@ -7,15 +7,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A new directory that only this user can look into. It goes, with all that is in it, when this
 /// is dropped.
-pub(crate) struct PrivateDirectory(PathBuf);
+#[derive(Debug)]
+pub struct PrivateDirectory(PathBuf);
 
 impl PrivateDirectory {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// Makes it among the temporary files, beginning with `name`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(name: &str) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let process = std::process::id();
         loop {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let path = std::env::temp_dir().join(format!("overside-dpdk-{process}-{number}"));
+            let path = std::env::temp_dir().join(format!("{name}-{process}-{number}"));
             match std::fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Self(path)),
                 // Somebody else's, or left by a process of the same number.
@@ -25,7 +30,8 @@ impl PrivateDirectory {
         }
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }
