@@ -1,0 +1,198 @@
+//! Several queue pairs, and how links end.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::Factory;
+use super::driver::{Link, PATIENCE, Pair, config, import, pattern, range, room, source};
+use crate::verbs::{Access, Cause, Inbox, LinkConfig, Lost, Messages, PostError, Side, Verb, Work};
+
+/// Each by itself, both at once.
+pub fn two_queue_pairs_in_two_threads(make: Factory<'_>) {
+    let link = Link::with(
+        make,
+        &LinkConfig {
+            queue_pairs: 2,
+            ..config()
+        },
+    );
+    if link.host.capabilities().write.is_none() || link.host.capabilities().send.is_none() {
+        return;
+    }
+    let exported = link.dpu.export(20_000, Access::ReadWrite).expect("memory");
+    let remote = import(&*link.host, exported.token());
+    std::thread::scope(|scope| {
+        for index in 0..2 {
+            let mut host = Pair::open(&*link.host, index);
+            let mut dpu = Pair::open(&*link.dpu, index);
+            let (link, remote, exported) = (&link, &remote, &exported);
+            scope.spawn(move || {
+                for round in 0..100 {
+                    let bytes = pattern(round * 2 + index as u64, 10_000);
+                    let to = range(remote, index * 10_000, 10_000);
+                    host.write(source(&*link.host, &bytes), to);
+                    host.send(&bytes[..100]);
+                    assert_eq!(dpu.receive(1), [&bytes[..100]]);
+                    let mut there = vec![0; 10_000];
+                    exported.read(index * 10_000, &mut there).expect("within");
+                    assert!(there == bytes, "queue pair {index}, round {round}");
+                }
+            });
+        }
+    });
+}
+
+/// Receives until the link is lost.
+fn until_lost(pair: &mut Pair) -> (Inbox, Lost) {
+    let (mut inbox, deadline) = (Inbox::new(), Instant::now() + PATIENCE);
+    loop {
+        assert!(Instant::now() < deadline, "nobody notices");
+        match pair.0.receive(&mut inbox, 8) {
+            Ok(0) => std::thread::yield_now(),
+            Ok(_) => {}
+            Err(lost) => return (inbox, lost),
+        }
+    }
+}
+
+/// Closing tells the peer, after everything that was sent before.
+pub fn a_closed_queue_pair_is_lost_after_what_was_sent(make: Factory<'_>) {
+    let link = Link::new(make);
+    if link.host.capabilities().send.is_none() {
+        return;
+    }
+    let (mut host, mut dpu) = link.pairs();
+    let messages = pattern(1, 5 * 1000);
+    let taken = host
+        .0
+        .send(Messages::packed(&messages, 1000).expect("whole"));
+    assert_eq!(taken.expect("a live link"), 5);
+    let closed = host.0.close(Instant::now() + PATIENCE);
+    assert!(closed.completions.is_empty() && closed.abandoned.is_empty());
+    let (inbox, lost) = until_lost(&mut dpu);
+    assert!(inbox.as_bytes() == messages);
+    assert_eq!(lost.cause, Cause::Closed);
+    assert!(lost.tags.is_empty());
+    let late = dpu.0.send(Messages::one(b"late").expect("not empty"));
+    assert!(matches!(late, Err(PostError::Lost(_))), "{late:?}");
+    let end = dpu.0.poll(&mut Vec::new(), 1).expect_err("the end");
+    assert_eq!(end.cause, Cause::Closed);
+}
+
+/// Closing fetches what completes, and does not wait for ever for what does not.
+pub fn close_gives_up_waiting(make: Factory<'_>) {
+    let link = Link::new(make);
+    let capabilities = link.host.capabilities();
+    if capabilities.write.is_none() || capabilities.send.is_none() {
+        return;
+    }
+    let (mut host, _dpu) = link.pairs();
+    let exported = link.dpu.export(100, Access::Write).expect("memory");
+    let remote = import(&*link.host, exported.token());
+    let from = source(&*link.host, &pattern(1, 100));
+    let to = remote.all();
+    host.post(1, Verb::Write { from, to });
+    host.post(
+        2,
+        Verb::Receive {
+            into: room(&*link.host, 10),
+        },
+    );
+    let begun = Instant::now();
+    let closed = host.0.close(begun + Duration::from_millis(300));
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
+    let done: Vec<u64> = closed.completions.iter().map(|one| one.tag).collect();
+    assert_eq!((done, closed.abandoned), (vec![1], vec![2]));
+}
+
+/// When one end is dropped the other is lost, and says which work was in flight.
+pub fn a_dropped_end_is_lost(make: Factory<'_>) {
+    let link = Link::new(make);
+    let Link { host, dpu } = link;
+    let mut queue_pair = Pair::open(&*dpu, 0);
+    if dpu.capabilities().send.is_some() {
+        queue_pair.post(
+            77,
+            Verb::Receive {
+                into: room(&*dpu, 10),
+            },
+        );
+    }
+    drop(host);
+    let (mut out, deadline) = (Vec::new(), Instant::now() + PATIENCE);
+    let lost = loop {
+        assert!(Instant::now() < deadline, "nobody notices");
+        match queue_pair.0.poll(&mut out, 8) {
+            Ok(_) => std::thread::yield_now(),
+            Err(lost) => break lost,
+        }
+    };
+    assert!(
+        matches!(lost.cause, Cause::Closed | Cause::Gone(_)),
+        "{lost}"
+    );
+    if dpu.capabilities().send.is_some() {
+        assert_eq!(lost.tags, [77]);
+    }
+    let again = queue_pair.0.post(&mut VecDeque::<Work>::new());
+    assert!(matches!(again, Err(PostError::Lost(_))), "{again:?}");
+    queue_pair
+        .0
+        .close(Instant::now() + Duration::from_millis(100));
+}
+
+/// A queue pair may go with work in flight; nothing is written to memory that is used again.
+pub fn dropping_with_work_in_flight(make: Factory<'_>) {
+    let link = Link::new(make);
+    if link.host.capabilities().read.is_none() {
+        return;
+    }
+    let (mut host, _dpu) = link.pairs();
+    let exported = link.dpu.export(1 << 20, Access::Read).expect("memory");
+    exported.write(0, &vec![0xEE; 1 << 20]).expect("all of it");
+    let remote = import(&*link.host, exported.token());
+    for tag in 0..8 {
+        let into = room(&*link.host, 1 << 20);
+        let from = remote.all();
+        host.post(tag, Verb::Read { from, into });
+    }
+    drop(host);
+    for _ in 0..20 {
+        let fresh = vec![0u8; 1 << 20];
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(
+            fresh.iter().all(|byte| *byte == 0),
+            "written by an abandoned read"
+        );
+    }
+}
+
+/// Whatever time the endpoint's own threads take is its side's, or the emulator's.
+pub fn processor_time_is_on_the_right_ledger(make: Factory<'_>) {
+    let link = Link::new(make);
+    if link.host.capabilities().write.is_none() {
+        return;
+    }
+    let mut host = Pair::open(&*link.host, 0);
+    let exported = link.dpu.export(1 << 20, Access::Write).expect("memory");
+    let remote = import(&*link.host, exported.token());
+    let from = source(&*link.host, &pattern(1, 1 << 20));
+    let (mut before, deadline) = (0, Instant::now() + PATIENCE);
+    loop {
+        assert!(Instant::now() < deadline);
+        host.write(from.clone(), remote.all());
+        let (here, there) = (link.host.cpu_time(), link.dpu.cpu_time());
+        assert_eq!((here.dpu_ns, there.host_ns), (0, 0), "{:?}", Side::Host);
+        let spent = here.host_ns + here.emulator_ns + there.dpu_ns + there.emulator_ns;
+        assert!(spent >= before, "time goes back");
+        // Links without threads of their own spend none; others have by now.
+        if spent > 0 || Instant::now() + PATIENCE > deadline + Duration::from_millis(50) {
+            break;
+        }
+        before = spent;
+    }
+}
