@@ -5,6 +5,7 @@
 //! transport does it. Whoever measures or uses a link names nothing but [`verbs`] after it has
 //! connected.
 
+pub mod agent;
 pub mod conformance;
 pub mod control;
 mod doorbell;

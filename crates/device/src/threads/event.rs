@@ -11,33 +11,54 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 
-/// Readable after a signal or once a job's deadline has passed. One descriptor for both: an epoll
-/// set over an eventfd and, as soon as there are deadlines, a timer.
-pub(super) struct Event {
+/// Readable after a signal or once a job's deadline has passed. One descriptor for all: an epoll
+/// set over an eventfd, as soon as there are deadlines a timer, and what else is to be watched.
+pub struct Event {
     set: OwnedFd,
     signal: OwnedFd,
 }
 
 impl Event {
-    pub(super) fn new() -> Result<Self> {
+    /// With nothing but a signal to become readable by.
+    ///
+    /// # Errors
+    /// What the system says if it has no more descriptors.
+    pub fn new() -> Result<Self> {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
         let signal = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&set, &signal, EventData::new_u64(0), EventFlags::IN)?;
         Ok(Self { set, signal })
     }
 
-    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+    /// Watches another descriptor as well, as long as that is open: readable when it is, and if it
+    /// is to be written to, when it can be. One descriptor at a time; told again, it is watched for
+    /// something else.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn watch(&self, other: BorrowedFd<'_>, writable: bool) -> Result<()> {
+        let mut flags = EventFlags::IN;
+        flags.set(EventFlags::OUT, writable);
+        let data = EventData::new_u64(2);
+        match epoll::modify(&self.set, other, data, flags) {
+            Err(rustix::io::Errno::NOENT) => epoll::add(&self.set, other, data, flags),
+            done => done,
+        }
+    }
+
+    /// What to wait for.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }
 
     /// Makes the descriptor readable. Any thread.
-    pub(super) fn signal(&self) {
+    pub fn signal(&self) {
         // Fails only when 2^64 - 1 signals have not been cleared; then it is readable anyway.
         let _ = rustix::io::write(&self.signal, &1u64.to_ne_bytes());
     }
 
     /// Takes signals back.
-    pub(super) fn clear(&self) {
+    pub fn clear(&self) {
         // Fails only when there is none.
         let _ = rustix::io::read(&self.signal, &mut [0u8; 8]);
     }
@@ -45,7 +66,7 @@ impl Event {
 
 /// Makes the event readable when a deadline passes.
 #[derive(Default)]
-pub(super) struct Timer {
+pub struct Timer {
     descriptor: Option<OwnedFd>,
     set_to: Option<Instant>,
 }
@@ -53,7 +74,10 @@ pub(super) struct Timer {
 impl Timer {
     /// Sets it to the earliest deadline there is. A deadline that moves later is left for the
     /// next time, so that a stream of jobs with the same time-out costs no system call each.
-    pub(super) fn follow(&mut self, earliest: Option<Instant>, event: &Event) -> Result<()> {
+    ///
+    /// # Errors
+    /// What the system says if it has no more descriptors.
+    pub fn follow(&mut self, earliest: Option<Instant>, event: &Event) -> Result<()> {
         let keep = match (self.set_to, earliest) {
             (None, None) => true,
             (Some(set_to), Some(earliest)) => set_to <= earliest && Instant::now() < set_to,

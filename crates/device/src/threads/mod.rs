@@ -31,6 +31,7 @@ mod loom;
 pub use body::Body;
 pub use clock::{ThreadClock, process_cpu_ns};
 pub use doorbell::Doorbell;
+pub use event::{Event, Timer};
 pub use port::{Next, Port, Taken};
 pub use runner::{Runner, outcome};
 pub use submitter::{Ledger, Limits, Threads};
@@ -39,7 +40,6 @@ use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
 use crate::primitive::{AtomicBool, AtomicUsize, Ordering};
-use event::Event;
 use rings::{Finished, Submitted};
 use slot::Slot;
 

@@ -43,7 +43,11 @@ pub struct Limits {
 }
 
 impl Limits {
-    fn check(&self, job: &Job) -> Result<(), Refusal> {
+    /// Whether a context takes this job.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn check(&self, job: &Job) -> Result<(), Refusal> {
         let len = job.source.len() as u64;
         let segments = job.source.segments();
         if len > self.max_source_bytes {

@@ -1,0 +1,144 @@
+//! Offers this machine's devices to a host: what runs on a DPU's own cores.
+//!
+//! [`Agent::start`] listens. Each connection gets a thread, and each context on it one of the
+//! device's own: what a host submits is submitted here, and what completes here is answered. The
+//! wire is [`overside_link::agent`]; the host's end is a device of `overside-backend-remote`.
+//!
+//! A host that goes takes its contexts and their memory with it. All that a host can ask for is
+//! bounded: connections, jobs in flight, bytes held for them, the time to say who it is.
+
+mod active;
+mod error;
+pub mod keys;
+mod pool;
+mod server;
+mod session;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use overside_device::Device;
+use rustls::ServerConfig;
+
+pub use error::AgentError;
+use server::{Door, Shared};
+
+/// How an agent serves.
+#[derive(Clone)]
+pub struct Settings {
+    /// Where it listens. Port 0 takes any; [`Agent::address`] tells which.
+    pub listen: SocketAddr,
+    /// Who may come; `None`: everybody who reaches the address, and in the clear.
+    pub keys: Option<Arc<ServerConfig>>,
+    /// What hosts may ask for.
+    pub limits: Limits,
+    /// Is told, a line at a time, which hosts were refused and why.
+    pub tell: Option<Tell>,
+}
+
+/// Takes lines for whoever runs the agent.
+pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
+
+impl Settings {
+    /// At an address, with the limits as they are by default.
+    pub fn new(listen: SocketAddr, keys: Option<Arc<ServerConfig>>) -> Self {
+        Self {
+            listen,
+            keys,
+            limits: Limits::default(),
+            tell: None,
+        }
+    }
+
+    fn tell(&self, line: &str) {
+        if let Some(tell) = &self.tell {
+            tell(line);
+        }
+    }
+}
+
+/// What hosts may ask for, all together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most connections of hosts that have said who they are. Each context takes one.
+    pub connections: usize,
+    /// The most connections that have not.
+    pub strangers: usize,
+    /// How long a host has to say who it is.
+    pub introduction: Duration,
+    /// The most bytes of memory held for the jobs of one connection. One job's is always given.
+    pub bytes: usize,
+    /// How long a host may stop in the middle of a job or a message.
+    pub stall: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 256,
+            strangers: 32,
+            introduction: Duration::from_secs(5),
+            bytes: 256 << 20,
+            stall: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A running agent. Dropping it ends it at once; [`Agent::drain`] lets it finish.
+pub struct Agent {
+    shared: Arc<Shared>,
+    door: Door,
+}
+
+impl Agent {
+    /// Opens the devices of those names with `open` and listens.
+    ///
+    /// # Errors
+    /// [`AgentError`]: a device that cannot be had, or an address that cannot be listened at.
+    pub fn start<E: std::fmt::Display>(
+        settings: Settings,
+        names: &[String],
+        open: impl Fn(&str) -> Result<Arc<dyn Device>, E>,
+    ) -> Result<Self, AgentError> {
+        let devices = (names.iter())
+            .map(|name| {
+                open(name).map_err(|error| AgentError::Device {
+                    name: name.clone(),
+                    reason: error.to_string(),
+                })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        if devices.is_empty() {
+            return Err(AgentError::Nothing);
+        }
+        let shared = Arc::new(Shared::new(settings, devices).map_err(AgentError::System)?);
+        let door = Door::open(&shared)?;
+        Ok(Self { shared, door })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.door.address()
+    }
+
+    /// Connections of hosts that have said who they are.
+    pub fn connections(&self) -> usize {
+        self.shared.connections()
+    }
+
+    /// Takes no new connections and no new jobs, and lets hosts have the answers to those that are
+    /// here, but not beyond `deadline`. Whether all had them.
+    pub fn drain(mut self, deadline: Instant) -> bool {
+        self.door.close();
+        self.shared.drain();
+        self.shared.wait_until_empty(deadline)
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.shared.stop();
+        self.door.close();
+    }
+}

@@ -1,0 +1,233 @@
+//! Connections: who gets in, how many, and how all of them end.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use overside_device::Device;
+use overside_link::agent::{Offer, Reply, Welcome};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+
+use crate::{AgentError, Settings, session};
+
+/// The pause after the system could not give another connection.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What all connections have in common.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) devices: Vec<Arc<dyn Device>>,
+    /// What hosts are greeted with, as it is sent.
+    pub(crate) welcome: Vec<u8>,
+    draining: AtomicBool,
+    stopping: AtomicBool,
+    /// Readable once the agent drains, and for good.
+    drain: OwnedFd,
+    /// Readable once it stops, and for good.
+    stop: OwnedFd,
+    /// Connections with a thread.
+    open: Mutex<usize>,
+    changed: Condvar,
+    /// Those of them whose hosts have not said who they are.
+    strangers: AtomicUsize,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: Settings, devices: Vec<Arc<dyn Device>>) -> io::Result<Self> {
+        let offers = devices.iter().map(|device| Offer {
+            info: device.info().clone(),
+            capabilities: device.capabilities().iter().cloned().collect(),
+        });
+        let welcome = Reply::Welcome(Welcome {
+            release: env!("CARGO_PKG_VERSION").into(),
+            devices: offers.collect(),
+        });
+        let signal = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        Ok(Self {
+            settings,
+            devices,
+            welcome: welcome.encode(),
+            draining: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            drain: signal()?,
+            stop: signal()?,
+            open: Mutex::new(0),
+            changed: Condvar::new(),
+            strangers: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        let open = *self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.saturating_sub(self.strangers.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn drains(&self) -> BorrowedFd<'_> {
+        self.drain.as_fd()
+    }
+
+    pub(crate) fn stops(&self) -> BorrowedFd<'_> {
+        self.stop.as_fd()
+    }
+
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+        raise(&self.drain);
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        raise(&self.stop);
+    }
+
+    pub(crate) fn wait_until_empty(&self, deadline: Instant) -> bool {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waited = self
+            .changed
+            .wait_timeout_while(open, left, |open| *open > 0);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
+    }
+}
+
+fn raise(signal: &OwnedFd) {
+    // Fails only when it is readable anyway.
+    let _ = rustix::io::write(signal, &1u64.to_ne_bytes());
+}
+
+/// A place among the connections, given back when it is dropped.
+pub(crate) struct Place {
+    shared: Arc<Shared>,
+    stranger: bool,
+}
+
+impl Place {
+    /// `None` if there are too many strangers already.
+    fn take(shared: &Arc<Shared>) -> Option<Self> {
+        let limit = shared.settings.limits.strangers;
+        // Only the listening thread adds.
+        if shared.strangers.load(Ordering::Acquire) >= limit {
+            return None;
+        }
+        shared.strangers.fetch_add(1, Ordering::AcqRel);
+        *shared.open.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        let shared = Arc::clone(shared);
+        let stranger = true;
+        Some(Self { shared, stranger })
+    }
+
+    /// The host has said who it is. Whether there is a place for it.
+    pub(crate) fn introduced(&mut self) -> bool {
+        let open = self.shared.open.lock();
+        let open = open.unwrap_or_else(PoisonError::into_inner);
+        let known = open.saturating_sub(self.shared.strangers.load(Ordering::Acquire));
+        if known >= self.shared.settings.limits.connections {
+            return false;
+        }
+        if std::mem::take(&mut self.stranger) {
+            self.shared.strangers.fetch_sub(1, Ordering::AcqRel);
+        }
+        true
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let open = self.shared.open.lock();
+        let mut open = open.unwrap_or_else(PoisonError::into_inner);
+        if self.stranger {
+            self.shared.strangers.fetch_sub(1, Ordering::AcqRel);
+        }
+        *open -= 1;
+        self.shared.changed.notify_all();
+    }
+}
+
+/// What listens.
+pub(crate) struct Door {
+    address: SocketAddr,
+    /// Readable when the door is to be closed.
+    signal: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Door {
+    pub(crate) fn open(shared: &Arc<Shared>) -> Result<Self, AgentError> {
+        let address = shared.settings.listen;
+        let failed = |error| AgentError::Listen { address, error };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let signal = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let signal = Arc::new(signal.map_err(|error| AgentError::System(error.into()))?);
+        let (shared, closed) = (Arc::clone(shared), Arc::clone(&signal));
+        let thread = std::thread::Builder::new()
+            .name("agent-door".into())
+            .spawn(move || attend(&listener, &closed, &shared))
+            .map_err(AgentError::System)?;
+        Ok(Self {
+            address,
+            signal,
+            thread: Some(thread),
+        })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more connections.
+    pub(crate) fn close(&mut self) {
+        raise(&self.signal);
+        if let Some(thread) = self.thread.take() {
+            // It never panics; if it did, it is gone as well.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Lets connections in until told to stop.
+fn attend(listener: &TcpListener, closed: &OwnedFd, shared: &Arc<Shared>) {
+    loop {
+        let mut set = [
+            PollFd::new(listener, PollFlags::IN),
+            PollFd::new(closed, PollFlags::IN),
+        ];
+        match rustix::event::poll(&mut set, None) {
+            Ok(_) if !set[1].revents().is_empty() => return,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            // Nothing can be waited for: look now and then.
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+        match listener.accept() {
+            Ok((socket, peer)) => admit(socket, peer, shared),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // The connection was gone already, or there is no descriptor left for it.
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+fn admit(socket: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
+    // Whoever does not get in finds the connection closed: who it is, is not known yet.
+    let Some(place) = Place::take(shared) else {
+        return;
+    };
+    let inside = Arc::clone(shared);
+    // If there is no thread left, the place is given back and the socket closed.
+    let _ = std::thread::Builder::new()
+        .name("agent".into())
+        .spawn(move || session::serve(&inside, place, socket, peer));
+}

@@ -1,0 +1,21 @@
+//! What an agent's device can do from here.
+
+use overside_device::{Capabilities, Capability, MemoryKind};
+use overside_link::agent::Offer;
+
+/// The most segments of a source. They are sent one after the other, so this is no limit of the
+/// agent's device.
+pub(crate) const MAX_SEGMENTS: usize = 1024;
+
+/// What was probed there, but for what is different from here: buffers are no longer than a frame
+/// of the connection carries (the offer has that already), they may be any memory, and a
+/// descriptor becomes readable whether or not the device there has one.
+pub(crate) fn of(offer: &Offer) -> Capabilities {
+    let all = offer.capabilities.iter().map(|there| Capability {
+        max_segments: MAX_SEGMENTS,
+        event: true,
+        memory: MemoryKind::Any,
+        ..there.clone()
+    });
+    Capabilities::new(all.collect())
+}

@@ -1,0 +1,81 @@
+//! Why an agent's device cannot be had.
+
+use std::path::PathBuf;
+
+use overside_link::agent::Violation;
+use overside_link::agent::keys::KeysError;
+
+/// What is in the way.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// An agent on another machine, without keys.
+    #[error(
+        "agent {node} is at {address}, which is not this machine, and has no keys: make some with \
+         `overside agent keys DIR` and name them with `overside agents add {node} {address} --keys \
+         DIR`"
+    )]
+    Insecure {
+        /// The agent.
+        node: String,
+        /// Its address.
+        address: String,
+    },
+    /// Keys that cannot be used.
+    #[error("the keys of agent {node}: {error}")]
+    Keys {
+        /// The agent.
+        node: String,
+        /// What is wrong with them.
+        error: KeysError,
+    },
+    /// There is nobody.
+    #[error("agent {node} at {address} cannot be reached: {reason}")]
+    Unreachable {
+        /// The agent.
+        node: String,
+        /// Its address.
+        address: String,
+        /// Why.
+        reason: String,
+    },
+    /// It does not take anybody now.
+    #[error("agent {node} at {address} takes nobody now: {reason}")]
+    Busy {
+        /// The agent.
+        node: String,
+        /// Its address.
+        address: String,
+        /// What it says.
+        reason: String,
+    },
+    /// It is no agent, or one that this release cannot talk to.
+    #[error("{address} is not an agent as {node} should be: {violation}")]
+    Stranger {
+        /// The agent.
+        node: String,
+        /// Its address.
+        address: String,
+        /// What it did.
+        violation: Violation,
+    },
+    /// It has no such device.
+    #[error("agent {node} does not offer {device:?}; it offers {offered}")]
+    NotOffered {
+        /// The agent.
+        node: String,
+        /// What was asked for.
+        device: String,
+        /// What there is, separated by commas.
+        offered: String,
+    },
+}
+
+/// A file with agents that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
+pub struct InventoryError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it, or with what was asked of it.
+    pub reason: String,
+}

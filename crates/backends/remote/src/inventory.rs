@@ -1,0 +1,192 @@
+//! The agents that there are: a file, written by hand or by `overside agents`.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::ToSocketAddrs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::InventoryError;
+use crate::dialer::is_this_machine;
+
+/// The variable that names the file.
+pub const INVENTORY: &str = "OVERSIDE_AGENTS";
+/// Where it is otherwise, below the user's configuration.
+const BELOW_CONFIG: &str = "overside/agents.toml";
+/// The longest file in bytes, and the most agents in it.
+const MAX_BYTES: u64 = 1 << 20;
+const MAX_AGENTS: usize = 1000;
+/// The longest name of an agent.
+const MAX_NAME: usize = 64;
+
+/// How an agent is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Host name or address, and port: `192.168.100.2:7433`.
+    pub address: String,
+    /// The directory with `ca.pem`, `host.pem` and `host.key`; without it nothing is encrypted,
+    /// which is for agents of this machine only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<PathBuf>,
+}
+
+/// Agents by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inventory {
+    #[serde(default)]
+    agents: BTreeMap<String, Entry>,
+}
+
+impl Inventory {
+    /// Where the file is: what [`INVENTORY`] says, else `overside/agents.toml` below the user's
+    /// configuration; `None` for a user who has none.
+    pub fn path() -> Option<PathBuf> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        if let Some(path) = variable(INVENTORY) {
+            return Some(path.into());
+        }
+        let config = variable("XDG_CONFIG_HOME").map(PathBuf::from);
+        let config = config.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".config")))?;
+        Some(config.join(BELOW_CONFIG))
+    }
+
+    /// The agents in [`Inventory::path`]; none if there is no such file.
+    ///
+    /// # Errors
+    /// [`InventoryError`].
+    pub fn load() -> Result<Self, InventoryError> {
+        Self::path().map_or_else(|| Ok(Self::default()), |path| Self::read(&path))
+    }
+
+    /// The agents in a file; none if there is no such file.
+    ///
+    /// # Errors
+    /// [`InventoryError`].
+    pub fn read(path: &Path) -> Result<Self, InventoryError> {
+        let failed = |reason: String| InventoryError {
+            path: path.into(),
+            reason,
+        };
+        let file = match std::fs::File::open(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            file => file.map_err(|error| failed(error.to_string()))?,
+        };
+        let mut text = String::new();
+        let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
+        read.map_err(|error| failed(error.to_string()))?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(failed(format!("it has more than {MAX_BYTES} bytes")));
+        }
+        let inventory: Self = toml::from_str(&text).map_err(|error| failed(error.to_string()))?;
+        if inventory.agents.len() > MAX_AGENTS {
+            return Err(failed(format!("it has more than {MAX_AGENTS} agents")));
+        }
+        for (name, entry) in &inventory.agents {
+            check(name, entry).map_err(failed)?;
+        }
+        // A path in the file is seen from where the file is.
+        let base = path.parent().unwrap_or(Path::new(""));
+        let agents = inventory.agents.into_iter().map(|(name, entry)| {
+            let keys = entry.keys.map(|keys| base.join(keys));
+            (name, Entry { keys, ..entry })
+        });
+        Ok(Self {
+            agents: agents.collect(),
+        })
+    }
+
+    /// Adds an agent, or says something else of one.
+    ///
+    /// # Errors
+    /// What is wrong with the name, the address or its having no keys.
+    pub fn add(&mut self, name: &str, entry: Entry) -> Result<(), String> {
+        check(name, &entry)?;
+        if entry.keys.is_none() && !is_here(&entry.address) {
+            return Err(format!(
+                "{} is not this machine, so it takes --keys DIR; `overside agent keys DIR` makes \
+                 them",
+                entry.address
+            ));
+        }
+        if self.agents.len() >= MAX_AGENTS && !self.agents.contains_key(name) {
+            return Err(format!("there are {MAX_AGENTS} agents already"));
+        }
+        self.agents.insert(name.into(), entry);
+        Ok(())
+    }
+
+    /// Removes an agent; whether it was there.
+    pub fn remove(&mut self, name: &str) -> bool {
+        self.agents.remove(name).is_some()
+    }
+
+    /// The agent of that name.
+    pub fn get(&self, name: &str) -> Option<&Entry> {
+        self.agents.get(name)
+    }
+
+    /// All agents, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        self.agents
+            .iter()
+            .map(|(name, entry)| (name.as_str(), entry))
+    }
+
+    /// Writes the file, whole or not at all.
+    ///
+    /// # Errors
+    /// [`InventoryError`].
+    pub fn write(&self, path: &Path) -> Result<(), InventoryError> {
+        let write = || {
+            let directory = path
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty());
+            if let Some(directory) = directory {
+                std::fs::create_dir_all(directory)?;
+            }
+            let text = toml::to_string(self).map_err(std::io::Error::other)?;
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".{}", std::process::id()));
+            let fresh = PathBuf::from(name);
+            let mut file = std::fs::File::create(&fresh)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&fresh, path)
+        };
+        write().map_err(|error: std::io::Error| InventoryError {
+            path: path.into(),
+            reason: error.to_string(),
+        })
+    }
+}
+
+/// Whether every address that the name has is this machine's own.
+fn is_here(address: &str) -> bool {
+    address.to_socket_addrs().is_ok_and(|mut all| {
+        let first = all.next().is_some_and(is_this_machine);
+        first && all.all(is_this_machine)
+    })
+}
+
+fn check(name: &str, entry: &Entry) -> Result<(), String> {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
+        return Err(format!(
+            "{name:?} is no name for an agent: 1 to {MAX_NAME} letters, digits, - _ and ."
+        ));
+    }
+    let (host, port) = entry.address.rsplit_once(':').unwrap_or_default();
+    let port = port.parse::<u16>().unwrap_or_default();
+    if host.is_empty() || port == 0 || entry.address.len() > 300 {
+        return Err(format!(
+            "agent {name}: {:?} is no address; it is written HOST:PORT, as in 192.168.100.2:7433",
+            entry.address
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! An agent's devices as devices of this machine: jobs go over a connection, results come back.
+//!
+//! An agent runs on a DPU's own cores, or on any other machine (`overside agent`), and offers the
+//! devices there. `dpu0/cpu` is the device `cpu` of the agent that the [`Inventory`] calls `dpu0`.
+//!
+//! Each context has a connection of its own and uses it on the thread that owns the context: there
+//! is no thread between a submitter and the socket. Sources are sent from where they are, results
+//! are read to where they belong. A destination never leaves this process, so a job that is given
+//! up has it back at once and nothing is ever quarantined.
+//!
+//! A connection that breaks, is silent for too long or says what it must not loses its context and
+//! nothing else: the next [`Device::open`] makes another connection. While the agent cannot be
+//! reached, that fails at once for longer and longer pauses.
+
+mod capabilities;
+mod connection;
+mod context;
+mod dialer;
+mod error;
+mod incoming;
+mod inventory;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use overside_device::{
+    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, Foreign, MemoryError,
+    OpenError, Region, Slice,
+};
+use overside_link::agent::{Offer, Welcome};
+
+use context::RemoteContext;
+use dialer::Dialer;
+pub use error::{InventoryError, RemoteError};
+pub use inventory::{Entry, INVENTORY, Inventory};
+
+/// How long to wait for an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// For a connection, keys and greeting included.
+    pub connect: Duration,
+    /// For a context to be opened, set up anew or closed there.
+    pub open: Duration,
+    /// An agent that has been silent for so long is asked whether it is there.
+    pub ask: Duration,
+    /// One that does not answer for so long is lost.
+    pub silence: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(3),
+            open: Duration::from_secs(60),
+            ask: Duration::from_secs(2),
+            silence: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A device of an agent.
+pub struct RemoteDevice {
+    shared: Arc<Shared>,
+}
+
+/// What a device and its contexts have in common.
+struct Shared {
+    id: DeviceId,
+    info: DeviceInfo,
+    capabilities: Capabilities,
+    /// What the agent said of it.
+    offer: Offer,
+    dialer: Dialer,
+}
+
+impl RemoteDevice {
+    /// The device that the agent `node` calls `device`.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub fn connect(
+        node: &str,
+        entry: &Entry,
+        device: &str,
+        patience: Patience,
+    ) -> Result<Self, RemoteError> {
+        let dialer = Dialer::new(node, entry, patience)?;
+        let (connection, welcome) = dialer.dial()?;
+        let offered = || {
+            let names = welcome.devices.iter().map(|offer| offer.info.name.as_str());
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let found = welcome
+            .devices
+            .iter()
+            .find(|offer| offer.info.name == device);
+        let Some(offer) = found.cloned() else {
+            return Err(RemoteError::NotOffered {
+                node: node.into(),
+                device: device.into(),
+                offered: offered(),
+            });
+        };
+        dialer.keep(connection);
+        Ok(Self {
+            shared: Arc::new(Shared {
+                id: DeviceId::unique(),
+                info: info(node, entry, &welcome, &offer),
+                capabilities: capabilities::of(&offer),
+                offer,
+                dialer,
+            }),
+        })
+    }
+}
+
+/// Asks an agent who it is and what it has.
+///
+/// # Errors
+/// [`RemoteError`].
+pub fn ask(node: &str, entry: &Entry, patience: Patience) -> Result<Found, RemoteError> {
+    let (_, welcome) = Dialer::new(node, entry, patience)?.dial()?;
+    let devices = welcome.devices.iter().map(|offer| {
+        let info = info(node, entry, &welcome, offer);
+        (info, capabilities::of(offer))
+    });
+    Ok(Found {
+        devices: devices.collect(),
+        release: welcome.release.clone(),
+    })
+}
+
+/// What an agent says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The release it is of.
+    pub release: String,
+    /// Its devices, named as this machine names them, and what they can do.
+    pub devices: Vec<(DeviceInfo, Capabilities)>,
+}
+
+/// What a device there is from here.
+fn info(node: &str, entry: &Entry, welcome: &Welcome, offer: &Offer) -> DeviceInfo {
+    let there = &offer.info;
+    let address = &entry.address;
+    DeviceInfo {
+        name: format!("{node}/{}", there.name),
+        driver: driver(&there.driver, &welcome.release),
+        location: match there.location.as_str() {
+            "this host" => format!("{node} at {address}"),
+            within => format!("{within} of {node} at {address}"),
+        },
+        description: format!("on {node}: {}", there.description),
+        provenance: there.provenance,
+        timing: there.timing,
+    }
+}
+
+fn driver(there: &str, release: &str) -> String {
+    format!("{there}, by agent {release}")
+}
+
+impl Device for RemoteDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.shared.info
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.shared.capabilities
+    }
+
+    fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
+        Region::allocate(len, align, None)
+    }
+
+    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
+        Ok(Slice::from_foreign(foreign, None))
+    }
+
+    fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
+        Ok(Box::new(RemoteContext::open(&self.shared, config)?))
+    }
+}

@@ -1,0 +1,128 @@
+//! Agents to test with, on this machine.
+
+// Each test file uses a part of it.
+#![allow(dead_code)]
+
+pub mod jobs;
+pub mod proxy;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use overside_agent::{Agent, Limits, Settings};
+use overside_backend_cpu::{CpuDevice, CpuOptions};
+use overside_backend_emulated::{EmulatedDevice, Mode};
+use overside_backend_remote::{Entry, Patience, RemoteDevice};
+use overside_device::Device;
+
+pub const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Short, so that tests of silence are; long enough for a busy machine.
+pub const SHORT: Patience = Patience {
+    connect: Duration::from_secs(5),
+    open: Duration::from_secs(20),
+    ask: Duration::from_millis(200),
+    silence: Duration::from_secs(2),
+};
+
+/// Keys of an authority that all tests share.
+pub fn keys() -> PathBuf {
+    static KEYS: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        overside_agent::keys::make(directory.path()).expect("keys");
+        directory
+    });
+    KEYS.path().to_owned()
+}
+
+pub fn cpu(threads: usize) -> Arc<dyn Device> {
+    let options = CpuOptions {
+        threads,
+        cores: None,
+    };
+    Arc::new(CpuDevice::new(options).expect("a device of these cores"))
+}
+
+pub fn emulated(profile: &str) -> Arc<dyn Device> {
+    let profile = overside_model::profile(profile).expect("built in");
+    Arc::new(EmulatedDevice::new(profile, Mode::Functional))
+}
+
+/// An agent on this machine that offers one device, with keys or without.
+pub fn agent(device: Arc<dyn Device>, secure: bool) -> Agent {
+    agent_with(device, secure, Limits::default())
+}
+
+pub fn agent_with(device: Arc<dyn Device>, secure: bool, limits: Limits) -> Agent {
+    let keys = secure.then(|| overside_agent::keys::agent(&keys()).expect("the agent's keys"));
+    let settings = Settings {
+        limits,
+        ..Settings::new(LOOPBACK, keys)
+    };
+    let names = [device.info().name.clone()];
+    let open = |_: &str| Ok::<_, String>(Arc::clone(&device));
+    Agent::start(settings, &names, open).expect("an agent")
+}
+
+/// How a host reaches it.
+pub fn entry(address: SocketAddr, secure: bool) -> Entry {
+    Entry {
+        address: address.to_string(),
+        keys: secure.then(keys),
+    }
+}
+
+/// The device that an agent there offers.
+pub fn remote(address: SocketAddr, secure: bool, device: &str) -> RemoteDevice {
+    RemoteDevice::connect("dpu0", &entry(address, secure), device, SHORT)
+        .expect("the agent's device")
+}
+
+/// A remote device and the agent that it is of.
+pub struct WithAgent {
+    pub device: RemoteDevice,
+    pub agent: Agent,
+}
+
+impl WithAgent {
+    pub fn new(device: Arc<dyn Device>, secure: bool) -> Self {
+        let name = device.info().name.clone();
+        let agent = agent(device, secure);
+        let device = remote(agent.address(), secure, &name);
+        Self { device, agent }
+    }
+}
+
+impl Device for WithAgent {
+    fn info(&self) -> &overside_device::DeviceInfo {
+        self.device.info()
+    }
+
+    fn capabilities(&self) -> &overside_device::Capabilities {
+        self.device.capabilities()
+    }
+
+    fn alloc(
+        &self,
+        len: usize,
+        align: usize,
+    ) -> Result<overside_device::Region, overside_device::MemoryError> {
+        self.device.alloc(len, align)
+    }
+
+    fn register(
+        &self,
+        foreign: overside_device::Foreign,
+    ) -> Result<overside_device::Slice, overside_device::MemoryError> {
+        self.device.register(foreign)
+    }
+
+    fn open(
+        &self,
+        config: overside_device::ContextConfig,
+    ) -> Result<Box<dyn overside_device::Context>, overside_device::OpenError> {
+        self.device.open(config)
+    }
+}

@@ -1,0 +1,107 @@
+//! What a host and an agent say to each other: the wire format, without sockets and threads.
+//!
+//! An agent runs beside devices on another machine, or on a DPU's own cores, and offers them to a
+//! host. One connection carries one context at a time:
+//!
+//! ```text
+//!   host                                agent
+//!   preamble: magic, versions      ->
+//!                                  <-   preamble
+//!                                  <-   welcome: its devices and what they can do
+//!   open: device, operation, depth ->
+//!                                  <-   opened
+//!   job, job, job ...              ->
+//!                                  <-   answer, answer, answer ... (in any order)
+//!   close                          ->
+//!                                  <-   closed
+//! ```
+//!
+//! After the preamble everything is a frame: eight bytes that say how long it is and what, then
+//! that many bytes. What happens once a context is JSON ([`Request`], [`Reply`]); what happens
+//! once a job is fixed fields and the job's bytes ([`JobHead`], [`AnswerHead`]).
+//!
+//! Nothing in here does I/O: [`Reader`] takes bytes as they come and gives items, [`Outbox`] takes
+//! items and gives bytes, and a driver on either side moves bytes between them and a socket. All
+//! numbers are little-endian, and every length is bounded before anything is made of it.
+
+mod frame;
+#[cfg(feature = "tls")]
+pub mod keys;
+mod message;
+mod outbox;
+mod preamble;
+mod reader;
+#[cfg(feature = "tls")]
+mod stream;
+
+pub use frame::{AnswerHead, Frame, JobHead, Status, Usage, control};
+pub use message::{
+    Offer, Opened, OpeningError, Reply, Request, Setup, Welcome, clean, plain_error, typed_error,
+};
+pub use outbox::Outbox;
+pub use preamble::{Preamble, Versions};
+pub use reader::{Item, Reader, Side};
+#[cfg(feature = "tls")]
+pub use stream::{Stream, readable_or_writable};
+
+/// The longest source or destination of one job in bytes. A job travels as one frame.
+pub const MAX_BUFFER_BYTES: usize = 128 << 20;
+/// The longest frame without a job in bytes: the patterns of a context, or all that an agent's
+/// devices can do.
+pub const MAX_CONTROL_BYTES: usize = 8 << 20;
+/// The most jobs in flight on one connection.
+pub const MAX_DEPTH: usize = 4096;
+/// The longest text of an error in bytes; what is longer is cut.
+pub const MAX_TEXT_BYTES: usize = 1024;
+
+/// A peer that does not keep to the format. The connection is of no use any more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// What comes is something else altogether.
+    #[error("it does not speak Overside's language: it began with {0}")]
+    Magic(String),
+    /// It speaks other versions.
+    #[error(
+        "it speaks versions {theirs} of the language, and this one {ours}: install the same release on both sides"
+    )]
+    Version {
+        /// What it speaks.
+        theirs: Versions,
+        /// What this one speaks.
+        ours: Versions,
+    },
+    /// A frame of a kind that there is not, or that this side does not get.
+    #[error("a frame of kind {0} does not belong here")]
+    Kind(u8),
+    /// Bytes that have to be zero are not.
+    #[error("reserved bytes of a frame are not zero")]
+    Reserved,
+    /// A frame whose length cannot be.
+    #[error("a {frame} of {len} bytes, where {min} to {max} are allowed")]
+    Length {
+        /// What it is.
+        frame: &'static str,
+        /// What it says of itself.
+        len: u64,
+        /// The least.
+        min: u64,
+        /// The most.
+        max: u64,
+    },
+    /// A field whose value cannot be.
+    #[error("{field} is {value}, where at most {max} is allowed")]
+    Field {
+        /// Which.
+        field: &'static str,
+        /// What it is.
+        value: u64,
+        /// The most.
+        max: u64,
+    },
+    /// A message that cannot be read.
+    #[error("a message cannot be read: {0}")]
+    Message(String),
+    /// Something that is no answer to anything, or comes at the wrong time.
+    #[error("{0}")]
+    OutOfTurn(String),
+}

@@ -1,0 +1,155 @@
+//! Who may talk to whom: certificates of one authority, one for agents and one for hosts.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+/// The name in an agent's certificate. It is the same for all agents: what counts is who signed.
+pub const AGENT: &str = "agent.overside.invalid";
+/// The name in a host's certificate.
+pub const HOST: &str = "host.overside.invalid";
+
+/// The authority's certificate; on both sides.
+pub const CA_CERTIFICATE: &str = "ca.pem";
+/// The authority's key; on neither.
+pub const CA_KEY: &str = "ca.key";
+/// The agent's certificate and its key.
+pub const AGENT_FILES: [&str; 2] = ["agent.pem", "agent.key"];
+/// The host's certificate and its key.
+pub const HOST_FILES: [&str; 2] = ["host.pem", "host.key"];
+
+/// The longest of these files in bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Keys that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeysError {
+    /// A file that cannot be read.
+    #[error("{}: {error}; `overside agent keys DIR` makes all files", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A key that everybody can read.
+    #[error("{} can be read by everybody; chmod 600 {}", .0.display(), .0.display())]
+    Readable(PathBuf),
+    /// A file with something else in it.
+    #[error("{}: {reason}", path.display())]
+    Content {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The host's side, from the files in `directory`.
+///
+/// # Errors
+/// [`KeysError`].
+pub fn host(directory: &Path) -> Result<Arc<ClientConfig>, KeysError> {
+    let roots = roots(directory)?;
+    let (certificates, key) = own(directory, HOST_FILES)?;
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .and_then(|builder| {
+            builder
+                .with_root_certificates(roots)
+                .with_client_auth_cert(certificates, key)
+        });
+    let path = directory.join(HOST_FILES[0]);
+    config.map(Arc::new).map_err(|error| content(path, error))
+}
+
+/// The agent's side, from the files in `directory`. Only hosts whose certificates the same
+/// authority signed get any further than the handshake.
+///
+/// # Errors
+/// [`KeysError`].
+pub fn agent(directory: &Path) -> Result<Arc<ServerConfig>, KeysError> {
+    let roots = Arc::new(roots(directory)?);
+    let (certificates, key) = own(directory, AGENT_FILES)?;
+    let authority = directory.join(CA_CERTIFICATE);
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
+        .build()
+        .map_err(|error| content(authority, error))?;
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .and_then(|builder| {
+            builder
+                .with_client_cert_verifier(verifier)
+                .with_single_cert(certificates, key)
+        });
+    let path = directory.join(AGENT_FILES[0]);
+    config.map(Arc::new).map_err(|error| content(path, error))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn roots(directory: &Path) -> Result<RootCertStore, KeysError> {
+    let path = directory.join(CA_CERTIFICATE);
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(&path)? {
+        roots
+            .add(certificate)
+            .map_err(|error| content(path.clone(), error))?;
+    }
+    Ok(roots)
+}
+
+type Own = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn own(directory: &Path, [certificate, key]: [&str; 2]) -> Result<Own, KeysError> {
+    let chain = certificates(&directory.join(certificate))?;
+    let path = directory.join(key);
+    let file = |error| KeysError::File {
+        path: path.clone(),
+        error,
+    };
+    let mode = std::fs::metadata(&path).map_err(file)?.permissions().mode();
+    if mode & 0o007 != 0 {
+        return Err(KeysError::Readable(path));
+    }
+    let text = read(&path)?;
+    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| content(path, error))?;
+    Ok((chain, key))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, KeysError> {
+    let text = read(path)?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match all.map_err(|error| content(path.into(), error))? {
+        none if none.is_empty() => Err(content(path.into(), "there is no certificate in it")),
+        all => Ok(all),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, KeysError> {
+    use std::io::Read;
+    let read = || {
+        let mut text = Vec::new();
+        let file = std::fs::File::open(path)?;
+        file.take(MAX_FILE_BYTES).read_to_end(&mut text)?;
+        Ok(text)
+    };
+    read().map_err(|error| KeysError::File {
+        path: path.into(),
+        error,
+    })
+}
+
+fn content(path: PathBuf, reason: impl ToString) -> KeysError {
+    let reason = reason.to_string();
+    KeysError::Content { path, reason }
+}

@@ -1,0 +1,405 @@
+//! What is said once a context, as JSON.
+
+use overside_device::{
+    Applied, Capability, ContextConfig, DeviceInfo, Lifecycle, OpenError, Operation,
+    OperationConfig, Provenance,
+};
+use overside_ops::Error;
+use serde::{Deserialize, Serialize};
+
+use super::{MAX_BUFFER_BYTES, MAX_DEPTH, MAX_TEXT_BYTES, Violation};
+
+/// The longest name of a device or a library in bytes.
+const MAX_NAME_BYTES: usize = 256;
+/// The most devices that an agent offers.
+const MAX_DEVICES: usize = 256;
+/// The most patterns, and the longest: what operations are prepared with at all.
+const MAX_PATTERNS: usize = 1000;
+const MAX_PATTERN_BYTES: usize = 1000;
+
+/// From the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// Open a context on a device. There is none yet.
+    Open {
+        /// The device's name there.
+        device: String,
+        /// What for.
+        setup: Setup,
+    },
+    /// Set the context up for something else, when all its jobs are done.
+    Reconfigure(Setup),
+    /// Close the context, when all its jobs are done.
+    Close,
+    /// No more jobs will come: the answer to [`Reply::Drain`].
+    Leave,
+}
+
+/// What a context is set up for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setup {
+    /// The operation.
+    pub operation: Operation,
+    /// Its library, or `auto`.
+    pub variant: String,
+    /// Its level.
+    pub level: Option<u32>,
+    /// Its patterns.
+    pub patterns: Vec<String>,
+    /// The most jobs in flight.
+    pub depth: u64,
+    /// The longest source in bytes.
+    pub max_source_bytes: u64,
+    /// The longest destination in bytes.
+    pub max_destination_bytes: u64,
+}
+
+impl From<&ContextConfig> for Setup {
+    fn from(config: &ContextConfig) -> Self {
+        let operation = &config.operation;
+        Self {
+            operation: operation.operation,
+            variant: operation.variant.clone(),
+            level: operation.level,
+            patterns: operation.patterns.clone(),
+            depth: config.depth as u64,
+            max_source_bytes: config.max_source_bytes,
+            max_destination_bytes: config.max_destination_bytes,
+        }
+    }
+}
+
+impl Setup {
+    /// What a device is opened with.
+    ///
+    /// # Errors
+    /// [`Violation::Field`] if it asks for more than the wire carries.
+    pub fn config(self) -> Result<ContextConfig, Violation> {
+        at_most("a context's depth", self.depth, MAX_DEPTH as u64)?;
+        at_most(
+            "its longest source",
+            self.max_source_bytes,
+            MAX_BUFFER_BYTES as u64,
+        )?;
+        let longest = self.max_destination_bytes;
+        at_most("its longest destination", longest, MAX_BUFFER_BYTES as u64)?;
+        at_most(
+            "its variant's name",
+            self.variant.len() as u64,
+            MAX_NAME_BYTES as u64,
+        )?;
+        Ok(ContextConfig {
+            operation: OperationConfig {
+                operation: self.operation,
+                variant: self.variant,
+                level: self.level,
+                patterns: self.patterns,
+            },
+            depth: self.depth as usize,
+            max_source_bytes: self.max_source_bytes,
+            max_destination_bytes: self.max_destination_bytes,
+        })
+    }
+}
+
+/// From the agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// The first one: who it is and what it has.
+    Welcome(Welcome),
+    /// The first one instead: it takes nobody, and why.
+    Busy(String),
+    /// The context is open, or set up anew.
+    Opened(Opened),
+    /// It is not; one that was to be set up anew is as it was.
+    Refused(OpeningError),
+    /// What runs the jobs whose answers follow.
+    Applied(Applied),
+    /// The context is closed.
+    Closed(Lifecycle),
+    /// The device is gone. Nothing follows.
+    Lost(String),
+    /// It is going to end: jobs that are here will be done, no new ones taken.
+    Drain,
+}
+
+/// Who an agent is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Welcome {
+    /// The release it is of.
+    pub release: String,
+    /// What it offers.
+    pub devices: Vec<Offer>,
+}
+
+/// A device that an agent offers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offer {
+    /// What it is, as the agent's machine sees it.
+    pub info: DeviceInfo,
+    /// What it can do.
+    pub capabilities: Vec<Capability>,
+}
+
+/// An open context.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Opened {
+    /// The context's times there.
+    pub lifecycle: Lifecycle,
+}
+
+/// Why a context cannot be opened, in a form that can be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OpeningError {
+    /// The device does not do this operation.
+    Unsupported,
+    /// More than the device's limit.
+    Limit {
+        /// Depth, source bytes or destination bytes.
+        what: String,
+        /// The most it takes.
+        limit: u64,
+        /// What was asked for.
+        asked: u64,
+    },
+    /// There is no such library.
+    UnknownVariant(String),
+    /// The library has no such level.
+    Level {
+        /// The library.
+        variant: String,
+        /// Its lowest level.
+        min: u32,
+        /// Its highest.
+        max: u32,
+    },
+    /// The library has no levels.
+    NoLevels(String),
+    /// A pattern that does not compile.
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What the engine says.
+        reason: String,
+    },
+    /// There is no pattern.
+    NoPattern,
+    /// Anything else.
+    Failed(String),
+}
+
+/// A device's error as it is sent.
+pub fn plain_error(error: &OpenError) -> OpeningError {
+    match error {
+        OpenError::Unsupported { .. } => OpeningError::Unsupported,
+        OpenError::Limit {
+            what, limit, asked, ..
+        } => OpeningError::Limit {
+            what: (*what).into(),
+            limit: *limit,
+            asked: *asked,
+        },
+        OpenError::Operation(Error::UnknownVariant { known, .. }) => {
+            OpeningError::UnknownVariant(known.clone())
+        }
+        OpenError::Operation(Error::Level {
+            variant, min, max, ..
+        }) => OpeningError::Level {
+            variant: (*variant).into(),
+            min: *min,
+            max: *max,
+        },
+        OpenError::Operation(Error::NoLevels { variant }) => {
+            OpeningError::NoLevels((*variant).into())
+        }
+        OpenError::Operation(Error::Pattern { pattern, reason }) => OpeningError::Pattern {
+            pattern: clean(pattern, MAX_PATTERN_BYTES),
+            reason: clean(reason, MAX_TEXT_BYTES),
+        },
+        OpenError::Operation(Error::NoPattern) => OpeningError::NoPattern,
+        OpenError::Failed { reason, .. } => OpeningError::Failed(clean(reason, MAX_TEXT_BYTES)),
+        other => OpeningError::Failed(clean(&other.to_string(), MAX_TEXT_BYTES)),
+    }
+}
+
+/// The error that the host's device gives for one that was sent.
+pub fn typed_error(device: &str, asked: &ContextConfig, error: OpeningError) -> OpenError {
+    let operation = asked.operation.operation;
+    // Errors name libraries by words of this program's own; a library that this machine does not
+    // have is none of them.
+    let known = |name: &str| {
+        let all = overside_ops::variants(operation);
+        (all.iter().find(|one| one.name == name)).map_or("the library there", |one| one.name)
+    };
+    let words = ["depth", "source bytes", "destination bytes"];
+    let device = device.to_owned();
+    match error {
+        OpeningError::Unsupported => OpenError::Unsupported { device, operation },
+        OpeningError::Limit { what, limit, asked } => OpenError::Limit {
+            device,
+            what: (words.into_iter().find(|word| *word == what)).unwrap_or("that"),
+            limit,
+            asked,
+        },
+        OpeningError::UnknownVariant(known) => OpenError::Operation(Error::UnknownVariant {
+            operation: operation.to_string(),
+            name: asked.operation.variant.clone(),
+            known: clean(&known, MAX_TEXT_BYTES),
+        }),
+        OpeningError::Level { variant, min, max } => OpenError::Operation(Error::Level {
+            variant: known(&variant),
+            level: asked.operation.level.unwrap_or_default(),
+            min,
+            max,
+        }),
+        OpeningError::NoLevels(variant) => OpenError::Operation(Error::NoLevels {
+            variant: known(&variant),
+        }),
+        OpeningError::Pattern { pattern, reason } => OpenError::Operation(Error::Pattern {
+            pattern: clean(&pattern, MAX_PATTERN_BYTES),
+            reason: clean(&reason, MAX_TEXT_BYTES),
+        }),
+        OpeningError::NoPattern => OpenError::Operation(Error::NoPattern),
+        OpeningError::Failed(reason) => OpenError::Failed {
+            device,
+            reason: clean(&reason, MAX_TEXT_BYTES),
+        },
+    }
+}
+
+impl Request {
+    /// As it is sent.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// [`Violation`] if it is none, or asks for more than the wire carries.
+    pub fn parse(json: &[u8]) -> Result<Self, Violation> {
+        let request: Self = parse(json)?;
+        if let Self::Open { device, .. } = &request {
+            at_most(
+                "a device's name",
+                device.len() as u64,
+                MAX_NAME_BYTES as u64,
+            )?;
+        }
+        if let Self::Open { setup, .. } | Self::Reconfigure(setup) = &request {
+            at_most("patterns", setup.patterns.len() as u64, MAX_PATTERNS as u64)?;
+            let longest = setup.patterns.iter().map(String::len).max();
+            let longest = longest.unwrap_or_default() as u64;
+            at_most("a pattern's length", longest, MAX_PATTERN_BYTES as u64)?;
+        }
+        Ok(request)
+    }
+}
+
+impl Reply {
+    /// As it is sent.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// Reads one. Texts are cut and have no control characters, and capabilities are no more than
+    /// the wire carries, whatever the peer said.
+    ///
+    /// # Errors
+    /// [`Violation`] if it is none.
+    pub fn parse(json: &[u8]) -> Result<Self, Violation> {
+        let mut reply: Self = parse(json)?;
+        let tidy = |text: &mut String| *text = clean(text, MAX_TEXT_BYTES);
+        match &mut reply {
+            Self::Welcome(welcome) => {
+                let count = welcome.devices.len() as u64;
+                at_most("the number of devices", count, MAX_DEVICES as u64)?;
+                tidy(&mut welcome.release);
+                welcome.devices.iter_mut().try_for_each(Offer::tidy)?;
+            }
+            Self::Busy(text) | Self::Lost(text) => tidy(text),
+            Self::Applied(applied) => {
+                let texts = [
+                    &mut applied.device,
+                    &mut applied.driver,
+                    &mut applied.variant,
+                    &mut applied.library,
+                ];
+                texts.into_iter().for_each(tidy);
+            }
+            Self::Opened(_) | Self::Refused(_) | Self::Closed(_) | Self::Drain => {}
+        }
+        Ok(reply)
+    }
+}
+
+impl Offer {
+    fn tidy(&mut self) -> Result<(), Violation> {
+        let info = &mut self.info;
+        let texts = [
+            &mut info.name,
+            &mut info.driver,
+            &mut info.location,
+            &mut info.description,
+        ];
+        for text in texts {
+            *text = clean(text, MAX_TEXT_BYTES);
+        }
+        if info.provenance > Provenance::Emulated {
+            let text = "a device runs jobs, so its times are measured or emulated";
+            return Err(Violation::OutOfTurn(text.into()));
+        }
+        for (index, one) in self.capabilities.iter_mut().enumerate() {
+            one.max_source_bytes = one.max_source_bytes.min(MAX_BUFFER_BYTES as u64);
+            one.max_destination_bytes = one.max_destination_bytes.min(MAX_BUFFER_BYTES as u64);
+            one.max_depth = one.max_depth.min(MAX_DEPTH);
+            for text in one.variants.iter_mut().chain(&mut one.missing) {
+                *text = clean(text, MAX_NAME_BYTES);
+            }
+            let usable = one.max_depth > 0 && one.max_segments > 0 && !one.variants.is_empty();
+            if !usable || index >= Operation::all().len() {
+                let text = "a device cannot do what it says it can";
+                return Err(Violation::OutOfTurn(text.into()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A text of somebody else's, no longer than that and without what a terminal would obey.
+pub fn clean(text: &str, max_bytes: usize) -> String {
+    let mut cleaned = String::new();
+    for letter in text.chars() {
+        let letter = if letter.is_control() { ' ' } else { letter };
+        if cleaned.len() + letter.len_utf8() > max_bytes {
+            break;
+        }
+        cleaned.push(letter);
+    }
+    cleaned
+}
+
+fn encode(message: &impl Serialize) -> Vec<u8> {
+    // Strings, numbers and lists; there is no map whose keys might not be strings.
+    let json = serde_json::to_vec(message).expect("a message is JSON");
+    super::control(&json)
+}
+
+fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Violation> {
+    serde_json::from_slice(json)
+        .map_err(|error| Violation::Message(clean(&error.to_string(), MAX_TEXT_BYTES)))
+}
+
+fn at_most(field: &'static str, value: u64, max: u64) -> Result<(), Violation> {
+    match value <= max {
+        true => Ok(()),
+        false => Err(Violation::Field { field, value, max }),
+    }
+}

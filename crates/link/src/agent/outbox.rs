@@ -1,0 +1,126 @@
+//! Items in, bytes out.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use overside_device::{Region, Slice, Source};
+
+use super::frame::{HEADER, numbered};
+use super::{AnswerHead, Frame, JobHead, Usage};
+
+/// The longest head of a frame that comes once a job.
+const HEAD: usize = HEADER + AnswerHead::BYTES;
+
+enum Chunk {
+    Head {
+        bytes: [u8; HEAD],
+        len: u8,
+    },
+    Text(Vec<u8>),
+    Slice(Slice),
+    /// The first bytes of a region.
+    Region(Region, usize),
+}
+
+impl Chunk {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Head { bytes, len } => &bytes[..usize::from(*len)],
+            Self::Text(text) => text,
+            Self::Slice(slice) => slice,
+            Self::Region(region, len) => &region[..*len],
+        }
+    }
+}
+
+/// What is to be sent, in order. Jobs' bytes stay where they are until they have been sent.
+#[derive(Default)]
+pub struct Outbox {
+    chunks: VecDeque<Chunk>,
+    /// Bytes of the first one that have been sent.
+    sent: usize,
+}
+
+impl Outbox {
+    /// Nothing is left to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Adds a message; see [`super::control`].
+    pub fn message(&mut self, frame: Vec<u8>) {
+        self.chunks.push_back(Chunk::Text(frame));
+    }
+
+    /// Adds a job with its source.
+    pub fn job(&mut self, head: JobHead, source: &Source) {
+        self.head(&head.encode(source.len()));
+        let filled = source.segments().iter().filter(|slice| !slice.is_empty());
+        self.chunks
+            .extend(filled.map(|slice| Chunk::Slice(slice.clone())));
+    }
+
+    /// Adds an answer with the beginning of a destination, `len` bytes of it.
+    pub fn result(&mut self, head: AnswerHead, destination: Region, len: usize) {
+        self.head(&head.encode(len));
+        self.chunks.push_back(Chunk::Region(destination, len));
+    }
+
+    /// Adds an answer with a text.
+    pub fn failure(&mut self, head: AnswerHead, text: &str) {
+        self.head(&head.encode(text.len()));
+        if !text.is_empty() {
+            self.chunks.push_back(Chunk::Text(text.into()));
+        }
+    }
+
+    /// Adds a report of CPU time.
+    pub fn usage(&mut self, usage: Usage) {
+        self.head(&usage.encode());
+    }
+
+    /// Adds a ping.
+    pub fn ping(&mut self, number: u64) {
+        self.head(&numbered(Frame::Ping, number));
+    }
+
+    /// Adds a pong.
+    pub fn pong(&mut self, number: u64) {
+        self.head(&numbered(Frame::Pong, number));
+    }
+
+    /// What is to be sent next, as many pieces as there is room for; how many pieces.
+    pub fn gather<'a>(&'a self, pieces: &mut [IoSlice<'a>]) -> usize {
+        let mut skip = self.sent;
+        let count = pieces.len().min(self.chunks.len());
+        for (piece, chunk) in pieces.iter_mut().zip(&self.chunks) {
+            *piece = IoSlice::new(&chunk.bytes()[skip..]);
+            skip = 0;
+        }
+        count
+    }
+
+    /// That many bytes were sent. Regions that are done with are handed to `spent`.
+    pub fn advance(&mut self, mut count: usize, mut spent: impl FnMut(Region)) {
+        while let Some(first) = self.chunks.front() {
+            let left = first.bytes().len() - self.sent;
+            if count < left {
+                self.sent += count;
+                return;
+            }
+            count -= left;
+            self.sent = 0;
+            if let Some(Chunk::Region(region, _)) = self.chunks.pop_front() {
+                spent(region);
+            }
+        }
+        debug_assert_eq!(count, 0, "more was sent than there was");
+    }
+
+    fn head(&mut self, from: &[u8]) {
+        let mut bytes = [0; HEAD];
+        bytes[..from.len()].copy_from_slice(from);
+        let len = from.len() as u8;
+        self.chunks.push_back(Chunk::Head { bytes, len });
+    }
+}
