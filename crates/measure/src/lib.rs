@@ -2,12 +2,14 @@
 //!
 //! A [`Worker`] takes one [`Sample`] of a [`Test`]: every distinct output is verified, the same
 //! work is done again to warm up, and then under the clock, which starts before the first
-//! submission and stops after the last completion was reaped.
+//! submission and stops after the last completion was reaped. Tests of other kinds than jobs on a
+//! device come in as JSON: [`Worker::measure_json`].
 
 pub mod audit;
 pub mod boxes;
 mod data;
 mod driver;
+mod kinds;
 mod latency;
 mod measuring;
 mod placing;
@@ -18,6 +20,7 @@ mod verify;
 mod worker;
 
 pub use data::BUFFERS_MAX;
+pub use kinds::{MemoryPattern, MemoryTest};
 pub use latency::{HistogramError, Merged, merge_histograms};
 pub use sample::{
     Check, Cpu, Failure, Kind, Model, Placed, PlacedLeg, Sample, Status, Warning, Work,

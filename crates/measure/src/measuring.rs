@@ -474,14 +474,19 @@ pub(crate) fn order(count: usize, seed: u64) -> Vec<u32> {
 
 /// Whether so many destinations fit into memory.
 pub(crate) fn destinations_fit(bytes: u64, count: u64) -> Result<(), NoSample> {
-    let needed = bytes.saturating_mul(count);
+    let what = format!("{count} destinations of {bytes} bytes");
+    memory_fits(&what, bytes.saturating_mul(count))
+}
+
+/// Whether `what` of so many bytes fits into memory.
+pub(crate) fn memory_fits(what: &str, needed: u64) -> Result<(), NoSample> {
     if needed <= MEMORY_UNASKED_BYTES {
         return Ok(());
     }
     match memory_available() {
         Some(available) if needed > available / 2 => Err(NoSample::Skipped(format!(
-            "{count} destinations of {bytes} bytes take more than half of the {available} bytes of \
-             memory that are free"
+            "{what} ({needed} bytes) would take more than half of the {available} bytes of memory \
+             that are free"
         ))),
         _ => Ok(()),
     }

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// How far a figure may be from what it follows from: rounding.
 const CONTRADICTION: f64 = 1e-3;
+/// The metrics, in MB/s, that are all of a sample's bytes by all of its time.
+const BYTES_PER_TIME: [&str; 2] = ["throughput", "bandwidth"];
 
 /// What came of measuring a test once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -260,15 +262,17 @@ impl Sample {
     /// Whether the throughput is another than the bytes that were processed over the time that it
     /// took: bits told as bytes, powers of two as powers of ten, a clock of its own.
     fn contradiction(&self) -> Option<String> {
-        let told = *self.metrics.get("throughput")?;
         let (work, elapsed_ns) = (self.work?, self.elapsed_ns?);
         let found = work.bytes as f64 / 1e6 / (elapsed_ns.max(1) as f64 / 1e9);
-        ((told / found - 1.0).abs() > CONTRADICTION).then(|| {
-            format!(
-                "a throughput of {told:.3} MB/s contradicts {} bytes in {elapsed_ns} ns, which are \
-                 {found:.3} MB/s",
-                work.bytes
-            )
+        BYTES_PER_TIME.into_iter().find_map(|name| {
+            let told = *self.metrics.get(name)?;
+            ((told / found - 1.0).abs() > CONTRADICTION).then(|| {
+                format!(
+                    "a {name} of {told:.3} MB/s contradicts {} bytes in {elapsed_ns} ns, which are \
+                     {found:.3} MB/s",
+                    work.bytes
+                )
+            })
         })
     }
 

@@ -163,16 +163,7 @@ impl Test {
         within("depth", self.depth as u64, 1, DEPTH_MAX as u64)?;
         within("batch", self.batch as u64, 1, DEPTH_MAX as u64)?;
         within("threads", self.threads as u64, 1, THREADS_MAX as u64)?;
-        if let Some(cores) = &self.cores {
-            within(
-                "the number of cores",
-                cores.len() as u64,
-                1,
-                THREADS_MAX as u64,
-            )?;
-            let highest = cores.iter().max().map_or(0, |&core| core as u64);
-            within("the highest core", highest, 0, THREADS_MAX as u64 - 1)?;
-        }
+        cores_within(self.cores.as_deref())?;
         within(
             "the number of patterns",
             self.patterns.len() as u64,
@@ -193,9 +184,7 @@ impl Test {
             FILES_MAX as u64,
         )?;
         within("sample_bytes", self.data.sample_bytes, 1, SAMPLE_BYTES_MAX)?;
-        within("warmup_s", self.warmup_s, 0.0, 3600.0)?;
-        within("sample_s", self.sample_s, 1e-6, 3600.0)?;
-        within("timeout_s", self.timeout_s, 1e-3, 86400.0)
+        times_within(self.warmup_s, self.sample_s, self.timeout_s)
     }
 
     /// `warmup_s` as a duration.
@@ -209,8 +198,26 @@ impl Test {
     }
 }
 
+/// The bounds of times, for tests of all kinds.
+pub(crate) fn times_within(warmup_s: f64, sample_s: f64, timeout_s: f64) -> Result<(), TestError> {
+    within("warmup_s", warmup_s, 0.0, 3600.0)?;
+    within("sample_s", sample_s, 1e-6, 3600.0)?;
+    within("timeout_s", timeout_s, 1e-3, 86400.0)
+}
+
+/// The bounds of a list of cores, for tests of all kinds.
+pub(crate) fn cores_within(cores: Option<&[usize]>) -> Result<(), TestError> {
+    let Some(cores) = cores else {
+        return Ok(());
+    };
+    let count = cores.len() as u64;
+    within("the number of cores", count, 1, THREADS_MAX as u64)?;
+    let highest = cores.iter().max().map_or(0, |&core| core as u64);
+    within("the highest core", highest, 0, THREADS_MAX as u64 - 1)
+}
+
 /// Refuses what is not `min` to `max`; a NaN is in no range.
-fn within<T>(field: &'static str, value: T, min: T, max: T) -> Result<(), TestError>
+pub(crate) fn within<T>(field: &'static str, value: T, min: T, max: T) -> Result<(), TestError>
 where
     T: PartialOrd + std::fmt::Display,
 {
@@ -238,6 +245,6 @@ fn auto() -> String {
     "auto".into()
 }
 
-fn one() -> usize {
+pub(crate) fn one() -> usize {
     1
 }

@@ -12,6 +12,7 @@ use overside_ops::Format;
 use overside_placement::{Leg, Policy};
 
 use crate::data::{Buffers, NoData};
+use crate::kinds::AnyTest;
 use crate::measuring::{self, Bench, NoSample};
 use crate::placing::{Placing, Side, leg_test};
 use crate::sample::{Failure, Kind, Sample};
@@ -67,12 +68,18 @@ impl Worker {
         }
     }
 
-    /// Measures a test that is given as JSON, and answers in JSON.
+    /// Measures a test of any kind that is given as JSON, and answers in JSON. Without the key
+    /// `kind` it is a [`Test`], of jobs on a device; the other kinds stand in `kinds`.
     ///
     /// # Errors
     /// [`TestError`] if it is no test. Whatever goes wrong after that is in the sample.
     pub fn measure_json(&mut self, test: &str) -> Result<String, TestError> {
-        let sample = self.measure(&Test::parse(test)?);
+        let sample = match AnyTest::parse(test)? {
+            AnyTest::Jobs(test) => self.measure(&test),
+            AnyTest::Other(test) => {
+                self.guarded(test.timeout_s(), |_, deadline| test.take(deadline))
+            }
+        };
         Ok(serde_json::to_string(&sample).expect("a sample has nothing that JSON has not"))
     }
 
@@ -80,11 +87,22 @@ impl Worker {
     /// What goes wrong is in the sample; nothing panics and nothing outlasts the test's time by
     /// more than one operation on one buffer.
     pub fn measure(&mut self, test: &Test) -> Sample {
-        let deadline = Instant::now() + Duration::from_secs_f64(test.timeout_s.clamp(0.0, 86400.0));
         if let Err(error) = test.check() {
             return Sample::failed(Failure::new(Kind::Internal, error.to_string()));
         }
-        let taken = catch_unwind(AssertUnwindSafe(|| self.take(test, deadline)));
+        self.guarded(test.timeout_s, |worker, deadline| {
+            worker.take(test, deadline)
+        })
+    }
+
+    /// A sample, whatever becomes of taking it.
+    fn guarded(
+        &mut self,
+        timeout_s: f64,
+        take: impl FnOnce(&mut Self, Instant) -> Result<Sample, NoSample>,
+    ) -> Sample {
+        let deadline = Instant::now() + Duration::from_secs_f64(timeout_s.clamp(0.0, 86400.0));
+        let taken = catch_unwind(AssertUnwindSafe(|| take(self, deadline)));
         match taken {
             Ok(Ok(sample)) => sample.settled(),
             Ok(Err(NoSample::Skipped(reason))) => Sample::skipped(reason),

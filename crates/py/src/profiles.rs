@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use overside_model::{Dimension, Obtained, PARAMETERS, Profile, ProfileError, Quantity, Table};
-use overside_probe::Kernel;
+use overside_probe::memory::Kernel;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -172,8 +172,14 @@ fn parameters() -> PyResult<String> {
 fn memory_latency(py: Python<'_>, block_bytes: usize, seconds: f64) -> PyResult<f64> {
     guarded(|| {
         let budget = budget(seconds)?;
-        in_range("block_bytes", block_bytes, 128, overside_probe::MAX_BYTES)?;
-        Ok(py.detach(|| overside_probe::latency_ns(block_bytes, budget)))
+        in_range(
+            "block_bytes",
+            block_bytes,
+            128,
+            overside_probe::memory::MAX_BYTES,
+        )?;
+        py.detach(|| overside_probe::memory::latency_ns(block_bytes, budget))
+            .map_err(refused)
     })
 }
 
@@ -189,12 +195,20 @@ fn memory_stream(
 ) -> PyResult<f64> {
     guarded(|| {
         let budget = budget(seconds)?;
-        in_range("threads", threads, 1, overside_probe::MAX_THREADS)?;
-        in_range("array_bytes", array_bytes, 4096, overside_probe::MAX_BYTES)?;
+        in_range("threads", threads, 1, overside_probe::memory::MAX_THREADS)?;
+        in_range(
+            "array_bytes",
+            array_bytes,
+            4096,
+            overside_probe::memory::MAX_BYTES,
+        )?;
         let kernel = (Kernel::ALL.into_iter())
             .find(|one| one.name() == kernel)
             .ok_or_else(|| refused("the kernels are copy, scale, add and triad"))?;
-        Ok(py.detach(|| overside_probe::stream_bytes_per_s(kernel, threads, array_bytes, budget)))
+        py.detach(|| {
+            overside_probe::memory::stream_bytes_per_s(kernel, threads, array_bytes, budget)
+        })
+        .map_err(refused)
     })
 }
 

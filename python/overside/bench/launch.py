@@ -162,7 +162,9 @@ def _data(box: Box, tests: Sequence[Test]) -> tuple[dict[str, Sequence[Path]], l
     for test in tests:
         if test.task not in measured or test.status != "planned":
             continue
-        name = test.parameters["data"]
+        name = test.parameters.get("data")
+        if name is None:
+            continue  # not every task works on data
         if name not in files and name not in absent:
             try:
                 found = data.resolve(name, seed=box.seed)

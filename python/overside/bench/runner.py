@@ -17,9 +17,7 @@ from overside.bench.store import RunStore
 from overside.errors import Exit
 from overside.tasks.common import Consent, ExternalTask, Json, MeasuredTask, Task
 
-#: A sample may take this long beside its timed parts, ...
-TIMEOUT_S = 60.0
-#: ... and this much longer for each byte of its data or its buffer.
+#: How much longer a sample may take for each byte of its data or its buffer.
 TIMEOUT_S_PER_BYTE = 4e-6
 
 #: What the run's state is called when it ends for a reason other than having been done.
@@ -178,14 +176,16 @@ class Runner:
             raise self._disk(error) from None
 
     def _request(self, task: MeasuredTask, test: Test) -> Json:
+        """The test as the worker takes it: the files where the task has data, and the times."""
         request = task.test(test.parameters)
-        name = request["data"]["name"]
-        largest = max(request["data"]["sample_bytes"], request["buffer_size"])
-        request["data"]["files"] = [str(path) for path in self._data[name]]
+        largest = request.get("buffer_size", 0)
+        if "data" in request:
+            largest = max(request["data"]["sample_bytes"], largest)
+            request["data"]["files"] = [str(path) for path in self._data[request["data"]["name"]]]
         return request | {
             "warmup_s": self._measure.warmup_s,
             "sample_s": self._measure.sample_s,
-            "timeout_s": TIMEOUT_S
+            "timeout_s": task.beside_s
             + self._measure.warmup_s
             + self._measure.sample_s
             + largest * TIMEOUT_S_PER_BYTE,

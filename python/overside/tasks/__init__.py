@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from overside.tasks.common import Task
 
 #: The modules; each has a `TASK`.
-NAMES = ("compress", "decompress", "match", "hash", "copy")
+NAMES = ("compress", "decompress", "match", "hash", "copy", "memory")
 
 
 def find(name: str) -> Task | None:

@@ -90,10 +90,14 @@ class Task(ABC):
 class MeasuredTask(Task):
     """A task that the measuring loop runs in a worker process."""
 
+    #: How long a sample may take beside its timed parts and what it reads.
+    beside_s: float = 60.0
+
     @abstractmethod
     def test(self, parameters: Json) -> Json:
-        """The test as `overside._core.Worker.measure` takes it. Of the data it gives the name and
-        `sample_bytes`; the runner adds the files, the times and the seed."""
+        """The test as `overside._core.Worker.measure` takes it; `kind` says which of its kinds it
+        is (crates/measure/src/kinds), without it jobs on a device. Of the data, where it has some,
+        it gives the name and `sample_bytes`; the runner adds the files, the times and the seed."""
 
 
 class ExternalTask(Task):

@@ -3,5 +3,6 @@
 mod audit;
 mod faults;
 mod inputs;
+mod kinds;
 mod placements;
 mod samples;

@@ -1,0 +1,227 @@
+//! Tests of kind `memory`: the loops of `overside_probe`.
+
+use std::time::{Duration, Instant};
+
+use overside_device::{Applied, Provenance, Timing};
+use overside_probe::memory::{
+    Access, Event, Events, Kernel, Order, Pages, Pattern, Probe, ProbeError, Taken, Times,
+};
+use serde::{Deserialize, Serialize};
+
+use super::Measured;
+use crate::measuring::{NoSample, memory_fits};
+use crate::sample::{Check, Cpu, Failure, Kind, Sample, Warning, Work};
+use crate::test::{THREADS_MAX, TestError, cores_within, one, times_within, within};
+
+/// What a memory test measures, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryTest {
+    /// What kind of work is done.
+    pub pattern: MemoryPattern,
+    /// The kernel of `stream`.
+    #[serde(default)]
+    pub kernel: Option<Kernel>,
+    /// Reading or writing; for `access`.
+    #[serde(default)]
+    pub access: Option<Access>,
+    /// The order of accesses; for `access`.
+    #[serde(default)]
+    pub order: Option<Order>,
+    /// Bytes of one thread's block, of each of its arrays, or of its object.
+    pub buffer_size: u64,
+    /// The pages that memory is on.
+    #[serde(default)]
+    pub pages: Pages,
+    /// How many threads.
+    #[serde(default = "one")]
+    pub threads: usize,
+    /// The cores that they are pinned to; not pinned if absent.
+    #[serde(default)]
+    pub cores: Option<Vec<usize>>,
+    /// Whether the processor's events are counted.
+    #[serde(default)]
+    pub events: bool,
+    /// Seconds of the same work before the clock starts.
+    pub warmup_s: f64,
+    /// Seconds of passes under the clock.
+    pub sample_s: f64,
+    /// Seconds after which the sample has failed, preparation included.
+    pub timeout_s: f64,
+    /// Picks where orders begin.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// What kind of work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemoryPattern {
+    /// Reads at random, each of which tells where the next is.
+    Chase,
+    /// A kernel of STREAM.
+    Stream,
+    /// Reads or writes of 8 bytes.
+    Access,
+}
+
+impl MemoryTest {
+    fn probe(&self) -> Probe {
+        let pattern = match self.pattern {
+            MemoryPattern::Chase => Pattern::Chase,
+            MemoryPattern::Stream => Pattern::Stream(self.kernel.unwrap_or(Kernel::Copy)),
+            MemoryPattern::Access => Pattern::Access(
+                self.access.unwrap_or_default(),
+                self.order.unwrap_or_default(),
+            ),
+        };
+        Probe {
+            pattern,
+            size_bytes: usize::try_from(self.buffer_size).unwrap_or(usize::MAX),
+            pages: self.pages,
+            threads: self.threads,
+            cores: self.cores.clone(),
+            events: self.events,
+            seed: self.seed,
+        }
+    }
+}
+
+impl Measured for MemoryTest {
+    fn check(&self) -> Result<(), TestError> {
+        within("threads", self.threads as u64, 1, THREADS_MAX as u64)?;
+        cores_within(self.cores.as_deref())?;
+        times_within(self.warmup_s, self.sample_s, self.timeout_s)?;
+        let has = |there: bool, pattern, field: &'static str| match there {
+            true if self.pattern != pattern => Err(TestError::Bound {
+                field,
+                value: "given".into(),
+                allowed: format!("given only with pattern {pattern:?}").to_lowercase(),
+            }),
+            _ => Ok(()),
+        };
+        has(self.kernel.is_some(), MemoryPattern::Stream, "kernel")?;
+        has(self.access.is_some(), MemoryPattern::Access, "access")?;
+        has(self.order.is_some(), MemoryPattern::Access, "order")?;
+        self.probe().check().map_err(|error| match error {
+            ProbeError::Bound {
+                what,
+                value,
+                allowed,
+            } => TestError::Bound {
+                field: what,
+                value: value.to_string(),
+                allowed,
+            },
+            other => TestError::Json(other.to_string()),
+        })
+    }
+
+    fn timeout_s(&self) -> f64 {
+        self.timeout_s
+    }
+
+    fn take(&self, deadline: Instant) -> Result<Sample, NoSample> {
+        let probe = self.probe();
+        memory_fits("the memory of all threads", probe.memory_bytes() as u64)?;
+        let taken = probe.run(&Times {
+            warmup: Duration::from_secs_f64(self.warmup_s),
+            sample: Duration::from_secs_f64(self.sample_s),
+            deadline,
+        });
+        Ok(sample(&probe, taken.map_err(no_sample)?))
+    }
+}
+
+/// The figures of what was taken.
+fn sample(probe: &Probe, taken: Taken) -> Sample {
+    let mut sample = Sample::ok();
+    let version = env!("CARGO_PKG_VERSION");
+    sample.provenance = Some(Provenance::Measured);
+    sample.timing = Some(Timing::Real);
+    sample.applied = Some(Applied {
+        device: "cpu".into(),
+        driver: format!("probe {version}"),
+        variant: probe.name().into(),
+        library: format!("overside-probe {version}, {}", taken.pages),
+        provenance: Provenance::Measured,
+    });
+    sample.work = Some(Work {
+        jobs: taken.accesses,
+        bytes: taken.bytes,
+        ..Work::default()
+    });
+    sample.elapsed_ns = Some(taken.elapsed_ns);
+    sample.check = Some(Check {
+        method: method(probe.pattern).into(),
+        value: format!("{:016x}", taken.checked.0),
+        buffers: taken.checked.1,
+    });
+    let seconds = taken.elapsed_ns.max(1) as f64 / 1e9;
+    let mut add = |name: &str, value: f64| sample.metrics.insert(name.into(), value);
+    if probe.pattern == Pattern::Chase {
+        add("read_latency", taken.access_ns());
+    } else {
+        add("bandwidth", taken.bytes as f64 / 1e6 / seconds);
+        add("best_bandwidth", taken.best_bytes_per_s / 1e6);
+    }
+    if let Pattern::Access(..) = probe.pattern {
+        add("access_time", taken.access_ns());
+        add("access_rate", taken.accesses as f64 / 1e6 / seconds);
+    }
+    let host_s = taken.cpu_ns as f64 / 1e9;
+    add("cpu_seconds", host_s);
+    for (event, count) in &taken.events.counts {
+        add(metric(*event), count / taken.accesses.max(1) as f64);
+    }
+    sample.cpu = Some(Cpu {
+        host_s,
+        ..Cpu::default()
+    });
+    sample.warnings.extend(uncounted(&taken.events));
+    sample
+}
+
+fn no_sample(error: ProbeError) -> NoSample {
+    let kind = match &error {
+        ProbeError::NotGiven { .. } => return NoSample::Skipped(error.to_string()),
+        ProbeError::Wrong(_) => Kind::Verification,
+        ProbeError::Timeout => Kind::Timeout,
+        ProbeError::Bound { .. } | ProbeError::Panicked(_) => Kind::Internal,
+    };
+    Failure::new(kind, error.to_string()).into()
+}
+
+fn method(pattern: Pattern) -> &'static str {
+    match pattern {
+        Pattern::Chase => "every line read once in the order that was drawn",
+        Pattern::Stream(_) => "every element against its formula",
+        Pattern::Access(Access::Read, _) => "the sum of all words against its formula",
+        Pattern::Access(Access::Write, _) => "every word against its formula",
+    }
+}
+
+fn metric(event: Event) -> &'static str {
+    match event {
+        Event::Cycles => "cycles",
+        Event::Instructions => "instructions",
+        Event::L1dMisses => "l1d_misses",
+        Event::LlcMisses => "llc_misses",
+        Event::DtlbMisses => "dtlb_misses",
+    }
+}
+
+/// Which events there are no figures of, and why.
+fn uncounted(events: &Events) -> Option<Warning> {
+    let (_, why) = events.refused.first()?;
+    let names: Vec<&str> = (events.refused.iter())
+        .map(|(event, _)| metric(*event))
+        .collect();
+    Some(Warning {
+        kind: "events".into(),
+        message: format!("not counted: {} ({why})", names.join(", ")),
+        remedy: "allow it with `sysctl kernel.perf_event_paranoid=2`, run on bare metal or in a \
+                 virtual machine that has performance counters, or set events to false"
+            .into(),
+    })
+}

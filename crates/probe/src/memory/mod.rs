@@ -1,0 +1,68 @@
+//! What memory does: what a read at random costs, how fast streams run, and
+//! reads and writes of the size of a pointer.
+//!
+//! A [`Probe`] says what is done; [`Probe::run`] does it for a while on its threads and says what
+//! came of it. What a loop read or wrote is checked before and while the clock runs, in the pauses
+//! between its passes. Who calls repeats it.
+
+mod access;
+mod chase;
+mod counters;
+mod crew;
+mod error;
+mod order;
+mod pages;
+mod probe;
+mod stream;
+
+use std::time::Duration;
+
+pub use counters::{Event, Events};
+pub use error::{ProbeError, Wrong};
+pub use pages::Pages;
+pub use probe::{Access, Order, Pattern, Probe, Times};
+pub use stream::Kernel;
+
+pub use crew::Taken;
+
+/// The largest block, array or object that is made, in bytes.
+pub const MAX_BYTES: usize = 1 << 30;
+/// The most threads that are started.
+pub const MAX_THREADS: usize = 1024;
+/// A cache line in bytes; two of the reads at random never share one.
+pub const LINE_BYTES: usize = 64;
+
+/// Nanoseconds of a dependent read at random from a block of `block_bytes` (at least two cache
+/// lines, at most 1 GiB), on one core, for about `budget`, on pages as the system gives
+/// them; the median of its passes.
+///
+/// # Errors
+/// [`ProbeError`]
+pub fn latency_ns(block_bytes: usize, budget: Duration) -> Result<f64, ProbeError> {
+    let probe = Probe {
+        size_bytes: block_bytes.clamp(2 * LINE_BYTES, MAX_BYTES) & !(LINE_BYTES - 1),
+        ..Probe::new(Pattern::Chase)
+    };
+    Ok(probe.run(&Times::of(budget))?.median_access_ns())
+}
+
+/// Bytes a second of `kernel` on `threads` threads (1 to 1024) that share arrays of `array_bytes`
+/// each (1 GiB at most), for about `budget`: those read and those written, without what a cache
+/// reads before it writes. The fastest pass counts, as in STREAM.
+///
+/// # Errors
+/// [`ProbeError`]
+pub fn stream_bytes_per_s(
+    kernel: Kernel,
+    threads: usize,
+    array_bytes: usize,
+    budget: Duration,
+) -> Result<f64, ProbeError> {
+    let threads = threads.clamp(1, MAX_THREADS);
+    let probe = Probe {
+        threads,
+        size_bytes: (array_bytes.min(MAX_BYTES) / threads).max(8) & !7,
+        ..Probe::new(Pattern::Stream(kernel))
+    };
+    Ok(probe.run(&Times::of(budget))?.best_bytes_per_s)
+}

@@ -1,0 +1,204 @@
+//! What is done to memory.
+
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+
+use crate::memory::access::Object;
+use crate::memory::chase::Chase;
+use crate::memory::crew::{self, LONG, Taken};
+use crate::memory::stream::Stream;
+use crate::memory::{Kernel, LINE_BYTES, MAX_BYTES, MAX_THREADS, Pages, ProbeError};
+
+/// Reading or writing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Reading.
+    #[default]
+    Read,
+    /// Writing.
+    Write,
+}
+
+/// The order of accesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// One word after the other.
+    #[default]
+    Sequential,
+    /// Each word once, in an order that no prefetcher can tell. Where the next is does not depend
+    /// on what was read, so many are under way at once.
+    Random,
+}
+
+/// What kind of work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pattern {
+    /// Reads at random, each of which tells where the next is: one at a time.
+    Chase,
+    /// A kernel of STREAM over arrays of so many bytes each.
+    Stream(Kernel),
+    /// Reads or writes of 8 bytes.
+    Access(Access, Order),
+}
+
+/// What is done, on which memory, by how many threads. Each thread has memory of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// What is done.
+    pub pattern: Pattern,
+    /// Bytes of the block, of each array or of the object of one thread.
+    pub size_bytes: usize,
+    /// The pages that they are on.
+    pub pages: Pages,
+    /// How many threads.
+    pub threads: usize,
+    /// The cores that they are pinned to, in turn; not pinned if absent.
+    pub cores: Option<Vec<usize>>,
+    /// Whether the processor's events are counted.
+    pub events: bool,
+    /// Picks where orders begin.
+    pub seed: u64,
+}
+
+/// How long.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// Work that does not count.
+    pub warmup: Duration,
+    /// Work that does, at least one pass.
+    pub sample: Duration,
+    /// When it has failed.
+    pub deadline: Instant,
+}
+
+impl Times {
+    /// Without a warm-up, and with as much time as it takes.
+    pub fn of(sample: Duration) -> Self {
+        Self {
+            warmup: Duration::ZERO,
+            sample,
+            deadline: Instant::now() + LONG,
+        }
+    }
+}
+
+impl Probe {
+    /// 1 MiB on one thread.
+    pub fn new(pattern: Pattern) -> Self {
+        Self {
+            pattern,
+            size_bytes: 1 << 20,
+            pages: Pages::System,
+            threads: 1,
+            cores: None,
+            events: false,
+            seed: 0,
+        }
+    }
+
+    /// What it is called: `chase`, `copy`, `read-random`.
+    pub fn name(&self) -> &'static str {
+        match self.pattern {
+            Pattern::Chase => "chase",
+            Pattern::Stream(kernel) => kernel.name(),
+            Pattern::Access(Access::Read, Order::Sequential) => "read-sequential",
+            Pattern::Access(Access::Read, Order::Random) => "read-random",
+            Pattern::Access(Access::Write, Order::Sequential) => "write-sequential",
+            Pattern::Access(Access::Write, Order::Random) => "write-random",
+        }
+    }
+
+    /// Memory that all threads take together.
+    pub fn memory_bytes(&self) -> usize {
+        let each = match self.pattern {
+            // The order of the lines takes 4 bytes each.
+            Pattern::Chase => self.size_bytes + self.size_bytes / 16,
+            Pattern::Stream(kernel) => self.size_bytes.saturating_mul(kernel.arrays()),
+            Pattern::Access(..) => self.size_bytes,
+        };
+        each.saturating_mul(self.threads)
+    }
+
+    /// Whether the numbers lie within their bounds.
+    ///
+    /// # Errors
+    /// [`ProbeError::Bound`] for the first that does not.
+    pub fn check(&self) -> Result<(), ProbeError> {
+        let bound = |what, value, allowed: &str| {
+            Err(ProbeError::Bound {
+                what,
+                value,
+                allowed: allowed.into(),
+            })
+        };
+        if !(1..=MAX_THREADS).contains(&self.threads) {
+            return bound("threads", self.threads, &format!("1 to {MAX_THREADS}"));
+        }
+        let size = self.size_bytes;
+        let (least, unit) = match self.pattern {
+            Pattern::Chase => (2 * LINE_BYTES, LINE_BYTES),
+            _ => (8, 8),
+        };
+        if !(least..=MAX_BYTES).contains(&size) || !size.is_multiple_of(unit) {
+            let allowed = format!("{least} to {MAX_BYTES}, in multiples of {unit}");
+            return bound("buffer_size", size, &allowed);
+        }
+        if let (Pattern::Access(_, Order::Random), false) = (self.pattern, size.is_power_of_two()) {
+            let allowed = format!("a power of two for accesses at random, {least} to {MAX_BYTES}");
+            return bound("buffer_size", size, &allowed);
+        }
+        match &self.cores {
+            Some(cores) if cores.is_empty() => bound("the number of cores", 0, "1 or more"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Does it. Takes its threads' memory, and gives it back at the end.
+    ///
+    /// # Errors
+    /// [`ProbeError`]
+    pub fn run(&self, times: &Times) -> Result<Taken, ProbeError> {
+        self.check()?;
+        let (size, pages, seed) = (self.size_bytes, self.pages, self.seed);
+        match self.pattern {
+            Pattern::Chase => self.run_each(times, |_| Chase::new(size, pages, seed)),
+            Pattern::Stream(kernel) => self.run_each(times, |_| Stream::new(size, pages, kernel)),
+            Pattern::Access(access, order) => self.run_each(times, |thread| {
+                // Threads that go through the same places at the same time are a special case.
+                let seed = seed.wrapping_add(thread as u64);
+                Object::new(size, pages, access, order, seed)
+            }),
+        }
+    }
+
+    fn run_each<W: crew::Work>(
+        &self,
+        times: &Times,
+        make: impl Fn(usize) -> Result<W, ProbeError> + Sync,
+    ) -> Result<Taken, ProbeError> {
+        crew::run(self.threads, times, self.events, |thread| {
+            // Before memory is touched, so that it is near the core.
+            if let Some(cores) = &self.cores {
+                pin(cores[thread % cores.len()])?;
+            }
+            make(thread)
+        })
+    }
+}
+
+fn pin(core: usize) -> Result<(), ProbeError> {
+    let refused = |why: String| ProbeError::NotGiven {
+        what: format!("core {core} cannot be used ({why})"),
+        remedy: "name cores that this process may run on (taskset -p $$)".into(),
+    };
+    if core >= CpuSet::MAX_CPU {
+        return Err(refused("there is none of that number".into()));
+    }
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(None, &set).map_err(|error| refused(error.to_string()))
+}
