@@ -1,11 +1,13 @@
 //! Work on data that fits no cache: queries of a database, scans and look-ups in an index.
 //!
-//! One rule for all of them. A core is as fast as it reaches memory: the geometric mean of its
-//! random and sequential reads and writes in a block of 1 GiB. Cores together scale by the law
-//! that was fitted to a scan of a table by cores. A query's first run reads its bytes from storage
-//! before it does the same as every later one. What a query reads, and what it costs one core, was
-//! measured once (`facts/tpch-work.toml`) with the machine's memory beside it: it belongs to the
-//! query and the engine. No published time of a query went into any of this.
+//! A core is as fast as it reaches memory in a block of 1 GiB. Scans and look-ups only read: the
+//! geometric mean of its random and sequential reads. Queries build tables as well: the mean of
+//! reads and writes. Cores together scale by the law that was fitted to a scan of a table by cores,
+//! but no pipeline of a query keeps more of them busy than its source has groups of rows. A query's
+//! first run reads its bytes from storage before it does the same as every later one. What a query
+//! reads, and what its pipelines cost one core, was measured once (`facts/tpch-work.toml`) with the
+//! machine's memory beside it: it belongs to the query and the engine. No published time of a query
+//! went into any of this.
 
 use std::sync::LazyLock;
 
@@ -21,7 +23,13 @@ const BEYOND_CACHES_BYTES: f64 = 1_073_741_824.0;
 /// What a database reads at a time.
 const BLOCK_BYTES: f64 = 262_144.0;
 
-/// How a core reaches memory.
+/// Rows that the engine hands to a core at a time: a group of its storage.
+const GROUP_ROWS: f64 = 122_880.0;
+
+/// How a core reads memory.
+const READS: [&str; 2] = ["memory.access.random-read", "memory.access.sequential-read"];
+
+/// How it reaches memory in all.
 const ACCESSES: [&str; 4] = [
     "memory.access.random-read",
     "memory.access.random-write",
@@ -53,7 +61,35 @@ struct Measured {
 struct Query {
     query: u32,
     read_bytes: f64,
+    parts: Vec<Part>,
+}
+
+/// What all operators of a query cost together whose pipelines' sources have equally many rows.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Part {
     cpu_s: f64,
+    /// Rows of the source; 0 is planning, which one core does and which does not grow with the data.
+    rows: f64,
+}
+
+impl Part {
+    /// At another scale of the data than it was measured at.
+    fn grown(self, factor: f64) -> Self {
+        Self {
+            cpu_s: if self.rows > 0.0 {
+                self.cpu_s * factor
+            } else {
+                self.cpu_s
+            },
+            rows: self.rows * factor,
+        }
+    }
+
+    /// Cores that find something to do.
+    fn groups(self) -> f64 {
+        (self.rows / GROUP_ROWS).ceil().max(1.0)
+    }
 }
 
 static MEASURED: LazyLock<Measured> = LazyLock::new(|| {
@@ -72,28 +108,19 @@ pub(crate) fn provenance() -> String {
     )
 }
 
-/// What the profiles of those names know, the law of scaling, and the measured work of queries
-/// under `work/`.
+/// What the profiles of those names know, the law of scaling, and how fast each reaches memory
+/// over the others and over the machine that the work was measured on, `work`.
 pub(crate) fn evidence(library: &Library, machines: &[&str]) -> Evidence {
     let mut evidence = library.evidence(machines);
     scaling(library, &mut evidence);
-    let citation = Some(provenance());
-    for query in &MEASURED.queries {
-        for (what, value, unit) in [
-            ("cpu", query.cpu_s / MEASURED.scale, Unit::S),
-            ("read", query.read_bytes / MEASURED.scale, Unit::B),
-        ] {
-            let known = Known::Quantity(derived(value, unit, Vec::new(), citation.clone()));
-            evidence.insert(format!("work/q{}.{what}", query.query), known);
-        }
-    }
     for (name, table) in &MEASURED.tables {
         evidence.insert(format!("work/{name}"), Known::Table(table.clone()));
     }
     let all: Vec<&str> = machines.iter().copied().chain(["work", "scan"]).collect();
     for a in &all {
         for b in all.iter().filter(|b| *b != a) {
-            if let Some(speed) = speed(&evidence, a, b) {
+            let kinds = if *b == "work" { &ACCESSES[..] } else { &READS };
+            if let Some(speed) = speed(&evidence, a, b, kinds) {
                 evidence.insert(format!("{a}/scan.speed-over-{b}"), Known::Quantity(speed));
             }
         }
@@ -103,9 +130,9 @@ pub(crate) fn evidence(library: &Library, machines: &[&str]) -> Evidence {
 
 /// One core's speed on a machine over that on another. Which kind of access decides is not known:
 /// the standard error of the mean over the kinds is the doubt about it.
-fn speed(evidence: &Evidence, a: &str, b: &str) -> Option<Quantity> {
+fn speed(evidence: &Evidence, a: &str, b: &str, kinds: &[&str]) -> Option<Quantity> {
     let (mut logs, mut facts) = (Vec::new(), Vec::new());
-    for name in ACCESSES {
+    for name in kinds {
         let mut rate = |machine: &str| {
             let Known::Table(table) = evidence.get(&format!("{machine}/{name}"))? else {
                 return None;
@@ -181,7 +208,7 @@ fn cores_worth(values: &Values<'_>, cores: f64) -> Result<f64, Unknown> {
     Ok(Scaling { sigma, kappa }.capacity(cores))
 }
 
-/// What `cores` of `machine`, or all of them, do of work that fits no cache, over one core of
+/// What `cores` of `machine`, or all of them, read of what fits no cache, over one core of
 /// `other`.
 fn power(
     values: &Values<'_>,
@@ -228,21 +255,37 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    fn work(&self, values: &Values<'_>, what: &str) -> Result<f64, Unknown> {
-        let one = |query: u32| values.get(&format!("work/q{query}.{what}"));
-        let sum = match self.query {
-            Some(query) => one(query)?,
-            None => QUERIES.map(one).sum::<Result<f64, _>>()?,
+    fn queries(&self) -> impl Iterator<Item = &'static Query> {
+        (MEASURED.queries.iter()).filter(|one| self.query.is_none_or(|asked| one.query == asked))
+    }
+
+    fn factor(&self) -> f64 {
+        self.scale / MEASURED.scale
+    }
+
+    /// Time of the cores in nanoseconds.
+    fn computing_ns(&self, values: &Values<'_>, machine: &str) -> Result<f64, Unknown> {
+        let cores = match self.cores {
+            Some(cores) => cores,
+            None => all_cores(values, machine)?,
         };
-        Ok(sum * self.scale)
+        let worth = cores_worth(values, cores)?;
+        let speed = values.get(&format!("{machine}/scan.speed-over-work"))?;
+        let parts = self.queries().flat_map(|query| &query.parts);
+        let spent = parts.map(|part| {
+            let part = part.grown(self.factor());
+            part.cpu_s * 1e9 / worth.min(part.groups())
+        });
+        Ok(spent.sum::<f64>() / speed)
     }
 
     /// Its run time on `machine` in nanoseconds.
     pub(crate) fn time_ns(&self, values: &Values<'_>, machine: &str) -> Result<Outcome, Unknown> {
-        let computing = self.work(values, "cpu")? / power(values, machine, self.cores, "work")?;
+        let computing = self.computing_ns(values, machine)?;
         let reading = if self.cold {
             let rate = values.at(&format!("{machine}/storage.random-read"), BLOCK_BYTES)?;
-            self.work(values, "read")? / rate * 1e9
+            let bytes: f64 = self.queries().map(|query| query.read_bytes).sum();
+            bytes * self.factor() / rate * 1e9
         } else {
             0.0
         };
