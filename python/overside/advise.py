@@ -384,6 +384,4 @@ def _rule(name: str, target: Json, part: Json, scale: float, device: str | None)
         rule["below_bytes"] = round(part["below_bytes"] * scale)
     if part["placement"] != "cpu":
         rule["device"] = device
-        if "completion" in target:
-            rule["completion"] = target["completion"]["mode"]
     return rule

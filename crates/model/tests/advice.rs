@@ -83,6 +83,21 @@ fn what_one_job_costs_is_not_published_so_short_buffers_cannot_be_told() {
 }
 
 #[test]
+fn data_that_does_not_shrink_still_gets_an_answer_at_the_longest_buffers() {
+    // A source of 2 MiB, all that a BlueField-3 takes, holds a little less than 2 MiB of such data.
+    for ratio in [1.0, 1.004, 1.1] {
+        let mut lz4 = measured("decompress-lz4-block", 200.0);
+        lz4.ratio = Some(ratio);
+        let advice = ask(lz4, &[profile("bf3").unwrap()]);
+        let last = advice.operations[0].targets[0].ranges.last().unwrap();
+        assert!(last.chunk_bytes <= 2 << 20, "{ratio}");
+        let rate = last.device_bytes_per_s.as_ref().unwrap();
+        assert!(rate.interval.typ > 1e9, "{ratio}: {rate:?}");
+        assert_eq!(last.c1.verdict, Verdict::Yes, "{ratio}: {:?}", last.c1);
+    }
+}
+
+#[test]
 fn contexts_are_worth_keeping_where_setting_them_up_takes_milliseconds() {
     let advice = ask(measured("compress-deflate", 200.0), &bf2());
     let target = &advice.operations[0].targets[0];

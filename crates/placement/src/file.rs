@@ -64,19 +64,6 @@ pub struct Rule {
     /// Bytes of the chunks that an input is cut into, 1024 to 67108864.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk_bytes: Option<u64>,
-    /// How to wait for the device, for those who have a choice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub completion: Option<Waiting>,
-}
-
-/// How to wait for a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Waiting {
-    /// Asking again and again.
-    Poll,
-    /// Sleeping until it wakes.
-    Event,
 }
 
 /// A placement file that cannot be used.
@@ -323,7 +310,6 @@ mod tests {
             placement: placement.into(),
             device: Some("emulated:bf3".into()),
             chunk_bytes: None,
-            completion: Some(Waiting::Event),
         };
         let rules = vec![rule(10, Some(100), "cpu"), rule(100, None, "adaptive")];
         let file = PlacementFile::new("p", rules).unwrap();
@@ -366,7 +352,7 @@ mod tests {
                 &format!("{rule}from_bytes = 9\nbelow_bytes = 9"),
                 "not above",
             ),
-            (&format!("{rule}completion = \"hope\""), "completion"),
+            (&format!("{rule}completion = \"event\""), "completion"),
             (&format!("{rule}{rule}"), "rule.1.from_bytes: rule.0"),
         ] {
             let error = refused(rules);

@@ -31,7 +31,7 @@ mod setup;
 mod window;
 
 pub use executor::Executor;
-pub use file::{FileError, PlacementFile, Rule, SCHEMA as PLACEMENT_SCHEMA, Waiting};
+pub use file::{FileError, PlacementFile, Rule, SCHEMA as PLACEMENT_SCHEMA};
 pub use memory::Buffer;
 pub use policy::{Leg, Policy, PolicyError};
 pub use report::{Decided, Event, EventKind, LegReport, Report};

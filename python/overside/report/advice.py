@@ -195,7 +195,7 @@ def _sentences(target: Json) -> list[str]:
     out = []
     pays = target.get("pays_from")
     if pays:
-        out.append(f"One buffer at a time, it is faster {_break_even(pays)}.")
+        out.append(f"One buffer at a time, {_break_even(pays)}.")
     anew = target.get("pays_from_anew")
     if anew:
         out.append(f"With a context set up for each buffer, {_break_even(anew)}.")
@@ -226,18 +226,20 @@ def _sentences(target: Json) -> list[str]:
 def _break_even(pays: Json) -> str:
     match pays["kind"]:
         case "range" if pays["low_bytes"] >= pays["high_bytes"]:
-            return f"from {words.size(pays['high_bytes'])} on"
+            return f"it is faster from {words.size(pays['high_bytes'])} on"
         case "range" if not pays["low_bytes"]:
-            return f"from {words.size(pays['high_bytes'])} on, or less"
+            return f"it is faster from {words.size(pays['high_bytes'])} on, or less"
         case "range":
             low, high = words.size(pays["low_bytes"]), words.size(pays["high_bytes"])
-            return f"from somewhere between {low} and {high} on"
+            return f"it is faster from somewhere between {low} and {high} on"
         case "not-below":
             low = words.size(pays["bytes"])
-            return f"not below {low}; from where on is not known"
+            return f"it is not faster below {low}; from where on it is, is not known"
         case "never":
-            return f"never: {outlook.with_sizes(words.clean(pays['reason'], 200))}"
-    return "from a size that nothing published gives"
+            return (
+                f"it is faster at no size: {outlook.with_sizes(words.clean(pays['reason'], 200))}"
+            )
+    return "nothing published tells from which size on it is faster"
 
 
 def _contexts(keep: Json) -> str:

@@ -141,7 +141,7 @@ impl Pair {
             high: factor,
         };
         insert_number(&mut evidence, &names.closeness, doubt);
-        let certain = certain_from(profile, operation, patterns);
+        let certain = certain_from(profile, operation, patterns, ratio)?;
         let unknown = certain.map_or_else(
             || Some(no_pattern(profile)),
             |from| {
@@ -284,16 +284,24 @@ impl Pair {
     }
 }
 
-/// The least size at which a profile's rate holds as it stands; `None` if no rate was published
-/// for these patterns.
-fn certain_from(profile: &Profile, operation: Operation, patterns: &[String]) -> Option<u64> {
-    let entry = profile.operation(operation)?;
-    if entry.patterns.is_empty() {
-        return Some(RATES_FROM_BYTES.min(entry.max_source_bytes()));
-    }
-    let known = entry.pattern(patterns)?;
-    let sweep = known.sweep.as_ref();
-    Some(sweep.map_or(0, |sweep| sweep.source_bytes[0]))
+/// The least size at which a profile's rate holds as it stands, no longer than the longest that
+/// it takes of such data; `None` if no rate was published for these patterns.
+fn certain_from(
+    profile: &Profile,
+    operation: Operation,
+    patterns: &[String],
+    ratio: f64,
+) -> Result<Option<u64>, CostError> {
+    let longest = longest(profile, operation, ratio)?;
+    let entry =
+        (profile.operation(operation)).ok_or_else(|| CostError::unsupported(profile, operation))?;
+    let from = if entry.patterns.is_empty() {
+        Some(RATES_FROM_BYTES)
+    } else {
+        let sweep = entry.pattern(patterns).map(|known| known.sweep.as_ref());
+        sweep.map(|sweep| sweep.map_or(0, |sweep| sweep.source_bytes[0]))
+    };
+    Ok(from.map(|from| from.min(longest)))
 }
 
 fn no_pattern(profile: &Profile) -> NoPrediction {

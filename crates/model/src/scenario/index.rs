@@ -42,11 +42,15 @@ impl Scenario for Index {
             Ok((1.0 + index_gain(v, card, cores, host)?) * v.get(&alone)?)
         });
         let gain = evidence.predict(near, |v| index_gain(v, card, cores, host));
-        let host_cores = evidence.predict(Closeness::Same, |v| v.get(&format!("{host}/cpu.cores")));
+        // Cores are counted, not measured: there is no doubt about them.
+        let host_cores = (library.profile(host))
+            .and_then(|one| one.values.get("cpu.cores"))
+            .map(|cores| cores.interval().typ);
         let alone = evidence.predict(Closeness::Same, |v| v.get(&alone));
         Ok(vec![Row {
             throughput: Some(Shown::new("look-ups", Unit::MopsPerS, Better::Higher, both)),
-            host_cores: Some(Shown::new("host cores", Unit::Count, Better::Lower, host_cores)),
+            host_cores: host_cores
+                .map(|cores| Shown::given("host cores", Unit::Count, Better::Lower, cores)),
             more: vec![
                 Shown::new("gain", Unit::Percent, Better::Higher, gain),
                 Shown::new("host alone", Unit::MopsPerS, Better::Higher, alone),

@@ -124,7 +124,6 @@ chunk_bytes = 524288
 operation = "decompress-deflate"
 placement = "device"
 device = "emulated:bf2"
-completion = "event"
 "#;
 
 #[test]
