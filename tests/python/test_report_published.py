@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from make_sweep import Sweep, make
+from overside.bench.statistics import load_run
 from overside.report import best, markdown, page, published
 from test_report_best import around, summary, view
 
@@ -109,3 +112,34 @@ def test_a_run_without_measured_operations_has_no_such_part() -> None:
     assert published.beside(view(), published.core()) == []
     assert 'id="published"' not in page.page(view(), [], "none")
     assert best.advise(view()) == []
+
+
+def test_shared_work_stands_beside_published_splits_of_the_same_share(tmp_path: Path) -> None:
+    run = load_run(make(tmp_path / "run", Sweep(task="decompress")))
+    workload = "co-process deflate decompress"
+    there = fact(
+        id="coproc.a.split",
+        workload=f"{workload} (static)",
+        metric="throughput @70 %",
+        device="host+BF-2",
+        conditions="input truncated to 2 MiB per file; CPU leg = zlib level 6, DPU ~ level 3",
+        basis=None,
+    )
+    other = [
+        fact(id="coproc.b", workload=f"{workload} (reconfig)", metric="plateau >= 45 %"),
+        fact(id="coproc.c", workload="co-process lz4 decompress", metric="throughput @70 %"),
+        fact(id="coproc.d", workload="co-process deflate compress", metric="throughput @70 %"),
+        fact(id="coproc.e", workload=workload, metric="CPU time reduction"),
+    ]
+    (one,) = [b for b in published.beside(run, [there, *other]) if "shared by" in b.title]
+    assert [figure.fact for figure in one.figures] == ["coproc.a.split", "coproc.b"]
+    split, plateau = one.figures
+    text = "; ".join(split.differs)
+    assert "on host+BF-2; here BF-2" in text or "on host+BF-2; here " in text
+    assert "its timing emulated" in text
+    assert "the CPU’s leg was zlib level 6; here " in text
+    assert "inputs of 2 MiB; here chunks of" in text
+    assert "does not say which side" in text
+    assert "% on the device" not in text, "the same share is no difference"
+    assert "at least 45 % on the device; here 40 %" in plateau.differs
+    assert [line.partition(",")[0] for line in one.measured] == ["70 %", "40 %"]

@@ -164,7 +164,7 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         _row(row) for row, _ in zip(contents.rows(view), range(contents.ROWS_MAX), strict=False)
     ]
     matrix, emulated = _matrix(advice), _emulated(view)
-    others = published.beside(view, published.core()) if advice else []
+    others = published.beside(view, published.core()) if view.tests else []
     hidden = len(view.tests) - len(rows)
     where, no_where = advised.of_run(view)
     sections = [

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from overside.bench.statistics import RunView
-from overside.report import best, words
+from overside.report import best, sweeps, words
 from overside.report.best import Advice, Best
+from overside.report.sweeps import Point, Series, Sweep
 from overside.tasks.offload import QUERIES
 
 Json = dict[str, Any]
@@ -41,6 +42,10 @@ DATA = {
 }
 
 _SIZE = re.compile(r"([<>≤≥]=?\s*)?(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|KB|MB|GB|B)\b(?!/)")
+#: The share of the bytes on the device that a figure of co-processing is about.
+_SHARE = re.compile(r"(@|>=|at)\s*(\d+)\s*%")
+#: What its study's CPU leg was.
+_CPU_LEG = re.compile(r"CPU leg = ([^;,]+)")
 _LEVEL = re.compile(r"levels?\s+(\d+(?:\s*-\s*\d+)?)", re.IGNORECASE)
 _BYTES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
@@ -94,11 +99,8 @@ def core() -> list[Json]:
 
 
 def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
-    """The operations of a run that others have published rates of."""
+    """The operations and shared work of a run that others have published rates of."""
     out = []
-    studies = {
-        _study(fact): words.clean(str(fact["citation"]).partition(" of ")[2], 400) for fact in facts
-    }
     for advice in best.advise(view):
         found = [pair for fact in facts for pair in _figures(fact, advice)]
         found = _in_turn(found)
@@ -111,15 +113,107 @@ def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
                     detail=advice.group.detail,
                     measured=tuple(_ours(one) for _, one in ours),
                     figures=tuple(figure for figure, _ in shown),
-                    studies=tuple(
-                        (name, text)
-                        for name, text in studies.items()
-                        if any(figure.fact.startswith(f"{name}.") for figure, _ in shown)
-                    ),
+                    studies=_studies(facts, [figure for figure, _ in shown]),
                     left_out=len(found) - len(shown),
                 )
             )
-    return out
+    return out + [one for sweep in sweeps.sweeps(view) for one in _shared(sweep, facts)]
+
+
+def _studies(facts: Sequence[Json], figures: Sequence[Figure]) -> tuple[tuple[str, str], ...]:
+    """The studies of those figures, and their citations."""
+    names = {figure.fact.split(".", 1)[0] for figure in figures}
+    cited = {
+        _study(fact): words.clean(str(fact["citation"]).partition(" of ")[2], 400) for fact in facts
+    }
+    return tuple((name, text) for name, text in cited.items() if name in names)
+
+
+def _shared(sweep: Sweep, facts: Sequence[Json]) -> Iterator[Beside]:
+    """Work shared by CPU and device beside what others published of the same split."""
+    found = [pair for fact in facts for pair in _splits(fact, sweep)]
+    shown = found[: FIGURES_MAX * 2]
+    if not shown:
+        return
+    ours = {f"{series.setting} {point.name}": (series, point) for _, series, point in shown}
+    figures = tuple(figure for figure, _, _ in shown)
+    yield Beside(
+        title=f"{sweep.title} shared by the CPU and {sweep.label}",
+        detail=", ".join(filter(None, (sweep.detail, sweep.provenance))),
+        measured=tuple(_our_split(series, point) for series, point in ours.values()),
+        figures=figures,
+        studies=_studies(facts, figures),
+        left_out=len(found) - len(shown),
+    )
+
+
+def _splits(fact: Json, sweep: Sweep) -> Iterator[tuple[Figure, Series, Point]]:
+    """The rates of a fact on the same shared work, each with our point of the nearest share."""
+    workload = str(fact["workload"]).lower()
+    lead = next((p.test for one in sweep.series for p in one.all), None)
+    if "co-process" not in workload or fact["doubtful"] or fact["purpose"] == "context" or not lead:
+        return
+    codecs = CODECS.get(str(lead.parameters.get("format") or "deflate"), ())
+    same = lead.task in {"compress", "decompress"} and any(name in workload for name in codecs)
+    if not same or ("decompress" in workload) != (lead.task == "decompress"):
+        return
+    setting = "reconfiguration" if "reconf" in workload else "static"
+    series = next((one for one in sweep.series if one.setting == setting), None)
+    share = _SHARE.search(str(fact["metric"]))
+    if series is None or share is None or not series.points:
+        return
+    there = float(share[2])
+    point = min(series.points, key=lambda one: abs((one.asked or 0.0) - there))
+    for figure in fact["figures"]:
+        rates = figure.get("bytes_per_s")
+        if rates is None:
+            continue
+        low, high = (rate / 1e6 for rate in rates)
+        differs = _split_differences(fact, figure, sweep, point, share)
+        yield (
+            Figure(
+                fact=words.clean(fact["id"], 120),
+                device=words.clean(fact["device"], 120),
+                what=words.clean(f"{fact['workload']}: {fact['metric']}", 300),
+                printed=words.clean(f"{figure['value']} {figure['unit']}", 120),
+                rate=words.number(low) if low == high else words.span(low, high),
+                differs=tuple(differs),
+                conditions=words.clean(fact["conditions"], 400),
+                beware=words.clean(fact.get("flag") or "", 120),
+                where=words.clean(str(fact["citation"]).partition(" of ")[0], 120),
+            ),
+            series,
+            point,
+        )
+
+
+def _split_differences(
+    fact: Json, figure: Json, sweep: Sweep, point: Point, share: re.Match[str]
+) -> Iterator[str]:
+    """What was different where a split was published, a phrase each."""
+    emulated = ", its timing emulated" if sweep.provenance == "emulated" else ""
+    yield f"on {words.clean(fact['device'], 80)}; here {sweep.label}{emulated}, with this machine"
+    at_least = "at least " if share[1] == ">=" else ""
+    if point.asked != float(share[2]) or at_least:
+        yield f"{at_least}{share[2]} % on the device; here {point.asked:g} %"
+    leg = _CPU_LEG.search(str(fact["conditions"]))
+    if leg:
+        yield f"the CPU’s leg was {words.clean(leg[1], 80)}; here {sweep.cpu or 'none'}"
+    elif point.asked != 100.0:
+        yield f"the CPU’s leg is not stated; here {sweep.cpu or 'none'}"
+    size, here = _size(fact, figure), sweep.chunk_bytes
+    if here is not None and size != here:
+        said = f"inputs of {words.size(size)}" if size else "input size not stated"
+        yield f"{said}; here chunks of {words.size(here)}"
+    if "uncompressed" not in str(fact["conditions"]).lower() and fact.get("basis") is None:
+        yield "does not say which side’s bytes it counts; here the uncompressed"
+    data = words.clean(point.test.parameters.get("data") or "its own data", 80)
+    if "silesia" not in data.lower():
+        yield f"mean over the files of the Silesia corpus; here one stream of “{data}”"
+
+
+def _our_split(series: Series, point: Point) -> str:
+    return f"{point.name}, contexts {series.title}: {sweeps.rate(point)}"
 
 
 def _in_turn(found: list[tuple[Figure, Best]]) -> list[tuple[Figure, Best]]:
