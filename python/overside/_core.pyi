@@ -340,7 +340,7 @@ def profile_toml(form: str) -> str:
 
 def parameters() -> str:
     """JSON: the parameters that profiles may give: `name`, `dimensions`, `by`, `about`,
-    `measured_by`."""
+    `measured_by`, the step of `overside calibrate`, and what gives it `otherwise`."""
 
 def memory_latency(block_bytes: int, seconds: float) -> float:
     """Nanoseconds of a dependent read at random from a block. Raises `ValueError`."""

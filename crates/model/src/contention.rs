@@ -52,20 +52,44 @@ pub fn load_of(stretch: f64) -> f64 {
     1.0 - 1.0 / stretch.max(1.0)
 }
 
+/// What traffic meets on the path that it shares with DMAs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedPath {
+    /// How many times as long a request takes on it beside a full stream of DMAs.
+    pub full_stretch: f64,
+    /// The time that traffic spends on it alone, over all of its time elsewhere and there.
+    pub share: f64,
+}
+
+impl SharedPath {
+    /// Of `card`: at full intensity a request on the path takes `dma.contended.stretch` times as
+    /// long, and traffic loses `dma.contended.drop`.
+    ///
+    /// # Errors
+    /// [`Unknown`].
+    pub fn of_card(values: &Values<'_>, card: &str) -> Result<Self, Unknown> {
+        let full_stretch = values.get(&of(card, "dma.contended.stretch"))?;
+        let drop = values.get(&of(card, "dma.contended.drop"))?;
+        Ok(Self {
+            full_stretch,
+            share: (1.0 / (1.0 - drop) - 1.0) / (full_stretch - 1.0),
+        })
+    }
+
+    /// The share of the path's time that a stream of DMAs takes at `intensity`, 0 to 1.
+    pub fn load(self, intensity: f64) -> f64 {
+        load_of(self.full_stretch) * intensity.clamp(0.0, 1.0)
+    }
+}
+
 /// By which share traffic slows down beside a DMA stream that takes `intensity` (0 to 1) of what
-/// the engine could move.
-///
-/// At full intensity a request on the path takes `dma.contended.stretch` times as long, and
-/// traffic loses `dma.contended.drop`: that gives the share of its time that it spends there. Jobs
-/// of the compression engines do not cross that path and cost traffic nothing.
+/// the engine could move. Jobs of the compression engines do not cross the shared path and cost
+/// traffic nothing.
 ///
 /// # Errors
 /// [`Unknown`].
 pub fn traffic_loss(values: &Values<'_>, card: &str, intensity: f64) -> Result<f64, Unknown> {
-    let full = values.get(&of(card, "dma.contended.stretch"))?;
-    let drop = values.get(&of(card, "dma.contended.drop"))?;
-    let on_path = (1.0 / (1.0 - drop) - 1.0) / (full - 1.0);
-    let now = stretch(load_of(full) * intensity.clamp(0.0, 1.0));
-    let time = 1.0 + on_path * (now - 1.0);
+    let path = SharedPath::of_card(values, card)?;
+    let time = 1.0 + path.share * (stretch(path.load(intensity)) - 1.0);
     Ok(1.0 - 1.0 / time)
 }

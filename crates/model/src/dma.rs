@@ -223,15 +223,14 @@ pub fn latency(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f
         (Primitive::Dma, Completion::Event) => {
             Ok(event_latency(values, card, transfer.initiator)? + moving)
         }
-        (_, Completion::Event) => Err(Unknown {
-            name: of(card, "rdma.event.latency"),
-        }),
+        (_, Completion::Event) => Err(Unknown::parameter(of(card, "rdma.event.latency"))),
         (Primitive::RdmaInline, Completion::Poll) => {
             let least = over_rdma(values, card, transfer, "inline")?;
             if transfer.bytes > INLINE_BYTES || transfer.access == Access::Read {
-                return Err(Unknown {
-                    name: "RDMA with more than 128 bytes, or a read, in the request".into(),
-                });
+                return Err(Unknown::nothing(
+                    "a request of RDMA carries at most 128 bytes, and only to write them",
+                    "ask for rdma, or for a shorter write",
+                ));
             }
             Ok((1.0 + moving) / least)
         }

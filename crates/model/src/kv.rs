@@ -10,7 +10,6 @@ mod pairings;
 mod shares;
 mod simulated;
 
-pub(crate) use bed::PROFILES;
 pub use bed::{Bed, CARDS, answer};
 pub use designs::{
     Design, Setup, Sides, YCSB, best_host_cores, dma_size_gain, gets_of, latency_ns,

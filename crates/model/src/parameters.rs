@@ -6,6 +6,7 @@
 mod known;
 mod missing;
 
+use crate::validate::units;
 use crate::{Axis, Dimension};
 
 pub use known::PARAMETERS;
@@ -31,6 +32,9 @@ pub struct Parameter {
     /// The step of `overside calibrate` that measures it; `None`: it has to be looked up or
     /// measured otherwise.
     pub measured_by: Option<Step>,
+    /// What gives it where no step does: a tool, a measurement, or where it is written. Empty if a
+    /// step does.
+    pub otherwise: &'static str,
 }
 
 /// A step of `overside calibrate`.
@@ -76,6 +80,7 @@ impl Parameter {
             range: None,
             about,
             measured_by: None,
+            otherwise: "",
         }
     }
 
@@ -102,6 +107,30 @@ impl Parameter {
     pub(crate) const fn measured(mut self, step: Step) -> Self {
         self.measured_by = Some(step);
         self
+    }
+
+    /// Says what gives it where no step of `overside calibrate` does.
+    pub(crate) const fn with(mut self, tool: &'static str) -> Self {
+        self.otherwise = tool;
+        self
+    }
+
+    /// What gives the parameter of that name, which may stand behind a machine's and `/`.
+    pub fn remedy(name: &str) -> String {
+        let key = name.rsplit('/').next().unwrap_or(name);
+        let Some(known) = Self::of(key) else {
+            return format!("measure {key} on such a machine");
+        };
+        if let Some(step) = known.measured_by {
+            let step = step.name();
+            return format!("`overside calibrate` measures {key} on such a machine (step {step})");
+        }
+        let kinds: Vec<&str> = known.dimensions.iter().map(|one| units(*one)).collect();
+        format!(
+            "get it by {}, and give {key} in a profile of such a machine, in {}",
+            known.otherwise,
+            kinds.join(", or ")
+        )
     }
 
     /// Whether `name` is one of those that it stands for.

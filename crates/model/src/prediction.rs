@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Dimension, Interval, Quantity, Table, spread};
+use crate::{Dimension, Interval, Parameter, Quantity, Table, spread};
 
 /// How far a formula's answer may lie from the truth beyond the doubt about its parameters.
 ///
@@ -63,12 +63,38 @@ pub struct Evidence {
     known: BTreeMap<String, Known>,
 }
 
-/// A parameter that nobody has published.
+/// Why a formula has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name} is not known")]
-pub struct Unknown {
-    /// Its name.
-    pub name: String,
+pub enum Unknown {
+    /// It reads a parameter that nobody has published.
+    #[error("{name} is not known")]
+    Parameter {
+        /// Its name, behind that of a machine and `/` where several are asked about.
+        name: String,
+    },
+    /// There is no such figure, whatever is measured.
+    #[error("{why}; {remedy}")]
+    Nothing {
+        /// Why.
+        why: String,
+        /// What to ask instead.
+        remedy: String,
+    },
+}
+
+impl Unknown {
+    /// A parameter that nobody has published.
+    pub fn parameter(name: impl Into<String>) -> Self {
+        Self::Parameter { name: name.into() }
+    }
+
+    /// There is no such figure, and what to ask instead.
+    pub fn nothing(why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Nothing {
+            why: why.into(),
+            remedy: remedy.into(),
+        }
+    }
 }
 
 /// What a formula makes of the values.
@@ -113,7 +139,7 @@ impl Values<'_> {
     pub fn get(&self, name: &str) -> Result<f64, Unknown> {
         match self.evidence.known.get(name) {
             Some(Known::Quantity(quantity)) => Ok(self.pick(name, quantity.interval())),
-            _ => Err(Unknown { name: name.into() }),
+            _ => Err(Unknown::parameter(name)),
         }
     }
 
@@ -126,7 +152,7 @@ impl Values<'_> {
         match self.evidence.known.get(name) {
             Some(Known::Table(table)) => Ok(self.pick(name, table.interval(x))),
             Some(Known::Quantity(quantity)) => Ok(self.pick(name, quantity.interval())),
-            None => Err(Unknown { name: name.into() }),
+            None => Err(Unknown::parameter(name)),
         }
     }
 
@@ -191,12 +217,12 @@ pub struct NoPrediction {
 
 impl From<Unknown> for NoPrediction {
     fn from(unknown: Unknown) -> Self {
-        Self {
-            why: format!("no published fact gives {}", unknown.name),
-            remedy: format!(
-                "measure {} with `overside calibrate` on such a card",
-                unknown.name
-            ),
+        match unknown {
+            Unknown::Parameter { name } => Self {
+                why: format!("no published fact gives {name}"),
+                remedy: Parameter::remedy(&name),
+            },
+            Unknown::Nothing { why, remedy } => Self { why, remedy },
         }
     }
 }

@@ -3,6 +3,8 @@
 mod contradictions;
 mod numbers;
 
+pub(crate) use numbers::units;
+
 use std::collections::BTreeSet;
 
 use overside_ops::Operation;

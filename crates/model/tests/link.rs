@@ -148,6 +148,57 @@ fn waiting_grows_with_load_and_traffic_loses_more_beside_more_dma() {
 }
 
 #[test]
+fn over_time_traffic_falls_to_the_closed_form_beside_dmas_and_recovers() {
+    let library = Library::published();
+    let gbps = |report: &Report, row: usize| {
+        let traffic = report.rows[row].throughput.as_ref().unwrap();
+        traffic.answer.as_ref().unwrap().interval.scale(8e-9)
+    };
+    for intensity in ["25", "100"] {
+        let closed = asked("interference", &[("intensity", intensity)], library);
+        let closed = gbps(&closed, 0).typ;
+        let set = [
+            ("beside", "dma"),
+            ("intensity", intensity),
+            ("phase", "30 ms"),
+            ("windows", "2"),
+        ];
+        let series = asked("interference", &set, library);
+        assert_eq!(series.rows.len(), 6);
+        for row in [0, 1, 5] {
+            let quiet = gbps(&series, row);
+            assert!((quiet.typ - 10.0).abs() < 0.05, "{intensity}: {quiet:?}");
+            assert_eq!(quiet.low, quiet.high, "nothing is in doubt there");
+        }
+        for row in [2, 3] {
+            let beside = gbps(&series, row);
+            assert!(
+                (beside.typ / closed - 1.0).abs() < 0.05,
+                "{beside:?}, {closed}"
+            );
+            assert!(beside.low < beside.typ && beside.high <= 10.0 + 1e-9);
+        }
+    }
+    // Jobs of an engine do not cross its path.
+    let engine = [("beside", "engine"), ("phase", "3 ms")];
+    let engine = asked("interference", &engine, library);
+    assert!((0..engine.rows.len()).all(|row| (gbps(&engine, row).typ - 10.0).abs() < 0.1));
+}
+
+#[test]
+fn a_path_through_the_cards_cores_is_the_same_in_every_scenario() {
+    let closed = asked("network", &[("path", "sm3")], Library::published());
+    let set = [("submode", "sm3"), ("load", "1000"), ("frames", "2000")];
+    let onpath = asked("onpath", &set, Library::published());
+    let rate = |report: &Report| {
+        let shown = report.rows[0].throughput.as_ref().unwrap();
+        shown.answer.as_ref().unwrap().interval.typ
+    };
+    let (closed, onpath) = (rate(&closed), rate(&onpath));
+    assert!((onpath / closed - 1.0).abs() < 0.02, "{onpath} {closed}");
+}
+
+#[test]
 fn what_passes_no_core_of_the_card_is_as_fast_behind_every_card() {
     let rate = |card: &str, submode| {
         let evidence = profile(card).unwrap().evidence();
@@ -164,7 +215,12 @@ fn what_passes_no_core_of_the_card_is_as_fast_behind_every_card() {
 
 #[test]
 fn the_ready_made_questions_about_links_are_answered() {
-    for name in ["dma-primitives", "network-paths", "dma-beside-traffic"] {
+    for name in [
+        "dma-primitives",
+        "network-paths",
+        "dma-beside-traffic",
+        "dma-burst",
+    ] {
         let text = ready().iter().find(|one| one.name == name).unwrap().text;
         let report = run(&Asked::parse(name, text).unwrap(), Library::published()).unwrap();
         let answered = report

@@ -214,6 +214,13 @@ fn the_registry_is_sound() {
         if let Some((low, high)) = one.range {
             assert!(0.0 <= low && low < high, "{}", one.name);
         }
+        // One way to get it, or another.
+        assert_ne!(
+            one.measured_by.is_some(),
+            !one.otherwise.is_empty(),
+            "{}",
+            one.name
+        );
     }
     assert!(
         Parameter::of("cpu.cores")
@@ -224,6 +231,27 @@ fn the_registry_is_sound() {
     assert!(Parameter::of("cpu").is_none() && Parameter::of("").is_none());
     assert!(Parameter::of("job.cost.copy.poll").unwrap().measured_by == Some(Step::Jobs));
     assert!(Parameter::of("job.cost.copy").is_none());
+}
+
+#[test]
+fn what_is_not_known_says_how_to_get_it_and_under_which_name() {
+    for (name, tool, kind) in [
+        ("bf9/dma.copy.latency.poll", "overside calibrate", "copies"),
+        ("bf9/rdma.remote.rate", "ib_read_bw", "count or %"),
+        ("bf9/rdma.onpath.send.small", "ib_send_lat", "count or %"),
+        ("bf9/tcp.core.rate", "iperf3", "Gb/s"),
+        ("bf9/pcie.payload", "lspci", "B, KiB"),
+        ("bf9/storage.random-read", "fio", "MB/s"),
+        ("bf9/kv.dpu-only.rate.ycsb-a", "YCSB", "Mops/s"),
+        ("host/index.lookup", "LMDB", "Mops/s"),
+    ] {
+        let remedy = Parameter::remedy(name);
+        let key = name.rsplit('/').next().unwrap();
+        for part in [tool, kind, key] {
+            assert!(remedy.contains(part), "{remedy} should say {part}");
+        }
+        assert!(!remedy.contains("bf9/"), "{remedy}");
+    }
 }
 
 #[test]

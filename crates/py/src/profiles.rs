@@ -159,6 +159,7 @@ fn parameters() -> PyResult<String> {
                 json!({
                     "name": one.name, "dimensions": dimensions, "by": one.by,
                     "about": one.about, "measured_by": one.measured_by,
+                    "otherwise": one.otherwise,
                 })
             })
             .collect();

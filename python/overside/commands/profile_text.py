@@ -165,9 +165,10 @@ def parameters(known: Sequence[Json]) -> str:
             " or ".join(one["dimensions"]),
             ", ".join(one["by"]) or "-",
             one["measured_by"] or "-",
-            one["about"],
+            one["about"] + (f" [{one['otherwise']}]" if one["otherwise"] else ""),
         ]
         for one in known
     ]
     text = table.text(["parameter", "counted as", "table by", "calibrate", ""], rows)
-    return f"{text}\n\n`*` stands for one word, `**` for one or more."
+    marks = "`*` stands for one word, `**` for one or more. In brackets: what gives it otherwise."
+    return f"{text}\n\n{marks}"

@@ -75,7 +75,7 @@ fn speedup(
         let engine = values.get("bf2-soc/codec.engine.rate")?;
         return Ok(engine / values.get("host-coproc-bf2/codec.lz4.compress.rate")?);
     }
-    Err(Unknown { name: own })
+    Err(Unknown::parameter(own))
 }
 
 fn claimed(
@@ -206,7 +206,7 @@ fn compressed(values: &Values<'_>, reach: &Reach, codec: &str) -> Result<f64, Un
                 |codec: &str| values.get(&format!("host-coproc-bf2/codec.{codec}.reduction"));
             Ok(of("deflate")? * (1.0 - corpus("lz4")?) / (1.0 - corpus("deflate")?))
         }
-        _ => Err(Unknown { name: own }),
+        _ => Err(Unknown::parameter(own)),
     }
 }
 

@@ -165,8 +165,10 @@ fn break_even(figure: &Figure<'_>, codec: Codec, way: Way) -> Option<Claim> {
             sizes.extend(break_even_bytes(context, engine, cpu));
         }
         if sizes.is_empty() {
-            let name = "a size from which the engine is faster".into();
-            return Err(Unknown { name });
+            return Err(Unknown::nothing(
+                "none of these engines is faster at any size",
+                "ask for another card or operation",
+            ));
         }
         Ok(middle(&sizes))
     })
@@ -216,8 +218,7 @@ fn task(figure: &Figure<'_>) -> Option<Claim> {
                 shares.extend(values.get(&format!("{card}/codec.context.init.share")));
             }
             if shares.is_empty() {
-                let name = "codec.context.init.share".into();
-                return Err(Unknown { name });
+                return Err(Unknown::parameter("codec.context.init.share"));
             }
             Ok(middle(&shares))
         });

@@ -8,8 +8,8 @@ mod shares;
 
 use super::{Claim, OrderingClaim};
 use crate::facts::{Figure, FigureValue, Ordering};
-use crate::kv::{self, Bed, Design, PROFILES, Pairing, Setup, Submode};
-use crate::{Answer, Interval, Library, Outcome, Prediction, Unknown};
+use crate::kv::{self, Bed, Design, Pairing, Setup, Submode};
+use crate::{Answer, Interval, Library, Prediction};
 
 /// The claim on a figure of a key-value store.
 pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
@@ -221,15 +221,6 @@ enum Comparison {
     Percent,
 }
 
-/// Predicts with what the library knows of the test beds.
-fn ask<F, O>(library: &Library, card: &str, formula: F) -> Answer
-where
-    F: Fn(&Bed<'_, '_>) -> Result<O, Unknown>,
-    O: Into<Outcome>,
-{
-    kv::answer(&library.evidence(PROFILES), card, formula)
-}
-
 /// A claim of the key-value scenarios.
 fn claimed(
     scenario: &'static str,
@@ -285,7 +276,7 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
         let formula = move |bed: &Bed<'_, '_>| kv::throughput_per_s(bed, &Setup::new(design, 1.0));
         (
             format!("thr({})", design.name()),
-            ask(library, "bf2-200g", formula),
+            kv::answer(library, "bf2-200g", formula),
         )
     };
     let pairing = |store, pairing: Pairing, card: &str| {
@@ -295,13 +286,13 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
             pairing.name(),
             kv::Application::name(store)
         );
-        (name, ask(library, card, formula))
+        (name, kv::answer(library, card, formula))
     };
     let submode = |submode: Submode, card: &str| {
         let formula = move |bed: &Bed<'_, '_>| kv::submode_rate_per_s(bed, submode);
         (
             format!("thr({}, {card})", submode.name()),
-            ask(library, card, formula),
+            kv::answer(library, card, formula),
         )
     };
     use kv::Application::{Herd, Mica};

@@ -341,7 +341,7 @@ fn stream(library: &Library, machine: &str, kernel: &str, cores: f64) -> Answer 
     }
     evidence.predict(Closeness::Card, |v| {
         let points: Result<Vec<_>, _> = at.iter().map(|at| Ok((*at, v.at(&name, *at)?))).collect();
-        let fit = Fit::of(&points?).ok_or(Unknown { name: name.clone() })?;
+        let fit = Fit::of(&points?).ok_or(Unknown::parameter(name.clone()))?;
         Ok(fit.one_core * fit.scaling.capacity(cores))
     })
 }

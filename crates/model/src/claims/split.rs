@@ -214,7 +214,7 @@ fn context(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, Unkn
         return values.get(&own);
     }
     reach.to(Closeness::Application);
-    let other = context_name(values, asked.card()).ok_or(Unknown { name: own })?;
+    let other = context_name(values, asked.card()).ok_or(Unknown::parameter(own))?;
     values.get(&other)
 }
 
@@ -368,9 +368,8 @@ fn stop(figure: &Figure<'_>) -> Option<Claim> {
         "bf2"
     };
     claimed(figure, move |values, _| {
-        let name = context_name(values, card).ok_or_else(|| Unknown {
-            name: format!("{card}/context.end.all"),
-        })?;
+        let name = context_name(values, card)
+            .ok_or_else(|| Unknown::parameter(format!("{card}/context.end.all")))?;
         values.get(&name)
     })
 }

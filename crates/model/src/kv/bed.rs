@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::{Answer, Closeness, Evidence, Outcome, Unknown, Values};
+use crate::{Answer, Closeness, Library, Outcome, Unknown, Values};
 
 /// Cards with figures of key-value stores, and the other profiles that they stand in for.
 ///
@@ -21,7 +21,7 @@ pub const CARDS: &[(&str, &str)] = &[
 const HOST: &str = "host-dpukv";
 
 /// Profiles that the formulas read.
-pub(crate) const PROFILES: &[&str] = &[
+const PROFILES: &[&str] = &[
     "bf1",
     "bf2",
     "bf2-200g",
@@ -131,15 +131,19 @@ impl<'a, 'v> Bed<'a, 'v> {
     }
 }
 
-/// Evaluates `formula` on a card; the formula itself says how near its values are.
+/// Evaluates `formula` on a card with all that the library knows of it and of the test beds; the
+/// formula itself says how near its values are.
 ///
 /// # Errors
 /// [`crate::NoPrediction`] where a value is not known.
-pub fn answer<F, O>(evidence: &Evidence, card: &str, formula: F) -> Answer
+pub fn answer<F, O>(library: &Library, card: &str, formula: F) -> Answer
 where
     F: Fn(&Bed<'_, '_>) -> Result<O, Unknown>,
     O: Into<Outcome>,
 {
+    let own = (!PROFILES.contains(&card)).then_some(card);
+    let profiles: Vec<&str> = PROFILES.iter().copied().chain(own).collect();
+    let evidence = library.evidence(&profiles);
     let reach = Cell::new(Closeness::Same);
     let on_bed = |values: &Values<'_>| {
         formula(&Bed {

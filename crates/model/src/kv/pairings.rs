@@ -174,9 +174,7 @@ pub fn relative_rate(
                 |design| Ok::<_, Unknown>(throughput_per_s(bed, &Setup::new(design, gets))?.value);
             Ok(rate(Design::DpuOnly)? / rate(Design::CpuOnly)?)
         }
-        Pairing::ChSd => Err(Unknown {
-            name: "kv.herd.soc.gain".into(),
-        }),
+        Pairing::ChSd => Err(Unknown::parameter("kv.herd.soc.gain")),
     }
 }
 
@@ -205,9 +203,11 @@ pub fn relative_latency(
                 |design| Ok::<_, Unknown>(latency_ns(bed, &Setup::new(design, gets), false)?.value);
             Ok(latency(Design::DpuOnly)? / latency(Design::CpuOnly)?)
         }
-        Pairing::ChSd | Pairing::CdhSh => Err(Unknown {
-            name: format!("kv.{}.{}.delay", store.name(), pairing.name()),
-        }),
+        Pairing::ChSd | Pairing::CdhSh => Err(Unknown::parameter(format!(
+            "kv.{}.{}.delay",
+            store.name(),
+            pairing.name()
+        ))),
     }
 }
 
@@ -228,9 +228,7 @@ pub fn generation_gain(
             let value = |mix: &str| new.card(&format!("herd.generation-gain.{mix}"));
             Ok(1.0 + by_gets(value, bed, gets, Closeness::Card)?)
         }
-        (Application::Herd, true) => Err(Unknown {
-            name: "kv.herd.generation-delay".into(),
-        }),
+        (Application::Herd, true) => Err(Unknown::parameter("kv.herd.generation-delay")),
         (Application::Mica, false) => {
             bed.reach(Closeness::Card);
             let rate = |bed: &Bed<'_, '_>| {

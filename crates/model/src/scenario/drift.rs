@@ -284,9 +284,9 @@ impl Setup {
     fn predict(&self, point: &Point, figure: impl Fn(&World, &Ran) -> f64) -> Answer {
         let answer = self.evidence.predict(Closeness::Card, |values| {
             let world = self.world(point, values)?;
-            let ran = world.run().map_err(|error| Unknown {
-                name: error.to_string(),
-            })?;
+            let ran = world
+                .run()
+                .map_err(|error| Unknown::nothing(error.to_string(), "ask for less work"))?;
             Ok(Outcome {
                 value: figure(&world, &ran),
                 bottleneck: Some(ran.bottleneck.into()),

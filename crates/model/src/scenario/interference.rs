@@ -1,12 +1,23 @@
 //! Traffic that a card forwards while its DMA engine or its compression engines work.
 
-use super::{Better, Key, Point, Row, Scenario, ScenarioError, Shown};
-use crate::claims::link_words::Loans;
-use crate::contention::{self, Demand};
-use crate::{Closeness, Initiator, Library, Unit, dma};
+mod series;
 
-/// Interference in closed form: docs/model-link.md.
+use std::cell::Cell;
+
+use super::{Better, Key, Method, Point, Row, Scenario, ScenarioError, Shown, simulated};
+use crate::claims::link_words::Loans;
+use crate::contention::{self, Demand, SharedPath};
+use crate::{Answer, Closeness, Initiator, Library, NoPrediction, Unit, Unknown, Values, dma};
+use series::{Window, World};
+
+/// Interference in closed form, or over time: docs/model-link.md.
 pub struct Interference;
+
+/// Frames that follow each other faster than this are not told apart in whole nanoseconds.
+const FRAME_NS_MIN: f64 = 50.0;
+/// Of what a frame takes, the least part on the shared path that the bound of events counts on.
+const PATH_SHARE_MIN: f64 = 0.05;
+const PHASES: [&str; 3] = ["before", "beside", "after"];
 
 const KEYS: &[Key] = &[
     Key::profile("profile", "bf3", "the card"),
@@ -30,6 +41,22 @@ const KEYS: &[Key] = &[
         "10 Gb/s",
         "what is forwarded when nothing else works",
     ),
+    Key::amount(
+        "phase",
+        Unit::Ms,
+        (0.1, 10_000.0),
+        "",
+        "simulates so long before, beside and after the DMAs; the closed form alone if not set",
+    ),
+    Key::count("windows", 1, 100, "3", "rows for each of these phases"),
+    Key::amount(
+        "frame",
+        Unit::B,
+        (64.0, 65_536.0),
+        "1500",
+        "one frame, simulated",
+    ),
+    Key::count("seed", 0, u64::MAX, "1", "of the simulation"),
 ];
 
 impl Scenario for Interference {
@@ -45,53 +72,212 @@ impl Scenario for Interference {
         KEYS
     }
 
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
-        let (card, traffic) = (point.word("profile"), point.number("traffic"));
-        if point.word("beside") == "engine" {
-            return Ok(vec![Row {
-                throughput: Some(Shown::given(
-                    "traffic",
-                    Unit::GbPerS,
-                    Better::Higher,
-                    traffic,
-                )),
-                notes: vec!["jobs of the engines do not cross the path of the traffic".into()],
-                ..Row::default()
-            }]);
-        }
-        let intensity = point.number("intensity");
-        let loans = Loans::of(library, &[card]);
-        let shares = |values: &crate::Values<'_>| {
-            let peak = dma::peak(values, card, Initiator::Host)?;
-            let link = values.get(&dma::of(card, "pcie.rate"))?;
-            let demand = |bytes_per_s| Demand {
-                bytes_per_s,
-                weight: 1.0,
-            };
-            let shares = contention::shares(link, &[demand(traffic), demand(peak * intensity)]);
-            Ok((shares[0], shares[1]))
+    fn events(&self, point: &Point) -> u64 {
+        let Some(phase_ns) = point.number_if_set("phase") else {
+            return 0;
         };
-        let kept = loans.predict(Closeness::Application, |values| {
-            let lost = contention::traffic_loss(values, card, intensity)?;
-            Ok((traffic * (1.0 - lost)).min(shares(values)?.0))
+        let frame_ns = frame_ns(point);
+        World {
+            frame_ns,
+            path_ns: frame_ns * PATH_SHARE_MIN,
+            load: 1.0,
+            phase_ns: phase_ns as u64,
+            windows: 1,
+            seed: 0,
+        }
+        .events()
+    }
+
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+        let card = point.word("profile");
+        let asked = Asked {
+            card,
+            traffic: point.number("traffic"),
+            intensity: match point.word("beside") {
+                "engine" => None,
+                _ => Some(point.number("intensity")),
+            },
+            loans: Loans::of(library, &[card]),
+        };
+        match point.number_if_set("phase") {
+            None => Ok(vec![asked.closed_form()]),
+            Some(phase_ns) => asked.over_time(point, phase_ns),
+        }
+    }
+}
+
+/// What one frame takes when nothing else works.
+fn frame_ns(point: &Point) -> f64 {
+    point.number("frame") / point.number("traffic") * 1e9
+}
+
+/// A point, read.
+struct Asked<'a> {
+    card: &'a str,
+    /// Bytes a second.
+    traffic: f64,
+    /// Of DMAs; `None` beside jobs of an engine.
+    intensity: Option<f64>,
+    loans: Loans,
+}
+
+impl Asked<'_> {
+    /// What is kept of the traffic, in bytes a second.
+    fn kept(&self, intensity: f64) -> Answer {
+        let kept = self.loans.predict(Closeness::Application, |values| {
+            let lost = contention::traffic_loss(values, self.card, intensity)?;
+            Ok((self.traffic * (1.0 - lost)).min(self.shares(values, intensity)?.0))
         });
         // The doubt is about what is lost: what is kept is no more than what was there.
-        let kept = kept.map(|mut kept| {
-            kept.interval.high = kept.interval.high.min(traffic);
+        kept.map(|mut kept| {
+            kept.interval.high = kept.interval.high.min(self.traffic);
             kept
+        })
+    }
+
+    /// What traffic and DMAs get of the link.
+    fn shares(&self, values: &Values<'_>, intensity: f64) -> Result<(f64, f64), Unknown> {
+        let peak = dma::peak(values, self.card, Initiator::Host)?;
+        let link = values.get(&dma::of(self.card, "pcie.rate"))?;
+        let demand = |bytes_per_s| Demand {
+            bytes_per_s,
+            weight: 1.0,
+        };
+        let demands = [demand(self.traffic), demand(peak * intensity)];
+        let shares = contention::shares(link, &demands);
+        Ok((shares[0], shares[1]))
+    }
+
+    fn closed_form(&self) -> Row {
+        let (name, unit, better) = ("traffic", Unit::GbPerS, Better::Higher);
+        let Some(intensity) = self.intensity else {
+            return Row {
+                throughput: Some(Shown::given(name, unit, better, self.traffic)),
+                notes: vec!["jobs of the engines do not cross the path of the traffic".into()],
+                ..Row::default()
+            };
+        };
+        let loss = self.loans.predict(Closeness::Application, |values| {
+            contention::traffic_loss(values, self.card, intensity)
         });
-        let loss = loans.predict(Closeness::Application, |values| {
-            contention::traffic_loss(values, card, intensity)
-        });
-        let moved = loans.predict(Closeness::Card, |values| Ok(shares(values)?.1));
-        Ok(vec![Row {
-            throughput: Some(Shown::new("traffic", Unit::GbPerS, Better::Higher, kept)),
+        let moved = (self.loans).predict(Closeness::Card, |v| Ok(self.shares(v, intensity)?.1));
+        Row {
+            throughput: Some(Shown::new(name, unit, better, self.kept(intensity))),
             more: vec![
                 Shown::new("lost", Unit::Percent, Better::Lower, loss),
                 Shown::new("DMA moves", Unit::GBPerS, Better::Higher, moved),
             ],
             bottleneck: Some("waiting on the card's path to memory".into()),
             ..Row::default()
-        }])
+        }
+    }
+
+    /// The path at typical values of its parameters.
+    fn path(&self) -> Result<SharedPath, NoPrediction> {
+        let typical = Cell::new(None);
+        let asked = self.loans.predict(Closeness::Application, |values| {
+            let path = SharedPath::of_card(values, self.card)?;
+            // The first evaluation is the typical one.
+            typical.set(typical.get().or(Some(path)));
+            Ok(path.share)
+        });
+        asked.and_then(|_| {
+            typical.get().ok_or_else(|| NoPrediction {
+                why: "the formula was not evaluated".into(),
+                remedy: "look at the parameters' values: `overside profile show`".into(),
+            })
+        })
+    }
+
+    fn over_time(&self, point: &Point, phase_ns: f64) -> Result<Vec<Row>, ScenarioError> {
+        let frame_ns = frame_ns(point);
+        if frame_ns < FRAME_NS_MIN {
+            let problem = format!("frames that short are {frame_ns:.1} ns apart at that rate");
+            let allowed = format!("frames at least {FRAME_NS_MIN} ns apart: longer ones");
+            return Err(ScenarioError::new("frame", problem, allowed));
+        }
+        let path = match self.path() {
+            Ok(path) => path,
+            Err(none) => {
+                let (unit, better) = (Unit::GbPerS, Better::Higher);
+                return Ok(vec![Row {
+                    throughput: Some(Shown::new("traffic", unit, better, Err(none))),
+                    ..Row::default()
+                }]);
+            }
+        };
+        let world = World {
+            frame_ns,
+            path_ns: frame_ns * path.share.max(PATH_SHARE_MIN),
+            load: self.intensity.map_or(0.0, |intensity| path.load(intensity)),
+            phase_ns: phase_ns as u64,
+            windows: point.count("windows"),
+            seed: point.count("seed"),
+        };
+        let windows = world.run().map_err(|error| {
+            ScenarioError::new(
+                "phase",
+                error.to_string(),
+                "a shorter phase or longer frames",
+            )
+        })?;
+        let beside = self.intensity.map(|at| (self.kept(at), self.waiting(at)));
+        let rows = windows.iter().enumerate();
+        Ok(rows
+            .map(|(at, window)| self.window(&world, at, window, beside.as_ref()))
+            .collect())
+    }
+
+    /// What a frame takes on the shared path, as a part of what it takes in all alone.
+    fn waiting(&self, intensity: f64) -> Answer {
+        self.loans.predict(Closeness::Application, |values| {
+            let path = SharedPath::of_card(values, self.card)?;
+            Ok(path.share * contention::stretch(path.load(intensity)))
+        })
+    }
+
+    /// One window's row. What DMAs cost is as doubtful as `closed`, the closed forms, are.
+    fn window(
+        &self,
+        world: &World,
+        at: usize,
+        window: &Window,
+        closed: Option<&(Answer, Answer)>,
+    ) -> Row {
+        let phase = at / world.windows as usize;
+        let per_s = window.frames as f64 / world.window_ns() * 1e9;
+        let bytes_per_s = (per_s * world.frame_ns / 1e9 * self.traffic).min(self.traffic);
+        let path_ns = window.path_ns as f64 / window.frames.max(1) as f64;
+        let (traffic, path) = ("traffic", "time on the shared path");
+        let (rate, time) = match closed.filter(|_| phase == 1) {
+            Some((kept, waiting)) => {
+                let like = |closed: &Answer, value| {
+                    let closed = closed.as_ref().map_err(Clone::clone)?;
+                    Ok(simulated(closed, value))
+                };
+                let rate = like(kept, bytes_per_s);
+                let rate = Shown::new(traffic, Unit::GbPerS, Better::Higher, rate);
+                let time = like(waiting, path_ns);
+                let time = Shown::new(path, Unit::Us, Better::Lower, time);
+                (rate.at_most(self.traffic), time)
+            }
+            None => (
+                Shown::given(traffic, Unit::GbPerS, Better::Higher, bytes_per_s),
+                Shown::given(path, Unit::Us, Better::Lower, path_ns),
+            ),
+        };
+        let ms = |index: usize| (index as f64 * world.window_ns() / 100.0).round() / 1e4;
+        Row {
+            labels: vec![
+                ("DMAs".into(), PHASES[phase].into()),
+                ("ms".into(), format!("{} to {}", ms(at), ms(at + 1))),
+            ],
+            method: Method::Simulated,
+            throughput: Some(rate),
+            latency: Some(time),
+            bottleneck: (phase == 1 && closed.is_some())
+                .then(|| "waiting on the card's path to memory".into()),
+            ..Row::default()
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::{Better, Key, Method, Point, Row, Scenario, ScenarioError, Shown, simulated};
-use crate::kv::{self, Bed, Clients, Design, Keys, Message, PROFILES, Setup, Sides};
+use crate::kv::{self, Bed, Clients, Design, Keys, Message, Setup, Sides};
 use crate::{Answer, Closeness, Library, NoPrediction, Outcome, Unit, Unknown};
 
 /// Bytes that a request takes of a DMA: a slot of the study's queue pairs.
@@ -126,22 +126,10 @@ impl<'a> Question<'a> {
         }
     }
 
-    fn ask<O: Into<Outcome>>(
-        &self,
-        library: &Library,
-        formula: impl Fn(&Bed<'_, '_>) -> Result<O, Unknown>,
-    ) -> Answer {
-        let mut profiles = PROFILES.to_vec();
-        if !profiles.contains(&self.card) {
-            profiles.push(self.card);
-        }
-        kv::answer(&library.evidence(&profiles), self.card, formula)
-    }
-
     /// What each side serves, all parameters at their typical values.
     fn sides(&self, library: &Library) -> Result<Sides, NoPrediction> {
         let typical = Cell::new(None);
-        self.ask(library, |bed| {
+        kv::answer(library, self.card, |bed| {
             let sides = kv::sides(bed, &self.setup)?;
             // The first evaluation is the typical one.
             typical.set(typical.get().or(Some(sides)));
@@ -155,7 +143,7 @@ impl<'a> Question<'a> {
 
     /// Requests a second; of those that are sent, no more than can be answered.
     fn throughput(&self, library: &Library, evenness: f64) -> Answer {
-        self.ask(library, |bed| {
+        kv::answer(library, self.card, |bed| {
             let limit = self.limit(bed, evenness)?;
             Ok(match self.load_per_s {
                 Some(load) if load < limit.value => Outcome {
@@ -185,7 +173,7 @@ impl<'a> Question<'a> {
     /// Mean latency under full load, or the time in the server under a load.
     fn latency(&self, library: &Library, evenness: f64) -> Answer {
         let Some(load) = self.load_per_s else {
-            return self.ask(library, |bed| {
+            return kv::answer(library, self.card, |bed| {
                 let limit = self.limit(bed, evenness)?;
                 let value = match self.in_flight {
                     Some(in_flight) => in_flight / limit.value * 1e9,
@@ -208,7 +196,7 @@ impl<'a> Question<'a> {
                 remedy: "ask for a lower load, or simulate it: set `requests`".into(),
             });
         }
-        self.ask(library, |bed| {
+        kv::answer(library, self.card, |bed| {
             bed.reach(Closeness::Application);
             Ok(in_server_ns(&kv::sides(bed, &self.setup)?, load))
         })
@@ -325,12 +313,11 @@ fn closed_form(
         row.host_cores = Some(given("host cores", sides.host_cores));
         row.more.push(given("Arm cores", sides.soc_cores));
     }
-    row.more.push(Shown::new(
-        "PCIe bytes a request",
-        Unit::B,
-        Better::Lower,
-        pcie_bytes(asked, library),
-    ));
+    let (name, less) = ("PCIe bytes a request", Better::Lower);
+    row.more.push(match asked.setup.design {
+        Design::DpuOnly => Shown::given(name, Unit::B, less, 0.0),
+        _ => Shown::new(name, Unit::B, less, pcie_bytes(asked, library)),
+    });
     if asked.keys.skew > 0.0 {
         row.notes.push(
             "Skewed keys: each core serves its own partitions, all requests at the same cost. \
@@ -352,7 +339,7 @@ fn closed_form(
 /// Bytes that a request and its response move between card and host.
 fn pcie_bytes(asked: &Question<'_>, library: &Library) -> Answer {
     let gets = asked.setup.gets;
-    asked.ask(library, |bed| {
+    kv::answer(library, asked.card, |bed| {
         let packets = |bed: &Bed<'_, '_>| {
             let of = |message: Message| message.packet_bytes(bed, 8.0, 8.0);
             let get = of(Message::GetRequest)? + of(Message::GetResponse)?;
@@ -367,9 +354,8 @@ fn pcie_bytes(asked: &Question<'_>, library: &Library) -> Answer {
             Design::Latency | Design::Saving => Ok(slots),
             Design::Dual => Ok(host_share * packets(bed)? + (1.0 - host_share) * slots),
             Design::Sharded => Ok(host_share * packets(bed)?),
-            Design::DpuOnly => Err(Unknown {
-                name: "a transfer between host and card: DPU-only makes none".into(),
-            }),
+            // There is nothing to move: the formula is not asked.
+            Design::DpuOnly => Ok(0.0),
         }
     })
 }

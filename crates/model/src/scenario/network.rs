@@ -53,23 +53,15 @@ impl Scenario for NetworkScenario {
         let machine = point.word("profile");
         let loans = Loans::of(library, &[machine]);
         let tcp = |answer| Some(Shown::new("TCP", Unit::GbPerS, Better::Higher, answer));
-        let submode = match point.word("path") {
-            "sm1" => Submode::Sm1,
-            "sm2" => Submode::Sm2,
-            "sm3" => Submode::Sm3,
-            "sm4" => Submode::Sm4,
-            "sm5" => Submode::Sm5,
-            "off-path" => Submode::OffPath,
-            _ => {
-                let threads = point.number("threads");
-                let ending = loans.predict(Closeness::Card, |values| {
-                    network::tcp_ending(values, machine, threads)
-                });
-                return Ok(vec![Row {
-                    throughput: tcp(ending),
-                    ..Row::default()
-                }]);
-            }
+        let Some(submode) = Submode::of(point.word("path")) else {
+            let threads = point.number("threads");
+            let ending = loans.predict(Closeness::Card, |values| {
+                network::tcp_ending(values, machine, threads)
+            });
+            return Ok(vec![Row {
+                throughput: tcp(ending),
+                ..Row::default()
+            }]);
         };
         let mut row = Row {
             throughput: tcp(loans.predict(Closeness::Card, |values| {

@@ -1,6 +1,7 @@
 //! Frames that a card's own cores forward: what a load does to rate, latency and losses.
 
 use super::{Better, Key, Method, Point, Row, Scenario, ScenarioError, Shown};
+use crate::network::{self, Submode};
 use crate::sim::{
     Arrivals, Calendar, Gap, Latencies, Model, Random, SimulationError, Station, run,
 };
@@ -8,8 +9,9 @@ use crate::{
     Answer, Closeness, Evidence, Known, Library, Outcome, Quantity, Unit, Unknown, Values,
 };
 
-/// Simulations of one point: the path's rate at both ends and in the middle, for four figures.
-const RUNS: u64 = 12;
+/// Simulations of one point, for four figures: the path's rate in the middle and at both ends of
+/// each parameter that it follows from, of which there are up to three.
+const RUNS: u64 = 28;
 /// What the path carries, where the question gives it.
 const GIVEN: &str = "path_rate";
 
@@ -75,15 +77,19 @@ impl Scenario for OnPath {
     }
 
     fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
-        let (card, submode) = (point.word("profile"), point.word("submode"));
+        let card = point.word("profile");
         let mut evidence = library.evidence(&[card]);
-        let mut parameter = format!("{card}/tcp.{submode}.rate");
+        // The key takes the names of submodes only.
+        let submode = Submode::of(point.word("submode")).unwrap_or(Submode::Sm2);
         if let Some(rate) = point.number_if_set(GIVEN) {
             evidence.insert(GIVEN, Known::Quantity(given(rate)));
-            parameter = GIVEN.into();
         }
+        let path = |values: &Values<'_>| match values.has(GIVEN) {
+            true => values.get(GIVEN),
+            false => network::tcp_through(values, card, submode),
+        };
         let load = Load::of(point);
-        let predict = |figure: fn(&Ran) -> f64| predict(&evidence, &parameter, load, figure);
+        let predict = |figure: fn(&Ran) -> f64| predict(&evidence, path, load, figure);
         let throughput = predict(Ran::bytes_per_s);
         let known = throughput.is_ok();
         let or_none = |name: &str, better, answer: Answer| match answer {
@@ -130,14 +136,14 @@ fn given(rate: f64) -> Quantity {
 
 fn predict(
     evidence: &Evidence,
-    parameter: &str,
+    path: impl Fn(&Values<'_>) -> Result<f64, Unknown>,
     load: Load,
     figure: impl Fn(&Ran) -> f64,
 ) -> Answer {
     evidence.predict(Closeness::Card, |values: &Values<'_>| {
-        let ran = load.run(values.get(parameter)?).map_err(|error| Unknown {
-            name: error.to_string(),
-        })?;
+        let ran = load
+            .run(path(values)?)
+            .map_err(|error| Unknown::nothing(error.to_string(), "ask for less work"))?;
         let bottleneck = (ran.lost() > 0.0).then(|| "the card's cores".to_owned());
         Ok(Outcome {
             value: figure(&ran),

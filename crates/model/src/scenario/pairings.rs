@@ -1,8 +1,8 @@
 //! Clients and servers of a key-value store on hosts and cards.
 
 use super::{Better, Key, Point, Row, Scenario, ScenarioError, Shown};
-use crate::kv::{self, Application, Bed, Design, PROFILES, Pairing, Setup, Submode};
-use crate::{Answer, Library, Outcome, Unit, Unknown};
+use crate::kv::{self, Application, Bed, Design, Pairing, Setup, Submode};
+use crate::{Library, Outcome, Unit, Unknown};
 
 /// Pairings of clients and servers.
 pub struct Pairings;
@@ -94,18 +94,6 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn ask<O: Into<Outcome>>(
-        &self,
-        library: &Library,
-        formula: impl Fn(&Bed<'_, '_>) -> Result<O, Unknown>,
-    ) -> Answer {
-        let mut profiles = PROFILES.to_vec();
-        if !profiles.contains(&self.card) {
-            profiles.push(self.card);
-        }
-        kv::answer(&library.evidence(&profiles), self.card, formula)
-    }
-
     fn relative_rate(&self, bed: &Bed<'_, '_>) -> Result<Outcome, Unknown> {
         Ok(Outcome {
             value: kv::relative_rate(bed, self.store, self.pairing, self.gets, false)?,
@@ -115,11 +103,9 @@ impl Asked<'_> {
 }
 
 fn off_path(asked: &Asked<'_>, library: &Library) -> Row {
-    let absolute = asked.ask(library, |bed| {
+    let absolute = kv::answer(library, asked.card, |bed| {
         if asked.store == Application::Herd {
-            return Err(Unknown {
-                name: "kv.herd.rate".into(),
-            });
+            return Err(Unknown::parameter("kv.herd.rate"));
         }
         let host = kv::throughput_per_s(bed, &Setup::new(Design::CpuOnly, asked.gets))?;
         let relative = asked.relative_rate(bed)?;
@@ -128,12 +114,12 @@ fn off_path(asked: &Asked<'_>, library: &Library) -> Row {
             ..relative
         })
     });
-    let relative = asked.ask(library, |bed| asked.relative_rate(bed));
-    let latency = asked.ask(library, |bed| {
+    let relative = kv::answer(library, asked.card, |bed| asked.relative_rate(bed));
+    let latency = kv::answer(library, asked.card, |bed| {
         kv::relative_latency(bed, asked.store, asked.pairing, asked.gets)
     });
     let on_host = !matches!(asked.pairing, Pairing::ChSd | Pairing::CdSd);
-    let cores = asked.ask(library, |bed| bed.cores());
+    let cores = kv::answer(library, asked.card, |bed| bed.cores());
     let cores = cores.map_or(8.0, |cores| cores.interval.typ);
     Row {
         bottleneck: Some(asked.pairing.bottleneck().into()),
@@ -163,8 +149,12 @@ fn off_path(asked: &Asked<'_>, library: &Library) -> Row {
 }
 
 fn on_path(asked: &Asked<'_>, submode: Submode, library: &Library) -> Row {
-    let rate = asked.ask(library, |bed| kv::submode_rate_per_s(bed, submode));
-    let latency = asked.ask(library, |bed| kv::submode_latency_ns(bed, submode));
+    let rate = kv::answer(library, asked.card, |bed| {
+        kv::submode_rate_per_s(bed, submode)
+    });
+    let latency = kv::answer(library, asked.card, |bed| {
+        kv::submode_latency_ns(bed, submode)
+    });
     Row {
         throughput: Some(Shown::new(
             "throughput",

@@ -34,6 +34,7 @@ const READY: &[Ready] = ready![
     "dma-primitives",
     "network-paths",
     "dma-beside-traffic",
+    "dma-burst",
 ];
 
 /// All ready-made questions.

@@ -38,7 +38,7 @@ fn fixed(key: &str) -> Dimension {
     }
 }
 
-const fn units(dimension: Dimension) -> &'static str {
+pub(crate) const fn units(dimension: Dimension) -> &'static str {
     match dimension {
         Dimension::Size => "B, KiB, MiB, GiB, MB or GB",
         Dimension::Rate => "MB/s, GB/s, MiB/s, GiB/s or Gb/s",

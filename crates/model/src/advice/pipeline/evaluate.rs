@@ -186,9 +186,10 @@ impl<'a> Shape<'a> {
     fn core(&self, v: &Values<'_>, stage: &StageShape) -> Result<f64, Unknown> {
         match &stage.core {
             Some(core) => v.get(core),
-            None => Err(Unknown {
-                name: format!("what one core does of {}", stage.task),
-            }),
+            None => Err(Unknown::nothing(
+                format!("what one core does of {} was not measured", stage.task),
+                "run a box with that task on one thread here, and advise from its run",
+            )),
         }
     }
 

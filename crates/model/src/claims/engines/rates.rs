@@ -106,9 +106,7 @@ pub(in crate::claims) fn context_ns(
     } else {
         (from("bf3").zip(gain.ok())).map(|(time, gain)| time * (1.0 + gain))
     };
-    known.ok_or_else(|| Unknown {
-        name: format!("{card}/context.end.all"),
-    })
+    known.ok_or_else(|| Unknown::parameter(format!("{card}/context.end.all")))
 }
 
 /// Bytes a second of the engine itself.
@@ -142,10 +140,10 @@ pub(in crate::claims) fn engine_rate(
     }
     reach.to(Closeness::Card);
     if way == Way::Decompress && codec == Codec::Lz4 && card == CARDS[0] {
-        return Err(Unknown { name: stem });
+        return Err(Unknown::parameter(stem));
     }
     if way == Way::Compress && card == CARDS[1] {
-        return Err(Unknown { name: stem });
+        return Err(Unknown::parameter(stem));
     }
     all_tasks_rate(values, reach, card)
 }
@@ -169,7 +167,7 @@ pub(in crate::claims) fn all_tasks_rate(
         kinds.extend(values.get("bf2/codec.deflate.compress.split"));
     }
     if kinds.is_empty() {
-        return Err(Unknown { name: own });
+        return Err(Unknown::parameter(own));
     }
     Ok(middle(&kinds))
 }
@@ -240,8 +238,11 @@ fn other_cpu(
 ) -> Result<f64, Unknown> {
     let [bf2, bf3] = CARDS;
     let [host2, host3] = HOSTS;
-    let unknown = || Unknown {
-        name: format!("{machine}/{}", cpu_names(what.0, what.1, amount)[0]),
+    let unknown = || {
+        Unknown::parameter(format!(
+            "{machine}/{}",
+            cpu_names(what.0, what.1, amount)[0]
+        ))
     };
     // Published rates of single cores differ a hundredfold with LZ4: none stands for another.
     if what == (Codec::Lz4, Way::Decompress) && machine == bf2 {
@@ -294,8 +295,11 @@ pub(in crate::claims) fn rate(
         let rate = match side.doer {
             Doer::Engine => engine_rate(values, reach, machine, what, amount),
             Doer::Offload => offload(values, reach, machine, what, amount),
-            Doer::Cpu => own_cpu(values, reach, machine, what, amount).ok_or_else(|| Unknown {
-                name: format!("{machine}/{}", cpu_names(what.0, what.1, amount)[0]),
+            Doer::Cpu => own_cpu(values, reach, machine, what, amount).ok_or_else(|| {
+                Unknown::parameter(format!(
+                    "{machine}/{}",
+                    cpu_names(what.0, what.1, amount)[0]
+                ))
             }),
         };
         match rate {

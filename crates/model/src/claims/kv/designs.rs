@@ -1,6 +1,6 @@
 //! The designs of study 003.
 
-use super::{About, Claim, Comparison, Measure, as_change, ask, claimed, less, more};
+use super::{About, Claim, Comparison, Measure, as_change, claimed, less, more};
 use crate::kv::{self, Bed, Design, Setup, YCSB};
 use crate::{Closeness, Outcome, Unknown};
 
@@ -103,9 +103,8 @@ impl Question {
         }
         let mean = (all.iter().map(|one| one.value.ln()).sum::<f64>() / all.len() as f64).exp();
         let largest = all.into_iter().max_by(|a, b| a.value.total_cmp(&b.value));
-        let largest = largest.ok_or_else(|| Unknown {
-            name: "a mix".into(),
-        })?;
+        let largest = largest
+            .ok_or_else(|| Unknown::nothing("the figure names no mix", "name a mix of YCSB"))?;
         Ok(if self.most {
             largest
         } else {
@@ -148,7 +147,7 @@ fn absolute(
     let one_core = about.says("1 host core");
     let saturation = about.title.contains("saturation") && one_core;
     claimed("kv", unit, move |library| {
-        ask(library, card, |bed| {
+        kv::answer(library, card, |bed| {
             question.over(bed, |design, gets| {
                 let setup = Setup::new(design, gets);
                 if saturation && design == Design::Saving {
@@ -184,7 +183,7 @@ fn compared(
     };
     let unit = if percent { 0.01 * about.sign() } else { 1.0 };
     Some(claimed("kv", unit, move |library| {
-        let ratio = ask(library, card, |bed| {
+        let ratio = kv::answer(library, card, |bed| {
             question.over(bed, |design, gets| {
                 let figure = |design| {
                     let setup = Setup::new(design, gets);
@@ -232,7 +231,7 @@ fn host_cores(about: &About<'_>, question: Option<Question>, card: &'static str)
     if saved && about.unit.contains('%') {
         let other = baseline.unwrap_or(Design::CpuOnly);
         return Some(claimed("kv", 0.01 * about.sign(), move |library| {
-            let ratio = ask(library, card, |bed| {
+            let ratio = kv::answer(library, card, |bed| {
                 Ok(cores(bed, other)? / cores(bed, subject)?)
             })?;
             Ok(as_change(ratio, less))
@@ -240,12 +239,12 @@ fn host_cores(about: &About<'_>, question: Option<Question>, card: &'static str)
     }
     match (about.comparison(), baseline) {
         (Some(Comparison::Times), Some(other)) => Some(claimed("kv", 1.0, move |library| {
-            ask(library, card, |bed| {
+            kv::answer(library, card, |bed| {
                 Ok(cores(bed, subject)? / cores(bed, other)?)
             })
         })),
         (None, None) => Some(claimed("kv", 1.0, move |library| {
-            ask(library, card, |bed| cores(bed, subject))
+            kv::answer(library, card, |bed| cores(bed, subject))
         })),
         _ => None,
     }
@@ -275,7 +274,7 @@ fn dma_size(about: &About<'_>) -> Option<Claim> {
     let card = about.card()?;
     Some(claimed("kv", 0.01 * about.sign(), move |library| {
         let (from, to) = if from < to { (from, to) } else { (to, from) };
-        let ratio = ask(library, card, |bed| kv::dma_size_gain(bed, from, to))?;
+        let ratio = kv::answer(library, card, |bed| kv::dma_size_gain(bed, from, to))?;
         Ok(as_change(ratio, more))
     }))
 }
@@ -289,7 +288,7 @@ fn spare(about: &About<'_>) -> Option<Claim> {
     let unit = about.in_base(Measure::Throughput)?;
     let gets = about.gets().unwrap_or(1.0);
     Some(claimed("kv", unit, move |library| {
-        ask(library, card, |bed| kv::spare_per_s(bed, gets))
+        kv::answer(library, card, |bed| kv::spare_per_s(bed, gets))
     }))
 }
 
@@ -308,14 +307,14 @@ fn redis(about: &About<'_>) -> Option<Claim> {
     let unit = about.in_base(Measure::Throughput);
     match (about.keys.as_str(), unit) {
         ("redis", Some(unit)) => Some(claimed("kv", unit, move |library| {
-            ask(library, "bf2-200g", redis)
+            kv::answer(library, "bf2-200g", redis)
         })),
         ("mica", Some(unit)) => Some(claimed("kv", unit, move |library| {
-            ask(library, "bf2-200g", mica)
+            kv::answer(library, "bf2-200g", mica)
         })),
         (_, None) if about.comparison() == Some(Comparison::Times) => {
             Some(claimed("kv", 1.0, move |library| {
-                ask(library, "bf2-200g", |bed| Ok(mica(bed)? / redis(bed)?))
+                kv::answer(library, "bf2-200g", |bed| Ok(mica(bed)? / redis(bed)?))
             }))
         }
         _ => None,

@@ -1,6 +1,6 @@
 //! A server on the host behind a card on the path.
 
-use super::{About, Claim, Comparison, Measure, as_change, ask, claimed, less};
+use super::{About, Claim, Comparison, Measure, as_change, claimed, less};
 use crate::Closeness;
 use crate::kv::{self, Submode};
 
@@ -32,7 +32,7 @@ pub(super) fn claim(about: &About<'_>) -> Option<Claim> {
         (&[mode], Measure::Throughput, None) => {
             let (card, unit) = (about.card()?, about.in_base(measure)?);
             Some(claimed("kv", unit, move |library| {
-                ask(library, card, |bed| {
+                kv::answer(library, card, |bed| {
                     // Published as a ratio to the slowest only.
                     if mode != Submode::SoftwareSwitch {
                         bed.reach(Closeness::Card);
@@ -44,13 +44,13 @@ pub(super) fn claim(about: &About<'_>) -> Option<Claim> {
         (&[mode], Measure::Latency, None) => {
             let (card, unit) = (about.card()?, about.in_base(measure)?);
             Some(claimed("kv", unit, move |library| {
-                ask(library, card, |bed| kv::submode_latency_ns(bed, mode))
+                kv::answer(library, card, |bed| kv::submode_latency_ns(bed, mode))
             }))
         }
         (&[above, below], Measure::Throughput, Some(Comparison::Times)) => {
             let card = about.card()?;
             Some(claimed("kv", 1.0, move |library| {
-                ask(library, card, |bed| {
+                kv::answer(library, card, |bed| {
                     // Neither of the two was published against the other.
                     if above != Submode::SoftwareSwitch && below != Submode::SoftwareSwitch {
                         bed.reach(Closeness::Card);
@@ -62,7 +62,7 @@ pub(super) fn claim(about: &About<'_>) -> Option<Claim> {
         }
         (&[mode], Measure::Latency, Some(Comparison::Percent)) if between_cards => {
             Some(claimed("kv", 0.01 * about.sign(), move |library| {
-                let ratio = ask(library, "bf3-8c", |bed| {
+                let ratio = kv::answer(library, "bf3-8c", |bed| {
                     let old = kv::submode_latency_ns(&bed.of("bf2-200g"), mode)?.value;
                     Ok(old / kv::submode_latency_ns(bed, mode)?.value)
                 })?;

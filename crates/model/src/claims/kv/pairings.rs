@@ -1,6 +1,6 @@
 //! Clients and servers on host and card.
 
-use super::{About, Claim, Comparison, Measure, as_change, ask, claimed, less, more};
+use super::{About, Claim, Comparison, Measure, as_change, claimed, less, more};
 use crate::Closeness;
 use crate::kv::{self, Application, Pairing};
 
@@ -58,20 +58,20 @@ pub(super) fn claim(about: &About<'_>) -> Option<Claim> {
     // All ratios are of the better over the worse: throughput gained, or latency saved.
     match &named[..] {
         [Pairing::ChSh] if newest => Some(claimed("pairings", unit, move |library| {
-            finish(ask(library, "bf3-8c", |bed| {
+            finish(kv::answer(library, "bf3-8c", |bed| {
                 kv::generation_gain(bed, store, gets, latency)
             }))
         })),
         [Pairing::ChSd, Pairing::ChSh] if against_older && store == Application::Mica => {
             Some(claimed("pairings", unit, move |library| {
-                finish(ask(library, "bf3-8c", |bed| {
+                finish(kv::answer(library, "bf3-8c", |bed| {
                     let ratio = kv::soc_against_older_host(bed, gets, latency)?;
                     Ok(if latency { 1.0 / ratio } else { ratio })
                 }))
             }))
         }
         [Pairing::CdhSh] => Some(claimed("pairings", unit, move |library| {
-            finish(ask(library, "bf2-200g", |bed| {
+            finish(kv::answer(library, "bf2-200g", |bed| {
                 kv::relative_rate(bed, store, Pairing::CdhSh, gets, true)
             }))
         })),
@@ -81,7 +81,7 @@ pub(super) fn claim(about: &About<'_>) -> Option<Claim> {
             let requests = about.keys.contains("requests");
             let most = !about.says("peak") && !requests;
             Some(claimed("pairings", unit, move |library| {
-                finish(ask(library, card, |bed| {
+                finish(kv::answer(library, card, |bed| {
                     if latency {
                         let of = |one| kv::relative_latency(bed, store, one, gets);
                         // Which is sooner depends on the card; the source names it first.

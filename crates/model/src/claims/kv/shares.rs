@@ -1,6 +1,6 @@
 //! Shares of a core's time, and bytes that queue pairs save.
 
-use super::{About, Claim, as_change, ask, claimed, less};
+use super::{About, Claim, as_change, claimed, less};
 use crate::kv::{self, Bed, Message, PARTS, YCSB};
 use crate::{Closeness, Unknown};
 
@@ -27,7 +27,7 @@ fn bytes_saved(about: &About<'_>) -> Option<Claim> {
         _ => return None,
     };
     Some(claimed("kv", 0.01, move |library| {
-        let ratio = ask(library, "bf2-200g", move |bed| {
+        let ratio = kv::answer(library, "bf2-200g", move |bed| {
             bed.reach(Closeness::Card);
             kv::packet_over_slot(bed, message)
         })?;
@@ -50,7 +50,7 @@ fn hash(about: &About<'_>) -> Option<Claim> {
         _ => return None,
     };
     Some(claimed("pairings", 0.01, move |library| {
-        ask(library, "bf2-200g", move |bed| {
+        kv::answer(library, "bf2-200g", move |bed| {
             bed.pairing_host(&format!("hash.{store}.{side}"))
         })
     }))
@@ -70,7 +70,7 @@ fn over(
     let most = about.is_most();
     claimed("kv", 0.01, move |library| {
         let (cards, mixes) = (cards.clone(), mixes.clone());
-        ask(library, "bf2-200g", |bed| {
+        kv::answer(library, "bf2-200g", |bed| {
             let mut all = Vec::new();
             for card in &cards {
                 for mix in &mixes {
