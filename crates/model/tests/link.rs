@@ -4,7 +4,7 @@ use overside_model::contention::{Demand, load_of, shares, stretch, traffic_loss}
 use overside_model::dma::{self, Access, Completion, Primitive, Transfer};
 use overside_model::network::{Submode, tcp_through};
 use overside_model::scenario::{Asked, Report, ready, run};
-use overside_model::{Axis, Closeness, Initiator, Library, Table, Unit, profile};
+use overside_model::{Axis, Closeness, Initiator, Library, Profile, Table, Unit, profile};
 
 fn polled(primitive: Primitive, bytes: f64) -> Transfer {
     Transfer {
@@ -183,6 +183,23 @@ fn over_time_traffic_falls_to_the_closed_form_beside_dmas_and_recovers() {
     let engine = [("beside", "engine"), ("phase", "3 ms")];
     let engine = asked("interference", &engine, library);
     assert!((0..engine.rows.len()).all(|row| (gbps(&engine, row).typ - 10.0).abs() < 0.1));
+}
+
+#[test]
+fn a_card_that_loses_more_than_waiting_explains_is_simulated_all_the_same() {
+    let text = profile("bf2-200g").unwrap().to_toml();
+    let wild = text
+        .replace("value = 3.1", "value = 1.05")
+        .replace("value = 36.6", "value = 99");
+    assert_ne!(wild, text);
+    let wild = Profile::parse("bf2-200g.toml", &wild).unwrap();
+    let set = [
+        ("profile", "bf2-200g"),
+        ("intensity", "100"),
+        ("phase", "1 ms"),
+    ];
+    let report = asked("interference", &set, &Library::new(vec![wild]));
+    assert!(report.rows.len() > 6);
 }
 
 #[test]

@@ -164,7 +164,7 @@ pub static PARAMETERS: &[Parameter] = &[
     number("dma.event.throughput.initiator", RATIO, "rate of DMAs by events started by the host over that of the card's").between(0.1, 1e4).with(by::DMA_PERF),
     number("dma.event.host.core", RATIO, "how busy a core of the host is with short DMAs by events").between(0.001, 1.0).with(by::DMA_PERF),
     number("dma.event.dpu.core", RATIO, "how busy a core of the card is with them").between(0.001, 1.0).with(by::DMA_PERF),
-    number("dma.contended.stretch", RATIO, "how many times as long a DMA takes beside a full stream of others").between(1.0, 1e4).with(by::DMA_BESIDE),
+    number("dma.contended.stretch", RATIO, "how many times as long a DMA takes beside a full stream of others").between(1.01, 1e4).with(by::DMA_BESIDE),
     number("dma.contended.drop", RATIO, "what throughput falls by beside it").between(0.001, 0.999).with(by::DMA_BESIDE),
 
     // RDMA: what a DMA takes over it between host and card, and what it takes between machines.

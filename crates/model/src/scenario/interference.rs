@@ -208,7 +208,8 @@ impl Asked<'_> {
         };
         let world = World {
             frame_ns,
-            path_ns: frame_ns * path.share.max(PATH_SHARE_MIN),
+            // A profile may say that traffic loses more than waiting explains.
+            path_ns: frame_ns * path.share.clamp(PATH_SHARE_MIN, 1.0),
             load: self.intensity.map_or(0.0, |intensity| path.load(intensity)),
             phase_ns: phase_ns as u64,
             windows: point.count("windows"),
