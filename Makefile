@@ -50,7 +50,7 @@ test: lint ## all quick tests
 
 test-long: setup-test ## the tests that take longer
 	$(CARGO) test --locked --workspace --no-fail-fast --quiet -- --include-ignored
-	RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p overside-device --release --lib --quiet \
+	RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p overside-device -p overside-link --release --lib --quiet \
 		--target-dir target/loom loom
 	$(BIN)/python -m pytest
 
@@ -71,6 +71,7 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(CARGO) bench --locked -p overside-backend-cpu --bench contract
 	$(CARGO) bench --locked -p overside-placement
 	$(CARGO) bench --locked -p overside-model --bench events --bench kv --bench predict
+	$(CARGO) bench --locked -p overside-link --bench link
 	$(BIN)/python benches/harness.py
 	$(BIN)/pip install --quiet --disable-pip-version-check -r benches/requirements.txt
 	$(BIN)/python benches/compression.py

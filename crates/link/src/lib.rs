@@ -11,6 +11,8 @@ pub mod control;
 mod doorbell;
 mod exports;
 mod heap;
+#[cfg(all(test, loom))]
+mod loom;
 mod primitive;
 mod ring;
 mod service;

@@ -3,7 +3,9 @@
 pub(crate) use overside_device::primitive::{AtomicU32, AtomicU64, Ordering, Padded, fence};
 
 #[cfg(loom)]
-pub(crate) use loom::cell::UnsafeCell;
+pub(crate) use loom::{cell::UnsafeCell, sync::Arc};
+#[cfg(not(loom))]
+pub(crate) use std::sync::Arc;
 
 /// The standard one, with loom's way of reaching into it.
 #[cfg(not(loom))]

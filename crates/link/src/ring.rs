@@ -185,6 +185,12 @@ impl Consumer {
         Ok(self.tail.wrapping_sub(self.taken))
     }
 
+    /// Where what is taken next begins.
+    #[inline]
+    pub(crate) fn position(&self) -> u64 {
+        self.taken
+    }
+
     /// Takes `amount`, of which there must be that much available, and returns where it begins. It
     /// stays as it is until [`Consumer::release`].
     #[inline]

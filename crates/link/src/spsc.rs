@@ -4,9 +4,8 @@
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 
-use crate::primitive::UnsafeCell;
+use crate::primitive::{Arc, UnsafeCell};
 use crate::ring::{Consumer, Cursors, Producer};
 use crate::shared::Shared;
 

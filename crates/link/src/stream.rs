@@ -176,8 +176,6 @@ pub(crate) struct Incoming {
     bytes: Bytes,
     longest: usize,
     run: Option<Run>,
-    /// The peer broke the rules; nothing after that can be trusted.
-    broken: bool,
 }
 
 impl Incoming {
@@ -188,34 +186,33 @@ impl Incoming {
             bytes: Bytes::new(window),
             longest,
             run: None,
-            broken: false,
         }
     }
 
-    /// The run that the next message is in. It lies within what was published.
+    /// Takes the run that the next message is in, or the rest of it. It lies within what was
+    /// published.
     #[inline]
     fn next(&mut self) -> Result<Option<Run>, Broken> {
-        if self.run.is_none() {
-            if self.broken {
-                return Err(Broken);
-            }
-            self.run = self.begin().inspect_err(|_| self.broken = true)?;
+        match self.run.take() {
+            None => self.begin(),
+            run => Ok(run),
         }
-        Ok(self.run)
     }
 
     /// Takes the header of the next run.
     #[inline]
     fn begin(&mut self) -> Result<Option<Run>, Broken> {
         let available = self.cursors.available()?;
-        if available == 0 {
-            return Ok(None);
-        }
         if available < HEADER {
-            return Err(Broken);
+            // Also after something broken: then it is less for ever.
+            return if available == 0 {
+                Ok(None)
+            } else {
+                Err(Broken)
+            };
         }
-        let position = self.cursors.take(HEADER);
-        // Read once. Relaxed: the tail's load has ordered it.
+        let position = self.cursors.position();
+        // Read once. Relaxed would do: the tail's load has ordered it.
         let header = (self.bytes.window)
             .load(self.bytes.at(position).0)
             .expect(WITHIN);
@@ -229,6 +226,7 @@ impl Incoming {
         if whole > available {
             return Err(Broken);
         }
+        self.cursors.take(HEADER);
         Ok(Some(Run {
             each: each as usize,
             left: left as usize,
@@ -237,15 +235,14 @@ impl Incoming {
         }))
     }
 
-    /// Takes `count` messages of the run.
+    /// Takes `count` messages of the run, and keeps its rest.
     #[inline]
     fn took(&mut self, run: Run, count: usize) {
         let bytes = (count * run.each) as u64;
-        self.cursors.take(bytes);
         if count == run.left {
-            self.cursors.take(run.padding);
-            self.run = None;
+            self.cursors.take(bytes + run.padding);
         } else {
+            self.cursors.take(bytes);
             self.run = Some(Run {
                 left: run.left - count,
                 position: run.position.wrapping_add(bytes),
@@ -276,13 +273,15 @@ impl Incoming {
     }
 
     /// The length in bytes of the next message.
+    #[inline]
     pub(crate) fn peek(&mut self) -> Result<Option<usize>, Broken> {
-        Ok(self.next()?.map(|run| run.each))
+        self.run = self.next()?;
+        Ok(self.run.map(|run| run.each))
     }
 
-    /// Takes the next message, which is there, and copies as much of it as fits.
+    /// Takes the next message, if there is one, and copies as much of it as fits.
     pub(crate) fn take(&mut self, into: &mut [u8]) {
-        if let Some(run) = self.run {
+        if let Some(run) = self.run.take() {
             let len = into.len().min(run.each);
             self.bytes.copy_out(run.position, &mut into[..len]);
             self.took(run, 1);

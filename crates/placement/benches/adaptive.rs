@@ -9,7 +9,7 @@
 
 #[path = "common/data.rs"]
 mod data;
-#[path = "common/turns.rs"]
+#[path = "../../../benches/turns.rs"]
 #[allow(dead_code)]
 mod turns;
 

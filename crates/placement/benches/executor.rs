@@ -8,7 +8,7 @@
 
 #[path = "common/data.rs"]
 mod data;
-#[path = "common/turns.rs"]
+#[path = "../../../benches/turns.rs"]
 mod turns;
 
 use std::collections::VecDeque;

@@ -12,7 +12,7 @@ use super::engine::Lane;
 use super::handshake::Agreed;
 use super::mapping::Direction;
 use super::regions::Imported;
-use super::session::{Session, lost};
+use super::session::{Connection, Session, lost};
 use crate::doorbell::{Armed, Bell, Event};
 use crate::ring::{Broken, Consumer, Producer};
 use crate::shared::Shared;
@@ -47,6 +47,8 @@ struct Wishes {
 
 pub(super) struct ShmQueuePair {
     session: Arc<Session>,
+    /// The session's, at one hop less.
+    connection: Arc<Connection>,
     capabilities: Arc<Capabilities>,
     applied: Arc<Applied>,
     outgoing: Outgoing,
@@ -57,6 +59,7 @@ pub(super) struct ShmQueuePair {
     event: Option<Arc<Event>>,
     peer_event: bool,
     depth: usize,
+    max_message_bytes: usize,
     engine: Option<EnginePort>,
     /// Completed and not polled for.
     ready: VecDeque<Completion>,
@@ -129,6 +132,7 @@ impl ShmQueuePair {
         });
         Ok(Self {
             session: Arc::clone(session),
+            connection: Arc::clone(&session.connection),
             capabilities,
             applied,
             outgoing,
@@ -143,6 +147,7 @@ impl ShmQueuePair {
             event: agreed.config.event.then_some(event),
             peer_event: agreed.peer_event,
             depth,
+            max_message_bytes: longest,
             engine,
             ready: VecDeque::with_capacity(depth),
             receives: VecDeque::with_capacity(depth),
@@ -155,12 +160,12 @@ impl ShmQueuePair {
     #[cold]
     fn broken(&self, _: Broken) -> Lost {
         let what = "its cursors or message lengths cannot be";
-        self.session.connection.lose(Cause::Protocol(what.into()));
+        self.connection.lose(Cause::Protocol(what.into()));
         self.lost()
     }
 
     fn lost(&self) -> Lost {
-        let cause = self.session.connection.lost().cloned();
+        let cause = self.connection.lost().cloned();
         lost(cause.unwrap_or(Cause::Closed), self.tags())
     }
 
@@ -174,11 +179,11 @@ impl ShmQueuePair {
     fn end(&mut self) -> Option<Lost> {
         if self.engine_is_dead() {
             let cause = Cause::Local("its copy engine died".into());
-            self.session.connection.lose(cause);
+            self.connection.lose(cause);
             return Some(self.lost());
         }
         let closed = self.incoming.is_closed();
-        if !closed && self.session.connection.lost().is_none() {
+        if !closed && self.connection.lost().is_none() {
             return None;
         }
         // Looked at after the flags, so that nothing sent before is missed.
@@ -193,7 +198,7 @@ impl ShmQueuePair {
     /// `Err` if the link has been lost; one load while it has not.
     #[inline]
     fn alive(&self) -> Result<(), Lost> {
-        match self.session.connection.lost() {
+        match self.connection.lost() {
             None => Ok(()),
             Some(_) => Err(self.lost()),
         }
@@ -215,6 +220,16 @@ impl ShmQueuePair {
         }
     }
 
+    #[cold]
+    fn too_long(&self, messages: Messages<'_>) -> PostError {
+        let refusal = Refusal::TooLong {
+            verb: "send",
+            len: messages.each() as u64,
+            max: self.max_message_bytes as u64,
+        };
+        PostError::Refused { tag: 0, refusal }
+    }
+
     fn check(&self, work: &Work) -> Result<(), Refusal> {
         let verb = work.verb.name();
         let len = work.verb.len();
@@ -227,7 +242,7 @@ impl ShmQueuePair {
             Verb::Send { .. } | Verb::Receive { .. } => None,
         };
         if let Some((range, allowed, done)) = remote {
-            if range.remote().endpoint() != self.session.connection.id {
+            if range.remote().endpoint() != self.connection.id {
                 return Err(Refusal::Foreign);
             }
             if !allowed {
@@ -471,16 +486,8 @@ impl QueuePair for ShmQueuePair {
     #[inline]
     fn send(&mut self, messages: Messages<'_>) -> Result<usize, PostError> {
         self.alive()?;
-        let max = self
-            .capabilities
-            .send
-            .as_ref()
-            .map_or(0, |send| send.max_bytes);
-        let len = messages.each() as u64;
-        if len > max {
-            let verb = "send";
-            let refusal = Refusal::TooLong { verb, len, max };
-            return Err(PostError::Refused { tag: 0, refusal });
+        if messages.each() > self.max_message_bytes {
+            return Err(self.too_long(messages));
         }
         self.wants_room = None;
         let sent = match self.outgoing.stage(messages) {
@@ -552,7 +559,7 @@ impl QueuePair for ShmQueuePair {
     }
 
     fn quarantined(&self) -> usize {
-        match self.session.connection.lost() {
+        match self.connection.lost() {
             None => 0,
             Some(_) => self.outstanding() + self.receives.len(),
         }

@@ -147,7 +147,10 @@ impl Regions {
         }
         let failed = |error: std::io::Error| ExportError::Failed {
             len,
-            reason: error.to_string(),
+            reason: match error.kind() {
+                std::io::ErrorKind::WouldBlock => "the peer does not listen".to_owned(),
+                _ => error.to_string(),
+            },
         };
         let file = mapping::create(len as u64).map_err(failed)?;
         let mapping = Mapping::new(&file, len, true).map_err(failed)?;

@@ -5,31 +5,42 @@
 pub struct Messages<'a> {
     bytes: &'a [u8],
     each: usize,
+    count: usize,
 }
 
 impl<'a> Messages<'a> {
     /// The whole messages of `each` bytes that `bytes` begins with; `None` if `each` is 0 or if
     /// something is left over.
+    #[inline]
     pub fn packed(bytes: &'a [u8], each: usize) -> Option<Self> {
-        (each > 0 && bytes.len().is_multiple_of(each)).then_some(Self { bytes, each })
+        let count = bytes.len().checked_div(each)?;
+        (count * each == bytes.len()).then_some(Self { bytes, each, count })
     }
 
     /// One message; `None` if it is empty.
+    #[inline]
     pub fn one(message: &'a [u8]) -> Option<Self> {
-        Self::packed(message, message.len())
+        (!message.is_empty()).then_some(Self {
+            bytes: message,
+            each: message.len(),
+            count: 1,
+        })
     }
 
     /// How many.
+    #[inline]
     pub fn count(&self) -> usize {
-        self.bytes.len() / self.each
+        self.count
     }
 
     /// The length of each in bytes.
+    #[inline]
     pub fn each(&self) -> usize {
         self.each
     }
 
     /// All of them, one after the other.
+    #[inline]
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -38,10 +49,12 @@ impl<'a> Messages<'a> {
     ///
     /// # Panics
     /// If there are fewer than `count`.
+    #[inline]
     pub fn after(&self, count: usize) -> Self {
         Self {
             bytes: &self.bytes[count * self.each..],
             each: self.each,
+            count: self.count - count,
         }
     }
 }
@@ -61,6 +74,7 @@ impl Inbox {
     }
 
     /// Forgets what it holds and keeps its memory.
+    #[inline]
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.runs.clear();
