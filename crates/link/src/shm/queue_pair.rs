@@ -67,6 +67,8 @@ pub(super) struct ShmQueuePair {
     receives: VecDeque<(u64, Region)>,
     /// The last post or send was cut short by a lack of room of this many bytes.
     wants_room: Option<usize>,
+    /// The peer closed it, and all that it sent has been taken.
+    closed: bool,
     /// `arm` was called, so there may be wake-ups to be taken back.
     was_armed: bool,
 }
@@ -152,6 +154,7 @@ impl ShmQueuePair {
             ready: VecDeque::with_capacity(depth),
             receives: VecDeque::with_capacity(depth),
             wants_room: None,
+            closed: false,
             was_armed: false,
         })
     }
@@ -189,15 +192,21 @@ impl ShmQueuePair {
         // Looked at after the flags, so that nothing sent before is missed.
         match self.incoming.peek() {
             Ok(Some(_)) => None,
-            Ok(None) if closed => Some(lost(Cause::Closed, self.tags())),
+            Ok(None) if closed => {
+                self.closed = true;
+                Some(lost(Cause::Closed, self.tags()))
+            }
             Ok(None) => Some(self.lost()),
             Err(broken) => Some(self.broken(broken)),
         }
     }
 
-    /// `Err` if the link has been lost; one load while it has not.
+    /// `Err` if the link is known to be lost.
     #[inline]
     fn alive(&self) -> Result<(), Lost> {
+        if self.closed {
+            return Err(lost(Cause::Closed, self.tags()));
+        }
         match self.connection.lost() {
             None => Ok(()),
             Some(_) => Err(self.lost()),
