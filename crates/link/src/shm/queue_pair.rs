@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::{Applied, CpuTime, Region};
+use overside_device::{Applied, CpuTime, DeviceId, Region};
 
 use super::copy::{self, Direct, Local, MAX_INLINE_BYTES};
 use super::engine::Lane;
@@ -51,6 +51,8 @@ pub(super) struct ShmQueuePair {
     connection: Arc<Connection>,
     capabilities: Arc<Capabilities>,
     applied: Arc<Applied>,
+    /// What memory would be registered with; here any will do.
+    memory: DeviceId,
     outgoing: Outgoing,
     incoming: Incoming,
     wishes: Wishes,
@@ -137,6 +139,7 @@ impl ShmQueuePair {
             connection: Arc::clone(&session.connection),
             capabilities,
             applied,
+            memory: DeviceId::unique(),
             outgoing,
             incoming,
             wishes: Wishes {
@@ -237,56 +240,6 @@ impl ShmQueuePair {
             max: self.max_message_bytes as u64,
         };
         PostError::Refused { tag: 0, refusal }
-    }
-
-    fn check(&self, work: &Work) -> Result<(), Refusal> {
-        let verb = work.verb.name();
-        let len = work.verb.len();
-        if len == 0 {
-            return Err(Refusal::Empty(verb));
-        }
-        let remote = match &work.verb {
-            Verb::Read { from, .. } => Some((from, from.remote().access().reads(), "read")),
-            Verb::Write { to, .. } => Some((to, to.remote().access().writes(), "written")),
-            Verb::Send { .. } | Verb::Receive { .. } => None,
-        };
-        if let Some((range, allowed, done)) = remote {
-            if range.remote().endpoint() != self.connection.id {
-                return Err(Refusal::Foreign);
-            }
-            if !allowed {
-                return Err(Refusal::Access(done));
-            }
-            if range.len() != len {
-                return Err(Refusal::Lengths {
-                    local: len,
-                    remote: range.len(),
-                });
-            }
-        }
-        let limits = match &work.verb {
-            Verb::Read { .. } => &self.capabilities.read,
-            Verb::Write { .. } => &self.capabilities.write,
-            Verb::Send { .. } => &self.capabilities.send,
-            // As long as anybody likes.
-            Verb::Receive { .. } => &None,
-        };
-        if let Some(limits) = limits
-            && len > limits.max_bytes
-        {
-            let max = limits.max_bytes;
-            return Err(Refusal::TooLong { verb, len, max });
-        }
-        let max = MAX_INLINE_BYTES as u64;
-        match work.verb {
-            Verb::Write { .. } | Verb::Send { .. } if work.inline && len > max => {
-                Err(Refusal::NotInline { len, max })
-            }
-            Verb::Read { .. } | Verb::Receive { .. } if work.inline => {
-                Err(Refusal::Unsupported("read or receive inline"))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Begins with a piece of work that has been checked.
@@ -428,7 +381,8 @@ impl QueuePair for ShmQueuePair {
         while self.in_flight() < self.depth
             && let Some(first) = work.front()
         {
-            if let Err(refusal) = self.check(first) {
+            let checked = (self.capabilities).check(first, self.connection.id, self.memory);
+            if let Err(refusal) = checked {
                 let tag = first.tag;
                 outcome = Err(PostError::Refused { tag, refusal });
                 break;

@@ -30,15 +30,18 @@ impl Capabilities {
         if let Some(remote) = remote {
             check_remote(&work.verb, len, remote, endpoint)?;
         }
-        let inline = work.inline && matches!(work.verb, Verb::Write { .. } | Verb::Send { .. });
-        if inline && len > self.max_inline_bytes {
+        let fetches = matches!(work.verb, Verb::Read { .. } | Verb::Receive { .. });
+        if work.inline && fetches {
+            return Err(Refusal::Unsupported("read or receive inline"));
+        }
+        if work.inline && len > self.max_inline_bytes {
             return Err(Refusal::NotInline {
                 len,
                 max: self.max_inline_bytes,
             });
         }
         let registered = |by: &Registration| by.device == device;
-        let reached = inline || registration.is_some_and(registered);
+        let reached = work.inline || registration.is_some_and(registered);
         if self.memory == MemoryKind::Registered && !reached {
             return Err(Refusal::Unregistered);
         }

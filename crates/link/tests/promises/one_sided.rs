@@ -94,7 +94,7 @@ pub fn inline_is_like_any_other(factory: Factory<'_>) {
         return;
     }
     let exported = link.ends[1]
-        .export(4096, Access::ReadWrite)
+        .export(max as usize + 16, Access::ReadWrite)
         .expect("an export");
     let remote = link.ends[0].import(exported.token()).expect("an import");
     let inline = |work: Work| Work {
