@@ -165,10 +165,21 @@ def parameters(known: Sequence[Json]) -> str:
             " or ".join(one["dimensions"]),
             ", ".join(one["by"]) or "-",
             one["measured_by"] or "-",
-            one["about"] + (f" [{one['otherwise']}]" if one["otherwise"] else ""),
+            one["about"],
         ]
         for one in known
     ]
     text = table.text(["parameter", "counted as", "table by", "calibrate", ""], rows)
-    marks = "`*` stands for one word, `**` for one or more. In brackets: what gives it otherwise."
-    return f"{text}\n\n{marks}"
+    lines = [
+        text,
+        "",
+        "`*` stands for one word, `**` for one or more.",
+        "",
+        "What gives the others",
+    ]
+    tools: dict[str, list[str]] = {}
+    for one in known:
+        if one["otherwise"]:
+            tools.setdefault(one["otherwise"], []).append(one["name"])
+    lines += [_wrapped(f"{tool}: {', '.join(names)}") for tool, names in tools.items()]
+    return "\n".join(lines)
