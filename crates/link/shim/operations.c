@@ -32,12 +32,10 @@ static void received(void *request, ucs_status_t status, const ucp_tag_recv_info
 	ucp_request_free(request);
 }
 
-/* UCX has said what it makes of an operation: done, failed, or a request that is under way. */
+/* UCX has said what it makes of an operation: done, failed, or under way, and then it calls. */
 static void begun(struct slot *slot, ucs_status_ptr_t request, size_t len)
 {
-	if (UCS_PTR_IS_PTR(request))
-		slot->request = request;
-	else
+	if (!UCS_PTR_IS_PTR(request))
 		worker_finish(slot, UCS_PTR_STATUS(request), len);
 }
 
@@ -99,11 +97,20 @@ void operation_receive(void *opaque, const struct overside_operation *operation)
 	params.op_attr_mask |= UCP_OP_ATTR_FIELD_RECV_INFO;
 	params.cb.recv = received;
 	params.recv_info.tag_info = &info;
-	slot->receive = 1;
 	ucs_status_ptr_t request = ucp_tag_recv_nbx(worker->worker, operation->local,
 						    operation->len, worker->receive_tag,
 						    UINT64_MAX, &params);
 	begun(slot, request, info.length);
+}
+
+int32_t operation_probe(void *opaque, uint64_t *len)
+{
+	struct worker *worker = opaque;
+	ucp_tag_recv_info_t info;
+	if (ucp_tag_probe_nb(worker->worker, worker->receive_tag, UINT64_MAX, 0, &info) == NULL)
+		return 0;
+	*len = info.length;
+	return 1;
 }
 
 void operation_flush(void *opaque, uint32_t number)
@@ -148,4 +155,10 @@ int32_t operation_tell(void *opaque, uint32_t what, uint32_t count)
 	if (UCS_PTR_IS_PTR(request))
 		worker->telling = request;
 	return UCS_PTR_IS_ERR(request) ? UCS_PTR_STATUS(request) : 0;
+}
+
+uint32_t operation_told(void *opaque)
+{
+	struct worker *worker = opaque;
+	return worker->telling == NULL;
 }

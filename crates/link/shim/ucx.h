@@ -12,16 +12,11 @@
 
 #define OVERSIDE_UCX_ABI 1
 
-/* Of a worker: how the end of its peer is noticed. */
-enum {
-	OVERSIDE_PEER_WATCHED = 1, /* by the transport */
-	OVERSIDE_PEER_TRUSTED = 2, /* not at all */
-};
-
 /* What a peer may say beside its messages. */
 enum {
 	OVERSIDE_CREDIT = 1, /* it can take that many messages more */
 	OVERSIDE_BYE = 2,    /* it closes and will say no more */
+	OVERSIDE_HELLO = 3,  /* it is there */
 };
 
 /* An operation that is over. */
@@ -44,7 +39,9 @@ struct overside_operation {
 /* What a peer has said since the last look. */
 struct overside_news {
 	uint32_t credits;
+	uint32_t hello;
 	uint32_t bye;
+	uint32_t bye_count; /* what it was told with */
 	int32_t lost; /* 0, or the negative ucs_status_t that its end was reported with */
 };
 
@@ -70,7 +67,7 @@ struct overside_ucx {
 	int32_t (*worker)(void *context, uint32_t slots, uint64_t receive_tag, void **worker);
 	/* Its address, to be sent to the peer; returns its length. */
 	int32_t (*address)(void *worker, uint8_t *out, size_t room);
-	/* Connects it; returns how the peer is watched. */
+	/* Connects it. */
 	int32_t (*connect)(void *worker, const uint8_t *address, uint64_t send_tag);
 	/* The transports of its connection in UCX's words; returns the length of the text. */
 	int32_t (*describe)(void *worker, char *out, size_t room);
@@ -89,13 +86,18 @@ struct overside_ucx {
 	void (*get)(void *worker, const struct overside_operation *operation);
 	void (*send)(void *worker, const struct overside_operation *operation);
 	void (*receive)(void *worker, const struct overside_operation *operation);
+	/* 1 and its length if a message has come that no memory waited for; else 0. */
+	int32_t (*probe)(void *worker, uint64_t *len);
 	/* Ends when all that was put before has arrived. */
 	void (*flush)(void *worker, uint32_t slot);
 	/* Tells the peer one of OVERSIDE_CREDIT and OVERSIDE_BYE. 1: not now, try again. */
 	int32_t (*tell)(void *worker, uint32_t what, uint32_t count);
 
-	/* Begins to disconnect: gives up receiving and, if `now`, everything else. */
-	void (*disconnect)(void *worker, uint32_t now);
+	/* 1 if what was told last is on its way. */
+	uint32_t (*told)(void *worker);
+
+	/* Begins to disconnect, once nothing is under way. */
+	void (*disconnect)(void *worker);
 	/* Whether it has; progress until then. */
 	uint32_t (*disconnected)(void *worker);
 	/* Only once it has disconnected, or never was connected. */
@@ -123,7 +125,7 @@ int32_t worker_arm(void *worker);
 uint32_t worker_progress(void *worker);
 uint32_t worker_done(void *worker, struct overside_done *out, uint32_t room);
 void worker_news(void *worker, struct overside_news *out);
-void worker_disconnect(void *worker, uint32_t now);
+void worker_disconnect(void *worker);
 uint32_t worker_disconnected(void *worker);
 void worker_close(void *worker);
 
@@ -133,7 +135,9 @@ void operation_put(void *worker, const struct overside_operation *operation);
 void operation_get(void *worker, const struct overside_operation *operation);
 void operation_send(void *worker, const struct overside_operation *operation);
 void operation_receive(void *worker, const struct overside_operation *operation);
+int32_t operation_probe(void *worker, uint64_t *len);
 void operation_flush(void *worker, uint32_t slot);
 int32_t operation_tell(void *worker, uint32_t what, uint32_t count);
+uint32_t operation_told(void *worker);
 
 #endif

@@ -21,8 +21,11 @@ static ucs_status_t told(void *argument, const void *header, size_t header_len, 
 		/* A peer that lies does not wrap it. */
 		uint32_t sum = worker->news.credits + words[1];
 		worker->news.credits = sum < words[1] ? UINT32_MAX : sum;
+	} else if (words[0] == OVERSIDE_HELLO) {
+		worker->news.hello = 1;
 	} else if (words[0] == OVERSIDE_BYE) {
 		worker->news.bye = 1;
+		worker->news.bye_count = words[1];
 	}
 	return UCS_OK;
 }
@@ -105,14 +108,13 @@ int32_t worker_connect(void *opaque, const uint8_t *address, uint64_t send_tag)
 		.err_handler = {.cb = lost, .arg = worker},
 	};
 	ucs_status_t status = ucp_ep_create(worker->worker, &params, &worker->peer);
-	if (status == UCS_OK)
-		return OVERSIDE_PEER_WATCHED;
-	/* Not every transport can tell that a peer is gone; shared memory cannot. */
-	params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-	status = ucp_ep_create(worker->worker, &params, &worker->peer);
-	if (status == UCS_OK)
-		return OVERSIDE_PEER_TRUSTED;
-	worker->peer = NULL;
+	if (status != UCS_OK) {
+		/* Not every transport can tell that a peer is gone; shared memory cannot. */
+		params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+		status = ucp_ep_create(worker->worker, &params, &worker->peer);
+	}
+	if (status != UCS_OK)
+		worker->peer = NULL;
 	return status;
 }
 
@@ -159,8 +161,6 @@ uint32_t worker_progress(void *opaque)
 void worker_finish(struct slot *slot, ucs_status_t status, size_t len)
 {
 	struct worker *worker = slot->worker;
-	slot->request = NULL;
-	slot->receive = 0;
 	/* There is room: a slot has one operation, and its end is fetched before the next. */
 	if (worker->done_count < worker->slots) {
 		struct overside_done *done = &worker->done[worker->done_count++];
@@ -195,20 +195,13 @@ static void closed(void *request, ucs_status_t status, void *argument)
 	ucp_request_free(request);
 }
 
-void worker_disconnect(void *opaque, uint32_t now)
+void worker_disconnect(void *opaque)
 {
 	struct worker *worker = opaque;
-	for (uint32_t i = 0; i < worker->slots; i++) {
-		struct slot *slot = &worker->slot[i];
-		if (slot->request != NULL && slot->receive)
-			ucp_request_cancel(worker->worker, slot->request);
-	}
 	if (worker->peer == NULL)
 		return;
 	ucp_request_param_t params = {
-		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-				UCP_OP_ATTR_FIELD_FLAGS,
-		.flags = now ? UCP_EP_CLOSE_FLAG_FORCE : 0,
+		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
 		.cb.send = closed,
 		.user_data = worker,
 	};

@@ -14,8 +14,6 @@ struct worker;
 
 struct slot {
 	struct worker *worker;
-	void *request; /* of the operation under way, if UCX has not finished it */
-	uint32_t receive;
 };
 
 struct worker {

@@ -14,6 +14,8 @@ use crate::window::Window;
 
 /// The most regions at a time.
 pub(crate) const MAX_EXPORTS: usize = 1024;
+/// The most withdrawn regions that are kept, where they are.
+const MAX_KEPT: usize = 16 * MAX_EXPORTS;
 /// The longest region in bytes.
 pub(crate) const MAX_EXPORT_BYTES: u64 = 64 << 30;
 /// Regions begin at pages.
@@ -90,7 +92,7 @@ impl Exports {
         let key = self.add(&area).map_err(|full| match full {
             Full::Exported => ExportError::TooMany { max: MAX_EXPORTS },
             Full::Kept => failed(format!(
-                "{MAX_EXPORTS} regions have been exported, and this transport keeps them until the \
+                "{MAX_KEPT} regions have been exported and withdrawn, and this transport keeps them until the \
                  link ends"
             )),
             Full::System(reason) => failed(reason),
@@ -111,7 +113,7 @@ impl Exports {
         if regions.known.len() >= MAX_EXPORTS {
             return Err(Full::Exported);
         }
-        if regions.known.len() + regions.kept.len() >= MAX_EXPORTS {
+        if regions.kept.len() >= MAX_KEPT {
             return Err(Full::Kept);
         }
         loop {
@@ -121,6 +123,12 @@ impl Exports {
                 return Ok(key);
             }
         }
+    }
+
+    /// Nothing is exported or kept.
+    pub(crate) fn is_empty(&self) -> bool {
+        let regions = self.regions();
+        regions.known.is_empty() && regions.kept.is_empty()
     }
 
     /// The region under a key.

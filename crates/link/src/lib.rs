@@ -6,13 +6,16 @@
 //! connected.
 
 pub mod agent;
+mod arrived;
 pub mod conformance;
 pub mod control;
+mod credit;
 mod doorbell;
 mod exports;
 mod heap;
 #[cfg(all(test, loom))]
 mod loom;
+mod network;
 mod primitive;
 mod ring;
 mod service;
@@ -21,6 +24,7 @@ pub mod shm;
 mod spsc;
 mod stream;
 pub mod tcp;
+pub mod ucx;
 pub mod verbs;
 mod window;
 

@@ -56,6 +56,8 @@ pub(crate) enum Wait {
     Readable,
     /// That, or its being writable.
     Writable,
+    /// Nothing: there is more to do already.
+    Soon,
     /// Nothing more will happen.
     Never,
 }
@@ -72,14 +74,10 @@ struct Shared {
     stop: AtomicBool,
     clock: ThreadClock,
     talk: Arc<Talk>,
-    members: Vec<Arc<dyn Member>>,
 }
 
 impl Service {
-    pub(crate) fn start(
-        talk: Arc<Talk>,
-        members: Vec<Arc<dyn Member>>,
-    ) -> std::io::Result<Arc<Self>> {
+    pub(crate) fn start(talk: Arc<Talk>, members: Vec<Arc<dyn Member>>) -> std::io::Result<Self> {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&set, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
@@ -91,26 +89,37 @@ impl Service {
             stop: AtomicBool::new(false),
             clock: ThreadClock::default(),
             talk,
-            members,
         });
-        for (index, member) in shared.members.iter().enumerate() {
+        for (index, member) in members.iter().enumerate() {
             let data = EventData::new_u64(index as u64);
             epoll::add(&shared.set, member.descriptor(), data, EventFlags::ONESHOT)?;
         }
         let thread = std::thread::Builder::new().name("link-service".into());
-        let thread = thread.spawn({
-            let shared = Arc::clone(&shared);
-            move || shared.run()
-        })?;
-        Ok(Arc::new(Self {
+        let watcher = Watcher {
+            shared: Arc::clone(&shared),
+            members,
+        };
+        let thread = thread.spawn(move || watcher.run())?;
+        Ok(Self {
             shared,
             thread: Mutex::new(Some(thread)),
-        }))
+        })
     }
 
     /// CPU time of the thread in nanoseconds.
     pub(crate) fn spent_ns(&self) -> u64 {
         self.shared.clock.spent_ns()
+    }
+
+    /// Ends the thread, and with it the link.
+    pub(crate) fn stop(&self) {
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.wake();
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
+            // It never waits for anything but events.
+            let _ = thread.join();
+        }
     }
 
     /// Has the thread look at all queue pairs soon. For owners that leave something behind that
@@ -122,16 +131,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        self.shared.wake();
-        let thread = self
-            .thread
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = thread.take() {
-            // It never waits for anything but events.
-            let _ = thread.join();
-        }
+        self.stop();
     }
 }
 
@@ -149,14 +149,24 @@ impl Shared {
         // Fails only when it has been woken very often; then it is awake.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
+}
 
+/// What the thread has; its queue pairs go with it.
+struct Watcher {
+    shared: Arc<Shared>,
+    members: Vec<Arc<dyn Member>>,
+}
+
+impl Watcher {
     fn run(&self) {
-        self.clock.begin();
+        self.shared.clock.begin();
         let ended = Ended(self);
         let cause = self.watch();
         ended.lose(&cause);
+        // This end starts nothing any more; the peer may free what it has exported.
+        self.shared.talk.shut();
         drop(ended);
-        self.clock.end();
+        self.shared.clock.end();
     }
 
     /// Until the link is lost or its end is here.
@@ -169,9 +179,9 @@ impl Shared {
         let mut watched: Vec<Watched> = (0..self.members.len()).map(first).collect();
         let mut round = Instant::now() + ROUND;
         let mut events: Vec<Event> = Vec::with_capacity(16);
-        while !self.stop.load(Ordering::Acquire) {
+        while !self.shared.stop.load(Ordering::Acquire) {
             let now = Instant::now();
-            let talk = match self.talk.serve(now) {
+            let talk = match self.shared.talk.serve(now) {
                 Ok(next) => next,
                 Err(cause) => return cause,
             };
@@ -198,7 +208,7 @@ impl Shared {
         events.clear();
         let timeout = until.saturating_duration_since(Instant::now());
         let timeout = timeout.try_into().expect("a second or so");
-        match epoll::wait(&self.set, spare_capacity(events), Some(&timeout)) {
+        match epoll::wait(&self.shared.set, spare_capacity(events), Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error),
         }
@@ -210,7 +220,7 @@ impl Shared {
             match event.data.u64() {
                 CONTROL => {}
                 WAKE => {
-                    let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
+                    let _ = rustix::io::read(&self.shared.wake, &mut [0u8; 8]);
                     watched.iter_mut().for_each(|one| one.look = Some(now));
                 }
                 index => {
@@ -256,6 +266,10 @@ impl Shared {
         let flags = match member.serve() {
             Wait::Readable => EventFlags::IN,
             Wait::Writable => EventFlags::IN | EventFlags::OUT,
+            Wait::Soon => {
+                watched.look = Some(Instant::now());
+                return;
+            }
             Wait::Never => {
                 watched.over = true;
                 return;
@@ -263,7 +277,7 @@ impl Shared {
         };
         let data = EventData::new_u64(index as u64);
         let flags = flags | EventFlags::ONESHOT;
-        if let Err(error) = epoll::modify(&self.set, member.descriptor(), data, flags) {
+        if let Err(error) = epoll::modify(&self.shared.set, member.descriptor(), data, flags) {
             member.lose(&Cause::Local(format!("waiting: {error}")));
             watched.over = true;
         }
@@ -271,11 +285,11 @@ impl Shared {
 }
 
 /// Sees to it that nobody waits for a thread that is gone, even if it panicked.
-struct Ended<'a>(&'a Shared);
+struct Ended<'a>(&'a Watcher);
 
 impl Ended<'_> {
     fn lose(&self, cause: &Cause) {
-        self.0.talk.end(cause);
+        self.0.shared.talk.end(cause);
         for member in &self.0.members {
             member.lose(cause);
         }

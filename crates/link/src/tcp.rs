@@ -8,23 +8,20 @@
 //! Nothing is encrypted and nobody is asked who they are: whoever reaches the port can become the
 //! peer, and reads what is exported to it. It is meant for loopback and for networks of one's own.
 
+mod connect;
 pub(crate) mod core;
-mod endpoint;
+mod engine;
 pub mod frame;
-mod inbox;
 mod incoming;
 mod outgoing;
-mod pair;
-mod queue_pair;
 mod socket;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-pub use endpoint::TcpEndpoint;
-
 use crate::control::Door;
 use crate::control::frame::Carrier;
+use crate::network::{NetworkEndpoint, delegate_endpoint};
 use crate::verbs::{ConnectError, LinkConfig};
 
 /// The transport's name.
@@ -32,6 +29,11 @@ pub(crate) const NAME: &str = "tcp";
 
 /// How long an end waits for a sign of life of the other, unless told otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One end of a link over TCP.
+pub struct TcpEndpoint(NetworkEndpoint<engine::TcpEngine>);
+
+delegate_endpoint!(TcpEndpoint);
 
 /// An address where a peer can connect.
 pub struct Listener {
@@ -74,7 +76,7 @@ impl Listener {
         config: &LinkConfig,
         deadline: Instant,
     ) -> Result<TcpEndpoint, ConnectError> {
-        endpoint::accept(&self.door, config, self.patience, deadline)
+        connect::accept(&self.door, config, self.patience, deadline)
     }
 }
 
@@ -101,7 +103,7 @@ pub fn connect_with(
     patience: Duration,
     deadline: Instant,
 ) -> Result<TcpEndpoint, ConnectError> {
-    endpoint::connect(address, config, patience, deadline)
+    connect::connect(address, config, patience, deadline)
 }
 
 /// Both ends of a link within this process, over loopback. The first is the one that listened.
@@ -118,21 +120,15 @@ pub fn pair(
         let accepting = scope.spawn(|| listener.accept(listening, deadline));
         let connected = connect(listener.address(), connecting, deadline);
         let accepted = accepting.join().expect("accepting does not panic");
-        Ok((accepted?, connected?))
+        // Where both fail, the one that gave up first says why.
+        match (accepted, connected) {
+            (Ok(accepted), Ok(connected)) => Ok((accepted, connected)),
+            (Err(ConnectError::System { .. }), Err(error)) | (Err(error), _) | (_, Err(error)) => {
+                Err(error)
+            }
+        }
     })
 }
 
 /// What a handshake is about.
 const CARRIER: Carrier = Carrier::Tcp;
-
-/// The transport's record of imported memory.
-pub(crate) struct Import {
-    pub(crate) key: u64,
-    _counted: crate::exports::Imported,
-}
-
-/// That record.
-pub(crate) fn imported(remote: &crate::verbs::Remote) -> &Import {
-    let record = remote.handle().downcast_ref();
-    record.expect("checked to be of this endpoint")
-}

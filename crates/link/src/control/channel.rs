@@ -10,7 +10,7 @@ use super::frame::{Carrier, Decision, Frame, FrameError, HEADER_BYTES, VERSION};
 use crate::verbs::{ConnectError, LinkConfig, Side};
 
 /// How long somebody who has connected may take to say the first thing.
-const FIRST_WORD: Duration = Duration::from_secs(1);
+const FIRST_WORD: Duration = Duration::from_secs(3);
 /// The least patience.
 pub(crate) const MIN_PATIENCE: Duration = Duration::from_millis(100);
 /// The most.
@@ -112,6 +112,13 @@ impl Channel {
             }
         }
         Ok(())
+    }
+
+    /// Something has come, or the connection has ended.
+    pub(crate) fn has_word(&self) -> bool {
+        let now = rustix::event::Timespec::default();
+        let mut set = [PollFd::new(&self.stream, PollFlags::IN)];
+        rustix::event::poll(&mut set, Some(&now)).is_ok_and(|count| count > 0)
     }
 
     fn parse(&self, bytes: &[u8]) -> Result<Option<Frame>, ConnectError> {

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
 
 use super::channel::Channel;
 use super::frame::{Frame, Offer};
@@ -219,6 +221,41 @@ impl Talk {
             link: self.link.to_owned(),
             cause,
             tags: Vec::new(),
+        }
+    }
+
+    /// Whether the link still stands.
+    pub(crate) fn is_alive(&self) -> Result<(), Lost> {
+        match self.state().lost.clone() {
+            None => Ok(()),
+            Some(cause) => Err(self.lost(cause)),
+        }
+    }
+
+    /// Says that this end starts nothing any more.
+    pub(crate) fn shut(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Whether the peer says the same before the deadline. Once nobody else listens to it.
+    pub(crate) fn has_parted(&self, deadline: Instant) -> bool {
+        let mut chunk = [0; 4096];
+        loop {
+            match (&self.stream).read(&mut chunk) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    let mut set = [PollFd::new(&self.stream, PollFlags::IN)];
+                    let timeout = left.try_into().ok();
+                    if left.is_zero() || rustix::event::poll(&mut set, timeout.as_ref()).is_err() {
+                        return false;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Reset: its process is gone.
+                Err(_) => return true,
+            }
         }
     }
 

@@ -10,43 +10,14 @@ use std::sync::Arc;
 use overside_device::{Region, Slice};
 
 use super::frame::{HEADER_BYTES, Header, Reason};
-use super::inbox::Arrived;
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
+use crate::arrived::Arrived;
+use crate::credit::{Limits, cost};
 use crate::exports::{Area, Exports};
+use crate::network::import_of;
 use crate::verbs::{Cause, Completion, Inbox, Messages, Verb, Work, WorkError};
 use crate::window::Window;
-
-/// The least room for messages that nobody has received, in bytes.
-const MIN_ROOM_BYTES: u64 = 256 << 10;
-/// The most, unless four of the longest messages need more.
-const MAX_ROOM_BYTES: u64 = 8 << 20;
-
-/// What a message costs its sender: its bytes and a header, so that short ones are bounded in
-/// number.
-pub(crate) fn cost(len: usize) -> u64 {
-    (len + HEADER_BYTES) as u64
-}
-
-/// What the two ends have agreed on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) depth: usize,
-    pub(crate) max_message_bytes: usize,
-}
-
-impl Limits {
-    /// Room for messages that nobody has received, in bytes as [`cost`] counts them. Credit is
-    /// returned by the quarter, so that there is always enough for the longest message once all
-    /// have been received.
-    fn room(&self) -> u64 {
-        let longest = cost(self.max_message_bytes);
-        let wanted = longest.saturating_mul(self.depth as u64);
-        wanted
-            .clamp(MIN_ROOM_BYTES, MAX_ROOM_BYTES)
-            .max(4 * longest)
-    }
-}
 
 /// A read that has not been answered.
 pub(crate) struct Read {
@@ -91,6 +62,8 @@ pub(crate) struct Core {
     /// What may be sent, and what the peer may send, as [`cost`] counts it.
     may_send: u64,
     may_come: u64,
+    /// The peer has made room since the owner has taken notice.
+    pub(crate) has_room: bool,
     /// What has been received and not been given back to the peer.
     received: u64,
     /// Writes of the peer's that have arrived and that it has not been told of.
@@ -124,6 +97,7 @@ impl Core {
             arrived: Arrived::default(),
             may_send: room,
             may_come: room,
+            has_room: false,
             received: 0,
             arrived_writes: 0,
             answers: VecDeque::new(),
@@ -159,7 +133,7 @@ impl Core {
         let (tag, inline) = (work.tag, work.inline);
         match work.verb {
             Verb::Read { from, into } => {
-                let remote = super::imported(from.remote());
+                let remote = import_of(from.remote());
                 self.outgoing.header(&Header::Read {
                     key: remote.key,
                     at: from.start(),
@@ -169,7 +143,7 @@ impl Core {
                 self.reads.push_back(Read { tag, destination });
             }
             Verb::Write { from, to } => {
-                let remote = super::imported(to.remote());
+                let remote = import_of(to.remote());
                 self.outgoing.header(&Header::Write {
                     key: remote.key,
                     at: to.start(),
@@ -235,10 +209,10 @@ impl Core {
         self.done.len()
     }
 
-    /// Completions, messages, or the end, can be fetched.
+    /// Completions, messages, or the end, can be fetched, or there is room.
     pub(crate) fn has_news(&self) -> bool {
         let messages = self.receives.is_empty() && !self.arrived.is_empty();
-        messages || !self.done.is_empty() || self.end().is_some()
+        messages || self.has_room || !self.done.is_empty() || self.end().is_some()
     }
 
     /// Why there will be no more, with the tags of what is in flight.
@@ -356,6 +330,7 @@ impl Core {
                 let credit = self.may_send.checked_add(bytes);
                 let credit = credit.filter(|credit| *credit <= self.room);
                 self.may_send = credit.ok_or_else(|| broken("more credit than there is room"))?;
+                self.has_room = true;
             }
             Header::Bye if self.heard_bye => return Err(broken("it says bye twice")),
             Header::Bye => self.heard_bye = true,

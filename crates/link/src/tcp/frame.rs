@@ -18,6 +18,8 @@
 
 /// The length of a header in bytes.
 pub const HEADER_BYTES: usize = 32;
+// What a message costs counts its header.
+const _: () = assert!(HEADER_BYTES == crate::credit::MESSAGE_BYTES);
 
 /// The most bytes of one read or write.
 pub const MAX_BYTES: u64 = 1 << 30;

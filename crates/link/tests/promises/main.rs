@@ -72,6 +72,15 @@ fn link(configs: [&LinkConfig; 2], options: &ShmOptions) -> Ends {
     ends.map(|end| Arc::new(end) as Arc<_>)
 }
 
+mod tcp {
+    use super::*;
+
+    suite!(|configs: [&LinkConfig; 2]| -> Ends {
+        let (first, second) = overside_link::tcp::pair(configs[0], configs[1]).expect("a link");
+        [Arc::new(first), Arc::new(second)]
+    });
+}
+
 mod caller_copies {
     use super::*;
 

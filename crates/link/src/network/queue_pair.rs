@@ -1,16 +1,17 @@
-//! The verbs of a queue pair over TCP.
+//! The verbs of a queue pair.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use overside_device::{Applied, CpuTime};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
+use super::Engine;
 use super::endpoint::Shared;
-use super::pair::{Pair, State};
-use crate::service::Member;
+use super::pair::Pair;
+use crate::service::{Member, Wait};
 use crate::verbs::{
     Cause, Closed, Completion, Inbox, Lost, Messages, PostError, QueuePair, Refusal, Work,
 };
@@ -19,15 +20,25 @@ use crate::verbs::{
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// A queue pair's owner.
-pub(crate) struct TcpQueuePair {
-    endpoint: Arc<Shared>,
+pub(super) struct NetworkQueuePair<E: Engine> {
+    endpoint: Arc<Shared<E>>,
     index: usize,
-    /// The connection and the service thread's signal, for being waited on.
-    event: Option<OwnedFd>,
+    event: Option<Event>,
 }
 
-impl TcpQueuePair {
-    pub(crate) fn new(endpoint: Arc<Shared>, index: usize, event: bool) -> std::io::Result<Self> {
+/// The engine's descriptor and the service thread's signal, for being waited on.
+struct Event {
+    set: OwnedFd,
+    /// What is waited for at the descriptor.
+    flags: EventFlags,
+}
+
+impl<E: Engine> NetworkQueuePair<E> {
+    pub(super) fn new(
+        endpoint: Arc<Shared<E>>,
+        index: usize,
+        event: bool,
+    ) -> std::io::Result<Self> {
         let mut queue_pair = Self {
             endpoint,
             index,
@@ -39,71 +50,71 @@ impl TcpQueuePair {
             let flags = EventFlags::empty();
             epoll::add(&set, pair.descriptor(), EventData::new_u64(0), flags)?;
             epoll::add(&set, pair.signal(), EventData::new_u64(1), EventFlags::IN)?;
-            queue_pair.event = Some(set);
+            queue_pair.event = Some(Event { set, flags });
         }
         Ok(queue_pair)
     }
 
-    fn pair(&self) -> &Pair {
+    fn pair(&self) -> &Pair<E> {
         &self.endpoint.pairs[self.index]
     }
 
     fn lost(&self, cause: Cause, tags: Vec<u64>) -> Lost {
         Lost {
-            link: super::NAME.to_owned(),
+            link: self.endpoint.info.name.clone(),
             cause,
             tags,
         }
     }
 
     /// Nothing can be posted any more.
-    fn closed(&self, state: &State) -> Option<Lost> {
-        let end = state.core.end();
-        let end = end.or_else(|| {
-            let closed = state.core.is_closed();
-            closed.then(|| (Cause::Closed, state.core.tags()))
+    fn closed(&self, engine: &E) -> Option<Lost> {
+        let end = engine.end().or_else(|| {
+            let closed = engine.is_closed();
+            closed.then(|| (Cause::Closed, engine.tags()))
         });
         end.map(|(cause, tags)| self.lost(cause, tags))
     }
 
-    /// What the connection did not take is the service thread's if the owner does not come back.
-    fn leave(&self, mut state: std::sync::MutexGuard<'_, State>) {
-        if state.needs_service() {
-            drop(state);
+    /// What is left to be done is the service thread's if the owner does not come back.
+    fn leave(&self, mut engine: MutexGuard<'_, E>) {
+        if engine.needs_service() {
+            drop(engine);
             self.endpoint.service.wake();
         }
     }
 
     fn finish(&mut self, deadline: Instant) {
         loop {
-            let mut state = self.pair().visit();
-            state.progress();
-            if state.core.is_lost() || state.core.active() == 0 || Instant::now() >= deadline {
-                state.core.say_bye();
+            let mut engine = self.pair().visit();
+            engine.progress();
+            if engine.end().is_some() || engine.active() == 0 || Instant::now() >= deadline {
+                engine.say_bye();
                 break;
             }
-            drop(state);
+            drop(engine);
             std::thread::sleep(PAUSE);
         }
         loop {
-            let mut state = self.pair().visit();
-            state.progress();
-            if state.is_delivered() || Instant::now() >= deadline {
-                if state.core.outgoing.is_empty() {
-                    state.shut();
-                }
-                return self.leave(state);
+            let mut engine = self.pair().visit();
+            engine.progress();
+            if engine.is_delivered() {
+                engine.shut();
+                return self.leave(engine);
             }
-            drop(state);
+            if Instant::now() >= deadline {
+                return self.leave(engine);
+            }
+            drop(engine);
             std::thread::sleep(PAUSE);
         }
     }
 }
 
-impl QueuePair for TcpQueuePair {
+impl<E: Engine> QueuePair for NetworkQueuePair<E> {
     fn post(&mut self, work: &mut VecDeque<Work>) -> Result<usize, PostError> {
-        let mut state = self.pair().visit();
-        if let Some(lost) = self.closed(&state) {
+        let mut engine = self.pair().visit();
+        if let Some(lost) = self.closed(&engine) {
             return Err(lost.into());
         }
         let mut taken = 0;
@@ -120,31 +131,31 @@ impl QueuePair for TcpQueuePair {
                 }
                 break;
             }
-            if let Err(next) = state.core.post(next) {
+            if let Err(next) = engine.post(next) {
                 work.push_front(next);
                 break;
             }
             taken += 1;
         }
-        state.flush();
-        self.leave(state);
+        engine.ring();
+        self.leave(engine);
         Ok(taken)
     }
 
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
         self.pair().arm(false);
-        let mut state = self.pair().visit();
-        if state.core.completed() < max {
-            state.progress();
+        let mut engine = self.pair().visit();
+        if engine.completed() < max {
+            engine.progress();
         }
-        let count = state.core.poll(out, max);
+        let count = engine.poll(out, max);
         if count == 0
             && max > 0
-            && let Some((cause, tags)) = state.core.end()
+            && let Some((cause, tags)) = engine.end()
         {
             return Err(self.lost(cause, tags));
         }
-        self.leave(state);
+        self.leave(engine);
         Ok(count)
     }
 
@@ -155,65 +166,73 @@ impl QueuePair for TcpQueuePair {
             let refusal = Refusal::TooLong { verb, len, max };
             return Err(PostError::Refused { tag: 0, refusal });
         }
-        let mut state = self.pair().visit();
-        if let Some(lost) = self.closed(&state) {
+        let mut engine = self.pair().visit();
+        if let Some(lost) = self.closed(&engine) {
             return Err(lost.into());
         }
-        let mut count = state.core.send(&messages);
+        let mut count = engine.send(&messages);
         if count == 0 {
             // Credit may have come.
-            state.progress();
-            count = state.core.send(&messages);
+            engine.progress();
+            count = engine.send(&messages);
         }
-        state.flush();
-        self.leave(state);
+        engine.ring();
+        self.leave(engine);
         Ok(count)
     }
 
     fn receive(&mut self, inbox: &mut Inbox, max: usize) -> Result<usize, Lost> {
         self.pair().arm(false);
-        let mut state = self.pair().visit();
-        if max == 0 || !state.core.receives.is_empty() {
+        let mut engine = self.pair().visit();
+        if max == 0 || engine.waits_for_messages() {
             return Ok(0);
         }
-        if state.core.arrived.is_empty() {
-            state.progress();
+        let mut count = engine.receive(inbox, max);
+        if count == 0 {
+            engine.progress();
+            count = engine.receive(inbox, max);
         }
-        let count = state.core.receive(inbox, max);
         if count == 0
-            && let Some((cause, tags)) = state.core.end()
+            && let Some((cause, tags)) = engine.end()
         {
             return Err(self.lost(cause, tags));
         }
         if count > 0 {
-            state.flush();
+            engine.ring();
         }
-        self.leave(state);
+        self.leave(engine);
         Ok(count)
     }
 
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.event.as_ref().map(AsFd::as_fd)
+        self.event.as_ref().map(|event| event.set.as_fd())
     }
 
     fn arm(&mut self) -> Result<bool, Lost> {
-        let Some(set) = &self.event else {
+        let endpoint = Arc::clone(&self.endpoint);
+        let Some(event) = &mut self.event else {
             return Err(self.lost(Cause::NoEvents, Vec::new()));
         };
-        let pair = self.pair();
+        let pair = &endpoint.pairs[self.index];
         pair.arm(false);
-        let mut state = pair.visit();
-        state.progress();
-        if state.core.has_news() {
+        let mut engine = pair.visit();
+        engine.progress();
+        if engine.has_news() {
+            engine.noticed();
             return Ok(true);
         }
-        let blocked = state.is_blocked();
-        let flags = match blocked {
-            true => EventFlags::IN | EventFlags::OUT,
-            false => EventFlags::IN,
+        let flags = match engine.wait() {
+            Wait::Soon | Wait::Never => return Ok(true),
+            Wait::Readable => EventFlags::IN,
+            Wait::Writable => EventFlags::IN | EventFlags::OUT,
         };
-        if let Err(error) = epoll::modify(set, pair.descriptor(), EventData::new_u64(0), flags) {
-            return Err(self.lost(Cause::Local(format!("waiting: {error}")), Vec::new()));
+        if event.flags != flags {
+            event.flags = flags;
+            let data = EventData::new_u64(0);
+            if let Err(error) = epoll::modify(&event.set, pair.descriptor(), data, flags) {
+                let cause = Cause::Local(format!("waiting: {error}"));
+                return Err(self.lost(cause, Vec::new()));
+            }
         }
         // Under the lock: whoever finds something after this sees it and signals.
         pair.arm(true);
@@ -221,12 +240,11 @@ impl QueuePair for TcpQueuePair {
     }
 
     fn in_flight(&self) -> usize {
-        self.pair().visit().core.in_flight()
+        self.pair().glance().in_flight()
     }
 
     fn quarantined(&self) -> usize {
-        // Only this end writes to destinations, and it stops when the link is lost.
-        0
+        self.pair().glance().quarantined()
     }
 
     fn applied(&self) -> &Applied {
@@ -235,14 +253,14 @@ impl QueuePair for TcpQueuePair {
 
     fn close(mut self: Box<Self>, deadline: Instant) -> Closed {
         self.finish(deadline);
-        let mut state = self.pair().visit();
+        let mut engine = self.pair().visit();
         let mut completions = Vec::new();
-        state.core.poll(&mut completions, usize::MAX);
-        let abandoned = match state.core.end() {
+        engine.poll(&mut completions, usize::MAX);
+        let abandoned = match engine.end() {
             Some((_, tags)) => tags,
-            None => state.core.tags(),
+            None => engine.tags(),
         };
-        drop(state);
+        drop(engine);
         Closed {
             completions,
             abandoned,
@@ -251,12 +269,12 @@ impl QueuePair for TcpQueuePair {
     }
 }
 
-impl Drop for TcpQueuePair {
+impl<E: Engine> Drop for NetworkQueuePair<E> {
     fn drop(&mut self) {
         self.pair().arm(false);
-        let mut state = self.pair().visit();
-        state.core.say_bye();
-        state.flush();
-        self.leave(state);
+        let mut engine = self.pair().visit();
+        engine.say_bye();
+        engine.ring();
+        self.leave(engine);
     }
 }

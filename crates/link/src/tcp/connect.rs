@@ -1,60 +1,28 @@
-//! Endpoints over TCP: the handshake, memory, and the service thread.
+//! The handshake over TCP: a connection for control, and one for each queue pair.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use overside_device::{
-    Applied, CpuTime, DeviceId, Foreign, MemoryError, MemoryKind, Provenance, Region, Slice, Timing,
+    Applied, Foreign, MemoryError, MemoryKind, Provenance, Region, Slice, Timing,
 };
 
-use super::core::Limits;
+use super::engine::TcpEngine;
 use super::frame::MAX_BYTES;
-use super::pair::Pair;
-use super::queue_pair::TcpQueuePair;
-use super::{CARRIER, Import, NAME};
-use crate::control::Talk;
+use super::{CARRIER, NAME, TcpEndpoint};
 use crate::control::channel::{self, Channel, Door, Terms};
 use crate::control::frame::Frame;
-use crate::exports::{self, Exports, Imports};
-use crate::service::{Member, Service};
-use crate::verbs::{
-    Access, Capabilities, ConnectError, Endpoint, EndpointId, ExportError, Exported, ImportError,
-    LinkConfig, LinkInfo, Mover, QueuePair, Remote, Side, Token, VerbLimits,
-};
+use crate::credit::Limits;
+use crate::exports::{self, Exports, Prepared};
+use crate::heap::Heap;
+use crate::network::{Memory, NetworkEndpoint, Pair, Parts};
+use crate::verbs::{Capabilities, ConnectError, LinkConfig, LinkInfo, Mover, VerbLimits};
 
 /// Payloads up to this length may be posted inline.
-const MAX_INLINE_BYTES: u64 = 4 << 10;
+const MAX_INLINE_BYTES: u64 = 2 << 10;
 /// What is said of it in results.
 const DRIVER: &str = concat!("overside-link ", env!("CARGO_PKG_VERSION"));
-
-/// One end of a link over TCP.
-pub struct TcpEndpoint(Arc<Shared>);
-
-/// What the endpoint and its queue pairs share.
-pub(crate) struct Shared {
-    pub(crate) id: EndpointId,
-    pub(crate) device: DeviceId,
-    side: Side,
-    event: bool,
-    info: LinkInfo,
-    pub(crate) capabilities: Capabilities,
-    pub(crate) applied: Applied,
-    exports: Arc<Exports>,
-    imports: Arc<Imports>,
-    talk: Arc<Talk>,
-    pub(crate) pairs: Vec<Arc<Pair>>,
-    opened: Vec<AtomicBool>,
-    pub(crate) service: Arc<Service>,
-}
-
-impl Shared {
-    pub(crate) fn max_message_bytes(&self) -> u64 {
-        let send = self.capabilities.send.as_ref();
-        send.map_or(0, |limits| limits.max_bytes)
-    }
-}
 
 /// A handshake that has succeeded.
 struct Connected {
@@ -161,48 +129,50 @@ impl Connected {
         config: &LinkConfig,
         patience: Duration,
     ) -> Result<TcpEndpoint, ConnectError> {
-        let Self {
-            control,
-            terms,
-            streams,
-        } = self;
-        let peer = control.peer().to_owned();
+        let peer = self.control.peer().to_owned();
         let failed = |error| channel::system(format!("setting up the link with {peer}"), error);
         let exports = Exports::new(false);
         let limits = Limits {
-            depth: terms.decision.depth as usize,
-            max_message_bytes: terms.decision.max_message_bytes as usize,
+            depth: self.terms.decision.depth as usize,
+            max_message_bytes: self.terms.decision.max_message_bytes as usize,
         };
-        let pairs: Vec<Arc<Pair>> = streams
-            .into_iter()
-            .map(|stream| Pair::new(stream, Arc::clone(&exports), limits).map(Arc::new))
-            .collect::<Result<_, _>>()
-            .map_err(&failed)?;
-        let talk = Talk::new(
-            NAME,
-            control,
-            Arc::clone(&exports),
-            patience,
-            terms.their_patience,
-        )?;
-        let talk = Arc::new(talk);
-        let members = pairs.iter().map(|pair| Arc::clone(pair) as Arc<dyn Member>);
-        let service = Service::start(Arc::clone(&talk), members.collect()).map_err(&failed)?;
-        Ok(TcpEndpoint(Arc::new(Shared {
-            id: EndpointId::unique(),
-            device: DeviceId::unique(),
-            side: config.side,
-            event: config.event,
+        let pair = |stream| {
+            let (engine, descriptor) = TcpEngine::new(stream, Arc::clone(&exports), limits)?;
+            Pair::new(engine, descriptor).map(Arc::new)
+        };
+        let pairs: Result<Vec<_>, _> = self.streams.into_iter().map(pair).collect();
+        let pairs = pairs.map_err(failed)?;
+        let endpoint = NetworkEndpoint::new(Parts {
+            name: NAME,
             info: info(&peer),
-            capabilities: capabilities(config, &limits, pairs.len()),
             applied: applied(),
+            capabilities: capabilities(config, &limits, pairs.len()),
+            memory: Box::new(Plain),
             exports,
-            imports: Imports::new(config.max_import_bytes),
-            talk,
-            opened: pairs.iter().map(|_| AtomicBool::new(false)).collect(),
+            control: self.control,
+            patience,
+            their_patience: self.terms.their_patience,
             pairs,
-            service,
-        })))
+            config,
+        })?;
+        Ok(TcpEndpoint(endpoint))
+    }
+}
+
+/// Sockets reach any memory.
+struct Plain;
+
+impl Memory for Plain {
+    fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
+        Region::allocate(len, align, None)
+    }
+
+    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
+        Ok(Slice::from_foreign(foreign, None))
+    }
+
+    fn prepare(&self, _memory: &Heap) -> Result<Prepared, String> {
+        Ok(Prepared::default())
     }
 }
 
@@ -248,65 +218,5 @@ fn capabilities(config: &LinkConfig, limits: &Limits, queue_pairs: usize) -> Cap
         event: config.event,
         memory: MemoryKind::Any,
         missing: Vec::new(),
-    }
-}
-
-impl Endpoint for TcpEndpoint {
-    fn id(&self) -> EndpointId {
-        self.0.id
-    }
-
-    fn info(&self) -> &LinkInfo {
-        &self.0.info
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        &self.0.capabilities
-    }
-
-    fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
-        Region::allocate(len, align, None)
-    }
-
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
-        Ok(Slice::from_foreign(foreign, None))
-    }
-
-    fn export(&self, len: usize, access: Access) -> Result<Exported, ExportError> {
-        let exports = &self.0.exports;
-        exports.export(len, access, |_| Ok(exports::Prepared::default()))
-    }
-
-    fn import(&self, token: &Token) -> Result<Remote, ImportError> {
-        let key = exports::key_of(token)?;
-        let offer = self.0.talk.ask(key)?;
-        if offer.len == 0 || offer.len > exports::MAX_EXPORT_BYTES {
-            return Err(ImportError::Refused(format!("it has {} bytes", offer.len)));
-        }
-        let import = Import {
-            key,
-            _counted: self.0.imports.take(offer.len)?,
-        };
-        Ok(Remote::new(
-            self.0.id,
-            offer.len,
-            offer.access,
-            Arc::new(import),
-        ))
-    }
-
-    fn open(&self, index: usize) -> Result<Box<dyn QueuePair>, ConnectError> {
-        let count = self.0.pairs.len();
-        let opened = self.0.opened.get(index);
-        if opened.is_none_or(|opened| opened.swap(true, Ordering::Relaxed)) {
-            return Err(ConnectError::QueuePair { index, count });
-        }
-        let queue_pair = TcpQueuePair::new(Arc::clone(&self.0), index, self.0.event)
-            .map_err(|error| channel::system(format!("opening queue pair {index}"), error))?;
-        Ok(Box::new(queue_pair))
-    }
-
-    fn cpu_time(&self) -> CpuTime {
-        self.0.side.cpu_time(self.0.service.spent_ns())
     }
 }

@@ -1,0 +1,146 @@
+//! Queue pairs over RDMA, through UCX.
+//!
+//! UCX chooses the transport: a network card's where there is one, else shared memory or TCP, which
+//! is what can be tried anywhere. It is opened when it is asked for, from a shared library of its
+//! own, and nothing else of Overside needs it.
+//!
+//! A write is complete once a flush that began after it has ended: then its bytes lie in the peer's
+//! memory. Transports without hardware may need the peer's program for that; a service thread of
+//! its endpoint sees to it.
+//!
+//! UCX believes what its peers say, and its shared-memory transports let them reach into this
+//! process by address: the peer must be one's own program. Only the handshake is checked.
+
+mod connect;
+mod context;
+mod describe;
+mod engine;
+mod environment;
+mod keys;
+mod shim;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use crate::control::Door;
+use crate::control::frame::Carrier;
+use crate::network::{NetworkEndpoint, delegate_endpoint};
+use crate::verbs::{ConnectError, LinkConfig};
+
+/// The transport's name.
+pub(crate) const NAME: &str = "rdma";
+
+/// What a handshake is about.
+const CARRIER: Carrier = Carrier::Ucx;
+
+/// How UCX is to be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UcxOptions {
+    /// Its transports, as in `UCX_TLS`: `rc,self`, or `posix,cma,self`. `None`: what that variable
+    /// says, or all.
+    pub transports: Option<String>,
+    /// Its network devices, as in `UCX_NET_DEVICES`: `mlx5_0:1`. `None`: what that variable says,
+    /// or all.
+    pub devices: Option<String>,
+    /// How long to wait for a sign of life of the peer before it is taken for gone; from 0.1 to
+    /// 600 seconds.
+    pub patience: Duration,
+}
+
+impl Default for UcxOptions {
+    fn default() -> Self {
+        Self {
+            transports: None,
+            devices: None,
+            patience: crate::tcp::PATIENCE,
+        }
+    }
+}
+
+/// One end of a link over UCX.
+pub struct UcxEndpoint(NetworkEndpoint<engine::UcxEngine>);
+
+delegate_endpoint!(UcxEndpoint);
+
+/// The version of UCX that would be used; loads it.
+///
+/// # Errors
+/// [`ConnectError::Unavailable`] says what is missing, and how to get it.
+pub fn version() -> Result<String, ConnectError> {
+    shim::Shim::get().map(shim::Shim::version)
+}
+
+/// An address where a peer can connect: workers find each other over a TCP connection to it.
+pub struct Listener {
+    door: Door,
+    options: UcxOptions,
+}
+
+impl Listener {
+    /// Listens. Port 0 is a free one.
+    ///
+    /// # Errors
+    /// [`ConnectError::System`].
+    pub fn bind(address: SocketAddr, options: UcxOptions) -> Result<Self, ConnectError> {
+        Ok(Self {
+            door: Door::bind(address)?,
+            options,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.door.address()
+    }
+
+    /// The link with the next peer that connects. Who connects and does not speak the protocol is
+    /// turned away.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; if nobody came but somebody was turned away, why.
+    pub fn accept(
+        &self,
+        config: &LinkConfig,
+        deadline: Instant,
+    ) -> Result<UcxEndpoint, ConnectError> {
+        connect::accept(&self.door, config, &self.options, deadline)
+    }
+}
+
+/// The link with a peer that listens.
+///
+/// # Errors
+/// [`ConnectError`].
+pub fn connect(
+    address: SocketAddr,
+    config: &LinkConfig,
+    options: &UcxOptions,
+    deadline: Instant,
+) -> Result<UcxEndpoint, ConnectError> {
+    connect::connect(address, config, options, deadline)
+}
+
+/// Both ends of a link within this process. The first is the one that listened.
+///
+/// # Errors
+/// [`ConnectError`].
+pub fn pair(
+    listening: &LinkConfig,
+    connecting: &LinkConfig,
+    options: &UcxOptions,
+) -> Result<(UcxEndpoint, UcxEndpoint), ConnectError> {
+    let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), options.clone())?;
+    let deadline = Instant::now() + Duration::from_secs(10);
+    std::thread::scope(|scope| {
+        let accepting = scope.spawn(|| listener.accept(listening, deadline));
+        let connected = connect(listener.address(), connecting, options, deadline);
+        let accepted = accepting.join().expect("accepting does not panic");
+        // Where both fail, the one that gave up first says why.
+        match (accepted, connected) {
+            (Ok(accepted), Ok(connected)) => Ok((accepted, connected)),
+            (Err(ConnectError::System { .. }), Err(error)) | (Err(error), _) | (_, Err(error)) => {
+                Err(error)
+            }
+        }
+    })
+}

@@ -1,0 +1,827 @@
+//! One end of a queue pair over UCX.
+//!
+//! Each piece of work has a slot of the worker's for as long as UCX may touch its memory; the slot
+//! holds that memory. A write is over once a flush that began after it is: then its bytes lie in
+//! the peer's memory. Messages are taken from UCX one by one as memory waits for them, so how long
+//! they are is known before; the sender's credit bounds what UCX keeps until then.
+
+// Hands UCX addresses of memory that the slots hold.
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use overside_device::{Region, Slice};
+
+use super::context::Context;
+use super::keys::Keys;
+use super::shim::{BYE, CREDIT, Done, Operation, RawWorker, What};
+use crate::arrived::Arrived;
+use crate::credit::{Limits, cost};
+use crate::network::{Engine, import_of};
+use crate::service::Wait;
+use crate::verbs::{Cause, Completion, Inbox, Messages, RemoteSlice, Verb, Work, WorkError};
+
+/// Flushes under way at most. Writes that none is left for are covered by the next.
+const FLUSHES: usize = 16;
+/// How often one look lets UCX progress at most.
+const STEPS: usize = 64;
+/// How many endings are fetched at a time.
+const BATCH: usize = 64;
+
+/// What a slot is used for, with the memory that UCX may touch meanwhile.
+enum Use {
+    Write {
+        tag: u64,
+        from: Slice,
+        _copy: Option<Vec<u8>>,
+        _to: RemoteSlice,
+    },
+    Read {
+        tag: u64,
+        into: Region,
+        _from: RemoteSlice,
+    },
+    Send {
+        tag: u64,
+        from: Slice,
+        _copy: Option<Vec<u8>>,
+    },
+    /// A message on its way into memory that waits; with a buffer if that is too short.
+    Receive(u64, Region, Option<Vec<u8>>, usize),
+    /// A message of [`Engine::send`].
+    Copy { _bytes: Vec<u8> },
+    /// A message on its way to the inbox.
+    Fetch(Vec<u8>),
+    /// Covers writes up to this number.
+    Flush(u64),
+}
+
+/// A write in the order of their being posted.
+struct Written {
+    number: u64,
+    slot: u32,
+    /// UCX has read the source: how that ended.
+    read: Option<i32>,
+}
+
+/// The state of a queue pair.
+pub(crate) struct UcxEngine {
+    context: Arc<Context>,
+    /// `None` once it is closed.
+    worker: Option<RawWorker>,
+    /// UCX has reported that the peer is gone. It must not progress any more: it would end the
+    /// process if it had to answer the peer now.
+    failed: bool,
+    keys: Keys,
+    limits: Limits,
+    room: u64,
+    slots: Vec<Option<Use>>,
+    free: Vec<u32>,
+
+    writes: VecDeque<Written>,
+    write_number: u64,
+    flush_begun: u64,
+    flushed: u64,
+    flushes: usize,
+    /// Memory that waits for messages that have not come.
+    waiting: VecDeque<(u64, Region)>,
+    /// Slots of messages on their way to the inbox, in order.
+    fetching: VecDeque<u32>,
+    /// Those that are there though an earlier one is not.
+    fetched: Vec<(u32, Vec<u8>)>,
+    arrived: Arrived,
+    done: VecDeque<Completion>,
+    pending: usize,
+
+    may_send: u64,
+    may_come: u64,
+    has_room: bool,
+    received: u64,
+    sent_messages: u32,
+    came_messages: u32,
+    bye: Option<bool>,
+    heard_bye: Option<u32>,
+    lost: Option<(Cause, Vec<u64>)>,
+    /// It is being lost: what has come is still being looked at.
+    losing: bool,
+}
+
+impl UcxEngine {
+    /// How many slots a worker needs.
+    pub(crate) fn slots(limits: &Limits) -> u32 {
+        (limits.depth * 3 + 2 * FLUSHES) as u32
+    }
+
+    pub(crate) fn new(
+        context: Arc<Context>,
+        worker: RawWorker,
+        limits: Limits,
+    ) -> Result<(Self, OwnedFd), String> {
+        let raw = worker.descriptor()?;
+        // SAFETY: the descriptor is the worker's, which lives.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(raw) };
+        let descriptor = descriptor
+            .try_clone_to_owned()
+            .map_err(|error| error.to_string())?;
+        let (slots, room) = (Self::slots(&limits), limits.room());
+        let engine = Self {
+            context,
+            worker: Some(worker),
+            failed: false,
+            keys: Keys::default(),
+            limits,
+            room,
+            slots: (0..slots).map(|_| None).collect(),
+            free: (0..slots).rev().collect(),
+            writes: VecDeque::new(),
+            write_number: 0,
+            flush_begun: 0,
+            flushed: 0,
+            flushes: 0,
+            waiting: VecDeque::new(),
+            fetching: VecDeque::new(),
+            fetched: Vec::new(),
+            arrived: Arrived::default(),
+            done: VecDeque::new(),
+            pending: 0,
+            may_send: room,
+            may_come: room,
+            has_room: false,
+            received: 0,
+            sent_messages: 0,
+            came_messages: 0,
+            bye: None,
+            heard_bye: None,
+            lost: None,
+            losing: false,
+        };
+        Ok((engine, descriptor))
+    }
+
+    /// Begins an operation in a free slot, which holds what it needs.
+    fn begin(&mut self, what: What, held: Use, mut operation: Operation) -> u32 {
+        let slot = self.free.pop().expect("as many slots as there can be work");
+        self.slots[slot as usize] = Some(held);
+        operation.slot = slot;
+        if let Some(worker) = &mut self.worker {
+            // SAFETY: the slot is free, and holds the memory until the operation is done; what is
+            // written is a region or a box that only the slot has.
+            unsafe { worker.begin(what, &operation) };
+        }
+        slot
+    }
+
+    fn remote(&mut self, remote: &RemoteSlice) -> Result<(u64, *mut std::ffi::c_void), String> {
+        let import = import_of(remote.remote());
+        let worker = self.worker.as_mut().ok_or("it is closed")?;
+        let (address, key) = self.keys.get(worker, import, remote.remote())?;
+        let at = address.checked_add(remote.start()).ok_or("no address")?;
+        Ok((at, key.0.as_ptr()))
+    }
+
+    fn post_remote(&mut self, tag: u64, verb: Verb, inline: bool) {
+        let remote = match &verb {
+            Verb::Read { from: remote, .. } | Verb::Write { to: remote, .. } => self.remote(remote),
+            Verb::Send { .. } | Verb::Receive { .. } => return,
+        };
+        let (remote, key) = match remote {
+            Ok(found) => found,
+            Err(reason) => {
+                let (source, destination) = match verb {
+                    Verb::Write { from, .. } => (Some(from), None),
+                    Verb::Read { into, .. } => (None, Some(into)),
+                    _ => (None, None),
+                };
+                return self.complete(tag, Err(WorkError::Failed(reason)), source, destination);
+            }
+        };
+        match verb {
+            Verb::Read { mut into, from } => {
+                let operation = Operation {
+                    local: into.as_mut_ptr(),
+                    memory: self.context.mapped(into.registration()),
+                    key,
+                    remote,
+                    len: into.len() as u64,
+                    slot: 0,
+                };
+                self.begin(
+                    What::Get,
+                    Use::Read {
+                        tag,
+                        into,
+                        _from: from,
+                    },
+                    operation,
+                );
+            }
+            Verb::Write { from, to } => {
+                let (copy, local) = local(&from, inline);
+                let operation = Operation {
+                    local,
+                    memory: match copy {
+                        Some(_) => std::ptr::null_mut(),
+                        None => self.context.mapped(from.registration()),
+                    },
+                    key,
+                    remote,
+                    len: from.len() as u64,
+                    slot: 0,
+                };
+                self.write_number += 1;
+                let held = Use::Write {
+                    tag,
+                    from,
+                    _copy: copy,
+                    _to: to,
+                };
+                let slot = self.begin(What::Put, held, operation);
+                self.writes.push_back(Written {
+                    number: self.write_number,
+                    slot,
+                    read: None,
+                });
+            }
+            Verb::Send { .. } | Verb::Receive { .. } => {}
+        }
+    }
+
+    /// Flushes what has been written since the last time, if a flush is free.
+    fn flush(&mut self) {
+        if self.flush_begun == self.write_number || self.flushes == FLUSHES || self.is_lost() {
+            return;
+        }
+        let slot = self.free.pop().expect("one for each flush");
+        self.slots[slot as usize] = Some(Use::Flush(self.write_number));
+        self.flush_begun = self.write_number;
+        self.flushes += 1;
+        if let Some(worker) = &mut self.worker {
+            // SAFETY: the slot is free.
+            unsafe { worker.flush(slot) };
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.lost.is_some() || self.worker.is_none()
+    }
+
+    /// Lets UCX do what there is to do; whether anything happened.
+    fn step(&mut self) -> bool {
+        match &mut self.worker {
+            Some(worker) if !self.failed => worker.progress(),
+            _ => false,
+        }
+    }
+
+    /// Fetches what UCX has finished.
+    fn reap(&mut self) {
+        let mut batch = [Done::default(); BATCH];
+        loop {
+            let Some(worker) = &mut self.worker else {
+                return;
+            };
+            let count = worker.done(&mut batch);
+            for done in &batch[..count] {
+                self.ended(done);
+            }
+            if count < BATCH {
+                break;
+            }
+        }
+        self.writes_over();
+    }
+
+    fn ended(&mut self, done: &Done) {
+        // Writes stay in their slots until a flush has covered them.
+        if let Some(Some(Use::Write { .. })) = self.slots.get(done.slot as usize) {
+            let slot = done.slot;
+            let write = self.writes.iter_mut().find(|write| write.slot == slot);
+            if let Some(write) = write {
+                write.read = Some(done.status);
+            }
+            return;
+        }
+        let Some(held) = self
+            .slots
+            .get_mut(done.slot as usize)
+            .and_then(Option::take)
+        else {
+            return;
+        };
+        self.free.push(done.slot);
+        if self.lost.is_some() {
+            // Its tag has been reported; UCX lets go of its memory only now.
+            return;
+        }
+        match held {
+            Use::Read {
+                tag, into: region, ..
+            } => {
+                let result = self.result(done.status, region.len() as u64);
+                self.over(tag, result, None, Some(region));
+            }
+            Use::Send {
+                tag, from: slice, ..
+            } => {
+                let result = self.result(done.status, slice.len() as u64);
+                self.over(tag, result, Some(slice), None);
+            }
+            Use::Receive(tag, region, buffer, len) => {
+                self.received += cost(len);
+                let result = self.result(done.status, len as u64);
+                let capacity = region.len() as u64;
+                let result = match buffer {
+                    Some(_) => Err(WorkError::Truncated {
+                        len: len as u64,
+                        capacity,
+                    }),
+                    None => result,
+                };
+                self.over(tag, result, None, Some(region));
+            }
+            Use::Fetch(bytes) => {
+                if done.status < 0 {
+                    let reason = self.context.shim.status(done.status);
+                    return self.lose(&Cause::Gone(reason));
+                }
+                self.fetched.push((done.slot, bytes));
+                self.in_order();
+            }
+            Use::Flush(number) => {
+                self.flushes -= 1;
+                if done.status < 0 {
+                    let reason = self.context.shim.status(done.status);
+                    return self.lose(&Cause::Gone(reason));
+                }
+                self.flushed = self.flushed.max(number);
+                self.flush();
+            }
+            Use::Copy { .. } | Use::Write { .. } => {}
+        }
+    }
+
+    /// Messages to the inbox, in the order in which they were sent.
+    fn in_order(&mut self) {
+        while let Some(first) = self.fetching.front() {
+            let Some(at) = self.fetched.iter().position(|(slot, _)| slot == first) else {
+                break;
+            };
+            let (_, bytes) = self.fetched.swap_remove(at);
+            self.fetching.pop_front();
+            self.arrived.push(bytes.len(), &bytes);
+        }
+    }
+
+    fn writes_over(&mut self) {
+        let flushed = self.flushed;
+        let is_over = |write: &mut Written| write.number <= flushed && write.read.is_some();
+        while let Some(write) = self.writes.pop_front_if(is_over) {
+            let held = self.slots[write.slot as usize].take();
+            self.free.push(write.slot);
+            if let Some(Use::Write {
+                tag, from: slice, ..
+            }) = held
+                && self.lost.is_none()
+            {
+                let result = self.result(write.read.unwrap_or(0), slice.len() as u64);
+                self.over(tag, result, Some(slice), None);
+            }
+        }
+    }
+
+    fn result(&self, status: i32, len: u64) -> Result<u64, WorkError> {
+        match status {
+            0 => Ok(len),
+            status => Err(WorkError::Failed(self.context.shim.status(status))),
+        }
+    }
+
+    fn over(
+        &mut self,
+        tag: u64,
+        result: Result<u64, WorkError>,
+        source: Option<Slice>,
+        destination: Option<Region>,
+    ) {
+        self.pending -= 1;
+        self.complete(tag, result, source, destination);
+    }
+
+    fn complete(
+        &mut self,
+        tag: u64,
+        result: Result<u64, WorkError>,
+        source: Option<Slice>,
+        destination: Option<Region>,
+    ) {
+        self.done.push_back(Completion {
+            tag,
+            result,
+            source,
+            destination,
+            late: false,
+        });
+    }
+
+    /// Hands messages that are here to memory that waits, and then has UCX bring more, as long as
+    /// memory waits or `inbox` more are wanted there.
+    fn take(&mut self, mut inbox: usize) {
+        while !self.waiting.is_empty() && !self.arrived.is_empty() {
+            let Some((tag, mut region)) = self.waiting.pop_front() else {
+                break;
+            };
+            let len = self.arrived.pop(|message| {
+                if let Some(into) = region.get_mut(..message.len()) {
+                    into.copy_from_slice(message);
+                }
+                message.len()
+            });
+            let (len, capacity) = (len.unwrap_or(0), region.len());
+            self.received += cost(len);
+            let (len, capacity) = (len as u64, capacity as u64);
+            let result = match len <= capacity {
+                true => Ok(len),
+                false => Err(WorkError::Truncated { len, capacity }),
+            };
+            self.over(tag, result, None, Some(region));
+        }
+        // What is on its way to the inbox comes first.
+        while self.lost.is_none()
+            && (self.fetching.is_empty() && !self.waiting.is_empty() || inbox > 0)
+            && self.free.len() > FLUSHES
+        {
+            let Some(len) = self.worker.as_mut().and_then(RawWorker::probe) else {
+                break;
+            };
+            let Some(left) = self.may_come.checked_sub(cost_of(len)) else {
+                return self.lose(&Cause::Protocol("more messages than credit".into()));
+            };
+            if len == 0 || len > self.limits.max_message_bytes as u64 {
+                return self.lose(&Cause::Protocol(format!("a message of {len} bytes")));
+            }
+            self.may_come = left;
+            self.came_messages = self.came_messages.wrapping_add(1);
+            let len = len as usize;
+            match self.waiting.pop_front() {
+                Some((tag, region)) => self.receive_into(tag, region, len),
+                None => {
+                    inbox = inbox.saturating_sub(1);
+                    let mut bytes = vec![0; len];
+                    let operation = to(bytes.as_mut_ptr(), len);
+                    let slot = self.begin(What::Receive, Use::Fetch(bytes), operation);
+                    self.fetching.push_back(slot);
+                }
+            }
+        }
+    }
+
+    fn receive_into(&mut self, tag: u64, mut region: Region, len: usize) {
+        let (mut operation, buffer) = if region.len() >= len {
+            (to(region.as_mut_ptr(), len), None)
+        } else {
+            let mut buffer = vec![0; len];
+            (to(buffer.as_mut_ptr(), len), Some(buffer))
+        };
+        if buffer.is_none() {
+            operation.memory = self.context.mapped(region.registration());
+        }
+        let held = Use::Receive(tag, region, buffer, len);
+        self.begin(What::Receive, held, operation);
+    }
+
+    /// How many messages are fetched though nobody receives: all, once there will be no more.
+    fn wanted(&self) -> usize {
+        match self.heard_bye {
+            Some(_) => self.slots.len(),
+            None => 0,
+        }
+    }
+
+    /// What the peer has told, and what it is to be told.
+    fn news(&mut self) {
+        let Some(worker) = &mut self.worker else {
+            return;
+        };
+        let news = worker.news();
+        if news.credits > 0 {
+            let credit = self.may_send.checked_add(news.credits.into());
+            match credit.filter(|credit| *credit <= self.room) {
+                Some(credit) => {
+                    self.may_send = credit;
+                    self.has_room = true;
+                }
+                None => return self.lose(&Cause::Protocol("more credit than there is".into())),
+            }
+        }
+        if news.bye > 0 {
+            self.heard_bye = Some(news.bye_count);
+        }
+        if news.lost < 0 {
+            self.failed = true;
+            let reason = self.context.shim.status(news.lost);
+            self.lose(&Cause::Gone(reason));
+        }
+        self.tell();
+    }
+
+    fn tell(&mut self) {
+        if self.lost.is_some() {
+            return;
+        }
+        let Some(worker) = &mut self.worker else {
+            return;
+        };
+        if self.received * 4 >= self.room && worker.tell(CREDIT, self.received as u32) == Ok(true) {
+            self.may_come += self.received;
+            self.received = 0;
+        }
+        // Last of all.
+        if self.bye == Some(false) && worker.tell(BYE, self.sent_messages) == Ok(true) {
+            self.bye = Some(true);
+        }
+    }
+
+    /// All messages that were sent before the peer said good-bye are here.
+    fn heard_all(&self) -> bool {
+        self.heard_bye == Some(self.came_messages) && self.fetching.is_empty()
+    }
+
+    /// Whether UCX may still touch memory of slots.
+    fn busy(&self) -> bool {
+        self.slots.iter().any(Option::is_some)
+    }
+}
+
+/// What a message of this length costs.
+fn cost_of(len: u64) -> u64 {
+    len.saturating_add(cost(0))
+}
+
+/// An operation that only has local memory.
+fn to(local: *mut u8, len: usize) -> Operation {
+    Operation {
+        local,
+        memory: std::ptr::null_mut(),
+        key: std::ptr::null_mut(),
+        remote: 0,
+        len: len as u64,
+        slot: 0,
+    }
+}
+
+/// Where UCX reads a source from: a copy if it is inline.
+fn local(source: &Slice, inline: bool) -> (Option<Vec<u8>>, *mut u8) {
+    let copy: Option<Vec<u8>> = inline.then(|| source.to_vec());
+    let bytes: &[u8] = copy.as_deref().unwrap_or(source);
+    let start = bytes.as_ptr().cast_mut();
+    (copy, start)
+}
+
+impl Engine for UcxEngine {
+    fn post(&mut self, work: Work) -> Result<(), Work> {
+        let full = self.in_flight() >= self.limits.depth || self.free.len() <= FLUSHES;
+        let (tag, inline) = (work.tag, work.inline);
+        let broke = matches!(&work.verb, Verb::Send { from } if cost(from.len()) > self.may_send);
+        if full || broke {
+            return Err(work);
+        }
+        match work.verb {
+            Verb::Send { from } => {
+                self.may_send -= cost(from.len());
+                self.sent_messages = self.sent_messages.wrapping_add(1);
+                let (copy, start) = local(&from, inline);
+                let mut operation = to(start, from.len());
+                if copy.is_none() {
+                    operation.memory = self.context.mapped(from.registration());
+                }
+                self.pending += 1;
+                self.begin(
+                    What::Send,
+                    Use::Send {
+                        tag,
+                        from,
+                        _copy: copy,
+                    },
+                    operation,
+                );
+            }
+            Verb::Receive { into } => {
+                self.pending += 1;
+                self.waiting.push_back((tag, into));
+                self.take(0);
+            }
+            verb => {
+                let before = self.done.len();
+                self.post_remote(tag, verb, inline);
+                // It is not pending if it could not be begun.
+                self.pending += usize::from(self.done.len() == before);
+            }
+        }
+        Ok(())
+    }
+
+    fn ring(&mut self) {
+        self.flush();
+        self.reap();
+    }
+
+    fn progress(&mut self) {
+        for _ in 0..STEPS {
+            if self.lost.is_some() {
+                return;
+            }
+            let moved = self.step();
+            self.reap();
+            self.news();
+            self.take(self.wanted());
+            self.flush();
+            if !moved {
+                break;
+            }
+        }
+    }
+
+    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
+        let count = self.done.len().min(max);
+        out.extend(self.done.drain(..count));
+        count
+    }
+
+    fn completed(&self) -> usize {
+        self.done.len()
+    }
+
+    fn send(&mut self, messages: &Messages<'_>) -> usize {
+        let each = messages.each();
+        let mut count = 0;
+        for message in messages.as_bytes().chunks_exact(each) {
+            // The slots of work are not to be used up.
+            let free = self.free.len() > FLUSHES + 2 * self.limits.depth;
+            if self.may_send < cost(each) || !free {
+                break;
+            }
+            self.may_send -= cost(each);
+            self.sent_messages = self.sent_messages.wrapping_add(1);
+            let bytes: Vec<u8> = message.into();
+            let operation = to(bytes.as_ptr().cast_mut(), each);
+            self.begin(What::Send, Use::Copy { _bytes: bytes }, operation);
+            self.reap();
+            count += 1;
+        }
+        count
+    }
+
+    fn receive(&mut self, inbox: &mut Inbox, max: usize) -> usize {
+        self.take(max.min(self.limits.depth));
+        self.reap();
+        let (count, len) = self.arrived.take(inbox, max);
+        self.received += cost(0) * count as u64 + len as u64;
+        self.tell();
+        count
+    }
+
+    fn waits_for_messages(&self) -> bool {
+        let begun = |held: &Option<Use>| matches!(held, Some(Use::Receive(..)));
+        !self.waiting.is_empty() || self.slots.iter().any(begun)
+    }
+
+    fn has_news(&mut self) -> bool {
+        let here = !self.done.is_empty() || !self.arrived.is_empty() || self.end().is_some();
+        // UCX may have a message that nobody has asked for yet.
+        here || self.has_room || self.worker.as_mut().and_then(RawWorker::probe).is_some()
+    }
+
+    fn noticed(&mut self) {
+        self.has_room = false;
+    }
+
+    fn end(&self) -> Option<(Cause, Vec<u64>)> {
+        if let Some((cause, tags)) = &self.lost {
+            return Some((cause.clone(), tags.clone()));
+        }
+        let over = self.heard_all() && self.active() == 0;
+        over.then(|| (Cause::Closed, self.tags()))
+    }
+
+    fn is_closed(&self) -> bool {
+        self.heard_bye.is_some() || self.lost.is_some()
+    }
+
+    fn tags(&self) -> Vec<u64> {
+        let held = self.slots.iter().flatten().filter_map(|held| match held {
+            Use::Write { tag, .. } | Use::Read { tag, .. } | Use::Send { tag, .. } => Some(*tag),
+            Use::Receive(tag, ..) => Some(*tag),
+            Use::Copy { .. } | Use::Fetch(_) | Use::Flush(_) => None,
+        });
+        held.chain(self.waiting.iter().map(|(tag, _)| *tag))
+            .collect()
+    }
+
+    fn active(&self) -> usize {
+        let fetching = self.fetching.len();
+        self.pending - self.waiting.len() + fetching
+    }
+
+    fn in_flight(&self) -> usize {
+        let lost = self.lost.as_ref().map_or(0, |(_, tags)| tags.len());
+        self.pending + self.done.len() + lost
+    }
+
+    fn quarantined(&self) -> usize {
+        let writes = |held: &&Use| matches!(held, Use::Read { .. } | Use::Receive(..));
+        match self.lost {
+            Some(_) => self.slots.iter().flatten().filter(writes).count(),
+            None => 0,
+        }
+    }
+
+    fn say_bye(&mut self) {
+        self.bye.get_or_insert(false);
+        self.tell();
+    }
+
+    fn is_delivered(&self) -> bool {
+        let sending = |held: &Use| matches!(held, Use::Send { .. } | Use::Copy { .. });
+        let sends = self.slots.iter().flatten().any(sending);
+        let told = self.worker.as_ref().is_none_or(RawWorker::has_told);
+        self.is_lost() || self.bye != Some(false) && !sends && told
+    }
+
+    fn shut(&mut self) {}
+
+    fn lose(&mut self, cause: &Cause) {
+        if self.lost.is_some() || std::mem::replace(&mut self.losing, true) {
+            return;
+        }
+        // What has come before is still the owner's.
+        for _ in 0..STEPS {
+            let moved = self.step();
+            self.reap();
+            self.news();
+            self.take(self.slots.len());
+            if !moved {
+                break;
+            }
+        }
+        let cause = match self.heard_bye {
+            Some(_) => Cause::Closed,
+            None => cause.clone(),
+        };
+        let tags = self.tags();
+        self.waiting.clear();
+        self.pending = 0;
+        self.lost = Some((cause, tags));
+    }
+
+    fn wait(&mut self) -> Wait {
+        if self.is_lost() {
+            return Wait::Never;
+        }
+        match self.worker.as_mut().map(RawWorker::arm) {
+            Some(Ok(true)) => Wait::Readable,
+            Some(Ok(false)) => Wait::Soon,
+            Some(Err(reason)) => {
+                self.lose(&Cause::Local(reason));
+                Wait::Never
+            }
+            None => Wait::Never,
+        }
+    }
+
+    fn needs_service(&mut self) -> bool {
+        false
+    }
+}
+
+impl Drop for UcxEngine {
+    fn drop(&mut self) {
+        let Some(mut worker) = self.worker.take() else {
+            return;
+        };
+        let mut over = false;
+        if !self.busy() && !self.failed {
+            self.keys.free(&mut worker);
+            worker.disconnect();
+            for _ in 0..1_000 {
+                worker.progress();
+                over = worker.is_disconnected();
+                if over {
+                    break;
+                }
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+        if over {
+            // SAFETY: it has disconnected, nothing was under way, and it has no keys.
+            unsafe { worker.close() };
+        } else {
+            // UCX may still touch this memory, and nobody can tell it not to. It stays, and so do
+            // the worker and its context.
+            std::mem::forget(std::mem::take(&mut self.slots));
+            std::mem::forget(Arc::clone(&self.context));
+        }
+    }
+}
