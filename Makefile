@@ -6,9 +6,9 @@ PYTHON ?= python3
 CARGO ?= cargo
 
 # Debian packages: what the build links, and what the tests drive. DPDK (`libdpdk-dev` and the
-# `librte-` packages) may be left out: then there are no DPDK devices.
+# `librte-` packages) and UCX (`libucx-dev`) may be left out: then there are no devices of theirs.
 BUILD_PACKAGES := g++ pkg-config python3-venv zlib1g-dev libisal-dev libhyperscan-dev libre2-dev \
-	libdpdk-dev librte-meta-compress librte-meta-dma
+	libdpdk-dev librte-meta-compress librte-meta-dma libucx-dev
 TEST_PACKAGES := chromium poppler-utils lz4 pigz zstd isal tabix
 
 SOURCES := $(shell find crates python profiles boxes facts scenarios -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null) \

@@ -40,7 +40,7 @@ mod over_tcp {
     );
 }
 
-/// Loading UCX leaves the process's signals as they were, and prints nothing.
+/// Loading UCX leaves the process's signals as they were.
 #[test]
 fn loading_changes_no_signal_handler() {
     if !is_there() {
@@ -52,7 +52,7 @@ fn loading_changes_no_signal_handler() {
         .find_map(|line| line.strip_prefix("SigCgt:"))
         .expect("a mask of signals");
     let caught = u64::from_str_radix(caught.trim(), 16).expect("a number");
-    // Rust itself catches the two of an overflowing stack.
+    // Rust itself catches the two of an overflowing stack, and the C library some above 31.
     let of_rust = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1);
-    assert_eq!(caught & !of_rust, 0, "{caught:x}");
+    assert_eq!(caught & 0x7fff_ffff & !of_rust, 0, "{caught:x}");
 }
