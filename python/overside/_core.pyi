@@ -234,6 +234,10 @@ def devices_dpdk() -> str:
     """The devices that DPDK drives, as `devices` lists the others. Starts DPDK, once a process,
     which takes a quarter of a second; without it, one entry `dpdk:*` says what is missing."""
 
+def devices_agents() -> str:
+    """The devices of all agents that this machine knows, likewise. All are asked at once, for less
+    than a second; for one that cannot be reached there is an entry `dpu0/*` that says why."""
+
 def devices() -> str:
     """All devices, as a JSON list of {name, unavailable, driver, location, description,
     provenance, timing, capabilities}.

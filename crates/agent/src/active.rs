@@ -218,7 +218,6 @@ impl Active {
         self.context.reconfigure(config.clone())?;
         self.event = self.context.event_fd().is_some();
         self.held = vec![None; config.depth];
-        // Answers on their way out may still hold memory: that is dropped when it comes back.
         self.pool = Pool::new(self.pool_bytes, config.depth);
         self.applied = None;
         self.config = config;

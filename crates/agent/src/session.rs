@@ -27,6 +27,8 @@ const DIRECT: usize = 32 << 10;
 const BEAT: Duration = Duration::from_secs(1);
 /// How much of a job is read before anything else gets a turn.
 const TURN: usize = 1 << 20;
+/// From how many unsent pieces on nothing is read: a host that sends and does not listen waits.
+const UNSENT_MAX: usize = 16 << 10;
 /// How many pieces are sent at once.
 const PIECES: usize = 64;
 
@@ -178,7 +180,7 @@ impl<'a> Session<'a> {
                 }
                 continue;
             }
-            if self.deferred.is_some() {
+            if !self.reads() {
                 return Ok(moved);
             }
             match self.reader.item()? {
@@ -192,6 +194,12 @@ impl<'a> Session<'a> {
                 None => {}
             }
         }
+    }
+
+    /// Whether anything further is taken from the host now.
+    fn reads(&self) -> bool {
+        let waiting = self.deferred.is_some() || self.waiting.is_some();
+        !waiting && self.outbox.len() < UNSENT_MAX
     }
 
     /// Begins with a job that waits for memory; `false` if it has to wait on.
@@ -319,7 +327,8 @@ impl<'a> Session<'a> {
 
     /// Does what had to wait for the jobs before it; whether anything was done.
     fn settle(&mut self) -> Result<bool, End> {
-        if self.active.is_none() || self.is_busy() {
+        // Answers that have not been sent have memory of the context that is to change.
+        if self.active.is_none() || self.is_busy() || !self.outbox.is_empty() {
             return Ok(false);
         }
         match self.deferred.take() {
@@ -412,8 +421,9 @@ impl<'a> Session<'a> {
 
     /// The host has begun with something and does not go on with it, though it could.
     fn is_stalled(&self, now: Instant) -> bool {
-        let pausing = self.waiting.is_some() || self.deferred.is_some();
-        self.is_in_the_middle() && !pausing && now - self.heard >= self.shared.settings.limits.stall
+        self.is_in_the_middle()
+            && self.reads()
+            && now - self.heard >= self.shared.settings.limits.stall
     }
 
     fn is_in_the_middle(&self) -> bool {
@@ -423,7 +433,7 @@ impl<'a> Session<'a> {
     /// Waits until there may be something to do.
     fn wait(&mut self) -> Result<(), End> {
         let shared = self.shared;
-        let reads = self.deferred.is_none() && self.waiting.is_none();
+        let reads = self.reads();
         let writes = !self.outbox.is_empty() || self.stream.wants_write();
         let jobs = self.is_busy();
         let mut timeout = None::<Duration>;

@@ -1,7 +1,7 @@
 //! What the devices are and what they can do, for people and programs to read.
 
 use overside_backend_dpdk::Environment;
-use overside_device::{Capability, Device, Provenance, Timing};
+use overside_device::{Capability, Device, DeviceInfo, Provenance, Timing};
 use serde::Serialize;
 
 use crate::{Options, emulated_profiles, names, open};
@@ -39,16 +39,22 @@ pub struct About {
 pub fn describe(device: &dyn Device) -> Described {
     let info = device.info().clone();
     Described {
-        name: info.name,
+        name: info.name.clone(),
         unavailable: None,
-        info: Some(About {
+        info: Some(About::from(info)),
+        capabilities: device.capabilities().iter().cloned().collect(),
+    }
+}
+
+impl From<DeviceInfo> for About {
+    fn from(info: DeviceInfo) -> Self {
+        Self {
             driver: info.driver,
             location: info.location,
             description: info.description,
             provenance: info.provenance,
             timing: info.timing,
-        }),
-        capabilities: device.capabilities().iter().cloned().collect(),
+        }
     }
 }
 
@@ -92,7 +98,7 @@ fn described(name: &str) -> Described {
     }
 }
 
-fn unavailable(name: &str, reason: String) -> Described {
+pub(crate) fn unavailable(name: &str, reason: String) -> Described {
     Described {
         name: name.into(),
         unavailable: Some(reason),

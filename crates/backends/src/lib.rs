@@ -1,5 +1,6 @@
 //! Every backend behind its name.
 
+pub mod agents;
 mod describe;
 mod error;
 mod names;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 pub use describe::{About, Described, describe, list, list_dpdk};
 pub use error::OpenError;
-pub use names::{closest, profile_of};
+pub use names::{agents_device, closest, profile_of};
 use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_backend_dpdk::{DpdkDevice, DpdkError, Environment, SOFTWARE_DEVICES};
 use overside_backend_emulated::{EmulatedDevice, Mode};
@@ -41,7 +42,7 @@ impl Options {
     /// Only what the device of that name looks at; the rest as it is by default. Devices opened
     /// with the same of these are the same.
     pub fn that_matter_to(&self, name: &str) -> Self {
-        if names::dpdk_instance(name).is_some() {
+        if names::dpdk_instance(name).is_some() || agents_device(name).is_some() {
             return Self::default();
         }
         if profile_of(name).is_some() {
@@ -76,7 +77,9 @@ pub fn open_beside_cpu(name: &str, threads: usize) -> Result<Option<Arc<dyn Devi
 }
 
 /// Opens the device called `name`: `cpu`, `emulated:` and a profile, or `dpdk:` and DPDK's name of
-/// a device. The first DPDK device of a process starts DPDK, which takes a quarter of a second.
+/// a device. The first DPDK device of a process starts DPDK, which takes a quarter of a second. A
+/// device of an agent has the agent's name in front, as in `dpu0/cpu`; the inventory of agents says
+/// where that is, and how the device is set up is for the agent to say.
 ///
 /// # Errors
 /// [`OpenError`]: no such name, the bare name of a card, or a device that cannot be used here.
@@ -86,6 +89,9 @@ pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Device>, OpenError>
     }
     if let Some(instance) = names::dpdk_instance(name) {
         return dpdk(name, instance);
+    }
+    if let Some((node, device)) = agents_device(name) {
+        return agents::open(name, node, device);
     }
     let unavailable = |error: ProfileError| OpenError::Unavailable {
         name: name.into(),

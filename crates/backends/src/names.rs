@@ -25,6 +25,12 @@ pub(crate) fn dpdk(instance: &str) -> String {
     format!("{}{instance}", overside_backend_dpdk::PREFIX)
 }
 
+/// The agent and its device that the name of an agent's device asks for, as in `dpu0/cpu`; `None`
+/// for devices of this machine.
+pub fn agents_device(name: &str) -> Option<(&str, &str)> {
+    name.split_once('/')
+}
+
 /// The one of `known` that `name` may have been meant to be.
 pub fn closest(name: &str, known: &[String]) -> Option<String> {
     let distance = |one: &&String| strsim::damerau_levenshtein(name, one);

@@ -9,7 +9,8 @@ use overside_backends::Described;
 use crate::exit;
 
 const HELP: &str = "\
-Lists devices and what they can do.
+Lists devices and what they can do: this machine's, emulated ones, and those of agents that
+`overside agents` knows.
 
 Usage: overside devices [--json]
 
@@ -30,6 +31,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     }
     let mut devices = overside_backends::list();
     devices.extend(overside_backends::list_dpdk());
+    devices.extend(overside_backends::agents::list());
     if !json {
         return crate::print(&for_people(&devices));
     }

@@ -9,6 +9,8 @@ macro_rules! complain {
     }};
 }
 
+mod agent;
+mod agents;
 mod compress;
 mod decompress;
 mod devices;
@@ -28,6 +30,7 @@ mod exit {
     pub const INTERNAL: u8 = 1;
     pub const USAGE: u8 = 2;
     pub const ABSENT: u8 = 3;
+    pub const INCOMPLETE: u8 = 5;
 }
 
 fn main() -> ExitCode {
@@ -44,6 +47,8 @@ fn answer() -> ExitCode {
     match first.to_str() {
         Some("--version" | "-V") => print(&format!("overside {}\n", env!("CARGO_PKG_VERSION"))),
         Some("--help" | "-h" | "help") => print(&verbs::help()),
+        Some("agent") => agent::main(&arguments[1..]),
+        Some("agents") => agents::main(&arguments[1..]),
         Some("compress") => compress::main(&arguments[1..]),
         Some("decompress") => decompress::main(&arguments[1..]),
         Some("devices") => devices::main(&arguments[1..]),

@@ -1,5 +1,6 @@
 //! What the standard library has no call for: an unfinished file goes when a signal ends the
-//! process, the process ends the way a closed pipe ends others, and closing a file can fail.
+//! process, the process ends the way a closed pipe ends others, closing a file can fail, and a
+//! service that is asked to end finishes first.
 
 // Signal handlers, and the closing of a descriptor.
 #![allow(unsafe_code)]
@@ -67,6 +68,41 @@ extern "C" fn remove_and_end(signal: c_int) {
         // Comes when this handler returns, since it is blocked until then.
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
+    }
+}
+
+/// The signals that ask a service to end.
+const ASKING: [c_int; 2] = [libc::SIGTERM, libc::SIGINT];
+
+/// From now on a signal that asks the process to end waits for [`wait_to_be_asked`]. To be called
+/// before any thread is started: threads have what the one that starts them has.
+pub fn hold_asking() {
+    mask(libc::SIG_BLOCK);
+}
+
+/// Waits until the process is asked to end. A second time ends it at once.
+pub fn wait_to_be_asked() {
+    let mut signal = 0;
+    // SAFETY: the set is initialised, and both are there until the call returns.
+    unsafe { libc::sigwait(&asking(), &mut signal) };
+    mask(libc::SIG_UNBLOCK);
+}
+
+fn mask(how: c_int) {
+    // SAFETY: the set is initialised, and nobody asks for the mask before.
+    unsafe { libc::pthread_sigmask(how, &asking(), null_mut()) };
+}
+
+fn asking() -> libc::sigset_t {
+    // SAFETY: all zeroes are a set of signals; it is emptied before it is used, and the signals
+    // that are added are ones that there are.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in ASKING {
+            libc::sigaddset(&mut set, signal);
+        }
+        set
     }
 }
 

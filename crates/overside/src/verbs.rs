@@ -2,6 +2,11 @@
 
 /// Answered here.
 const NATIVE: &[(&str, &str)] = &[
+    ("agent", "offer this machine's devices to a host"),
+    (
+        "agents",
+        "add, list or remove agents whose devices can be used here",
+    ),
     ("compress", "compress files, on the CPU, a device, or both"),
     ("decompress", "decompress files, likewise"),
     ("devices", "list devices and what they can do"),

@@ -10,6 +10,7 @@ fn run(arguments: &[&str]) -> Output {
     Command::new(COMMAND)
         .args(arguments)
         .env_remove("OVERSIDE_PYTHON")
+        .env("OVERSIDE_AGENTS", "/there/is/none.toml")
         .output()
         .unwrap()
 }
@@ -99,7 +100,14 @@ fn the_python_package_has_the_same_verbs() {
         verbs += 1;
     }
     // The others are answered here.
-    let native = ["compress", "decompress", "devices", "match"];
+    let native = [
+        "agent",
+        "agents",
+        "compress",
+        "decompress",
+        "devices",
+        "match",
+    ];
     assert!((native.iter()).all(|verb| help.contains(&format!("  {verb:<10} "))));
     let listed = help.lines().filter(|line| line.starts_with("  ")).count();
     assert_eq!(listed, verbs + native.len());

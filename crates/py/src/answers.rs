@@ -19,6 +19,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pattern_problem, module)?)?;
     module.add_function(wrap_pyfunction!(devices, module)?)?;
     module.add_function(wrap_pyfunction!(devices_dpdk, module)?)?;
+    module.add_function(wrap_pyfunction!(devices_agents, module)?)?;
     module.add_function(wrap_pyfunction!(variants, module)?)?;
     module.add_function(wrap_pyfunction!(profiles, module)?)?;
     module.add_function(wrap_pyfunction!(outlook, module)?)?;
@@ -76,6 +77,12 @@ fn pattern_problem(py: Python<'_>, patterns: Vec<String>) -> PyResult<Option<Str
 #[pyfunction]
 fn devices_dpdk(py: Python<'_>) -> PyResult<String> {
     guarded(|| text(&py.detach(overside_backends::list_dpdk)))
+}
+
+/// The devices of all agents that are known, and what they can do. Takes less than a second.
+#[pyfunction]
+fn devices_agents(py: Python<'_>) -> PyResult<String> {
+    guarded(|| text(&py.detach(overside_backends::agents::list)))
 }
 
 /// The devices that are there without DPDK, and what they can do.

@@ -219,12 +219,18 @@ def _problems(entries: Iterable[Json]) -> list[Problem]:
 
 def machine() -> Machine:
     """What this machine can measure."""
-    return Machine(json.loads(_core.devices()), json.loads(_core.variants()), _dpdk)
+    return Machine(json.loads(_core.devices()), json.loads(_core.variants()), _dpdk, _agents)
 
 
 @functools.cache
 def _dpdk() -> Sequence[Json]:
     devices: list[Json] = json.loads(_core.devices_dpdk())
+    return devices
+
+
+@functools.cache
+def _agents() -> Sequence[Json]:
+    devices: list[Json] = json.loads(_core.devices_agents())
     return devices
 
 

@@ -132,10 +132,9 @@ ELSEWHERE = ("dpdk", "doca")
 def _device(name: str, here: Machine) -> tuple[str, str | None] | None:
     known = [device["name"] for device in here.devices if not device["name"].endswith(":*")]
     # One that is elsewhere or not available makes its tests skipped, not the box invalid.
-    if here.device(name) is not None and not name.endswith(":*"):
+    if "/" in name or name.partition(":")[0] in ELSEWHERE:
         return None
-    node, _, local = name.rpartition("/")
-    if node or local.partition(":")[0] in ELSEWHERE:
+    if here.device(name) is not None and not name.endswith(":*"):
         return None
     if f"emulated:{name}" in known:
         # A card and its emulation must never be confused.

@@ -200,7 +200,7 @@ def _clock(environment: Json, load: Json) -> Iterator[Finding]:
 def of_equipment(here: Machine) -> list[Finding]:
     """What can be measured, and what is missing for it."""
     found = []
-    for device in (*here.devices, *here.dpdk()):
+    for device in (*here.devices, *here.dpdk(), *here.agents()):
         reason = device.get("unavailable")
         if reason and device["name"] == "dpdk:*":
             found.append(Finding("device", "note", f"no DPDK devices: {reason}"))

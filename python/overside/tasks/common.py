@@ -134,11 +134,16 @@ class Machine:
     operations: Sequence[Json] = ()
     #: What `overside._core.devices_dpdk()` lists, asked when it matters: asking starts DPDK.
     dpdk: Callable[[], Sequence[Json]] = tuple
+    #: What `overside._core.devices_agents()` lists, asked when it matters: asking takes a while.
+    agents: Callable[[], Sequence[Json]] = tuple
 
     def device(self, name: str) -> Json | None:
         """The device of that name, or the entry that says why none of its kind can be had
-        (`emulated:*`, where the profiles cannot be read; `dpdk:*`, where there is no DPDK)."""
-        kind = f"{name.partition(':')[0]}:*"
-        devices = self.dpdk() if kind == "dpdk:*" else self.devices
+        (`emulated:*`, where the profiles cannot be read; `dpdk:*`, where there is no DPDK;
+        `dpu0/*`, where the agent cannot be reached; `*/*`, where it is not known which there
+        are)."""
+        node, slash, _ = name.partition("/")
+        kind = f"{node}/*" if slash else f"{name.partition(':')[0]}:*"
+        devices = self.dpdk() if kind == "dpdk:*" else self.agents() if slash else self.devices
         found = {device["name"]: device for device in devices}
-        return found.get(name) or found.get(kind)
+        return found.get(name) or found.get(kind) or found.get("*/*")

@@ -158,8 +158,9 @@ class OffloadTask(MeasuredTask):
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; a batch is never larger than the depth, reconfiguration runs one job
-        at a time, a real device has no emulated timing, and an emulated one no threads. A test is
-        named after the data it really has, not after `corpus`."""
+        at a time, a real device has no emulated timing, and an emulated one no threads; how an
+        agent's device is set up is for the agent to say. A test is named after the data it really
+        has, not after `corpus`."""
         full = super().normal(parameters)
         full["data"] = _data(full["data"])
         if isinstance(full.get("patterns"), str):
@@ -170,10 +171,9 @@ class OffloadTask(MeasuredTask):
         if full["setting"] == "reconfiguration":
             full["depth"] = 1
         full["batch"] = min(full["batch"], full["depth"])
-        if not full["device"].rpartition("/")[2].startswith("emulated:"):
-            full["timing"] = None
-        else:
-            full["timing"] = full["timing"] or "replay"
+        emulated = full["device"].startswith("emulated:")
+        full["timing"] = (full["timing"] or "replay") if emulated else None
+        if emulated or "/" in full["device"]:
             full["threads"], full["cores"] = 1, None
         return full
 
@@ -242,13 +242,13 @@ def _placed(full: Json) -> Json:
     full["placement"] = placement.canonical(full["placement"])
     # The executor rings its doorbells and waits for completions in its own way.
     full["batch"] = full["completion"] = None
-    emulated = full["device"].rpartition("/")[2].startswith("emulated:")
+    emulated = full["device"].startswith("emulated:")
     full["timing"] = (full["timing"] or "replay") if emulated else None
     if placement.uses_cpu(full["placement"]):
         full["cpu_variant"] = full["cpu_variant"] or "auto"
     else:
         full["cpu_variant"] = None
-        if emulated:
+        if emulated or "/" in full["device"]:
             full["threads"], full["cores"] = 1, None
     if not placement.uses_device(full["placement"]):
         full["device"], full["variant"] = "cpu", full["cpu_variant"]

@@ -169,6 +169,9 @@ impl Connection {
             }
             if self.fill()? == 0 {
                 self.stream.wait(true, self.wants_write(), deadline)?;
+            } else if Instant::now() >= deadline {
+                // It says a lot, and not what it was asked.
+                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
             }
         }
     }

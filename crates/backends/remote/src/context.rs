@@ -20,6 +20,9 @@ use crate::connection::{Broken, Connection};
 use crate::incoming::Incoming;
 use crate::{Shared, driver};
 
+/// How much is taken from an agent before anything else gets a turn, in items and reads.
+const TURN: usize = 1 << 14;
+
 /// Where a job is.
 enum Slot {
     Free,
@@ -171,32 +174,36 @@ impl RemoteContext {
     }
 
     /// Sends and receives what goes without waiting. `all`: nothing that has come is left behind,
-    /// so that the socket tells when there is more.
-    fn progress(&mut self, all: bool) {
-        if let Err(broken) = self.try_progress(all) {
+    /// so that the socket tells when there is more; whether that was so.
+    fn progress(&mut self, all: bool) -> bool {
+        self.try_progress(all).unwrap_or_else(|broken| {
             self.lose(broken.to_string());
-        }
+            true
+        })
     }
 
-    fn try_progress(&mut self, all: bool) -> Result<(), Broken> {
+    fn try_progress(&mut self, all: bool) -> Result<bool, Broken> {
         let Some(connection) = &mut self.connection else {
-            return Ok(());
+            return Ok(true);
         };
         connection.send()?;
-        self.receive(all)?;
-        let Some(connection) = &mut self.connection else {
-            return Ok(());
-        };
-        let patience = self.shared.dialer.patience;
-        connection.beat(Instant::now(), patience.ask, patience.silence)
+        let was_all = self.receive(all)?;
+        if let Some(connection) = &mut self.connection {
+            let patience = self.shared.dialer.patience;
+            connection.beat(Instant::now(), patience.ask, patience.silence)?;
+        }
+        Ok(was_all)
     }
 
-    fn receive(&mut self, all: bool) -> Result<(), Broken> {
-        while let Some(connection) = &mut self.connection {
+    fn receive(&mut self, all: bool) -> Result<bool, Broken> {
+        for _ in 0..TURN {
+            let Some(connection) = &mut self.connection else {
+                return Ok(true);
+            };
             if let Some(incoming) = &mut self.incoming {
                 let slot = &mut self.slots[incoming.head.slot as usize];
                 if !incoming.receive(connection, slot.job())? {
-                    return Ok(());
+                    return Ok(true);
                 }
                 self.complete();
                 continue;
@@ -208,12 +215,12 @@ impl RemoteContext {
                     let count = connection.fill()?;
                     // Less than there was room for: that was all, most likely.
                     if count == 0 || (count < room && !all && !self.ready.is_empty()) {
-                        return Ok(());
+                        return Ok(true);
                     }
                 }
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     fn take(&mut self, item: Item) -> Result<(), Broken> {
@@ -443,9 +450,9 @@ impl Context for RemoteContext {
     }
 
     fn arm(&mut self) -> Result<bool, Lost> {
-        self.progress(true);
+        let was_all = self.progress(true);
         self.expire();
-        if !self.ready.is_empty() {
+        if !self.ready.is_empty() || !was_all {
             return Ok(true);
         }
         let Some(connection) = &self.connection else {

@@ -59,14 +59,14 @@ pub enum RemoteError {
         violation: Violation,
     },
     /// It has no such device.
-    #[error("agent {node} does not offer {device:?}; it offers {offered}")]
+    #[error("agent {node} does not offer {device:?}; it offers {}", offered.join(", "))]
     NotOffered {
         /// The agent.
         node: String,
         /// What was asked for.
         device: String,
-        /// What there is, separated by commas.
-        offered: String,
+        /// What there is.
+        offered: Vec<String>,
     },
 }
 

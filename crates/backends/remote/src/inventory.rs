@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::ToSocketAddrs;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
+use overside_link::agent::PORT;
 use serde::{Deserialize, Serialize};
 
 use crate::InventoryError;
@@ -100,11 +101,13 @@ impl Inventory {
         })
     }
 
-    /// Adds an agent, or says something else of one.
+    /// Adds an agent, or says something else of one. An address without a port has the port that
+    /// agents listen at unless told otherwise.
     ///
     /// # Errors
     /// What is wrong with the name, the address or its having no keys.
-    pub fn add(&mut self, name: &str, entry: Entry) -> Result<(), String> {
+    pub fn add(&mut self, name: &str, mut entry: Entry) -> Result<(), String> {
+        entry.address = with_port(&entry.address);
         check(name, &entry)?;
         if entry.keys.is_none() && !is_here(&entry.address) {
             return Err(format!(
@@ -162,6 +165,14 @@ impl Inventory {
             path: path.into(),
             reason: error.to_string(),
         })
+    }
+}
+
+fn with_port(address: &str) -> String {
+    match address.parse::<IpAddr>() {
+        Ok(ip) => SocketAddr::new(ip, PORT).to_string(),
+        Err(_) if address.contains(':') => address.into(),
+        Err(_) => format!("{address}:{PORT}"),
     }
 }
 

@@ -86,10 +86,6 @@ impl RemoteDevice {
     ) -> Result<Self, RemoteError> {
         let dialer = Dialer::new(node, entry, patience)?;
         let (connection, welcome) = dialer.dial()?;
-        let offered = || {
-            let names = welcome.devices.iter().map(|offer| offer.info.name.as_str());
-            names.collect::<Vec<_>>().join(", ")
-        };
         let found = welcome
             .devices
             .iter()
@@ -98,7 +94,9 @@ impl RemoteDevice {
             return Err(RemoteError::NotOffered {
                 node: node.into(),
                 device: device.into(),
-                offered: offered(),
+                offered: (welcome.devices.into_iter())
+                    .map(|offer| offer.info.name)
+                    .collect(),
             });
         };
         dialer.keep(connection);

@@ -26,3 +26,13 @@ mod cpu_three_threads_encrypted {
 mod emulated_bf2_encrypted {
     overside_device::conformance_suite!(|| super::remote(super::emulated("bf2"), true));
 }
+
+mod cpu_over_a_slow_connection {
+    use super::common::proxy::Fault;
+
+    overside_device::conformance_suite!(|| {
+        let slow = Fault::Delay(std::time::Duration::from_micros(100), 5000);
+        std::sync::Arc::new(super::WithAgent::over(super::cpu(1), slow))
+            as std::sync::Arc<dyn super::Device>
+    });
+}

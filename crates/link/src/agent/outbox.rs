@@ -47,6 +47,11 @@ impl Outbox {
         self.chunks.is_empty()
     }
 
+    /// How many pieces are left to be sent.
+    pub fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
     /// Adds a message; see [`super::control`].
     pub fn message(&mut self, frame: Vec<u8>) {
         self.chunks.push_back(Chunk::Text(frame));

@@ -17,6 +17,8 @@ use overside_backend_emulated::{EmulatedDevice, Mode};
 use overside_backend_remote::{Entry, Patience, RemoteDevice};
 use overside_device::Device;
 
+use proxy::{Fault, Proxy};
+
 pub const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Short, so that tests of silence are; long enough for a busy machine.
@@ -80,9 +82,10 @@ pub fn remote(address: SocketAddr, secure: bool, device: &str) -> RemoteDevice {
         .expect("the agent's device")
 }
 
-/// A remote device and the agent that it is of.
+/// A remote device, what may stand between it and its agent, and the agent.
 pub struct WithAgent {
     pub device: RemoteDevice,
+    pub proxy: Option<Proxy>,
     pub agent: Agent,
 }
 
@@ -90,8 +93,23 @@ impl WithAgent {
     pub fn new(device: Arc<dyn Device>, secure: bool) -> Self {
         let name = device.info().name.clone();
         let agent = agent(device, secure);
-        let device = remote(agent.address(), secure, &name);
-        Self { device, agent }
+        Self {
+            device: remote(agent.address(), secure, &name),
+            proxy: None,
+            agent,
+        }
+    }
+
+    /// Over connections that all have this fault, both ways.
+    pub fn over(device: Arc<dyn Device>, fault: Fault) -> Self {
+        let name = device.info().name.clone();
+        let agent = agent(device, true);
+        let proxy = Proxy::both(agent.address(), fault);
+        Self {
+            device: remote(proxy.address(), true, &name),
+            proxy: Some(proxy),
+            agent,
+        }
     }
 }
 

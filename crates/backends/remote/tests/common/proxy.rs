@@ -43,6 +43,18 @@ pub struct Proxy {
 
 impl Proxy {
     pub fn new(agent: SocketAddr, plan: impl Fn(usize) -> (Way, Fault) + Send + 'static) -> Self {
+        Self::with(agent, move |number| match plan(number) {
+            (Way::ToAgent, fault) => (fault, Fault::None),
+            (Way::ToHost, fault) => (Fault::None, fault),
+        })
+    }
+
+    /// The same fault for every connection, both ways.
+    pub fn both(agent: SocketAddr, fault: Fault) -> Self {
+        Self::with(agent, move |_| (fault, fault))
+    }
+
+    fn with(agent: SocketAddr, plan: impl Fn(usize) -> (Fault, Fault) + Send + 'static) -> Self {
         let listener = TcpListener::bind(super::LOOPBACK).expect("a port");
         let address = listener.local_addr().expect("its address");
         let closed = Arc::new(AtomicBool::new(false));
@@ -58,25 +70,9 @@ impl Proxy {
                     let (Ok(host), Ok(agent)) = (host, TcpStream::connect(agent)) else {
                         continue;
                     };
-                    let (way, fault) = plan(number);
-                    pass(
-                        &host,
-                        &agent,
-                        if way == Way::ToAgent {
-                            fault
-                        } else {
-                            Fault::None
-                        },
-                    );
-                    pass(
-                        &agent,
-                        &host,
-                        if way == Way::ToHost {
-                            fault
-                        } else {
-                            Fault::None
-                        },
-                    );
+                    let (to_agent, to_host) = plan(number);
+                    pass(&host, &agent, to_agent);
+                    pass(&agent, &host, to_host);
                 }
             }
         });

@@ -1,0 +1,114 @@
+//! Agents, and their devices.
+
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+pub use overside_backend_remote::{Entry, Found, INVENTORY, Inventory, InventoryError};
+use overside_backend_remote::{Patience, RemoteDevice, RemoteError};
+use overside_device::Device;
+
+use crate::describe::unavailable;
+use crate::{About, Described, OpenError, closest};
+
+/// How long an agent has to say what it offers, when all are asked.
+const LISTING: Duration = Duration::from_millis(900);
+
+pub(crate) fn open(name: &str, node: &str, device: &str) -> Result<Arc<dyn Device>, OpenError> {
+    let failed = |reason: String| OpenError::Unavailable {
+        name: name.into(),
+        reason,
+    };
+    let inventory = Inventory::load().map_err(|error| failed(error.to_string()))?;
+    let Some(entry) = inventory.get(node) else {
+        return Err(failed(unknown(node, &inventory)));
+    };
+    match RemoteDevice::connect(node, entry, device, Patience::default()) {
+        Ok(device) => Ok(Arc::new(device)),
+        Err(RemoteError::NotOffered { offered, .. }) => {
+            let known: Vec<String> = (offered.iter())
+                .map(|offered| format!("{node}/{offered}"))
+                .collect();
+            Err(OpenError::Unknown {
+                name: name.into(),
+                suggestion: closest(name, &known),
+                known: known.join(", "),
+            })
+        }
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+/// That there is no such agent, and which one may have been meant.
+fn unknown(node: &str, inventory: &Inventory) -> String {
+    let known: Vec<String> = inventory.iter().map(|(name, _)| name.into()).collect();
+    let hint = match closest(node, &known) {
+        Some(meant) => format!(", did you mean {meant:?}?"),
+        None => String::new(),
+    };
+    format!("no agent is called {node:?}{hint}; `overside agents add {node} HOST:PORT` adds it")
+}
+
+/// Asks all agents of an inventory at once, for less than a second: what each says of itself, or
+/// why it cannot be reached.
+pub fn ask(inventory: &Inventory) -> Vec<(&str, &Entry, Result<Found, String>)> {
+    let deadline = Instant::now() + LISTING;
+    let asked: Vec<_> = (inventory.iter())
+        .map(|(node, entry)| (node, entry, answer(node, entry)))
+        .collect();
+    let late = || {
+        let limit_ms = LISTING.as_millis();
+        format!("the agent does not answer within {limit_ms} ms")
+    };
+    let heard = |(node, entry, answer): (_, _, mpsc::Receiver<Result<Found, RemoteError>>)| {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let found = match answer.recv_timeout(left) {
+            Ok(found) => found.map_err(|error| error.to_string()),
+            Err(_) => Err(late()),
+        };
+        (node, entry, found)
+    };
+    asked.into_iter().map(heard).collect()
+}
+
+/// The devices of all known agents, and one that cannot be used and says why for each agent that
+/// cannot be reached, or for the inventory if that cannot be read. Takes less than a second.
+pub fn list() -> Vec<Described> {
+    let inventory = match Inventory::load() {
+        Ok(inventory) => inventory,
+        Err(error) => return vec![unavailable("*/*", error.to_string())],
+    };
+    let devices = |(node, _, found): (&str, &Entry, Result<Found, String>)| match found {
+        Ok(found) => found.devices.into_iter().map(described).collect(),
+        Err(reason) => vec![unavailable(&format!("{node}/*"), reason)],
+    };
+    ask(&inventory).into_iter().flat_map(devices).collect()
+}
+
+/// Asks an agent on a thread of its own, because a name may take long to be looked up.
+fn answer(node: &str, entry: &Entry) -> mpsc::Receiver<Result<Found, RemoteError>> {
+    let (say, answer) = mpsc::channel();
+    let (node, entry) = (node.to_owned(), entry.clone());
+    let patience = Patience {
+        connect: LISTING,
+        ..Patience::default()
+    };
+    // Without a thread the channel ends, which is no answer.
+    let _ = std::thread::Builder::new()
+        .name("agents".into())
+        .spawn(move || {
+            // Nobody waits any more if it took too long.
+            let _ = say.send(overside_backend_remote::ask(&node, &entry, patience));
+        });
+    answer
+}
+
+fn described(
+    (info, capabilities): (overside_device::DeviceInfo, overside_device::Capabilities),
+) -> Described {
+    Described {
+        name: info.name.clone(),
+        unavailable: None,
+        info: Some(About::from(info)),
+        capabilities: capabilities.iter().cloned().collect(),
+    }
+}

@@ -1,0 +1,346 @@
+//! `overside agent` and `overside agents`, as a user has them on two machines.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
+
+/// A user with a directory of their own.
+struct User(tempfile::TempDir);
+
+impl User {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(COMMAND);
+        command
+            .args(arguments)
+            .current_dir(self.0.path())
+            .env("OVERSIDE_AGENTS", self.path("agents.toml"));
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What goes to stdout of a command that succeeds.
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", err(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What goes to stderr of a command that ends with that code.
+    fn fails(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{arguments:?}: {}",
+            err(&output)
+        );
+        err(&output)
+    }
+
+    fn keys(&self) -> String {
+        let directory = self.path("keys");
+        let directory = directory.to_str().unwrap();
+        if !Path::new(directory).exists() {
+            self.done(&["agent", "keys", directory]);
+        }
+        directory.into()
+    }
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// An agent that runs, and where.
+struct Running {
+    process: Child,
+    address: String,
+}
+
+impl Running {
+    fn start(user: &User, arguments: &[&str]) -> Self {
+        let common = ["agent", "--listen", "127.0.0.1:0", "--json"];
+        let mut process = user
+            .command(&[&common[..], arguments].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let out = process.stdout.take().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        let said: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|_| {
+            let mut text = String::new();
+            process
+                .stderr
+                .take()
+                .unwrap()
+                .read_to_string(&mut text)
+                .unwrap();
+            panic!("{text}");
+        });
+        let address = said["address"].as_str().unwrap().into();
+        Self { process, address }
+    }
+
+    /// Asks it to end; its exit code.
+    fn end(&mut self) -> Option<i32> {
+        let id = self.process.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-TERM", &id])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(begin.elapsed() < Duration::from_secs(20), "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended; then there is nothing to do.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_file_is_compressed_on_an_agent_and_comes_back() {
+    let user = User::new();
+    let keys = user.keys();
+    let mut agent = Running::start(&user, &["--keys", &keys, "--device", "cpu"]);
+    user.done(&["agents", "add", "dpu0", &agent.address, "--keys", &keys]);
+
+    let listed = user.done(&["agents", "list"]);
+    assert!(
+        listed.contains("dpu0: 127.0.0.1:") && listed.contains("dpu0/cpu"),
+        "{listed}"
+    );
+    let listed: serde_json::Value =
+        serde_json::from_str(&user.done(&["agents", "list", "--json"])).unwrap();
+    assert_eq!(listed[0]["devices"][0], "dpu0/cpu");
+    assert!(user.done(&["devices"]).contains("dpu0/cpu: on dpu0: "));
+
+    let text = "what is said three times is true\n".repeat(20_000);
+    std::fs::write(user.path("text"), &text).unwrap();
+    let far = ["--device", "dpu0/cpu", "--placement", "device"];
+    let said = user.run(&[&["compress", "-k", "--stats", "json", "text"][..], &far].concat());
+    assert!(said.status.success(), "{}", err(&said));
+    assert!(err(&said).contains("dpu0/cpu"), "{}", err(&said));
+    std::fs::remove_file(user.path("text")).unwrap();
+    user.done(&[&["decompress", "text.gz"][..], &far].concat());
+    assert_eq!(std::fs::read_to_string(user.path("text")).unwrap(), text);
+    let count = user.done(&[&["match", "-c", "three", "text"][..], &far].concat());
+    assert_eq!(count, "20000\n");
+    assert_eq!(agent.end(), Some(0));
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_said_to_be_so_soon_and_stops_nobody_else() {
+    let user = User::new();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent_at = silent.local_addr().unwrap().to_string();
+    user.done(&["agents", "add", "quiet", &silent_at]);
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let gone_at = gone.local_addr().unwrap().to_string();
+    drop(gone);
+    user.done(&["agents", "add", "gone", &gone_at]);
+    let agent = Running::start(&user, &["--insecure", "--device", "emulated:bf2"]);
+    user.done(&["agents", "add", "dpu0", &agent.address]);
+
+    let begin = Instant::now();
+    let listed = user.done(&["agents", "list"]);
+    assert!(
+        begin.elapsed() < Duration::from_millis(1500),
+        "{:?}",
+        begin.elapsed()
+    );
+    let line = |name: &str| {
+        let mut lines = listed.lines();
+        lines
+            .find(|line| line.starts_with(name))
+            .unwrap_or_else(|| panic!("{listed}"))
+            .to_owned()
+    };
+    assert!(line("quiet").contains("not available"), "{listed}");
+    assert!(
+        line("gone").contains("is `overside agent` running?"),
+        "{listed}"
+    );
+    assert!(line("dpu0").contains("dpu0/emulated:bf2"), "{listed}");
+    let devices = user.done(&["devices"]);
+    assert!(devices.contains("gone/*: not available: "), "{devices}");
+    assert!(
+        devices.contains("dpu0/emulated:bf2: on dpu0: "),
+        "{devices}"
+    );
+    assert!(devices.starts_with("cpu: "), "{devices}");
+}
+
+#[test]
+fn names_that_lead_nowhere_say_where_to_go() {
+    let user = User::new();
+    let agent = Running::start(&user, &["--insecure", "--device", "cpu"]);
+    user.done(&["agents", "add", "dpu0", &agent.address]);
+    std::fs::write(user.path("text"), "text").unwrap();
+    let compress = |device: &str| user.fails(1, &["compress", "-k", "--device", device, "text"]);
+    assert!(compress("dpu1/cpu").contains("did you mean \"dpu0\"?"));
+    assert!(compress("elsewhere/cpu").contains("overside agents add elsewhere HOST:PORT"));
+    assert!(compress("dpu0/cpus").contains("did you mean \"dpu0/cpu\"?"));
+    assert!(compress("dpu0/emulated:bf2").contains("there are: dpu0/cpu"));
+}
+
+#[test]
+fn nobody_is_let_in_by_mistake() {
+    let user = User::new();
+    let keys = user.keys();
+    let refused: [(&[&str], &str); 6] = [
+        (&["agent"], "--insecure"),
+        (
+            &["agent", "--listen", "0.0.0.0:0"],
+            "so it takes --keys DIR",
+        ),
+        (
+            &["agent", "--listen", "0.0.0.0:0", "--insecure"],
+            "so it takes --keys DIR",
+        ),
+        (&["agent", "--keys", &keys, "--insecure"], "contradict"),
+        (&["agent", "--listen", "nowhere"], "192.168.100.2:7433"),
+        (&["agent", "--insecur"], "did you mean --insecure?"),
+    ];
+    for (arguments, expected) in refused {
+        let said = user.fails(2, arguments);
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+    let said = user.fails(2, &["agents", "add", "dpu0", "192.0.2.1"]);
+    assert!(
+        said.contains("192.0.2.1:7433 is not this machine, so it takes --keys DIR"),
+        "{said}"
+    );
+    user.done(&["agents", "add", "dpu0", "192.0.2.1", "--keys", &keys]);
+    let said = user.fails(3, &["agent", "--insecure", "--device", "gpu"]);
+    assert!(
+        said.contains("gpu cannot be offered: no device is called"),
+        "{said}"
+    );
+}
+
+#[test]
+fn keys_are_for_their_owner_and_are_not_made_twice() {
+    let user = User::new();
+    let keys = PathBuf::from(user.keys());
+    for name in [
+        "ca.pem",
+        "ca.key",
+        "agent.pem",
+        "agent.key",
+        "host.pem",
+        "host.key",
+    ] {
+        let mode = std::fs::metadata(keys.join(name))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    assert_eq!(
+        std::fs::metadata(&keys).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
+    let again = user.fails(2, &["agent", "keys", keys.to_str().unwrap()]);
+    assert!(again.contains("is there already"), "{again}");
+    let open = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(keys.join("agent.key"), open).unwrap();
+    let said = user.fails(3, &["agent", "--keys", keys.to_str().unwrap()]);
+    assert!(said.contains("chmod 600"), "{said}");
+}
+
+#[test]
+fn the_inventory_can_be_written_by_hand() {
+    let user = User::new();
+    let keys = user.keys();
+    let agent = Running::start(&user, &["--keys", &keys, "--device", "cpu"]);
+    // A path is seen from where the file is.
+    let text = format!(
+        "[agents.dpu0]\naddress = \"{}\"\nkeys = \"keys\"\n",
+        agent.address
+    );
+    std::fs::write(user.path("agents.toml"), text).unwrap();
+    assert!(user.done(&["agents", "list"]).contains("dpu0/cpu"));
+    user.done(&["agents", "remove", "dpu0"]);
+    assert_eq!(user.done(&["agents", "list"]), "");
+    assert!(
+        user.fails(3, &["agents", "remove", "dpu0"])
+            .contains("there is none")
+    );
+    for (text, expected) in [
+        ("[agents.dpu0]\n", "missing field `address`"),
+        (
+            "[agents.dpu0]\naddress = \"a:1\"\nkye = \"x\"\n",
+            "unknown field `kye`",
+        ),
+        (
+            "[agents.\"dpu 0\"]\naddress = \"a:1\"\n",
+            "is no name for an agent",
+        ),
+        (
+            "[agents.dpu0]\naddress = \"somewhere\"\n",
+            "it is written HOST:PORT",
+        ),
+    ] {
+        std::fs::write(user.path("agents.toml"), text).unwrap();
+        let said = user.fails(2, &["agents", "list"]);
+        assert!(
+            said.contains(expected) && said.contains("agents.toml"),
+            "{said}"
+        );
+    }
+    // What cannot be read is told, and hides no other device.
+    let devices = user.done(&["devices"]);
+    assert!(
+        devices.starts_with("cpu: ") && devices.contains("agents.toml"),
+        "{devices}"
+    );
+}
+
+#[test]
+fn what_is_asked_for_wrongly_is_told_with_what_there_is() {
+    let user = User::new();
+    assert!(user.fails(2, &["agents"]).contains("Usage:"));
+    assert!(
+        user.fails(2, &["agents", "list", "--jsno"])
+            .contains("did you mean --json?")
+    );
+    assert!(
+        user.fails(2, &["agent", "keys"])
+            .contains("overside agent keys DIR")
+    );
+    assert!(
+        user.done(&["agents", "--help"])
+            .contains("overside agents add NAME ADDR")
+    );
+    assert!(user.done(&["agent", "--help"]).contains("--insecure"));
+}
