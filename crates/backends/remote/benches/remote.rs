@@ -3,7 +3,7 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
-#[path = "../../../placement/benches/common/turns.rs"]
+#[path = "../../../../benches/turns.rs"]
 mod turns;
 
 use std::collections::VecDeque;
