@@ -135,8 +135,7 @@ def test_shared_work_stands_beside_published_splits_of_the_same_share(tmp_path: 
     assert [figure.fact for figure in one.figures] == ["coproc.a.split", "coproc.b"]
     split, plateau = one.figures
     text = "; ".join(split.differs)
-    assert "on host+BF-2; here BF-2" in text or "on host+BF-2; here " in text
-    assert "its timing emulated" in text
+    assert "on host+BF-2; here on emulated BlueField-2 and this machine" in text
     assert "the CPU’s leg was zlib level 6; here " in text
     assert "inputs of 2 MiB; here chunks of" in text
     assert "does not say which side" in text

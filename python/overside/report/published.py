@@ -191,20 +191,19 @@ def _split_differences(
     fact: Json, figure: Json, sweep: Sweep, point: Point, share: re.Match[str]
 ) -> Iterator[str]:
     """What was different where a split was published, a phrase each."""
-    emulated = ", its timing emulated" if sweep.provenance == "emulated" else ""
-    yield f"on {words.clean(fact['device'], 80)}; here {sweep.label}{emulated}, with this machine"
+    here = "this machine" if point.asked == 0.0 else f"{sweep.label} and this machine"
+    yield f"on {words.clean(fact['device'], 80)}; here on {here}"
     at_least = "at least " if share[1] == ">=" else ""
     if point.asked != float(share[2]) or at_least:
         yield f"{at_least}{share[2]} % on the device; here {point.asked:g} %"
     leg = _CPU_LEG.search(str(fact["conditions"]))
-    if leg:
-        yield f"the CPU’s leg was {words.clean(leg[1], 80)}; here {sweep.cpu or 'none'}"
-    elif point.asked != 100.0:
-        yield f"the CPU’s leg is not stated; here {sweep.cpu or 'none'}"
-    size, here = _size(fact, figure), sweep.chunk_bytes
-    if here is not None and size != here:
+    if point.asked != 100.0:
+        there = f"was {words.clean(leg[1], 80)}" if leg else "is not stated"
+        yield f"the CPU’s leg {there}; here {sweep.cpu or 'none'}"
+    size, chunk = _size(fact, figure), sweep.chunk_bytes
+    if chunk is not None and size != chunk:
         said = f"inputs of {words.size(size)}" if size else "input size not stated"
-        yield f"{said}; here chunks of {words.size(here)}"
+        yield f"{said}; here chunks of {words.size(chunk)}"
     if "uncompressed" not in str(fact["conditions"]).lower() and fact.get("basis") is None:
         yield "does not say which side’s bytes it counts; here the uncompressed"
     data = words.clean(point.test.parameters.get("data") or "its own data", 80)
