@@ -17,6 +17,7 @@ use overside_link::shm::{self, ShmOptions};
 use overside_link::verbs::{
     Cause, ConnectError, Endpoint, ImportError, Inbox, Lost, Messages, PostError, Token, Verb, Work,
 };
+use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, SealFlags};
 
 fn protocol(lost: &Lost) -> bool {
@@ -384,6 +385,19 @@ fn queues_that_cannot_be() {
             matches!(error, ConnectError::Protocol { .. }),
             "{at}: {error}"
         );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever else a peer may do, in whatever order.
+    #[test]
+    fn anything(data in proptest::collection::vec(any::<u8>(), 0..600)) {
+        hostile::session(&data);
     }
 }
 
