@@ -5,9 +5,10 @@ use std::process::exit;
 use std::{env, fs};
 
 /// Libraries that cannot be asked for their version when they run, by their crates' names.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "crc32fast",
     "lz4_flex",
+    "md-5",
     "memchr",
     "regex",
     "sha2",

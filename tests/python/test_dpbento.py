@@ -59,7 +59,8 @@ def test_shipped_boxes_load() -> None:
         ("KVS-host_test", 12, 12),
         ("RDB-rdb_test", 44, 44),
         ("storage_test-storage_test", 20, 20),
-        ("memory_test-memory_test", 20, 20),
+        # five sizes by read and write by order
+        ("memory_test-memory_test", 20, 0),
         # each item is a test of its own where no plug-in takes them together
         ("compute-test", 2, 2),
         ("communication-communication_test", 2, 2),

@@ -14,13 +14,14 @@ mod latency;
 mod measuring;
 mod placing;
 mod recorder;
+mod reference;
 mod sample;
 mod test;
 mod verify;
 mod worker;
 
 pub use data::BUFFERS_MAX;
-pub use kinds::{MemoryPattern, MemoryTest};
+pub use kinds::{HashCalls, HashTest, MemoryPattern, MemoryTest};
 pub use latency::{HistogramError, Merged, merge_histograms};
 pub use sample::{
     Check, Cpu, Failure, Kind, Model, Placed, PlacedLeg, Sample, Status, Warning, Work,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// How far a figure may be from what it follows from: rounding.
 const CONTRADICTION: f64 = 1e-3;
 /// The metrics, in MB/s, that are all of a sample's bytes by all of its time.
-const BYTES_PER_TIME: [&str; 2] = ["throughput", "bandwidth"];
+const BYTES_PER_TIME: [&str; 3] = ["throughput", "bandwidth", "call_bandwidth"];
 
 /// What came of measuring a test once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

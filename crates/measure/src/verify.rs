@@ -9,6 +9,7 @@ use regex::bytes::{RegexSet, RegexSetBuilder};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::data::Buffers;
+use crate::reference;
 use crate::sample::{Check, Failure, Kind};
 
 /// Bytes at an output's end that are looked at in every completion. No digest is longer.
@@ -542,19 +543,9 @@ fn answer(kind: MatchKind, patterns: &RegexSet, source: &[u8]) -> (Output, Vec<u
 }
 
 fn digests(algorithm: HashAlgorithm, sources: &Buffers) -> Answers {
-    let by = match algorithm {
-        HashAlgorithm::Xxh3 => "twox-hash",
-        HashAlgorithm::Crc32 => "a table of 256 remainders",
-        HashAlgorithm::Sha256 => "hmac-sha256",
-    };
-    let digest = |bytes: &[u8]| match algorithm {
-        HashAlgorithm::Xxh3 => twox_hash::XxHash3_64::oneshot(bytes).to_be_bytes().to_vec(),
-        HashAlgorithm::Crc32 => crc32(bytes).to_be_bytes().to_vec(),
-        HashAlgorithm::Sha256 => hmac_sha256::Hash::hash(bytes).to_vec(),
-    };
     let all = (sources.iter())
         .map(|source| {
-            let bytes = digest(source);
+            let bytes = reference::digest(algorithm, source);
             (
                 Output {
                     written: bytes.len(),
@@ -564,33 +555,11 @@ fn digests(algorithm: HashAlgorithm, sources: &Buffers) -> Answers {
             )
         })
         .collect();
+    let by = reference::name(algorithm);
     Answers {
         method: format!("compared with the digest by {by}"),
         all,
     }
-}
-
-/// CRC-32 as in RFC 1952, section 8: one table, a byte at a time, nothing clever to go wrong.
-fn crc32(bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = {
-        let mut table = [0; 256];
-        let mut n = 0;
-        while n < 256 {
-            let mut remainder = n as u32;
-            let mut bit = 0;
-            while bit < 8 {
-                let carry = remainder & 1;
-                remainder = (remainder >> 1) ^ (carry * 0xEDB8_8320);
-                bit += 1;
-            }
-            table[n] = remainder;
-            n += 1;
-        }
-        table
-    };
-    !bytes.iter().fold(!0, |crc, byte| {
-        TABLE[((crc ^ u32::from(*byte)) & 0xFF) as usize] ^ (crc >> 8)
-    })
 }
 
 fn internal(error: overside_ops::Error) -> Failure {
@@ -600,18 +569,6 @@ fn internal(error: overside_ops::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reference_digests_are_the_published_ones() {
-        // The check value of CRC-32/ISO-HDLC, and FIPS 180-4's example "abc".
-        assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
-        assert_eq!(
-            hmac_sha256::Hash::hash(b"abc")[..4],
-            [0xba, 0x78, 0x16, 0xbf]
-        );
-        // XXH3's test vector for no bytes and seed 0.
-        assert_eq!(twox_hash::XxHash3_64::oneshot(b""), 0x2D06_8005_38D3_94C2);
-    }
 
     fn said(kind: MatchKind, patterns: &[&str], source: &[u8]) -> (Option<u64>, Vec<u8>) {
         let patterns = RegexSetBuilder::new(patterns).unicode(false).build();

@@ -20,7 +20,7 @@ mod config;
 mod copy;
 mod deflate;
 mod error;
-mod hash;
+pub mod hash;
 mod lz4;
 mod matching;
 mod operation;

@@ -39,24 +39,125 @@ pub enum MatchKind {
     Bitmap,
 }
 
-/// A checksum or a hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+/// A checksum or a hash. Hashes that are numbers are written big-endian; of those of 128 bits the
+/// reference's first word is the low half. Seeds are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HashAlgorithm {
-    /// XXH3, 64 bits, seed 0; written big-endian.
+    /// XXH3, 64 bits.
     Xxh3,
-    /// CRC-32 of ISO 3309 as gzip uses it; written big-endian.
+    /// CRC-32 of ISO 3309 as gzip uses it.
     Crc32,
     /// SHA-256, FIPS 180-4.
     Sha256,
+    /// XXH3, 128 bits.
+    Xxh3Long,
+    /// XXH32.
+    Xxh32,
+    /// XXH64.
+    Xxh64,
+    /// CityHash32, version 1.1.
+    City32,
+    /// CityHash64, version 1.1.
+    City64,
+    /// CityHash128, version 1.1.
+    City128,
+    /// MurmurHash2, 32 bits.
+    Murmur2Short,
+    /// MurmurHash64A.
+    Murmur2,
+    /// MurmurHash3_x86_32.
+    Murmur3Short,
+    /// MurmurHash3_x64_128.
+    Murmur3,
+    /// SpookyHash V2, the low 32 bits.
+    Spooky32,
+    /// SpookyHash V2, the low 64 bits.
+    Spooky64,
+    /// SpookyHash V2.
+    Spooky128,
+    /// FNV-1a, 32 bits.
+    Fnv32,
+    /// FNV-1a, 64 bits.
+    Fnv64,
+    /// FNV-1a, 128 bits.
+    Fnv128,
+    /// MD5, RFC 1321.
+    Md5,
 }
 
 impl HashAlgorithm {
+    /// All of them, in a stable order.
+    pub const ALL: [Self; 20] = [
+        Self::Xxh3,
+        Self::Crc32,
+        Self::Sha256,
+        Self::Xxh3Long,
+        Self::Xxh32,
+        Self::Xxh64,
+        Self::City32,
+        Self::City64,
+        Self::City128,
+        Self::Murmur2Short,
+        Self::Murmur2,
+        Self::Murmur3Short,
+        Self::Murmur3,
+        Self::Spooky32,
+        Self::Spooky64,
+        Self::Spooky128,
+        Self::Fnv32,
+        Self::Fnv64,
+        Self::Fnv128,
+        Self::Md5,
+    ];
+
+    /// Its name, as in `hash-xxh3`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Xxh3 => "xxh3",
+            Self::Crc32 => "crc32",
+            Self::Sha256 => "sha256",
+            Self::Xxh3Long => "xxh3-128",
+            Self::Xxh32 => "xxh32",
+            Self::Xxh64 => "xxh64",
+            Self::City32 => "city-32",
+            Self::City64 => "city-64",
+            Self::City128 => "city-128",
+            Self::Murmur2Short => "murmur2-32",
+            Self::Murmur2 => "murmur2-64",
+            Self::Murmur3Short => "murmur3-32",
+            Self::Murmur3 => "murmur3-128",
+            Self::Spooky32 => "spooky-32",
+            Self::Spooky64 => "spooky-64",
+            Self::Spooky128 => "spooky-128",
+            Self::Fnv32 => "fnv-32",
+            Self::Fnv64 => "fnv-64",
+            Self::Fnv128 => "fnv-128",
+            Self::Md5 => "md5",
+        }
+    }
+
     /// Length of the digest in bytes.
     pub const fn digest_len(self) -> usize {
         match self {
-            Self::Xxh3 => 8,
-            Self::Crc32 => 4,
+            Self::Crc32
+            | Self::Xxh32
+            | Self::City32
+            | Self::Murmur2Short
+            | Self::Murmur3Short
+            | Self::Spooky32
+            | Self::Fnv32 => 4,
+            Self::Xxh3
+            | Self::Xxh64
+            | Self::City64
+            | Self::Murmur2
+            | Self::Spooky64
+            | Self::Fnv64 => 8,
+            Self::Xxh3Long
+            | Self::City128
+            | Self::Murmur3
+            | Self::Spooky128
+            | Self::Fnv128
+            | Self::Md5 => 16,
             Self::Sha256 => 32,
         }
     }
@@ -111,15 +212,10 @@ impl Operation {
         use Format::*;
         let formats = [Deflate, DeflatePart, Zlib, Gzip, Lz4Block, Lz4, Zstd];
         let matches = [MatchKind::Search, MatchKind::Count, MatchKind::Bitmap];
-        let hashes = [
-            HashAlgorithm::Xxh3,
-            HashAlgorithm::Crc32,
-            HashAlgorithm::Sha256,
-        ];
         (formats.map(Self::Compress).into_iter())
             .chain(formats.map(Self::Decompress))
             .chain(matches.map(Self::Match))
-            .chain(hashes.map(Self::Hash))
+            .chain(HashAlgorithm::ALL.map(Self::Hash))
             .chain([Self::Copy])
             .collect()
     }
@@ -143,11 +239,7 @@ impl std::fmt::Display for Operation {
                 MatchKind::Count => "count",
                 MatchKind::Bitmap => "bitmap",
             },
-            Self::Hash(x) => match x {
-                HashAlgorithm::Xxh3 => "xxh3",
-                HashAlgorithm::Crc32 => "crc32",
-                HashAlgorithm::Sha256 => "sha256",
-            },
+            Self::Hash(x) => x.name(),
             Self::Copy => return f.write_str("copy"),
         };
         write!(f, "{}-{of}", self.verb())

@@ -78,11 +78,10 @@ class _Parts:
             parameters = {"benchmark_items": [item], **parameters}
         self.made.append({"parameters": parameters, "metrics": self.entry.metrics, "skip": reason})
 
-    def run(self, task: str, parameters: Json) -> None:
-        """Adds tests of a built-in task."""
-        self.made.append(
-            {"task": task, "parameters": parameters, "metrics": _metrics(self.entry, self._warn)}
-        )
+    def run(self, task: str, parameters: Json, names: Mapping[str, str] | None = None) -> None:
+        """Adds tests of a built-in task; `names` are its metrics by dpBento's names."""
+        metrics = _metrics(self.entry, self._warn, names or _METRICS)
+        self.made.append({"task": task, "parameters": parameters, "metrics": metrics})
 
     def take(self, name: str, default: Any, read: Callable[[Any], Any]) -> list[Any]:
         """What `read` makes of the values of an axis; where it raises `ValueError`, the value's
@@ -225,13 +224,39 @@ def _hashing(parts: _Parts) -> None:
                 )
 
 
+def _memory(parts: _Parts) -> None:
+    parts.ignore("memory-total-size", "`measure` says how long a sample takes")
+    parts.ignore("time", "`measure` says how long a sample takes: --set measure.sample_s=1")
+    parts.ignore_rest(("memory-block-size", "memory-oper", "memory-access-mode", "threads"))
+    sizes = parts.take("memory-block-size", "1K", _block)
+    accesses = parts.take("memory-oper", "write", _access)
+    orders = parts.take("memory-access-mode", "seq", _order)
+    threads = parts.take("threads", 1, _threads)
+    for item in parts.entry.items or ["sysbench"]:
+        if item != "sysbench":
+            parts.skip(item, f"the class memory has no item {item!r}")
+        elif sizes and accesses and orders:
+            for count in sorted(threads):
+                parts.run(
+                    "memory",
+                    {
+                        "pattern": ["access"],
+                        "access": accesses,
+                        "order": orders,
+                        "buffer_size": sizes,
+                        "threads": [count],
+                    },
+                    {"latency": "access_time", "bandwidth": "bandwidth"},
+                )
+
+
 #: Class -> what makes our entries of it, or what it will take.
 CLASSES: Mapping[str, Callable[[_Parts], None] | str] = {
     "compression": _compression,
     "regex": _regex,
     "hashing": _hashing,
     "compute": "arithmetic loops",
-    "memory": "memory bandwidth and latency",
+    "memory": _memory,
     "storage": "files on a disk",
     "communication": "a host and a DPU with a link between them",
     "KVS": "a key-value store",
@@ -281,9 +306,30 @@ def _operation(value: Any) -> str:
 
 def _algorithm(value: Any) -> str:
     name = str(value).lower().replace("-", "")
-    if name not in ("sha256", "crc32", "xxh3"):
-        raise ValueError("is no hash that is built in (sha256, crc32, xxh3)")
+    known = ("sha256", "crc32", "xxh3", "md5")
+    if name not in known:
+        raise ValueError(f"is no hash that is built in ({', '.join(known)})")
     return name
+
+
+def _block(value: Any) -> int:
+    size = size_bytes(value)
+    if size < 8 or size & (size - 1):
+        raise ValueError("is no power of two of at least 8 bytes")
+    return size
+
+
+def _access(value: Any) -> str:
+    if value not in ("read", "write"):
+        raise ValueError("is none of read and write")
+    return str(value)
+
+
+def _order(value: Any) -> str:
+    orders = {"seq": "sequential", "rnd": "random"}
+    if value not in orders:
+        raise ValueError("is none of seq and rnd")
+    return orders[value]
 
 
 def _zero(value: Any) -> int:
@@ -306,11 +352,11 @@ def _no_accelerator(engine: str, task: str | None) -> str:
     return reason
 
 
-def _metrics(entry: Entry, warn: Warn) -> list[str]:
+def _metrics(entry: Entry, warn: Warn, known: Mapping[str, str]) -> list[str]:
     names = []
     for index, name in enumerate(entry.metrics):
-        if name in _METRICS:
-            names.append(_METRICS[name])
+        if name in known:
+            names.append(known[name])
         else:
             warn(f"{entry.pointer}/metrics/{index}", f"{name!r} has no counterpart here")
-    return list(dict.fromkeys(names)) or ["throughput"]
+    return list(dict.fromkeys(names)) or [known.get("throughput", known["bandwidth"])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from overside.tasks.common import Json, Parameter, Task
+
+
+#: The widest list of values that stands in a table, and what stands there instead of a wider one.
+_CHOICES_CHARACTERS = 60
+_BELOW = "as below"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,15 +97,25 @@ def _print_task(task: Task) -> None:
         [
             name,
             plan.text(p.default),
-            "|".join(p.choices) if p.choices else _bounds(p),
+            _choices(p) or _bounds(p),
             f"{p.doc}{f', {p.unit}' if p.unit else ''}",
         ]
         for name, p in task.parameters.items()
     ]
     print(table.text(["parameter", "default", "values", ""], rows))
+    for name, p in task.parameters.items():
+        if p.choices and _choices(p) == _BELOW:
+            words = f"{name}: {', '.join(p.choices)}"
+            print("\n" + textwrap.fill(words, 100, subsequent_indent="  ", break_on_hyphens=False))
     print()
     metrics = [[name, m.unit, m.better, m.description] for name, m in task.metrics.items()]
     print(table.text(["metric", "unit", "better", ""], metrics))
+
+
+def _choices(parameter: Parameter) -> str:
+    """The values of a parameter that has few; many stand below the table."""
+    text = "|".join(parameter.choices)
+    return text if len(text) <= _CHOICES_CHARACTERS else _BELOW
 
 
 def _bounds(parameter: Parameter) -> str:

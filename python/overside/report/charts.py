@@ -9,15 +9,19 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from overside import tasks
 from overside.bench.statistics import Estimate, TestSummary
 from overside.report import groups, vega, words
 from overside.report.groups import Group
 from overside.report.vega import Point, Spec
+from overside.tasks.common import Metric
 
 #: The most lines in one chart; more cannot be told apart. The table has them all.
 SERIES_MAX = 8
 #: The most bars in one chart of stages.
 BARS_MAX = 12
+#: The most bars in one chart of a figure.
+FIGURE_BARS_MAX = 24
 #: How far apart the marks of neighbouring lines stand, as a share of the axis.
 ASIDE = 0.01
 
@@ -82,6 +86,8 @@ def charts(group: Group, provenance: str, limit: float) -> list[Chart]:
         chart = draw(group, provenance, series)
         if chart is not None:
             out.append(chart if draw is _cpu_cost else _with_left_out(chart, left_out))
+    if not any("throughput" in test.metrics for test in tests):
+        out += _figures(group, provenance, series)
     return out
 
 
@@ -151,6 +157,58 @@ def _against_size(provenance: str, series: Sequence[_Series], metric: str) -> Ch
         spec=vega.lines(points, unit, provenance) if many else vega.bars(points, unit),
         columns=("What", "Buffer", f"Median, {unit}", "Low", "High", "Rounds"),
         rows=rows,
+    )
+
+
+def _figures(group: Group, provenance: str, series: Sequence[_Series]) -> list[Chart]:
+    """What the box asked for, of a built-in task whose figures are its own: a chart each."""
+    task = tasks.find(group.task)
+    if task is None:
+        return []
+    asked = dict.fromkeys(name for one in series for test in one.tests for name in test.asked)
+    charts = []
+    for name in asked:
+        about = task.metrics.get(name)
+        if about is not None:
+            chart = _figure(provenance, series, name, about)
+            if chart is not None:
+                charts.append(chart)
+    return charts
+
+
+def _figure(provenance: str, series: Sequence[_Series], name: str, about: Metric) -> Chart | None:
+    """One figure against buffer size; at a single size, bars in its order."""
+    told = [
+        _Series(one.who, one.how, tests)
+        for one in series
+        if (tests := tuple(test for test in one.tests if name in test.metrics))
+    ]
+    sizes = {groups.size_bytes(test) for one in told for test in one.tests} - {None}
+    if not sizes:
+        return None
+    many = len(sizes) > 1
+    if not many:
+        best_first = about.better == "higher"
+        told.sort(key=lambda one: one.tests[0].metrics[name].median, reverse=best_first)
+    most = SERIES_MAX if many else FIGURE_BARS_MAX
+    points = _points(told[:most], name)
+    hidden = len(told) - most
+    where = "against buffer size" if many else f"with {words.size(min(filter(None, sizes)))}"
+    unit = "" if about.unit == "-" else about.unit
+    figure = f"Median, {unit}" if unit else "Median"
+    note = f" {words.plural(hidden, 'other')} in the table." if hidden > 0 else ""
+    return Chart(
+        id=f"{name}-{provenance}",
+        title=f"{name.replace('_', ' ').capitalize()} {where}",
+        caption=f"{about.description[:1].upper()}{about.description[1:]}.{note}",
+        provenance=provenance,
+        spec=vega.lines(points, unit, provenance) if many else vega.bars(points, unit),
+        columns=("What", "Buffer", figure, "Low", "High", "Rounds"),
+        rows=tuple(
+            (one.label, _size(test), *_cells(test.metrics.get(name)))
+            for one in told
+            for test in one.tests
+        ),
     )
 
 

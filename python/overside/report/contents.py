@@ -161,6 +161,26 @@ def rows(view: RunView) -> Iterator[Row]:
             yield _row(view, test, group.title, limit, same)
 
 
+def no_advice(view: RunView) -> str:
+    """Why there is no advice."""
+    if of_figures(view):
+        return (
+            "No advice: this run measured the machine itself, not operations that could be done "
+            "elsewhere."
+        )
+    return "No advice: no built-in task was measured, passed and verified in this run."
+
+
+def of_figures(view: RunView) -> list[Row]:
+    """The tests of built-in tasks whose figures are their own, not a throughput."""
+    own = {
+        words.clean(test.id, 200)
+        for test in view.tests
+        if test.task in tasks.NAMES and "throughput" not in test.metrics
+    }
+    return [row for row in rows(view) if row.id in own and row.others]
+
+
 def of_plugins(view: RunView) -> list[Row]:
     """The tests of plug-ins that have figures."""
     own = {words.clean(test.id, 200) for test in view.tests if test.task not in tasks.NAMES}
@@ -226,8 +246,8 @@ def _row(
 
 
 def _others(view: RunView, test: TestSummary) -> Iterator[str]:
-    """Metrics that have no column: those asked for, or all of a test without the usual ones."""
-    plain = not COLUMNS & test.metrics.keys()
+    """Metrics that have no column: those asked for, or all of a plug-in's without the usual."""
+    plain = test.task not in tasks.NAMES and not COLUMNS & test.metrics.keys()
     for name, estimate in test.metrics.items():
         if name not in COLUMNS and (plain or name in test.asked):
             unit = metric_unit(view, name)

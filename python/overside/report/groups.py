@@ -28,10 +28,14 @@ CHOICES = (
     "timing",
     "placement",
     "cpu_variant",
+    "pages",
 )
 
+#: Parameters that tell apart what a group has side by side, by task: a label begins with them.
+BESIDE = {"memory": ("kernel", "access", "order"), "hash": ("algorithm",)}
+
 #: Beside these, the parameters that stand in the operation's own name.
-NAMED = {"format", "kind", "algorithm"}
+NAMED = {"format", "kind", "algorithm", "pattern", "kernel", "access", "order", "calls"}
 
 #: How `applied.library` begins where the patterns match every record or none.
 NO_ENGINE = "no engine needed"
@@ -118,8 +122,15 @@ def groups(view: RunView) -> list[Group]:
 
 def work_parameters(test: TestSummary) -> dict[str, Any]:
     """The parameters that say what work is done."""
-    left_out = {*CHOICES, "buffer_size"}
+    left_out = {*CHOICES, "buffer_size", *_beside(test)}
     return {name: value for name, value in test.parameters.items() if name not in left_out}
+
+
+def _beside(test: TestSummary) -> tuple[str, ...]:
+    """Jobs of different hashes are different work; bare calls are what is compared."""
+    if test.task == "hash" and not test.parameters.get("calls"):
+        return ()
+    return BESIDE.get(test.task, ())
 
 
 def _key(test: TestSummary) -> str:
@@ -161,6 +172,8 @@ def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, 
     parameters = test.parameters
     device = str(parameters.get("device") or "")
     who = library(test)
+    if test.task == "hash" and parameters.get("calls"):
+        who = words.hash_name(parameters.get("algorithm"))
     is_cpu = device in {"cpu", ""}
     if device.startswith("emulated:"):
         who = words.card(device.removeprefix("emulated:"))

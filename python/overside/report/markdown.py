@@ -70,11 +70,7 @@ def _audit(view: RunView) -> list[str]:
 def _advice(view: RunView, advice: Sequence[Advice]) -> list[str]:
     lines = ["## What this machine does best (measured)", ""]
     if not advice:
-        return [
-            *lines,
-            "No advice: no built-in task was measured, passed and verified in this run.",
-            "",
-        ]
+        return [*lines, contents.no_advice(view), ""]
     for one in advice:
         detail = f" {escape(f'({one.group.detail})')}" if one.group.detail else ""
         for sentence in best.sentences(one):

@@ -196,6 +196,7 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         "cautions": [m for one in warnings if one.of_run for m, _ in one.messages][:CAUTIONS_MAX],
         "sections": [(anchor, text) for anchor, text, there in sections if there],
         "advice": [_advice(one) for one in advice],
+        "no_advice": contents.no_advice(view),
         "data_words": words.listing(
             f"“{one['name']}” ({one['size']})" for one in contents.data(view)
         ),

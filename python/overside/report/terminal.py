@@ -21,7 +21,7 @@ NOTICES_MAX = 5
 #: The most operations and devices whose shares are shown; the report has all.
 SWEEPS_MAX = 6
 
-#: The most tests of plug-ins; the report has all.
+#: The most tests of plug-ins, and of tasks that measure the machine itself; the report has all.
 ROWS_MAX = 20
 
 #: The most characters of why a test has no result.
@@ -42,6 +42,7 @@ def summary(
     _advice(page, view)
     _outlook(page, cards, no_outlook)
     _sweeps(page, view)
+    _figures(page, view)
     _plugins(page, view)
     _problems(page, view)
     found = contents.warnings(view)
@@ -66,7 +67,7 @@ def _advice(page: _Page, view: RunView) -> None:
     if advice:
         page.line(best.interval_words(view), FAINT)
     else:
-        page.line("No advice: no built-in task was measured, passed and verified in this run.")
+        page.line(contents.no_advice(view))
 
 
 def advice(view: RunView, advised: Advised, width: int, colour: bool) -> str:
@@ -156,6 +157,21 @@ def _sweeps(page: _Page, view: RunView) -> None:
                 page.line(f"    {name}: {text}", indent="      ")
     if len(found) > SWEEPS_MAX:
         page.line(f"and {len(found) - SWEEPS_MAX} more in the report")
+
+
+def _figures(page: _Page, view: RunView) -> None:
+    found = contents.of_figures(view)
+    if found:
+        page.heading("The machine itself", "measured", GREEN)
+    for title in dict.fromkeys(row.operation for row in found):
+        page.line(title, BOLD)
+        rows = [row for row in found if row.operation == title]
+        for row in rows[:ROWS_MAX]:
+            size = words.size(row.size_bytes) if row.size_bytes else ""
+            name = ", ".join(filter(None, (row.how, size, row.parameters)))
+            page.line(f"  {name}: {row.others}", indent="    ")
+        if len(rows) > ROWS_MAX:
+            page.line(f"  and {words.plural(len(rows) - ROWS_MAX, 'test')} more in the report")
 
 
 def _plugins(page: _Page, view: RunView) -> None:

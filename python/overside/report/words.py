@@ -19,7 +19,39 @@ FORMATS = {
     "zstd": "Zstandard",
 }
 
-HASHES = {"xxh3": "XXH3", "crc32": "CRC-32", "sha256": "SHA-256"}
+HASHES = {
+    "xxh3": "XXH3",
+    "crc32": "CRC-32",
+    "sha256": "SHA-256",
+    "xxh3-128": "XXH3, 128 bits",
+    "xxh32": "XXH32",
+    "xxh64": "XXH64",
+    "city-32": "CityHash, 32 bits",
+    "city-64": "CityHash, 64 bits",
+    "city-128": "CityHash, 128 bits",
+    "murmur2-32": "MurmurHash2, 32 bits",
+    "murmur2-64": "MurmurHash2, 64 bits",
+    "murmur3-32": "MurmurHash3, 32 bits",
+    "murmur3-128": "MurmurHash3, 128 bits",
+    "spooky-32": "SpookyHash, 32 bits",
+    "spooky-64": "SpookyHash, 64 bits",
+    "spooky-128": "SpookyHash, 128 bits",
+    "fnv-32": "FNV-1a, 32 bits",
+    "fnv-64": "FNV-1a, 64 bits",
+    "fnv-128": "FNV-1a, 128 bits",
+    "md5": "MD5",
+}
+
+CALLS = {
+    "chain": "Hash calls that wait for each other",
+    "row": "Hash calls in a row",
+}
+
+PATTERNS = {
+    "chase": "Memory reads that wait for each other",
+    "stream": "STREAM",
+    "access": "Memory reads and writes of 8 bytes",
+}
 
 MATCHES = {
     "search": "Find the first matching record",
@@ -42,6 +74,15 @@ LIBRARIES = {
     "hyperscan": "Hyperscan",
     "vectorscan": "Vectorscan",
     "xxhash": "xxHash",
+    "chase": "Dependent reads",
+    "copy": "Copy",
+    "scale": "Scale",
+    "add": "Add",
+    "triad": "Triad",
+    "read-sequential": "Sequential reads",
+    "read-random": "Random reads",
+    "write-sequential": "Sequential writes",
+    "write-random": "Random writes",
 }
 
 PROVENANCE = {
@@ -149,6 +190,12 @@ def library(variant: object) -> str:
     return LIBRARIES.get(name, name)
 
 
+def hash_name(algorithm: object) -> str:
+    """A hash as people know it."""
+    name = clean(algorithm or "xxh3", 60)
+    return HASHES.get(name, name)
+
+
 def operation(task: str, parameters: Mapping[str, Any]) -> str:
     """What a test does, in words: `Compress to DEFLATE`."""
     form = clean(parameters.get("format") or "deflate", 60)
@@ -160,9 +207,13 @@ def operation(task: str, parameters: Mapping[str, Any]) -> str:
         case "match":
             kind = clean(parameters.get("kind") or "count", 60)
             return MATCHES.get(kind, f"Match ({kind})")
+        case "hash" if parameters.get("calls"):
+            return CALLS.get(str(parameters["calls"]), "Hash calls")
         case "hash":
-            algorithm = clean(parameters.get("algorithm") or "xxh3", 60)
-            return f"Hash with {HASHES.get(algorithm, algorithm)}"
+            return f"Hash with {hash_name(parameters.get('algorithm'))}"
+        case "memory":
+            pattern = clean(parameters.get("pattern") or "chase", 60)
+            return PATTERNS.get(pattern, f"Memory ({pattern})")
         case "copy":
             return "Copy"
     return clean(task, 120)

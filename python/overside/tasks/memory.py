@@ -61,18 +61,18 @@ _PARAMETERS: Mapping[str, Parameter] = {
 }
 
 _METRICS: Mapping[str, Metric] = {
-    "read_latency": Metric("ns", "lower", "one read that waits for the one before; chase"),
+    "read_latency": Metric("ns", "lower", "one read that waits for the one before (chase)"),
     "bandwidth": Metric(
         "MB/s",
         "higher",
-        "bytes read and written by all threads in the elapsed time; stream and access",
+        "bytes read and written by all threads in the elapsed time (stream and access)",
     ),
     "best_bandwidth": Metric(
-        "MB/s", "higher", "the same of the fastest pass, as STREAM reports it; stream and access"
+        "MB/s", "higher", "the same of the fastest pass, as STREAM reports it (stream and access)"
     ),
-    "access_time": Metric("ns", "lower", "one read or write of 8 bytes on one thread; access"),
+    "access_time": Metric("ns", "lower", "one read or write of 8 bytes on one thread (access)"),
     "access_rate": Metric(
-        "M/s", "higher", "reads or writes of 8 bytes by all threads in the elapsed time; access"
+        "M/s", "higher", "reads or writes of 8 bytes by all threads in the elapsed time (access)"
     ),
     "cpu_seconds": Metric("s", "lower", "host CPU seconds of the sample"),
     **{

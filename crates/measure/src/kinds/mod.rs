@@ -11,6 +11,7 @@
 //! [`crate::Worker`], and a sample whose figures contradict each other a failed one. `take` keeps
 //! track of the deadline itself.
 
+mod hash;
 mod memory;
 
 use std::time::Instant;
@@ -22,6 +23,7 @@ use crate::measuring::NoSample;
 use crate::sample::Sample;
 use crate::test::{Test, TestError};
 
+pub use hash::{HashCalls, HashTest};
 pub use memory::{MemoryPattern, MemoryTest};
 
 /// A test that a worker can measure without a device's queue.
@@ -39,7 +41,7 @@ pub(crate) trait Measured {
 type Parse = fn(Value) -> Result<Box<dyn Measured>, TestError>;
 
 /// The kinds beside `jobs`.
-const KINDS: [(&str, Parse); 1] = [("memory", parse::<MemoryTest>)];
+const KINDS: [(&str, Parse); 2] = [("hash", parse::<HashTest>), ("memory", parse::<MemoryTest>)];
 
 /// A test of any kind.
 pub(crate) enum AnyTest {

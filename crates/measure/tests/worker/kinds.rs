@@ -43,7 +43,7 @@ fn a_kind_that_there_is_not_is_refused() {
     for kind in [json!("teleport"), json!(7)] {
         let message = refused(&json!({"kind": kind}));
         assert!(message.contains("kind is"), "{message}");
-        assert!(message.contains("jobs, memory"), "{message}");
+        assert!(message.contains("jobs, hash, memory"), "{message}");
     }
     assert!(refused(&memory(json!({"depth": 3}))).contains("unknown field `depth`"));
     assert!(refused(&json!([1])).contains("this is not a test"));
@@ -179,4 +179,51 @@ fn what_the_machine_has_not_is_skipped_and_what_takes_too_long_fails() {
     let late = sample(&memory(json!({"sample_s": 60.0, "timeout_s": 0.05})));
     assert_eq!(late.status, Status::Failed);
     assert_eq!(late.error.unwrap().kind, Kind::Timeout);
+}
+
+/// A test of hash calls.
+fn hash(operation: &str, calls: &str, buffer_size: u64) -> Value {
+    json!({
+        "kind": "hash", "operation": operation, "variant": "auto", "calls": calls,
+        "buffer_size": buffer_size, "warmup_s": 0.0, "sample_s": 0.002, "timeout_s": 30.0,
+    })
+}
+
+#[test]
+fn every_hash_is_measured_as_calls_and_verified() {
+    for algorithm in overside_ops::HashAlgorithm::ALL {
+        let operation = format!("hash-{}", algorithm.name());
+        for (calls, metric, unit) in [
+            ("chain", "call_latency", 1.0),
+            ("row", "call_bandwidth", 1e3),
+        ] {
+            for size in [16, 5000] {
+                let sample = sample(&hash(&operation, calls, size));
+                assert_eq!(sample.status, Status::Ok, "{operation}: {:?}", sample.error);
+                let (work, ns) = (sample.work.unwrap(), sample.elapsed_ns.unwrap() as f64);
+                assert_eq!(work.bytes, work.jobs * size);
+                let expected = match calls {
+                    "chain" => ns / work.jobs as f64,
+                    _ => work.bytes as f64 * unit / ns,
+                };
+                let told = sample.metrics[metric];
+                assert!((told / expected - 1.0).abs() < 1e-9, "{told} {expected}");
+                // A call that the compiler left out takes no time at all.
+                assert!(ns / work.jobs as f64 > 0.5, "{operation} {calls} {size}");
+                // Never under the name of what is measured through a device.
+                assert!(!sample.metrics.contains_key("throughput"));
+                assert!(!sample.metrics.contains_key("latency_mean"));
+            }
+        }
+    }
+}
+
+#[test]
+fn bounds_of_hash_calls_are_refused_by_name() {
+    assert!(refused(&hash("copy", "row", 16)).contains("operation is copy"));
+    assert!(refused(&hash("hash-md5", "row", 0)).contains("buffer_size is 0"));
+    assert!(refused(&hash("hash-md5", "column", 16)).contains("unknown variant `column`"));
+    let mut test = hash("hash-md5", "row", 16);
+    test["variant"] = "teleport".into();
+    assert!(sample(&test).reason.unwrap().contains("teleport"));
 }

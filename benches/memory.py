@@ -1,0 +1,135 @@
+"""The `memory` task beside sysbench, where both do the same: reads and writes of 8 bytes, each
+thread in a block of its own.
+
+    python benches/memory.py [--quick]
+
+The two take turns, forwards and backwards; ratios are medians of ratios within a turn. One after
+the other, both load or store a word at a time, so rates and times of an access should agree. At
+random, sysbench also draws a random number for each access, which costs more than an access that a
+cache answers: only blocks beyond the caches are compared, where memory decides. Overside's order
+visits each word once, sysbench's draws any. How long a read takes that waits for the one before
+(`chase`) sysbench does not measure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+
+#: Ratios should lie this close to one.
+WITHIN = 0.15
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Case:
+    """What both measure."""
+
+    access: str
+    order: str
+    size_bytes: int
+    threads: int
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        return f"{self.order} {self.access}, {self.size_bytes >> 10} KiB, {self.threads} threads"
+
+
+CASES = [
+    *(
+        Case(access, "sequential", size, threads)
+        for access in ("read", "write")
+        for size in (16 << 10, 4 * MIB, 256 * MIB)
+        for threads in (1, 2)
+    ),
+    *(Case(access, "random", 256 * MIB, 1) for access in ("read", "write")),
+]
+
+
+def main() -> int:
+    """Prints rates, ratios and whether they are close; 1 if one is not."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="three turns of half a second")
+    args = parser.parse_args()
+    if shutil.which("sysbench") is None:
+        print("sysbench is not installed (apt-get install sysbench): nothing to compare with")
+        return 0
+    turns, seconds = (3, 0.5) if args.quick else (7, 1.0)
+    apart = 0
+    print(f"{'':42} {'overside':>12} {'sysbench':>12}   ratio (least..greatest)")
+    for case in CASES:
+        ours, theirs = [], []
+        for turn in range(turns):
+            pair = [(ours, overside), (theirs, sysbench)]
+            for rates, measure in pair if turn % 2 == 0 else reversed(pair):
+                rates.append(measure(case, seconds))
+        ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+        ratio = statistics.median(ratios)
+        close = abs(ratio - 1) <= WITHIN
+        apart += not close
+        print(
+            f"{case.title:42} {statistics.median(ours):7.0f} MB/s {statistics.median(theirs):7.0f} "
+            f"MB/s   {ratio:.2f} ({min(ratios):.2f}..{max(ratios):.2f})"
+            f"{'' if close else '  APART'}"
+        )
+    print(f"target: within {WITHIN:.0%}: {'met' if not apart else f'MISSED by {apart}'}")
+    return 1 if apart else 0
+
+
+def overside(case: Case, seconds: float) -> float:
+    """MB/s, measured in a process of its own, as sysbench's are."""
+    test = {
+        "kind": "memory",
+        "pattern": "access",
+        "access": case.access,
+        "order": case.order,
+        "buffer_size": case.size_bytes,
+        "threads": case.threads,
+        "warmup_s": 0.05,
+        "sample_s": seconds,
+        "timeout_s": 120,
+    }
+    code = "import sys; from overside import _core; print(_core.Worker().measure(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, json.dumps(test)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    sample = json.loads(done.stdout)
+    if sample["status"] != "ok":
+        raise SystemExit(f"{case.title}: {sample.get('error') or sample.get('reason')}")
+    return float(sample["metrics"]["bandwidth"])
+
+
+def sysbench(case: Case, seconds: float) -> float:
+    """MB/s."""
+    done = subprocess.run(
+        [
+            *("sysbench", "memory", "--memory-scope=local", "--memory-total-size=1000T"),
+            f"--memory-block-size={case.size_bytes}",
+            f"--memory-oper={case.access}",
+            f"--memory-access-mode={'seq' if case.order == 'sequential' else 'rnd'}",
+            f"--threads={case.threads}",
+            f"--time={max(1, round(seconds))}",
+            "run",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = re.search(r"\(([0-9.]+) MiB/sec\)", done.stdout)
+    if found is None:
+        raise SystemExit(f"sysbench has not told a rate:\n{done.stdout}")
+    return float(found[1]) * MIB / 1e6
+
+
+if __name__ == "__main__":
+    sys.exit(main())
