@@ -2,7 +2,7 @@
 
 use anyhash::fnv::{Fnv1a32, Fnv1a64, Fnv1a128};
 use anyhash::spooky::Spooky;
-use anyhash::{Hasher, HasherWrite};
+use anyhash::Hasher;
 use overside_ops::HashAlgorithm;
 
 /// Who computes the reference.
