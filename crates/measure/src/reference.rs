@@ -1,8 +1,8 @@
 //! Hashes by implementations that no device uses: what a digest is compared with.
 
+use anyhash::Hasher;
 use anyhash::fnv::{Fnv1a32, Fnv1a64, Fnv1a128};
 use anyhash::spooky::Spooky;
-use anyhash::Hasher;
 use overside_ops::HashAlgorithm;
 
 /// Who computes the reference.
