@@ -13,10 +13,14 @@ pub const MESSAGE: usize = 32;
 #[repr(align(128))]
 struct Line<T>(T);
 
+/// Two to a cache line, and none in two.
+#[repr(align(32))]
+struct Entry(UnsafeCell<[u8; MESSAGE]>);
+
 struct Shared {
     tail: Line<AtomicUsize>,
     head: Line<AtomicUsize>,
-    entries: Box<[UnsafeCell<[u8; MESSAGE]>]>,
+    entries: Box<[Entry]>,
 }
 
 // SAFETY: an entry is written by the producer before it publishes it and read by the consumer
@@ -46,7 +50,7 @@ pub fn ring(capacity: usize) -> (Producer, Consumer) {
         tail: Line(AtomicUsize::new(0)),
         head: Line(AtomicUsize::new(0)),
         entries: (0..capacity)
-            .map(|_| UnsafeCell::new([0; MESSAGE]))
+            .map(|_| Entry(UnsafeCell::new([0; MESSAGE])))
             .collect(),
     });
     let producer = Producer {
@@ -82,7 +86,8 @@ impl Producer {
         for (start, count) in parts(capacity, self.tail, count) {
             // SAFETY: within the entries, and theirs is the producer's turn.
             unsafe {
-                let to = UnsafeCell::raw_get(self.shared.entries.as_ptr().add(start));
+                let entry = self.shared.entries.as_ptr().add(start);
+                let to = UnsafeCell::raw_get(&raw const (*entry).0);
                 std::ptr::copy_nonoverlapping(from, to, count);
                 from = from.add(count);
             }
@@ -111,7 +116,8 @@ impl Consumer {
         for (start, count) in parts(capacity, self.head, count) {
             // SAFETY: within the entries, and theirs is the consumer's turn.
             unsafe {
-                let from = self.shared.entries.as_ptr().add(start).cast();
+                let entry = self.shared.entries.as_ptr().add(start);
+                let from = UnsafeCell::raw_get(&raw const (*entry).0).cast_const();
                 std::ptr::copy_nonoverlapping(from, to, count);
                 to = to.add(count);
             }

@@ -23,6 +23,9 @@ const NEEDED: SealFlags = SealFlags::SHRINK
     .union(SealFlags::GROW)
     .union(SealFlags::SEAL);
 
+/// The longest mapping in bytes whose pages are made at once.
+const POPULATED: usize = 64 << 20;
+
 /// A new memory file of `len` zeroed bytes, whose length nobody can change.
 pub(super) fn create(len: u64) -> Result<OwnedFd> {
     let file = rustix::fs::memfd_create(
@@ -81,15 +84,20 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `len` bytes of a file that [`create`] made or [`check`] passed; its pages are
-    /// there afterwards.
+    /// Maps the first `len` bytes of a file that [`create`] made or [`check`] passed. The pages of
+    /// what is not too long are there afterwards, so that its first use takes no longer than any
+    /// other; of what is longer no memory is taken before it is touched.
     pub(super) fn new(file: impl AsFd, len: usize, writable: bool) -> Result<Self> {
         let protection = if writable {
             ProtFlags::READ | ProtFlags::WRITE
         } else {
             ProtFlags::READ
         };
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        let flags = if len <= POPULATED {
+            MapFlags::SHARED | MapFlags::POPULATE
+        } else {
+            MapFlags::SHARED
+        };
         // SAFETY: a new mapping at an address of the system's choice.
         let start = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, file, 0) }?;
         let start =
