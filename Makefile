@@ -9,7 +9,7 @@ CARGO ?= cargo
 # `librte-` packages) and UCX (`libucx-dev`) may be left out: then there are no devices of theirs.
 BUILD_PACKAGES := g++ pkg-config python3-venv zlib1g-dev libisal-dev libhyperscan-dev libre2-dev \
 	libdpdk-dev librte-meta-compress librte-meta-dma libucx-dev
-TEST_PACKAGES := chromium poppler-utils lz4 pigz zstd isal sysbench tabix
+TEST_PACKAGES := chromium poppler-utils lz4 pigz zstd isal sysbench tabix iperf3
 
 SOURCES := $(shell find crates python profiles boxes facts scenarios -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null) \
 	Cargo.toml Cargo.lock pyproject.toml
@@ -72,7 +72,7 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(CARGO) bench --locked -p overside-placement
 	$(CARGO) bench --locked -p overside-backend-remote
 	$(CARGO) bench --locked -p overside-model --bench events --bench kv --bench predict
-	$(CARGO) bench --locked -p overside-link --bench link
+	$(CARGO) bench --locked -p overside-link --bench link --bench network
 	$(BIN)/python benches/harness.py
 	$(BIN)/pip install --quiet --disable-pip-version-check -r benches/requirements.txt
 	$(BIN)/python benches/compression.py
