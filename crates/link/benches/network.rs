@@ -19,11 +19,14 @@ use overside_link::verbs::{
     Endpoint, Inbox, LinkConfig, Messages, QueuePair, Side as End, Verb, Work,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use turns::{Side, arguments, take_turns};
+use turns::{Side, arguments, take_turns, told};
 
 const MESSAGE_BYTES: usize = 128 << 10;
 const DEPTH: usize = 8;
 const ROUND_TRIPS: usize = 5_000;
+
+/// What carries it, and both ends.
+type Link = (String, Box<dyn Endpoint>, Box<dyn Endpoint>);
 
 fn main() {
     let (filter, is_bench) = arguments();
@@ -81,14 +84,13 @@ fn stream(is_bench: bool, cores: [usize; 2]) {
         values.sort_by(f64::total_cmp);
         values[values.len() / 2]
     };
-    let ratios = turned.iter().map(|(first, second)| first / second);
     println!(
         "stream of 128 KiB messages over loopback, cores {cores:?}: {:.2} GB/s, iperf3 {:.2} GB/s; \
-         ratio {:.3}, the median of {} turns",
+         beside iperf3, {} turns: {}",
         rate(median(turned.iter().map(|turn| turn.1).collect())),
         rate(median(turned.iter().map(|turn| turn.0).collect())),
-        median(ratios.collect()),
         turned.len(),
+        told(&turned),
     );
 }
 
@@ -206,7 +208,7 @@ fn receive(pair: &mut dyn QueuePair, into: Vec<Region>, count: usize) {
 
 fn round_trips(is_bench: bool, cores: [usize; 2]) {
     let (ours, theirs) = (config(End::Host), config(End::Dpu));
-    let mut links: Vec<(String, Box<dyn Endpoint>, Box<dyn Endpoint>)> = Vec::new();
+    let mut links: Vec<Link> = Vec::new();
     match tcp::pair(&ours, &theirs) {
         Ok((host, dpu)) => links.push(("tcp".into(), Box::new(host), Box::new(dpu))),
         Err(error) => println!("round trip: {error}"),
