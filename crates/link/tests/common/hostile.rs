@@ -178,7 +178,7 @@ pub fn session(data: &[u8]) {
                 let mut done = Vec::new();
                 let _ = pair.poll(&mut done, 3);
                 for done in done {
-                    assert!(done.result.is_err() || done.result.is_ok_and(|len| len <= 256));
+                    assert!(done.result.is_err() || done.result.is_ok_and(|len| len <= 4096));
                 }
             }
             6 => {
