@@ -100,6 +100,36 @@ pub fn a_sender_is_held_back(make: Factory<'_>) {
     assert_eq!(dpu.receive(1), [b"goes on"]);
 }
 
+/// The same, received by memory that waits: it makes room as well.
+pub fn waiting_memory_makes_room(make: Factory<'_>) {
+    let link = Link::new(make);
+    if link.host.capabilities().send.is_none() {
+        return;
+    }
+    let (mut host, mut dpu) = link.pairs();
+    let message = pattern(1, 4096);
+    for round in 0..3 {
+        let (mut sent, mut quiet) = (0, 0);
+        while quiet < 100 {
+            let messages = Messages::one(&message).expect("not empty");
+            match host.0.send(messages).expect("a live link") {
+                0 => {
+                    quiet += 1;
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+                _ => (sent, quiet) = (sent + 1, 0),
+            }
+        }
+        assert!(sent > 0, "round {round}: no room has been made");
+        for tag in 0..sent {
+            let into = room(&*link.dpu, 4096);
+            let completion = dpu.run(Verb::Receive { into });
+            assert_eq!(completion.result, Ok(4096), "round {round}, message {tag}");
+            assert!(completion.destination.expect("handed back")[..] == message);
+        }
+    }
+}
+
 /// Memory that waits gets what was sent first, and nothing is received past it.
 pub fn memory_that_waits_comes_first(make: Factory<'_>) {
     let link = Link::new(make);

@@ -62,6 +62,7 @@ macro_rules! link_conformance_suite {
             messages_arrive_in_order,
             messages_wait_until_they_are_received,
             a_sender_is_held_back,
+            waiting_memory_makes_room,
             memory_that_waits_comes_first,
             messages_that_do_not_fit,
             events_wake,

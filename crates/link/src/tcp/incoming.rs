@@ -300,5 +300,7 @@ impl Core {
     pub(crate) fn waits(&mut self) {
         self.match_receives();
         self.retarget();
+        // What was here already is received now, and nothing may come before the peer knows.
+        self.settle();
     }
 }

@@ -626,6 +626,8 @@ impl Engine for UcxEngine {
     fn ring(&mut self) {
         self.flush();
         self.reap();
+        // What was here already is received now, and nothing may come before the peer knows.
+        self.tell();
     }
 
     fn progress(&mut self) {
