@@ -114,9 +114,12 @@ def overside(case: Case, seconds: float) -> float:
 
 def sysbench(case: Case, seconds: float) -> float:
     """MB/s of CPU time, without what making the blocks takes: the difference of two runs."""
-    longer = _sysbench(case, round(seconds) + 2)
-    shorter = _sysbench(case, 1)
-    return (longer[0] - shorter[0]) / 1e6 / (longer[1] - shorter[1]) * case.threads
+    count, spent = _sysbench(case, round(seconds) + 2)
+    count_before, spent_before = _sysbench(case, 1)
+    if count > count_before and spent > spent_before:
+        count, spent = count - count_before, spent - spent_before
+    # Else a block takes longer than either run, and making it next to nothing of that.
+    return count / 1e6 / spent * case.threads
 
 
 def _sysbench(case: Case, seconds: int) -> tuple[float, float]:
