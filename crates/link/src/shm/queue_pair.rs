@@ -243,7 +243,7 @@ impl ShmQueuePair {
     }
 
     /// Begins with a piece of work that has been checked.
-    fn begin(&mut self, work: Work) -> Result<Begun, Broken> {
+    fn begin(&mut self, work: Work) -> Begun {
         let Work { tag, verb, inline } = work;
         let (local, remote) = match verb {
             Verb::Read { from, into } => (Local::Into(into), from),
@@ -254,14 +254,14 @@ impl ShmQueuePair {
             }
             Verb::Write { from, to } => (Local::From(from), to),
             Verb::Send { from } => {
-                let sent = match Messages::one(&from) {
-                    Some(message) => self.outgoing.stage(message)?,
-                    None => 0,
-                };
-                if sent == 0 {
+                let staged = Messages::one(&from).map(|message| self.outgoing.stage(message));
+                if staged != Some(Ok(1)) {
+                    if let Some(Err(broken)) = staged {
+                        self.broken(broken);
+                    }
                     self.wants_room = Some(from.len());
                     let verb = Verb::Send { from };
-                    return Ok(Begun::NoRoom(Work { tag, verb, inline }));
+                    return Begun::NoRoom(Work { tag, verb, inline });
                 }
                 self.ready.push_back(Completion {
                     tag,
@@ -270,11 +270,11 @@ impl ShmQueuePair {
                     destination: None,
                     late: false,
                 });
-                return Ok(Begun::Yes);
+                return Begun::Yes;
             }
             Verb::Receive { into } => {
                 self.receives.push_back((tag, into));
-                return Ok(Begun::Yes);
+                return Begun::Yes;
             }
         };
         let imported = Arc::clone(remote.remote().handle())
@@ -294,7 +294,7 @@ impl ShmQueuePair {
                 assert!(staged.is_ok(), "no more is in flight than fits");
             }
         }
-        Ok(Begun::Yes)
+        Begun::Yes
     }
 
     /// Completes receives for which messages have come.
@@ -389,18 +389,14 @@ impl QueuePair for ShmQueuePair {
             }
             let Some(first) = work.pop_front() else { break };
             match self.begin(first) {
-                Ok(Begun::Yes) => taken += 1,
-                Ok(Begun::NoRoom(first)) => {
+                Begun::Yes => taken += 1,
+                Begun::NoRoom(first) => {
                     work.push_front(first);
                     if taken == 0
                         && let Some(lost) = self.end()
                     {
                         outcome = Err(lost.into());
                     }
-                    break;
-                }
-                Err(broken) => {
-                    outcome = Err(self.broken(broken).into());
                     break;
                 }
             }
