@@ -53,8 +53,8 @@ impl Listener {
         })
     }
 
-    /// Waits as long as this for a sign of life of a peer before it is taken for gone; from 0.1
-    /// to 600 seconds.
+    /// Waits as long as this for a sign of life of a peer before it is taken for gone; at least 0.1
+    /// and at most 600 seconds.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -92,8 +92,8 @@ pub fn connect(
     connect_with(address, config, PATIENCE, deadline)
 }
 
-/// As [`connect`], waiting as long as `patience`, from 0.1 to 600 seconds, for a sign of life of
-/// the peer before it is taken for gone.
+/// As [`connect`], waiting as long as `patience`, at least 0.1 and at most 600 seconds, for a sign of
+/// life of the peer before it is taken for gone.
 ///
 /// # Errors
 /// [`ConnectError`].

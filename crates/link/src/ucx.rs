@@ -42,8 +42,8 @@ pub struct UcxOptions {
     /// Its network devices, as in `UCX_NET_DEVICES`: `mlx5_0:1`. `None`: what that variable says,
     /// or all.
     pub devices: Option<String>,
-    /// How long to wait for a sign of life of the peer before it is taken for gone; from 0.1 to
-    /// 600 seconds.
+    /// How long to wait for a sign of life of the peer before it is taken for gone; at
+    /// least 0.1 and at most 600 seconds.
     pub patience: Duration,
 }
 

@@ -12,9 +12,9 @@ use crate::verbs::{ConnectError, LinkConfig, Side};
 /// How long somebody who has connected may take to say the first thing.
 const FIRST_WORD: Duration = Duration::from_secs(3);
 /// The least patience.
-pub(crate) const MIN_PATIENCE: Duration = Duration::from_millis(100);
+const MIN_PATIENCE: Duration = Duration::from_millis(100);
 /// The most.
-pub(crate) const MAX_PATIENCE: Duration = Duration::from_secs(600);
+const MAX_PATIENCE: Duration = Duration::from_secs(600);
 
 /// A connection on which frames go back and forth, one at a time.
 pub(crate) struct Channel {
@@ -227,7 +227,7 @@ pub(crate) fn greet(
     patience: Duration,
     deadline: Instant,
 ) -> Result<Terms, ConnectError> {
-    let patience_ms = patience.as_millis() as u32;
+    let patience_ms = in_ms(patience);
     let hello = Frame::Hello {
         carrier,
         side,
@@ -280,7 +280,7 @@ pub(crate) fn welcome(
     let answer = Frame::Welcome {
         carrier,
         side: config.side,
-        patience_ms: patience.as_millis() as u32,
+        patience_ms: in_ms(patience),
         decision: decision.clone(),
     };
     channel.send(&answer, deadline)?;
@@ -300,6 +300,15 @@ fn check_decision(channel: &Channel, decision: &Decision) -> Result<(), ConnectE
     config
         .check()
         .map_err(|error| channel.unexpected(&format!("it decides that {error}")))
+}
+
+fn in_ms(patience: Duration) -> u32 {
+    bounded(patience).as_millis() as u32
+}
+
+/// Patience within its limits.
+pub(crate) fn bounded(patience: Duration) -> Duration {
+    patience.clamp(MIN_PATIENCE, MAX_PATIENCE)
 }
 
 fn patience_from(channel: &Channel, patience_ms: u32) -> Result<Duration, ConnectError> {

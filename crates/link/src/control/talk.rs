@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::channel::Channel;
+use super::channel::{Channel, bounded};
 use super::frame::{Frame, Offer};
 use crate::exports::Exports;
 use crate::verbs::{Cause, ConnectError, ImportError, Lost};
@@ -74,7 +74,7 @@ impl Talk {
                 lost: None,
             }),
             answered: Condvar::new(),
-            our_patience,
+            our_patience: bounded(our_patience),
             beat: their_patience / BEATS,
         })
     }
