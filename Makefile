@@ -9,7 +9,7 @@ CARGO ?= cargo
 # `librte-` packages) and UCX (`libucx-dev`) may be left out: then there are no devices of theirs.
 BUILD_PACKAGES := g++ pkg-config python3-venv zlib1g-dev libisal-dev libhyperscan-dev libre2-dev \
 	libdpdk-dev librte-meta-compress librte-meta-dma libucx-dev
-TEST_PACKAGES := chromium poppler-utils lz4 pigz zstd isal sysbench tabix iperf3
+TEST_PACKAGES := chromium poppler-utils lz4 pigz zstd isal sysbench tabix iproute2 iperf3 perftest
 
 SOURCES := $(shell find crates python profiles boxes facts scenarios -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null) \
 	Cargo.toml Cargo.lock pyproject.toml
@@ -77,6 +77,7 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(BIN)/pip install --quiet --disable-pip-version-check -r benches/requirements.txt
 	$(BIN)/python benches/compression.py
 	$(BIN)/python benches/memory.py
+	$(BIN)/python benches/network.py
 
 .PHONY: model-figures
 model-figures: ## compute the widths of the model's intervals and what it gets wrong, for docs/model.md

@@ -40,6 +40,16 @@ impl Latencies {
         self.sum_ns += latency_ns;
     }
 
+    /// Takes another's in.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.histogram
+            .add(&other.histogram)
+            .expect("both have the same bounds");
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.sum_ns += other.sum_ns;
+    }
+
     pub(crate) fn count(&self) -> u64 {
         self.histogram.len()
     }
@@ -186,6 +196,22 @@ mod tests {
         assert_eq!(latencies.quantile_ns(0.0), 1_000_003);
         assert_eq!(latencies.quantile_ns(1.0), 3_000_007);
         assert_eq!(latencies.mean_ns(), 2_000_005.0);
+    }
+
+    #[test]
+    fn adding_is_the_same_as_recording_together() {
+        let (mut one, mut other, mut both) = (Latencies::new(), Latencies::new(), Latencies::new());
+        for ns in [5, 70_000_000, 900] {
+            one.record(ns);
+            both.record(ns);
+        }
+        other.record(3);
+        both.record(3);
+        one.add(&other);
+        one.add(&Latencies::new());
+        assert_eq!((one.min_ns(), one.max_ns()), (3, 70_000_000));
+        assert_eq!(one.mean_ns(), both.mean_ns());
+        assert_eq!(one.to_text(), both.to_text());
     }
 
     #[test]

@@ -21,10 +21,12 @@ mod verify;
 mod worker;
 
 pub use data::BUFFERS_MAX;
-pub use kinds::{HashCalls, HashTest, MemoryPattern, MemoryTest};
+pub use kinds::{
+    HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkPattern, NetworkTest,
+};
 pub use latency::{HistogramError, Merged, merge_histograms};
 pub use sample::{
-    Check, Cpu, Failure, Kind, Model, Placed, PlacedLeg, Sample, Status, Warning, Work,
+    Check, Cpu, Failure, Kind, Model, Placed, PlacedLeg, Sample, Series, Status, Warning, Work,
 };
 pub use test::{
     BUFFER_SIZE_MAX, DEPTH_MAX, Data, FILES_MAX, PATTERN_BYTES_MAX, PATTERNS_MAX, Reaping,

@@ -148,8 +148,12 @@ pub(crate) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Takes the sample.
-    pub(crate) fn measure(self, answers: &mut AnswerCache) -> Result<Sample, NoSample> {
+    /// Takes the sample. `ready` is called when everything is verified.
+    pub(crate) fn measure(
+        self,
+        answers: &mut AnswerCache,
+        ready: impl FnOnce(),
+    ) -> Result<Sample, NoSample> {
         self.fits()?;
         let sources = self
             .material
@@ -174,6 +178,7 @@ impl Bench<'_> {
             deadline: self.deadline,
         })?;
         let mut verified = self.verify(&mut driver, answers)?;
+        ready();
         let mut timed = self.time(&mut driver, &config, &sources, &mut verified)?;
         self.finish(driver, &mut timed)?;
         self.sample(timed, verified)

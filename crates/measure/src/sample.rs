@@ -58,6 +58,9 @@ pub struct Sample {
     /// How the work was shared; placements only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placed>,
+    /// How the figures went over time; where a test asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<Series>,
     /// Latencies in nanoseconds: HDR histogram, V2 deflate, base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<String>,
@@ -175,6 +178,26 @@ pub struct PlacedLeg {
     pub setups: u64,
 }
 
+/// Figures of the timed part in slices, one value each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// How long a slice was meant to be, in seconds.
+    pub slice_s: f64,
+    /// When each ended, in seconds from the start of the clock.
+    pub end_s: Vec<f64>,
+    /// MB/s in it.
+    pub throughput: Vec<f64>,
+    /// Mean latency in microseconds of what ended in it; null where nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_mean: Option<Vec<Option<f64>>>,
+    /// The longest of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_max: Option<Vec<Option<f64>>>,
+    /// From when to when jobs ran beside, in seconds from the start of the clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs_s: Option<[f64; 2]>,
+}
+
 /// How a sample was verified.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
@@ -241,6 +264,7 @@ impl Sample {
             late: None,
             model: None,
             placement: None,
+            series: None,
             histogram: None,
             warnings: Vec::new(),
         }

@@ -87,11 +87,17 @@ impl Worker {
     /// What goes wrong is in the sample; nothing panics and nothing outlasts the test's time by
     /// more than one operation on one buffer.
     pub fn measure(&mut self, test: &Test) -> Sample {
+        self.measure_after(test, || ())
+    }
+
+    /// The same, but calls `ready` when every output is verified, and warms up when that returns.
+    /// Not for placements.
+    pub(crate) fn measure_after(&mut self, test: &Test, ready: impl FnOnce()) -> Sample {
         if let Err(error) = test.check() {
             return Sample::failed(Failure::new(Kind::Internal, error.to_string()));
         }
         self.guarded(test.timeout_s, |worker, deadline| {
-            worker.take(test, deadline)
+            worker.take(test, deadline, ready)
         })
     }
 
@@ -124,7 +130,12 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, test: &Test, deadline: Instant) -> Result<Sample, NoSample> {
+    fn take(
+        &mut self,
+        test: &Test,
+        deadline: Instant,
+        ready: impl FnOnce(),
+    ) -> Result<Sample, NoSample> {
         if let Some(policy) = test.placement {
             return self.place(test, policy, deadline);
         }
@@ -140,7 +151,7 @@ impl Worker {
             profile,
             deadline,
         };
-        bench.measure(&mut self.answers)
+        bench.measure(&mut self.answers, ready)
     }
 
     fn place(

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -36,11 +37,13 @@ class Ended:
 class WorkerProcess:
     """One process of `overside.bench.worker`."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, prefix: Sequence[str] = ()) -> None:
+        """`prefix` is the command that it is started by, if not as it is."""
         self._log = log
+        self.prefix = tuple(prefix)
         self._stderr: IO[bytes] = log.open("ab")
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "overside.bench.worker"],
+            [*prefix, sys.executable, "-P", "-m", "overside.bench.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

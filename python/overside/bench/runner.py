@@ -155,8 +155,12 @@ class Runner:
         try:
             for place, test in enumerate(block, order):
                 self._check_time(interrupts)
+                prefix = tuple(task.worker_prefix(test.parameters))
+                if worker is not None and worker.prefix != prefix:
+                    worker.close()
+                    worker = None
                 if worker is None:
-                    worker = self._start(log)
+                    worker = self._start(log, prefix)
                 head, begin = _head(test, number, place), time.monotonic()
                 request = self._request(task, test)
                 reply = worker.measure(request, request["timeout_s"], self._deadline, interrupts.fd)
@@ -169,19 +173,22 @@ class Runner:
             if worker is not None:
                 worker.close()
 
-    def _start(self, log: Path) -> WorkerProcess:
+    def _start(self, log: Path, prefix: Sequence[str]) -> WorkerProcess:
         try:
-            return WorkerProcess(log)
+            return WorkerProcess(log, prefix)
         except OSError as error:
             raise self._disk(error) from None
 
     def _request(self, task: MeasuredTask, test: Test) -> Json:
         """The test as the worker takes it: the files where the task has data, and the times."""
         request = task.test(test.parameters)
-        largest = request.get("buffer_size", 0)
-        if "data" in request:
-            largest = max(request["data"]["sample_bytes"], largest)
-            request["data"]["files"] = [str(path) for path in self._data[request["data"]["name"]]]
+        largest = 0
+        for part in (request, request.get("beside") or {}):
+            largest = max(largest, part.get("buffer_size", 0))
+            if "data" in part:
+                data = part["data"]
+                largest = max(largest, data["sample_bytes"])
+                data["files"] = [str(path) for path in self._data[data["name"]]]
         return request | {
             "warmup_s": self._measure.warmup_s,
             "sample_s": self._measure.sample_s,

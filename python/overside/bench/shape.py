@@ -42,6 +42,7 @@ _SAMPLE_MORE = {
     "metrics": dict,
     "model": dict,
     "placement": dict,
+    "series": dict,
     "stages": dict,
     "warnings": list,
     "work": dict,

@@ -107,6 +107,8 @@ class TestSummary:
     #: How the work was shared (docs/results.md, `placement`), of the last round; `None` where the
     #: device was measured alone.
     placement: Json | None
+    #: Its slices over time (docs/results.md, `series`), of the last round; `None` without any.
+    series: Json | None
     #: `{"kind", "message", "remedy"}`, each once.
     warnings: list[Json]
     outliers: list[Outlier]
@@ -297,6 +299,7 @@ def summarise(test: Json, samples: Sequence[Json]) -> TestSummary:
         cpu=_medians(good, "cpu"),
         late_share=_late_share(good),
         model=last.get("model"),
+        series=last.get("series"),
         placement=last.get("placement"),
         warnings=[*_distinct_warnings(samples), *_changes(good)],
         outliers=[

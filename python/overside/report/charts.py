@@ -80,6 +80,10 @@ def charts(group: Group, provenance: str, limit: float) -> list[Chart]:
     alone = [test for test in group.of(provenance) if test.parameters.get("placement") is None]
     tests = [test for test in alone if groups.timed(test, limit)]
     left_out = len(alone) - len(tests)
+    if group.task == "network":
+        from overside.report import traffic  # noqa: PLC0415 (it draws by what is here)
+
+        return traffic.charts(tests, provenance)
     series = _series(tests)
     out = []
     for draw in (_throughput, _cpu_cost, _latency, _stages):

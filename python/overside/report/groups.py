@@ -29,6 +29,13 @@ CHOICES = (
     "placement",
     "cpu_variant",
     "pages",
+    # Of network tests.
+    "mode",
+    "connections",
+    "rate",
+    "socket_buffer",
+    "server_cores",
+    "slice_ms",
 )
 
 #: Parameters that tell apart what a group has side by side, by task: a label begins with them.
@@ -90,8 +97,9 @@ def late_limit(view: RunView) -> float:
 
 
 def size_bytes(test: TestSummary) -> int | None:
-    """A test's buffer size."""
-    size = test.parameters.get("buffer_size")
+    """A test's buffer size; of network tests the messages'."""
+    name = "message_size" if test.task == "network" else "buffer_size"
+    size = test.parameters.get(name)
     return size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
 
 
@@ -123,6 +131,7 @@ def groups(view: RunView) -> list[Group]:
 def work_parameters(test: TestSummary) -> dict[str, Any]:
     """The parameters that say what work is done."""
     left_out = {*CHOICES, "buffer_size", *_beside(test)}
+    left_out = {*CHOICES, "message_size" if test.task == "network" else "buffer_size"}
     return {name: value for name, value in test.parameters.items() if name not in left_out}
 
 

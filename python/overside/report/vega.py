@@ -38,7 +38,7 @@ _TIME_LABEL = (
 )
 
 
-def _palette(points: Sequence[Point], provenance: str) -> dict[str, Any]:
+def palette_of(points: Sequence[Point], provenance: str) -> dict[str, Any]:
     """Colour, and shape as its second carrier, for each `who`. Emulated cards start elsewhere, so
     that they do not look like the first libraries."""
     unique = list(dict.fromkeys(point["who"] for point in points))
@@ -116,7 +116,7 @@ def lines(points: Sequence[Point], unit: str, provenance: str) -> Spec:
     sizes = sorted({point["size"] for point in points})
     axis = _value_axis(unit, [point["low"] for point in points] + [p["high"] for p in points])
     y = {"type": "quantitative", **axis}
-    palette = _palette(points, provenance)
+    palette = palette_of(points, provenance)
     return {
         "height": 230,
         "data": {"values": list(points)},
@@ -198,7 +198,7 @@ def bars(points: Sequence[Point], unit: str) -> Spec:
 
 def latencies(points: Sequence[Point], order: Sequence[str], provenance: str) -> Spec:
     """Latency in µs (`value`) at each `percentile`, in the given order."""
-    palette = _palette(points, provenance)
+    palette = palette_of(points, provenance)
     values = [point["value"] for point in points]
     ticks, scale = _log_axis(min(values), max(values))
     y = {
@@ -261,7 +261,7 @@ def shares_of_work(points: Sequence[Point], provenance: str) -> Spec:
     """
     fixed = [point for point in points if not point["adaptive"]]
     free = [point for point in points if point["adaptive"]]
-    palette = _palette(points, provenance)
+    palette = palette_of(points, provenance)
     # The diamond is for adaptive.
     palette["shape"]["scale"]["range"] = ["circle", "square"]
     panels = []

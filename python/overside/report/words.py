@@ -216,6 +216,11 @@ def operation(task: str, parameters: Mapping[str, Any]) -> str:
             return PATTERNS.get(pattern, f"Memory ({pattern})")
         case "copy":
             return "Copy"
+        case "network":
+            stream = parameters.get("pattern") == "stream"
+            jobs = parameters.get("jobs")
+            beside = f" beside jobs ({clean(jobs, 60)})" if jobs else ""
+            return f"TCP {'stream' if stream else 'round trips'}{beside}"
     return clean(task, 120)
 
 

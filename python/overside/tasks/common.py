@@ -99,6 +99,11 @@ class MeasuredTask(Task):
         is (crates/measure/src/kinds), without it jobs on a device. Of the data, where it has some,
         it gives the name and `sample_bytes`; the runner adds the files, the times and the seed."""
 
+    def worker_prefix(self, parameters: Json) -> Sequence[str]:
+        """The command that the worker of a test is started by; empty: as it is."""
+        del parameters
+        return ()
+
 
 class ExternalTask(Task):
     """A task that runs programs of its own: a plug-in. Called from the runner's main thread.

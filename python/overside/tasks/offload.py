@@ -162,7 +162,7 @@ class OffloadTask(MeasuredTask):
         agent's device is set up is for the agent to say. A test is named after the data it really
         has, not after `corpus`."""
         full = super().normal(parameters)
-        full["data"] = _data(full["data"])
+        full["data"] = real_data(full["data"])
         if isinstance(full.get("patterns"), str):
             full["patterns"] = [full["patterns"]]
         if full["placement"] is not None:
@@ -199,28 +199,10 @@ class OffloadTask(MeasuredTask):
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
         """A device is not there, or is there and cannot do this."""
         for leg in _legs(parameters):
-            reason = self._cannot(leg, machine)
+            reason = cannot(self.operation(leg), leg, machine)
             if reason is not None:
                 return reason
-        return _no_data(parameters["data"])
-
-    def _cannot(self, leg: Json, machine: Machine) -> str | None:
-        name = leg["device"]
-        device = machine.device(name)
-        if device is None:
-            return f"{name}: there is no such device here"
-        if device.get("unavailable"):
-            reason = " ".join(str(device["unavailable"]).split())
-            return f"{name} is not available: {reason}"
-        operation = self.operation(leg)
-        capability = next((c for c in device["capabilities"] if c["operation"] == operation), None)
-        if capability is None:
-            return f"{name} cannot do {operation}"
-        return (
-            _no_variant(name, operation, leg, capability)
-            or _too_large(name, operation, leg, capability)
-            or _no_level(operation, leg, machine)
-        )
+        return no_data(parameters["data"])
 
     def doubt(self, parameters: Json, machine: Machine) -> str | None:
         """The compressed side of data that do not shrink is longer than the other."""
@@ -235,6 +217,25 @@ class OffloadTask(MeasuredTask):
             f"{device['name']} takes at most {capability['max_source_bytes']} bytes for "
             f"{operation}, and what does not shrink is longer when compressed"
         )
+
+
+def cannot(operation: str, leg: Json, machine: Machine) -> str | None:
+    """Why a device cannot do an operation as the parameters of a leg say, or `None`."""
+    name = leg["device"]
+    device = machine.device(name)
+    if device is None:
+        return f"{name}: there is no such device here"
+    if device.get("unavailable"):
+        reason = " ".join(str(device["unavailable"]).split())
+        return f"{name} is not available: {reason}"
+    capability = next((c for c in device["capabilities"] if c["operation"] == operation), None)
+    if capability is None:
+        return f"{name} cannot do {operation}"
+    return (
+        _no_variant(name, operation, leg, capability)
+        or _too_large(name, operation, leg, capability)
+        or _no_level(operation, leg, machine)
+    )
 
 
 def _placed(full: Json) -> Json:
@@ -319,13 +320,15 @@ def _no_level(operation: str, parameters: Json, machine: Machine) -> str | None:
 
 
 @cache
-def _data(name: str) -> str:
+def real_data(name: str) -> str:
+    """The data set that a name stands for: `corpus` is another one on another machine."""
     from overside import data  # noqa: PLC0415 (not needed to list tasks)
 
     return data.corpus() if name == data.CORPUS else name
 
 
-def _no_data(name: str) -> str | None:
+def no_data(name: str) -> str | None:
+    """Why a data set cannot be had, or `None`."""
     from overside import data  # noqa: PLC0415 (not needed to list tasks)
 
     return data.absent(name)

@@ -13,6 +13,7 @@
 
 mod hash;
 mod memory;
+mod network;
 
 use std::time::Instant;
 
@@ -25,6 +26,7 @@ use crate::test::{Test, TestError};
 
 pub use hash::{HashCalls, HashTest};
 pub use memory::{MemoryPattern, MemoryTest};
+pub use network::{Hop, NetworkPattern, NetworkTest};
 
 /// A test that a worker can measure without a device's queue.
 pub(crate) trait Measured {
@@ -41,7 +43,11 @@ pub(crate) trait Measured {
 type Parse = fn(Value) -> Result<Box<dyn Measured>, TestError>;
 
 /// The kinds beside `jobs`.
-const KINDS: [(&str, Parse); 2] = [("hash", parse::<HashTest>), ("memory", parse::<MemoryTest>)];
+const KINDS: [(&str, Parse); 3] = [
+    ("hash", parse::<HashTest>),
+    ("memory", parse::<MemoryTest>),
+    ("network", parse::<NetworkTest>),
+];
 
 /// A test of any kind.
 pub(crate) enum AnyTest {

@@ -4,5 +4,6 @@ mod audit;
 mod faults;
 mod inputs;
 mod kinds;
+mod network;
 mod placements;
 mod samples;

@@ -1,0 +1,336 @@
+//! Tests of kind `network`: round trips and streams over TCP, the loops of
+//! `overside_probe::network`.
+
+mod beside;
+mod figures;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use overside_device::threads::process_cpu_ns;
+use overside_probe::network::{
+    CONNECTIONS_MAX, Client, Error, Limit, Options, Pass, Plan, Record, Server, Traffic, Waiting,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Measured;
+use crate::latency::Latencies;
+use crate::measuring::NoSample;
+use crate::sample::{Failure, Kind, Sample};
+use crate::test::{Reaping, TestError, cores_within, one, times_within, within};
+use beside::Beside;
+
+/// Messages of each connection that verification sends, if they are short enough.
+const VERIFIED_MESSAGES: u64 = 64;
+/// The most bytes that it sends.
+const VERIFIED_BYTES: u64 = 64 << 20;
+/// The most slices of a series.
+const SLICES_MAX: f64 = 2000.0;
+/// The most processes of a hop.
+const PROCESSES_MAX: usize = 64;
+
+/// What a network test measures, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkTest {
+    /// What goes over the connections.
+    pub pattern: NetworkPattern,
+    /// A server that is running, as `ADDRESS:PORT`. Without it this process has one of its own.
+    #[serde(default)]
+    pub destination: Option<SocketAddr>,
+    /// The name of the way that the bytes take.
+    #[serde(default)]
+    pub mode: Option<String>,
+    /// What lies between the ends, where it was built for this test.
+    #[serde(default)]
+    pub hop: Option<Hop>,
+    /// One message in bytes.
+    pub message_size: usize,
+    /// Data connections.
+    #[serde(default = "one")]
+    pub connections: usize,
+    /// Threads of either end.
+    #[serde(default = "one")]
+    pub threads: usize,
+    /// Messages outstanding on a connection, for round trips.
+    #[serde(default = "one")]
+    pub depth: usize,
+    /// The most messages in one write.
+    #[serde(default = "one")]
+    pub batch: usize,
+    /// Messages a second over all connections; for round trips.
+    #[serde(default)]
+    pub rate: Option<f64>,
+    /// How both ends wait.
+    #[serde(default)]
+    pub completion: Reaping,
+    /// The cores that the client's threads are pinned to; not pinned if absent.
+    #[serde(default)]
+    pub cores: Option<Vec<usize>>,
+    /// The same of a server of this process.
+    #[serde(default)]
+    pub server_cores: Option<Vec<usize>>,
+    /// What is asked of the sockets' buffers, in bytes.
+    #[serde(default)]
+    pub socket_buffer: Option<usize>,
+    /// Seconds of one slice of the series; no series if absent.
+    #[serde(default)]
+    pub slice_s: Option<f64>,
+    /// Jobs that run in the middle third of the time: a test of jobs without its times.
+    #[serde(default)]
+    pub beside: Option<Map<String, Value>>,
+    /// Seconds of the same work before the clock starts.
+    pub warmup_s: f64,
+    /// Seconds of sending under the clock.
+    pub sample_s: f64,
+    /// Seconds after which the sample has failed, preparation included.
+    pub timeout_s: f64,
+    /// Makes the content of the messages.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// What goes over the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NetworkPattern {
+    /// Each message comes back.
+    RoundTrip,
+    /// Messages go one way.
+    Stream,
+}
+
+/// What lies between two network namespaces of this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hop {
+    /// The client's namespace, as a file of it.
+    pub client_namespace: PathBuf,
+    /// The server's.
+    pub server_namespace: PathBuf,
+    /// The server's address there; the port is free to choose.
+    pub server_address: Ipv4Addr,
+    /// What forwards, in words.
+    pub description: String,
+    /// The processes that forward, whose CPU time is the hop's.
+    pub processes: Vec<u32>,
+}
+
+impl Record for Latencies {
+    fn latency(&mut self, latency_ns: u64) {
+        self.record(latency_ns);
+    }
+}
+
+impl NetworkTest {
+    /// What the client does, once it is known where the server is.
+    fn plan(&self, destination: SocketAddr) -> Plan {
+        Plan {
+            destination,
+            traffic: match self.pattern {
+                NetworkPattern::RoundTrip => Traffic::RoundTrips,
+                NetworkPattern::Stream => Traffic::Stream,
+            },
+            message_bytes: self.message_size,
+            connections: self.connections,
+            threads: self.threads,
+            depth: self.depth,
+            batch: self.batch,
+            rate_per_s: self.rate,
+            waiting: match self.completion {
+                Reaping::Event => Waiting::Event,
+                Reaping::Poll => Waiting::Poll,
+            },
+            cores: self.cores.clone(),
+            namespace: self.hop.as_ref().map(|hop| hop.client_namespace.clone()),
+            socket_buffer: self.socket_buffer,
+            slice: self.slice_s.map(Duration::from_secs_f64),
+            seed: self.seed,
+        }
+    }
+
+    /// A server of this process, where no other is given.
+    fn server(&self) -> Result<Option<Server>, NoSample> {
+        if self.destination.is_some() {
+            return Ok(None);
+        }
+        let address = self
+            .hop
+            .as_ref()
+            .map_or(Ipv4Addr::LOCALHOST, |hop| hop.server_address);
+        let options = Options {
+            namespace: self.hop.as_ref().map(|hop| hop.server_namespace.clone()),
+            cores: self.server_cores.clone(),
+            ..Options::default()
+        };
+        let server = Server::start((address, 0).into(), options).map_err(no_sample)?;
+        Ok(Some(server))
+    }
+
+    /// Messages of each connection that are verified before the clock starts.
+    fn verified(&self) -> u64 {
+        let together =
+            (self.connections.clamp(1, CONNECTIONS_MAX) * self.message_size.max(1)) as u64;
+        (VERIFIED_BYTES / together).clamp(1, VERIFIED_MESSAGES)
+    }
+
+    /// CPU time of the hop's processes so far; `None` where there is none or the system does not
+    /// tell.
+    fn hop_ns(&self) -> Option<u64> {
+        let processes = &self.hop.as_ref()?.processes;
+        if processes.is_empty() {
+            return None;
+        }
+        (processes.iter())
+            .map(|&process| process_cpu_ns(process))
+            .sum()
+    }
+}
+
+impl Measured for NetworkTest {
+    fn check(&self) -> Result<(), TestError> {
+        times_within(self.warmup_s, self.sample_s, self.timeout_s)?;
+        cores_within(self.cores.as_deref())?;
+        cores_within(self.server_cores.as_deref())?;
+        let slices = self.slice_s.map_or(1.0, |slice_s| self.sample_s / slice_s);
+        within("sample_s / slice_s", slices, 1.0, SLICES_MAX)?;
+        let only = |given: bool, field: &'static str, allowed: &str| match given {
+            true => Err(TestError::Bound {
+                field,
+                value: "given".into(),
+                allowed: allowed.into(),
+            }),
+            false => Ok(()),
+        };
+        let streams = self.pattern == NetworkPattern::Stream;
+        only(
+            self.rate.is_some() && streams,
+            "rate",
+            "given only for round trips",
+        )?;
+        let elsewhere = self.destination.is_some();
+        only(
+            self.hop.is_some() && elsewhere,
+            "hop",
+            "given only without a destination",
+        )?;
+        let cores = self.server_cores.is_some() && elsewhere;
+        only(cores, "server_cores", "given only without a destination")?;
+        let unsliced = self.beside.is_some() && self.slice_s.is_none();
+        only(unsliced, "beside", "given only with slice_s")?;
+        if let Some(hop) = &self.hop {
+            within("the hop's processes", hop.processes.len(), 0, PROCESSES_MAX)?;
+        }
+        if let Some(beside) = &self.beside {
+            Beside::parse(beside, self)?;
+        }
+        let anywhere = (Ipv4Addr::LOCALHOST, 1).into();
+        self.plan(anywhere).check().map_err(|error| match error {
+            Error::Bound {
+                what,
+                value,
+                least,
+                most,
+            } => TestError::Bound {
+                field: what,
+                value,
+                allowed: format!("{least} to {most}"),
+            },
+            other => TestError::Json(other.to_string()),
+        })
+    }
+
+    fn timeout_s(&self) -> f64 {
+        self.timeout_s
+    }
+
+    fn take(&self, deadline: Instant) -> Result<Sample, NoSample> {
+        let server = self.server()?;
+        let here = server.as_ref().map(Server::address).or(self.destination);
+        let destination = here.expect("there is a server of this process, or a destination");
+        let mut client = Client::open(self.plan(destination)).map_err(no_sample)?;
+        let mut records: Vec<Latencies> = (0..self.threads).map(|_| Latencies::new()).collect();
+        let mut pass = |limit: Limit, records: &mut [Latencies]| {
+            client.pass(limit, records, deadline).map_err(no_sample)
+        };
+        let verified = pass(Limit::Messages(self.verified()), &mut records)?;
+        if self.warmup_s > 0.0 {
+            pass(
+                Limit::Time(Duration::from_secs_f64(self.warmup_s)),
+                &mut records,
+            )?;
+        }
+        records = (0..self.threads).map(|_| Latencies::new()).collect();
+        let beside = match &self.beside {
+            None => None,
+            Some(beside) => {
+                let beside = Beside::parse(beside, self)
+                    .map_err(|error| Failure::new(Kind::Internal, error.to_string()))?;
+                Some(beside.start(deadline)?)
+            }
+        };
+        let (hop_before, machine_before) = (self.hop_ns(), figures::machine_busy_s());
+        if let Some(beside) = &beside {
+            beside.go(Duration::from_secs_f64(self.sample_s / 3.0));
+        }
+        let timed = pass(
+            Limit::Time(Duration::from_secs_f64(self.sample_s)),
+            &mut records,
+        )?;
+        let machine_s = figures::machine_busy_s()
+            .zip(machine_before)
+            .map(|(now, then)| now - then);
+        let hop_ns = self
+            .hop_ns()
+            .zip(hop_before)
+            .map(|(now, then)| now.saturating_sub(then));
+        let jobs = beside.map(beside::Running::finish).transpose()?;
+        let mut latencies = Latencies::new();
+        for record in &records {
+            latencies.add(record);
+        }
+        let taken = Taken {
+            destination,
+            verified,
+            timed,
+            latencies,
+            hop: hop_ns.map(Duration::from_nanos),
+            machine_s,
+            role: client.role(),
+            server_is_local: client.is_local(),
+            jobs,
+        };
+        Ok(figures::sample(self, &taken))
+    }
+}
+
+/// All that a sample is made of.
+struct Taken {
+    destination: SocketAddr,
+    verified: Pass,
+    timed: Pass,
+    latencies: Latencies,
+    /// CPU time of the hop's processes.
+    hop: Option<Duration>,
+    /// Seconds that any core of this machine was busy.
+    machine_s: Option<f64>,
+    role: overside_probe::network::Role,
+    server_is_local: bool,
+    jobs: Option<beside::Ran>,
+}
+
+fn no_sample(error: Error) -> NoSample {
+    let kind = match &error {
+        Error::Wrong(_) => Kind::Verification,
+        Error::Closed => Kind::Lost,
+        Error::Timeout(_) => Kind::Timeout,
+        Error::Bound { .. } => Kind::Internal,
+        Error::Unreachable { .. }
+        | Error::Stranger { .. }
+        | Error::Refused { .. }
+        | Error::System { .. } => Kind::Job,
+    };
+    Failure::new(kind, error.to_string()).into()
+}

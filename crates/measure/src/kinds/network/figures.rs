@@ -1,0 +1,291 @@
+//! The figures of a network test.
+
+use std::time::Duration;
+
+use overside_device::{Applied, Provenance, Timing};
+use overside_probe::network::{Pass, Role, Slice};
+
+use super::beside::Ran;
+use super::{NetworkPattern, NetworkTest, Taken};
+use crate::recorder::nanoseconds;
+use crate::sample::{Check, Cpu, Sample, Series, Warning, Work};
+
+/// Messages that may be sent late before it is said.
+const LATE_LIMIT: f64 = 0.01;
+/// Fewer messages than this say little about a distribution.
+const FEW_MESSAGES: u64 = 100;
+
+/// Makes a sample out of what was taken.
+pub(super) fn sample(test: &NetworkTest, taken: &Taken) -> Sample {
+    let timed = &taken.timed;
+    let mut sample = Sample::ok();
+    sample.provenance = Some(Provenance::Measured);
+    sample.timing = Some(Timing::Real);
+    sample.applied = Some(applied(test, taken));
+    sample.work = Some(Work {
+        jobs: timed.messages,
+        bytes: timed.bytes,
+        doorbells: timed.writes,
+        ..Work::default()
+    });
+    sample.elapsed_ns = Some(nanoseconds(timed.elapsed));
+    sample.check = Some(Check {
+        method:
+            "every message's number and length; every byte of the first 64 of a connection, of \
+                 every 1021st, and of those up to 1024 bytes"
+                .into(),
+        value: format!("{:016x}", test.seed),
+        buffers: taken.verified.messages + timed.messages,
+    });
+    let cpu = ledgers(taken);
+    sample.cpu = Some(cpu);
+    let seconds = timed.elapsed.as_secs_f64();
+    let mut put = |name: &str, value: f64| {
+        if value.is_finite() {
+            sample.metrics.insert(name.into(), value);
+        }
+    };
+    let rate = |bytes: u64| bytes as f64 / 1e6 / seconds;
+    put("throughput", rate(timed.bytes));
+    put("bit_rate", rate(timed.bytes) * 8.0 / 1e3);
+    put("rate", timed.messages as f64 / seconds);
+    let of_one = |bytes: Option<&u64>| bytes.copied().map_or(f64::NAN, rate);
+    put(
+        "connection_throughput_min",
+        of_one(timed.connection_bytes.iter().min()),
+    );
+    put(
+        "connection_throughput_max",
+        of_one(timed.connection_bytes.iter().max()),
+    );
+    let share = |time: Duration| time.as_secs_f64() / seconds * 100.0;
+    put("client_cpu", share(timed.client_cpu));
+    put("server_cpu", share(timed.server_cpu));
+    put("hop_cpu", taken.hop.map_or(f64::NAN, share));
+    put(
+        "machine_cpu",
+        taken
+            .machine_s
+            .map_or(f64::NAN, |busy_s| busy_s / seconds * 100.0),
+    );
+    put("cpu_seconds", cpu.host_s);
+    put("cpu_cost", cpu.host_s / (timed.bytes as f64 / 1e9));
+    if test.pattern == NetworkPattern::RoundTrip {
+        let latencies = &taken.latencies;
+        put("latency_mean", latencies.mean_ns() / 1e3);
+        put("latency_min", latencies.min_ns() as f64 / 1e3);
+        put("latency_max", latencies.max_ns() as f64 / 1e3);
+        for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
+            put(
+                &format!("latency_{name}"),
+                latencies.quantile_ns(share) as f64 / 1e3,
+            );
+        }
+        sample.histogram = Some(latencies.to_text());
+    }
+    if let Some(jobs) = &taken.jobs {
+        phases(test, timed, jobs, &mut sample);
+    }
+    sample.series = series(test, taken);
+    sample.warnings = warnings(test, taken);
+    sample
+}
+
+fn applied(test: &NetworkTest, taken: &Taken) -> Applied {
+    let version = env!("CARGO_PKG_VERSION");
+    let way = match (&test.hop, test.destination) {
+        (Some(hop), _) => hop.description.clone(),
+        (None, None) => "loopback".into(),
+        (None, Some(_)) if taken.destination.ip().is_loopback() => "loopback".into(),
+        (None, Some(_)) => "the network as it is".into(),
+    };
+    Applied {
+        device: match test.destination {
+            Some(_) if !taken.server_is_local => taken.destination.to_string(),
+            _ => "host".into(),
+        },
+        driver: format!("probe {version}"),
+        variant: test.mode.clone().unwrap_or_else(|| "as-is".into()),
+        library: format!("TCP of Linux, {way}"),
+        provenance: Provenance::Measured,
+    }
+}
+
+/// Both ends' threads and the hop's processes. What another host spends is on no ledger of this
+/// one.
+fn ledgers(taken: &Taken) -> Cpu {
+    let mut cpu = Cpu::default();
+    let client = taken.timed.client_cpu + taken.hop.unwrap_or_default();
+    let server = taken.timed.server_cpu.as_secs_f64();
+    cpu.host_s = client.as_secs_f64();
+    match (taken.role, taken.server_is_local) {
+        (Role::Dpu, _) => cpu.dpu_s = server,
+        (Role::Host, true) => cpu.host_s += server,
+        (Role::Host, false) => {}
+    }
+    cpu
+}
+
+/// Before, during and after the jobs: throughput, how much it varies, and latency.
+fn phases(test: &NetworkTest, timed: &Pass, jobs: &Ran, sample: &mut Sample) {
+    let (begin, end) = jobs.between(timed.start);
+    let all = [
+        ("before", Duration::ZERO, begin),
+        ("during", begin, end),
+        ("after", end, Duration::MAX),
+    ];
+    for (name, from, to) in all {
+        let inside =
+            |slice: &&Slice| slice.end.saturating_sub(slice.length) >= from && slice.end <= to;
+        let slices: Vec<&Slice> = timed.slices.iter().filter(inside).collect();
+        let rates: Vec<f64> = slices.iter().map(|slice| rate(slice)).collect();
+        let mut put = |what: &str, value: f64| {
+            if value.is_finite() {
+                sample.metrics.insert(format!("{what}_{name}"), value);
+            }
+        };
+        let mean = mean(&rates);
+        put("throughput", mean);
+        let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
+        put(
+            "jitter",
+            (variance / rates.len() as f64).sqrt() / mean * 100.0,
+        );
+        if test.pattern == NetworkPattern::RoundTrip {
+            let messages: u64 = slices.iter().map(|slice| slice.messages).sum();
+            let sum: u64 = slices.iter().map(|slice| slice.latency_sum_ns).sum();
+            put("latency", sum as f64 / messages as f64 / 1e3);
+        }
+    }
+    if let Some(&rate) = jobs.sample.metrics.get("throughput") {
+        sample.metrics.insert("job_throughput".into(), rate);
+    }
+}
+
+/// MB/s.
+fn rate(slice: &Slice) -> f64 {
+    slice.bytes as f64 / 1e6 / slice.length.as_secs_f64()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn series(test: &NetworkTest, taken: &Taken) -> Option<Series> {
+    let slice_s = test.slice_s?;
+    let slices = &taken.timed.slices;
+    let round = |value: f64| (value * 1e6).round() / 1e6;
+    let trips = test.pattern == NetworkPattern::RoundTrip;
+    let latency = |of: fn(&Slice) -> f64| {
+        let values = slices
+            .iter()
+            .map(|slice| (slice.messages > 0).then(|| round(of(slice) / 1e3)));
+        trips.then(|| values.collect())
+    };
+    Some(Series {
+        slice_s,
+        end_s: slices
+            .iter()
+            .map(|slice| round(slice.end.as_secs_f64()))
+            .collect(),
+        throughput: slices.iter().map(|slice| round(rate(slice))).collect(),
+        latency_mean: latency(|slice| slice.latency_sum_ns as f64 / slice.messages as f64),
+        latency_max: latency(|slice| slice.latency_max_ns as f64),
+        jobs_s: taken.jobs.as_ref().map(|jobs| {
+            let (begin, end) = jobs.between(taken.timed.start);
+            [round(begin.as_secs_f64()), round(end.as_secs_f64())]
+        }),
+    })
+}
+
+fn warnings(test: &NetworkTest, taken: &Taken) -> Vec<Warning> {
+    let mut all = Vec::new();
+    let mut warn = |kind: &str, message: String, remedy: &str| {
+        all.push(Warning {
+            kind: kind.into(),
+            message,
+            remedy: remedy.into(),
+        });
+    };
+    let timed = &taken.timed;
+    if timed.late as f64 > LATE_LIMIT * timed.messages as f64 {
+        let (late, messages) = (timed.late, timed.messages);
+        warn(
+            "late",
+            format!(
+                "{late} of {messages} messages were sent more than a millisecond after their time"
+            ),
+            "ask for a lower rate, or for more depth, connections or threads; the latencies count \
+             from the intended times all the same",
+        );
+    }
+    if test.pattern == NetworkPattern::RoundTrip && timed.messages < FEW_MESSAGES {
+        warn(
+            "few-jobs",
+            format!(
+                "only {} messages came back: percentiles say little",
+                timed.messages
+            ),
+            "raise measure.sample_s, or lower message_size",
+        );
+    }
+    if taken.role == Role::Host && !taken.server_is_local {
+        warn(
+            "other-host",
+            "the server's CPU time is on no ledger: it is another host's".into(),
+            "start the server of a card's own cores with --role dpu",
+        );
+    }
+    if let Some(jobs) = &taken.jobs {
+        all.extend(jobs.sample.warnings.iter().cloned());
+        all.push(Warning {
+            kind: "not-a-card".into(),
+            message: "the jobs beside run on this machine's cores, which also carry the network: \
+                      this is not how an accelerator disturbs a card's traffic"
+                .into(),
+            remedy: "measure on a card: docs/modes.md".into(),
+        });
+    }
+    all
+}
+
+/// Seconds that cores of this machine were busy since it was started; `None` where the system does
+/// not tell.
+pub(super) fn machine_busy_s() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let ticks = busy_ticks(&text)?;
+    Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// Everything but idling and waiting for disks. What another virtual machine took is not busy here.
+fn busy_ticks(stat: &str) -> Option<u64> {
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> = line
+        .split_whitespace()
+        .map_while(|word| word.parse().ok())
+        .collect();
+    // user, nice, system, idle, iowait, irq, softirq, steal; guests are in user and nice.
+    let [user, nice, system, _, _, irq, softirq, ..] = ticks[..] else {
+        return None;
+    };
+    Some(user + nice + system + irq + softirq)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_busy_is_neither_idle_nor_waiting_nor_stolen() {
+        let stat = "cpu  10 2 30 4000 500 6 70 800 9 9\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
+        assert_eq!(busy_ticks(stat), Some(118));
+        assert_eq!(busy_ticks("cpu 1 2 3\n"), None);
+        assert_eq!(busy_ticks(""), None);
+    }
+
+    #[test]
+    fn this_machine_tells_how_busy_it_is() {
+        let before = machine_busy_s().unwrap();
+        assert!(before > 0.0 && machine_busy_s().unwrap() >= before);
+    }
+}

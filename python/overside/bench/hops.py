@@ -1,0 +1,354 @@
+"""Forwarding hops between two network namespaces of this machine.
+
+A worker that measures through a hop is started by `prefix()`: in network, mount and process
+namespaces of its own (and a user namespace, unless it is root's), where it may make what it needs
+without the rest of the system seeing any of it. In there `build` makes two further namespaces, the
+ends, and what lies between them:
+
+    client namespace        the worker's namespace          server namespace
+      192.0.2.1  ----veth----  what forwards  ----veth----  192.0.2.2
+
+Nothing is put back afterwards because nothing was changed: the kernel takes namespaces away, and
+ends all processes in them, when the worker ends, however that comes about.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import functools
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import IO
+
+from overside.tasks.common import Json
+
+#: What each mode is, in the words of a sample's `applied`.
+MODES = {
+    "direct": "a veth pair between two namespaces",
+    "bridge": "veth pairs and the kernel's bridge between two namespaces",
+    "ovs-userspace": "veth pairs and Open vSwitch's userspace datapath between two namespaces",
+    "dpdk-af_packet": "veth pairs and DPDK's testpmd over af_packet between two namespaces",
+}
+
+#: Programs that a mode needs beside `unshare` and `ip`, and the Debian package that has them.
+_PROGRAMS = {
+    "direct": ("ip", "iproute2"),
+    "bridge": ("ip", "iproute2"),
+    "ovs-userspace": ("ovs-vswitchd", "openvswitch-switch"),
+    "dpdk-af_packet": ("dpdk-testpmd", "dpdk-dev librte-net-af-packet23"),
+}
+#: Addresses that RFC 5737 reserves for documentation: nobody's.
+_CLIENT, _SERVER = "192.0.2.1", "192.0.2.2"
+_OVS_SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+#: In a tmpfs of the worker's own.
+_RUN = Path("/run/overside")
+#: How long a program may take to be ready.
+_READY_S = 15.0
+_SIOCETHTOOL, _ETHTOOL_STXCSUM = 0x8946, 0x17
+
+
+class HopError(Exception):
+    """A hop that cannot be built; the text says what was tried and what came of it."""
+
+    #: Of a failed sample.
+    kind = "job"
+
+
+def prefix() -> list[str]:
+    """The command that a worker is started by, to be followed by the worker's own."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return [
+        "unshare",
+        *user,
+        *("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"),
+    ]
+
+
+def unavailable(mode: str) -> str | None:
+    """Why a mode cannot be had on this machine, or `None`."""
+    for program, package in (("unshare", "util-linux"), ("ip", "iproute2"), _PROGRAMS[mode]):
+        if _find(program) is None:
+            return f"{mode} needs {program}: apt-get install {package}"
+    if mode == "ovs-userspace" and not Path("/dev/net/tun").exists():
+        return f"{mode} needs /dev/net/tun: modprobe tun"
+    return _namespaces()
+
+
+def _find(program: str) -> str | None:
+    path = os.environ.get("PATH", os.defpath)
+    return shutil.which(program, path=f"{path}:/usr/sbin:/sbin")
+
+
+@functools.cache
+def _namespaces() -> str | None:
+    """Why namespaces cannot be made, or `None`."""
+    probe = "mount -t tmpfs tmpfs /run && ip link add name o0 type veth peer name o1"
+    try:
+        done = subprocess.run(
+            [*prefix(), "sh", "-c", probe],
+            capture_output=True,
+            text=True,
+            timeout=_READY_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"network namespaces cannot be made: {error}"
+    if done.returncode == 0:
+        return None
+    said = " ".join(done.stderr.split())[-200:]
+    return (
+        f"network namespaces cannot be made ({said}): run as root, or allow user namespaces "
+        "(sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone)"
+    )
+
+
+class Hop:
+    """What lies between the two ends, until it is closed. Only in a worker behind `prefix()`."""
+
+    _count = 0
+
+    def __init__(self, mode: str) -> None:
+        """Raises `HopError`."""
+        if Hop._count == 0:
+            _run(["mount", "-t", "tmpfs", "tmpfs", "/run"])
+            _RUN.mkdir()
+        Hop._count += 1
+        #: Interfaces that go away late must not have the next ones' names.
+        self._number = Hop._count
+        self.mode = mode
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._forwarding: list[int] = []
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+
+    def json(self) -> Json:
+        """As the network test has it."""
+        client, server = self._namespaces
+        return {
+            "client_namespace": f"/run/netns/{client}",
+            "server_namespace": f"/run/netns/{server}",
+            "server_address": _SERVER,
+            "description": MODES[self.mode],
+            "processes": self._forwarding,
+        }
+
+    def close(self) -> None:
+        """Ends what forwards and takes the ends away."""
+        for process in reversed(self._processes):
+            process.kill()
+            process.wait()
+        for name in self._namespaces:
+            # Its interfaces go with it, and their peers.
+            with contextlib.suppress(HopError):
+                _run(["ip", "netns", "delete", name])
+
+    @property
+    def _namespaces(self) -> tuple[str, str]:
+        return f"client{self._number}", f"server{self._number}"
+
+    def _build(self) -> None:
+        number, (client, server) = self._number, self._namespaces
+        ends, ports = (f"c{number}", f"s{number}"), (f"hc{number}", f"hs{number}")
+        _run(["ip", "netns", "add", client])
+        _run(["ip", "netns", "add", server])
+        if self.mode == "direct":
+            _batch([f"link add name {ends[0]} type veth peer name {ends[1]}"])
+        else:
+            _batch(
+                f"link add name {end} type veth peer name {port}"
+                for end, port in zip(ends, ports, strict=True)
+            )
+        for end in ends:
+            # What passes as bytes through a program must be whole packets with their checksums;
+            # the same everywhere, so that modes differ in the hop alone.
+            _no_offload(end)
+        for end, namespace, address in zip(ends, (client, server), (_CLIENT, _SERVER), strict=True):
+            _batch([f"link set dev {end} netns {namespace}"])
+            _batch(
+                [
+                    f"address add {address}/30 dev {end}",
+                    f"link set dev {end} up",
+                    "link set dev lo up",
+                ],
+                namespace,
+            )
+        if self.mode != "direct":
+            _batch(f"link set dev {port} up" for port in ports)
+            forward: dict[str, Callable[[tuple[str, str]], None]] = {
+                "bridge": self._bridge,
+                "ovs-userspace": self._ovs,
+                "dpdk-af_packet": self._testpmd,
+            }
+            forward[self.mode](ports)
+
+    def _bridge(self, ports: tuple[str, str]) -> None:
+        name = f"br{self._number}"
+        _batch(
+            [
+                f"link add name {name} type bridge",
+                *(f"link set dev {port} master {name}" for port in ports),
+                f"link set dev {name} up",
+            ]
+        )
+
+    def _ovs(self, ports: tuple[str, str]) -> None:
+        folder = _RUN / f"ovs{self._number}"
+        folder.mkdir()
+        where = {name: str(folder) for name in ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR")}
+        environment = os.environ | where
+        database, remote = folder / "conf.db", f"unix:{folder}/db.sock"
+        _run(["ovsdb-tool", "create", str(database), str(_OVS_SCHEMA)])
+        self._start(
+            ["ovsdb-server", str(database), f"--remote=p{remote}", f"--unixctl={folder}/db.ctl"],
+            folder / "db.log",
+            environment,
+        )
+        _wait_for(folder / "db.sock", self._processes[-1])
+        switch = self._start(
+            ["ovs-vswitchd", remote, "--disable-system", f"--unixctl={folder}/switch.ctl"],
+            folder / "switch.log",
+            environment,
+        )
+        name = f"br{self._number}"
+        add = ["--", "set", "bridge", name, "datapath_type=netdev"]
+        for port in ports:
+            add += ["--", "add-port", name, port]
+        vsctl = ["ovs-vsctl", f"--db={remote}", f"--timeout={_READY_S:.0f}"]
+        _run([*vsctl, "--no-wait", "init"])
+        _run([*vsctl, "add-br", name, *add])
+        self._forwarding.append(switch.pid)
+
+    def _testpmd(self, ports: tuple[str, str]) -> None:
+        cores = sorted(os.sched_getaffinity(0))
+        # One thread forwards; the other has nothing to do.
+        lcores = f"0@{cores[0]},1@{cores[-1]}"
+        log = _RUN / f"testpmd{self._number}.log"
+        command = [
+            # A line at a time, or what it says would come with its end.
+            *(
+                "stdbuf",
+                "-oL",
+                "dpdk-testpmd",
+                "--no-huge",
+                "--no-pci",
+                "--no-telemetry",
+                "-m",
+                "128",
+            ),
+            *("--lcores", lcores, "--file-prefix", f"overside{self._number}"),
+            *(f"--vdev=net_af_packet{n},iface={port}" for n, port in enumerate(ports)),
+            *("--", "--forward-mode=io", "--auto-start", "--nb-cores=1"),
+            *("--total-num-mbufs=16384", "--no-mlockall", "--disable-link-check"),
+        ]
+        process = self._start(command, log, dict(os.environ))
+        _wait_for_text(log, "Press enter to exit", process)
+        self._forwarding.append(process.pid)
+
+    def _start(
+        self, command: Sequence[str], log: Path, environment: dict[str, str]
+    ) -> subprocess.Popen[bytes]:
+        out: IO[bytes]
+        with log.open("wb") as out:
+            try:
+                process = subprocess.Popen(
+                    [_find(command[0]) or command[0], *command[1:]],
+                    # Kept open: some programs end when it does.
+                    stdin=subprocess.PIPE,
+                    stdout=out,
+                    stderr=out,
+                    env=environment,
+                )
+            except OSError as error:
+                raise HopError(f"{command[0]} cannot be started: {error.strerror}") from None
+        self._processes.append(process)
+        return process
+
+
+class Ends:
+    """The ends that a worker measures between: at most one hop at a time, kept for the next
+    test. Only in a worker behind `prefix()`."""
+
+    def __init__(self) -> None:
+        self._hop: Hop | None = None
+
+    def between(self, test: str) -> str:
+        """The test as JSON, with the hop that was built in the place of its mode.
+
+        Raises `HopError` if it cannot be built.
+        """
+        request = json.loads(test)
+        mode = request["hop"]
+        if self._hop is not None and self._hop.mode != mode:
+            self._hop.close()
+            self._hop = None
+        if self._hop is None:
+            self._hop = Hop(mode)
+        return json.dumps(request | {"hop": self._hop.json()})
+
+
+def _run(command: Sequence[str], text: str | None = None) -> None:
+    try:
+        done = subprocess.run(
+            [_find(command[0]) or command[0], *command[1:]],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=_READY_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise HopError(f"{command[0]} cannot be run: {error}") from None
+    if done.returncode != 0:
+        said = " ".join((done.stderr or done.stdout).split())[-300:]
+        raise HopError(f"`{' '.join(command)}` failed: {said}")
+
+
+def _batch(lines: Iterable[str], namespace: str | None = None) -> None:
+    """Lines for `ip`, in the worker's namespace or in an end's."""
+    where = ["-n", namespace] if namespace else []
+    text = "".join(f"{line}\n" for line in lines)
+    _run(["ip", *where, "-batch", "-"], text)
+
+
+def _no_offload(interface: str) -> None:
+    """Has the system compute checksums and cut segments before packets reach an interface."""
+    value = ctypes.create_string_buffer(struct.pack("=II", _ETHTOOL_STXCSUM, 0), 8)
+    request = struct.pack("16sP16x", interface.encode(), ctypes.addressof(value))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        try:
+            fcntl.ioctl(any_socket, _SIOCETHTOOL, request)
+        except OSError as error:
+            what = f"checksum offload of {interface} cannot be switched off"
+            raise HopError(f"{what}: {error.strerror}") from None
+
+
+def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+    _until(path.exists, path.with_name("db.log"), process)
+
+
+def _wait_for_text(log: Path, text: str, process: subprocess.Popen[bytes]) -> None:
+    _until(lambda: text in log.read_text("utf-8", "replace"), log, process)
+
+
+def _until(is_ready: Callable[[], bool], log: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _READY_S
+    while not is_ready():
+        ended = process.poll() is not None
+        if ended or time.monotonic() > deadline:
+            said = " ".join(log.read_text("utf-8", "replace").split())[-300:]
+            name = log.stem
+            how = "ended" if ended else f"was not ready within {_READY_S:g} s"
+            raise HopError(f"{name} {how}: {said}")
+        time.sleep(0.01)

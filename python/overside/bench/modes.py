@@ -1,0 +1,238 @@
+"""Which way traffic takes through a BlueField: off the path, or on it in one of five submodes.
+
+What tells is read where it is there: PCI devices, `devlink`, `mlxconfig` (or `mstconfig`) and the
+database of Open vSwitch. Programs are asked, never told; docs/modes.md says how each mode is set.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from overside.bench.findings import Finding
+
+#: Mellanox' PCI devices that are a BlueField's network part, by their number.
+_CARDS = {
+    "0xa2d2": "BlueField",
+    "0xa2d3": "BlueField",
+    "0xa2d6": "BlueField-2",
+    "0xa2dc": "BlueField-3",
+}
+_VENDOR = "0x15b3"
+_PCI = Path("/sys/bus/pci/devices")
+#: How long a program may take to answer.
+_ANSWER_S = 5.0
+
+#: Names of the modes as the literature on BlueField counts them.
+OFF_PATH = "off-path"
+OVS_KERNEL = "on-path 1: Open vSwitch, kernel datapath on the Arm cores"
+OVS_DPDK = "on-path 2: Open vSwitch, DPDK datapath on the Arm cores"
+DPDK = "on-path 3: a DPDK program on the Arm cores"
+OVS_KERNEL_OFFLOAD = "on-path 4: Open vSwitch, kernel datapath offloaded to the embedded switch"
+OVS_DPDK_OFFLOAD = "on-path 5: Open vSwitch, DPDK datapath offloaded to the embedded switch"
+
+
+@dataclass(frozen=True)
+class Card:
+    """A network function of a BlueField, as this side of it sees it."""
+
+    #: As in `0000:03:00.0`.
+    address: str
+    model: str
+    #: `switchdev`, `legacy`; `None` where it cannot be read.
+    eswitch: str | None = None
+    #: What the firmware is set to, by name: `INTERNAL_CPU_MODEL`, `INTERNAL_CPU_OFFLOAD_ENGINE`;
+    #: empty where it cannot be read.
+    firmware: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Open vSwitch, as its database describes it."""
+
+    #: `other_config` of the whole.
+    config: dict[str, str]
+    #: The bridges' datapath types: `system` (also for an empty one) or `netdev`.
+    datapaths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All that tells."""
+
+    cards: tuple[Card, ...] = ()
+    #: `None`: it does not run here.
+    switch: Switch | None = None
+    #: A DPDK program runs that is not Open vSwitch.
+    dpdk: bool = False
+    #: This is the card's own system, not the host's.
+    on_card: bool = False
+
+
+def of_modes() -> list[Finding]:
+    """What `overside doctor` says of this machine."""
+    return list(findings(look()))
+
+
+def findings(seen: Seen) -> Iterator[Finding]:
+    """What was seen, in words."""
+    if not seen.cards:
+        there = "Open vSwitch" if seen.switch else "no Open vSwitch"
+        yield Finding("mode", "note", f"network mode: no BlueField, {there}")
+        return
+    for card in seen.cards:
+        mode, remedy = mode_of(card, seen)
+        where = f"{card.model} at {card.address}"
+        yield Finding("mode", "note", f"network mode: {where} is {mode}", remedy)
+
+
+def mode_of(card: Card, seen: Seen) -> tuple[str, str]:
+    """The mode of a card, and what to do where it cannot be told or is only half set."""
+    model = card.firmware.get("INTERNAL_CPU_MODEL", "")
+    engine = card.firmware.get("INTERNAL_CPU_OFFLOAD_ENGINE", "")
+    if engine.startswith("DISABLED"):
+        return f"{OFF_PATH} (NIC mode: the Arm cores have no part in the traffic)", ""
+    if model.startswith("SEPERATED_HOST"):
+        return f"{OFF_PATH} (separated hosts: either side has its own functions)", ""
+    if not seen.on_card:
+        known = "on-path (DPU mode)" if model.startswith("EMBEDDED_CPU") else "not known"
+        return f"{known}; which submode can be told on the card only", "run it on the card as well"
+    switch = seen.switch
+    if switch is None or not switch.datapaths:
+        if seen.dpdk:
+            return DPDK, ""
+        return (
+            "on-path without anything that forwards",
+            "docs/modes.md says how to set a mode up",
+        )
+    offloaded = switch.config.get("hw-offload") == "true"
+    user = switch.config.get("dpdk-init") in ("true", "try") and "netdev" in switch.datapaths
+    if offloaded and card.eswitch not in (None, "switchdev"):
+        return (
+            f"{OVS_DPDK if user else OVS_KERNEL}; hw-offload is set, but the embedded switch is in "
+            f"mode {card.eswitch}",
+            f"devlink dev eswitch set pci/{card.address} mode switchdev",
+        )
+    if user:
+        return (OVS_DPDK_OFFLOAD if offloaded else OVS_DPDK), ""
+    return (OVS_KERNEL_OFFLOAD if offloaded else OVS_KERNEL), ""
+
+
+def look() -> Seen:
+    """Reads what there is."""
+    addresses = list(_bluefields(_PCI))
+    cards = tuple(
+        Card(address, model, _eswitch(address), _firmware(address)) for address, model in addresses
+    )
+    return Seen(cards, _switch(), _dpdk_runs(Path("/var/run/dpdk")), bool(cards) and _is_card())
+
+
+def _bluefields(devices: Path) -> Iterator[tuple[str, str]]:
+    """Address and model of each; the first functions only, virtual ones follow them."""
+    for device in sorted(devices.glob("*")):
+        try:
+            vendor = (device / "vendor").read_text().strip()
+            number = (device / "device").read_text().strip()
+        except OSError:
+            continue
+        if vendor == _VENDOR and number in _CARDS and not (device / "physfn").exists():
+            yield device.name, _CARDS[number]
+
+
+def _is_card() -> bool:
+    """Whether this system is the card's own."""
+    for path in ("/sys/class/dmi/id/product_name", "/proc/device-tree/model"):
+        try:
+            if "bluefield" in Path(path).read_text(errors="replace").lower():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _dpdk_runs(folder: Path) -> bool:
+    """DPDK programs keep a socket in a folder of their own. Open vSwitch's is not asked about."""
+    return any(folder.glob("*/mp_socket"))
+
+
+def _eswitch(address: str) -> str | None:
+    said = _ask(["devlink", "-j", "dev", "eswitch", "show", f"pci/{address}"])
+    return None if said is None else parse_eswitch(said)
+
+
+def parse_eswitch(said: str) -> str | None:
+    """The mode in what `devlink -j dev eswitch show` says."""
+    try:
+        devices = json.loads(said)["dev"]
+        (device,) = devices.values()
+        mode = device["mode"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return mode if isinstance(mode, str) else None
+
+
+def _firmware(address: str) -> dict[str, str]:
+    names = ("INTERNAL_CPU_MODEL", "INTERNAL_CPU_OFFLOAD_ENGINE")
+    for program in ("mlxconfig", "mstconfig"):
+        said = _ask([program, "-d", address, "query", *names])
+        if said is not None:
+            found = parse_firmware(said)
+            return {name: found[name] for name in names if name in found}
+    return {}
+
+
+def parse_firmware(said: str) -> dict[str, str]:
+    """The parameters in what `mlxconfig query` says: `NAME  VALUE(number)` a line."""
+    found = {}
+    for line in said.splitlines():
+        match = re.fullmatch(r"\s*\*?\s*([A-Z][A-Z0-9_]+)\s+(\S+)\s*", line)
+        if match:
+            found[match[1]] = match[2]
+    return found
+
+
+def _switch() -> Switch | None:
+    if not Path("/var/run/openvswitch/db.sock").exists():
+        return None
+    ask = ["ovs-vsctl", "--no-wait", "--timeout=2", "--format=json"]
+    config = _ask([*ask, "--columns=other_config", "list", "Open_vSwitch"])
+    bridges = _ask([*ask, "--columns=datapath_type", "list", "Bridge"])
+    if config is None or bridges is None:
+        return None
+    return parse_switch(config, bridges)
+
+
+def parse_switch(config: str, bridges: str) -> Switch | None:
+    """What `ovs-vsctl --format=json list` says of both tables."""
+    try:
+        rows = json.loads(config)["data"]
+        pairs: list[Any] = rows[0][0][1] if rows else []
+        types = [row[0] for row in json.loads(bridges)["data"]]
+        return Switch({str(k): str(v) for k, v in pairs}, tuple(str(t) or "system" for t in types))
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+
+
+def _ask(command: Sequence[str]) -> str | None:
+    """What a program says; `None` if it is not there or fails."""
+    program = shutil.which(command[0], path="/usr/bin:/bin:/usr/sbin:/sbin:/opt/mellanox/bin")
+    if program is None:
+        return None
+    try:
+        done = subprocess.run(
+            [program, *command[1:]],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_ANSWER_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout if done.returncode == 0 else None

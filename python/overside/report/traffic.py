@@ -1,0 +1,276 @@
+"""Charts of the task `network`: figures against message size, depth, connections or rate, and bars
+where nothing is swept; throughput over time where a test tells it in slices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from overside.bench.statistics import TestSummary
+from overside.report import vega, words
+from overside.report.charts import SERIES_MAX, Chart
+from overside.report.vega import Point, Spec
+from overside.tasks.common import Json
+from overside.tasks.network import TASK
+
+#: What can be swept, and the title of its axis.
+AXES = {
+    "message_size": "Message size",
+    "depth": "Messages outstanding on a connection",
+    "connections": "Connections",
+    "rate": "Messages a second that were asked for",
+}
+#: What else tells one line from another.
+_HOW = ("mode", "destination", "threads", "batch", "completion", "cores", "socket_buffer", "jobs")
+_TITLES = {
+    "latency_p50": "Median round trip",
+    "latency_p99": "99th percentile of round trips",
+    "rate": "Messages a second",
+    "throughput": "Throughput",
+    "bit_rate": "Bit rate",
+    "cpu_cost": "Host CPU cost",
+    "hop_cpu": "CPU of the hop's processes",
+    "machine_cpu": "CPU of the whole machine",
+    "client_cpu": "CPU of the client",
+    "server_cpu": "CPU of the server",
+    "connection_throughput_min": "Throughput of the slowest connection",
+    "connection_throughput_max": "Throughput of the fastest connection",
+    "throughput_before": "Throughput before the jobs",
+    "throughput_during": "Throughput during the jobs",
+    "throughput_after": "Throughput after the jobs",
+    "latency_during": "Mean round trip during the jobs",
+    "latency_before": "Mean round trip before the jobs",
+    "latency_after": "Mean round trip after the jobs",
+}
+#: Metrics of one sweep that are drawn, of those that the box asks for.
+_METRICS_MAX = 4
+#: Bars in one chart.
+_BARS_MAX = 24
+
+
+def charts(tests: Sequence[TestSummary], provenance: str) -> list[Chart]:
+    """The charts of a group's tests of one provenance."""
+    rest = list(tests)
+    out: list[Chart] = []
+    for axis in AXES:
+        swept = [line for line in _lines(rest, axis) if len(line) > 1]
+        inside = {id(test) for line in swept for test in line}
+        for metric in _asked([test for line in swept for test in line]):
+            out += _sweep(swept, axis, metric, provenance)
+        rest = [test for test in rest if id(test) not in inside]
+    for metric in _asked(rest):
+        out += _bars(rest, metric, provenance)
+    out += _over_time(tests, provenance)
+    return out
+
+
+def _asked(tests: Sequence[TestSummary]) -> list[str]:
+    """The metrics to draw: those asked for that there are."""
+    names = dict.fromkeys(name for test in tests for name in test.asked if name in test.metrics)
+    return list(names)[:_METRICS_MAX]
+
+
+def _lines(tests: Sequence[TestSummary], axis: str) -> list[list[TestSummary]]:
+    """Tests that differ in nothing but `axis`, in its order."""
+    found: dict[str, list[TestSummary]] = {}
+    for test in tests:
+        if test.parameters.get(axis) is not None:
+            others = {name: value for name, value in test.parameters.items() if name != axis}
+            found.setdefault(json.dumps(others, sort_keys=True, default=str), []).append(test)
+    return [sorted(line, key=lambda test: float(test.parameters[axis])) for line in found.values()]
+
+
+def _who(test: TestSummary) -> str:
+    mode = test.parameters.get("mode")
+    if mode:
+        return words.clean(mode, 60)
+    destination = test.parameters.get("destination")
+    return "loopback" if destination in (None, "host") else words.clean(destination, 60)
+
+
+def _how(test: TestSummary, beside: Sequence[TestSummary], axis: str | None) -> str:
+    """The parameters that tell it from the others."""
+    parts = []
+    for name in (*AXES, *_HOW[2:]):
+        mine = test.parameters.get(name)
+        if name != axis and any(other.parameters.get(name) != mine for other in beside):
+            if mine is None:
+                continue
+            text = words.size(mine) if name == "message_size" else words.value(mine)
+            parts.append(text if name == "message_size" else f"{name.replace('_', ' ')} {text}")
+    return ", ".join(parts)
+
+
+def _point(test: TestSummary, metric: str, who: str, how: str) -> Point:
+    estimate = test.metrics[metric]
+    return {
+        "who": who,
+        "how": how,
+        "label": f"{who}, {how}" if how else who,
+        "value": estimate.median,
+        "low": estimate.low,
+        "high": estimate.high,
+        "median": words.number(estimate.median),
+        "interval": words.span(estimate.low, estimate.high),
+    }
+
+
+def _sweep(
+    swept: Sequence[Sequence[TestSummary]], axis: str, metric: str, provenance: str
+) -> Iterator[Chart]:
+    everyone = [test for line in swept for test in line if metric in test.metrics]
+    points, rows = [], []
+    shown = list(swept)[:SERIES_MAX]
+    for line in swept:
+        for test in line:
+            if metric not in test.metrics:
+                continue
+            point = _point(test, metric, _who(test), _how(test, everyone, axis))
+            value = test.parameters[axis]
+            at = words.size(value) if axis == "message_size" else words.number(float(value))
+            rows.append((point["label"], at, *_cells(test, metric)))
+            if line in shown:
+                points.append(point | {"x": value, "size": value, "buffer": at})
+    if not points:
+        return
+    unit = TASK.metrics[metric].unit
+    spec = vega.lines(points, unit, provenance)
+    along = spec["encoding"]["x"]["axis"]
+    along["title"] = f"{AXES[axis]} (log scale)"
+    if axis != "message_size":
+        del along["labelExpr"]
+        along["format"] = ",~r"
+    hidden = len(swept) - len(shown)
+    note = f" {words.plural(hidden, 'other')} in the table." if hidden else ""
+    yield Chart(
+        id=f"{metric}-{axis}-{provenance}",
+        title=f"{_title(metric)} against {AXES[axis][:1].lower()}{AXES[axis][1:]}",
+        caption=_caption(metric) + note,
+        provenance=provenance,
+        spec=spec,
+        columns=("What", AXES[axis], f"Median, {unit}", "Low", "High", "Rounds"),
+        rows=tuple(rows),
+    )
+
+
+def _bars(tests: Sequence[TestSummary], metric: str, provenance: str) -> Iterator[Chart]:
+    told = [test for test in tests if metric in test.metrics]
+    unit = TASK.metrics[metric].unit
+    points = [_point(test, metric, _who(test), _how(test, told, None)) for test in told]
+    if not points:
+        return
+    yield Chart(
+        id=f"{metric}-bars-{provenance}",
+        title=_title(metric),
+        caption=_caption(metric),
+        provenance=provenance,
+        spec=vega.bars([point | {"buffer": ""} for point in points[:_BARS_MAX]], unit),
+        columns=("What", f"Median, {unit}", "Low", "High", "Rounds"),
+        rows=tuple(
+            (point["label"], *_cells(test, metric))
+            for point, test in zip(points, told, strict=True)
+        ),
+    )
+
+
+def _title(metric: str) -> str:
+    return _TITLES.get(metric, metric.replace("_", " ").capitalize())
+
+
+def _caption(metric: str) -> str:
+    text = TASK.metrics[metric].description
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _cells(test: TestSummary, metric: str) -> tuple[str, str, str, str]:
+    estimate = test.metrics[metric]
+    low, high = (words.number(bound, 4) for bound in (estimate.low, estimate.high))
+    return (words.number(estimate.median), low, high, str(estimate.n))
+
+
+def _over_time(tests: Sequence[TestSummary], provenance: str) -> Iterator[Chart]:
+    """Throughput in slices, of the last round; a chart for each kind of jobs beside."""
+    by_jobs: dict[str, list[TestSummary]] = {}
+    for test in tests:
+        if test.series:
+            by_jobs.setdefault(str(test.parameters.get("jobs") or ""), []).append(test)
+    for jobs, told in by_jobs.items():
+        points, rows = [], []
+        for test in told[:SERIES_MAX]:
+            label = ", ".join(filter(None, (_who(test), _how(test, told, None))))
+            for end_s, value in _slices(test.series or {}):
+                points.append({"who": label, "s": end_s, "value": value})
+            rows.append((label, *(_phase(test, when) for when in ("before", "during", "after"))))
+        if not points:
+            continue
+        spans = [
+            {"begin": jobs_s[0], "end": jobs_s[1]}
+            for test in told[:1]
+            if (jobs_s := (test.series or {}).get("jobs_s"))
+        ]
+        about = f" while {words.clean(jobs, 40)} runs beside" if jobs else ""
+        shade = f" Jobs ran in the shaded time, on {_device(told[0])}." if spans else ""
+        yield Chart(
+            id=f"time-{words.clean(jobs, 40) or 'plain'}-{provenance}",
+            title=f"Throughput over time{about}",
+            caption=f"The slices of one sample, that of the last round.{shade}",
+            provenance=provenance,
+            spec=_time_spec(points, spans, provenance),
+            columns=("What", "Before, MB/s", "During", "After"),
+            rows=tuple(rows),
+        )
+
+
+def _device(test: TestSummary) -> str:
+    name = test.parameters.get("device")
+    if name == "cpu":
+        return "this machine's cores: a card's accelerators do not disturb traffic like that"
+    return words.device(name or "")
+
+
+def _slices(series: Json) -> list[tuple[float, float]]:
+    ends, values = series.get("end_s"), series.get("throughput")
+    if not isinstance(ends, list) or not isinstance(values, list):
+        return []
+    pairs = zip(ends, values, strict=False)
+    return [
+        (float(end), float(value))
+        for end, value in pairs
+        if isinstance(end, int | float) and isinstance(value, int | float)
+    ]
+
+
+def _phase(test: TestSummary, when: str) -> str:
+    estimate = test.metrics.get(f"throughput_{when}")
+    return words.number(estimate.median) if estimate else "–"
+
+
+def _time_spec(
+    points: Sequence[Point], spans: Sequence[Mapping[str, float]], provenance: str
+) -> Spec:
+    x = {"type": "quantitative", "axis": {"title": "Seconds"}, "scale": {"nice": False}}
+    palette = vega.palette_of(points, provenance)
+    return {
+        "height": 230,
+        "layer": [
+            {
+                "data": {"values": list(spans)},
+                "mark": {"type": "rect", "color": "var(--ink)", "opacity": 0.08},
+                "encoding": {"x": {**x, "field": "begin"}, "x2": {"field": "end"}},
+            },
+            {
+                "data": {"values": list(points)},
+                "mark": {"type": "line", "strokeWidth": 1.25},
+                "encoding": {
+                    "x": {**x, "field": "s"},
+                    "y": {
+                        "field": "value",
+                        "type": "quantitative",
+                        "scale": {"zero": True, "nice": True},
+                        "axis": {"title": "MB/s"},
+                    },
+                    "color": palette["color"],
+                },
+            },
+        ],
+    }

@@ -1,0 +1,242 @@
+"""Measures TCP between two ends: round trips with a real queue depth, and streams."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+
+from overside.bench import hops
+from overside.tasks import offload
+from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter
+
+#: The operations that can run beside the traffic.
+_JOBS = ("copy", "compress-deflate", "compress-lz4", "compress-zstd", "hash-sha256", "hash-crc32")
+#: Message sizes where a box gives none, in bytes.
+_SIZES = {"round-trip": 64, "stream": 131_072}
+#: Parameters of the jobs beside, and what they are where a box gives none.
+_BESIDE = {
+    "device": "cpu",
+    "variant": "auto",
+    "buffer_size": 65536,
+    "job_depth": 4,
+    "job_threads": 1,
+    "data": "corpus",
+    "sample_bytes": 8 << 20,
+}
+#: Slices of the series of a test with jobs, in milliseconds.
+_SLICE_MS = 10
+
+_PARAMETERS: Mapping[str, Parameter] = {
+    "pattern": Parameter(
+        "string",
+        "each message comes back, or messages go one way",
+        "round-trip",
+        choices=("round-trip", "stream"),
+    ),
+    "destination": Parameter(
+        "string",
+        "`host`: this machine; or ADDRESS:PORT, where `overside network serve` runs",
+        "host",
+    ),
+    "mode": Parameter(
+        "string",
+        "build namespaces with this between the ends; without one, the network as it is",
+        None,
+        choices=tuple(hops.MODES),
+    ),
+    "message_size": Parameter(
+        "integer", "one message; 64, streams 131072", None, "bytes", (), 1, 16 << 20
+    ),
+    "connections": Parameter("integer", "data connections", 1, "", (), 1, 1024),
+    "threads": Parameter("integer", "threads of either end", 1, "", (), 1, 64),
+    "depth": Parameter(
+        "integer", "round trips: messages outstanding on a connection", 1, "", (), 1, 4096
+    ),
+    "batch": Parameter("integer", "messages in one write", 1, "", (), 1, 4096),
+    "rate": Parameter(
+        "number",
+        "round trips: send so many a second, at even distances; latencies count from the intended "
+        "times",
+        None,
+        "messages/s",
+        (),
+        0.001,
+        1e7,
+    ),
+    "completion": Parameter(
+        "string", "wait for sockets, or ask them", "event", choices=("event", "poll")
+    ),
+    "cores": Parameter("integers", "the cores that the client's threads are pinned to", None),
+    "server_cores": Parameter("integers", "the same of the server's, on this machine", None),
+    "socket_buffer": Parameter(
+        "integer",
+        "asked of the sockets; without it the system decides",
+        None,
+        "bytes",
+        (),
+        1,
+        1 << 30,
+    ),
+    "slice_ms": Parameter(
+        "number", "tell the sample in slices of this length", None, "ms", (), 0.1, 60_000
+    ),
+    "jobs": Parameter(
+        "string", "run this operation in the middle third of the sample", None, choices=_JOBS
+    ),
+    "device": Parameter("string", "jobs: what runs them", None),
+    "variant": Parameter("string", "jobs: the library by name", None),
+    "buffer_size": Parameter("integer", "jobs: one buffer", None, "bytes", (), 1, 1 << 30),
+    "job_depth": Parameter("integer", "jobs in flight", None, "", (), 1, 4096),
+    "job_threads": Parameter("integer", "jobs: threads of the device", None, "", (), 1, 1024),
+    "data": Parameter("string", "jobs: the data set", None),
+    "sample_bytes": Parameter(
+        "integer", "jobs: how much of it is used", None, "bytes", (), 1, 4 << 30
+    ),
+}
+
+_ENDS: Mapping[str, Metric] = {
+    "client_cpu": Metric("%", "lower", "CPU time of the client's threads; one core is 100"),
+    "server_cpu": Metric("%", "lower", "CPU time of the server's threads; one core is 100"),
+    "hop_cpu": Metric("%", "lower", "CPU time of the hop's processes; one core is 100"),
+    "machine_cpu": Metric(
+        "%",
+        "lower",
+        "time that cores of this machine were busy, with the kernel's part of a hop and whatever "
+        "else ran; one core is 100",
+    ),
+    "cpu_seconds": Metric("s", "lower", "host CPU seconds of both ends and of the hop's processes"),
+    "cpu_cost": Metric("s/GB", "lower", "the same per 10^9 bytes of messages in one direction"),
+}
+
+_METRICS: Mapping[str, Metric] = {
+    "throughput": Metric(
+        "MB/s", "higher", "bytes of messages in one direction in the elapsed time; MB is 10^6 bytes"
+    ),
+    "bit_rate": Metric("Gb/s", "higher", "the same in 10^9 bits"),
+    "rate": Metric("messages/s", "higher", "messages that came back, or that came, a second"),
+    **{
+        f"latency_{name}": Metric("µs", "lower", f"{what} time of a round trip")
+        for name, what in {
+            "mean": "mean",
+            "min": "shortest",
+            "p50": "median",
+            "p90": "90th percentile of the",
+            "p99": "99th percentile of the",
+            "p999": "99.9th percentile of the",
+            "max": "longest",
+        }.items()
+    },
+    "connection_throughput_min": Metric("MB/s", "higher", "that of the slowest connection"),
+    "connection_throughput_max": Metric("MB/s", "higher", "that of the fastest connection"),
+    **_ENDS,
+    **{
+        f"throughput_{when}": Metric("MB/s", "higher", f"mean throughput {when} the jobs")
+        for when in ("before", "during", "after")
+    },
+    **{
+        f"jitter_{when}": Metric(
+            "%",
+            "lower",
+            f"standard deviation of the slices' throughput {when} the jobs, of its mean",
+        )
+        for when in ("before", "during", "after")
+    },
+    **{
+        f"latency_{when}": Metric("µs", "lower", f"mean time of a round trip {when} the jobs")
+        for when in ("before", "during", "after")
+    },
+    "job_throughput": Metric("MB/s", "higher", "that of the jobs beside"),
+}
+
+
+class NetworkTask(MeasuredTask):
+    """Round trips and streams, from this machine to itself or to a server that is running."""
+
+    name = "network"
+    description = "round trips and streams over TCP, also through a forwarding hop"
+    parameters = _PARAMETERS
+    metrics = _METRICS
+
+    def normal(self, parameters: Json) -> Json:
+        """Fills in defaults. Streams have no depth and no rate, and without jobs there is nothing
+        to say of them."""
+        full = super().normal(parameters)
+        if full["message_size"] is None:
+            full["message_size"] = _SIZES[full["pattern"]]
+        if full["pattern"] == "stream":
+            full["depth"], full["rate"] = 1, None
+        full["threads"] = min(full["threads"], full["connections"])
+        if full["destination"] != "host":
+            full["server_cores"] = None
+        if full["jobs"] is None:
+            return full | dict.fromkeys(_BESIDE)
+        full["slice_ms"] = full["slice_ms"] or _SLICE_MS
+        given = {name: full[name] for name in _BESIDE if full[name] is not None}
+        full |= _BESIDE | given
+        return full | {"data": offload.real_data(full["data"])}
+
+    def test(self, parameters: Json) -> Json:
+        """See `MeasuredTask`."""
+        same = (
+            *("pattern", "mode", "message_size", "connections", "threads", "depth", "batch"),
+            *("rate", "completion", "cores", "server_cores", "socket_buffer"),
+        )
+        request: Json = {name: parameters[name] for name in same if parameters[name] is not None}
+        request["kind"] = "network"
+        if parameters["destination"] != "host":
+            request["destination"] = parameters["destination"]
+        if parameters["mode"] is not None:
+            # The worker builds it, and puts in its place what it has built.
+            request["hop"] = parameters["mode"]
+        if parameters["slice_ms"] is not None:
+            request["slice_s"] = parameters["slice_ms"] / 1e3
+        if parameters["jobs"] is not None:
+            request["beside"] = {
+                "device": parameters["device"],
+                "operation": parameters["jobs"],
+                "variant": parameters["variant"],
+                "buffer_size": parameters["buffer_size"],
+                "depth": parameters["job_depth"],
+                "threads": parameters["job_threads"],
+                "data": {"name": parameters["data"], "sample_bytes": parameters["sample_bytes"]},
+            }
+        return request
+
+    def worker_prefix(self, parameters: Json) -> Sequence[str]:
+        """A hop is built in namespaces of the worker's own."""
+        return () if parameters["mode"] is None else hops.prefix()
+
+    def unavailable(self, parameters: Json, machine: Machine) -> str | None:
+        """What a hop needs is not there, or the device of the jobs is not."""
+        if parameters["mode"] is not None:
+            if parameters["destination"] != "host":
+                return "a mode is built between two ends on this machine: leave destination away"
+            reason = hops.unavailable(parameters["mode"])
+            if reason is not None:
+                return reason
+        if (reason := _no_address(parameters["destination"])) is not None:
+            return reason
+        if parameters["jobs"] is None:
+            return None
+        leg = parameters | {"depth": parameters["job_depth"], "completion": "event"}
+        return offload.cannot(parameters["jobs"], leg, machine) or offload.no_data(
+            parameters["data"]
+        )
+
+
+def _no_address(destination: str) -> str | None:
+    """Why a destination is none, or `None`."""
+    if destination == "host":
+        return None
+    host, colon, port = destination.rpartition(":")
+    try:
+        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+        good = bool(colon) and 1 <= int(port) <= 65535
+    except ValueError:
+        good = False
+    if good:
+        return None
+    return f"{destination!r} is no destination: host, or an address and a port as in 10.0.0.2:5300"
+
+
+TASK = NetworkTask()

@@ -1,0 +1,206 @@
+"""The task `network`: through real boxes, real namespaces and a real server."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import (
+    children,
+    environment,
+    manifest,
+    only_run,
+    overside,
+    samples,
+    start,
+    wait_for,
+    write_box,
+)
+from overside.bench import hops
+from overside.tasks.network import TASK
+
+MODES = [
+    pytest.param(
+        mode,
+        marks=pytest.mark.skipif(
+            hops.unavailable(mode) is not None, reason=hops.unavailable(mode) or ""
+        ),
+    )
+    for mode in hops.MODES
+]
+
+
+def box(directory: Path, measure: dict[str, float] | None = None, **parameters: Any) -> Path:
+    """A short box of one network entry."""
+    times = {"rounds": 1, "warmup_s": 0, "sample_s": 0.05, "max_s": 120}
+    return write_box(
+        directory,
+        {
+            "schema": "box/1",
+            "name": "net",
+            "tasks": [{"task": "network", "parameters": parameters}],
+            "measure": times | (measure or {}),
+        },
+    )
+
+
+def test_round_trips_and_streams_are_measured_and_reported(tmp_path: Path) -> None:
+    path = box(tmp_path, pattern=["round-trip", "stream"], message_size=[64, 4096])
+    overside("run", path, cwd=tmp_path, code=0)
+    run = only_run(tmp_path)
+    patterns = {t["id"]: t["parameters"]["pattern"] for t in manifest(run)["tests"]}
+    for sample in samples(run):
+        assert sample["status"] == "ok", sample
+        assert sample["provenance"] == "measured"
+        has_latency = "latency_p50" in sample["metrics"]
+        assert has_latency == (patterns[sample["test"]] == "round-trip")
+        assert set(sample["metrics"]) <= set(TASK.metrics)
+    page = (run / "report.html").read_text()
+    assert "TCP round trips" in page
+    assert "TCP stream" in page
+    assert "against message size" in page
+
+
+def test_what_has_no_effect_makes_no_test(tmp_path: Path) -> None:
+    path = box(tmp_path, pattern="stream", depth=[1, 16], job_depth=[1, 2])
+    done = overside("plan", path, "--json", cwd=tmp_path, code=0)
+    assert done.stdout.count('"id": "network/') == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_hop_is_built_and_leaves_nothing(mode: str, tmp_path: Path) -> None:
+    before = links()
+    overside("run", box(tmp_path, pattern="stream", mode=mode), cwd=tmp_path, code=0)
+    (sample,) = samples(only_run(tmp_path))
+    assert sample["status"] == "ok", sample
+    assert sample["applied"]["variant"] == mode
+    assert hops.MODES[mode] in sample["applied"]["library"]
+    forwards = mode in ("ovs-userspace", "dpdk-af_packet")
+    assert ("hop_cpu" in sample["metrics"]) == forwards
+    assert sample["metrics"].get("hop_cpu", 1) > 0
+    assert links() == before
+
+
+@pytest.mark.skipif(hops.unavailable("bridge") is not None, reason="namespaces cannot be made")
+def test_modes_stand_in_one_block_and_follow_each_other_in_one_process(tmp_path: Path) -> None:
+    path = box(tmp_path, {"rounds": 2}, mode=["direct", "bridge"], pattern="round-trip")
+    overside("run", path, cwd=tmp_path, code=0)
+    run = only_run(tmp_path)
+    assert {test["block"] for test in manifest(run)["tests"]} == {0}
+    taken = samples(run)
+    assert [sample["status"] for sample in taken] == ["ok"] * 4
+    kinds = [sample["applied"]["variant"] for sample in taken]
+    assert kinds == ["direct", "bridge", "bridge", "direct"]
+
+
+@pytest.mark.skipif(hops.unavailable("bridge") is not None, reason="namespaces cannot be made")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_ended_leaves_no_hop(number: signal.Signals, tmp_path: Path) -> None:
+    before = links()
+    path = box(tmp_path, {"sample_s": 60}, mode="bridge", pattern="stream")
+    process = start("run", path, cwd=tmp_path)
+    inside = wait_for(lambda: measuring(process.pid))
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    wait_for(lambda: not Path(f"/proc/{inside}").exists())
+    assert links() == before
+
+
+def measuring(process: int) -> int | None:
+    """The worker in its own namespaces, once its threads run."""
+    for child in children(process):
+        for inner in children(child):
+            try:
+                threads = len(os.listdir(f"/proc/{inner}/task"))
+            except OSError:
+                continue
+            if threads >= 5:
+                return inner
+    return None
+
+
+def links() -> set[str]:
+    """The interfaces and named namespaces that this machine shows."""
+    named = Path("/run/netns")
+    return set(os.listdir("/sys/class/net")) | set(os.listdir(named) if named.is_dir() else ())
+
+
+def test_a_server_elsewhere_is_the_destination(tmp_path: Path) -> None:
+    command = [*native(), "network", "serve", "--listen", "127.0.0.1:0", "--role", "dpu"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(tmp_path))
+    assert server.stdout is not None
+    try:
+        match = re.fullmatch(r"listening at (127\.0\.0\.1:\d+)\n", server.stdout.readline())
+        assert match
+        path = box(tmp_path, destination=match[1], pattern="round-trip", depth=4)
+        overside("run", path, cwd=tmp_path, code=0)
+    finally:
+        server.terminate()
+        server.wait()
+    (sample,) = samples(only_run(tmp_path))
+    assert sample["cpu"]["dpu_s"] > 0
+    assert sample["applied"]["device"] == "host"
+
+
+def test_nobody_at_the_destination_is_a_failure_that_says_what_to_do(tmp_path: Path) -> None:
+    done = overside("run", box(tmp_path, destination="127.0.0.1:9"), cwd=tmp_path, code=100)
+    assert "overside network serve" in done.stderr
+    path = box(tmp_path, destination="nowhere")
+    plan = overside("plan", path, cwd=tmp_path, code=0).stdout
+    assert "'nowhere' is no destination" in " ".join(plan.split())
+
+
+def test_the_server_refuses_what_it_cannot(tmp_path: Path) -> None:
+    for words, said in [
+        ((), "say what to do"),
+        (("serve", "--listen", "here"), "--listen here"),
+        (("serve", "--role", "king"), "--role is host or dpu"),
+        (("serve", "--sessions", "0"), "--sessions is from 1 to 64"),
+        (("serve", "--lisen", "x"), "did you mean --listen?"),
+    ]:
+        done = subprocess.run(
+            [*native(), "network", *words], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 2
+        assert said in done.stderr
+    done = subprocess.run(
+        [*native(), "network", "serve", "--listen", "203.0.113.7:1"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3
+
+
+def test_jobs_beside_a_stream_have_their_time(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("all work and no play makes a dull text\n" * 20000)
+    path = box(
+        tmp_path,
+        {"sample_s": 0.3},
+        pattern="stream",
+        jobs="copy",
+        data="words.txt",
+        sample_bytes=262144,
+    )
+    overside("run", path, cwd=tmp_path, code=0)
+    (sample,) = samples(only_run(tmp_path))
+    begin, end = sample["series"]["jobs_s"]
+    assert 0.09 <= begin < end
+    for name in ("throughput_before", "throughput_during", "job_throughput"):
+        assert sample["metrics"][name] > 0
+    assert any(warning["kind"] == "not-a-card" for warning in sample["warnings"])
+    page = (only_run(tmp_path) / "report.html").read_text()
+    assert "Throughput over time" in page
+    assert "accelerators do not disturb traffic like that" in page
+
+
+def native() -> list[str]:
+    """The native command beside this Python."""
+    return [str(Path(sys.executable).parent / "overside")]
