@@ -102,6 +102,9 @@ def advise(view: RunView) -> list[Advice]:
     """The advice of a run, in the order of its tests."""
     out = []
     for group in groups.groups(view):
+        if group.task == "network":
+            # A mode or a depth is no better way to do the same work.
+            continue
         tests = [
             t
             for t in group.of("measured")
