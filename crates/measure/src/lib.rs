@@ -21,9 +21,7 @@ mod verify;
 mod worker;
 
 pub use data::BUFFERS_MAX;
-pub use kinds::{
-    HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkPattern, NetworkTest,
-};
+pub use kinds::{HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkPattern, NetworkTest};
 pub use latency::{HistogramError, Merged, merge_histograms};
 pub use sample::{
     Check, Cpu, Failure, Kind, Model, Placed, PlacedLeg, Sample, Series, Status, Warning, Work,

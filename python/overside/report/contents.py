@@ -172,11 +172,11 @@ def no_advice(view: RunView) -> str:
 
 
 def of_figures(view: RunView) -> list[Row]:
-    """The tests of built-in tasks whose figures are their own, not a throughput."""
+    """The tests of built-in tasks whose figures are their own, not the throughput of jobs."""
     own = {
         words.clean(test.id, 200)
         for test in view.tests
-        if test.task in tasks.NAMES and "throughput" not in test.metrics
+        if test.task in tasks.NAMES and (test.task == "network" or "throughput" not in test.metrics)
     }
     return [row for row in rows(view) if row.id in own and row.others]
 
