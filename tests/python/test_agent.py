@@ -25,8 +25,8 @@ def agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     inventory = tmp_path / "agents.toml"
     monkeypatch.setenv("OVERSIDE_AGENTS", str(inventory))
     words = ["agent", "--insecure", "--listen", "127.0.0.1:0", "--json", "-p", "1"]
-    devices = ["--device", "cpu", "--device", "emulated:bf2"]
-    with subprocess.Popen([COMMAND, *words, *devices], stdout=subprocess.PIPE, text=True) as agent:
+    words += ["--device", "cpu"]
+    with subprocess.Popen([COMMAND, *words], stdout=subprocess.PIPE, text=True) as agent:
         try:
             assert agent.stdout is not None
             address = json.loads(agent.stdout.readline())["address"]
@@ -50,7 +50,7 @@ def by_device(directory: Path) -> dict[str, list[Json]]:
 
 @pytest.mark.usefixtures("agents")
 def test_a_box_runs_on_an_agents_device(tmp_path: Path) -> None:
-    box = tiny_box(tmp_path)
+    box = tiny_box(tmp_path, rounds=1)
     overside("run", box, "--set", "compress.device=cpu,dpu0/cpu", cwd=tmp_path, code=0)
     found = by_device(tmp_path)
     assert set(found) == {"cpu", "dpu0/cpu"}
@@ -60,26 +60,25 @@ def test_a_box_runs_on_an_agents_device(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("agents")
-def test_a_share_can_go_to_an_agent_and_emulation_stays_emulation(tmp_path: Path) -> None:
-    box = tiny_box(tmp_path)
+def test_a_share_can_go_to_an_agent(tmp_path: Path) -> None:
+    box = tiny_box(tmp_path, rounds=1)
     overside(
-        "run",
-        box,
-        *("--set", "compress.device=dpu0/emulated:bf2", "--set", "compress.variant=auto"),
+        *("run", box, "--filter", "task=decompress"),
         *("--set", "decompress.device=dpu0/cpu", "--set", "decompress.placement=split:50"),
         cwd=tmp_path,
         code=0,
     )
-    found = by_device(tmp_path)
-    for sample in found["dpu0/emulated:bf2"]:
-        assert sample["applied"]["provenance"] == "emulated", sample
+    for sample in samples(only_run(tmp_path)):
+        assert "dpu0/cpu" in json.dumps(sample), sample
 
 
 @pytest.mark.usefixtures("agents")
 def test_an_agent_that_is_away_is_the_reason_why_a_test_is_skipped(tmp_path: Path) -> None:
     box = tiny_box(tmp_path)
-    where = ("--set", "compress.device=cpu,gone/cpu,nobody/cpu")
-    said = overside("plan", box, *where, cwd=tmp_path, code=0).stdout
-    assert "is `overside agent` running?" in said
-    assert "nobody/cpu: there is no such device here" in said
-    overside("validate", box, cwd=tmp_path, code=0)
+    devices = ["cpu", "dpu0/cpu", "gone/cpu", "nobody/cpu"]
+    where = ("--set", f"compress.device={','.join(devices)}", "--json")
+    planned = json.loads(overside("plan", box, *where, cwd=tmp_path, code=0).stdout)
+    reasons = {test["parameters"]["device"]: test.get("reason") for test in planned["tests"]}
+    assert [reasons[device] for device in devices[:2]] == [None, None]
+    assert "is `overside agent` running?" in reasons["gone/cpu"]
+    assert reasons["nobody/cpu"] == "nobody/cpu: there is no such device here"

@@ -214,6 +214,36 @@ fn names_that_lead_nowhere_say_where_to_go() {
 }
 
 #[test]
+fn the_unit_starts_an_agent_and_stops_it() {
+    let unit = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../contrib/overside-agent.service"
+    );
+    let text = std::fs::read_to_string(unit).unwrap();
+    let value = |key: &str| {
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(key));
+        lines.next().unwrap_or_else(|| panic!("{key}")).to_owned()
+    };
+    let user = User::new();
+    let keys = user.keys();
+    let listen = value("Environment=OVERSIDE_LISTEN=");
+    assert_eq!(listen, "127.0.0.1:7433", "nowhere but on this machine");
+    // As systemd puts values in; where others listen already, another port does as well.
+    let command = value("ExecStart=/usr/local/bin/overside agent ")
+        .replace("${OVERSIDE_LISTEN}", "127.0.0.1:0")
+        .replace("/etc/overside/keys", &keys)
+        .replace("$OVERSIDE_OPTIONS", "--drain 5 --device cpu");
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let mut agent = Running::start(&user, &words);
+    assert_eq!(agent.end(), Some(0));
+    let stop: u64 = value("TimeoutStopSec=").parse().unwrap();
+    assert!(
+        stop > 30,
+        "longer than the agent lets hosts fetch what is done for them"
+    );
+}
+
+#[test]
 fn nobody_is_let_in_by_mistake() {
     let user = User::new();
     let keys = user.keys();
