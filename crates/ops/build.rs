@@ -17,6 +17,8 @@ const CRATES: [&str; 7] = [
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    // RUSTFLAGS="--cfg without_hyperscan" builds without that library.
+    println!("cargo:rustc-check-cfg=cfg(without_hyperscan)");
     let isal = system_library("libisal", "libisal-dev");
     println!("cargo:rustc-env=OVERSIDE_VERSION_ISAL={}", isal.version);
     re2_shim();

@@ -6,6 +6,7 @@
 //! finds lies within one record.
 
 mod engine;
+#[cfg(not(without_hyperscan))]
 mod hyperscan;
 mod literal;
 mod pattern;
@@ -14,6 +15,7 @@ mod records;
 mod regex;
 mod trial;
 
+#[cfg(not(without_hyperscan))]
 use std::sync::Arc;
 
 use engine::{Engine, Every, Nothing};
@@ -27,6 +29,7 @@ use crate::{Error, Kernel, MatchKind, Variant};
 
 pub(crate) fn matchers() -> Vec<Variant> {
     let mut variants = vec![literal::variant()];
+    #[cfg(not(without_hyperscan))]
     if hyperscan::is_supported() {
         variants.push(hyperscan::variant());
     }
@@ -88,6 +91,7 @@ fn engine(variant: &mut Variant, patterns: &[String]) -> Result<EngineMaker, Err
             }
             Box::new(move || Ok(Box::new(literals.searcher())))
         }
+        #[cfg(not(without_hyperscan))]
         hyperscan::NAME => {
             let database = Arc::new(hyperscan::Database::compile(&patterns)?);
             Box::new(move || Ok(Box::new(hyperscan::Scanner::new(Arc::clone(&database))?)))
