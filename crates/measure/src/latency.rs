@@ -50,6 +50,17 @@ impl Latencies {
         self.sum_ns += other.sum_ns;
     }
 
+    /// The figures of docs/results.md.
+    pub(crate) fn metrics(&self, put: &mut impl FnMut(&str, f64)) {
+        put("latency_mean", self.mean_ns() / 1e3);
+        put("latency_min", self.min_ns() as f64 / 1e3);
+        put("latency_max", self.max_ns() as f64 / 1e3);
+        for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
+            let ns = self.quantile_ns(share) as f64;
+            put(&format!("latency_{name}"), ns / 1e3);
+        }
+    }
+
     pub(crate) fn count(&self) -> u64 {
         self.histogram.len()
     }

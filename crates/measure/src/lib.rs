@@ -8,6 +8,7 @@
 pub mod audit;
 pub mod boxes;
 mod data;
+mod dma;
 mod driver;
 mod kinds;
 mod latency;
@@ -21,6 +22,7 @@ mod verify;
 mod worker;
 
 pub use data::BUFFERS_MAX;
+pub use kinds::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 pub use kinds::{HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkPattern, NetworkTest};
 pub use latency::{HistogramError, Merged, merge_histograms};
 pub use sample::{

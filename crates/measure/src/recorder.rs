@@ -210,16 +210,7 @@ impl Recorder {
                 self.engine_bytes as f64 / self.engine.sum_ns as f64 * 1e3,
             );
         }
-        let latencies = &self.latencies;
-        put("latency_mean", latencies.mean_ns() / 1e3);
-        put("latency_min", latencies.min_ns() as f64 / 1e3);
-        put("latency_max", latencies.max_ns() as f64 / 1e3);
-        for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
-            put(
-                &format!("latency_{name}"),
-                latencies.quantile_ns(share) as f64 / 1e3,
-            );
-        }
+        self.latencies.metrics(&mut put);
         put("cpu_seconds", cpu.host_s);
         put("cpu_cost", cpu.host_s / (self.bytes as f64 / 1e9));
         for (name, ns) in self.told() {

@@ -241,7 +241,7 @@ fn placement_text<S: Serializer>(placement: &Option<Policy>, out: S) -> Result<S
     placement.map(|policy| policy.to_string()).serialize(out)
 }
 
-fn auto() -> String {
+pub(crate) fn auto() -> String {
     "auto".into()
 }
 

@@ -14,7 +14,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Initiator, Outcome, Unknown, Values};
+use crate::claims::link_words::Loans;
+use crate::{Answer, Closeness, Initiator, Library, Outcome, Unknown, Values};
 
 /// How bytes are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -339,5 +340,26 @@ pub(crate) fn least(limits: &[(&str, f64)]) -> Outcome {
     Outcome {
         value,
         bottleneck: Some(name.to_owned()),
+    }
+}
+
+/// What a card's DMA engine does with transfers of one length.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    /// How long one keeps it busy: the inverse of its rate with as many in flight as it takes.
+    pub busy_ns: Answer,
+    /// How long one takes from its start until its end is noticed, with nothing else in flight.
+    pub latency_ns: Answer,
+}
+
+/// What is known of a card's DMA engine, from its own profile or else lent by other cards, for
+/// transfers that so many cores start.
+pub fn engine(library: &Library, card: &str, transfer: &Transfer, cores: f64) -> Engine {
+    let loans = Loans::of(library, &[card]);
+    Engine {
+        busy_ns: loans.predict(Closeness::Card, |values| {
+            Ok(1e9 / per_s(values, card, transfer, cores, None)?.value)
+        }),
+        latency_ns: loans.predict(Closeness::Card, |values| latency_ns(values, card, transfer)),
     }
 }

@@ -35,7 +35,12 @@ LATENCIES = (
 )
 
 #: Metrics drawn against buffer size: title and unit.
-AGAINST_SIZE = {"throughput": ("Throughput", "MB/s"), "cpu_cost": ("Host CPU cost", "CPU s/GB")}
+AGAINST_SIZE = {
+    "throughput": ("Throughput", "MB/s"),
+    "cpu_cost": ("Host CPU cost", "CPU s/GB"),
+    "latency_p50": ("Median latency", "µs"),
+    "initiator_utilisation": ("CPU time of the initiator, one core being 100 %,", "%"),
+}
 
 STAGES = (
     ("stage_queueing", "Queueing"),
@@ -86,7 +91,7 @@ def charts(group: Group, provenance: str, limit: float) -> list[Chart]:
         return traffic.charts(tests, provenance)
     series = _series(tests)
     out = []
-    for draw in (_throughput, _cpu_cost, _latency, _stages):
+    for draw in (_throughput, _median_latency, _utilisation, _cpu_cost, _latency, _stages):
         chart = draw(group, provenance, series)
         if chart is not None:
             out.append(chart if draw is _cpu_cost else _with_left_out(chart, left_out))
@@ -137,6 +142,23 @@ def _throughput(_: Group, provenance: str, series: Sequence[_Series]) -> Chart |
 def _cpu_cost(_: Group, provenance: str, series: Sequence[_Series]) -> Chart | None:
     """Host CPU seconds per GB against buffer size."""
     return _against_size(provenance, series, "cpu_cost")
+
+
+def _median_latency(group: Group, provenance: str, series: Sequence[_Series]) -> Chart | None:
+    """The time of one operation against its size, where moving bytes is what was measured."""
+    many = len(group.sizes()) > 1
+    return _against_size(provenance, series, "latency_p50") if many and _moves(group) else None
+
+
+def _utilisation(group: Group, provenance: str, series: Sequence[_Series]) -> Chart | None:
+    """How busy cores are that wait for bytes to be moved."""
+    if not _moves(group):
+        return None
+    return _against_size(provenance, series, "initiator_utilisation")
+
+
+def _moves(group: Group) -> bool:
+    return group.task == "dma"
 
 
 def _against_size(provenance: str, series: Sequence[_Series], metric: str) -> Chart | None:

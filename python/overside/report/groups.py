@@ -36,13 +36,24 @@ CHOICES = (
     "socket_buffer",
     "server_cores",
     "slice_ms",
+    "initiator",
 )
 
 #: Parameters that tell apart what a group has side by side, by task: a label begins with them.
 BESIDE = {"memory": ("kernel", "access", "order"), "hash": ("algorithm",)}
 
 #: Beside these, the parameters that stand in the operation's own name.
-NAMED = {"format", "kind", "algorithm", "pattern", "kernel", "access", "order", "calls"}
+NAMED = {
+    "format",
+    "kind",
+    "algorithm",
+    "pattern",
+    "kernel",
+    "access",
+    "order",
+    "calls",
+    "operation",
+}
 
 #: How `applied.library` begins where the patterns match every record or none.
 NO_ENGINE = "no engine needed"
@@ -192,6 +203,10 @@ def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, 
     for name in CHOICES[2:]:
         mine = parameters.get(name)
         differs = any(other.parameters.get(name) != mine for other in beside)
+        if name == "initiator":
+            # Part of who it is: the same link from its two ends.
+            who = f"{who}, from the {words.side(mine)}" if differs and mine is not None else who
+            continue
         if name == "threads" and isinstance(mine, int) and (differs or is_cpu):
             how.append(words.plural(mine, "thread"))
         elif differs and mine is not None:

@@ -53,6 +53,13 @@ PATTERNS = {
     "access": "Memory reads and writes of 8 bytes",
 }
 
+#: What operations of the task `dma` do, seen from their initiator.
+MOVES = {
+    "read": "Read the peer's memory",
+    "write": "Write the peer's memory",
+    "send": "Send messages",
+}
+
 MATCHES = {
     "search": "Find the first matching record",
     "count": "Count matching records",
@@ -221,6 +228,9 @@ def operation(task: str, parameters: Mapping[str, Any]) -> str:
             jobs = parameters.get("jobs")
             beside = f" beside jobs ({clean(jobs, 60)})" if jobs else ""
             return f"TCP {'stream' if stream else 'round trips'}{beside}"
+        case "dma":
+            doing = clean(parameters.get("operation") or "write", 60)
+            return MOVES.get(doing, doing)
     return clean(task, 120)
 
 
@@ -240,7 +250,14 @@ def device(name: object) -> str:
     text = clean(name, 80)
     if text.startswith("emulated:"):
         return f"emulated {card(text.removeprefix('emulated:'))}"
-    return {"cpu": "CPU"}.get(text, text)
+    known = {"cpu": "CPU", "shm": "shared memory", "tcp": "TCP", "ucx": "UCX"}
+    return known.get(text, text)
+
+
+def side(name: object) -> str:
+    """An end of a link."""
+    text = clean(name, 20)
+    return {"dpu": "DPU"}.get(text, text)
 
 
 def card(profile: str) -> str:

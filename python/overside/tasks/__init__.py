@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from overside.tasks.common import Task
 
 #: The modules; each has a `TASK`.
-NAMES = ("compress", "decompress", "match", "hash", "copy", "memory", "network", "rdma")
+NAMES = ("compress", "decompress", "match", "hash", "copy", "memory", "dma", "network", "rdma")
 
 
 def find(name: str) -> Task | None:

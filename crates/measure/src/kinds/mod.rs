@@ -11,6 +11,7 @@
 //! [`crate::Worker`], and a sample whose figures contradict each other a failed one. `take` keeps
 //! track of the deadline itself.
 
+mod dma;
 mod hash;
 mod memory;
 mod network;
@@ -24,6 +25,7 @@ use crate::measuring::NoSample;
 use crate::sample::Sample;
 use crate::test::{Test, TestError};
 
+pub use dma::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 pub use hash::{HashCalls, HashTest};
 pub use memory::{MemoryPattern, MemoryTest};
 pub use network::{Hop, NetworkPattern, NetworkTest};
@@ -43,7 +45,8 @@ pub(crate) trait Measured {
 type Parse = fn(Value) -> Result<Box<dyn Measured>, TestError>;
 
 /// The kinds beside `jobs`.
-const KINDS: [(&str, Parse); 3] = [
+const KINDS: [(&str, Parse); 4] = [
+    ("dma", parse::<DmaTest>),
     ("hash", parse::<HashTest>),
     ("memory", parse::<MemoryTest>),
     ("network", parse::<NetworkTest>),

@@ -1,0 +1,184 @@
+//! Copies by a device that takes jobs: a DMA engine behind a driver.
+//!
+//! Both buffers are the device's own memory in this process. A read copies from the peer's to the
+//! initiator's and a write the other way; for the engine both are copies.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use overside_device::{
+    Applied, Completion, Context, ContextConfig, Device, Job, Operation, OperationConfig, Region,
+    Slice, SubmitError,
+};
+
+use super::lane::{Done, Lane, misplaced};
+use super::one_sided::Plan;
+use super::payload::spoilt;
+use crate::measuring::NoSample;
+use crate::sample::{Failure, Kind};
+
+/// Buffers begin at multiples of this.
+const LINE: usize = 64;
+
+/// One context's copies.
+pub(crate) struct Copying {
+    device: Arc<dyn Device>,
+    context: Box<dyn Context>,
+    plan: Plan,
+    from: Vec<Slice>,
+    to: Vec<Option<Region>>,
+    offered: VecDeque<Job>,
+    completions: Vec<Completion>,
+    applied: Option<Arc<Applied>>,
+}
+
+impl Copying {
+    pub(crate) fn new(device: Arc<dyn Device>, plan: Plan) -> Result<Self, NoSample> {
+        let config = ContextConfig {
+            operation: OperationConfig {
+                operation: Operation::Copy,
+                variant: "auto".into(),
+                level: None,
+                patterns: Vec::new(),
+            },
+            depth: plan.depth,
+            max_source_bytes: plan.size as u64,
+            max_destination_bytes: plan.size as u64,
+        };
+        device
+            .capabilities()
+            .check(&device.info().name, &config)
+            .map_err(|error| NoSample::Skipped(error.to_string()))?;
+        let context = device
+            .open(config)
+            .map_err(|error| Failure::new(Kind::Job, error.to_string()))?;
+        Ok(Self {
+            device,
+            context,
+            plan,
+            from: Vec::new(),
+            to: Vec::new(),
+            offered: VecDeque::with_capacity(plan.depth),
+            completions: Vec::with_capacity(plan.depth),
+            applied: None,
+        })
+    }
+
+    fn alloc(&self) -> Result<Region, Failure> {
+        self.device
+            .alloc(self.plan.size, LINE)
+            .map_err(|error| Failure::new(Kind::Job, error.to_string()))
+    }
+}
+
+impl Lane for Copying {
+    fn offer(&mut self, slot: usize) -> Result<(), Failure> {
+        let destination = self.to[slot]
+            .take()
+            .ok_or_else(|| Failure::new(Kind::Internal, format!("place {slot} is in flight")))?;
+        self.offered.push_back(Job {
+            tag: slot as u64,
+            source: self.from[slot].clone().into(),
+            destination,
+            deadline: None,
+        });
+        Ok(())
+    }
+
+    fn ring(&mut self) -> Result<usize, Failure> {
+        let taken = self.context.submit(&mut self.offered);
+        taken.map_err(|error| match error {
+            SubmitError::Refused { .. } => Failure::new(Kind::Job, error.to_string()),
+            SubmitError::Lost(lost) => Failure::new(Kind::Lost, lost.to_string()),
+        })
+    }
+
+    fn poll(&mut self, done: &mut Vec<Done>) -> Result<(), Failure> {
+        self.context
+            .poll(&mut self.completions, self.plan.depth)
+            .map_err(|lost| Failure::new(Kind::Lost, lost.to_string()))?;
+        for completion in self.completions.drain(..) {
+            let slot = completion.tag as usize;
+            completion
+                .result
+                .map_err(|error| Failure::new(Kind::Job, format!("operation {slot}: {error}")))?;
+            match self.to.get_mut(slot) {
+                Some(to @ None) => *to = completion.destination,
+                _ => return Err(misplaced(slot, "it completed and was not in flight")),
+            }
+            if self.applied.is_none() {
+                self.applied = Some(completion.applied);
+            }
+            let late = completion.stages.late;
+            done.push(Done { slot, late });
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
+        overside_device::wait(&mut *self.context, timeout)
+            .map(drop)
+            .map_err(|error| Failure::new(Kind::Lost, error.to_string()))
+    }
+
+    fn fill(&mut self, epoch: u64) -> Result<(), Failure> {
+        self.plan.mark.epoch = epoch;
+        self.from.clear();
+        self.to.clear();
+        for slot in 0..self.plan.depth {
+            let shared = self.from.first().filter(|_| !self.plan.distinct).cloned();
+            let from = match shared {
+                Some(shared) => shared,
+                None => {
+                    let mut region = self.alloc()?;
+                    region.copy_from_slice(&self.plan.payload(slot));
+                    region.share()
+                }
+            };
+            self.from.push(from);
+            let to = self.alloc()?;
+            self.to.push(Some(to));
+        }
+        self.spoil()
+    }
+
+    fn spoil(&mut self) -> Result<(), Failure> {
+        for slot in 0..self.plan.depth {
+            let spoilt = spoilt(&self.plan.payload(slot));
+            match &mut self.to[slot] {
+                Some(to) => to.copy_from_slice(&spoilt),
+                None => return Err(misplaced(slot, "it did not come back")),
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, slot: usize) -> Result<(), Failure> {
+        let payload = self.plan.payload(slot);
+        if self.from[slot][..] != payload[..] {
+            return Err(misplaced(slot, "the buffer that is only read was written"));
+        }
+        match &self.to[slot] {
+            Some(to) if to[..] == payload[..] => Ok(()),
+            Some(_) => Err(misplaced(
+                slot,
+                "the payload is not where it was to be copied",
+            )),
+            None => Err(misplaced(slot, "it did not come back")),
+        }
+    }
+
+    fn applied(&self) -> Applied {
+        match &self.applied {
+            Some(applied) => Applied::clone(applied),
+            None => Applied {
+                device: self.device.info().name.clone(),
+                driver: self.device.info().driver.clone(),
+                variant: "none".into(),
+                library: "none: nothing was copied".into(),
+                provenance: self.device.info().provenance,
+            },
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The times of a card's DMA engine, as far as anybody has published them.
+
+use overside_link::shm::{Path, Shape};
+use overside_link::verbs::Side;
+use overside_model::dma::{self, Access, Completion, Primitive, Transfer};
+use overside_model::{Closeness, Initiator, Library};
+
+use crate::kinds::{DmaMeasure, DmaOperation, DmaTest};
+use crate::measuring::NoSample;
+use crate::sample::{Failure, Kind, Model, Warning};
+use crate::test::Reaping;
+
+/// An engine that a profile gives the times of.
+pub(crate) struct Emulated {
+    pub profile: String,
+    pub shape: Shape,
+    pub model: Model,
+    pub warnings: Vec<Warning>,
+}
+
+/// What a profile says about the test's operation.
+///
+/// # Errors
+/// Skipped where the profile lacks what the test is about, by the parameter's name.
+pub(crate) fn of(profile: &str, test: &DmaTest) -> Result<Emulated, NoSample> {
+    let skip = |reason: String| Err(NoSample::Skipped(reason));
+    if test.operation == DmaOperation::Send {
+        return skip(format!(
+            "{} emulates a DMA engine, which reads and writes",
+            test.device
+        ));
+    }
+    let internal = |error: String| NoSample::from(Failure::new(Kind::Internal, error));
+    let library = Library::installed().map_err(|error| internal(error.to_string()))?;
+    if library.profile(profile).is_none() {
+        return Err(Failure::new(Kind::Job, format!("there is no profile {profile:?}")).into());
+    }
+    let transfer = transfer(test);
+    let engine = dma::engine(&library, profile, &transfer, test.threads as f64);
+    let busy = match engine.busy_ns {
+        Ok(busy) => busy,
+        Err(why) => return skip(format!("{} cannot be emulated: {why}", test.device)),
+    };
+    let mut warnings = Vec::new();
+    if busy.closeness == Closeness::Application {
+        warnings.push(Warning {
+            kind: "lent".into(),
+            message: format!(
+                "{profile} lacks a fact about its DMA engine; what another card behind another \
+                 link was published to do stands in its place"
+            ),
+            remedy: "measure the card with `overside calibrate`".into(),
+        });
+    }
+    let (mut missing, mut facts) = (Vec::new(), busy.facts.clone());
+    let (mut latency, mut interval) = (0.0, busy.interval);
+    match engine.latency_ns {
+        Ok(known) => {
+            latency = (known.interval.typ - busy.interval.typ).max(0.0);
+            interval = known.interval;
+            facts.extend(known.facts);
+        }
+        Err(why) if test.measure == DmaMeasure::Latency => {
+            return skip(format!("{} has no latency to emulate: {why}", test.device));
+        }
+        Err(why) => {
+            missing.push(format!("the latency of one operation ({})", why.why));
+            warnings.push(Warning {
+                kind: "lower-bound".into(),
+                message: format!(
+                    "the latency of one operation counts as zero ({}): with few in flight the \
+                     real card is slower",
+                    why.why
+                ),
+                remedy: why.remedy,
+            });
+        }
+    }
+    facts.sort();
+    facts.dedup();
+    let path = Path {
+        latency_ns: latency.round() as u64,
+        busy_ns: busy.interval.typ.round() as u64,
+        ..Path::default()
+    };
+    Ok(Emulated {
+        profile: profile.to_owned(),
+        shape: Shape {
+            read: path.clone(),
+            write: path,
+            missing: missing.clone(),
+        },
+        model: Model {
+            low_ns: interval.low as u64,
+            typ_ns: interval.typ as u64,
+            high_ns: interval.high as u64,
+            missing,
+            facts,
+        },
+        warnings,
+    })
+}
+
+fn transfer(test: &DmaTest) -> Transfer {
+    Transfer {
+        primitive: Primitive::Dma,
+        initiator: match test.initiator {
+            Side::Host => Initiator::Host,
+            Side::Dpu => Initiator::Soc,
+        },
+        completion: match test.completion {
+            Reaping::Poll => Completion::Poll,
+            Reaping::Event => Completion::Event,
+        },
+        access: match test.operation {
+            DmaOperation::Read => Access::Read,
+            DmaOperation::Write | DmaOperation::Send => Access::Write,
+        },
+        bytes: test.buffer_size as f64,
+    }
+}

@@ -1,0 +1,165 @@
+//! Tests of kind `dma`: bytes that move between a host and a DPU.
+
+use std::time::Instant;
+
+use overside_link::verbs::{LinkConfig, Side};
+use serde::{Deserialize, Serialize};
+
+use super::Measured;
+use crate::dma::{self, LINKS};
+use crate::measuring::NoSample;
+use crate::sample::Sample;
+use crate::test::{Reaping, TestError, auto, cores_within, one, times_within, within};
+
+/// The most operations in flight, and the most at one doorbell.
+const DMA_DEPTH_MAX: u64 = 1024;
+/// The longest operation in bytes.
+const DMA_SIZE_MAX: u64 = 1 << 30;
+
+/// What a test of moving bytes measures, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DmaTest {
+    /// What the bytes go over: `shm`, `tcp`, `ucx`, `emulated:` and a profile, or `dpdk:` and a device
+    /// that copies.
+    pub device: String,
+    /// With `shm`: `engine`, a thread that copies, or `caller`, whoever posts; `auto` is `engine`.
+    #[serde(default = "auto")]
+    pub variant: String,
+    /// Who starts operations.
+    pub initiator: Side,
+    /// What they do.
+    pub operation: DmaOperation,
+    /// How their end is noticed.
+    #[serde(default)]
+    pub completion: Reaping,
+    /// What is timed.
+    #[serde(default)]
+    pub measure: DmaMeasure,
+    /// Bytes of one operation.
+    pub buffer_size: u64,
+    /// Operations in flight on each thread.
+    #[serde(default = "one")]
+    pub depth: usize,
+    /// Operations at one doorbell.
+    #[serde(default = "one")]
+    pub batch: usize,
+    /// Threads of the initiator, each with a queue pair.
+    #[serde(default = "one")]
+    pub threads: usize,
+    /// The cores that they are pinned to, in turn; not pinned if absent.
+    #[serde(default)]
+    pub cores: Option<Vec<usize>>,
+    /// Whether operations in flight have payloads of their own.
+    #[serde(default)]
+    pub buffers: DmaBuffers,
+    /// Whether payloads are copied into the queue; writes and sends.
+    #[serde(default)]
+    pub inline: bool,
+    /// Seconds of the same work before the clock starts.
+    pub warmup_s: f64,
+    /// Seconds during which operations are handed over under the clock.
+    pub sample_s: f64,
+    /// Seconds after which the sample has failed, preparation included.
+    pub timeout_s: f64,
+    /// What payloads are made from.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// What an operation does, seen from its initiator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DmaOperation {
+    /// Brings the peer's bytes here.
+    Read,
+    /// Puts bytes of ours there.
+    Write,
+    /// Sends a message, which the peer's program receives and confirms.
+    Send,
+}
+
+impl DmaOperation {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Send => "send",
+        }
+    }
+}
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DmaMeasure {
+    /// Each operation.
+    #[default]
+    Latency,
+    /// All of them together, so that looking at the clock costs nothing.
+    Throughput,
+}
+
+/// Whether operations in flight share a payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DmaBuffers {
+    /// All have the same. Where bytes arrive, each has memory of its own.
+    #[default]
+    Same,
+    /// Each has one of its own.
+    Distinct,
+}
+
+impl Measured for DmaTest {
+    fn check(&self) -> Result<(), TestError> {
+        within("buffer_size", self.buffer_size, 1, DMA_SIZE_MAX)?;
+        within("depth", self.depth as u64, 1, DMA_DEPTH_MAX)?;
+        within("batch", self.batch as u64, 1, DMA_DEPTH_MAX)?;
+        let most = LinkConfig::MAX_QUEUE_PAIRS as u64;
+        within("threads", self.threads as u64, 1, most)?;
+        cores_within(self.cores.as_deref())?;
+        times_within(self.warmup_s, self.sample_s, self.timeout_s)?;
+        let bound = |field, value: &str, allowed: String| TestError::Bound {
+            field,
+            value: format!("{value:?}"),
+            allowed,
+        };
+        if !["auto", "engine", "caller"].contains(&self.variant.as_str()) {
+            let allowed = "auto, engine or caller".into();
+            return Err(bound("variant", &self.variant, allowed));
+        }
+        if self.inline && self.operation == DmaOperation::Read {
+            let allowed = "false for reads: they have no payload to hand over".into();
+            return Err(bound("inline", "true", allowed));
+        }
+        if LINKS.contains(&self.device.as_str()) {
+            return Ok(());
+        }
+        if ["emulated:", "dpdk:"]
+            .iter()
+            .any(|kind| self.device.starts_with(kind))
+        {
+            return Ok(());
+        }
+        let allowed = match overside_model::profile(&self.device) {
+            Ok(card) => format!(
+                "\"emulated:{}\": a card is no device, its emulation is",
+                card.name
+            ),
+            Err(_) => format!(
+                "{}, emulated: and a profile, or dpdk: and a device that copies",
+                LINKS.join(", ")
+            ),
+        };
+        Err(bound("device", &self.device, allowed))
+    }
+
+    fn timeout_s(&self) -> f64 {
+        self.timeout_s
+    }
+
+    fn take(&self, deadline: Instant) -> Result<Sample, NoSample> {
+        dma::take(self, deadline)
+    }
+}

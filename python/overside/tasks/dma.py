@@ -1,0 +1,132 @@
+"""Move bytes between a host and a DPU, or between what stands for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter
+
+#: Links between two ends on this machine.
+LINKS = ("shm", "tcp", "ucx")
+
+_PARAMETERS: Mapping[str, Parameter] = {
+    "device": Parameter(
+        "string",
+        "what the bytes go over: shm (shared memory), tcp (loopback), ucx (RDMA where there is a "
+        "card, else what UCX has), emulated: and a profile, dpdk: and a device that copies",
+        "shm",
+    ),
+    "variant": Parameter(
+        "string",
+        "of shm: a thread that copies in place of a DMA engine, or whoever posts copies itself",
+        None,
+        choices=("engine", "caller"),
+    ),
+    "initiator": Parameter("string", "who starts operations", "host", choices=("host", "dpu")),
+    "operation": Parameter(
+        "string",
+        "bring the peer's bytes here (read), put ours there (write), send a message that the "
+        "peer's program confirms (send)",
+        "write",
+        choices=("read", "write", "send"),
+    ),
+    "completion": Parameter(
+        "string", "wait for completions, or ask for them", "poll", choices=("event", "poll")
+    ),
+    "measure": Parameter(
+        "string",
+        "time each operation, or only all of them together",
+        "latency",
+        choices=("latency", "throughput"),
+    ),
+    "buffer_size": Parameter("integer", "one operation", 64, "bytes", (), 1, 1 << 30),
+    "depth": Parameter("integer", "operations in flight on each thread", 1, "", (), 1, 1024),
+    "batch": Parameter("integer", "operations handed over at one doorbell", 1, "", (), 1, 1024),
+    "threads": Parameter("integer", "the initiator's threads", 1, "", (), 1, 64),
+    "cores": Parameter("integers", "the cores that those threads are pinned to, in turn", None),
+    "buffers": Parameter(
+        "string",
+        "operations in flight carry the same payload, or each one of its own",
+        "same",
+        choices=("same", "distinct"),
+    ),
+    "inline": Parameter(
+        "boolean", "writes and sends: copy the payload into the queue when it is posted", False
+    ),
+}
+
+_METRICS: Mapping[str, Metric] = {
+    "throughput": Metric("MB/s", "higher", "bytes moved in the elapsed time; MB is 10^6 bytes"),
+    "rate": Metric("operations/s", "higher", "operations in the elapsed time"),
+    **{
+        f"latency_{name}": Metric(
+            "µs", "lower", f"{what} time of an operation, from its doorbell until it was reaped"
+        )
+        for name, what in {
+            "mean": "mean",
+            "min": "shortest",
+            "p50": "median",
+            "p90": "90th percentile of the",
+            "p99": "99th percentile of the",
+            "p999": "99.9th percentile of the",
+            "max": "longest",
+        }.items()
+    },
+    **{
+        f"{who}_utilisation": Metric(
+            "%", "lower", f"CPU seconds of {what} in the elapsed time, one core being 100"
+        )
+        for who, what in {
+            "host": "the host's side",
+            "dpu": "the DPU's side",
+            "initiator": "the side that starts operations",
+            "engine": "the thread that stands for a DMA engine",
+        }.items()
+    },
+    "cpu_seconds": Metric("s", "lower", "host CPU seconds of the sample"),
+    "cpu_cost": Metric("s/GB", "lower", "host CPU seconds per 10^9 bytes moved"),
+}
+
+
+class DmaTask(MeasuredTask):
+    """Reads, writes and messages between two sides."""
+
+    name = "dma"
+    description = "move bytes between host and DPU; they are looked at where they arrive"
+    parameters = _PARAMETERS
+    metrics = _METRICS
+
+    def normal(self, parameters: Json) -> Json:
+        """Fills in defaults; only shared memory has variants, a batch is never larger than the
+        depth, and a read has no payload to hand over."""
+        full = super().normal(parameters)
+        full["variant"] = (full["variant"] or "engine") if full["device"] == "shm" else None
+        full["batch"] = min(full["batch"], full["depth"])
+        if full["operation"] == "read":
+            full["inline"] = False
+        if full["depth"] == 1 and full["threads"] == 1:
+            full["buffers"] = "same"
+        return full
+
+    def unavailable(self, parameters: Json, machine: Machine) -> str | None:
+        """A device that is not there, or is there and does not copy."""
+        name = parameters["device"]
+        if name in LINKS or name.startswith("emulated:"):
+            return None
+        device = machine.device(name)
+        if device is None:
+            return f"{name}: there is no such device here; the links are {', '.join(LINKS)}"
+        if device.get("unavailable"):
+            reason = " ".join(str(device["unavailable"]).split())
+            return f"{name} is not available: {reason}"
+        if all(one["operation"] != "copy" for one in device["capabilities"]):
+            return f"{name} cannot copy"
+        return None
+
+    def test(self, parameters: Json) -> Json:
+        """See `MeasuredTask`."""
+        given = {name: value for name, value in parameters.items() if value is not None}
+        return {"kind": "dma", **given}
+
+
+TASK = DmaTask()
