@@ -115,7 +115,9 @@ def _name(name: str, value: Any, task: Task, here: Machine) -> tuple[str, str | 
     if not isinstance(task, MeasuredTask):
         return None
     if name == "device":
-        return _device(value, here)
+        return _device(value, here, task.links)
+    if task.parameters[name].choices:
+        return None  # what it can be is checked with its kind
     if name in ("variant", "cpu_variant"):
         return _variant(value, here)
     if name == "placement":
@@ -129,8 +131,11 @@ def _name(name: str, value: Any, task: Task, here: Machine) -> tuple[str, str | 
 ELSEWHERE = ("dpdk", "doca")
 
 
-def _device(name: str, here: Machine) -> tuple[str, str | None] | None:
-    known = [device["name"] for device in here.devices if not device["name"].endswith(":*")]
+def _device(name: str, here: Machine, links: Sequence[str]) -> tuple[str, str | None] | None:
+    if name in links:
+        return None
+    known = [*links]
+    known += [device["name"] for device in here.devices if not device["name"].endswith(":*")]
     # One that is elsewhere or not available makes its tests skipped, not the box invalid.
     if "/" in name or name.partition(":")[0] in ELSEWHERE:
         return None

@@ -90,6 +90,8 @@ class Task(ABC):
 class MeasuredTask(Task):
     """A task that the measuring loop runs in a worker process."""
 
+    #: What may stand as its `device` though it is none of the devices: links.
+    links: tuple[str, ...] = ()
     #: How long a sample may take beside its timed parts and what it reads.
     beside_s: float = 60.0
 

@@ -95,6 +95,7 @@ class DmaTask(MeasuredTask):
     description = "move bytes between host and DPU; they are looked at where they arrive"
     parameters = _PARAMETERS
     metrics = _METRICS
+    links = LINKS
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; only shared memory has variants, a batch is never larger than the
