@@ -44,6 +44,9 @@ _PARAMETERS: Mapping[str, Parameter] = {
     "batch": Parameter("integer", "operations handed over at one doorbell", 1, "", (), 1, 1024),
     "threads": Parameter("integer", "the initiator's threads", 1, "", (), 1, 64),
     "cores": Parameter("integers", "the cores that those threads are pinned to, in turn", None),
+    "engine_core": Parameter(
+        "integer", "the core of the thread that stands for a DMA engine", None, "", (), 0, 1023
+    ),
     "buffers": Parameter(
         "string",
         "operations in flight carry the same payload, or each one of its own",
@@ -102,6 +105,8 @@ class DmaTask(MeasuredTask):
         depth, and a read has no payload to hand over."""
         full = super().normal(parameters)
         full["variant"] = (full["variant"] or "engine") if full["device"] == "shm" else None
+        if full["variant"] != "engine" and not full["device"].startswith("emulated:"):
+            full["engine_core"] = None
         full["batch"] = min(full["batch"], full["depth"])
         if full["operation"] == "read":
             full["inline"] = False

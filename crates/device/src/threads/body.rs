@@ -81,7 +81,11 @@ pub(super) fn start(
     thread.map(drop)
 }
 
-fn pin(core: usize) -> io::Result<()> {
+/// Keeps the calling thread on one core, by its number.
+///
+/// # Errors
+/// Says which core and why: there is none of that number, or this process may not run on it.
+pub fn pin(core: usize) -> io::Result<()> {
     use rustix::thread::{CpuSet, sched_setaffinity};
     if core >= CpuSet::MAX_CPU {
         return Err(io::Error::other(format!("there is no core {core}")));

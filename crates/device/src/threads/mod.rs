@@ -28,7 +28,7 @@ mod submitter;
 #[cfg(all(test, loom))]
 mod loom;
 
-pub use body::Body;
+pub use body::{Body, pin};
 pub use clock::{ThreadClock, process_cpu_ns};
 pub use doorbell::Doorbell;
 pub use event::{Event, Timer};

@@ -1,13 +1,14 @@
 //! A thread that copies for others and stands for a DMA engine.
 
 use std::collections::VecDeque;
+use std::io;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use overside_device::threads::{Doorbell, ThreadClock};
+use overside_device::threads::{Doorbell, ThreadClock, pin};
 
 use super::copy::{self, Direct};
 use crate::doorbell::{Armed, Event};
@@ -110,16 +111,23 @@ impl Engine {
             dead: AtomicBool::new(false),
         });
         let clock = Arc::new(ThreadClock::default());
+        let (report, pinned) = mpsc::channel();
         let thread = std::thread::Builder::new().name("link-engine".into());
         let thread = thread
             .spawn({
                 let (common, clock) = (Arc::clone(&common), Arc::clone(&clock));
                 let runner = Runner::new(Arc::clone(&common), options.shape.clone());
+                let core = options.core;
                 move || {
                     // Says so even if the thread panics.
                     let _dead = Dead(common);
                     clock.begin();
-                    runner.run();
+                    let is_placed = core.map_or(Ok(()), pin);
+                    let ready = is_placed.is_ok();
+                    let _ = report.send(is_placed);
+                    if ready {
+                        runner.run();
+                    }
                     clock.end();
                 }
             })
@@ -127,6 +135,11 @@ impl Engine {
                 doing: "starting the copy engine".into(),
                 source,
             })?;
+        let gone = || Err(io::Error::other("its thread ended"));
+        (pinned.recv().unwrap_or_else(|_| gone())).map_err(|error| ConnectError::Unavailable {
+            transport: "the copy engine",
+            reason: error.to_string(),
+        })?;
         Ok(Self {
             common,
             clock,

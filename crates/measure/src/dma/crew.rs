@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use overside_device::threads::ThreadClock;
 use overside_device::{Applied, CpuTime};
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::lane::Lane;
 use super::pass::{Pace, Passed, Until, pass};
@@ -227,10 +226,5 @@ fn since(after: CpuTime, before: CpuTime) -> CpuTime {
 
 /// Pins the calling thread.
 fn pin(core: usize) -> Result<(), NoSample> {
-    let mut set = CpuSet::new();
-    if core < CpuSet::MAX_CPU {
-        set.set(core);
-    }
-    sched_setaffinity(None, &set)
-        .map_err(|error| NoSample::Skipped(format!("core {core} cannot be used: {error}")))
+    overside_device::threads::pin(core).map_err(|error| NoSample::Skipped(error.to_string()))
 }

@@ -68,13 +68,16 @@ impl Path {
             )));
         }
         if name == "shm" {
-            let engine = (test.variant != "caller").then(EngineOptions::default);
+            let engine = (test.variant != "caller").then_some(EngineOptions {
+                core: test.engine_core,
+                shape: None,
+            });
             return shared_memory(test, engine, None, deadline);
         }
         if let Some(profile) = overside_backends::profile_of(name) {
             let emulated = shape::of(profile, test)?;
             let engine = EngineOptions {
-                core: None,
+                core: test.engine_core,
                 shape: Some(emulated.shape.clone()),
             };
             return shared_memory(test, Some(engine), Some(Box::new(emulated)), deadline);

@@ -182,6 +182,7 @@ fn test(operation: DmaOperation) -> DmaTest {
         batch: 2,
         threads: 1,
         cores: None,
+        engine_core: None,
         buffers: crate::kinds::DmaBuffers::Distinct,
         inline: false,
         warmup_s: 0.0,

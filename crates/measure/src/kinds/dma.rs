@@ -50,6 +50,9 @@ pub struct DmaTest {
     /// The cores that they are pinned to, in turn; not pinned if absent.
     #[serde(default)]
     pub cores: Option<Vec<usize>>,
+    /// The core that the thread which stands for a DMA engine is pinned to; not pinned if absent.
+    #[serde(default)]
+    pub engine_core: Option<usize>,
     /// Whether operations in flight have payloads of their own.
     #[serde(default)]
     pub buffers: DmaBuffers,
@@ -119,6 +122,7 @@ impl Measured for DmaTest {
         let most = LinkConfig::MAX_QUEUE_PAIRS as u64;
         within("threads", self.threads as u64, 1, most)?;
         cores_within(self.cores.as_deref())?;
+        cores_within(self.engine_core.as_ref().map(std::slice::from_ref))?;
         times_within(self.warmup_s, self.sample_s, self.timeout_s)?;
         let bound = |field, value: &str, allowed: String| TestError::Bound {
             field,

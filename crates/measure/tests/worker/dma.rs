@@ -174,6 +174,7 @@ fn what_a_device_cannot_is_skipped_with_the_limit() {
         ),
         (json!({"device": "tcp", "variant": "engine"}), "no variants"),
         (json!({"cores": [1023]}), "core 1023 cannot be used"),
+        (json!({"engine_core": 1023}), "core 1023 cannot be used"),
         (
             json!({"operation": "send", "buffer_size": 1 << 30}),
             "max_message_bytes",

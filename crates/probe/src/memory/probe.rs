@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
 use crate::memory::access::Object;
@@ -191,14 +190,8 @@ impl Probe {
 }
 
 fn pin(core: usize) -> Result<(), ProbeError> {
-    let refused = |why: String| ProbeError::NotGiven {
-        what: format!("core {core} cannot be used ({why})"),
+    overside_device::threads::pin(core).map_err(|error| ProbeError::NotGiven {
+        what: error.to_string(),
         remedy: "name cores that this process may run on (taskset -p $$)".into(),
-    };
-    if core >= CpuSet::MAX_CPU {
-        return Err(refused("there is none of that number".into()));
-    }
-    let mut set = CpuSet::new();
-    set.set(core);
-    sched_setaffinity(None, &set).map_err(|error| refused(error.to_string()))
+    })
 }

@@ -1,11 +1,10 @@
 //! Where a thread runs: in which network namespace, on which core.
 
 use std::fs::File;
-use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Error;
@@ -20,13 +19,7 @@ pub(super) fn enter(namespace: &Path) -> Result<(), Error> {
 
 /// Pins the calling thread.
 pub(super) fn pin(core: usize) -> Result<(), Error> {
-    let what = || format!("core {core}");
-    if core >= CpuSet::MAX_CPU {
-        return Err(Error::system(what())(io::Error::other("there is none")));
-    }
-    let mut set = CpuSet::new();
-    set.set(core);
-    sched_setaffinity(None, &set).map_err(|error| Error::system(what())(error.into()))
+    overside_device::threads::pin(core).map_err(Error::system(format!("core {core}")))
 }
 
 /// CPU time of the calling thread so far in nanoseconds.
