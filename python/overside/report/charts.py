@@ -22,6 +22,8 @@ SERIES_MAX = 8
 BARS_MAX = 12
 #: The most bars in one chart of a figure.
 FIGURE_BARS_MAX = 24
+#: The fewest buffer sizes and batches that are drawn as a heat map.
+GRID_FROM = 3
 #: How far apart the marks of neighbouring lines stand, as a share of the axis.
 ASIDE = 0.01
 
@@ -90,6 +92,9 @@ def charts(group: Group, provenance: str, limit: float) -> list[Chart]:
 
         return traffic.charts(tests, provenance)
     series = _series(tests)
+    grids = _grids(group, provenance, tests)
+    if grids:
+        return [_with_left_out(chart, left_out) for chart in grids]
     out = []
     for draw in (_throughput, _median_latency, _utilisation, _cpu_cost, _latency, _stages):
         chart = draw(group, provenance, series)
@@ -98,6 +103,50 @@ def charts(group: Group, provenance: str, limit: float) -> list[Chart]:
     if not any("throughput" in test.metrics for test in tests):
         out += _figures(group, provenance, series)
     return out
+
+
+def _grids(group: Group, provenance: str, tests: Sequence[TestSummary]) -> list[Chart]:
+    """Figures by buffer size and batch, a heat map for each of the other choices; none where there
+    are few of either, which lines show better."""
+    batches = {test.parameters.get("batch") for test in tests}
+    if not _moves(group) or min(len(batches), len(group.sizes(tests))) < GRID_FROM:
+        return []
+    found: dict[str, list[TestSummary]] = {}
+    for test in tests:
+        alike = [other for other in tests if other.parameters["batch"] == test.parameters["batch"]]
+        found.setdefault(groups.label(test, alike), []).append(test)
+    asked = dict.fromkeys(name for test in tests for name in test.asked)
+    return [
+        _grid(provenance, place, label, some, name)
+        for name in asked
+        for place, (label, some) in enumerate(found.items())
+        if any(name in test.metrics for test in some)
+    ]
+
+
+def _grid(
+    provenance: str, place: int, label: str, tests: Sequence[TestSummary], name: str
+) -> Chart:
+    task = tasks.find(tests[0].task)
+    about = task.metrics[name] if task is not None else Metric("", "higher", name)
+    told = [test for test in tests if name in test.metrics]
+    points = [
+        {**point, "row": test.parameters["batch"]}
+        for test in told
+        for point in _points([_Series(label, "", (test,))], name)
+    ]
+    return Chart(
+        id=f"{name}-{place}-{provenance}",
+        title=f"{name.replace('_', ' ').capitalize()}, {about.unit}: {label}",
+        caption=f"{about.description[:1].upper()}{about.description[1:]}.",
+        provenance=provenance,
+        spec=vega.grid(points, about.unit, "Operations at one doorbell"),
+        columns=("Batch", "Buffer", f"Median, {about.unit}", "Low", "High", "Rounds"),
+        rows=tuple(
+            (str(test.parameters["batch"]), _size(test), *_cells(test.metrics.get(name)))
+            for test in told
+        ),
+    )
 
 
 def _with_left_out(chart: Chart, left_out: int) -> Chart:

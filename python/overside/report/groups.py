@@ -37,6 +37,7 @@ CHOICES = (
     "server_cores",
     "slice_ms",
     "initiator",
+    "engine_core",
 )
 
 #: Parameters that tell apart what a group has side by side, by task: a label begins with them.
@@ -141,8 +142,8 @@ def groups(view: RunView) -> list[Group]:
 
 def work_parameters(test: TestSummary) -> dict[str, Any]:
     """The parameters that say what work is done."""
-    left_out = {*CHOICES, "buffer_size", *_beside(test)}
-    left_out = {*CHOICES, "message_size" if test.task == "network" else "buffer_size"}
+    size = "message_size" if test.task == "network" else "buffer_size"
+    left_out = {*CHOICES, size, *_beside(test)}
     return {name: value for name, value in test.parameters.items() if name not in left_out}
 
 

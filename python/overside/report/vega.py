@@ -196,6 +196,52 @@ def bars(points: Sequence[Point], unit: str) -> Spec:
     }
 
 
+def grid(points: Sequence[Point], unit: str, rows: str) -> Spec:
+    """A heat map: figures by buffer size and by `row`, whose axis is called `rows`. The figure
+    stands in each cell; the darker, the greater."""
+    values = [point["value"] for point in points if point["value"] > 0]
+    wide = bool(values) and max(values) / min(values) > LOG_FROM
+    sizes = sorted({(point["size"], point["buffer"]) for point in points})
+    height = 26 * len({point["row"] for point in points})
+    return {
+        "height": height,
+        "data": {"values": list(points)},
+        "encoding": {
+            "x": {
+                "field": "buffer",
+                "type": "ordinal",
+                "sort": [name for _, name in sizes],
+                "axis": {"title": "Buffer size", "labelAngle": 0, "grid": False},
+            },
+            "y": {
+                "field": "row",
+                "type": "ordinal",
+                "sort": "descending",
+                "axis": {"title": rows, "grid": False},
+            },
+        },
+        "layer": [
+            {
+                "mark": {"type": "rect", "color": "var(--series-1)"},
+                "encoding": {
+                    "opacity": {
+                        "field": "value",
+                        "type": "quantitative",
+                        # Text has to be read on the darkest.
+                        "scale": {"type": "log" if wide else "linear", "range": [0.04, 0.5]},
+                        "legend": None,
+                    },
+                    "tooltip": _tooltip(unit),
+                },
+            },
+            {
+                "mark": {"type": "text", "color": "var(--ink)", "fontSize": 10.5},
+                "encoding": {"text": {"field": "median"}},
+            },
+        ],
+    }
+
+
 def latencies(points: Sequence[Point], order: Sequence[str], provenance: str) -> Spec:
     """Latency in µs (`value`) at each `percentile`, in the given order."""
     palette = palette_of(points, provenance)
