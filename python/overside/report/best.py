@@ -102,8 +102,7 @@ def advise(view: RunView) -> list[Advice]:
     """The advice of a run, in the order of its tests."""
     out = []
     for group in groups.groups(view):
-        if group.task == "network":
-            # A mode or a depth is no better way to do the same work.
+        if group.task in groups.BETWEEN:
             continue
         tests = [
             t

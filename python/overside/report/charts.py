@@ -131,7 +131,7 @@ def _grid(
     about = task.metrics[name] if task is not None else Metric("", "higher", name)
     told = [test for test in tests if name in test.metrics]
     points = [
-        {**point, "row": test.parameters["batch"]}
+        {**point, "row": test.parameters["batch"], "short": words.short(point["value"])}
         for test in told
         for point in _points([_Series(label, "", (test,))], name)
     ]

@@ -176,7 +176,8 @@ def of_figures(view: RunView) -> list[Row]:
     own = {
         words.clean(test.id, 200)
         for test in view.tests
-        if test.task in tasks.NAMES and (test.task == "network" or "throughput" not in test.metrics)
+        if test.task in tasks.NAMES
+        and (test.task in groups.BETWEEN or "throughput" not in test.metrics)
     }
     return [row for row in rows(view) if row.id in own and row.others]
 

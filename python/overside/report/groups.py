@@ -40,6 +40,10 @@ CHOICES = (
     "engine_core",
 )
 
+#: Tasks about what lies between two sides: another side, mode or depth is no better way to do the
+#: same work, so nothing is advised.
+BETWEEN = ("network", "dma")
+
 #: Parameters that tell apart what a group has side by side, by task: a label begins with them.
 BESIDE = {"memory": ("kernel", "access", "order"), "hash": ("algorithm",)}
 
@@ -206,13 +210,21 @@ def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, 
         differs = any(other.parameters.get(name) != mine for other in beside)
         if name == "initiator":
             # Part of who it is: the same link from its two ends.
-            who = f"{who}, from the {words.side(mine)}" if differs and mine is not None else who
+            if differs and mine is not None:
+                side = f"from the {words.side(mine)}"
+                who = f"{who}, {side}" if _links_differ(beside) else side[:1].upper() + side[1:]
             continue
         if name == "threads" and isinstance(mine, int) and (differs or is_cpu):
             how.append(words.plural(mine, "thread"))
         elif differs and mine is not None:
             how.append(f"{name} {words.value(mine)}")
     return who or words.clean(test.task, 60), ", ".join(how)
+
+
+def _links_differ(tests: Sequence[TestSummary]) -> bool:
+    """Whether bytes go over several links, or are moved in several ways."""
+    names = ("device", "variant")
+    return any(len({str(t.parameters.get(name)) for t in tests}) > 1 for name in names)
 
 
 def library(test: TestSummary) -> str:

@@ -236,7 +236,7 @@ def grid(points: Sequence[Point], unit: str, rows: str) -> Spec:
             },
             {
                 "mark": {"type": "text", "color": "var(--ink)", "fontSize": 10.5},
-                "encoding": {"text": {"field": "median"}},
+                "encoding": {"text": {"field": "short"}},
             },
         ],
     }

@@ -254,6 +254,14 @@ def device(name: object) -> str:
     return known.get(text, text)
 
 
+def short(value: float) -> str:
+    """A figure for a narrow place: `2.16M`, `86.9k`."""
+    for least, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= least:
+            return f"{number(value / least)}{prefix}"
+    return number(value)
+
+
 def side(name: object) -> str:
     """An end of a link."""
     text = clean(name, 20)
