@@ -221,8 +221,17 @@ fn tag(repeat: u64) -> u64 {
 
 #[inline(never)]
 fn read(words: &[AtomicU64]) -> u64 {
-    let sum = |sum: u64, word: &AtomicU64| sum.wrapping_add(word.load(Ordering::Relaxed));
-    black_box(words.iter().fold(0, sum))
+    let add = |sum: u64, word: &AtomicU64| sum.wrapping_add(word.load(Ordering::Relaxed));
+    // Four sums, so that no read waits until the one before has been added.
+    let (fours, rest) = words.as_chunks::<4>();
+    let mut sums = [0_u64; 4];
+    for four in fours {
+        for (sum, word) in sums.iter_mut().zip(four) {
+            *sum = add(*sum, word);
+        }
+    }
+    let sum = sums.into_iter().fold(0, u64::wrapping_add);
+    black_box(rest.iter().fold(sum, add))
 }
 
 #[inline(never)]
