@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,26 @@ def environment(cwd: Path) -> dict[str, str]:
     """A cache of its own, no plug-ins from elsewhere, messages 80 columns wide."""
     own = {"OVERSIDE_CACHE": str(cwd / "cache"), "OVERSIDE_PLUGINS": "", "COLUMNS": "80"}
     return os.environ | own
+
+
+@contextmanager
+def network_server(cwd: Path, *words: str) -> Iterator[str]:
+    """`overside network serve` on this machine, and its address."""
+    command = [*native(), "network", "serve", "--listen", "127.0.0.1:0", *words]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(cwd))
+    assert server.stdout is not None
+    try:
+        match = re.fullmatch(r"listening at (127\.0\.0\.1:\d+)\n", server.stdout.readline())
+        assert match
+        yield match[1]
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def native() -> list[str]:
+    """The native command beside this Python."""
+    return [str(Path(sys.executable).parent / "overside")]
 
 
 def tiny_box(directory: Path, **changes: Any) -> Path:

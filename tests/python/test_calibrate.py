@@ -11,7 +11,15 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from command import PATIENCE_S, environment, only_run, overside, start
+from command import (
+    PATIENCE_S,
+    environment,
+    network_server,
+    only_run,
+    overside,
+    samples,
+    start,
+)
 from overside.calibration import fit
 
 
@@ -59,6 +67,32 @@ def test_an_emulated_device_is_calibrated_for_trying_only(tmp_path: Path) -> Non
     overside("profile", "check", "e.toml", cwd=tmp_path, code=2)
 
 
+def test_what_copies_cost_traffic_to_another_machine_is_measured_if_asked(tmp_path: Path) -> None:
+    device = "dpdk:dma_skeleton"
+    listed = json.loads(overside("devices", "--json", cwd=tmp_path, code=0).stdout)
+    there = [one for one in listed["devices"] if one["name"] == device]
+    if not there or there[0].get("unavailable"):
+        pytest.skip("DPDK's software DMA device is not here")
+    with network_server(tmp_path) as address:
+        words = ("--device", device, "--network", address, "--quick", "--out", "traffic.toml")
+        overside("calibrate", *words, cwd=tmp_path, code=0)
+    overside("profile", "check", "traffic.toml", cwd=tmp_path, code=0)
+    text = (tmp_path / "traffic.toml").read_text()
+    assert "--network DEST" in text
+    assert address not in text, "a profile is shared, an address is not"
+    profile = tomllib.loads(text)
+    beside = [one for one in samples(only_run(tmp_path)) if one["task"] == "network"]
+    assert beside
+    assert all(one["verified"] and one["metrics"]["throughput_during"] > 0 for one in beside)
+    # On few cores the loss is what it happens to be: a value, or a note that there is none.
+    drop = profile["values"].get("dma.contended.drop")
+    if drop is not None:
+        assert drop["facts"] == ["run.traffic"]
+    else:
+        assert any("less than what it varies by" in note for note in profile["notes"])
+    assert not any("was not measured" in note for note in profile["notes"])
+
+
 def test_what_cannot_be_calibrated_is_named_with_a_remedy(tmp_path: Path) -> None:
     absent = overside("calibrate", "--device", "emulated:bf9", cwd=tmp_path, code=3)
     assert "there is no device emulated:bf9" in absent.stderr
@@ -68,6 +102,8 @@ def test_what_cannot_be_calibrated_is_named_with_a_remedy(tmp_path: Path) -> Non
     assert "is not a profile's name" in name.stderr
     other = overside("calibrate", "--name", "a", "--out", "b.toml", cwd=tmp_path, code=2)
     assert "a profile's file has its name" in other.stderr
+    cores = overside("calibrate", "--network", "10.0.0.2:5300", cwd=tmp_path, code=2)
+    assert "a device with an engine that copies" in " ".join(cores.stderr.split())
     for time in ("0s", "-1", "soon", "1e9", "25h"):
         overside("calibrate", f"--time={time}", cwd=tmp_path, code=2)
     (tmp_path / "other").mkdir()

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command import (
     children,
-    environment,
     manifest,
+    native,
+    network_server,
     only_run,
     overside,
     samples,
@@ -132,17 +131,9 @@ def links() -> set[str]:
 
 
 def test_a_server_elsewhere_is_the_destination(tmp_path: Path) -> None:
-    command = [*native(), "network", "serve", "--listen", "127.0.0.1:0", "--role", "dpu"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(tmp_path))
-    assert server.stdout is not None
-    try:
-        match = re.fullmatch(r"listening at (127\.0\.0\.1:\d+)\n", server.stdout.readline())
-        assert match
-        path = box(tmp_path, destination=match[1], pattern="round-trip", depth=4)
+    with network_server(tmp_path, "--role", "dpu") as address:
+        path = box(tmp_path, destination=address, pattern="round-trip", depth=4)
         overside("run", path, cwd=tmp_path, code=0)
-    finally:
-        server.terminate()
-        server.wait()
     (sample,) = samples(only_run(tmp_path))
     assert sample["cpu"]["dpu_s"] > 0
     assert sample["applied"]["device"] == "host"
@@ -199,8 +190,3 @@ def test_jobs_beside_a_stream_have_their_time(tmp_path: Path) -> None:
     page = (only_run(tmp_path) / "report.html").read_text()
     assert "Throughput over time" in page
     assert "accelerators do not disturb traffic like that" in page
-
-
-def native() -> list[str]:
-    """The native command beside this Python."""
-    return [str(Path(sys.executable).parent / "overside")]

@@ -38,8 +38,12 @@ pub struct Registration {
     pub handle: Arc<dyn Any + Send + Sync>,
 }
 
+/// What allocators align everything to.
+const ALIGN_ANY: usize = 16;
+
 enum Owner {
-    Heap(Layout),
+    /// As allocated; the memory begins within it.
+    Heap { base: NonNull<u8>, layout: Layout },
     /// A device's own allocation; kept for being dropped last.
     Device {
         _allocation: Box<dyn Any + Send + Sync>,
@@ -69,7 +73,7 @@ impl Drop for Memory {
         self.registration = None;
         match &self.owner {
             // SAFETY: allocated by `Region::allocate` with this layout, and this is the last handle.
-            Owner::Heap(layout) => unsafe { dealloc(self.start.as_ptr(), *layout) },
+            Owner::Heap { base, layout } => unsafe { dealloc(base.as_ptr(), *layout) },
             Owner::Device { .. } | Owner::Foreign { .. } => {}
         }
     }
@@ -112,15 +116,22 @@ impl Region {
         if !align.is_power_of_two() {
             return Err(MemoryError::Alignment(align));
         }
-        let layout = Layout::from_size_align(len.max(1), align)
-            .map_err(|_| MemoryError::Exhausted { len })?;
+        // Zeroed memory comes from the system untouched where every allocation is so aligned, and
+        // is written from end to end where not. So there is room for more.
+        let room = if align > ALIGN_ANY { align } else { 0 };
+        let layout = (len.max(1).checked_add(room))
+            .and_then(|size| Layout::from_size_align(size, align.min(ALIGN_ANY)).ok())
+            .ok_or(MemoryError::Exhausted { len })?;
         // SAFETY: the layout's size is not zero.
-        let start =
+        let base =
             NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(MemoryError::Exhausted { len })?;
+        let skipped = base.align_offset(align);
+        // SAFETY: less than `align`, and so much was added.
+        let start = unsafe { base.add(skipped) };
         let memory = Memory {
             start,
             len,
-            owner: Owner::Heap(layout),
+            owner: Owner::Heap { base, layout },
             registration,
         };
         Ok(Self {

@@ -51,6 +51,8 @@ pub enum Step {
     Contexts,
     /// Copies by the device, from 2 bytes on.
     Copies,
+    /// Copies by the device beside traffic to another machine.
+    Traffic,
 }
 
 impl Step {
@@ -62,6 +64,7 @@ impl Step {
             Self::Jobs => "jobs",
             Self::Contexts => "contexts",
             Self::Copies => "copies",
+            Self::Traffic => "traffic",
         }
     }
 }
@@ -122,8 +125,14 @@ impl Parameter {
             return format!("measure {key} on such a machine");
         };
         if let Some(step) = known.measured_by {
+            let peer = match step {
+                Step::Traffic => " --network DEST",
+                _ => "",
+            };
             let step = step.name();
-            return format!("`overside calibrate` measures {key} on such a machine (step {step})");
+            return format!(
+                "`overside calibrate{peer}` measures {key} on such a machine (step {step})"
+            );
         }
         let kinds: Vec<&str> = known.dimensions.iter().map(|one| units(*one)).collect();
         format!(

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use overside_device::{Device, MemoryError, Region, Slice};
 
-/// What every allocator gives without touching the memory first.
-const ALIGN_PLAIN: usize = 16;
+/// A cache line, so that vectors are written into one at a time.
+const ALIGN_PLAIN: usize = 64;
 /// What engines that read memory themselves like best: pages.
 const ALIGN_REGISTERED: usize = 4096;
 

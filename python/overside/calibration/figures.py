@@ -17,6 +17,7 @@ from overside.tasks.offload import QUERIES, OffloadTask
 
 #: The key under which a test's operation stands in a profile.
 _WORD = re.compile(r"[^a-z0-9-]+")
+_NETWORK = re.compile(r"(--network[ =])\S+")
 #: What a source may be long at most where the device does not say: the longest measured.
 _LONGEST = "the longest buffer that was measured"
 #: What does not change the library, the data or what is asked of them.
@@ -70,6 +71,7 @@ def profile(
     writer = Writer(_head(view, device, name, usable))
     for group in groups:
         _operation(writer, group, limits(group.operation))
+    _traffic(writer, [test for test in view.tests if _beside_copies(test, device)])
     if device == "cpu":
         writing.machine(writer, view.environment)
     _context_of_all(writer)
@@ -143,7 +145,8 @@ def _head(view: RunView, device: str, name: str, usable: Sequence[TestSummary]) 
     emulated = provenances != {"measured"}
     libraries = sorted({str((test.applied or {}).get("library")) for test in usable})
     card = str(model) if device == "cpu" else f"{device}, on {model}"
-    command = " ".join(map(str, manifest.get("command", ())))
+    # A profile is shared: where the other machine is stays here.
+    command = _NETWORK.sub(r"\1DEST", " ".join(map(str, manifest.get("command", ()))))
     source = (
         f"measured by Overside {manifest.get('version')} on {model}, "
         f"{cpu.get('cores') or '?'} cores, {str(manifest.get('started'))[:10]}, "
@@ -405,6 +408,45 @@ def _batches(
     if rest > 0:
         share = rest / line.constant.value
         writer.value(f"job.cost.{operation}.{completion}", line.constant.scaled(share), "ns", fact)
+
+
+def _beside_copies(test: TestSummary, device: str) -> bool:
+    asked = test.parameters
+    traffic = test.task == "network" and asked["pattern"] == "stream" and asked["jobs"] == "copy"
+    return traffic and asked["device"] == device and test.status == "ok" and test.verified
+
+
+def _traffic(writer: Writer, tests: Sequence[TestSummary]) -> None:
+    """What a full stream of copies takes from traffic; of several tests the first."""
+    if not tests:
+        writer.notes.append(
+            "What a stream of DMA costs the network was not measured: it takes a second machine, "
+            "which calibrate's --network names."
+        )
+        return
+    test = tests[0]
+    before, during, after = (
+        test.values.get(f"throughput_{when}", {}) for when in ("before", "during", "after")
+    )
+    common = sorted(set(before) & set(during) & set(after))
+    lost = [100 * (1 - 2 * during[at] / (before[at] + after[at])) for at in common]
+    if not lost:
+        writer.notes.append(
+            "What a stream of DMA costs the network was not measured: in no sample were there "
+            "copies, and traffic before and after them."
+        )
+        return
+    value = fit.over_rounds(lost)
+    if value is None:
+        writer.notes.append("What a stream of copies costs traffic is less than what it varies by.")
+        return
+    fact = writer.fact(
+        "traffic",
+        "a stream over TCP to another machine, before, beside and after copies of "
+        f"{test.parameters['buffer_size']} bytes, {test.parameters['job_depth']} in flight; "
+        f"{len(common)} rounds",
+    )
+    writer.value("dma.contended.drop", value, "%", fact)
 
 
 def _copies(writer: Writer, mine: Sequence[TestSummary], completion: str, fact: str) -> None:

@@ -19,6 +19,9 @@ PREFERRED = (
     "hash-xxh3",
 )
 _KIB, _MIB = 1 << 10, 1 << 20
+_LIMITS = ("max_source_bytes", "max_destination_bytes")
+#: Copies long enough to be bound by memory, not by their number.
+_TRAFFIC_COPY = 256 * _KIB
 _KEYS = {"compress": "format", "decompress": "format", "match": "kind", "hash": "algorithm"}
 #: A queue that is full for any device that we know.
 _DEPTH = 16
@@ -61,11 +64,24 @@ def operations(device: str, asked: Sequence[str], here: Machine, *, quick: bool)
     return [there[name] for name in chosen]
 
 
-def box(device: str, capabilities: Sequence[Json], time_s: float, *, quick: bool) -> Json:
-    """A box in the form of a file, for about `time_s` seconds of measuring."""
+def box(
+    device: str,
+    capabilities: Sequence[Json],
+    time_s: float,
+    *,
+    quick: bool,
+    network: str | None = None,
+) -> Json:
+    """A box in the form of a file, for about `time_s` seconds of measuring. `network` is who takes
+    the traffic that copies are set beside.
+
+    Raises `UserError` if the device makes no copies of its own to set beside it.
+    """
     tasks: list[Json] = []
     for capability in capabilities:
         tasks += _tasks(device, capability, quick=quick)
+    if network is not None:
+        tasks.append(_beside_traffic(device, capabilities, network))
     rounds = _QUICK_ROUNDS if quick else _ROUNDS
     count = sum(_count(task["parameters"]) for task in tasks)
     overhead = len(capabilities) * _OVERHEAD_S * rounds
@@ -89,6 +105,29 @@ def box(device: str, capabilities: Sequence[Json], time_s: float, *, quick: bool
     }
 
 
+def _beside_traffic(device: str, capabilities: Sequence[Json], network: str) -> Json:
+    copies = [one for one in capabilities if one["operation"] == "copy"]
+    if device == "cpu" or not copies:
+        raise UserError(
+            f"what copies by {device} cost a network is not for --network to measure",
+            "name a device with an engine that copies, as in --device dpdk:mlx5_0; "
+            "`overside devices` says what each can do",
+        )
+    limits = (int(copies[0][key]) or _TRAFFIC_COPY for key in _LIMITS)
+    return {
+        "task": "network",
+        "description": "traffic beside copies",
+        "parameters": {
+            "pattern": "stream",
+            "destination": network,
+            "jobs": "copy",
+            "device": device,
+            "buffer_size": min(_TRAFFIC_COPY, *limits),
+            "job_depth": min(_DEEP, int(copies[0]["max_depth"])),
+        },
+    }
+
+
 def _count(parameters: Json) -> int:
     count = 1
     for values in parameters.values():
@@ -100,10 +139,7 @@ def _tasks(device: str, capability: Json, *, quick: bool) -> list[Json]:
     operation = str(capability["operation"])
     verb, _, kind = operation.partition("-")
     copies = operation == "copy"
-    limit = min(
-        int(capability["max_source_bytes"]) or 1 << 40,
-        int(capability["max_destination_bytes"]) or 1 << 40,
-    )
+    limit = min(int(capability[key]) or 1 << 40 for key in _LIMITS)
     sizes = [2, 64, _KIB, 16 * _KIB, 256 * _KIB, 2 * _MIB] if copies else []
     sizes = sizes or [_KIB, 16 * _KIB, 128 * _KIB, _MIB, 2 * _MIB]
     # Compressed data that do not shrink are longer than they were.

@@ -25,10 +25,6 @@ _MEMORY_SHARE, _MEMORY_ROUNDS = 0.15, 6
 _QUICK_S = 8.0
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|min|h|)")
 _SECONDS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0}
-_NETWORK = (
-    "What a stream of DMA costs the network was not measured: it takes a second machine that sends "
-    "traffic through the card."
-)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +52,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--quick", action="store_true", help="a few seconds and wide intervals, to try it"
+    )
+    parser.add_argument(
+        "--network",
+        metavar="DEST",
+        help="measure what copies by D cost a stream of traffic to DEST as well: a node of "
+        "`overside agents list`, or ADDRESS:PORT of `overside network serve`",
     )
     parser.add_argument("--no-memory", action="store_true", help="do not measure memory")
     parser.add_argument(
@@ -105,7 +107,7 @@ def _begun(args: argparse.Namespace, here: Machine) -> tuple[Launch, Json]:
     capabilities = calibration.operations(device, args.operation, here, quick=args.quick)
     with_memory = device == "cpu" and not args.no_memory
     jobs_s = time_s * (1 - _MEMORY_SHARE) if with_memory else time_s
-    form = calibration.box(device, capabilities, jobs_s, quick=args.quick)
+    form = calibration.box(device, capabilities, jobs_s, quick=args.quick, network=args.network)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "calibrate.json"
         path.write_text(json.dumps(form), encoding="utf-8")
@@ -245,7 +247,6 @@ def _write(args: argparse.Namespace, run: Path, state: Json, here: Machine, code
     if state["memory_rounds"]:
         form = {"values": {}, "tables": {}} | form
         memory.write(writing.Writer(form), state["memory"], state["memory_rounds"])
-    form["notes"].append(_NETWORK)
     if code in (Exit.INTERRUPTED, Exit.INCOMPLETE):
         form["notes"].append("Measuring was stopped before its time: rounds or tests are missing.")
     out = Path(state["out"])

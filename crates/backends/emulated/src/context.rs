@@ -24,7 +24,9 @@ pub(crate) struct EmulatedContext {
 impl EmulatedContext {
     pub(crate) fn open(state: Arc<State>, config: ContextConfig) -> Result<Self, OpenError> {
         let begin = Instant::now();
-        let threads = start(&state, &config, Arc::default())?;
+        let init = state.typical(state.profile.device.context_init.as_ref());
+        let ready = begin + init.unwrap_or_default();
+        let threads = start(&state, &config, ready, Arc::default())?;
         let mut context = Self {
             state,
             threads,
@@ -49,10 +51,11 @@ fn pass(begin: Instant, time: Duration) -> u64 {
     begin.elapsed().as_nanos() as u64
 }
 
-/// The thread of a context, ready for jobs.
+/// The thread of a context, for jobs from `ready` on.
 fn start(
     state: &Arc<State>,
     config: &ContextConfig,
+    ready: Instant,
     late_setup: Arc<AtomicBool>,
 ) -> Result<Threads, OpenError> {
     state.capabilities.check(&state.info.name, config)?;
@@ -84,6 +87,7 @@ fn start(
         &settled,
         runner,
         config.depth,
+        ready,
         late_setup,
     );
     let body = Body::new(state.info.name.as_str(), move |port| engine.run(port));
@@ -122,15 +126,16 @@ impl Context for EmulatedContext {
         }
         let begin = Instant::now();
         let late_setup = Arc::<AtomicBool>::default();
-        let next = start(&self.state, &config, Arc::clone(&late_setup))?;
-        self.threads.replace(next);
         let profile = &self.state.profile;
         let end = self.state.typical(profile.reconfiguration.as_ref());
         let init = self.state.typical(profile.device.context_init.as_ref());
-        self.lifecycle.end_ns = end.map(|time| pass(begin, time));
-        self.initialise(Instant::now());
         // What the profile does not know counts as zero, which no software keeps to.
         let modelled = end.unwrap_or_default() + init.unwrap_or_default();
+        let ready = begin + modelled;
+        let next = start(&self.state, &config, ready, Arc::clone(&late_setup))?;
+        self.threads.replace(next);
+        self.lifecycle.end_ns = end.map(|time| pass(begin, time));
+        self.initialise(Instant::now());
         if begin.elapsed() > modelled + tolerance(modelled) {
             late_setup.store(true, Ordering::Relaxed);
         }

@@ -19,6 +19,12 @@ const LATE_SHARE: u32 = 20;
 /// The longest that a waiting job is left alone because a release is near.
 const NEAR: Duration = Duration::from_micros(50);
 
+/// How long a thread that only delivers looks for the next job. To be woken takes longer than many
+/// jobs take, and the CPU's leg has another core.
+const AWAKE: Duration = Duration::from_millis(20);
+/// How long before its context is ready it begins to.
+const EARLY: Duration = Duration::from_millis(1);
+
 /// How much longer than a modelled time something may take without being late.
 pub(crate) fn tolerance(modelled: Duration) -> Duration {
     LATE.max(modelled / LATE_SHARE)
@@ -31,6 +37,8 @@ pub(crate) struct Engine {
     /// Absent if time does not matter.
     pace: Option<Pace>,
     config: u128,
+    /// When the context will have been set up, and jobs may come.
+    ready: Instant,
     /// Setting the context up took longer than the profile says, so its first completion is late.
     late_setup: Arc<AtomicBool>,
     /// Computed and not yet due, in the order of their times: the servers keep the order.
@@ -55,6 +63,7 @@ impl Engine {
         config: &OperationConfig,
         runner: Runner,
         depth: usize,
+        ready: Instant,
         late_setup: Arc<AtomicBool>,
     ) -> Self {
         let pace = state.profile.pace(config.operation, &config.patterns);
@@ -62,6 +71,7 @@ impl Engine {
             runner,
             pace: pace.filter(|_| state.timed()),
             config: Key::config(config),
+            ready,
             late_setup,
             pending: VecDeque::with_capacity(depth),
             busy: Duration::ZERO,
@@ -71,12 +81,22 @@ impl Engine {
 
     /// Serves jobs until the context goes.
     pub(crate) fn run(mut self, mut port: Port) {
+        let replays = self.pace.is_some() && self.state.mode == Mode::Replay;
+        let mut asleep = if replays {
+            self.ready.checked_sub(EARLY)
+        } else {
+            None
+        };
         loop {
             self.release(&mut port);
-            match port.next(self.pending.front().map(|first| first.due)) {
+            let due = self.pending.front().map(|first| first.due);
+            match port.next(due.or(asleep)) {
                 Next::Job(taken) => self.take(&mut port, taken),
                 Next::Timeout => {}
                 Next::Stop => return,
+            }
+            if asleep.take().is_some() {
+                port.stay_awake(AWAKE);
             }
         }
     }

@@ -29,7 +29,8 @@ unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
 
-/// The writing end.
+/// The writing end. In a line of its own, like the other: each thread writes only its own.
+#[repr(align(128))]
 pub struct Producer {
     shared: Arc<Shared>,
     tail: usize,
@@ -37,6 +38,7 @@ pub struct Producer {
 }
 
 /// The reading end.
+#[repr(align(128))]
 pub struct Consumer {
     shared: Arc<Shared>,
     head: usize,

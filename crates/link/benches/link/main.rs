@@ -357,7 +357,8 @@ fn pong(pair: &mut dyn QueuePair, bytes: usize, rounds: u64) {
 fn large_copies(is_bench: bool, cores: [usize; 2]) {
     pin(cores[0]);
     let (mut pairs, ends) = link(false);
-    for len in [1usize << 20, 8 << 20] {
+    // Within the caches and beyond: between the two, what a turn finds there is chance.
+    for len in [1usize << 20, 64 << 20] {
         let exported = ends[1].export(len, Access::ReadWrite).expect("an export");
         let remote = ends[0].import(exported.token()).expect("an import");
         let mut source = ends[0].alloc(len, 4096).expect("memory");
@@ -365,7 +366,7 @@ fn large_copies(is_bench: bool, cores: [usize; 2]) {
         let mut ours = Some(ends[0].alloc(len, 4096).expect("memory"));
         let shared = source.share();
         let mut plain = vec![0u8; len];
-        let repeats = if is_bench { (64 << 20) / len } else { 1 };
+        let repeats = if is_bench { (128 << 20) / len } else { 1 };
         for reads in [false, true] {
             let turned = take_turns(is_bench, |side| {
                 let begin = Instant::now();

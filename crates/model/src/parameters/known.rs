@@ -19,6 +19,7 @@ mod by {
     pub(super) const SHEET: &str = "the card's data sheet";
     pub(super) const LSPCI: &str = "lspci -vv (LnkSta, MaxPayload)";
     pub(super) const LOOP: &str = "a loop of such operations on one core of either machine";
+    pub(super) const HASH: &str = "the task `hash` with `calls` on both (`overside run hash`)";
     pub(super) const STRINGS: &str = "a loop of that function on one core";
     pub(super) const OPENSSL: &str = "openssl speed on one core";
     pub(super) const LATENCY: &str =
@@ -28,9 +29,8 @@ mod by {
     pub(super) const MEMBENCH: &str = "lmbench's bw_mem on one core";
     pub(super) const FIO: &str =
         "fio with that access and block size, best of all depths and threads";
-    pub(super) const DMA_PERF: &str =
-        "timing DMAs of that length on the card, polled and by events, from either side";
-    pub(super) const DMA_PEAK: &str = "a stream of DMAs of 64 KiB with a full queue from that side";
+    pub(super) const DMA_PERF: &str = "the task `dma` with that length on the card, polled and by events, from either side (`overside run dma-latency`)";
+    pub(super) const DMA_PEAK: &str = "the task `dma` with 64 KiB and a full queue from that side (`overside run dma-throughput`)";
     pub(super) const DMA_BESIDE: &str =
         "timing DMAs alone, and while a second stream fills the card's path to memory";
     pub(super) const RDMA_OWN: &str =
@@ -98,10 +98,10 @@ pub static PARAMETERS: &[Parameter] = &[
     number("compute.single-thread.gain", RATIO, "how much faster one core runs codecs and patterns than one of the card before it").between(0.001, 100.0).with(by::LOOP),
     number("compute.single-thread.gap-to-x86", RATIO, "how much slower one core runs them than a host's").between(0.001, 0.999).with(by::LOOP),
     table("string.*", &[Bytes], OPERATIONS, "a library function on strings of so many bytes, on one core").with(by::STRINGS),
-    number("hash.*.over-bf1", RATIO, "bandwidth of a hash function over that on a BlueField-1; `any`: over several functions").between(0.01, 100.0).with(by::LOOP),
-    number("hash.*.over-bf2", RATIO, "the same, over a BlueField-2").between(0.01, 100.0).with(by::LOOP),
-    number("hash.*.behind-host", RATIO, "a host's bandwidth of a hash function over the card's").between(0.01, 1000.0).with(by::LOOP),
-    number("hash.*.latency-saved", RATIO, "how much shorter a hash takes than on the card before it").between(0.001, 0.999).with(by::LOOP),
+    number("hash.*.over-bf1", RATIO, "bandwidth of a hash function over that on a BlueField-1; `any`: over several functions").between(0.01, 100.0).with(by::HASH),
+    number("hash.*.over-bf2", RATIO, "the same, over a BlueField-2").between(0.01, 100.0).with(by::HASH),
+    number("hash.*.behind-host", RATIO, "a host's bandwidth of a hash function over the card's").between(0.01, 1000.0).with(by::HASH),
+    number("hash.*.latency-saved", RATIO, "how much shorter a hash takes than on the card before it").between(0.001, 0.999).with(by::HASH),
     table("cipher.*", &[Bytes], RATE, "a cipher on one core over buffers of so many bytes").with(by::OPENSSL),
 
     // Memory and storage.
@@ -165,7 +165,7 @@ pub static PARAMETERS: &[Parameter] = &[
     number("dma.event.host.core", RATIO, "how busy a core of the host is with short DMAs by events").between(0.001, 1.0).with(by::DMA_PERF),
     number("dma.event.dpu.core", RATIO, "how busy a core of the card is with them").between(0.001, 1.0).with(by::DMA_PERF),
     number("dma.contended.stretch", RATIO, "how many times as long a DMA takes beside a full stream of others").between(1.01, 1e4).with(by::DMA_BESIDE),
-    number("dma.contended.drop", RATIO, "what throughput falls by beside it").between(0.001, 0.999).with(by::DMA_BESIDE),
+    number("dma.contended.drop", RATIO, "what traffic loses beside it").between(0.001, 0.999).measured(Step::Traffic),
 
     // RDMA: what a DMA takes over it between host and card, and what it takes between machines.
     number("rdma.host.read.small", RATIO, "a short DMA over RDMA: a read by the host").between(0.01, 100.0).with(by::RDMA_OWN),

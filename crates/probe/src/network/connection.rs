@@ -9,27 +9,30 @@ use super::content::Content;
 /// Bytes that are asked of the system at once, unless a message is longer.
 const READ_BYTES: usize = 128 << 10;
 
-/// Collects what comes until messages are whole.
+/// Collects what comes until messages are whole. Its length is a multiple of theirs, so the last
+/// one ends where the buffer does, and no byte is ever moved.
 pub(super) struct Inbox {
     buffer: Vec<u8>,
+    /// Where the first message begins that has not been consumed.
+    begin: usize,
     filled: usize,
     message_bytes: usize,
 }
 
 impl Inbox {
     pub(super) fn new(message_bytes: usize) -> Self {
-        // Whole messages, so that long ones need not be moved.
         let size = READ_BYTES
             .max(message_bytes)
             .next_multiple_of(message_bytes);
         Self {
             buffer: vec![0; size],
+            begin: 0,
             filled: 0,
             message_bytes,
         }
     }
 
-    /// Reads once. `None`: there is nothing.
+    /// Reads once. `None`: there is nothing. All messages that are whole have been consumed.
     pub(super) fn read(&mut self, mut stream: &TcpStream) -> Result<Option<usize>, Error> {
         match stream.read(&mut self.buffer[self.filled..]) {
             Ok(0) => Err(Error::Closed),
@@ -46,13 +49,16 @@ impl Inbox {
 
     /// The bytes of the messages that are whole.
     pub(super) fn whole(&self) -> &[u8] {
-        &self.buffer[..self.filled / self.message_bytes * self.message_bytes]
+        let all = &self.buffer[self.begin..self.filled];
+        &all[..all.len() / self.message_bytes * self.message_bytes]
     }
 
-    /// Forgets `bytes` of them.
-    pub(super) fn consume(&mut self, bytes: usize) {
-        self.buffer.copy_within(bytes..self.filled, 0);
-        self.filled -= bytes;
+    /// Forgets the messages that are whole.
+    pub(super) fn consume(&mut self) {
+        self.begin += self.whole().len();
+        if self.begin == self.filled {
+            (self.begin, self.filled) = (0, 0);
+        }
     }
 }
 

@@ -250,7 +250,7 @@ impl<R: Record> Sender<'_, R> {
             self.record.latency(latency);
             self.done.note(self.task, now, latency, message_bytes);
         }
-        link.inbox.consume(bytes);
+        link.inbox.consume();
         if bytes > 0 {
             self.done.end = Some(self.task.start + Duration::from_nanos(now));
         }
