@@ -4,13 +4,18 @@
 //! device's own: what a host submits is submitted here, and what completes here is answered. The
 //! wire is [`overside_link::agent`]; the host's end is a device of `overside-backend-remote`.
 //!
+//! A host can also have an agent play one end of a test, for as long as that takes: what it is then
+//! asked goes to a thread of the test's own ([`Settings::probes`]).
+//!
 //! A host that goes takes its contexts and their memory with it. All that a host can ask for is
 //! bounded: connections, jobs in flight, bytes held for them, the time to say who it is.
 
 mod active;
 mod error;
+mod introduction;
 pub mod keys;
 mod pool;
+mod probing;
 mod server;
 mod session;
 
@@ -19,6 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_device::Device;
+use overside_link::agent::Probe;
 use rustls::ServerConfig;
 
 pub use error::AgentError;
@@ -33,6 +39,8 @@ pub struct Settings {
     pub keys: Option<Arc<ServerConfig>>,
     /// What hosts may ask for.
     pub limits: Limits,
+    /// The kinds of tests of which an end is played for hosts; none: it plays no part in any.
+    pub probes: Vec<Arc<dyn Probe>>,
     /// Is told, a line at a time, which hosts were refused and why.
     pub tell: Option<Tell>,
 }
@@ -41,12 +49,13 @@ pub struct Settings {
 pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Settings {
-    /// At an address, with the limits as they are by default.
+    /// At an address, with the limits as they are by default, and without probes.
     pub fn new(listen: SocketAddr, keys: Option<Arc<ServerConfig>>) -> Self {
         Self {
             listen,
             keys,
             limits: Limits::default(),
+            probes: Vec::new(),
             tell: None,
         }
     }
@@ -71,6 +80,8 @@ pub struct Limits {
     pub bytes: usize,
     /// How long a host may stop in the middle of a job or a message.
     pub stall: Duration,
+    /// The most tests at a time of which an end is played.
+    pub probes: usize,
 }
 
 impl Default for Limits {
@@ -81,6 +92,7 @@ impl Default for Limits {
             introduction: Duration::from_secs(5),
             bytes: 256 << 20,
             stall: Duration::from_secs(30),
+            probes: 4,
         }
     }
 }

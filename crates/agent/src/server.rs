@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     changed: Condvar,
     /// Those of them whose hosts have not said who they are.
     strangers: AtomicUsize,
+    /// Tests of which an end is played.
+    probes: AtomicUsize,
 }
 
 impl Shared {
@@ -58,6 +60,7 @@ impl Shared {
             open: Mutex::new(0),
             changed: Condvar::new(),
             strangers: AtomicUsize::new(0),
+            probes: AtomicUsize::new(0),
         })
     }
 
@@ -102,7 +105,7 @@ impl Shared {
     }
 }
 
-fn raise(signal: &OwnedFd) {
+pub(crate) fn raise(signal: &OwnedFd) {
     // Fails only when it is readable anyway.
     let _ = rustix::io::write(signal, &1u64.to_ne_bytes());
 }
@@ -152,6 +155,31 @@ impl Drop for Place {
         }
         *open -= 1;
         self.shared.changed.notify_all();
+    }
+}
+
+/// A place among the tests of which an end is played, given back when it is dropped.
+pub(crate) struct Seat(Arc<Shared>);
+
+impl Seat {
+    /// Takes one.
+    ///
+    /// # Errors
+    /// That there is none left, in words for the host.
+    pub(crate) fn take(shared: &Arc<Shared>) -> Result<Self, String> {
+        let most = shared.settings.limits.probes;
+        let more = |count: usize| (count < most).then_some(count + 1);
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        match shared.probes.fetch_update(order.0, order.1, more) {
+            Ok(_) => Ok(Self(Arc::clone(shared))),
+            Err(_) => Err(format!("it plays a part in {most} tests already")),
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.probes.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -1,34 +1,30 @@
 //! One connection, from the first byte to the last.
 
+mod receiving;
+
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::OpenError;
+use overside_device::{Lifecycle, OpenError};
 use overside_link::agent::{
-    Item, JobHead, Opened, Outbox, Preamble, Reader, Reply, Request, Setup, Side, Stream,
-    Violation, clean, plain_error,
+    Gone, Host, JobHead, Opened, OpeningError, Outbox, Probe, Reader, Reply, Request, Setup, Side,
+    Stream, Violation, clean, plain_error,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::active::{Active, Intake};
-use crate::server::{Place, Shared};
+use crate::introduction::{introduce, linger};
+use crate::probing::Probing;
+use crate::server::{Place, Seat, Shared};
 
 /// How often a device that tells nothing is looked at.
 const LOOK: Duration = Duration::from_micros(20);
 /// How long a host that does not say that it has heard may go on with jobs when the agent drains.
 const LEAVE: Duration = Duration::from_secs(1);
-/// How long a host may take to read the last answers.
-const LINGER: Duration = Duration::from_secs(1);
-/// From how much on the bytes of a job are read to where they belong, without a stop on the way.
-const DIRECT: usize = 32 << 10;
 /// How often a host whose jobs take long is told that they are not forgotten.
 const BEAT: Duration = Duration::from_secs(1);
-/// How much of a job is read before anything else gets a turn.
-const TURN: usize = 1 << 20;
-/// From how many unsent pieces on nothing is read: a host that sends and does not listen waits.
-const UNSENT_MAX: usize = 16 << 10;
 /// How many pieces are sent at once.
 const PIECES: usize = 64;
 
@@ -55,43 +51,14 @@ pub(crate) fn serve(shared: &Arc<Shared>, mut place: Place, socket: TcpStream, p
     }
 }
 
-/// Finds out who it is. `None`: it has been told that there is no place.
-fn introduce(shared: &Shared, place: &mut Place, socket: TcpStream) -> io::Result<Option<Stream>> {
-    let deadline = Instant::now() + shared.settings.limits.introduction;
-    let mut stream = match &shared.settings.keys {
-        Some(keys) => Stream::agent(socket, Arc::clone(keys))?,
-        None => Stream::plain(socket)?,
-    };
-    stream.handshake(deadline)?;
-    let mut preamble = [0; Preamble::BYTES];
-    stream.read_all(&mut preamble, deadline)?;
-    let agreed = Preamble::agree(&preamble);
-    if !matches!(agreed, Err(Violation::Magic(_))) {
-        stream.write_all(&Preamble::ours(), deadline)?;
-    }
-    if let Err(violation) = agreed {
-        linger(&mut stream);
-        return Err(io::Error::new(io::ErrorKind::InvalidData, violation));
-    }
-    let refusal = match (shared.is_draining(), place.introduced()) {
-        (true, _) => "it is about to end",
-        (false, false) => "it has all the connections that it takes",
-        (false, true) => {
-            stream.write_all(&shared.welcome, deadline)?;
-            return Ok(Some(stream));
-        }
-    };
-    stream.write_all(&Reply::Busy(refusal.into()).encode(), deadline)?;
-    linger(&mut stream);
-    Ok(None)
-}
-
 struct Session<'a> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     stream: Stream,
     reader: Reader,
     outbox: Outbox,
     active: Option<Active>,
+    /// An end of a test that is played instead of a context.
+    probing: Option<Probing>,
     /// A job that is coming in.
     intake: Option<Intake>,
     /// A job for which there is no memory yet.
@@ -108,13 +75,14 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(shared: &'a Shared, stream: Stream) -> Self {
+    fn new(shared: &'a Arc<Shared>, stream: Stream) -> Self {
         Self {
             shared,
             stream,
             reader: Reader::new(Side::Agent),
             outbox: Outbox::default(),
             active: None,
+            probing: None,
             intake: None,
             waiting: None,
             deferred: None,
@@ -139,7 +107,7 @@ impl<'a> Session<'a> {
             }
         }
         // The context goes first: memory and threads are not to wait for a slow host.
-        self.active = None;
+        (self.active, self.probing) = (None, None);
         linger(&mut self.stream);
     }
 
@@ -150,6 +118,9 @@ impl<'a> Session<'a> {
             let lost = |lost: overside_device::Lost| End::Broken(lost.to_string());
             moved |= active.submit(&mut self.outbox).map_err(lost)?;
             moved |= active.complete(&mut self.outbox).map_err(lost)?;
+        }
+        if let Some(probing) = &mut self.probing {
+            moved |= probing.answer(&mut self.outbox).map_err(End::Broken)?;
         }
         moved |= self.settle()?;
         if self.is_busy() && self.spoke.elapsed() >= BEAT {
@@ -164,148 +135,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes what has come; whether anything has.
-    fn receive(&mut self) -> Result<bool, End> {
-        let (mut moved, mut budget) = (false, TURN);
-        loop {
-            if !self.admit()? {
-                return Ok(moved);
-            }
-            if self.intake.is_some() {
-                let before = budget;
-                let whole = self.receive_body(&mut budget)?;
-                moved |= whole || budget < before;
-                if !whole {
-                    return Ok(moved);
-                }
-                continue;
-            }
-            if !self.reads() {
-                return Ok(moved);
-            }
-            match self.reader.item()? {
-                Some(item) => {
-                    moved = true;
-                    self.take(item)?;
-                }
-                // What came is handed on before more is read.
-                None if moved => return Ok(true),
-                None if !self.fill()? => return Ok(false),
-                None => {}
-            }
-        }
-    }
-
-    /// Whether anything further is taken from the host now.
-    fn reads(&self) -> bool {
-        let waiting = self.deferred.is_some() || self.waiting.is_some();
-        !waiting && self.outbox.len() < UNSENT_MAX
-    }
-
-    /// Begins with a job that waits for memory; `false` if it has to wait on.
-    fn admit(&mut self) -> Result<bool, End> {
-        let (Some((head, len)), Some(active)) = (self.waiting, &mut self.active) else {
-            return Ok(true);
-        };
-        if !active.admits(head, len) {
-            return Ok(false);
-        }
-        self.waiting = None;
-        self.intake = Some(active.begin(head, len).map_err(End::Broken)?);
-        Ok(true)
-    }
-
-    /// Reads the source of the job that is coming in; whether all of it is there.
-    fn receive_body(&mut self, budget: &mut usize) -> Result<bool, End> {
-        while let Some(intake) = &mut self.intake {
-            let here = self.reader.body(intake.room());
-            intake.filled(here);
-            let left = intake.room().len();
-            if left == 0 {
-                if let (Some(intake), Some(active)) = (self.intake.take(), &mut self.active) {
-                    active.accept(intake);
-                }
-                return Ok(true);
-            }
-            if *budget == 0 {
-                return Ok(false);
-            }
-            if left < DIRECT {
-                if !self.fill()? {
-                    return Ok(false);
-                }
-                continue;
-            }
-            match self.stream.read(intake.room()) {
-                Ok(0) => return Err(End::Over),
-                Ok(count) => {
-                    self.reader.body_passed_by(count);
-                    intake.filled(count);
-                    *budget = budget.saturating_sub(count);
-                    self.heard = Instant::now();
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                // A host that is gone is not told anything.
-                Err(_) => return Err(End::Over),
-            }
-        }
-        Ok(true)
-    }
-
-    /// Reads once; whether anything was there.
-    fn fill(&mut self) -> Result<bool, End> {
-        match self.stream.read(self.reader.room()) {
-            Ok(0) => Err(End::Over),
-            Ok(count) => {
-                self.reader.filled(count);
-                self.heard = Instant::now();
-                Ok(true)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(_) => Err(End::Over),
-        }
-    }
-
-    fn take(&mut self, item: Item) -> Result<(), End> {
-        match item {
-            Item::Job(head, len) => {
-                let Some(active) = &self.active else {
-                    return Err(out_of_turn("a job comes before a context is open"));
-                };
-                if self.leaving {
-                    return Err(out_of_turn("a job comes after the last one"));
-                }
-                active.check(head, len)?;
-                self.waiting = Some((head, len));
-                Ok(())
-            }
-            Item::Ping(number) => {
-                self.outbox.pong(number);
-                Ok(())
-            }
-            Item::Control(json) => match Request::parse(&json)? {
-                Request::Open { device, setup } => self.open(&device, setup),
-                Request::Leave => {
-                    self.leaving = true;
-                    Ok(())
-                }
-                Request::Reconfigure(_) | Request::Close if self.active.is_none() => {
-                    Err(out_of_turn("there is no context"))
-                }
-                request => {
-                    self.deferred = Some(request);
-                    Ok(())
-                }
-            },
-            // The reader lets nothing else through on this side.
-            Item::Answer(..) | Item::Usage(_) | Item::Pong(_) => Ok(()),
-        }
-    }
-
     fn open(&mut self, name: &str, setup: Setup) -> Result<(), End> {
-        if self.active.is_some() {
-            return Err(out_of_turn("a second context is asked for"));
-        }
+        self.is_free()?;
         let config = setup.config()?;
         let mut devices = self.shared.devices.iter();
         let opened = match devices.find(|device| device.info().name == name) {
@@ -325,10 +156,55 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Begins to play one end of a test.
+    fn probe(&mut self, kind: &str) -> Result<(), End> {
+        self.is_free()?;
+        let settings = &self.shared.settings;
+        let mut kinds = settings.probes.iter();
+        let begun = match kinds.find(|probe| probe.kind() == kind) {
+            _ if self.drained.is_some() => Err("the agent is about to end".into()),
+            _ if settings.probes.is_empty() => {
+                Err("it plays no part in tests: it was started with --no-probes".into())
+            }
+            None => Err(format!(
+                "it knows no tests of the kind {:?}",
+                clean(kind, 64)
+            )),
+            Some(probe) => self.begin(&**probe),
+        };
+        let reply = match begun {
+            Ok(probing) => {
+                self.probing = Some(probing);
+                Reply::Probing
+            }
+            Err(reason) => Reply::Refused(OpeningError::Failed(reason)),
+        };
+        self.outbox.message(reply.encode());
+        Ok(())
+    }
+
+    fn begin(&self, probe: &dyn Probe) -> Result<Probing, String> {
+        let seat = Seat::take(self.shared)?;
+        let [here, there] = (self.stream.addresses())
+            .map_err(|error| format!("the connection has no address: {error}"))?;
+        let gone = Gone::default();
+        Probing::start(probe, Host { here, there, gone }, seat)
+    }
+
+    /// The connection carries one thing at a time.
+    fn is_free(&self) -> Result<(), End> {
+        match (&self.active, &self.probing) {
+            (None, None) => Ok(()),
+            (Some(_), _) => Err(out_of_turn("a second context is asked for")),
+            (None, Some(_)) => Err(out_of_turn("something else is asked for during a probe")),
+        }
+    }
+
     /// Does what had to wait for the jobs before it; whether anything was done.
     fn settle(&mut self) -> Result<bool, End> {
         // Answers that have not been sent have memory of the context that is to change.
-        if self.active.is_none() || self.is_busy() || !self.outbox.is_empty() {
+        let open = self.active.is_some() || self.probing.is_some();
+        if !open || self.is_busy() || !self.outbox.is_empty() {
             return Ok(false);
         }
         match self.deferred.take() {
@@ -351,6 +227,10 @@ impl<'a> Session<'a> {
                     let (lifecycle, usage) = active.close();
                     self.outbox.usage(usage);
                     self.outbox.message(Reply::Closed(lifecycle).encode());
+                } else {
+                    self.probing = None;
+                    let none = Lifecycle::default();
+                    self.outbox.message(Reply::Closed(none).encode());
                 }
                 Ok(true)
             }
@@ -406,7 +286,11 @@ impl<'a> Session<'a> {
             self.send()?;
             return Ok(());
         };
-        let busy = self.is_busy() || self.intake.is_some() || self.waiting.is_some();
+        // A test goes on between two questions as well.
+        let busy = self.is_busy()
+            || self.probing.is_some()
+            || self.intake.is_some()
+            || self.waiting.is_some();
         let unsent = !self.outbox.is_empty() || self.stream.wants_write();
         let heard = self.active.is_none() || self.leaving || now - since >= LEAVE;
         match heard && !busy && !unsent {
@@ -417,6 +301,7 @@ impl<'a> Session<'a> {
 
     fn is_busy(&self) -> bool {
         self.active.as_ref().is_some_and(|active| active.jobs() > 0)
+            || self.probing.as_ref().is_some_and(Probing::is_busy)
     }
 
     /// The host has begun with something and does not go on with it, though it could.
@@ -468,7 +353,7 @@ impl<'a> Session<'a> {
         flags.set(PollFlags::IN, reads);
         flags.set(PollFlags::OUT, writes);
         let (socket, stop) = (self.stream.socket(), shared.stops());
-        let mut set = Vec::with_capacity(4);
+        let mut set = Vec::with_capacity(5);
         set.push(PollFd::from_borrowed_fd(socket, flags));
         set.push(PollFd::from_borrowed_fd(stop, PollFlags::IN));
         if self.drained.is_none() {
@@ -478,6 +363,9 @@ impl<'a> Session<'a> {
             && armed
         {
             set.push(PollFd::from_borrowed_fd(event, PollFlags::IN));
+        }
+        if let Some(probing) = &self.probing {
+            set.push(PollFd::from_borrowed_fd(probing.woken(), PollFlags::IN));
         }
         let timeout: Option<Timespec> = timeout.and_then(|limit| limit.try_into().ok());
         match rustix::event::poll(&mut set, timeout.as_ref()) {
@@ -503,31 +391,5 @@ fn failed(device: &str, reason: &str) -> OpenError {
     OpenError::Failed {
         device: clean(device, 256),
         reason: reason.into(),
-    }
-}
-
-/// Closes a connection so that what was sent arrives: bytes that come in and are not read would
-/// make the system throw it away.
-fn linger(stream: &mut Stream) {
-    stream.end();
-    let deadline = Instant::now() + LINGER;
-    let mut rest = [0; 4096];
-    loop {
-        match stream.read(&mut rest) {
-            Ok(0) => return,
-            Ok(_) if Instant::now() < deadline => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let waited = overside_link::agent::readable_or_writable(
-                    stream.socket(),
-                    true,
-                    false,
-                    deadline,
-                );
-                if !matches!(waited, Ok(true)) {
-                    return;
-                }
-            }
-            Ok(_) | Err(_) => return,
-        }
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-pub use overside_backend_remote::{Entry, Found, INVENTORY, Inventory, InventoryError};
+pub use overside_backend_remote::{
+    Entry, Found, INVENTORY, Inventory, InventoryError, ProbeError, RemoteProbe,
+};
 use overside_backend_remote::{Patience, RemoteDevice, RemoteError};
 use overside_device::Device;
 
@@ -36,6 +38,18 @@ pub(crate) fn open(name: &str, node: &str, device: &str) -> Result<Arc<dyn Devic
         }
         Err(error) => Err(failed(error.to_string())),
     }
+}
+
+/// Has the agent that the inventory calls `node` play one end of a test.
+///
+/// # Errors
+/// [`ProbeError`].
+pub fn probe(node: &str, kind: &str) -> Result<RemoteProbe, ProbeError> {
+    let inventory = Inventory::load().map_err(|error| ProbeError::Unknown(error.to_string()))?;
+    let Some(entry) = inventory.get(node) else {
+        return Err(ProbeError::Unknown(unknown(node, &inventory)));
+    };
+    RemoteProbe::open(node, entry, kind, Patience::default())
 }
 
 /// That there is no such agent, and which one may have been meant.

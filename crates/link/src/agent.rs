@@ -1,7 +1,7 @@
 //! What a host and an agent say to each other: the wire format, without sockets and threads.
 //!
 //! An agent runs beside devices on another machine, or on a DPU's own cores, and offers them to a
-//! host. One connection carries one context at a time:
+//! host. One connection carries one context at a time, or a probe, below:
 //!
 //! ```text
 //!   host                                agent
@@ -20,6 +20,18 @@
 //! that many bytes. What happens once a context is JSON ([`Request`], [`Reply`]); what happens
 //! once a job is fixed fields and the job's bytes ([`JobHead`], [`AnswerHead`]).
 //!
+//! A host can also have an agent play one end of a test, a [`Probe`]. What is said then is the
+//! kind's own: a question, its answer, the next question.
+//!
+//! ```text
+//!   probe: its kind                ->
+//!                                  <-   probing
+//!   question                       ->
+//!                                  <-   answer
+//!   close                          ->
+//!                                  <-   closed
+//! ```
+//!
 //! Nothing in here does I/O: [`Reader`] takes bytes as they come and gives items, [`Outbox`] takes
 //! items and gives bytes, and a driver on either side moves bytes between them and a socket. All
 //! numbers are little-endian, and every length is bounded before anything is made of it.
@@ -30,16 +42,18 @@ pub mod keys;
 mod message;
 mod outbox;
 mod preamble;
+mod probe;
 mod reader;
 #[cfg(feature = "tls")]
 mod stream;
 
-pub use frame::{AnswerHead, Frame, JobHead, Status, Usage, control};
+pub use frame::{AnswerHead, Frame, JobHead, Status, Usage, control, probe};
 pub use message::{
     Offer, Opened, OpeningError, Reply, Request, Setup, Welcome, clean, plain_error, typed_error,
 };
 pub use outbox::Outbox;
 pub use preamble::{Preamble, Versions};
+pub use probe::{Gone, Host, Part, Probe};
 pub use reader::{Item, Reader, Side};
 #[cfg(feature = "tls")]
 pub use stream::{Stream, readable_or_writable};
@@ -51,6 +65,8 @@ pub const MAX_BUFFER_BYTES: usize = 128 << 20;
 /// The longest frame without a job in bytes: the patterns of a context, or all that an agent's
 /// devices can do.
 pub const MAX_CONTROL_BYTES: usize = 8 << 20;
+/// The longest question of a probe's in bytes, and the longest answer.
+pub const MAX_PROBE_BYTES: usize = 1 << 20;
 /// The most jobs in flight on one connection.
 pub const MAX_DEPTH: usize = 4096;
 /// The longest text of an error in bytes; what is longer is cut.

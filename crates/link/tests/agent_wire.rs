@@ -10,9 +10,9 @@ use overside_device::{
     Source, Stages,
 };
 use overside_link::agent::{
-    AnswerHead, Item, JobHead, MAX_BUFFER_BYTES, MAX_DEPTH, OpeningError, Outbox, Preamble, Reader,
-    Reply, Request, Setup, Side, Status, Usage, Versions, Violation, clean, plain_error,
-    typed_error,
+    AnswerHead, Item, JobHead, MAX_BUFFER_BYTES, MAX_DEPTH, MAX_PROBE_BYTES, OpeningError, Outbox,
+    Preamble, Reader, Reply, Request, Setup, Side, Status, Usage, Versions, Violation, clean,
+    plain_error, probe, typed_error,
 };
 use overside_ops::{Error, Format};
 use proptest::prelude::*;
@@ -63,9 +63,14 @@ fn slice(bytes: &[u8]) -> Slice {
 #[test]
 fn both_sides_speak_the_newest_version_that_both_know() {
     let with = |oldest, newest| Preamble(Versions { oldest, newest }).encode();
-    assert_eq!(Preamble::agree(&Preamble::ours()), Ok(1));
-    assert_eq!(Preamble::agree(&with(0, 7)), Ok(1));
-    for other in [with(2, 3), with(0, 0), with(5, 1)] {
+    assert_eq!(Preamble::agree(&Preamble::ours()), Ok(2));
+    assert_eq!(Preamble::agree(&with(0, 7)), Ok(2));
+    assert_eq!(
+        Preamble::agree(&with(1, 1)),
+        Ok(1),
+        "which has all but probes"
+    );
+    for other in [with(3, 4), with(0, 0), with(5, 1)] {
         let error = Preamble::agree(&other).unwrap_err();
         assert!(matches!(error, Violation::Version { .. }), "{error}");
         assert!(
@@ -148,6 +153,34 @@ fn answers_travel_with_what_the_device_said() {
 }
 
 #[test]
+fn questions_of_a_probe_travel_either_way_as_they_are() {
+    let begun = Request::Probe {
+        kind: "network".into(),
+    };
+    assert_eq!(Request::parse(&begun.encode()[8..]), Ok(begun));
+    let probing = Reply::Probing.encode();
+    assert_eq!(Reply::parse(&probing[8..]), Ok(Reply::Probing));
+    let long = vec![0xFE; MAX_PROBE_BYTES];
+    for side in [Side::Host, Side::Agent] {
+        let sent = [probe(b"\0?"), probe(&long)].concat();
+        let items = received(side, &sent).unwrap();
+        let expected = [b"\0?".to_vec(), long.clone()];
+        assert_eq!(
+            items,
+            expected.map(|message| (Item::Probe(message), Vec::new()))
+        );
+    }
+    let unknown = Request::Probe {
+        kind: "n".repeat(300),
+    };
+    let error = Request::parse(&unknown.encode()[8..]).unwrap_err();
+    assert!(
+        error.to_string().contains("a kind's name is 300"),
+        "{error}"
+    );
+}
+
+#[test]
 fn lengths_and_fields_are_bounded() {
     let header = |len: u32, kind: u8| [&len.to_le_bytes()[..], &[kind, 0, 0, 0]].concat();
     for (len, kind) in [
@@ -157,6 +190,8 @@ fn lengths_and_fields_are_bounded() {
         (9, 5),
         (1, 1),
         ((8 << 20) + 1, 1),
+        (0, 7),
+        (MAX_PROBE_BYTES as u32 + 1, 7),
     ] {
         let error = received(Side::Agent, &header(len, kind)).unwrap_err();
         assert!(
@@ -311,7 +346,7 @@ proptest! {
     fn any_frames_are_items_or_a_violation(
         how in any::<u8>(),
         frames in prop::collection::vec(
-            (0_u8..8, 0_u32..60, prop::collection::vec(any::<u8>(), 0..80)), 0..8),
+            (0_u8..9, 0_u32..60, prop::collection::vec(any::<u8>(), 0..80)), 0..8),
     ) {
         let mut data = vec![how];
         for (kind, len, bytes) in frames {

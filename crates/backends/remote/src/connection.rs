@@ -53,6 +53,8 @@ impl std::fmt::Display for Broken {
 
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
+    /// Of the language that both ends speak.
+    pub(crate) version: u16,
     pub(crate) reader: Reader,
     pub(crate) outbox: Outbox,
     /// When the last byte came.
@@ -64,9 +66,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream) -> Self {
+    pub(crate) fn new(stream: Stream, version: u16) -> Self {
         Self {
             stream,
+            version,
             reader: Reader::new(Side::Host),
             outbox: Outbox::default(),
             heard: Instant::now(),

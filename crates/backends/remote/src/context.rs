@@ -264,6 +264,10 @@ impl RemoteContext {
                     return Err(Violation::OutOfTurn(what.into()).into());
                 }
             },
+            Item::Probe(_) => {
+                let what = "an answer of a probe comes, and there is none".into();
+                return Err(Violation::OutOfTurn(what).into());
+            }
             Item::Pong(_) | Item::Ping(_) | Item::Job(..) => {}
         }
         Ok(())

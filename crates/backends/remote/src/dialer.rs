@@ -118,8 +118,8 @@ impl Dialer {
         stream
             .read_all(&mut preamble, deadline)
             .map_err(unreachable)?;
-        Preamble::agree(&preamble).map_err(|violation| self.stranger(violation))?;
-        let mut connection = Connection::new(stream);
+        let version = Preamble::agree(&preamble).map_err(|violation| self.stranger(violation))?;
+        let mut connection = Connection::new(stream, version);
         match connection.reply(deadline) {
             Ok(Reply::Welcome(welcome)) => Ok((connection, welcome)),
             Ok(Reply::Busy(reason)) => Err(RemoteError::Busy {
@@ -212,8 +212,8 @@ pub(crate) fn between_contexts(item: Item) -> Result<Option<Reply>, Violation> {
     match item {
         Item::Control(json) => Reply::parse(&json).map(Some),
         Item::Usage(_) | Item::Pong(_) => Ok(None),
-        Item::Answer(..) | Item::Job(..) | Item::Ping(_) => Err(Violation::OutOfTurn(
-            "an answer comes and nothing was asked".into(),
-        )),
+        Item::Answer(..) | Item::Job(..) | Item::Ping(_) | Item::Probe(_) => Err(
+            Violation::OutOfTurn("an answer comes and nothing was asked".into()),
+        ),
     }
 }

@@ -70,6 +70,39 @@ pub enum RemoteError {
     },
 }
 
+/// Why an agent does not play one end of a test, or no longer does.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// There is no such agent, or it is not known which there are.
+    #[error("{0}")]
+    Unknown(String),
+    /// It cannot be reached.
+    #[error(transparent)]
+    Agent(#[from] RemoteError),
+    /// It is there and does not do it.
+    #[error("agent {node} plays no part in this test: {reason}")]
+    Refused {
+        /// The agent.
+        node: String,
+        /// Why.
+        reason: String,
+    },
+    /// It is gone in the middle of the test.
+    #[error("agent {node} is lost: {reason}")]
+    Lost {
+        /// The agent.
+        node: String,
+        /// Why.
+        reason: String,
+    },
+    /// It was asked something and has not answered in time.
+    #[error("agent {node} had not answered when the time was over")]
+    Late {
+        /// The agent.
+        node: String,
+    },
+}
+
 /// A file with agents that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", path.display())]

@@ -19,6 +19,7 @@ mod dialer;
 mod error;
 mod incoming;
 mod inventory;
+mod probe;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,8 +32,9 @@ use overside_link::agent::{Offer, Welcome};
 
 use context::RemoteContext;
 use dialer::Dialer;
-pub use error::{InventoryError, RemoteError};
+pub use error::{InventoryError, ProbeError, RemoteError};
 pub use inventory::{Entry, INVENTORY, Inventory};
+pub use probe::RemoteProbe;
 
 /// How long to wait for an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

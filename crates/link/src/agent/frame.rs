@@ -1,6 +1,8 @@
 //! Frames: how long, what kind, and the fixed fields of those that come once a job.
 
-use super::{MAX_BUFFER_BYTES, MAX_CONTROL_BYTES, MAX_DEPTH, MAX_TEXT_BYTES, Violation};
+use super::{
+    MAX_BUFFER_BYTES, MAX_CONTROL_BYTES, MAX_DEPTH, MAX_PROBE_BYTES, MAX_TEXT_BYTES, Violation,
+};
 use overside_device::Stages;
 
 /// Length of what stands before every frame's body: the body's length in 4 bytes, the kind in 1,
@@ -23,6 +25,8 @@ pub enum Frame {
     Ping = 5,
     /// The answer to it.
     Pong = 6,
+    /// A question of a probe's, from the host, or the answer to it, from the agent.
+    Probe = 7,
 }
 
 impl Frame {
@@ -34,6 +38,7 @@ impl Frame {
             Self::Usage => "report of CPU time",
             Self::Ping => "ping",
             Self::Pong => "pong",
+            Self::Probe => "message of a probe",
         }
     }
 
@@ -45,6 +50,7 @@ impl Frame {
             Self::Answer => (AnswerHead::BYTES, AnswerHead::BYTES + MAX_BUFFER_BYTES),
             Self::Usage => (Usage::BYTES, Usage::BYTES),
             Self::Ping | Self::Pong => (8, 8),
+            Self::Probe => (1, MAX_PROBE_BYTES),
         }
     }
 
@@ -67,6 +73,7 @@ impl Frame {
             4 => Self::Usage,
             5 => Self::Ping,
             6 => Self::Pong,
+            7 => Self::Probe,
             other => return Err(Violation::Kind(other)),
         };
         if reserved != [0; 3] {
@@ -89,6 +96,19 @@ impl Frame {
 /// A frame with a message.
 pub fn control(json: &[u8]) -> Vec<u8> {
     [&Frame::Control.header(json.len())[..], json].concat()
+}
+
+/// A frame with a question of a probe's, or the answer to one.
+///
+/// # Panics
+/// If there is none, or it is longer than [`MAX_PROBE_BYTES`].
+pub fn probe(message: &[u8]) -> Vec<u8> {
+    assert!(
+        (1..=MAX_PROBE_BYTES).contains(&message.len()),
+        "a message of a probe has {} bytes",
+        message.len()
+    );
+    [&Frame::Probe.header(message.len())[..], message].concat()
 }
 
 /// A ping or a pong.

@@ -34,6 +34,12 @@ pub enum Request {
     Close,
     /// No more jobs will come: the answer to [`Reply::Drain`].
     Leave,
+    /// Play one end of a test. There is neither a context nor another probe; [`Request::Close`] ends
+    /// it.
+    Probe {
+        /// Of which kind of test.
+        kind: String,
+    },
 }
 
 /// What a context is set up for.
@@ -114,7 +120,7 @@ pub enum Reply {
     Busy(String),
     /// The context is open, or set up anew.
     Opened(Opened),
-    /// It is not; one that was to be set up anew is as it was.
+    /// It is not, and no probe has begun; a context that was to be set up anew is as it was.
     Refused(OpeningError),
     /// What runs the jobs whose answers follow.
     Applied(Applied),
@@ -124,6 +130,8 @@ pub enum Reply {
     Lost(String),
     /// It is going to end: jobs that are here will be done, no new ones taken.
     Drain,
+    /// It plays one end of a test.
+    Probing,
 }
 
 /// Who an agent is.
@@ -293,6 +301,10 @@ impl Request {
                 MAX_NAME_BYTES as u64,
             )?;
         }
+        if let Self::Probe { kind } = &request {
+            let len = kind.len() as u64;
+            at_most("a kind's name", len, MAX_NAME_BYTES as u64)?;
+        }
         if let Self::Open { setup, .. } | Self::Reconfigure(setup) = &request {
             at_most("patterns", setup.patterns.len() as u64, MAX_PATTERNS as u64)?;
             let longest = setup.patterns.iter().map(String::len).max();
@@ -334,7 +346,7 @@ impl Reply {
                 ];
                 texts.into_iter().for_each(tidy);
             }
-            Self::Opened(_) | Self::Refused(_) | Self::Closed(_) | Self::Drain => {}
+            Self::Opened(_) | Self::Refused(_) | Self::Closed(_) | Self::Drain | Self::Probing => {}
         }
         Ok(reply)
     }

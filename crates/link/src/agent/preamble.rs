@@ -30,11 +30,14 @@ pub struct Preamble(pub Versions);
 impl Preamble {
     /// How long it is.
     pub const BYTES: usize = 16;
-    /// What this release speaks.
+    /// What this release speaks. Version 2 has probes.
     pub const OURS: Versions = Versions {
         oldest: 1,
-        newest: 1,
+        newest: 2,
     };
+
+    /// The first version that has probes.
+    pub const PROBES: u16 = 2;
 
     /// This release's.
     pub fn ours() -> [u8; Self::BYTES] {

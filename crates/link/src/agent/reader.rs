@@ -9,9 +9,9 @@ const BUFFER: usize = 64 << 10;
 /// Who reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Gets replies, answers, reports and pongs.
+    /// Gets replies, answers, reports, pongs and a probe's answers.
     Host,
-    /// Gets requests, jobs and pings.
+    /// Gets requests, jobs, pings and a probe's questions.
     Agent,
 }
 
@@ -20,9 +20,12 @@ impl Side {
         match self {
             Self::Host => matches!(
                 frame,
-                Frame::Control | Frame::Answer | Frame::Usage | Frame::Pong
+                Frame::Control | Frame::Answer | Frame::Usage | Frame::Pong | Frame::Probe
             ),
-            Self::Agent => matches!(frame, Frame::Control | Frame::Job | Frame::Ping),
+            Self::Agent => matches!(
+                frame,
+                Frame::Control | Frame::Job | Frame::Ping | Frame::Probe
+            ),
         }
     }
 }
@@ -42,6 +45,8 @@ pub enum Item {
     Ping(u64),
     /// The answer.
     Pong(u64),
+    /// A question of a probe's, or the answer to one.
+    Probe(Vec<u8>),
 }
 
 /// Takes a stream apart. The driver puts bytes into [`Reader::room`], says how many in
@@ -145,6 +150,7 @@ impl Reader {
             }
             Frame::Ping => (Item::Ping(word(rest, 0)), len),
             Frame::Pong => (Item::Pong(word(rest, 0)), len),
+            Frame::Probe => (Item::Probe(rest[..len].to_vec()), len),
         };
         self.start += HEADER + taken;
         Ok(Some(item))

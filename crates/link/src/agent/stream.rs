@@ -1,7 +1,7 @@
 //! Bytes over a socket, in the clear or encrypted.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -66,6 +66,14 @@ impl Stream {
     /// The socket, to wait for.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    /// This end's address, and the other's.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn addresses(&self) -> io::Result<[SocketAddr; 2]> {
+        Ok([self.socket.local_addr()?, self.socket.peer_addr()?])
     }
 
     /// Agrees on keys, where the connection is encrypted. Blocks, but not beyond `deadline`.

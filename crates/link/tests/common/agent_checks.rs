@@ -100,6 +100,10 @@ fn read(side: Side, mut bytes: &[u8], piece: usize) -> (Vec<Seen>, usize, Option
                             end += 8 + json.len();
                             seen.push(Seen::Whole(Item::Control(json)));
                         }
+                        Item::Probe(message) => {
+                            end += 8 + message.len();
+                            seen.push(Seen::Whole(Item::Probe(message)));
+                        }
                         Item::Usage(_) => {
                             end += 24;
                             seen.push(Seen::Whole(item));
@@ -162,6 +166,7 @@ fn write(item: &Item, body: &[u8], outbox: &mut Outbox) {
         Item::Usage(usage) => outbox.usage(*usage),
         Item::Ping(number) => outbox.ping(*number),
         Item::Pong(number) => outbox.pong(*number),
+        Item::Probe(message) => outbox.message(overside_link::agent::probe(message)),
     }
 }
 

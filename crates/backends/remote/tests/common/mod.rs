@@ -16,6 +16,7 @@ use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_backend_emulated::{EmulatedDevice, Mode};
 use overside_backend_remote::{Entry, Patience, RemoteDevice};
 use overside_device::Device;
+use overside_link::agent::Probe;
 
 use proxy::{Fault, Proxy};
 
@@ -58,9 +59,20 @@ pub fn agent(device: Arc<dyn Device>, secure: bool) -> Agent {
 }
 
 pub fn agent_with(device: Arc<dyn Device>, secure: bool, limits: Limits) -> Agent {
+    agent_playing(device, secure, limits, Vec::new())
+}
+
+/// An agent that plays ends of tests as well.
+pub fn agent_playing(
+    device: Arc<dyn Device>,
+    secure: bool,
+    limits: Limits,
+    probes: Vec<Arc<dyn Probe>>,
+) -> Agent {
     let keys = secure.then(|| overside_agent::keys::agent(&keys()).expect("the agent's keys"));
     let settings = Settings {
         limits,
+        probes,
         ..Settings::new(LOOPBACK, keys)
     };
     let names = [device.info().name.clone()];

@@ -1,0 +1,150 @@
+//! A test of which one end is played here: a host's questions to the part's thread, its answers
+//! back.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread::JoinHandle;
+
+use overside_link::agent::{
+    Gone, Host, MAX_PROBE_BYTES, Outbox, Part, Probe, Violation, clean, probe,
+};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::server::{Seat, raise};
+
+/// A part that is being played. Dropping it tells the part that the host has gone, and waits for
+/// it.
+pub(crate) struct Probing {
+    /// One at a time; `None`: there will be no more.
+    questions: Option<SyncSender<Vec<u8>>>,
+    answers: Receiver<Answer>,
+    /// A question has not been answered.
+    asked: bool,
+    gone: Gone,
+    /// Readable when there is an answer.
+    woken: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+    /// Given back when all of it has ended.
+    _seat: Seat,
+}
+
+/// What a part answers, or why it cannot go on.
+type Answer = Result<Vec<u8>, String>;
+
+impl Probing {
+    pub(crate) fn start(kind: &dyn Probe, host: Host, seat: Seat) -> Result<Self, String> {
+        let gone = host.gone.clone();
+        let part = kind.begin(host)?;
+        let nothing_left = |error: &dyn std::fmt::Display| format!("nothing is left: {error}");
+        let woken = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let woken = Arc::new(woken.map_err(|error| nothing_left(&error))?);
+        let (questions, hear) = sync_channel(1);
+        let (say, answers) = sync_channel(1);
+        let wake = Arc::clone(&woken);
+        let thread = std::thread::Builder::new()
+            .name("agent-part".into())
+            .spawn(move || play(part, &hear, &say, &wake))
+            .map_err(|error| nothing_left(&error))?;
+        Ok(Self {
+            questions: Some(questions),
+            answers,
+            asked: false,
+            gone,
+            woken,
+            thread: Some(thread),
+            _seat: seat,
+        })
+    }
+
+    /// A question has not been answered.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.asked
+    }
+
+    /// What to wait for.
+    pub(crate) fn woken(&self) -> BorrowedFd<'_> {
+        self.woken.as_fd()
+    }
+
+    /// Hands a question on.
+    pub(crate) fn ask(&mut self, question: Vec<u8>) -> Result<(), Violation> {
+        if self.asked {
+            let text = "a question comes before the last one was answered";
+            return Err(Violation::OutOfTurn(text.into()));
+        }
+        self.asked = true;
+        if let Some(questions) = &self.questions {
+            // A thread that has ended is noticed when its answer is looked for.
+            let _ = questions.try_send(question);
+        }
+        Ok(())
+    }
+
+    /// Hands an answer on, if there is one; whether there was. An error is the reason why there
+    /// will be no more.
+    pub(crate) fn answer(&mut self, outbox: &mut Outbox) -> Result<bool, String> {
+        match self.answers.try_recv() {
+            Ok(answer) => {
+                // Fails only if it is not readable.
+                let _ = rustix::io::read(&self.woken, &mut [0u8; 8]);
+                outbox.message(probe(&answer?));
+                self.asked = false;
+                Ok(true)
+            }
+            Err(TryRecvError::Disconnected) if self.asked => {
+                Err("the thread that played an end of the test is gone".into())
+            }
+            Err(_) => Ok(false),
+        }
+    }
+}
+
+impl Drop for Probing {
+    fn drop(&mut self) {
+        self.gone.set();
+        self.questions = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic was caught; and if not, it is gone as well.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The loop of a part's thread.
+fn play(
+    mut part: Box<dyn Part>,
+    questions: &Receiver<Vec<u8>>,
+    answers: &SyncSender<Answer>,
+    woken: &OwnedFd,
+) {
+    while let Ok(question) = questions.recv() {
+        let answer = match catch_unwind(AssertUnwindSafe(|| part.answer(&question))) {
+            Ok(answer) if (1..=MAX_PROBE_BYTES).contains(&answer.len()) => Ok(answer),
+            Ok(answer) => Err(format!(
+                "an answer has {} bytes, where 1 to {MAX_PROBE_BYTES} are allowed",
+                answer.len()
+            )),
+            Err(panic) => Err(format!(
+                "playing an end of the test failed: {}",
+                said(&*panic)
+            )),
+        };
+        let last = answer.is_err();
+        // The session asks for one after the other, so there is room; and if it has gone, `recv`
+        // says so next.
+        let _ = answers.try_send(answer);
+        raise(woken);
+        if last {
+            return;
+        }
+    }
+}
+
+/// What a panic said.
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = (panic.downcast_ref::<String>().map(String::as_str))
+        .or_else(|| panic.downcast_ref::<&str>().copied());
+    clean(text.unwrap_or("a panic"), 256)
+}

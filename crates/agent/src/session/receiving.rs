@@ -1,0 +1,164 @@
+//! What comes in: messages, jobs, questions.
+
+use std::io;
+use std::time::Instant;
+
+use overside_link::agent::{Item, Request};
+
+use super::{End, Session, out_of_turn};
+
+/// From how much on the bytes of a job are read to where they belong, without a stop on the way.
+const DIRECT: usize = 32 << 10;
+/// How much of a job is read before anything else gets a turn.
+const TURN: usize = 1 << 20;
+/// From how many unsent pieces on nothing is read: a host that sends and does not listen waits.
+const UNSENT_MAX: usize = 16 << 10;
+
+impl Session<'_> {
+    /// Takes what has come; whether anything has.
+    pub(super) fn receive(&mut self) -> Result<bool, End> {
+        let (mut moved, mut budget) = (false, TURN);
+        loop {
+            if !self.admit()? {
+                return Ok(moved);
+            }
+            if self.intake.is_some() {
+                let before = budget;
+                let whole = self.receive_body(&mut budget)?;
+                moved |= whole || budget < before;
+                if !whole {
+                    return Ok(moved);
+                }
+                continue;
+            }
+            if !self.reads() {
+                return Ok(moved);
+            }
+            match self.reader.item()? {
+                Some(item) => {
+                    moved = true;
+                    self.take(item)?;
+                }
+                // What came is handed on before more is read.
+                None if moved => return Ok(true),
+                None if !self.fill()? => return Ok(false),
+                None => {}
+            }
+        }
+    }
+
+    /// Whether anything further is taken from the host now.
+    pub(super) fn reads(&self) -> bool {
+        let waiting = self.deferred.is_some() || self.waiting.is_some();
+        !waiting && self.outbox.len() < UNSENT_MAX
+    }
+
+    /// Begins with a job that waits for memory; `false` if it has to wait on.
+    fn admit(&mut self) -> Result<bool, End> {
+        let (Some((head, len)), Some(active)) = (self.waiting, &mut self.active) else {
+            return Ok(true);
+        };
+        if !active.admits(head, len) {
+            return Ok(false);
+        }
+        self.waiting = None;
+        self.intake = Some(active.begin(head, len).map_err(End::Broken)?);
+        Ok(true)
+    }
+
+    /// Reads the source of the job that is coming in; whether all of it is there.
+    fn receive_body(&mut self, budget: &mut usize) -> Result<bool, End> {
+        while let Some(intake) = &mut self.intake {
+            let here = self.reader.body(intake.room());
+            intake.filled(here);
+            let left = intake.room().len();
+            if left == 0 {
+                if let (Some(intake), Some(active)) = (self.intake.take(), &mut self.active) {
+                    active.accept(intake);
+                }
+                return Ok(true);
+            }
+            if *budget == 0 {
+                return Ok(false);
+            }
+            if left < DIRECT {
+                if !self.fill()? {
+                    return Ok(false);
+                }
+                continue;
+            }
+            match self.stream.read(intake.room()) {
+                Ok(0) => return Err(End::Over),
+                Ok(count) => {
+                    self.reader.body_passed_by(count);
+                    intake.filled(count);
+                    *budget = budget.saturating_sub(count);
+                    self.heard = Instant::now();
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                // A host that is gone is not told anything.
+                Err(_) => return Err(End::Over),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads once; whether anything was there.
+    fn fill(&mut self) -> Result<bool, End> {
+        match self.stream.read(self.reader.room()) {
+            Ok(0) => Err(End::Over),
+            Ok(count) => {
+                self.reader.filled(count);
+                self.heard = Instant::now();
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(_) => Err(End::Over),
+        }
+    }
+
+    fn take(&mut self, item: Item) -> Result<(), End> {
+        match item {
+            Item::Job(head, len) => {
+                let Some(active) = &self.active else {
+                    return Err(out_of_turn("a job comes before a context is open"));
+                };
+                if self.leaving {
+                    return Err(out_of_turn("a job comes after the last one"));
+                }
+                active.check(head, len)?;
+                self.waiting = Some((head, len));
+                Ok(())
+            }
+            Item::Ping(number) => {
+                self.outbox.pong(number);
+                Ok(())
+            }
+            Item::Probe(question) => match &mut self.probing {
+                Some(probing) => Ok(probing.ask(question)?),
+                None => Err(out_of_turn("a question comes before a probe has begun")),
+            },
+            Item::Control(json) => match Request::parse(&json)? {
+                Request::Open { device, setup } => self.open(&device, setup),
+                Request::Probe { kind } => self.probe(&kind),
+                Request::Leave => {
+                    self.leaving = true;
+                    Ok(())
+                }
+                Request::Close if self.probing.is_some() => {
+                    self.deferred = Some(Request::Close);
+                    Ok(())
+                }
+                Request::Reconfigure(_) | Request::Close if self.active.is_none() => {
+                    Err(out_of_turn("there is no context"))
+                }
+                request => {
+                    self.deferred = Some(request);
+                    Ok(())
+                }
+            },
+            // The reader lets nothing else through on this side.
+            Item::Answer(..) | Item::Usage(_) | Item::Pong(_) => Ok(()),
+        }
+    }
+}

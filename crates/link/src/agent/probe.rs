@@ -1,0 +1,53 @@
+//! What plays one end of a test for a host.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A kind of test of which an agent can play one end.
+pub trait Probe: Send + Sync {
+    /// The name that hosts ask for it by.
+    fn kind(&self) -> &str;
+
+    /// Begins with a test for a host.
+    ///
+    /// # Errors
+    /// Why not; the host is told.
+    fn begin(&self, host: Host) -> Result<Box<dyn Part>, String>;
+}
+
+/// One end of one test. It lives on a thread of its own, from the host's first question until the
+/// host has gone.
+pub trait Part: Send {
+    /// Answers a question. It may take as long as the test does, as long as it looks at
+    /// [`Host::gone`] now and then. Answers longer than [`super::MAX_PROBE_BYTES`] end the
+    /// connection.
+    fn answer(&mut self, question: &[u8]) -> Vec<u8>;
+}
+
+/// For whom a part is played.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The address that the host has reached this machine at.
+    pub here: SocketAddr,
+    /// The host's own.
+    pub there: SocketAddr,
+    /// Whether it has gone.
+    pub gone: Gone,
+}
+
+/// Says whether a host has gone.
+#[derive(Clone, Debug, Default)]
+pub struct Gone(Arc<AtomicBool>);
+
+impl Gone {
+    /// Nobody waits for an answer any more.
+    pub fn is(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// The host has gone.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
