@@ -192,6 +192,9 @@ def _sample(sweep: Sweep, test: Json, noise: random.Random, number: int) -> Json
     }
     if emulated:
         sample["late"] = round(sweep.late * jobs["device"])
+        if "device" in sample["placement"]:
+            overdue_ns = round(sweep.late * sample["elapsed_ns"])
+            sample["placement"]["device"]["overdue_ns"] = overdue_ns
         sample["model"] = {
             "low_ns": 1,
             "typ_ns": 2,
@@ -223,6 +226,7 @@ def _placed(
             "bytes": bytes_,
             "failed": len(sweep.events) if leg == "device" else 0,
             "late": 0,
+            "overdue_ns": 0,
             "setups": counts["setups"],
         }
         for leg, (count, bytes_) in work.items()

@@ -131,6 +131,15 @@ def test_a_slow_round_full_of_late_jobs_is_not_lost_among_fast_ones() -> None:
     assert summary(sample(0, timing="paced", late=0, work={"jobs": 0})).late_share is None
 
 
+def test_of_a_placement_the_time_counts_in_which_something_was_overdue() -> None:
+    def placed(number: int, overdue_ns: int) -> Json:
+        leg = {"jobs": 10, "late": 5, "overdue_ns": overdue_ns}
+        more = {"timing": "replay", "late": 5, "elapsed_ns": 1000, "placement": {"device": leg}}
+        return sample(number, **more)
+
+    assert summary(placed(0, 4), placed(1, 8)).late_share == pytest.approx(0.006)
+
+
 def test_a_test_has_the_timing_that_says_least_of_any_round() -> None:
     functional = sample(0, timing="functional")
     assert summary(functional, sample(1)).timing == "functional"

@@ -97,6 +97,10 @@ pub struct Stages {
     /// The engine that stands for another was slower than it: the completion is later than the
     /// profile says.
     pub late: bool,
+    /// If it is late: the time between when the profile has it and when it came, without what
+    /// earlier completions were late by in that time. So the sum over completions is the time
+    /// during which something was overdue.
+    pub overdue_ns: u64,
 }
 
 /// A job that is over.

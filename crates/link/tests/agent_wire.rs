@@ -116,6 +116,7 @@ fn answers_travel_with_what_the_device_said() {
             transfer_ns: None,
             engine_ns: None,
             late: true,
+            overdue_ns: 1 << 50,
         },
         held_ns: 99,
     };

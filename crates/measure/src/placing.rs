@@ -334,7 +334,7 @@ impl Placing<'_> {
                 },
             )?);
         }
-        sample.warnings = self.warnings(&tally, &report, stream.varied);
+        sample.warnings = self.warnings(&tally, elapsed, &report, stream.varied);
         sample.placement = Some(self.placed(&tally, &lives, streams, &report));
         Ok(sample)
     }
@@ -354,6 +354,7 @@ impl Placing<'_> {
                 bytes: sums.bytes,
                 failed: report_leg(report, leg).map_or(0, |leg| leg.failed),
                 late: sums.late,
+                overdue_ns: sums.overdue_ns,
                 setups,
             })
         };
@@ -377,8 +378,14 @@ impl Placing<'_> {
         }
     }
 
-    fn warnings(&self, tally: &Tally, report: &Report, varied: u64) -> Vec<Warning> {
-        let mut all = tally.warnings(varied);
+    fn warnings(
+        &self,
+        tally: &Tally,
+        elapsed: Duration,
+        report: &Report,
+        varied: u64,
+    ) -> Vec<Warning> {
+        let mut all = tally.warnings(elapsed, varied);
         let mut warn = |kind: &str, message: String, remedy: &str| {
             all.push(Warning {
                 kind: kind.into(),

@@ -118,6 +118,7 @@ impl Recorder {
             transfer_ns,
             engine_ns,
             late,
+            overdue_ns: _,
         } = reaped.completion.stages;
         self.late += u64::from(late);
         self.queueing.add(queueing_ns);
@@ -224,10 +225,38 @@ impl Recorder {
         warnings(&Counted {
             jobs: self.jobs,
             incompressible: self.incompressible,
-            emulated: self.jobs,
-            late: self.late,
+            late: Late::Completions {
+                late: self.late,
+                of: self.jobs,
+            },
             varied,
         })
+    }
+}
+
+/// How much came later than the profile says.
+pub(crate) enum Late {
+    /// Where each completion has a latency: so many of all that may be late.
+    Completions { late: u64, of: u64 },
+    /// Where all of them together have one time: how much of it something was overdue.
+    Time { overdue_ns: u64, elapsed_ns: u64 },
+}
+
+impl Late {
+    /// What makes the timing invalid, if it is.
+    fn too_much(&self) -> Option<String> {
+        let (part, whole, what) = match *self {
+            Self::Completions { late, of } => (late, of, format!("{late} of {of} completions")),
+            Self::Time {
+                overdue_ns,
+                elapsed_ns,
+            } => {
+                let share = 100.0 * overdue_ns as f64 / elapsed_ns.max(1) as f64;
+                let what = format!("for {share:.1} % of the time completions");
+                (overdue_ns, elapsed_ns, what)
+            }
+        };
+        (part as f64 > LATE_LIMIT * whole as f64).then_some(what)
     }
 }
 
@@ -236,10 +265,8 @@ pub(crate) struct Counted {
     pub jobs: u64,
     /// Did not become smaller.
     pub incompressible: u64,
-    /// Those of which some may be late.
-    pub emulated: u64,
     /// Later than the profile says.
-    pub late: u64,
+    pub late: Late,
     /// Right though not the same as before.
     pub varied: u64,
 }
@@ -265,13 +292,11 @@ pub(crate) fn warnings(counted: &Counted) -> Vec<Warning> {
             "",
         );
     }
-    if counted.late as f64 > LATE_LIMIT * counted.emulated as f64 {
+    if let Some(what) = counted.late.too_much() {
         warn(
             "late",
             format!(
-                "{} of {} completions came later than the profile says: \
-                 the timing of this sample is invalid",
-                counted.late, counted.emulated
+                "{what} came later than the profile says: the timing of this sample is invalid"
             ),
             "leave a core idle, let timing be replay, or take larger buffers: software cannot be \
              faster than it is",

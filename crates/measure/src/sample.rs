@@ -174,6 +174,8 @@ pub struct PlacedLeg {
     pub failed: u64,
     /// Completions later than the profile says.
     pub late: u64,
+    /// The time during which such a completion was overdue, in nanoseconds.
+    pub overdue_ns: u64,
     /// Contexts that were set up: one, or in the reconfiguration setting one each stream.
     pub setups: u64,
 }

@@ -412,4 +412,5 @@ fn tally(lane: &mut Lane, source_bytes: usize, written: Option<usize>, stages: &
     tally.transfer_ns += stages.transfer_ns.unwrap_or(0);
     tally.engine_ns += stages.engine_ns.unwrap_or(0);
     tally.late += u64::from(stages.late);
+    tally.overdue_ns += stages.overdue_ns;
 }

@@ -55,6 +55,8 @@ pub struct LegReport {
     pub failed: u64,
     /// Completions later than the profile says, where the leg is emulated.
     pub late: u64,
+    /// The time during which such a completion was overdue.
+    pub overdue_ns: u64,
     /// Time with at least one job in flight.
     pub busy_ns: u64,
     /// The sum of its jobs' queueing times, as far as the device tells.

@@ -350,23 +350,24 @@ def _weakest(samples: Sequence[Json], key: str, order: Sequence[str]) -> str | N
 
 
 def _late_share(samples: Sequence[Json]) -> float | None:
-    """The mean of the rounds' shares. All rounds' jobs together would not do: an invalid round is
-    a slow one, and among faster rounds its few jobs are lost."""
-    shares = [
-        sample["late"] / jobs
-        for sample in samples
-        if sample.get("late") is not None
-        and sample.get("timing") != "real"
-        and (jobs := _paced_jobs(sample))
-    ]
+    """The mean of the rounds' shares. All rounds together would not do: an invalid round is a slow
+    one, and among faster rounds its few jobs are lost."""
+    paced = [one for one in samples if one.get("late") is not None and one.get("timing") != "real"]
+    shares = [share for sample in paced if (share := _late(sample)) is not None]
     return sum(shares) / len(shares) if shares else None
 
 
-def _paced_jobs(sample: Json) -> int:
-    """The jobs that may be late: of a placement those of the device's leg."""
-    leg = (sample.get("placement") or {}).get("device") or sample.get("work") or {}
-    jobs = leg.get("jobs") if isinstance(leg, dict) else None
-    return jobs if isinstance(jobs, int) else 0
+def _late(sample: Json) -> float | None:
+    """Of the completions, those that came late; of a placement, which has one time for all of
+    them, the time during which one was overdue."""
+    leg = (sample.get("placement") or {}).get("device")
+    if isinstance(leg, dict):
+        part, whole = leg.get("overdue_ns"), sample.get("elapsed_ns")
+    else:
+        part, whole = sample["late"], (sample.get("work") or {}).get("jobs")
+    if not isinstance(part, int) or not isinstance(whole, int) or whole == 0:
+        return None
+    return part / whole
 
 
 def _changes(samples: Sequence[Json]) -> list[Json]:

@@ -277,7 +277,8 @@ def _note(view: RunView, test: TestSummary, limit: float) -> str:
     if test.late_share:
         verdict = ": timing invalid" if groups.late(test, limit) else ""
         share = words.number(test.late_share * 100)
-        notes.append(f"{share} % of completions late{verdict}")
+        of = "completions" if test.parameters.get("placement") is None else "the time something"
+        notes.append(f"{share} % of {of} late{verdict}")
     if test.timing == "functional":
         notes.append("functional: its times mean nothing")
     for outlier in test.outliers[:3]:

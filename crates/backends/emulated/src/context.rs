@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use overside_device::threads::{Body, Ledger, Limits, Runner, Threads};
@@ -24,9 +24,7 @@ pub(crate) struct EmulatedContext {
 impl EmulatedContext {
     pub(crate) fn open(state: Arc<State>, config: ContextConfig) -> Result<Self, OpenError> {
         let begin = Instant::now();
-        let init = state.typical(state.profile.device.context_init.as_ref());
-        let ready = begin + init.unwrap_or_default();
-        let threads = start(&state, &config, ready, Arc::default())?;
+        let threads = start(&state, &config, Arc::default())?;
         let mut context = Self {
             state,
             threads,
@@ -51,12 +49,11 @@ fn pass(begin: Instant, time: Duration) -> u64 {
     begin.elapsed().as_nanos() as u64
 }
 
-/// The thread of a context, for jobs from `ready` on.
+/// The thread of a context, ready for jobs.
 fn start(
     state: &Arc<State>,
     config: &ContextConfig,
-    ready: Instant,
-    late_setup: Arc<AtomicBool>,
+    late_setup: Arc<AtomicU64>,
 ) -> Result<Threads, OpenError> {
     state.capabilities.check(&state.info.name, config)?;
     let operation = config.operation.operation;
@@ -87,7 +84,6 @@ fn start(
         &settled,
         runner,
         config.depth,
-        ready,
         late_setup,
     );
     let body = Body::new(state.info.name.as_str(), move |port| engine.run(port));
@@ -125,19 +121,19 @@ impl Context for EmulatedContext {
             return Err(OpenError::InFlight(self.in_flight()));
         }
         let begin = Instant::now();
-        let late_setup = Arc::<AtomicBool>::default();
+        let late_setup = Arc::<AtomicU64>::default();
+        let next = start(&self.state, &config, Arc::clone(&late_setup))?;
+        self.threads.replace(next);
         let profile = &self.state.profile;
         let end = self.state.typical(profile.reconfiguration.as_ref());
         let init = self.state.typical(profile.device.context_init.as_ref());
-        // What the profile does not know counts as zero, which no software keeps to.
-        let modelled = end.unwrap_or_default() + init.unwrap_or_default();
-        let ready = begin + modelled;
-        let next = start(&self.state, &config, ready, Arc::clone(&late_setup))?;
-        self.threads.replace(next);
         self.lifecycle.end_ns = end.map(|time| pass(begin, time));
         self.initialise(Instant::now());
-        if begin.elapsed() > modelled + tolerance(modelled) {
-            late_setup.store(true, Ordering::Relaxed);
+        // What the profile does not know counts as zero, which no software keeps to.
+        let modelled = end.unwrap_or_default() + init.unwrap_or_default();
+        let spent = begin.elapsed();
+        if spent > modelled + tolerance(modelled) {
+            late_setup.store((spent - modelled).as_nanos() as u64, Ordering::Relaxed);
         }
         Ok(())
     }

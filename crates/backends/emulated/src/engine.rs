@@ -1,7 +1,7 @@
 //! The thread that stands for a card: computes results and releases them at the modelled time.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,12 +19,6 @@ const LATE_SHARE: u32 = 20;
 /// The longest that a waiting job is left alone because a release is near.
 const NEAR: Duration = Duration::from_micros(50);
 
-/// How long a thread that only delivers looks for the next job. To be woken takes longer than many
-/// jobs take, and the CPU's leg has another core.
-const AWAKE: Duration = Duration::from_millis(20);
-/// How long before its context is ready it begins to.
-const EARLY: Duration = Duration::from_millis(1);
-
 /// How much longer than a modelled time something may take without being late.
 pub(crate) fn tolerance(modelled: Duration) -> Duration {
     LATE.max(modelled / LATE_SHARE)
@@ -37,10 +31,11 @@ pub(crate) struct Engine {
     /// Absent if time does not matter.
     pace: Option<Pace>,
     config: u128,
-    /// When the context will have been set up, and jobs may come.
-    ready: Instant,
-    /// Setting the context up took longer than the profile says, so its first completion is late.
-    late_setup: Arc<AtomicBool>,
+    /// By how many nanoseconds setting the context up took longer than the profile says, so that
+    /// its first completion is late.
+    late_setup: Arc<AtomicU64>,
+    /// When the last result was released.
+    released: Instant,
     /// Computed and not yet due, in the order of their times: the servers keep the order.
     pending: VecDeque<Pending>,
     /// How long the last job kept this thread busy.
@@ -63,16 +58,15 @@ impl Engine {
         config: &OperationConfig,
         runner: Runner,
         depth: usize,
-        ready: Instant,
-        late_setup: Arc<AtomicBool>,
+        late_setup: Arc<AtomicU64>,
     ) -> Self {
         let pace = state.profile.pace(config.operation, &config.patterns);
         Self {
             runner,
             pace: pace.filter(|_| state.timed()),
             config: Key::config(config),
-            ready,
             late_setup,
+            released: Instant::now(),
             pending: VecDeque::with_capacity(depth),
             busy: Duration::ZERO,
             state,
@@ -81,22 +75,12 @@ impl Engine {
 
     /// Serves jobs until the context goes.
     pub(crate) fn run(mut self, mut port: Port) {
-        let replays = self.pace.is_some() && self.state.mode == Mode::Replay;
-        let mut asleep = if replays {
-            self.ready.checked_sub(EARLY)
-        } else {
-            None
-        };
         loop {
             self.release(&mut port);
-            let due = self.pending.front().map(|first| first.due);
-            match port.next(due.or(asleep)) {
+            match port.next(self.pending.front().map(|first| first.due)) {
                 Next::Job(taken) => self.take(&mut port, taken),
                 Next::Timeout => {}
                 Next::Stop => return,
-            }
-            if asleep.take().is_some() {
-                port.stay_awake(AWAKE);
             }
         }
     }
@@ -118,11 +102,16 @@ impl Engine {
                 taken,
                 result,
                 mut stages,
+                due,
                 late_after,
-                ..
             }) = self.pending.pop_front()
             {
-                stages.late |= now > late_after;
+                if now > late_after {
+                    stages.late = true;
+                    let overdue = now.saturating_duration_since(due.max(self.released));
+                    stages.overdue_ns += overdue.as_nanos() as u64;
+                }
+                self.released = now;
                 port.finish(taken, result, stages);
             }
         }
@@ -153,11 +142,13 @@ impl Engine {
         let schedule = servers.admit(arrival_ns, &times);
         drop(servers);
         let due = epoch + Duration::from_nanos(schedule.done_ns);
+        let late_setup_ns = self.late_setup.swap(0, Ordering::Relaxed);
         let stages = Stages {
             queueing_ns: Some(schedule.queueing_ns.saturating_add(times.latency_ns)),
             transfer_ns: Some(times.link_in_ns.saturating_add(times.link_out_ns)),
             engine_ns: Some(times.engine_ns),
-            late: self.late_setup.swap(false, Ordering::Relaxed),
+            late: late_setup_ns > 0,
+            overdue_ns: late_setup_ns,
         };
         let late_after = due + tolerance(due.saturating_duration_since(submitted));
         self.pending.push_back(Pending {

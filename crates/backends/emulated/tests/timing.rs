@@ -102,8 +102,16 @@ fn software_that_is_too_slow_is_counted_as_late() {
         .open(config("compress-deflate", 4, 1024 * KIB))
         .unwrap();
     let jobs = (0..4).map(|tag| job(&device, tag, text(tag as usize, 1024 * KIB), 1024 * KIB));
-    let (_, seen) = run(&mut *context, jobs.collect());
+    let jobs = jobs.collect();
+    let begin = Instant::now();
+    let (_, seen) = run(&mut *context, jobs);
+    let elapsed = begin.elapsed();
     assert!(seen.iter().all(|one| one.completion.stages.late));
+    // Four that wait for each other are overdue at the same time, which counts once.
+    let overdue = seen.iter().map(|one| one.completion.stages.overdue_ns);
+    let overdue = Duration::from_nanos(overdue.sum());
+    assert!(overdue <= elapsed, "{overdue:?} of {elapsed:?}");
+    assert!(overdue > Duration::ZERO);
 }
 
 #[test]

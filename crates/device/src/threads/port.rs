@@ -84,7 +84,6 @@ pub struct Port {
     /// already. Saves every other look at the clock.
     now: Option<Instant>,
     precise: bool,
-    spin: Duration,
 }
 
 impl Port {
@@ -93,15 +92,7 @@ impl Port {
             shared,
             now: None,
             precise: false,
-            spin: SPIN,
         }
-    }
-
-    /// Looks for work for so long before it sleeps, 30 µs unless this is called: where a thread
-    /// that has to be woken would come too late. It lets others run meanwhile, but their core is
-    /// busy.
-    pub fn stay_awake(&mut self, time: Duration) {
-        self.spin = time;
     }
 
     /// Waits for a job, until a time if one is given. A job that is there already comes before a
@@ -267,7 +258,7 @@ impl Port {
             if left.is_some_and(|left| left <= PRECISE) {
                 continue;
             }
-            if now - start > self.spin {
+            if now - start > SPIN {
                 if left.is_some() && !self.precise {
                     // Sleeps end up to 50 µs late by default. A kernel that refuses costs
                     // precision, nothing else.

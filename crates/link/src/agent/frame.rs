@@ -188,7 +188,7 @@ const HAS_ENGINE: u8 = 4;
 const LATE: u8 = 8;
 
 impl AnswerHead {
-    pub(super) const BYTES: usize = 40;
+    pub(super) const BYTES: usize = 48;
 
     /// Header and fields of an answer with that much behind it.
     pub(super) fn encode(self, body: usize) -> [u8; HEADER + Self::BYTES] {
@@ -205,7 +205,8 @@ impl AnswerHead {
             | flag(stages.late, LATE);
         let optional = [self.value, stages.queueing_ns, stages.engine_ns];
         let words = optional.map(Option::unwrap_or_default);
-        for (index, word) in words.into_iter().chain([self.held_ns]).enumerate() {
+        let others = [self.held_ns, stages.overdue_ns];
+        for (index, word) in words.into_iter().chain(others).enumerate() {
             fields[8 + 8 * index..16 + 8 * index].copy_from_slice(&word.to_le_bytes());
         }
         bytes
@@ -240,6 +241,7 @@ impl AnswerHead {
                 transfer_ns: None,
                 engine_ns: optional(HAS_ENGINE, 24),
                 late: flags & LATE != 0,
+                overdue_ns: word(bytes, 40),
             },
             held_ns: word(bytes, 32),
         })

@@ -18,7 +18,7 @@ use super::two_sided::{Answering, TwoSided, answer};
 use crate::kinds::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 use crate::latency::Latencies;
 use crate::measuring::{NoSample, memory_fits};
-use crate::recorder::{Counted, nanoseconds, warnings};
+use crate::recorder::{Counted, Late, nanoseconds, warnings};
 use crate::sample::{Check, Cpu, Failure, Sample, Work};
 
 /// Takes the sample.
@@ -265,8 +265,7 @@ fn sample(
     sample.warnings = warnings(&Counted {
         jobs: count,
         incompressible: 0,
-        emulated,
-        late,
+        late: Late::Completions { late, of: emulated },
         varied: 0,
     });
     sample

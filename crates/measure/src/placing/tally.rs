@@ -9,7 +9,7 @@ use overside_ops::Direction;
 use overside_placement::{Leg, LegReport, Piece, Report};
 
 use super::report_leg;
-use crate::recorder::{Counted, mismatch, warnings};
+use crate::recorder::{Counted, Late, mismatch, nanoseconds, warnings};
 use crate::sample::{Cpu, Failure, Warning, Work};
 
 /// Sums over the pieces of one leg.
@@ -22,6 +22,7 @@ pub(super) struct Sums {
     compressed_bytes: u64,
     incompressible: u64,
     pub(super) late: u64,
+    pub(super) overdue_ns: u64,
     pub(super) applied: Option<Arc<Applied>>,
     queueing: Told,
     transfer: Told,
@@ -158,11 +159,13 @@ impl Tally {
             transfer_ns,
             engine_ns,
             late,
+            overdue_ns,
         } = piece.stages;
         sums.jobs += 1;
         sums.bytes += bytes;
         sums.compressed_bytes += other;
         sums.late += u64::from(late);
+        sums.overdue_ns += overdue_ns;
         sums.queueing.add(queueing_ns);
         sums.transfer.add(transfer_ns);
         sums.engine.add(engine_ns);
@@ -303,12 +306,14 @@ impl Tally {
     }
 
     /// What a reader of the figures should know.
-    pub(super) fn warnings(&self, varied: u64) -> Vec<Warning> {
+    pub(super) fn warnings(&self, elapsed: Duration, varied: u64) -> Vec<Warning> {
         warnings(&Counted {
             jobs: self.sum(|leg| leg.jobs),
             incompressible: self.sum(|leg| leg.incompressible),
-            emulated: self.leg(Leg::Device).jobs,
-            late: self.leg(Leg::Device).late,
+            late: Late::Time {
+                overdue_ns: self.leg(Leg::Device).overdue_ns,
+                elapsed_ns: nanoseconds(elapsed),
+            },
             varied,
         })
     }
