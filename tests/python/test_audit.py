@@ -15,7 +15,8 @@ def test_every_mistake_is_caught_here(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["audit", "--no-noise", "--json"]) == 0
     whole = json.loads(capsys.readouterr().out)
     assert whole["trusted"]
-    assert len(whole["mistakes"]) == 7
+    assert len(whole["mistakes"]) == 11
+    assert len({one["mistake"] for one in whole["mistakes"]}) == 9
     assert whole["noise"] is None
     assert all(one["caught"] and one["works_without"] and one["said"] for one in whole["mistakes"])
 
@@ -53,7 +54,7 @@ def test_a_run_is_audited_and_its_report_says_so(tmp_path: Path) -> None:
     assert audit.trusted(manifest["audit"])
     page = (run / "report.html").read_text(encoding="utf-8")
     assert 'id="audit"' in page
-    assert "All 7 were caught" in page
+    assert "All 11 were caught" in page
 
     # One that was not caught stands above everything; one that is missing is told.
     manifest["audit"][0]["caught"] = False
@@ -61,7 +62,7 @@ def test_a_run_is_audited_and_its_report_says_so(tmp_path: Path) -> None:
     assert main(["report", str(run)]) == 0
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "Not all were caught" in page
-    assert "All 7 were caught" not in page
+    assert "All 11 were caught" not in page
     del manifest["audit"]
     (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     assert main(["report", str(run)]) == 0

@@ -20,5 +20,5 @@ mod tests;
 mod two_sided;
 
 pub(crate) use path::LINKS;
-pub(crate) use taking::take;
+pub(crate) use taking::{take, take_through};
 pub(crate) use two_sided::ANSWER_BYTES;

@@ -102,7 +102,7 @@ impl Worker {
     }
 
     /// A sample, whatever becomes of taking it.
-    fn guarded(
+    pub(crate) fn guarded(
         &mut self,
         timeout_s: f64,
         take: impl FnOnce(&mut Self, Instant) -> Result<Sample, NoSample>,

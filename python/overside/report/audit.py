@@ -10,7 +10,7 @@ from overside.bench import audit, comparison
 from overside.bench.statistics import RunView
 from overside.report import words
 
-#: The most planted mistakes that are shown; there are seven.
+#: The most planted mistakes that are shown; there are eleven.
 _SHOWN = 50
 #: Rounds from which the halves of a run can be compared.
 _ROUNDS = 6

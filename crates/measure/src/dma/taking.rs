@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use overside_device::threads::process_cpu_ns;
 use overside_device::{Applied, CpuTime, Device, Provenance, Timing};
-use overside_link::verbs::{QueuePair, Side};
+use overside_link::verbs::{Endpoint, QueuePair, Side};
 
 use super::copying::Copying;
 use super::crew::{self, Orders, Taken};
@@ -23,12 +23,28 @@ use crate::sample::{Check, Cpu, Failure, Sample, Work};
 
 /// Takes the sample.
 pub(crate) fn take(test: &DmaTest, deadline: Instant) -> Result<Sample, NoSample> {
+    take_through(test, deadline, &|end| end)
+}
+
+/// Takes the sample, with something between the test and both ends of its link.
+pub(crate) fn take_through(
+    test: &DmaTest,
+    deadline: Instant,
+    through: &dyn Fn(Arc<dyn Endpoint>) -> Arc<dyn Endpoint>,
+) -> Result<Sample, NoSample> {
     let plan = plan(test, 0);
     // The source of each operation, its destination, and copies while they are looked at.
     let bytes = 4 * plan.exported_bytes() as u64 * test.threads as u64;
     memory_fits("the buffers of all operations in flight", bytes)?;
     match Path::open(test, deadline)? {
-        Path::Link(ends) => over_link(test, &ends, deadline),
+        Path::Link(ends) => {
+            let ends = Ends {
+                initiator: through(ends.initiator),
+                peer: through(ends.peer),
+                ..ends
+            };
+            over_link(test, &ends, deadline)
+        }
         Path::Device(device) => on_device(test, &device, deadline),
     }
 }
@@ -79,8 +95,7 @@ pub(super) fn over_link(
     let mut idle: Vec<Box<dyn QueuePair>> = Vec::new();
     let mut answering = Vec::new();
     for index in 0..test.threads {
-        let open =
-            |end: &Arc<dyn overside_link::verbs::Endpoint>| end.open(index).map_err(Failure::from);
+        let open = |end: &Arc<dyn Endpoint>| end.open(index).map_err(Failure::from);
         let (pair, theirs) = (open(&ends.initiator)?, open(&ends.peer)?);
         let plan = plan(test, index);
         if test.operation == DmaOperation::Send {

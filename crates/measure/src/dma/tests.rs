@@ -1,173 +1,20 @@
 //! Links that do something else than they say are found out.
 
-use std::collections::VecDeque;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::{Applied, CpuTime, Foreign, MemoryError, Region, Slice};
 use overside_link::shm::{self, EngineOptions, ShmOptions};
-use overside_link::verbs::{
-    Access, Capabilities, Closed, Completion, ConnectError, Endpoint, EndpointId, ExportError,
-    Exported, ImportError, Inbox, LinkConfig, LinkInfo, Lost, Messages, PostError, QueuePair,
-    Remote, Side, Token, Verb, Work,
-};
+use overside_link::verbs::{LinkConfig, Side};
 
 use super::path::Ends;
 use super::taking::over_link;
+use crate::audit::{LinkFault, with_fault};
 use crate::kinds::{DmaMeasure, DmaOperation, DmaTest};
 use crate::measuring::NoSample;
 use crate::sample::{Failure, Kind};
 use crate::test::Reaping;
-
-/// What a link does wrong.
-#[derive(Clone, Copy, PartialEq)]
-enum Fault {
-    None,
-    /// A read writes and a write reads.
-    Swapped,
-    /// Says that it is done and moves nothing.
-    Nothing,
-    /// Moves the first byte only.
-    First,
-}
-
-/// An end of a real link whose queue pairs have a fault.
-struct Faulty {
-    end: shm::ShmEndpoint,
-    fault: Fault,
-}
-
-impl Endpoint for Faulty {
-    fn id(&self) -> EndpointId {
-        self.end.id()
-    }
-    fn info(&self) -> &LinkInfo {
-        self.end.info()
-    }
-    fn capabilities(&self) -> &Capabilities {
-        self.end.capabilities()
-    }
-    fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
-        self.end.alloc(len, align)
-    }
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
-        self.end.register(foreign)
-    }
-    fn export(&self, len: usize, _: Access) -> Result<Exported, ExportError> {
-        self.end.export(len, Access::ReadWrite)
-    }
-    fn import(&self, token: &Token) -> Result<Remote, ImportError> {
-        self.end.import(token)
-    }
-    fn open(&self, index: usize) -> Result<Box<dyn QueuePair>, ConnectError> {
-        Ok(Box::new(FaultyPair {
-            pair: self.end.open(index)?,
-            fault: self.fault,
-            held: Vec::new(),
-        }))
-    }
-    fn cpu_time(&self) -> CpuTime {
-        self.end.cpu_time()
-    }
-}
-
-struct FaultyPair {
-    pair: Box<dyn QueuePair>,
-    fault: Fault,
-    /// By tag, what the real link did not get.
-    held: Vec<(u64, Option<Slice>, Option<Region>, u64)>,
-}
-
-impl FaultyPair {
-    fn spoil(&mut self, work: Work) -> Work {
-        let Work { tag, verb, .. } = work;
-        let len = verb.len();
-        let held = &mut self.held;
-        let verb = match (self.fault, verb) {
-            (Fault::Swapped, Verb::Read { from, into }) => {
-                let copy = into.to_vec();
-                held.push((tag, None, Some(into), len));
-                let from_here = Slice::from_foreign(Foreign::new(copy), None);
-                Verb::Write {
-                    from: from_here,
-                    to: from,
-                }
-            }
-            (Fault::Swapped, Verb::Write { from, to }) => {
-                held.push((tag, Some(from), None, len));
-                let into = Region::allocate(len as usize, 64, None).unwrap();
-                Verb::Read { from: to, into }
-            }
-            (fault, Verb::Write { from, to }) => {
-                let moved = if fault == Fault::First { 1 } else { 0 };
-                held.push((tag, Some(from.clone()), None, len));
-                let start = to.start();
-                let mut bytes = from.to_vec();
-                if moved == 0 {
-                    bytes.iter_mut().for_each(|byte| *byte = !*byte);
-                } else {
-                    bytes[1..].iter_mut().for_each(|byte| *byte = !*byte);
-                }
-                let all = to.remote().slice(start..start + len).unwrap();
-                Verb::Write {
-                    from: Slice::from_foreign(Foreign::new(bytes), None),
-                    to: all,
-                }
-            }
-            (_, other) => other,
-        };
-        Work::new(tag, verb)
-    }
-}
-
-impl QueuePair for FaultyPair {
-    fn post(&mut self, work: &mut VecDeque<Work>) -> Result<usize, PostError> {
-        if self.fault == Fault::None {
-            return self.pair.post(work);
-        }
-        let mut other: VecDeque<Work> = work.drain(..).map(|one| self.spoil(one)).collect();
-        let taken = self.pair.post(&mut other)?;
-        assert!(other.is_empty(), "these tests stay below the depth");
-        Ok(taken)
-    }
-    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
-        let before = out.len();
-        let polled = self.pair.poll(out, max)?;
-        for done in &mut out[before..] {
-            if let Some(at) = self.held.iter().position(|held| held.0 == done.tag) {
-                let (_, source, destination, len) = self.held.swap_remove(at);
-                (done.source, done.destination, done.result) = (source, destination, Ok(len));
-            }
-        }
-        Ok(polled)
-    }
-    fn send(&mut self, messages: Messages<'_>) -> Result<usize, PostError> {
-        self.pair.send(messages)
-    }
-    fn receive(&mut self, inbox: &mut Inbox, max: usize) -> Result<usize, Lost> {
-        self.pair.receive(inbox, max)
-    }
-    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.pair.event_fd()
-    }
-    fn arm(&mut self) -> Result<bool, Lost> {
-        self.pair.arm()
-    }
-    fn in_flight(&self) -> usize {
-        self.pair.in_flight()
-    }
-    fn quarantined(&self) -> usize {
-        self.pair.quarantined()
-    }
-    fn applied(&self) -> &Applied {
-        self.pair.applied()
-    }
-    fn close(self: Box<Self>, deadline: Instant) -> Closed {
-        self.pair.close(deadline)
-    }
-}
 
 fn test(operation: DmaOperation) -> DmaTest {
     DmaTest {
@@ -215,19 +62,12 @@ fn link_over(test: &DmaTest, sockets: [OwnedFd; 2]) -> [shm::ShmEndpoint; 2] {
     })
 }
 
-fn failure(fault: Fault, operation: DmaOperation) -> Option<Failure> {
+fn failure(fault: LinkFault, operation: DmaOperation) -> Option<Failure> {
     let test = test(operation);
     let [host, dpu] = link(&test);
-    let [initiator, peer]: [Arc<dyn Endpoint>; 2] = [
-        Arc::new(Faulty { end: host, fault }),
-        Arc::new(Faulty {
-            end: dpu,
-            fault: Fault::None,
-        }),
-    ];
     let ends = Ends {
-        initiator,
-        peer,
+        initiator: with_fault(Arc::new(host), fault, 0),
+        peer: with_fault(Arc::new(dpu), LinkFault::None, 0),
         emulated: None,
     };
     match over_link(&test, &ends, Instant::now() + Duration::from_secs(10)) {
@@ -240,18 +80,24 @@ fn failure(fault: Fault, operation: DmaOperation) -> Option<Failure> {
 #[test]
 fn a_payload_that_went_the_other_way_fails_the_sample() {
     for operation in [DmaOperation::Read, DmaOperation::Write] {
-        assert_eq!(failure(Fault::None, operation), None);
-        let failure = failure(Fault::Swapped, operation).expect("a failed sample");
+        assert_eq!(failure(LinkFault::None, operation), None);
+        let failure = failure(LinkFault::Swapped, operation).expect("a failed sample");
         assert_eq!(failure.kind, Kind::Verification, "{failure}");
     }
 }
 
 #[test]
 fn a_payload_that_did_not_arrive_or_not_whole_fails_the_sample() {
-    for fault in [Fault::Nothing, Fault::First] {
-        let failure = failure(fault, DmaOperation::Write).expect("a failed sample");
-        assert_eq!(failure.kind, Kind::Verification, "{failure}");
-        assert!(failure.message.contains("peer"), "{failure}");
+    for fault in [LinkFault::Nothing, LinkFault::First] {
+        for (operation, where_to) in [
+            (DmaOperation::Write, "peer"),
+            (DmaOperation::Read, "initiator"),
+            (DmaOperation::Send, "peer"),
+        ] {
+            let failure = failure(fault, operation).expect("a failed sample");
+            assert_eq!(failure.kind, Kind::Verification, "{failure}");
+            assert!(failure.message.contains(where_to), "{failure}");
+        }
     }
 }
 

@@ -1,0 +1,163 @@
+//! Mistakes planted in tests of jobs: between the worker and a device that otherwise works.
+
+use std::path::Path;
+
+use overside_device::Operation;
+use overside_placement::Policy;
+
+use super::faulty::{Fault, Times, faulty_device, worker};
+use super::{Mistake, Planted};
+use crate::{Data, Reaping, Sample, Setting, Test, Worker};
+
+/// Buffers of a test, each unlike the others.
+const BUFFERS: usize = 16;
+const BUFFER_BYTES: usize = 16 << 10;
+/// Jobs that go right before anything goes wrong: those that are verified before the clock starts.
+const RIGHT: usize = BUFFERS + 4;
+
+/// What is planted, in which operation on which device, what the device does wrong, and how often.
+const PLANTED: [(Mistake, &str, &str, Fault, Times); 7] = [
+    (
+        Mistake::ClockStoppedEarly,
+        "compress-deflate",
+        "cpu",
+        Fault::EarlyCompletion,
+        Times::Always,
+    ),
+    (
+        Mistake::LoopRemoved,
+        "match-count",
+        "cpu",
+        Fault::Hoisted,
+        Times::Always,
+    ),
+    (
+        Mistake::DirectionSwapped,
+        "copy",
+        "cpu",
+        Fault::SwappedDirection,
+        Times::Always,
+    ),
+    (
+        Mistake::FailuresCounted,
+        "decompress-deflate",
+        "cpu",
+        Fault::FailureAsDone,
+        Times::Once,
+    ),
+    (
+        Mistake::SamePartTwice,
+        "compress-deflate",
+        "emulated:bf2",
+        Fault::FirstSource,
+        Times::Always,
+    ),
+    (
+        Mistake::BitsForBytes,
+        "copy",
+        "cpu",
+        Fault::None,
+        Times::Always,
+    ),
+    (
+        Mistake::SoftwareFallback,
+        "compress-deflate",
+        "emulated:bf2",
+        Fault::Software,
+        Times::Always,
+    ),
+];
+
+/// Plants each in turn. `scratch` is where the data are written.
+pub(super) fn plant(scratch: &Path) -> std::io::Result<Vec<Planted>> {
+    let path = scratch.join("audit.txt");
+    std::fs::write(&path, text())?;
+    let data = Data {
+        name: "audit".into(),
+        files: vec![path],
+        sample_bytes: (BUFFERS * BUFFER_BYTES) as u64,
+    };
+    let planted = PLANTED.map(|(mistake, operation, device, fault, times)| {
+        let mut test = test(operation, device, &data);
+        if mistake == Mistake::SamePartTwice {
+            test.placement = Some(Policy::Split(50.0));
+        }
+        let honest = Worker::new().measure(&test);
+        let sample = if mistake == Mistake::BitsForBytes {
+            tampered(honest.clone()).settled()
+        } else {
+            faulty_device_or_cpu(&test, fault, times).measure(&test)
+        };
+        let placement = (test.placement).map_or_else(String::new, |policy| format!(", {policy}"));
+        let what = format!("{operation} on {device}{placement}");
+        Planted::of(mistake, what, &honest, &sample)
+    });
+    Ok(planted.into())
+}
+
+fn test(operation: &str, device: &str, data: &Data) -> Test {
+    let operation: Operation = operation.parse().expect("an operation's name");
+    Test {
+        device: device.into(),
+        timing: None,
+        operation,
+        variant: "auto".into(),
+        level: None,
+        patterns: match operation {
+            Operation::Match(_) => vec!["7 of".into()],
+            _ => Vec::new(),
+        },
+        buffer_size: BUFFER_BYTES as u64,
+        depth: 4,
+        batch: 1,
+        threads: 1,
+        cores: None,
+        placement: None,
+        cpu_variant: "auto".into(),
+        setting: Setting::Static,
+        completion: Reaping::Event,
+        data: data.clone(),
+        warmup_s: 0.0,
+        sample_s: 0.02,
+        timeout_s: 20.0,
+        seed: 1,
+    }
+}
+
+fn faulty_device_or_cpu(test: &Test, fault: Fault, times: Times) -> Worker {
+    // A software fallback is there from the beginning.
+    let right = if fault == Fault::Software { 0 } else { RIGHT };
+    if test.device == "cpu" {
+        worker(fault, right, times)
+    } else {
+        faulty_device(fault, right, times)
+    }
+}
+
+/// Eight times as fast.
+fn tampered(mut sample: Sample) -> Sample {
+    if let Some(throughput) = sample.metrics.get_mut("throughput") {
+        *throughput *= 8.0;
+    }
+    sample
+}
+
+/// Lines that differ from buffer to buffer, in how often a word occurs, too.
+fn text() -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut state = 1_u64;
+    while text.len() < BUFFERS * BUFFER_BYTES {
+        let buffer = (text.len() / BUFFER_BYTES) as u64;
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let (number, of) = (state >> 33, 8 + buffer);
+        let line = format!(
+            "{} of {of}: {number:x} said three times is true\n",
+            number % of
+        );
+        text.extend(line.as_bytes());
+    }
+    text.truncate(BUFFERS * BUFFER_BYTES);
+    text
+}
