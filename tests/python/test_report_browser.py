@@ -10,6 +10,9 @@ import chromium
 import pytest
 from make_run import Scenario, make
 from overside import report
+from overside.report import page
+from test_report_best import view
+from test_report_published_loops import moved
 
 pytestmark = pytest.mark.skipif(
     chromium.unavailable() is not None, reason=f"needs a browser: {chromium.unavailable()}"
@@ -63,6 +66,39 @@ def test_no_width_makes_the_page_scroll_sideways(
     wide = "[...document.querySelectorAll('.plot svg')].filter(s => "
     wide += "s.getBoundingClientRect().right > innerWidth).length"
     assert tab.evaluate(wide) == 0
+
+
+@pytest.mark.parametrize("width", [320, 390, 1280])
+def test_names_in_legends_are_whole_and_inside_the_chart(
+    tab: chromium.Page, tmp_path: Path, width: int
+) -> None:
+    tests = [
+        moved(
+            {"latency_p50": 1.0 + size / 1000},
+            device=device,
+            variant="engine" if device == "shm" else None,
+            initiator=initiator,
+            completion=completion,
+            buffer_size=size,
+            measure="latency",
+        )
+        for device in ("shm", "tcp", "ucx")
+        for initiator in ("host", "dpu")
+        for completion in ("poll", "event")
+        for size in (64, 4096, 65536)
+    ]
+    path = tmp_path / "links.html"
+    path.write_text(page.page(view(*tests), [], "none"), encoding="utf-8")
+    tab.show(path, width, 844)
+    labels = "[...document.querySelectorAll('.plot .role-legend-label text')]"
+    assert tab.evaluate(f"{labels}.length") > 6
+    if width >= 390:
+        assert tab.evaluate(f"{labels}.filter(t => t.textContent.includes('…')).length") == 0
+    outside = (
+        f"{labels}.filter(t => t.getBoundingClientRect().right > "
+        "t.closest('svg').getBoundingClientRect().right + 1).map(t => t.textContent)"
+    )
+    assert tab.evaluate(outside) == []
 
 
 def test_dark_and_light_differ_also_inside_the_charts(

@@ -133,6 +133,7 @@ def test_shared_work_stands_beside_published_splits_of_the_same_share(tmp_path: 
     ]
     (one,) = [b for b in published.beside(run, [there, *other]) if "shared by" in b.title]
     assert [figure.fact for figure in one.figures] == ["coproc.a.split", "coproc.b"]
+    assert (one.provenance, one.chosen) == ("emulated", "at the nearest shares")
     split, plateau = one.figures
     text = "; ".join(split.differs)
     assert "on host+BF-2; here on emulated BlueField-2 and this machine" in text

@@ -124,12 +124,13 @@ def _published(view: RunView) -> list[str]:
     for one in found:
         detail = f" {escape(f'({one.detail})')}" if one.detail else ""
         lines += [f"### {escape(one.title)}{detail}", ""]
-        lines += [f"- measured here: {escape(text)}" for text in one.measured]
+        here = f"{escape(one.provenance)} here, {escape(one.chosen)}"
+        lines += [f"- {here}: {escape(text)}" for text in one.measured]
         rows = [
             [
                 escape(f"{figure.device}, {figure.what}"),
                 escape(figure.printed),
-                escape(figure.rate),
+                escape(figure.rate or "–"),
                 escape("; ".join(figure.differs)),
                 f"{code(figure.fact)}, {escape(figure.where)}",
             ]

@@ -203,13 +203,11 @@ def _over_time(tests: Sequence[TestSummary], provenance: str) -> Iterator[Chart]
             rows.append((label, *(_phase(test, when) for when in ("before", "during", "after"))))
         if not points:
             continue
-        spans = [
-            {"begin": jobs_s[0], "end": jobs_s[1]}
-            for test in told[:1]
-            if (jobs_s := (test.series or {}).get("jobs_s"))
-        ]
+        spans = [span for test in told[:1] if (span := _jobs(test.series or {}))]
         about = f" while {words.clean(jobs, 40)} runs beside" if jobs else ""
         shade = f" Jobs ran in the shaded time, on {_device(told[0])}." if spans else ""
+        if jobs and any(_phase(test, "after") == "–" for test in told):
+            shade += " Where nothing stands after them, they ran until the traffic ended."
         yield Chart(
             id=f"time-{words.clean(jobs, 40) or 'plain'}-{provenance}",
             title=f"Throughput over time{about}",
@@ -238,6 +236,15 @@ def _slices(series: Json) -> list[tuple[float, float]]:
         for end, value in pairs
         if isinstance(end, int | float) and isinstance(value, int | float)
     ]
+
+
+def _jobs(series: Json) -> dict[str, float] | None:
+    """From when to when jobs ran, as far as there was traffic."""
+    jobs_s, slices = series.get("jobs_s"), _slices(series)
+    if not isinstance(jobs_s, list) or len(jobs_s) != 2 or not slices:
+        return None
+    last = slices[-1][0]
+    return {"begin": min(float(jobs_s[0]), last), "end": min(float(jobs_s[1]), last)}
 
 
 def _phase(test: TestSummary, when: str) -> str:

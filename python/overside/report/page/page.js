@@ -25,14 +25,37 @@
     text: { fontSize: 11 },
   };
 
+  // What a legend's entry takes beside its name, in pixels, what lies between two entries, and the
+  // vertical axis, because legends begin where it stands.
+  const symbol = 34, gap = 14, axis = 90;
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = `${config.legend.labelFontSize}px ${config.font}`;
+
+  // Gives the legends in a part of a specification as many columns as their widest name leaves
+  // room for, so that none is cut while it fits on a line of its own.
+  function fitLegends(part, width) {
+    if (typeof part !== "object" || part === null) return;
+    if (part.legend && Array.isArray(part.scale?.domain)) {
+      const beside = symbol + (part.legend.labelOffset ?? 0);
+      const labelLimit = width - beside;
+      const widths = part.scale.domain.map((name) => pen.measureText(name).width);
+      const widest = Math.min(labelLimit, Math.max(...widths));
+      const columns = Math.max(1, Math.floor((width + gap) / (widest + beside + gap)));
+      Object.assign(part.legend, { columns, labelLimit });
+    }
+    for (const [name, inner] of Object.entries(part)) {
+      if (name !== "data") fitLegends(inner, width);
+    }
+  }
+
   async function draw() {
     const specs = JSON.parse(document.getElementById("specs")?.textContent ?? "{}");
     for (const [id, spec] of Object.entries(specs)) {
       const place = document.getElementById(id);
-      const columns = Math.max(1, Math.floor(place.clientWidth / 150));
+      fitLegends(spec, place.clientWidth - axis);
       const options = {
         actions: false, ast: true, renderer: "svg", mode: "vega-lite", defaultStyle: false,
-        tooltip: { disableDefaultStyle: true }, config: { ...config, legend: { ...config.legend, columns } },
+        tooltip: { disableDefaultStyle: true }, config,
       };
       const whole = { width: "container", autosize: { type: "fit-x", contains: "padding" }, ...spec };
       try {

@@ -1,28 +1,27 @@
-"""A run's figures beside those that others have published on the same kind of work.
-
-Never in one panel, never with a ratio between them: what was different comes first.
-"""
+"""Jobs on a device, and work shared by CPU and device, beside published figures."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from overside.bench.statistics import RunView
 from overside.report import best, sweeps, words
 from overside.report.best import Advice, Best
+from overside.report.published.figures import (
+    FIGURES_MAX,
+    Beside,
+    Figure,
+    Json,
+    figure,
+    in_turn,
+    stated_size,
+    studies,
+    study,
+)
 from overside.report.sweeps import Point, Series, Sweep
 from overside.tasks.offload import QUERIES
-
-Json = dict[str, Any]
-
-#: The most published figures beside one operation.
-FIGURES_MAX = 8
 
 #: What a fact's workload calls the codecs, by the formats of boxes.
 CODECS = {
@@ -41,61 +40,11 @@ DATA = {
     ("coproc", "match"): "records of US traffic accidents",
 }
 
-_SIZE = re.compile(r"([<>≤≥]=?\s*)?(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|KB|MB|GB|B)\b(?!/)")
 #: The share of the bytes on the device that a figure of co-processing is about.
 _SHARE = re.compile(r"(@|>=|at)\s*(\d+)\s*%")
 #: What its study's CPU leg was.
 _CPU_LEG = re.compile(r"CPU leg = ([^;,]+)")
 _LEVEL = re.compile(r"levels?\s+(\d+(?:\s*-\s*\d+)?)", re.IGNORECASE)
-_BYTES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One published figure, and what was different where it was measured."""
-
-    #: The fact's name.
-    fact: str
-    #: `BF-2 ASIC`.
-    device: str
-    #: `deflate compress: throughput`.
-    what: str
-    #: As its study prints it: `1.03 to 2.75 GiB/s`.
-    printed: str
-    #: The same in MB/s, of the side that it counts.
-    rate: str
-    #: What was different there, a phrase each.
-    differs: tuple[str, ...]
-    #: What else its study says of the conditions.
-    conditions: str
-    #: What to beware of.
-    beware: str
-    #: Where in its study: `section 5.6`.
-    where: str
-
-
-@dataclass(frozen=True)
-class Beside:
-    """An operation that was measured here, and what others published on it."""
-
-    title: str
-    detail: str
-    #: `ISA-L with 2 threads in 64 KiB buffers: 480 MB/s (470–490)`, one for each size that is
-    #: nearest to one of the published.
-    measured: tuple[str, ...]
-    figures: tuple[Figure, ...]
-    #: The studies by the first part of their facts' names.
-    studies: tuple[tuple[str, str], ...]
-    #: Published figures that are not shown.
-    left_out: int
-
-
-def core() -> list[Json]:
-    """All published facts of this installation."""
-    from overside import _core  # noqa: PLC0415 (reports of runs without them do not need it)
-
-    facts: list[Json] = json.loads(_core.facts([]))["facts"]
-    return facts
 
 
 def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
@@ -103,7 +52,7 @@ def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
     out = []
     for advice in best.advise(view):
         found = [pair for fact in facts for pair in _figures(fact, advice)]
-        found = _in_turn(found)
+        found = in_turn(found)
         if found:
             shown = found[:FIGURES_MAX]
             ours = sorted({one.size_bytes or 0: one for _, one in shown}.items())
@@ -112,21 +61,12 @@ def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
                     title=advice.group.title,
                     detail=advice.group.detail,
                     measured=tuple(_ours(one) for _, one in ours),
-                    figures=tuple(figure for figure, _ in shown),
-                    studies=_studies(facts, [figure for figure, _ in shown]),
+                    figures=tuple(one for one, _ in shown),
+                    studies=studies(facts, [one for one, _ in shown]),
                     left_out=len(found) - len(shown),
                 )
             )
     return out + [one for sweep in sweeps.sweeps(view) for one in _shared(sweep, facts)]
-
-
-def _studies(facts: Sequence[Json], figures: Sequence[Figure]) -> tuple[tuple[str, str], ...]:
-    """The studies of those figures, and their citations."""
-    names = {figure.fact.split(".", 1)[0] for figure in figures}
-    cited = {
-        _study(fact): words.clean(str(fact["citation"]).partition(" of ")[2], 400) for fact in facts
-    }
-    return tuple((name, text) for name, text in cited.items() if name in names)
 
 
 def _shared(sweep: Sweep, facts: Sequence[Json]) -> Iterator[Beside]:
@@ -136,14 +76,16 @@ def _shared(sweep: Sweep, facts: Sequence[Json]) -> Iterator[Beside]:
     if not shown:
         return
     ours = {f"{series.setting} {point.name}": (series, point) for _, series, point in shown}
-    figures = tuple(figure for figure, _, _ in shown)
+    figures = tuple(one for one, _, _ in shown)
     yield Beside(
         title=f"{sweep.title} shared by the CPU and {sweep.label}",
-        detail=", ".join(filter(None, (sweep.detail, sweep.provenance))),
+        detail=sweep.detail,
         measured=tuple(_our_split(series, point) for series, point in ours.values()),
         figures=figures,
-        studies=_studies(facts, figures),
+        studies=studies(facts, figures),
         left_out=len(found) - len(shown),
+        chosen="at the nearest shares",
+        provenance=sweep.provenance,
     )
 
 
@@ -164,27 +106,12 @@ def _splits(fact: Json, sweep: Sweep) -> Iterator[tuple[Figure, Series, Point]]:
         return
     there = float(share[2])
     point = min(series.points, key=lambda one: abs((one.asked or 0.0) - there))
-    for figure in fact["figures"]:
-        rates = figure.get("bytes_per_s")
-        if rates is None:
+    for one in fact["figures"]:
+        if one.get("bytes_per_s") is None:
             continue
-        low, high = (rate / 1e6 for rate in rates)
-        differs = _split_differences(fact, figure, sweep, point, share)
-        yield (
-            Figure(
-                fact=words.clean(fact["id"], 120),
-                device=words.clean(fact["device"], 120),
-                what=words.clean(f"{fact['workload']}: {fact['metric']}", 300),
-                printed=words.clean(f"{figure['value']} {figure['unit']}", 120),
-                rate=words.number(low) if low == high else words.span(low, high),
-                differs=tuple(differs),
-                conditions=words.clean(fact["conditions"], 400),
-                beware=words.clean(fact.get("flag") or "", 120),
-                where=words.clean(str(fact["citation"]).partition(" of ")[0], 120),
-            ),
-            series,
-            point,
-        )
+        differs = tuple(_split_differences(fact, one, sweep, point, share))
+        what = f"{fact['workload']}: {fact['metric']}"
+        yield figure(fact, one, fact["device"], what, differs), series, point
 
 
 def _split_differences(
@@ -215,21 +142,6 @@ def _our_split(series: Series, point: Point) -> str:
     return f"{point.name}, contexts {series.title}: {sweeps.rate(point)}"
 
 
-def _in_turn(found: list[tuple[Figure, Best]]) -> list[tuple[Figure, Best]]:
-    """Of each device the nearest in its conditions, then the second nearest of each, and so on."""
-    nearest = sorted(found, key=lambda pair: len(pair[0].differs))
-    seen: Counter[str] = Counter()
-    turns = []
-    for pair in nearest:
-        turns.append((seen[pair[0].device], pair))
-        seen[pair[0].device] += 1
-    return [pair for _, pair in sorted(turns, key=lambda turn: turn[0])]
-
-
-def _study(fact: Json) -> str:
-    return words.clean(str(fact["id"]).split(".", 1)[0], 120)
-
-
 def _ours(one: Best) -> str:
     where = f" in {words.size(one.size_bytes)} buffers" if one.size_bytes is not None else ""
     rate = one.winner.throughput
@@ -243,30 +155,14 @@ def _figures(fact: Json, advice: Advice) -> Iterator[tuple[Figure, Best]]:
     """The rates of a fact on the same kind of work, each with our figure of the nearest size."""
     if fact["doubtful"] or fact["purpose"] == "context" or not _same_work(fact, advice):
         return
-    for figure in fact["figures"]:
-        rates = figure.get("bytes_per_s")
-        if rates is None:
+    for one in fact["figures"]:
+        if one.get("bytes_per_s") is None:
             continue
-        low, high = (rate / 1e6 for rate in rates)
-        size = _size(fact, figure)
-        ours = _nearest(advice, size)
-        keys = ", ".join(figure["path"])
-        yield (
-            Figure(
-                fact=words.clean(fact["id"], 120),
-                device=words.clean(fact["device"], 120),
-                what=words.clean(
-                    f"{fact['workload']}: {fact['metric']}{f', {keys}' if keys else ''}", 300
-                ),
-                printed=words.clean(f"{figure['value']} {figure['unit']}", 120),
-                rate=words.number(low) if low == high else words.span(low, high),
-                differs=tuple(_differences(fact, figure, advice, ours)),
-                conditions=words.clean(fact["conditions"], 400),
-                beware=words.clean(fact.get("flag") or "", 120),
-                where=words.clean(str(fact["citation"]).partition(" of ")[0], 120),
-            ),
-            ours,
-        )
+        ours = _nearest(advice, _size(fact, one))
+        keys = ", ".join(one["path"])
+        what = f"{fact['workload']}: {fact['metric']}{f', {keys}' if keys else ''}"
+        differs = tuple(_differences(fact, one, advice, ours))
+        yield figure(fact, one, fact["device"], what, differs), ours
 
 
 def _same_work(fact: Json, advice: Advice) -> bool:
@@ -294,14 +190,14 @@ def _size(fact: Json, figure: Json) -> float | None:
     keys = [key for key in figure["path"] if key.isdigit()]
     if keys and "size" in fact["metric"]:
         return float(keys[-1])
-    found = _SIZE.search(_text(fact))
-    return float(found[2]) * _BYTES[found[3]] if found else None
+    found = stated_size(_text(fact))
+    return found.size_bytes if found else None
 
 
 def _is_bound(fact: Json) -> str:
     """`<` and such, where a size is given as a bound."""
-    found = _SIZE.search(_text(fact))
-    return (found[1] or "").strip() if found else ""
+    found = stated_size(_text(fact))
+    return found.sign if found else ""
 
 
 def _nearest(advice: Advice, size: float | None) -> Best:
@@ -351,7 +247,7 @@ def _basis(fact: Json, ours: Best) -> Iterator[str]:
 
 def _data(fact: Json, advice: Advice) -> Iterator[str]:
     here = words.clean(advice.group.parameters.get("data") or "its own data", 80)
-    there = DATA.get((_study(fact), advice.group.task))
+    there = DATA.get((study(fact), advice.group.task))
     if "tpc-h" in _text(fact).lower():
         there = "columns of TPC-H"
     if there is None:

@@ -1,0 +1,126 @@
+"""What stands beside a run's figures: one published figure, and all on one kind of work."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from overside.report import words
+
+Json = dict[str, Any]
+Ours = TypeVar("Ours")
+
+#: The most published figures beside one operation.
+FIGURES_MAX = 8
+
+_SIZE = re.compile(r"([<>≤≥]=?\s*)?(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|KB|MB|GB|B)\b(?!/)")
+_BYTES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published figure, and what was different where it was measured."""
+
+    #: The fact's name.
+    fact: str
+    #: `BF-2 ASIC`.
+    device: str
+    #: `deflate compress: throughput`.
+    what: str
+    #: As its study prints it: `1.03 to 2.75 GiB/s`.
+    printed: str
+    #: The same in MB/s, of the side that it counts; empty where it is no rate of bytes.
+    rate: str
+    #: What was different there, a phrase each.
+    differs: tuple[str, ...]
+    #: What else its study says of the conditions.
+    conditions: str
+    #: What to beware of.
+    beware: str
+    #: Where in its study: `section 5.6`.
+    where: str
+
+
+@dataclass(frozen=True)
+class Beside:
+    """An operation that was measured here, and what others published on it."""
+
+    title: str
+    detail: str
+    #: `ISA-L with 2 threads in 64 KiB buffers: 480 MB/s (470–490)`, one for each size that is
+    #: nearest to one of the published.
+    measured: tuple[str, ...]
+    figures: tuple[Figure, ...]
+    #: The studies by the first part of their facts' names.
+    studies: tuple[tuple[str, str], ...]
+    #: Published figures that are not shown.
+    left_out: int
+    #: Which of what was measured here stands in `measured`.
+    chosen: str = "the fastest"
+    #: How `measured` came about.
+    provenance: str = "measured"
+
+
+def figure(fact: Json, published: Json, device: str, what: str, differs: Sequence[str]) -> Figure:
+    """One of a fact's figures, of `device` and about `what`."""
+    rates = published.get("bytes_per_s")
+    low, high = (rate / 1e6 for rate in rates) if rates else (0.0, 0.0)
+    rate = words.number(low) if low == high else words.span(low, high)
+    return Figure(
+        fact=words.clean(fact["id"], 120),
+        device=words.clean(device, 120),
+        what=words.clean(what, 300),
+        printed=words.clean(f"{published['value']} {published['unit']}", 120),
+        rate=rate if rates else "",
+        differs=tuple(differs),
+        conditions=words.clean(fact["conditions"], 400),
+        beware=words.clean(fact.get("flag") or "", 120),
+        where=words.clean(str(fact["citation"]).partition(" of ")[0], 120),
+    )
+
+
+class Stated(NamedTuple):
+    """A size as a study states it."""
+
+    #: The sign before it where it is a bound: `<`.
+    sign: str
+    size_bytes: float
+    #: `4 KB`.
+    text: str
+
+
+def stated_size(text: str) -> Stated | None:
+    """The first size in a text."""
+    found = _SIZE.search(text)
+    if found is None:
+        return None
+    size = float(found[2]) * _BYTES[found[3]]
+    return Stated((found[1] or "").strip(), size, f"{found[2]} {found[3]}")
+
+
+def study(fact: Json) -> str:
+    """The first part of a fact's name."""
+    return words.clean(str(fact["id"]).split(".", 1)[0], 120)
+
+
+def studies(facts: Sequence[Json], figures: Sequence[Figure]) -> tuple[tuple[str, str], ...]:
+    """The studies of those figures, and their citations."""
+    names = {figure.fact.split(".", 1)[0] for figure in figures}
+    cited = {
+        study(fact): words.clean(str(fact["citation"]).partition(" of ")[2], 400) for fact in facts
+    }
+    return tuple((name, text) for name, text in cited.items() if name in names)
+
+
+def in_turn(found: list[tuple[Figure, Ours]]) -> list[tuple[Figure, Ours]]:
+    """Of each device the nearest in its conditions, then the second nearest of each, and so on."""
+    nearest = sorted(found, key=lambda pair: len(pair[0].differs))
+    seen: Counter[str] = Counter()
+    turns = []
+    for pair in nearest:
+        turns.append((seen[pair[0].device], pair))
+        seen[pair[0].device] += 1
+    return [pair for _, pair in sorted(turns, key=lambda turn: turn[0])]

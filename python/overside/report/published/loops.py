@@ -1,0 +1,292 @@
+"""Links, memory and networks beside published figures.
+
+Others measured a card's DMA engine behind PCIe, a card's memory, a cable. What was measured in its
+place here is told first among what was different.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from overside.bench.statistics import RunView, TestSummary
+from overside.report import best, groups, words
+from overside.report.published.asked import Asked, asked
+from overside.report.published.figures import (
+    FIGURES_MAX,
+    Beside,
+    Figure,
+    Json,
+    figure,
+    in_turn,
+    studies,
+)
+
+TASKS = ("dma", "memory", "network")
+#: The most published figures beside one of them: they are of several kinds.
+_SHOWN = 2 * FIGURES_MAX
+#: Sizes that differ by less are the same: studies write KB for KiB.
+_SAME_SIZE = 1.1
+#: How a published figure's key or device begins that is a machine.
+_MACHINE = re.compile(r"(BF-|OCTEON|host|DPU)")
+_BATCH = re.compile(r"batch \d+")
+_HERE = {
+    "engine": "a thread of this machine that copies within its memory: no engine, no PCIe",
+    "caller": "a copy by whoever starts it, within this machine’s memory: no engine, no PCIe",
+    "tcp": "TCP over loopback by this machine’s cores: no DMA, no card",
+}
+_REAPED = {"poll": "polling", "event": "event"}
+
+
+def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
+    """What a run has measured of links, memory and networks, and others have published."""
+    alike: dict[tuple[str, str], list[TestSummary]] = {}
+    for test in view.tests:
+        is_real = test.provenance == "measured" and test.timing == "real"
+        if test.task in TASKS and is_real and groups.trusted(test):
+            alike.setdefault(_title(test), []).append(test)
+    out = []
+    for (title, detail), tests in alike.items():
+        pairs = [pair for fact in facts for pair in _figures(view, fact, tests)]
+        found = in_turn(pairs)
+        if not found:
+            continue
+        shown = found[:_SHOWN]
+        figures = tuple(one for one, _ in shown)
+        out.append(
+            Beside(
+                title=title,
+                detail=detail,
+                measured=tuple(dict.fromkeys(ours for _, ours in shown)),
+                figures=figures,
+                studies=studies(facts, figures),
+                left_out=len(found) - len(shown),
+                chosen="the nearest in its conditions",
+            )
+        )
+    return out
+
+
+def _title(test: TestSummary) -> tuple[str, str]:
+    """What a test is about, and what tells it from others."""
+    if test.task == "dma":
+        device = f"Move bytes over {words.device(test.parameters.get('device'))}"
+        how = {"engine": "a thread copies", "caller": "whoever starts it copies"}
+        return device, how.get(str(test.parameters.get("variant")), "")
+    mode = test.parameters.get("mode")
+    return words.operation(test.task, test.parameters), f"through {mode}" if mode else ""
+
+
+def _figures(
+    view: RunView, fact: Json, tests: Sequence[TestSummary]
+) -> Iterator[tuple[Figure, str]]:
+    """A fact's figures that one of our tests is near to, with that test's in words."""
+    for one in fact["figures"]:
+        wanted = asked(fact, one)
+        test = _nearest(wanted, tests) if wanted else None
+        if wanted is None or test is None:
+            continue
+        other = _other(wanted, test, tests)
+        if wanted.against and other is None:
+            continue
+        keys = list(one["path"])
+        machine = keys.pop(0) if keys and _MACHINE.match(keys[0]) else fact["device"]
+        what = ", ".join([f"{fact['workload']}: {fact['metric']}", *keys])
+        differs = tuple(_differences(fact, machine, wanted, test))
+        yield figure(fact, one, machine, what, differs), _ours(view, wanted, test, other)
+
+
+def _size(test: TestSummary) -> float:
+    return float(groups.size_bytes(test) or 0)
+
+
+def _nearest(wanted: Asked, tests: Sequence[TestSummary]) -> TestSummary | None:
+    """The test that is nearest to a published figure's conditions; of several the best."""
+    fit = [
+        test
+        for test in tests
+        if test.task == wanted.task
+        and wanted.metric in test.metrics
+        and test.metrics[wanted.metric].median > 0
+        and all(test.parameters.get(name) in values for name, values in wanted.must.items())
+        and (wanted.below is None or _size(test) < wanted.below)
+    ]
+
+    def apart(test: TestSummary) -> tuple[float, ...]:
+        far = []
+        for name, there in wanted.near.items():
+            here = test.parameters.get(name)
+            known = isinstance(here, int | float) and here > 0
+            far.append(abs(math.log(float(here or 0) / there)) if known else math.inf)
+        low = wanted.metric.startswith(("latency", "read_latency"))
+        value = test.metrics[wanted.metric].median
+        return (*far, value if low else -value)
+
+    return min(fit, key=apart, default=None)
+
+
+def _other(wanted: Asked, test: TestSummary, tests: Sequence[TestSummary]) -> TestSummary | None:
+    """The test on the other side of a ratio: the same but for what the two sides differ in."""
+    if wanted.against is None:
+        return None
+    name, value = wanted.against
+    same = test.parameters | {name: value}
+    return next(
+        (
+            one
+            for one in tests
+            if one.parameters == same
+            and wanted.metric in one.metrics
+            and one.metrics[wanted.metric].median > 0
+        ),
+        None,
+    )
+
+
+def _ours(view: RunView, wanted: Asked, test: TestSummary, other: TestSummary | None) -> str:
+    """What was measured here, in words."""
+    mine = test.metrics[wanted.metric]
+    unit = str(view.metric(test.task, wanted.metric)["unit"])
+    if other is not None and wanted.against is not None:
+        name, right = wanted.against
+        left = str(test.parameters[name])
+        theirs = other.metrics[wanted.metric]
+        sides = (
+            f"{_side(name, left)} {_amount(mine.median, unit)}, "
+            f"{_side(name, right)} {_amount(theirs.median, unit)}"
+        )
+        times = words.times(mine.median / theirs.median)
+        return f"{_label(wanted)}, {_what(test, but=name)}: {sides}; {times} times"
+    spread = best.interval(mine)
+    return f"{_label(wanted)}, {_what(test)}: {_amount(mine.median, unit)} ({spread})"
+
+
+def _label(wanted: Asked) -> str:
+    known = {
+        "initiator_utilisation": "use of the initiator’s core",
+        "best_bandwidth": "bandwidth",
+        "latency_mean": "mean latency",
+        "read_latency": "latency of a read",
+        "access_rate": "accesses",
+    }
+    return known.get(wanted.metric, wanted.metric)
+
+
+def _amount(value: float, unit: str) -> str:
+    text = words.short(value) if value >= 1e6 else words.number(value)
+    return f"{text} {unit}".rstrip()
+
+
+def _side(name: str, value: str) -> str:
+    return _REAPED.get(value, value) if name == "completion" else f"from the {words.side(value)}"
+
+
+def _what(test: TestSummary, but: str = "") -> str:
+    """A test's conditions, as short as they can be told, without the parameter `but`."""
+    given = test.parameters
+    size = words.size(_size(test))
+    threads = words.plural(int(given.get("threads") or 1), "thread")
+    if test.task == "memory":
+        pattern = given.get("pattern")
+        if pattern == "stream":
+            return f"{given.get('kernel')} of {size} arrays with {threads}"
+        if pattern == "access":
+            return f"{given.get('order')} {given.get('access')}s in {size} with {threads}"
+        return f"in {size} on {given.get('pages')} pages with {threads}"
+    if test.task == "network":
+        connections = words.plural(int(given.get("connections") or 1), "connection")
+        return f"messages of {size}, {connections}, {threads}"
+    parts = [f"{given.get('operation')}s of {size}"]
+    if but != "initiator":
+        parts[0] += f" from the {words.side(given.get('initiator'))}"
+    if but != "completion":
+        parts.append(_REAPED.get(str(given.get("completion")), ""))
+    parts.append(f"{given.get('depth')} in flight, {given.get('batch')} at a doorbell, {threads}")
+    return ", ".join(parts)
+
+
+def _differences(fact: Json, machine: str, wanted: Asked, test: TestSummary) -> Iterator[str]:
+    """What was different where a figure was published, a phrase each."""
+    there = words.clean(machine, 80)
+    if wanted.task == "dma":
+        yield f"{there}: a card’s DMA engine behind PCIe; here {_link(test)}"
+        yield from _unsaid(wanted, test)
+    elif wanted.task == "network":
+        yield f"{there} over a cable; here {_road(test)}"
+    else:
+        yield f"on {there}; here on this machine"
+    yield from _sizes(fact, wanted, test)
+    yield from _counts(fact, wanted, test)
+    yield from _methods(fact, wanted)
+
+
+def _link(test: TestSummary) -> str:
+    """What moves the bytes here."""
+    device = str(test.parameters.get("device"))
+    name = str(test.parameters.get("variant")) if device == "shm" else device
+    applied = test.applied or {}
+    carried = applied.get("variant" if device == "ucx" else "library")
+    known = _HERE.get(name)
+    return known or f"{words.device(device)} ({words.clean(carried or 'unknown', 120)})"
+
+
+def _road(test: TestSummary) -> str:
+    """What messages pass here."""
+    mode, destination = test.parameters.get("mode"), test.parameters.get("destination")
+    if mode:
+        return f"between two namespaces of this machine, through {words.clean(mode, 40)}"
+    if destination in (None, "host"):
+        return "loopback within this machine"
+    return f"to {words.clean(destination, 80)}"
+
+
+def _unsaid(wanted: Asked, test: TestSummary) -> Iterator[str]:
+    """What a study leaves open, and what it is here."""
+    said = {"initiator": "who starts it", "operation": "read or write", "completion": "completion"}
+    missing = [name for name in said if name not in wanted.must]
+    if missing:
+        there = words.listing([said[name] for name in missing])
+        here = [words.side(test.parameters.get(name)) for name in missing]
+        yield f"{there} not stated; here {', '.join(here)}"
+
+
+def _sizes(fact: Json, wanted: Asked, test: TestSummary) -> Iterator[str]:
+    here = _size(test)
+    name = "message_size" if test.task == "network" else "buffer_size"
+    if wanted.below is not None:
+        yield f"less than {words.clean(wanted.stated, 20)}; here {words.size(here)}"
+    elif name not in wanted.near:
+        yield f"size not stated; here {words.size(here)}"
+    elif not 1 / _SAME_SIZE < here / wanted.near[name] < _SAME_SIZE:
+        yield f"{words.clean(wanted.stated, 20)}; here {words.size(here)}"
+    metric = str(fact["metric"])
+    if "up to" in metric:
+        yield "the most over all sizes there; here at one"
+    elif "(mean)" in metric:
+        yield "the mean over all sizes there; here at one"
+
+
+def _counts(fact: Json, wanted: Asked, test: TestSummary) -> Iterator[str]:
+    threads = int(test.parameters.get("threads") or 1)
+    there = wanted.near.get("threads")
+    if there is not None and there != threads:
+        yield f"{words.plural(int(there), 'core')}; here {words.plural(threads, 'thread')}"
+    if test.task == "dma" and wanted.metric in {"throughput", "rate"}:
+        found = _BATCH.search(str(fact["conditions"]))
+        load = f"{test.parameters.get('depth')} in flight, {test.parameters.get('batch')}"
+        yield f"{found[0] if found else 'batch not stated'}; here {load} at a doorbell"
+    depth = wanted.near.get("depth")
+    if test.task == "network" and depth not in {None, test.parameters.get("depth")}:
+        yield f"{int(depth or 0)} outstanding; here {test.parameters.get('depth')}"
+
+
+def _methods(fact: Json, wanted: Asked) -> Iterator[str]:
+    """Another program, and another way to count."""
+    text = f"{fact['workload']} {fact['conditions']}"
+    if "sysbench" in text:
+        yield "by sysbench; here a loop of Overside’s own"
+    if "tinymembench" in text:
+        yield "by tinymembench, what a read takes beyond the first cache; here all of it"
+    if wanted.metric == "best_bandwidth":
+        yield "STREAM’s own loops; here the same kernels, of the fastest pass as STREAM tells"
