@@ -86,6 +86,9 @@ impl State {
     }
 }
 
+/// The smallest pages that memory has.
+const PAGE: usize = 4096;
+
 /// A card that a profile describes, emulated in this process.
 pub struct EmulatedDevice(Arc<State>);
 
@@ -128,7 +131,12 @@ impl Device for EmulatedDevice {
     }
 
     fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
-        Region::allocate(len, align, Some(self.0.registration.clone()))
+        let mut region = Region::allocate(len, align, Some(self.0.registration.clone()))?;
+        // Memory that a card reads and writes is resident, and whoever asks for it pays for that.
+        for page in region.chunks_mut(PAGE) {
+            page[0] = 0;
+        }
+        Ok(region)
     }
 
     fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
