@@ -124,6 +124,7 @@ def _beside_traffic(device: str, capabilities: Sequence[Json], network: str) -> 
             "device": device,
             "buffer_size": min(_TRAFFIC_COPY, *limits),
             "job_depth": min(_DEEP, int(copies[0]["max_depth"])),
+            "job_completion": "event" if copies[0].get("event") else "poll",
         },
     }
 

@@ -19,6 +19,7 @@ _BESIDE = {
     "variant": "auto",
     "buffer_size": 65536,
     "job_depth": 4,
+    "job_completion": "event",
     "job_threads": 1,
     "data": "corpus",
     "sample_bytes": 8 << 20,
@@ -87,6 +88,9 @@ _PARAMETERS: Mapping[str, Parameter] = {
     "variant": Parameter("string", "jobs: the library by name", None),
     "buffer_size": Parameter("integer", "jobs: one buffer", None, "bytes", (), 1, 1 << 30),
     "job_depth": Parameter("integer", "jobs in flight", None, "", (), 1, 4096),
+    "job_completion": Parameter(
+        "string", "jobs: wait for completions, or ask", None, choices=("event", "poll")
+    ),
     "job_threads": Parameter("integer", "jobs: threads of the device", None, "", (), 1, 1024),
     "data": Parameter("string", "jobs: the data set", None),
     "sample_bytes": Parameter(
@@ -197,6 +201,7 @@ class NetworkTask(MeasuredTask):
                 "variant": parameters["variant"],
                 "buffer_size": parameters["buffer_size"],
                 "depth": parameters["job_depth"],
+                "completion": parameters["job_completion"],
                 "threads": parameters["job_threads"],
                 "data": {"name": parameters["data"], "sample_bytes": parameters["sample_bytes"]},
             }
@@ -218,10 +223,14 @@ class NetworkTask(MeasuredTask):
             return reason
         if parameters["jobs"] is None:
             return None
-        leg = parameters | {"depth": parameters["job_depth"], "completion": "event"}
-        return offload.cannot(parameters["jobs"], leg, machine) or offload.no_data(
-            parameters["data"]
-        )
+        leg = parameters | {
+            "depth": parameters["job_depth"],
+            "completion": parameters["job_completion"],
+        }
+        reason = offload.cannot(parameters["jobs"], leg, machine)
+        if reason is not None:
+            return reason.replace("use completion=", "use job_completion=")
+        return offload.no_data(parameters["data"])
 
 
 def _no_address(destination: str) -> str | None:
