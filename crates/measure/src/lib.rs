@@ -11,7 +11,6 @@ mod data;
 mod dma;
 mod driver;
 mod kinds;
-mod latency;
 mod measuring;
 mod placing;
 mod recorder;
@@ -24,7 +23,7 @@ mod worker;
 pub use data::BUFFERS_MAX;
 pub use kinds::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 pub use kinds::{HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkPattern, NetworkTest};
-pub use latency::{HistogramError, Merged, merge_histograms};
+pub use overside_probe::latency::{HistogramError, Merged, merge_histograms};
 pub use sample::{
     Check, Cpu, Failure, Kind, Model, Placed, PlacedLeg, Sample, Series, Status, Warning, Work,
 };

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use overside_device::{Applied, CpuTime, Lifecycle, Operation, Outcome, Stages};
 use overside_ops::Direction;
+use overside_probe::latency::Latencies;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::driver::{Reaped, Spent};
-use crate::latency::Latencies;
 use crate::sample::{Cpu, Failure, Kind, Warning, Work};
 
 /// The share of late completions above which emulated timing is invalid.

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use overside_probe::latency::Latencies;
+
 use super::lane::{Done, Lane};
-use crate::latency::Latencies;
 use crate::recorder::nanoseconds;
 use crate::sample::{Failure, Kind};
 use crate::test::Reaping;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use overside_device::threads::process_cpu_ns;
 use overside_device::{Applied, CpuTime, Device, Provenance, Timing};
 use overside_link::verbs::{Endpoint, QueuePair, Side};
+use overside_probe::latency::Latencies;
 
 use super::copying::Copying;
 use super::crew::{self, Orders, Taken};
@@ -16,7 +17,6 @@ use super::path::{Ends, Path};
 use super::payload::Mark;
 use super::two_sided::{Answering, TwoSided, answer};
 use crate::kinds::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
-use crate::latency::Latencies;
 use crate::measuring::{NoSample, memory_fits};
 use crate::recorder::{Counted, Late, nanoseconds, warnings};
 use crate::sample::{Check, Cpu, Failure, Sample, Work};

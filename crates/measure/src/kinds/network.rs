@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use overside_device::threads::process_cpu_ns;
+use overside_probe::latency::Latencies;
 use overside_probe::network::{
-    CONNECTIONS_MAX, Client, Error, Limit, Options, Pass, Plan, Record, Server, Traffic, Waiting,
+    CONNECTIONS_MAX, Client, Error, Limit, Options, Pass, Plan, Server, Traffic, Waiting,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Measured;
-use crate::latency::Latencies;
 use crate::measuring::NoSample;
 use crate::sample::{Failure, Kind, Sample};
 use crate::test::{Reaping, TestError, cores_within, one, times_within, within};
@@ -116,12 +116,6 @@ pub struct Hop {
     pub description: String,
     /// The processes that forward, whose CPU time is the hop's.
     pub processes: Vec<u32>,
-}
-
-impl Record for Latencies {
-    fn latency(&mut self, latency_ns: u64) {
-        self.record(latency_ns);
-    }
 }
 
 impl NetworkTest {

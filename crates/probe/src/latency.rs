@@ -12,17 +12,46 @@ const HIGHEST_NS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
 /// The longest histogram as text that is looked at. A full one of three digits takes 0.1 MiB.
 const TEXT_BYTES_MAX: usize = 4 << 20;
+/// More buckets than a histogram of three digits within an hour has.
+const BUCKETS_MAX: usize = 40_000;
 
 /// Latencies of one sample.
-pub(crate) struct Latencies {
+pub struct Latencies {
     histogram: Histogram<u64>,
     min_ns: u64,
     max_ns: u64,
     sum_ns: u64,
 }
 
+/// Latencies as they are sent from one machine to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlainLatencies {
+    /// Nanoseconds, and how many took as long within a thousandth.
+    pub buckets: Vec<(u64, u64)>,
+    /// The least, exactly.
+    pub min_ns: u64,
+    /// The greatest, exactly.
+    pub max_ns: u64,
+    /// All together.
+    pub sum_ns: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl crate::network::Record for Latencies {
+    fn latency(&mut self, latency_ns: u64) {
+        self.record(latency_ns);
+    }
+}
+
 impl Latencies {
-    pub(crate) fn new() -> Self {
+    /// None so far.
+    pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS)
             .expect("the bounds are constants that hdrhistogram allows");
         Self {
@@ -33,25 +62,60 @@ impl Latencies {
         }
     }
 
-    pub(crate) fn record(&mut self, latency_ns: u64) {
+    /// Takes one in, in nanoseconds.
+    pub fn record(&mut self, latency_ns: u64) {
         self.histogram.saturating_record(latency_ns);
         self.min_ns = self.min_ns.min(latency_ns);
         self.max_ns = self.max_ns.max(latency_ns);
-        self.sum_ns += latency_ns;
+        self.sum_ns = self.sum_ns.saturating_add(latency_ns);
     }
 
     /// Takes another's in.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.histogram
             .add(&other.histogram)
             .expect("both have the same bounds");
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
-        self.sum_ns += other.sum_ns;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+    }
+
+    /// As they are sent.
+    pub fn to_plain(&self) -> PlainLatencies {
+        let recorded = self.histogram.iter_recorded();
+        PlainLatencies {
+            buckets: recorded
+                .map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
+                .collect(),
+            min_ns: self.min_ns(),
+            max_ns: self.max_ns,
+            sum_ns: self.sum_ns,
+        }
+    }
+
+    /// Those that were sent.
+    ///
+    /// # Errors
+    /// What about them cannot be.
+    pub fn from_plain(plain: &PlainLatencies) -> Result<Self, String> {
+        if plain.buckets.len() > BUCKETS_MAX {
+            return Err(format!("they have more than {BUCKETS_MAX} buckets"));
+        }
+        if plain.min_ns > plain.max_ns {
+            return Err("the least latency is above the greatest".into());
+        }
+        let mut all = Self::new();
+        for &(latency_ns, count) in &plain.buckets {
+            all.histogram.saturating_record_n(latency_ns, count);
+        }
+        if all.count() > 0 {
+            (all.min_ns, all.max_ns, all.sum_ns) = (plain.min_ns, plain.max_ns, plain.sum_ns);
+        }
+        Ok(all)
     }
 
     /// The figures of docs/results.md.
-    pub(crate) fn metrics(&self, put: &mut impl FnMut(&str, f64)) {
+    pub fn metrics(&self, put: &mut impl FnMut(&str, f64)) {
         put("latency_mean", self.mean_ns() / 1e3);
         put("latency_min", self.min_ns() as f64 / 1e3);
         put("latency_max", self.max_ns() as f64 / 1e3);
@@ -61,31 +125,35 @@ impl Latencies {
         }
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    /// How many.
+    pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    pub(crate) fn min_ns(&self) -> u64 {
+    /// The least, exactly; 0 if there is none.
+    pub fn min_ns(&self) -> u64 {
         self.min_ns.min(self.max_ns)
     }
 
-    pub(crate) fn max_ns(&self) -> u64 {
+    /// The greatest, exactly.
+    pub fn max_ns(&self) -> u64 {
         self.max_ns
     }
 
-    pub(crate) fn mean_ns(&self) -> f64 {
+    /// Their mean.
+    pub fn mean_ns(&self) -> f64 {
         self.sum_ns as f64 / self.count().max(1) as f64
     }
 
     /// The latency below which a `share` of all lies; never outside the exact extremes.
-    pub(crate) fn quantile_ns(&self, share: f64) -> u64 {
+    pub fn quantile_ns(&self, share: f64) -> u64 {
         self.histogram
             .value_at_quantile(share)
             .clamp(self.min_ns(), self.max_ns)
     }
 
     /// As the store keeps it.
-    pub(crate) fn to_text(&self) -> String {
+    pub fn to_text(&self) -> String {
         encode(&self.histogram)
     }
 }
@@ -223,6 +291,31 @@ mod tests {
         assert_eq!((one.min_ns(), one.max_ns()), (3, 70_000_000));
         assert_eq!(one.mean_ns(), both.mean_ns());
         assert_eq!(one.to_text(), both.to_text());
+    }
+
+    #[test]
+    fn what_is_sent_is_what_was_recorded() {
+        let mut latencies = Latencies::new();
+        for ns in [1, 1, 77_777, 123_456_789, u64::MAX / 8] {
+            latencies.record(ns);
+        }
+        let plain = latencies.to_plain();
+        let came = Latencies::from_plain(&plain).unwrap();
+        assert_eq!(came.to_text(), latencies.to_text());
+        assert_eq!(came.to_plain(), plain);
+        let none = Latencies::from_plain(&Latencies::new().to_plain()).unwrap();
+        assert_eq!((none.count(), none.min_ns(), none.max_ns()), (0, 0, 0));
+        let upside_down = PlainLatencies {
+            min_ns: 2,
+            max_ns: 1,
+            ..PlainLatencies::default()
+        };
+        assert!(Latencies::from_plain(&upside_down).is_err());
+        let endless = PlainLatencies {
+            buckets: vec![(1, u64::MAX); BUCKETS_MAX + 1],
+            ..PlainLatencies::default()
+        };
+        assert!(Latencies::from_plain(&endless).is_err());
     }
 
     #[test]
