@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use lexopt::Arg::{Long, Short, Value};
 use overside_agent::{Agent, Settings, keys};
 use overside_backends::{Options, open};
-use overside_link::agent::PORT;
+use overside_link::agent::{PORT, Probe};
+use overside_probe::network::{Role, far};
 use serde_json::json;
 
 use crate::{exit, options, system};
@@ -32,6 +33,10 @@ Usage: overside agent [OPTIONS]
                     machine's cores and what DPDK drives
   -p, --threads N   threads of a context on this machine's cores; one for each core unless told
                     otherwise
+  --role dpu|host   whose cores these are: dpu unless given. The CPU time of an end of a test that
+                    is played here goes to that ledger
+  --no-probes       play no end of a test for a host: no `dpu0` as source or destination of the
+                    task `network`
   --drain SECONDS   how long hosts have to fetch what is done when the agent ends, 0 to 3600; 30
                     unless told otherwise
   --json            tell programs where it listens and what it offers
@@ -42,8 +47,16 @@ to be put away.
 ";
 
 const DRAIN_MAX_SECONDS: u64 = 3600;
-const KNOWN: [&str; 7] = [
-    "listen", "keys", "insecure", "device", "threads", "drain", "json",
+const KNOWN: [&str; 9] = [
+    "listen",
+    "keys",
+    "insecure",
+    "device",
+    "threads",
+    "role",
+    "no-probes",
+    "drain",
+    "json",
 ];
 
 struct Arguments {
@@ -52,6 +65,8 @@ struct Arguments {
     insecure: bool,
     devices: Vec<String>,
     threads: usize,
+    role: Role,
+    probes: bool,
     drain: Duration,
     json: bool,
 }
@@ -81,6 +96,8 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
         insecure: false,
         devices: Vec::new(),
         threads: options::threads_default(),
+        role: Role::Dpu,
+        probes: true,
         drain: Duration::from_secs(30),
         json: false,
     };
@@ -97,6 +114,8 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
             Long("insecure") => all.insecure = true,
             Long("device") => all.devices.push(options::value(&mut parser, "--device")?),
             Long("threads") | Short('p') => all.threads = options::threads(&mut parser)?,
+            Long("role") => all.role = options::role(&mut parser)?,
+            Long("no-probes") => all.probes = false,
             Long("drain") => {
                 let seconds = options::value(&mut parser, "--drain")?;
                 if seconds > DRAIN_MAX_SECONDS {
@@ -175,6 +194,10 @@ fn serve(all: &Arguments) -> ExitCode {
         ..Options::default()
     };
     let settings = Settings {
+        probes: match all.probes {
+            true => probes(all.role),
+            false => Vec::new(),
+        },
         tell: Some(Arc::new(|line: &str| complain!("overside agent: {line}"))),
         ..Settings::new(all.listen, keys)
     };
@@ -186,7 +209,7 @@ fn serve(all: &Arguments) -> ExitCode {
     let said = match all.json {
         true => format!(
             "{}\n",
-            json!({"address": address.to_string(), "devices": names})
+            json!({"address": address.to_string(), "devices": names, "probes": all.probes})
         ),
         false => format!("listening at {address}, offering {}\n", names.join(", ")),
     };
@@ -200,6 +223,11 @@ fn serve(all: &Arguments) -> ExitCode {
             ExitCode::from(exit::INCOMPLETE)
         }
     }
+}
+
+/// The kinds of tests of which it plays an end.
+fn probes(role: Role) -> Vec<Arc<dyn Probe>> {
+    vec![Arc::new(far::Far { role })]
 }
 
 /// This machine's cores, and what DPDK drives here.

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
 use lexopt::Arg;
-use overside_probe::network::{Options, Role, Server};
+use overside_probe::network::{Options, Server};
 
 use crate::{exit, options};
 
@@ -80,14 +80,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, String> {
         match argument {
             Arg::Long("help") | Arg::Short('h') => return Ok(None),
             Arg::Long("listen") => asked.listen = options::value(&mut parser, "--listen")?,
-            Arg::Long("role") => {
-                let role: String = options::value(&mut parser, "--role")?;
-                asked.options.role = match role.as_str() {
-                    "host" => Role::Host,
-                    "dpu" => Role::Dpu,
-                    _ => return Err(format!("--role is host or dpu, not {role:?}")),
-                };
-            }
+            Arg::Long("role") => asked.options.role = options::role(&mut parser)?,
             Arg::Long("sessions") => {
                 let sessions = options::value(&mut parser, "--sessions")?;
                 if !(1..=SESSIONS_MAX).contains(&sessions) {

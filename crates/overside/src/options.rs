@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::thread::available_parallelism;
 
 use overside_placement::Policy;
+use overside_probe::network::Role;
 
 /// The most threads that can be asked for.
 const THREADS_MAX: usize = 1024;
@@ -36,6 +37,16 @@ pub fn chunk_bytes(
         return Err(format!("--chunk is from {range} bytes, not {bytes}"));
     }
     Ok(bytes)
+}
+
+/// The value of `--role`.
+pub fn role(parser: &mut lexopt::Parser) -> Result<Role, String> {
+    let role: String = value(parser, "--role")?;
+    match role.as_str() {
+        "host" => Ok(Role::Host),
+        "dpu" => Ok(Role::Dpu),
+        _ => Err(format!("--role is host or dpu, not {role:?}")),
+    }
 }
 
 /// What follows from `--placement` and `--device`. A device called `cpu` is none: it is there

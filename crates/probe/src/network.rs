@@ -14,28 +14,34 @@
 //! ```
 //!
 //! Who measures decides when to start and stop; the server never looks at a clock but to tell it.
-//! There is neither encryption nor identification: a server listens on loopback unless it is told
-//! otherwise, and bounds what a session may take.
+//! There is no encryption, and no identification but a token for one test, if the server is given
+//! one: a server listens on loopback unless it is told otherwise, and bounds what a session may
+//! take. [`far`] is an end that an agent plays for a host.
 
 mod client;
 mod connection;
 mod content;
+pub mod far;
 mod lookout;
 mod place;
 mod server;
 mod session;
 mod streams;
+mod token;
 mod trips;
 mod wire;
 
 pub use client::{Client, Limit, Pass, Record, Slice};
+pub use place::machine;
 pub use server::{Options, Server};
+pub use token::Token;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use wire::Hello;
 
 /// The longest message in bytes.
@@ -52,11 +58,14 @@ pub const SESSION_BYTES_MAX: usize = 1 << 30;
 pub const RATE_MAX: f64 = 1e7;
 /// The largest buffer that is asked of a socket, in bytes.
 pub const SOCKET_BUFFER_MAX: usize = 1 << 30;
+/// Cores have numbers below this.
+pub const CORES_MAX: usize = 1024;
 /// The most slices of a pass.
 pub const SLICES_MAX: usize = 100_000;
 
 /// What goes over the connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Traffic {
     /// Each message comes back.
     RoundTrips,
@@ -65,7 +74,8 @@ pub enum Traffic {
 }
 
 /// How an end waits for its sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Waiting {
     /// Asleep, until the system says that there is something to do.
     Event,
@@ -73,8 +83,9 @@ pub enum Waiting {
     Poll,
 }
 
-/// Which machine a server says that it stands for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Which machine an end says that it stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// A host.
     #[default]
@@ -84,10 +95,13 @@ pub enum Role {
 }
 
 /// What a client is to do.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Plan {
     /// The server.
     pub destination: SocketAddr,
+    /// What the server was given, if it was.
+    pub token: Token,
     /// What goes over the connections.
     pub traffic: Traffic,
     /// One message in bytes; 1 to [`MESSAGE_BYTES_MAX`].
@@ -107,7 +121,9 @@ pub struct Plan {
     pub waiting: Waiting,
     /// The cores that the client's threads are pinned to, one after the other.
     pub cores: Option<Vec<usize>>,
-    /// The network namespace that the connections are made in, as a file of it.
+    /// The network namespace that the connections are made in, as a file of it. Of this machine, so
+    /// it is not sent.
+    #[serde(skip)]
     pub namespace: Option<PathBuf>,
     /// What is asked of the sockets' buffers, in bytes; the system decides otherwise.
     pub socket_buffer: Option<usize>,
@@ -133,12 +149,14 @@ pub enum Error {
         most: String,
     },
     /// Nobody answers there.
-    #[error("{address} cannot be reached: {source}; is `overside network serve` running there?")]
+    #[error("{address} cannot be reached: {source}; {remedy}")]
     Unreachable {
         /// The address.
         address: SocketAddr,
         /// What the system says.
         source: io::Error,
+        /// What may help.
+        remedy: &'static str,
     },
     /// What answers there is something else, or of another version.
     #[error("{address} is not a network server of this version of Overside")]
@@ -199,6 +217,7 @@ impl Plan {
         if let Some(rate) = self.rate_per_s {
             within("rate_per_s", rate, 1e-3, RATE_MAX)?;
         }
+        cores_within(self.cores.as_deref())?;
         let buffer = self.socket_buffer.unwrap_or(SOCKET_BUFFER_MAX);
         within("socket_buffer", buffer, 1, SOCKET_BUFFER_MAX)
     }
@@ -214,6 +233,16 @@ impl Plan {
             seed: self.seed,
         }
     }
+}
+
+/// Refuses cores that no machine has.
+fn cores_within(cores: Option<&[usize]>) -> Result<(), Error> {
+    let Some(cores) = cores else {
+        return Ok(());
+    };
+    within("the number of cores", cores.len(), 1, CORES_MAX)?;
+    let highest = cores.iter().max().copied().unwrap_or_default();
+    within("the highest core", highest, 0, CORES_MAX - 1)
 }
 
 /// Refuses what is not `least` to `most`; a NaN is in no range.

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use overside_probe::network::{
-    Client, Error, Limit, Options, Pass, Plan, Record, Server, Traffic, Waiting,
+    Client, Error, Limit, Options, Pass, Plan, Record, Server, Token, Traffic, Waiting,
 };
 
 #[derive(Default)]
@@ -28,6 +28,7 @@ fn any() -> SocketAddr {
 fn plan(server: &Server, traffic: Traffic) -> Plan {
     Plan {
         destination: server.address(),
+        token: Token::default(),
         traffic,
         message_bytes: 64,
         connections: 1,
@@ -263,7 +264,7 @@ fn garbage_does_not_disturb_a_server() {
     let mut idle = Vec::new();
     for bytes in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
-        &[0; 48],
+        &[0; 64],
         &[0xff; 4096],
         b"ovs-net\x01",
     ] {

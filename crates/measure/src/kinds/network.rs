@@ -2,6 +2,7 @@
 //! `overside_probe::network`.
 
 mod beside;
+mod ends;
 mod figures;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,9 +11,7 @@ use std::time::{Duration, Instant};
 
 use overside_device::threads::process_cpu_ns;
 use overside_probe::latency::Latencies;
-use overside_probe::network::{
-    CONNECTIONS_MAX, Client, Error, Limit, Options, Pass, Plan, Server, Traffic, Waiting,
-};
+use overside_probe::network::{CONNECTIONS_MAX, Error, Limit, Pass, Plan, Token, Traffic, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -21,6 +20,7 @@ use crate::measuring::NoSample;
 use crate::sample::{Failure, Kind, Sample};
 use crate::test::{Reaping, TestError, cores_within, one, times_within, within};
 use beside::Beside;
+use ends::{Ends, Whose};
 
 /// Messages of each connection that verification sends, if they are short enough.
 const VERIFIED_MESSAGES: u64 = 64;
@@ -28,6 +28,8 @@ const VERIFIED_MESSAGES: u64 = 64;
 const VERIFIED_BYTES: u64 = 64 << 20;
 /// The most slices of a series.
 const SLICES_MAX: f64 = 2000.0;
+/// The longest name of a node in bytes.
+const NODE_MAX: usize = 64;
 /// The most processes of a hop.
 const PROCESSES_MAX: usize = 64;
 
@@ -37,7 +39,14 @@ const PROCESSES_MAX: usize = 64;
 pub struct NetworkTest {
     /// What goes over the connections.
     pub pattern: NetworkPattern,
-    /// A server that is running, as `ADDRESS:PORT`. Without it this process has one of its own.
+    /// The agent that sends, by its name in the inventory. Without it this process does.
+    #[serde(default)]
+    pub source_node: Option<String>,
+    /// The agent that answers, by its name in the inventory.
+    #[serde(default)]
+    pub destination_node: Option<String>,
+    /// A server that is running, as `ADDRESS:PORT`. Without it, and without an agent, this process
+    /// has one of its own.
     #[serde(default)]
     pub destination: Option<SocketAddr>,
     /// The name of the way that the bytes take.
@@ -66,10 +75,10 @@ pub struct NetworkTest {
     /// How both ends wait.
     #[serde(default)]
     pub completion: Reaping,
-    /// The cores that the client's threads are pinned to; not pinned if absent.
+    /// The cores that the client's threads are pinned to, where they run; not pinned if absent.
     #[serde(default)]
     pub cores: Option<Vec<usize>>,
-    /// The same of a server of this process.
+    /// The same of a server of this process, or of an agent's.
     #[serde(default)]
     pub server_cores: Option<Vec<usize>>,
     /// What is asked of the sockets' buffers, in bytes.
@@ -120,9 +129,10 @@ pub struct Hop {
 
 impl NetworkTest {
     /// What the client does, once it is known where the server is.
-    fn plan(&self, destination: SocketAddr) -> Plan {
+    fn plan(&self, destination: SocketAddr, token: Token) -> Plan {
         Plan {
             destination,
+            token,
             traffic: match self.pattern {
                 NetworkPattern::RoundTrip => Traffic::RoundTrips,
                 NetworkPattern::Stream => Traffic::Stream,
@@ -143,24 +153,6 @@ impl NetworkTest {
             slice: self.slice_s.map(Duration::from_secs_f64),
             seed: self.seed,
         }
-    }
-
-    /// A server of this process, where no other is given.
-    fn server(&self) -> Result<Option<Server>, NoSample> {
-        if self.destination.is_some() {
-            return Ok(None);
-        }
-        let address = self
-            .hop
-            .as_ref()
-            .map_or(Ipv4Addr::LOCALHOST, |hop| hop.server_address);
-        let options = Options {
-            namespace: self.hop.as_ref().map(|hop| hop.server_namespace.clone()),
-            cores: self.server_cores.clone(),
-            ..Options::default()
-        };
-        let server = Server::start((address, 0).into(), options).map_err(no_sample)?;
-        Ok(Some(server))
     }
 
     /// Messages of each connection that are verified before the clock starts.
@@ -199,21 +191,29 @@ impl Measured for NetworkTest {
             false => Ok(()),
         };
         let streams = self.pattern == NetworkPattern::Stream;
+        let round_trips = "given only for round trips";
+        only(self.rate.is_some() && streams, "rate", round_trips)?;
+        let (source, destination) = (&self.source_node, &self.destination_node);
+        for node in [source, destination].into_iter().flatten() {
+            within("the length of a node's name", node.len(), 1, NODE_MAX)?;
+        }
+        let address = self.destination.is_some();
+        let without_node = "given only without destination_node";
         only(
-            self.rate.is_some() && streams,
-            "rate",
-            "given only for round trips",
+            address && destination.is_some(),
+            "destination",
+            without_node,
         )?;
-        let elsewhere = self.destination.is_some();
-        only(
-            self.hop.is_some() && elsewhere,
-            "hop",
-            "given only without a destination",
-        )?;
-        let cores = self.server_cores.is_some() && elsewhere;
-        only(cores, "server_cores", "given only without a destination")?;
+        let elsewhere = address || source.is_some() || destination.is_some();
+        let both_here = "given only if both ends are in this process";
+        only(self.hop.is_some() && elsewhere, "hop", both_here)?;
+        let without_address = "given only without a destination's address";
+        let cores = self.server_cores.is_some() && address;
+        only(cores, "server_cores", without_address)?;
         let unsliced = self.beside.is_some() && self.slice_s.is_none();
         only(unsliced, "beside", "given only with slice_s")?;
+        let apart = self.beside.is_some() && source.is_some();
+        only(apart, "beside", "given only if this process sends")?;
         if let Some(hop) = &self.hop {
             within("the hop's processes", hop.processes.len(), 0, PROCESSES_MAX)?;
         }
@@ -221,19 +221,21 @@ impl Measured for NetworkTest {
             Beside::parse(beside, self)?;
         }
         let anywhere = (Ipv4Addr::LOCALHOST, 1).into();
-        self.plan(anywhere).check().map_err(|error| match error {
-            Error::Bound {
-                what,
-                value,
-                least,
-                most,
-            } => TestError::Bound {
-                field: what,
-                value,
-                allowed: format!("{least} to {most}"),
-            },
-            other => TestError::Json(other.to_string()),
-        })
+        self.plan(anywhere, Token::default())
+            .check()
+            .map_err(|error| match error {
+                Error::Bound {
+                    what,
+                    value,
+                    least,
+                    most,
+                } => TestError::Bound {
+                    field: what,
+                    value,
+                    allowed: format!("{least} to {most}"),
+                },
+                other => TestError::Json(other.to_string()),
+            })
     }
 
     fn timeout_s(&self) -> f64 {
@@ -241,22 +243,12 @@ impl Measured for NetworkTest {
     }
 
     fn take(&self, deadline: Instant) -> Result<Sample, NoSample> {
-        let server = self.server()?;
-        let here = server.as_ref().map(Server::address).or(self.destination);
-        let destination = here.expect("there is a server of this process, or a destination");
-        let mut client = Client::open(self.plan(destination)).map_err(no_sample)?;
-        let mut records: Vec<Latencies> = (0..self.threads).map(|_| Latencies::new()).collect();
-        let mut pass = |limit: Limit, records: &mut [Latencies]| {
-            client.pass(limit, records, deadline).map_err(no_sample)
-        };
-        let verified = pass(Limit::Messages(self.verified()), &mut records)?;
+        let mut ends = Ends::open(self, deadline)?;
+        let mut pass = |limit: Limit| ends.pass(limit, self.threads, deadline);
+        let (verified, _) = pass(Limit::Messages(self.verified()))?;
         if self.warmup_s > 0.0 {
-            pass(
-                Limit::Time(Duration::from_secs_f64(self.warmup_s)),
-                &mut records,
-            )?;
+            pass(Limit::Time(Duration::from_secs_f64(self.warmup_s)))?;
         }
-        records = (0..self.threads).map(|_| Latencies::new()).collect();
         let beside = match &self.beside {
             None => None,
             Some(beside) => {
@@ -266,36 +258,33 @@ impl Measured for NetworkTest {
             }
         };
         let (hop_before, machine_before) = (self.hop_ns(), figures::machine_busy_s());
+        let began = Instant::now();
         if let Some(beside) = &beside {
             beside.go(Duration::from_secs_f64(self.sample_s / 3.0));
         }
-        let timed = pass(
-            Limit::Time(Duration::from_secs_f64(self.sample_s)),
-            &mut records,
-        )?;
-        let machine_s = figures::machine_busy_s()
+        let (timed, latencies) = pass(Limit::Time(Duration::from_secs_f64(self.sample_s)))?;
+        let took_s = began.elapsed().as_secs_f64();
+        let machine_share = figures::machine_busy_s()
             .zip(machine_before)
-            .map(|(now, then)| now - then);
+            .map(|(now, then)| (now - then) / took_s)
+            .filter(|_| !ends.are_elsewhere());
         let hop_ns = self
             .hop_ns()
             .zip(hop_before)
             .map(|(now, then)| now.saturating_sub(then));
         let jobs = beside.map(beside::Running::finish).transpose()?;
-        let mut latencies = Latencies::new();
-        for record in &records {
-            latencies.add(record);
-        }
         let taken = Taken {
-            destination,
+            destination: ends.destination,
+            client: ends.client,
+            server: ends.server,
             verified,
             timed,
             latencies,
             hop: hop_ns.map(Duration::from_nanos),
-            machine_s,
-            role: client.role(),
-            server_is_local: client.is_local(),
+            machine_share,
             jobs,
         };
+        ends.close();
         Ok(figures::sample(self, &taken))
     }
 }
@@ -303,15 +292,16 @@ impl Measured for NetworkTest {
 /// All that a sample is made of.
 struct Taken {
     destination: SocketAddr,
+    /// Whose cores either end's are.
+    client: Whose,
+    server: Whose,
     verified: Pass,
     timed: Pass,
     latencies: Latencies,
     /// CPU time of the hop's processes.
     hop: Option<Duration>,
-    /// Seconds that any core of this machine was busy.
-    machine_s: Option<f64>,
-    role: overside_probe::network::Role,
-    server_is_local: bool,
+    /// How many cores of this machine were busy on average, whoever it was; where an end is on it.
+    machine_share: Option<f64>,
     jobs: Option<beside::Ran>,
 }
 

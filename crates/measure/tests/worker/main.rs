@@ -1,10 +1,12 @@
 //! The worker, through its public interface: what a sample says, and what never becomes one.
 
+mod agents;
 mod audit;
 mod dma;
 mod faults;
 mod inputs;
 mod kinds;
 mod network;
+mod network_nodes;
 mod placements;
 mod samples;

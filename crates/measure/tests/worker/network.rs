@@ -154,6 +154,22 @@ fn what_contradicts_itself_or_is_out_of_bounds_is_refused() {
         ),
         (json!({"destination": "here"}), "this is not a test"),
         (
+            json!({"destination_node": "dpu0", "destination": "127.0.0.1:1"}),
+            "destination is given",
+        ),
+        (
+            json!({"source_node": "dpu0", "slice_s": 0.01, "beside": {}}),
+            "beside is given",
+        ),
+        (json!({"source_node": ""}), "a node's name is 0"),
+        (
+            json!({"source_node": "dpu0", "hop": {
+                "client_namespace": "a", "server_namespace": "b", "server_address": "192.0.2.2",
+                "description": "", "processes": [],
+            }}),
+            "hop is given",
+        ),
+        (
             json!({"slice_s": 0.01, "beside": {"seed": 1}}),
             "beside is with seed",
         ),

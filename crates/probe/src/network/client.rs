@@ -5,8 +5,10 @@ use std::net::TcpStream;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use overside_link::agent::Gone;
 use rustix::event::epoll::EventFlags;
 use rustix::net::sockopt;
+use serde::{Deserialize, Serialize};
 
 use super::connection::{Inbox, Outbox, gone};
 use super::content::Content;
@@ -26,7 +28,8 @@ pub trait Record: Send {
 }
 
 /// When to stop sending.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// After so many messages on each connection.
     Messages(u64),
@@ -86,6 +89,7 @@ pub struct Client {
     sent: u64,
     role: Role,
     machine: u64,
+    gone: Gone,
 }
 
 /// The connections of one thread.
@@ -126,6 +130,7 @@ pub(super) struct Task<'a> {
     pub limit: Limit,
     pub start: Instant,
     pub deadline: Instant,
+    pub gone: &'a Gone,
 }
 
 impl Client {
@@ -135,21 +140,29 @@ impl Client {
     /// [`Error::Bound`], [`Error::Unreachable`], [`Error::Stranger`], [`Error::Refused`],
     /// [`Error::System`].
     pub fn open(plan: Plan) -> Result<Self, Error> {
+        Self::open_for(plan, Gone::default())
+    }
+
+    /// The same for somebody who may go: then it gives up, [`Client::pass`] as well.
+    ///
+    /// # Errors
+    /// The same, and [`Error::Closed`].
+    pub fn open_for(plan: Plan, gone: Gone) -> Result<Self, Error> {
         plan.check()?;
         let Some(namespace) = plan.namespace.clone() else {
-            return Self::connect(plan);
+            return Self::connect(plan, gone);
         };
         // A thread of its own enters the namespace; sockets stay where they were made.
         std::thread::scope(|scope| {
             let opened = scope.spawn(move || {
                 place::enter(&namespace)?;
-                Self::connect(plan)
+                Self::connect(plan, gone)
             });
             opened.join().expect("opening a session does not panic")
         })
     }
 
-    fn connect(plan: Plan) -> Result<Self, Error> {
+    fn connect(plan: Plan, gone: Gone) -> Result<Self, Error> {
         let (control, given) = greet(&plan, Greeting::Control(plan.hello()))?;
         let content = Content::new(plan.message_bytes, plan.seed);
         let mut groups: Vec<Group> = (0..plan.threads)
@@ -163,6 +176,9 @@ impl Client {
             })
             .collect::<Result<_, Error>>()?;
         for index in 0..plan.connections {
+            if gone.is() {
+                return Err(Error::Closed);
+            }
             let greeting = Greeting::Data {
                 session: given.session,
                 index: index as u32,
@@ -192,6 +208,7 @@ impl Client {
             sent: 0,
             role: given.role,
             machine: given.machine,
+            gone,
         })
     }
 
@@ -200,9 +217,9 @@ impl Client {
         self.role
     }
 
-    /// The server runs on this machine.
-    pub fn is_local(&self) -> bool {
-        self.machine != 0 && self.machine == place::machine()
+    /// Which machine the server runs on, as [`machine`](super::machine) tells it there.
+    pub fn server_machine(&self) -> u64 {
+        self.machine
     }
 
     /// Sends for as long as `limit` says and waits for all that is on its way, but not beyond
@@ -221,7 +238,7 @@ impl Client {
         let before = self.counts(0)?;
         let already: Vec<u64> = self.links().map(|link| link.sent).collect();
         let gate = Barrier::new(self.groups.len() + 1);
-        let (plan, content) = (&self.plan, &self.content);
+        let (plan, content, gone) = (&self.plan, &self.content, &self.gone);
         let control = &self.control;
         let connections = plan.connections;
         let (done, mut slices, start) = std::thread::scope(|scope| {
@@ -238,6 +255,7 @@ impl Client {
                             limit,
                             start: Instant::now(),
                             deadline,
+                            gone,
                         };
                         let cpu = place::thread_cpu_ns();
                         let mut done = match plan.traffic {
@@ -320,6 +338,9 @@ impl Client {
                     ))),
                 };
             }
+            if self.gone.is() {
+                return Err(Error::Closed);
+            }
             if now >= deadline {
                 let missing = self.sent - counts.bytes;
                 return Err(Error::Timeout(format!("{missing} bytes had not come")));
@@ -335,8 +356,15 @@ impl Client {
 /// Connects and says what the connection is for.
 fn greet(plan: &Plan, greeting: Greeting) -> Result<(TcpStream, Answer), Error> {
     let address = plan.destination;
-    let stream = TcpStream::connect_timeout(&address, ANSWER_TIME)
-        .map_err(|source| Error::Unreachable { address, source })?;
+    let stream =
+        TcpStream::connect_timeout(&address, ANSWER_TIME).map_err(|source| Error::Unreachable {
+            address,
+            source,
+            remedy: match plan.token.is_none() {
+                true => "is `overside network serve` running there?",
+                false => "does something between the two machines let only some ports through?",
+            },
+        })?;
     let failed = || Error::system(format!("the connection to {address}"));
     if let (Some(bytes), Greeting::Data { .. }) = (plan.socket_buffer, greeting) {
         let sized = sockopt::set_socket_recv_buffer_size(&stream, bytes)
@@ -347,7 +375,7 @@ fn greet(plan: &Plan, greeting: Greeting) -> Result<(TcpStream, Answer), Error> 
     stream
         .set_read_timeout(Some(ANSWER_TIME))
         .map_err(failed())?;
-    let bytes: [u8; GREETING_BYTES] = greeting.to_bytes();
+    let bytes: [u8; GREETING_BYTES] = greeting.to_bytes(&plan.token);
     let mut bytes_back = [0; ANSWER_BYTES];
     let said = (&stream).write_all(&bytes);
     let heard = said.and_then(|()| (&stream).read_exact(&mut bytes_back));
@@ -406,12 +434,12 @@ fn watch(
     while still() && slices.len() < SLICES_MAX {
         std::thread::sleep(next.saturating_sub(start.elapsed()));
         let now = ask(control, 0, connections)?.0;
-        let end = offset + Duration::from_nanos(now.clock_ns - first.clock_ns);
+        let end = offset + Duration::from_nanos(now.clock_ns.saturating_sub(first.clock_ns));
         slices.push(Slice {
             end,
-            length: Duration::from_nanos(now.clock_ns - before.clock_ns),
-            bytes: now.bytes - before.bytes,
-            messages: now.messages - before.messages,
+            length: Duration::from_nanos(now.clock_ns.saturating_sub(before.clock_ns)),
+            bytes: now.bytes.saturating_sub(before.bytes),
+            messages: now.messages.saturating_sub(before.messages),
             ..Slice::default()
         });
         before = now;

@@ -22,6 +22,17 @@ pub(super) fn pin(core: usize) -> Result<(), Error> {
     overside_device::threads::pin(core).map_err(Error::system(format!("core {core}")))
 }
 
+/// Whether threads can be pinned to each of these cores; tried on a thread of its own.
+pub(super) fn are_there(cores: &[usize]) -> Result<(), Error> {
+    if cores.is_empty() {
+        return Ok(());
+    }
+    std::thread::scope(|scope| {
+        let tried = scope.spawn(|| cores.iter().try_for_each(|&core| pin(core)));
+        tried.join().expect("pinning a thread does not panic")
+    })
+}
+
 /// CPU time of the calling thread so far in nanoseconds.
 pub(super) fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -30,7 +41,7 @@ pub(super) fn thread_cpu_ns() -> u64 {
 
 /// The same for all programs of this machine until it is started again; 0 where the system does
 /// not tell.
-pub(super) fn machine() -> u64 {
+pub fn machine() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     // The first 16 hexadecimal digits of a random number.
     let digits: String = text

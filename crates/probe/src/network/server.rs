@@ -17,7 +17,7 @@ use super::session::Session;
 use super::wire::{
     ANSWER_BYTES, Answer, GREETING_BYTES, Greeting, Hello, QUESTION_BYTES, Question, Refusal,
 };
-use super::{Error, Role, place};
+use super::{Error, Role, Token, place};
 
 /// How long a new connection may take to say what it wants.
 const GREETING_TIME: Duration = Duration::from_secs(5);
@@ -41,6 +41,8 @@ pub struct Options {
     pub cores: Option<Vec<usize>>,
     /// The most sessions at a time.
     pub sessions_max: usize,
+    /// Clients are only those that know it; without one, all who reach the address.
+    pub token: Option<Token>,
 }
 
 impl Default for Options {
@@ -50,6 +52,7 @@ impl Default for Options {
             namespace: None,
             cores: None,
             sessions_max: 4,
+            token: None,
         }
     }
 }
@@ -80,8 +83,9 @@ impl Server {
     /// Listens at `address`; port 0 takes any that is free.
     ///
     /// # Errors
-    /// [`Error::System`] if it cannot listen there.
+    /// [`Error::System`] if it cannot listen there, or has no such cores.
     pub fn start(address: SocketAddr, options: Options) -> Result<Self, Error> {
+        place::are_there(options.cores.as_deref().unwrap_or_default())?;
         let shared = Arc::new(Shared {
             options,
             stop: AtomicBool::new(false),
@@ -182,7 +186,7 @@ fn welcome(shared: &Arc<Shared>, stream: TcpStream) {
     let spawned = std::thread::Builder::new()
         .name("net-control".into())
         .spawn(move || {
-            let greeting = greet(&stream);
+            let greeting = greet(&stream, own.options.token.as_ref());
             own.greeting.fetch_sub(1, Ordering::AcqRel);
             match greeting {
                 Ok(Greeting::Control(hello)) => control(&own, hello, stream),
@@ -198,11 +202,11 @@ fn welcome(shared: &Arc<Shared>, stream: TcpStream) {
 }
 
 /// Reads what a connection is for.
-fn greet(stream: &TcpStream) -> Result<Greeting, Option<Refusal>> {
+fn greet(stream: &TcpStream, token: Option<&Token>) -> Result<Greeting, Option<Refusal>> {
     let mut bytes = [0; GREETING_BYTES];
     stream.set_nonblocking(false).map_err(|_| None)?;
     read_until(stream, &mut bytes, Instant::now() + GREETING_TIME).ok_or(None)?;
-    Greeting::parse(&bytes).map_err(Some)
+    Greeting::parse(&bytes, token).map_err(Some)
 }
 
 /// Fills `bytes` before the deadline, or gives up.

@@ -37,6 +37,9 @@ pub(super) fn run(group: &mut Group, task: &Task<'_>) -> Result<Done, Error> {
                 wait_for(group, number, EventFlags::empty())?;
             }
         }
+        if task.gone.is() {
+            return Err(Error::Closed);
+        }
         if now >= task.deadline {
             return Err(Error::Timeout("not everything had been sent".into()));
         }

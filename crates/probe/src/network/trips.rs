@@ -143,6 +143,9 @@ impl<R: Record> Sender<'_, R> {
                     self.send(group, trips, number)?;
                 }
             }
+            if self.task.gone.is() {
+                return Err(Error::Closed);
+            }
             if self.task.start + Duration::from_nanos(now) >= self.task.deadline {
                 let missing: usize = all.iter().map(|trips| trips.begun.len()).sum();
                 let what = format!("{missing} messages had not come back");

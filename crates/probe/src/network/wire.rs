@@ -3,13 +3,15 @@
 //! Everything has a fixed length and is little-endian; nothing is allocated by what a peer says.
 
 use super::THREADS_MAX;
+use super::token::{TOKEN_BYTES, Token};
 use super::{CONNECTIONS_MAX, MESSAGE_BYTES_MAX, Role, SESSION_BYTES_MAX, SOCKET_BUFFER_MAX};
 use super::{Traffic, Waiting};
 
 /// Begins each connection; the last byte is the version.
-const MAGIC: [u8; 8] = *b"ovs-net\x01";
-/// What a client begins a connection with.
-pub(super) const GREETING_BYTES: usize = 48;
+const MAGIC: [u8; 8] = *b"ovs-net\x02";
+/// What a client begins a connection with: what for, and the token.
+pub(super) const GREETING_BYTES: usize = PURPOSE_BYTES + TOKEN_BYTES;
+const PURPOSE_BYTES: usize = 48;
 /// What a server answers it with.
 pub(super) const ANSWER_BYTES: usize = 40;
 /// A question on the control connection.
@@ -44,6 +46,8 @@ pub(super) enum Greeting {
 pub(super) enum Refusal {
     /// No greeting, or of another version.
     Stranger,
+    /// Not the token that the server was started with.
+    Token,
     /// A value out of its bounds.
     Bounds,
     /// As many sessions as it serves.
@@ -58,6 +62,7 @@ impl Refusal {
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::Stranger => "the greeting is of another program or version",
+            Self::Token => "it takes part in another test, and the token is not the one of that",
             Self::Bounds => "a value of the session is out of its bounds",
             Self::Full => "it serves as many sessions as it may; try again when one has ended",
             Self::NoSession => "the session is over, or has this connection already",
@@ -129,9 +134,11 @@ impl Reader<'_> {
 }
 
 impl Greeting {
-    pub(super) fn to_bytes(self) -> [u8; GREETING_BYTES] {
+    pub(super) fn to_bytes(self, token: &Token) -> [u8; GREETING_BYTES] {
         let mut bytes = [0; GREETING_BYTES];
-        let mut out = Writer(&mut bytes);
+        let (purpose, secret) = bytes.split_at_mut(PURPOSE_BYTES);
+        secret.copy_from_slice(&token.0);
+        let mut out = Writer(purpose);
         out.put(&MAGIC);
         match self {
             Self::Control(hello) => {
@@ -153,10 +160,18 @@ impl Greeting {
         bytes
     }
 
-    pub(super) fn parse(bytes: &[u8; GREETING_BYTES]) -> Result<Self, Refusal> {
-        let mut from = Reader(bytes);
+    /// What a client wants of a server that takes only those with its `token`, if it has one.
+    pub(super) fn parse(
+        bytes: &[u8; GREETING_BYTES],
+        token: Option<&Token>,
+    ) -> Result<Self, Refusal> {
+        let (purpose, secret) = bytes.split_at(PURPOSE_BYTES);
+        let mut from = Reader(purpose);
         if from.bytes() != MAGIC {
             return Err(Refusal::Stranger);
+        }
+        if token.is_some_and(|token| !token.is(secret)) {
+            return Err(Refusal::Token);
         }
         let [kind, traffic, waiting, zero] = from.bytes();
         let greeting = match (kind, traffic, waiting) {
@@ -215,6 +230,7 @@ impl Answer {
                     Refusal::Full => 3,
                     Refusal::NoSession => 4,
                     Refusal::Resources => 5,
+                    Refusal::Token => 6,
                 };
                 out.put(&[code]);
             }
@@ -243,6 +259,7 @@ impl Answer {
             3 => Refusal::Full,
             4 => Refusal::NoSession,
             5 => Refusal::Resources,
+            6 => Refusal::Token,
             _ => return None,
         };
         Some(Err(refusal))
@@ -318,14 +335,16 @@ mod tests {
             index: 7,
         };
         for greeting in [Greeting::Control(HELLO), data] {
-            assert_eq!(Greeting::parse(&greeting.to_bytes()), Ok(greeting));
+            let bytes = greeting.to_bytes(&Token::default());
+            assert_eq!(Greeting::parse(&bytes, None), Ok(greeting));
         }
         let answer = Answer {
             session: 9,
             role: Role::Dpu,
             machine: 11,
         };
-        for said in [Ok(answer), Err(Refusal::Full), Err(Refusal::NoSession)] {
+        let refused = [Refusal::Full, Refusal::NoSession, Refusal::Token].map(Err);
+        for said in refused.into_iter().chain([Ok(answer)]) {
             assert_eq!(Answer::parse(&Answer::to_bytes(said)), Some(said));
         }
         let question = Question {
@@ -373,28 +392,48 @@ mod tests {
             },
         ];
         for hello in bad {
-            let bytes = Greeting::Control(hello).to_bytes();
-            assert_eq!(Greeting::parse(&bytes), Err(Refusal::Bounds), "{hello:?}");
+            let bytes = Greeting::Control(hello).to_bytes(&Token::default());
+            let parsed = Greeting::parse(&bytes, None);
+            assert_eq!(parsed, Err(Refusal::Bounds), "{hello:?}");
         }
     }
 
     #[test]
     fn strangers_are_told_apart() {
-        let good = Greeting::Control(HELLO).to_bytes();
+        let good = Greeting::Control(HELLO).to_bytes(&Token::default());
         for at in 0..8 {
             let mut bytes = good;
             bytes[at] ^= 1;
-            assert_eq!(Greeting::parse(&bytes), Err(Refusal::Stranger));
+            assert_eq!(Greeting::parse(&bytes, None), Err(Refusal::Stranger));
         }
         for at in 8..GREETING_BYTES {
             // Never a panic, whatever is in it.
             let mut bytes = good;
             bytes[at] = 0xff;
-            let _ = Greeting::parse(&bytes);
+            let _ = Greeting::parse(&bytes, None);
         }
         assert_eq!(Answer::parse(&[0; ANSWER_BYTES]), None);
         let mut later = good;
-        later[GREETING_BYTES - 1] = 1;
-        assert_eq!(Greeting::parse(&later), Err(Refusal::Bounds));
+        later[PURPOSE_BYTES - 1] = 1;
+        assert_eq!(Greeting::parse(&later, None), Err(Refusal::Bounds));
+    }
+
+    #[test]
+    fn one_wrong_byte_of_a_token_is_enough() {
+        let token = Token::fresh().unwrap();
+        let good = Greeting::Control(HELLO).to_bytes(&token);
+        assert!(Greeting::parse(&good, Some(&token)).is_ok());
+        assert!(Greeting::parse(&good, None).is_ok(), "nobody asked for one");
+        for at in PURPOSE_BYTES..GREETING_BYTES {
+            let mut bytes = good;
+            bytes[at] ^= 0x80;
+            assert_eq!(Greeting::parse(&bytes, Some(&token)), Err(Refusal::Token));
+        }
+        let other = Token::fresh().unwrap();
+        assert_eq!(
+            Greeting::parse(&good, Some(&other)),
+            Err(Refusal::Token),
+            "no two are the same"
+        );
     }
 }

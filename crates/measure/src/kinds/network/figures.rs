@@ -64,9 +64,7 @@ pub(super) fn sample(test: &NetworkTest, taken: &Taken) -> Sample {
     put("hop_cpu", taken.hop.map_or(f64::NAN, share));
     put(
         "machine_cpu",
-        taken
-            .machine_s
-            .map_or(f64::NAN, |busy_s| busy_s / seconds * 100.0),
+        taken.machine_share.map_or(f64::NAN, |share| share * 100.0),
     );
     put("cpu_seconds", cpu.host_s);
     put("cpu_cost", cpu.host_s / (timed.bytes as f64 / 1e9));
@@ -93,17 +91,13 @@ pub(super) fn sample(test: &NetworkTest, taken: &Taken) -> Sample {
 
 fn applied(test: &NetworkTest, taken: &Taken) -> Applied {
     let version = env!("CARGO_PKG_VERSION");
-    let way = match (&test.hop, test.destination) {
-        (Some(hop), _) => hop.description.clone(),
-        (None, None) => "loopback".into(),
-        (None, Some(_)) if taken.destination.ip().is_loopback() => "loopback".into(),
-        (None, Some(_)) => "the network as it is".into(),
+    let way = match &test.hop {
+        Some(hop) => hop.description.clone(),
+        None if taken.destination.ip().is_loopback() => "loopback".into(),
+        None => "the network as it is".into(),
     };
     Applied {
-        device: match test.destination {
-            Some(_) if !taken.server_is_local => taken.destination.to_string(),
-            _ => "host".into(),
-        },
+        device: from_to(test, taken),
         driver: format!("probe {version}"),
         variant: test.mode.clone().unwrap_or_else(|| "as-is".into()),
         library: format!("TCP of Linux, {way}"),
@@ -111,18 +105,37 @@ fn applied(test: &NetworkTest, taken: &Taken) -> Applied {
     }
 }
 
+/// Both ends by their names, where one is an agent; otherwise where the server is.
+fn from_to(test: &NetworkTest, taken: &Taken) -> String {
+    let host = || "host".to_owned();
+    let there = match (&test.destination_node, test.destination) {
+        (Some(node), _) => node.clone(),
+        (None, Some(address)) if !taken.server.here => address.to_string(),
+        (None, _) => host(),
+    };
+    match (&test.source_node, &test.destination_node) {
+        (None, None) => there,
+        (source, _) => format!("{} to {there}", source.clone().unwrap_or_else(host)),
+    }
+}
+
 /// Both ends' threads and the hop's processes. What another host spends is on no ledger of this
 /// one.
 fn ledgers(taken: &Taken) -> Cpu {
     let mut cpu = Cpu::default();
-    let client = taken.timed.client_cpu + taken.hop.unwrap_or_default();
-    let server = taken.timed.server_cpu.as_secs_f64();
-    cpu.host_s = client.as_secs_f64();
-    match (taken.role, taken.server_is_local) {
-        (Role::Dpu, _) => cpu.dpu_s = server,
-        (Role::Host, true) => cpu.host_s += server,
-        (Role::Host, false) => {}
+    let timed = &taken.timed;
+    for (whose, time) in [
+        (taken.client, timed.client_cpu),
+        (taken.server, timed.server_cpu),
+    ] {
+        let seconds = time.as_secs_f64();
+        match (whose.role, whose.here) {
+            (Role::Dpu, _) => cpu.dpu_s += seconds,
+            (Role::Host, true) => cpu.host_s += seconds,
+            (Role::Host, false) => {}
+        }
     }
+    cpu.host_s += taken.hop.unwrap_or_default().as_secs_f64();
     cpu
 }
 
@@ -229,11 +242,25 @@ fn warnings(test: &NetworkTest, taken: &Taken) -> Vec<Warning> {
             "raise measure.sample_s, or lower message_size",
         );
     }
-    if taken.role == Role::Host && !taken.server_is_local {
+    for (end, whose) in [("client", taken.client), ("server", taken.server)] {
+        if whose.role == Role::Host && !whose.here {
+            warn(
+                "other-host",
+                format!("the {end}'s CPU time is on no ledger: it is another host's"),
+                "start what runs on a card's own cores with --role dpu",
+            );
+        }
+    }
+    let nodes = test.source_node.is_some() || test.destination_node.is_some();
+    if nodes && taken.client.is_beside(taken.server) {
         warn(
-            "other-host",
-            "the server's CPU time is on no ledger: it is another host's".into(),
-            "start the server of a card's own cores with --role dpu",
+            "one-machine",
+            format!(
+                "{}: both run on the same machine, share its cores, and no network lies between \
+                 them",
+                from_to(test, taken)
+            ),
+            "run the agent on the card, or on another machine: docs/agent.md",
         );
     }
     if let Some(jobs) = &taken.jobs {

@@ -1,0 +1,252 @@
+//! The two ends of a test: in this process, played by agents, or running already.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use overside_backends::agents::RemoteProbe;
+use overside_probe::latency::Latencies;
+use overside_probe::network::far::{self, Ask, FailedKind, Told};
+use overside_probe::network::{
+    Client, Error, Limit, Options, Pass, Plan, Role, Server, Token, machine,
+};
+
+use super::{NetworkTest, no_sample};
+use crate::measuring::NoSample;
+use crate::sample::{Failure, Kind};
+
+/// How long before this end an agent gives a pass up, so that it can still say so.
+const HEAD_START: Duration = Duration::from_secs(1);
+
+/// Both ends, with all connections between them open.
+pub(super) struct Ends {
+    sender: Sender,
+    receiver: Receiver,
+    /// The server's address.
+    pub destination: SocketAddr,
+    /// Whose cores the client's are.
+    pub client: Whose,
+    /// Whose cores the server's are.
+    pub server: Whose,
+}
+
+/// Whose cores an end runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Whose {
+    pub role: Role,
+    /// This machine's.
+    pub here: bool,
+    machine: u64,
+}
+
+impl Whose {
+    /// 0 is a machine that does not say which it is.
+    fn new(role: Role, whose: u64) -> Self {
+        Self {
+            role,
+            here: whose != 0 && whose == machine(),
+            machine: whose,
+        }
+    }
+
+    /// Both ends run on the same machine.
+    pub(super) fn is_beside(self, other: Self) -> bool {
+        self.machine != 0 && self.machine == other.machine
+    }
+}
+
+/// Who sends and looks at the clock.
+enum Sender {
+    Here(Box<Client>),
+    There(Box<RemoteProbe>, Box<Plan>),
+}
+
+/// Who answers. It lives as long as the test.
+enum Receiver {
+    Here { _server: Server },
+    There(Box<RemoteProbe>),
+    Elsewhere,
+}
+
+impl Ends {
+    /// Opens them.
+    pub(super) fn open(test: &NetworkTest, deadline: Instant) -> Result<Self, NoSample> {
+        let source = test.source_node.as_deref();
+        let source = source.map(|node| crate::far::open(node, far::KIND));
+        let source = source.transpose()?;
+        let (receiver, destination, token) = receiver(test, source.as_ref(), deadline)?;
+        let plan = test.plan(destination, token);
+        let Some(mut probe) = source else {
+            let client = Client::open(plan).map_err(no_sample)?;
+            return Ok(Self {
+                receiver,
+                destination,
+                client: Whose {
+                    role: Role::Host,
+                    here: true,
+                    machine: machine(),
+                },
+                server: Whose::new(client.role(), client.server_machine()),
+                sender: Sender::Here(Box::new(client)),
+            });
+        };
+        if let Some(reason) = no_way(&probe, destination) {
+            return Err(NoSample::Skipped(reason));
+        }
+        let plan = Box::new(plan);
+        let told = ask(&mut probe, &Ask::Connect(plan.clone()), deadline)?;
+        let Told::Connected {
+            role,
+            machine,
+            server_role,
+            server_machine,
+        } = told
+        else {
+            return Err(something_else(&probe));
+        };
+        Ok(Self {
+            sender: Sender::There(Box::new(probe), plan),
+            receiver,
+            destination,
+            client: Whose::new(role, machine),
+            server: Whose::new(server_role, server_machine),
+        })
+    }
+
+    /// Sends for as long as `limit` says; see [`Client::pass`].
+    pub(super) fn pass(
+        &mut self,
+        limit: Limit,
+        threads: usize,
+        deadline: Instant,
+    ) -> Result<(Pass, Latencies), NoSample> {
+        match &mut self.sender {
+            Sender::Here(client) => {
+                let mut records: Vec<Latencies> = (0..threads).map(|_| Latencies::new()).collect();
+                let pass = client.pass(limit, &mut records, deadline);
+                let pass = pass.map_err(|error| match (&self.receiver, no_sample(error)) {
+                    (Receiver::There(probe), NoSample::Failed(failure)) => {
+                        let with = format!("with {}", probe.node());
+                        of(&with, failure.kind, &failure.message)
+                    }
+                    (_, failed) => failed,
+                })?;
+                let mut latencies = Latencies::new();
+                for record in &records {
+                    latencies.add(record);
+                }
+                Ok((pass, latencies))
+            }
+            Sender::There(probe, plan) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let within = left.saturating_sub(HEAD_START).max(left / 2);
+                let question = Ask::Pass {
+                    limit,
+                    within_ns: u64::try_from(within.as_nanos()).unwrap_or(u64::MAX).max(1),
+                };
+                let Told::Passed(passed) = ask(probe, &question, deadline)? else {
+                    return Err(something_else(probe));
+                };
+                let figures = passed.pass(plan);
+                figures.map_err(|error| of(probe.node(), Kind::Verification, &error))
+            }
+        }
+    }
+
+    /// Neither end is on this machine.
+    pub(super) fn are_elsewhere(&self) -> bool {
+        !self.client.here && !self.server.here
+    }
+
+    /// Lets agents give back what the test took, so that the next one finds it free.
+    pub(super) fn close(self) {
+        // One that does not answer is found out by the next test.
+        if let Sender::There(probe, _) = self.sender {
+            let _ = probe.close();
+        }
+        if let Receiver::There(probe) = self.receiver {
+            let _ = probe.close();
+        }
+    }
+}
+
+/// Who answers, where, and what the client has to know.
+fn receiver(
+    test: &NetworkTest,
+    source: Option<&RemoteProbe>,
+    deadline: Instant,
+) -> Result<(Receiver, SocketAddr, Token), NoSample> {
+    if let Some(node) = &test.destination_node {
+        let mut probe = crate::far::open(node, far::KIND)?;
+        let cores = test.server_cores.clone();
+        let Told::Serving { port, token } = ask(&mut probe, &Ask::Serve { cores }, deadline)?
+        else {
+            return Err(something_else(&probe));
+        };
+        // Where the agent is reached, its end of the test is.
+        let mut address = probe.there();
+        address.set_port(port);
+        return Ok((Receiver::There(Box::new(probe)), address, token));
+    }
+    if let Some(address) = test.destination {
+        return Ok((Receiver::Elsewhere, address, Token::default()));
+    }
+    let mut address = match (&test.hop, source) {
+        (Some(hop), _) => (hop.server_address, 0).into(),
+        (None, Some(source)) => source.here(),
+        (None, None) => (Ipv4Addr::LOCALHOST, 0).into(),
+    };
+    address.set_port(0);
+    let token = Token::fresh().map_err(|source| {
+        let what = "a token".into();
+        no_sample(Error::System { what, source })
+    })?;
+    let options = Options {
+        namespace: test.hop.as_ref().map(|hop| hop.server_namespace.clone()),
+        cores: test.server_cores.clone(),
+        token: Some(token.clone()),
+        ..Options::default()
+    };
+    let server = Server::start(address, options).map_err(no_sample)?;
+    let address = server.address();
+    Ok((Receiver::Here { _server: server }, address, token))
+}
+
+/// Why an agent does not get to the server, if that is certain.
+fn no_way(source: &RemoteProbe, destination: SocketAddr) -> Option<String> {
+    let inside = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+    (inside(destination) && !inside(source.there())).then(|| {
+        format!(
+            "the destination is at {destination}, which is the same machine and not another one for \
+             {node}: give it an address of the network between the two (`overside agents add`)",
+            node = source.node()
+        )
+    })
+}
+
+/// Asks an agent; what it answers, unless it says that something went wrong.
+fn ask(probe: &mut RemoteProbe, question: &Ask, deadline: Instant) -> Result<Told, NoSample> {
+    let answer = probe.ask(&question.encode(), deadline);
+    let answer = answer.map_err(crate::far::no_sample)?;
+    match Told::parse(&answer) {
+        Ok(Told::Failed { kind, message }) => {
+            let kind = match kind {
+                FailedKind::Wrong => Kind::Verification,
+                FailedKind::Closed => Kind::Lost,
+                FailedKind::Timeout => Kind::Timeout,
+                FailedKind::Question | FailedKind::Other => Kind::Job,
+            };
+            Err(of(probe.node(), kind, &message))
+        }
+        Ok(told) => Ok(told),
+        Err(error) => Err(of(probe.node(), Kind::Job, &error)),
+    }
+}
+
+fn something_else(probe: &RemoteProbe) -> NoSample {
+    of(probe.node(), Kind::Job, &"it answers something else")
+}
+
+/// A failure, and whose.
+fn of(node: &str, kind: Kind, what: &dyn std::fmt::Display) -> NoSample {
+    Failure::new(kind, format!("{node}: {what}")).into()
+}
