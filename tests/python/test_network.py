@@ -142,9 +142,9 @@ def test_a_server_elsewhere_is_the_destination(tmp_path: Path) -> None:
 def test_nobody_at_the_destination_is_a_failure_that_says_what_to_do(tmp_path: Path) -> None:
     done = overside("run", box(tmp_path, destination="127.0.0.1:9"), cwd=tmp_path, code=100)
     assert "overside network serve" in done.stderr
-    path = box(tmp_path, destination="nowhere")
+    path = box(tmp_path, destination="nowhere:")
     plan = overside("plan", path, cwd=tmp_path, code=0).stdout
-    assert "'nowhere' is no destination" in " ".join(plan.split())
+    assert "'nowhere:' is no destination" in " ".join(plan.split())
 
 
 def test_the_server_refuses_what_it_cannot(tmp_path: Path) -> None:

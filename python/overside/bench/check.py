@@ -116,6 +116,8 @@ def _name(name: str, value: Any, task: Task, here: Machine) -> tuple[str, str | 
         return None
     if name == "device":
         return _device(value, here, task.links)
+    if name in task.nodes:
+        return _node(value, here)
     if task.parameters[name].choices:
         return None  # what it can be is checked with its kind
     if name in ("variant", "cpu_variant"):
@@ -146,6 +148,17 @@ def _device(name: str, here: Machine, links: Sequence[str]) -> tuple[str, str | 
         return f"{name!r} is a card's name, not a device", f"emulated:{name}"
     hint = _core.suggest(name, known)
     return f"there is no device {name!r}{'' if hint else '; there are ' + ', '.join(known)}", hint
+
+
+def _node(name: str, here: Machine) -> tuple[str, str | None] | None:
+    """An agent that nobody added; one that is away makes its tests skipped."""
+    if name == "host" or ":" in name:
+        return None
+    known = here.nodes()
+    # Where it is not known which there are, its tests are skipped.
+    if known is None or name in known:
+        return None
+    return here.no_agent(name), _core.suggest(name, ["host", *known])
 
 
 def _variant(name: str, here: Machine) -> tuple[str, str | None] | None:

@@ -22,7 +22,10 @@ Json = dict[str, Any]
 #: Tests of one worker process, at most.
 BLOCK_TESTS = 128
 #: What is compared: tests that differ in nothing else stand side by side.
-COMPARED = ("device", "variant", "threads", "cores", "timing", "placement", "pages", "mode")
+COMPARED = (
+    *("device", "variant", "threads", "cores", "timing", "placement", "pages", "mode"),
+    *("source", "destination"),
+)
 #: Of placements, also what belongs to one leg only.
 _COMPARED_PLACEMENTS = (*COMPARED, "depth", "cpu_variant")
 #: Bytes a second assumed for the untimed pass over all inputs that comes before each sample.

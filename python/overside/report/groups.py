@@ -31,6 +31,8 @@ CHOICES = (
     "pages",
     # Of network tests.
     "mode",
+    "source",
+    "destination",
     "connections",
     "rate",
     "socket_buffer",
@@ -204,8 +206,12 @@ def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, 
         who = words.card(device.removeprefix("emulated:"))
     elif not is_cpu:
         who = f"{words.device(device)}, {who}" if who else words.device(device)
+    if test.task == "network" and len({words.ends(t.parameters) for t in (test, *beside)}) > 1:
+        who = ", ".join(filter(None, (words.ends(parameters), who)))
     how = []
     for name in CHOICES[2:]:
+        if test.task == "network" and name in ("source", "destination"):
+            continue  # part of who it is
         mine = parameters.get(name)
         differs = any(other.parameters.get(name) != mine for other in beside)
         if name == "initiator":

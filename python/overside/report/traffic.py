@@ -20,8 +20,8 @@ AXES = {
     "connections": "Connections",
     "rate": "Messages a second that were asked for",
 }
-#: What else tells one line from another.
-_HOW = ("mode", "destination", "threads", "batch", "completion", "cores", "socket_buffer", "jobs")
+#: What else tells one line from another, beside its ends and what lies between them.
+_HOW = ("threads", "batch", "completion", "cores", "server_cores", "socket_buffer", "jobs")
 _TITLES = {
     "latency_p50": "Median round trip",
     "latency_p99": "99th percentile of round trips",
@@ -84,14 +84,13 @@ def _who(test: TestSummary) -> str:
     mode = test.parameters.get("mode")
     if mode:
         return words.clean(mode, 60)
-    destination = test.parameters.get("destination")
-    return "loopback" if destination in (None, "host") else words.clean(destination, 60)
+    return words.ends(test.parameters)
 
 
 def _how(test: TestSummary, beside: Sequence[TestSummary], axis: str | None) -> str:
     """The parameters that tell it from the others."""
     parts = []
-    for name in (*AXES, *_HOW[2:]):
+    for name in (*AXES, *_HOW):
         mine = test.parameters.get(name)
         if name != axis and any(other.parameters.get(name) != mine for other in beside):
             if mine is None:

@@ -234,6 +234,17 @@ def operation(task: str, parameters: Mapping[str, Any]) -> str:
     return clean(task, 120)
 
 
+def ends(parameters: Mapping[str, Any]) -> str:
+    """Between whom a network test sends: `host to dpu0`."""
+    source, destination = (parameters.get(end) or "host" for end in ("source", "destination"))
+    if (source, destination) == ("host", "host"):
+        return "loopback"
+    # An address is this machine's destination, and long enough.
+    if source == "host" and ":" in str(destination):
+        return clean(destination, 60)
+    return f"{clean(source, 40)} to {clean(destination, 40)}"
+
+
 def value(anything: object) -> str:
     """A parameter's value as the tables show it."""
     if anything is None:

@@ -92,6 +92,8 @@ class MeasuredTask(Task):
 
     #: What may stand as its `device` though it is none of the devices: links.
     links: tuple[str, ...] = ()
+    #: Parameters that name a node: `host`, an agent, or an address with a colon.
+    nodes: tuple[str, ...] = ()
     #: How long a sample may take beside its timed parts and what it reads.
     beside_s: float = 60.0
 
@@ -143,6 +145,27 @@ class Machine:
     dpdk: Callable[[], Sequence[Json]] = tuple
     #: What `overside._core.devices_agents()` lists, asked when it matters: asking takes a while.
     agents: Callable[[], Sequence[Json]] = tuple
+
+    def no_node(self, node: str) -> str | None:
+        """Why the agent of that name cannot be used, or `None`."""
+        for device in self.agents():
+            name = str(device["name"])
+            reason = " ".join(str(device.get("unavailable") or "").split())
+            if name == "*/*":
+                return f"it is not known which agents there are: {reason}"
+            if name.startswith(f"{node}/"):
+                return f"{node} is not available: {reason}" if name == f"{node}/*" else None
+        return self.no_agent(node)
+
+    @staticmethod
+    def no_agent(node: str) -> str:
+        """That there is no agent of that name."""
+        return f"no agent is called {node!r}; `overside agents add {node} HOST:PORT` adds it"
+
+    def nodes(self) -> list[str] | None:
+        """The agents there are; `None` where it is not known."""
+        names = [str(device["name"]).partition("/")[0] for device in self.agents()]
+        return None if "*" in names else list(dict.fromkeys(names))
 
     def device(self, name: str) -> Json | None:
         """The device of that name, or the entry that says why none of its kind can be had

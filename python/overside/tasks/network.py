@@ -24,6 +24,8 @@ _BESIDE = {
     "data": "corpus",
     "sample_bytes": 8 << 20,
 }
+#: This machine, where it is one end.
+HOST = "host"
 #: Slices of the series of a test with jobs, in milliseconds.
 _SLICE_MS = 10
 
@@ -34,10 +36,16 @@ _PARAMETERS: Mapping[str, Parameter] = {
         "round-trip",
         choices=("round-trip", "stream"),
     ),
+    "source": Parameter(
+        "string",
+        "who sends and looks at the clock: `host`, this machine; or an agent by its name",
+        HOST,
+    ),
     "destination": Parameter(
         "string",
-        "`host`: this machine; or ADDRESS:PORT, where `overside network serve` runs",
-        "host",
+        "who answers: `host`, this machine; an agent by its name; or ADDRESS:PORT, where `overside "
+        "network serve` runs",
+        HOST,
     ),
     "mode": Parameter(
         "string",
@@ -68,7 +76,7 @@ _PARAMETERS: Mapping[str, Parameter] = {
         "string", "wait for sockets, or ask them", "event", choices=("event", "poll")
     ),
     "cores": Parameter("integers", "the cores that the client's threads are pinned to", None),
-    "server_cores": Parameter("integers", "the same of the server's, on this machine", None),
+    "server_cores": Parameter("integers", "the same of the server's", None),
     "socket_buffer": Parameter(
         "integer",
         "asked of the sockets; without it the system decides",
@@ -154,12 +162,13 @@ _METRICS: Mapping[str, Metric] = {
 
 
 class NetworkTask(MeasuredTask):
-    """Round trips and streams, from this machine to itself or to a server that is running."""
+    """Round trips and streams between this machine, agents, and servers that are running."""
 
     name = "network"
     description = "round trips and streams over TCP, also through a forwarding hop"
     parameters = _PARAMETERS
     metrics = _METRICS
+    nodes = ("source", "destination")
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults. Streams have no depth and no rate, and without jobs there is nothing
@@ -170,7 +179,7 @@ class NetworkTask(MeasuredTask):
         if full["pattern"] == "stream":
             full["depth"], full["rate"] = 1, None
         full["threads"] = min(full["threads"], full["connections"])
-        if full["destination"] != "host":
+        if _is_address(full["destination"]):
             full["server_cores"] = None
         if full["jobs"] is None:
             return full | dict.fromkeys(_BESIDE)
@@ -187,8 +196,12 @@ class NetworkTask(MeasuredTask):
         )
         request: Json = {name: parameters[name] for name in same if parameters[name] is not None}
         request["kind"] = "network"
-        if parameters["destination"] != "host":
-            request["destination"] = parameters["destination"]
+        source, destination = parameters["source"], parameters["destination"]
+        if source != HOST:
+            request["source_node"] = source
+        if destination != HOST:
+            key = "destination" if _is_address(destination) else "destination_node"
+            request[key] = destination
         if parameters["mode"] is not None:
             # The worker builds it, and puts in its place what it has built.
             request["hop"] = parameters["mode"]
@@ -213,16 +226,26 @@ class NetworkTask(MeasuredTask):
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
         """What a hop needs is not there, or the device of the jobs is not."""
+        source, destination = parameters["source"], parameters["destination"]
         if parameters["mode"] is not None:
-            if parameters["destination"] != "host":
-                return "a mode is built between two ends on this machine: leave destination away"
+            if (source, destination) != (HOST, HOST):
+                return (
+                    "a mode is built between two ends on this machine: leave source and "
+                    "destination away"
+                )
             reason = hops.unavailable(parameters["mode"])
             if reason is not None:
                 return reason
-        if (reason := _no_address(parameters["destination"])) is not None:
+        if _is_address(source):
+            return f"{source!r} cannot be the source: it is host or an agent's name"
+        reason = _no_address(destination) if _is_address(destination) else None
+        for node in (source, destination):
+            if node != HOST and not _is_address(node):
+                reason = reason or machine.no_node(node)
+        if reason is not None or parameters["jobs"] is None:
             return reason
-        if parameters["jobs"] is None:
-            return None
+        if source != HOST:
+            return "jobs run beside traffic that this machine sends: leave source away"
         leg = parameters | {
             "depth": parameters["job_depth"],
             "completion": parameters["job_completion"],
@@ -233,10 +256,13 @@ class NetworkTask(MeasuredTask):
         return offload.no_data(parameters["data"])
 
 
+def _is_address(end: str) -> bool:
+    """Neither this machine nor an agent's name, which has no colon."""
+    return ":" in end
+
+
 def _no_address(destination: str) -> str | None:
-    """Why a destination is none, or `None`."""
-    if destination == "host":
-        return None
+    """Why an address is none, or `None`."""
     host, colon, port = destination.rpartition(":")
     try:
         ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
@@ -245,7 +271,10 @@ def _no_address(destination: str) -> str | None:
         good = False
     if good:
         return None
-    return f"{destination!r} is no destination: host, or an address and a port as in 10.0.0.2:5300"
+    return (
+        f"{destination!r} is no destination: host, an agent's name, or an address and a port as in "
+        "10.0.0.2:5300"
+    )
 
 
 TASK = NetworkTask()
