@@ -332,7 +332,9 @@ impl<'a> Session<'a> {
                     .saturating_sub(self.heard.elapsed()),
             );
         }
-        if let Some(since) = self.drained {
+        if let Some(since) = self.drained
+            && self.probing.is_none()
+        {
             until(LEAVE.saturating_sub(since.elapsed()).max(LOOK));
         }
         if jobs {
