@@ -5,10 +5,12 @@ use std::time::Instant;
 
 use super::Factory;
 use super::driver::{Link, PATIENCE, Pair, config, foreign, import, pattern, range, room, source};
-use crate::verbs::{Access, Endpoint, LinkConfig, Verb, Work};
+use crate::verbs::{Access, Endpoint, LinkConfig, PostError, Refusal, Verb, Work};
 
 /// Lengths around what transports treat differently.
-const LENGTHS: [usize; 8] = [1, 2, 63, 64, 4096, 4097, 65_537, 300_001];
+const LENGTHS: [usize; 10] = [1, 2, 7, 63, 64, 65, 4096, 4097, 65_537, 1 << 20];
+/// A region that all of them fit into, each at a place of its own.
+const REGION: usize = (1 << 20) + 1024;
 
 fn writes(link: &Link) -> bool {
     link.host.capabilities().write.is_some()
@@ -26,7 +28,8 @@ pub fn describes_itself(make: Factory<'_>) {
         assert!(!info.name.is_empty() && !info.driver.is_empty() && !info.peer.is_empty());
         assert!(!info.description.is_empty());
         assert_eq!(capabilities.queue_pairs, 1);
-        assert!((1..=16).contains(&capabilities.max_depth));
+        assert_eq!(capabilities.max_depth, 16);
+        assert!(capabilities.max_exports > 0 && capabilities.max_export_bytes > 0);
         let verbs = [&capabilities.read, &capabilities.write, &capabilities.send];
         assert!(verbs.iter().any(|verb| verb.is_some()));
         assert!(
@@ -39,54 +42,65 @@ pub fn describes_itself(make: Factory<'_>) {
         let applied = queue_pair.applied();
         assert_eq!(applied.provenance, info.provenance);
         assert!(!applied.device.is_empty() && !applied.library.is_empty());
+        assert_eq!((queue_pair.in_flight(), queue_pair.quarantined()), (0, 0));
     }
     assert_ne!(link.host.id(), link.dpu.id());
 }
 
-/// What is written lies in the peer's region, and nothing beside it is touched.
+/// What is written lies in the peer's region, and nothing beside it is touched; from either end.
 pub fn writes_go_to_the_peer(make: Factory<'_>) {
     let link = Link::new(make);
     if !writes(&link) {
         return;
     }
-    let (mut host, _dpu) = link.pairs();
-    let all = 400_000;
-    let exported = link.dpu.export(all, Access::ReadWrite).expect("memory");
-    let remote = import(&*link.host, exported.token());
-    assert_eq!(remote.len(), all as u64);
-    let mut expected = vec![0; all];
+    let (mut host, mut dpu) = link.pairs();
+    writes_go_there(&mut host, &*link.host, &*link.dpu);
+    writes_go_there(&mut dpu, &*link.dpu, &*link.host);
+}
+
+fn writes_go_there(pair: &mut Pair, ours: &dyn Endpoint, theirs: &dyn Endpoint) {
+    let exported = theirs.export(REGION, Access::ReadWrite).expect("memory");
+    let remote = import(ours, exported.token());
+    assert_eq!(remote.len(), REGION as u64);
+    let mut expected = pattern(99, REGION);
+    exported.write(0, &expected).expect("all of it");
     for (index, len) in LENGTHS.into_iter().enumerate() {
         let at = 17 * index + 1;
         let bytes = pattern(index as u64, len);
         let from = match index % 2 {
-            0 => source(&*link.host, &bytes),
-            _ => foreign(&*link.host, &bytes),
+            0 => source(ours, &bytes),
+            _ => foreign(ours, &bytes),
         };
-        host.write(from.clone(), range(&remote, at, len));
+        pair.write(from.clone(), range(&remote, at, len));
         assert_eq!(&from[..], bytes, "the source was changed");
         expected[at..at + len].copy_from_slice(&bytes);
-        let mut there = vec![0; all];
+        let mut there = vec![0; REGION];
         exported.read(0, &mut there).expect("within it");
         assert!(there == expected, "{len} bytes written at {at}");
     }
 }
 
-/// What is read is what the peer's region holds, and the region is not touched.
+/// What is read is what the peer's region holds, and the region is not touched; from either end.
 pub fn reads_come_from_the_peer(make: Factory<'_>) {
     let link = Link::new(make);
     if !reads(&link) {
         return;
     }
-    let (mut host, _dpu) = link.pairs();
-    let bytes = pattern(3, 400_000);
-    let exported = link.dpu.export(bytes.len(), Access::Read).expect("memory");
+    let (mut host, mut dpu) = link.pairs();
+    reads_come_from_there(&mut host, &*link.host, &*link.dpu);
+    reads_come_from_there(&mut dpu, &*link.dpu, &*link.host);
+}
+
+fn reads_come_from_there(pair: &mut Pair, ours: &dyn Endpoint, theirs: &dyn Endpoint) {
+    let bytes = pattern(3, REGION);
+    let exported = theirs.export(bytes.len(), Access::Read).expect("memory");
     exported.write(0, &bytes).expect("all of it");
-    let remote = import(&*link.host, exported.token());
+    let remote = import(ours, exported.token());
     for (index, len) in LENGTHS.into_iter().enumerate() {
         let at = 31 * index;
-        let into = room(&*link.host, len);
+        let into = room(ours, len);
         let from = range(&remote, at, len);
-        let completion = host.run(Verb::Read { from, into });
+        let completion = pair.run(Verb::Read { from, into });
         assert_eq!(completion.result, Ok(len as u64));
         assert!(completion.source.is_none());
         let into = completion.destination.expect("handed back");
@@ -134,24 +148,34 @@ pub fn either_end_initiates(make: Factory<'_>) {
     assert_eq!(there[..], from_dpu);
 }
 
-/// Who is told by a message that a write has completed finds its bytes.
+/// Who is told by a message that a write has completed finds its bytes, on a thread of its own, too.
 pub fn a_write_is_there_once_a_message_says_so(make: Factory<'_>) {
     let link = Link::new(make);
     if !writes(&link) || link.host.capabilities().send.is_none() {
         return;
     }
+    const LEN: usize = 1 << 16;
     let (mut host, mut dpu) = link.pairs();
-    let exported = link.dpu.export(8192, Access::ReadWrite).expect("memory");
+    let exported = link.dpu.export(LEN, Access::ReadWrite).expect("memory");
     let remote = import(&*link.host, exported.token());
-    for round in 0..50u64 {
-        let bytes = pattern(round, 8192);
-        host.write(source(&*link.host, &bytes), remote.all());
-        host.send(&round.to_le_bytes());
-        assert_eq!(dpu.receive(1), [round.to_le_bytes()]);
-        let mut there = vec![0; 8192];
-        exported.read(0, &mut there).expect("all of it");
-        assert!(there == bytes, "round {round}");
-    }
+    let end = &*link.host;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for round in 0..50u64 {
+                host.write(source(end, &pattern(round, LEN)), remote.all());
+                host.send(&round.to_le_bytes());
+                // The peer looks before the next write.
+                assert_eq!(host.receive(1), [round.to_le_bytes()]);
+            }
+        });
+        let mut there = vec![0; LEN];
+        for round in 0..50u64 {
+            assert_eq!(dpu.receive(1), [round.to_le_bytes()]);
+            exported.read(0, &mut there).expect("all of it");
+            assert!(there == pattern(round, LEN), "round {round}");
+            dpu.send(&round.to_le_bytes());
+        }
+    });
 }
 
 /// Reads and writes are done though the peer's owner does nothing at all, not even open its queue
@@ -273,15 +297,20 @@ pub fn back_pressure_beyond_the_depth(make: Factory<'_>) {
     let taken = host.0.post(&mut work).expect("work that is taken");
     assert_eq!(taken, depth);
     assert_eq!(host.0.post(&mut work).expect("a live link"), 0);
+    let mut posted = taken;
     let (mut tags, deadline) = (Vec::new(), Instant::now() + PATIENCE);
     while tags.len() < total {
         assert!(Instant::now() < deadline, "{} completions", tags.len());
         let mut out = Vec::new();
-        host.0.poll(&mut out, 3).expect("a live link");
-        assert!(out.len() <= 3, "more than asked for");
+        let polled = host.0.poll(&mut out, 3).expect("a live link");
+        assert!(polled == out.len() && polled <= 3, "more than asked for");
         tags.extend(out.iter().map(|one| one.tag));
-        host.0.post(&mut work).expect("a live link");
+        posted += host.0.post(&mut work).expect("a live link");
+        // What was not taken stays where it was.
+        let next = work.front().map(|work| work.tag);
+        assert_eq!(next, (posted < total).then_some(posted as u64));
         assert!(host.0.in_flight() <= depth);
+        assert_eq!(host.0.in_flight(), posted - tags.len());
     }
     tags.sort_unstable();
     assert_eq!(tags, (0..total as u64).collect::<Vec<_>>());
@@ -334,7 +363,7 @@ pub fn inline_payloads(make: Factory<'_>) {
         return;
     }
     let (mut host, _dpu) = link.pairs();
-    let exported = link.dpu.export(max + 1, Access::Write).expect("memory");
+    let exported = (link.dpu.export(max + 1, Access::ReadWrite)).expect("memory");
     let remote = import(&*link.host, exported.token());
     for len in [1, max.min(8), max] {
         let bytes = pattern(len as u64, len);
@@ -347,20 +376,36 @@ pub fn inline_payloads(make: Factory<'_>) {
             inline: true,
         };
         host.post_work(work);
-        assert_eq!(host.complete(1)[0].result, Ok(len as u64));
+        let done = host.complete(1).remove(0);
+        assert_eq!(done.result, Ok(len as u64));
+        assert!(done.source.is_some());
         let mut there = vec![0; len];
         exported.read(0, &mut there).expect("within it");
         assert!(there == bytes, "{len} bytes inline");
     }
-    let too_long = Work {
-        tag: 5,
-        verb: Verb::Write {
-            from: source(&*link.host, &pattern(1, max + 1)),
-            to: remote.all(),
-        },
-        inline: true,
+    let mut refused = |verb| {
+        let inline = true;
+        let mut work = VecDeque::from([Work {
+            tag: 5,
+            verb,
+            inline,
+        }]);
+        match host.0.post(&mut work) {
+            Err(PostError::Refused { tag: 5, refusal }) => refusal,
+            other => panic!("not refused: {other:?}"),
+        }
     };
-    assert!(host.0.post(&mut VecDeque::from([too_long])).is_err());
+    let too_long = refused(Verb::Write {
+        from: source(&*link.host, &pattern(1, max + 1)),
+        to: remote.all(),
+    });
+    let (len, max) = (max as u64 + 1, max as u64);
+    assert_eq!(too_long, Refusal::NotInline { len, max });
+    let read = refused(Verb::Read {
+        from: range(&remote, 0, 1),
+        into: room(&*link.host, 1),
+    });
+    assert!(matches!(read, Refusal::Unsupported(_)), "{read:?}");
 }
 
 /// A long sequence of everything, by a plan that depends on nothing but its seed, from both ends at

@@ -7,35 +7,40 @@ use super::Factory;
 use super::driver::{Link, PATIENCE, Pair, config, import, pattern, range, room, source};
 use crate::verbs::{Access, Cause, Inbox, LinkConfig, Lost, Messages, PostError, Side, Verb, Work};
 
-/// Each by itself, both at once.
-pub fn two_queue_pairs_in_two_threads(make: Factory<'_>) {
+/// Each by itself, all at once, and each connected with its own.
+pub fn queue_pairs_in_threads_of_their_own(make: Factory<'_>) {
+    const PAIRS: usize = 4;
+    const LEN: usize = 10_000;
     let link = Link::with(
         make,
         &LinkConfig {
-            queue_pairs: 2,
+            queue_pairs: PAIRS,
             ..config()
         },
     );
     if link.host.capabilities().write.is_none() || link.host.capabilities().send.is_none() {
         return;
     }
-    let exported = link.dpu.export(20_000, Access::ReadWrite).expect("memory");
+    let exported = link.dpu.export(PAIRS * LEN, Access::ReadWrite);
+    let exported = exported.expect("memory");
     let remote = import(&*link.host, exported.token());
     std::thread::scope(|scope| {
-        for index in 0..2 {
+        for index in 0..PAIRS {
             let mut host = Pair::open(&*link.host, index);
             let mut dpu = Pair::open(&*link.dpu, index);
             let (link, remote, exported) = (&link, &remote, &exported);
             scope.spawn(move || {
-                for round in 0..100 {
-                    let bytes = pattern(round * 2 + index as u64, 10_000);
-                    let to = range(remote, index * 10_000, 10_000);
+                for round in 0..50 {
+                    let bytes = pattern((round * PAIRS + index) as u64, LEN);
+                    let to = range(remote, index * LEN, LEN);
                     host.write(source(&*link.host, &bytes), to);
                     host.send(&bytes[..100]);
                     assert_eq!(dpu.receive(1), [&bytes[..100]]);
-                    let mut there = vec![0; 10_000];
-                    exported.read(index * 10_000, &mut there).expect("within");
+                    let mut there = vec![0; LEN];
+                    exported.read(index * LEN, &mut there).expect("within");
                     assert!(there == bytes, "queue pair {index}, round {round}");
+                    dpu.send(&[index as u8, round as u8]);
+                    assert_eq!(host.receive(1), [[index as u8, round as u8]]);
                 }
             });
         }
@@ -79,37 +84,36 @@ pub fn a_closed_queue_pair_is_lost_after_what_was_sent(make: Factory<'_>) {
     assert_eq!(end.cause, Cause::Closed);
 }
 
-/// Closing fetches what completes, and does not wait for ever for what does not.
+/// Closing waits for what completes, and not for messages that nobody sends.
 pub fn close_gives_up_waiting(make: Factory<'_>) {
     let link = Link::new(make);
     let capabilities = link.host.capabilities();
     if capabilities.write.is_none() || capabilities.send.is_none() {
         return;
     }
+    const LEN: usize = 1 << 20;
     let (mut host, _dpu) = link.pairs();
-    let exported = link.dpu.export(100, Access::Write).expect("memory");
+    let exported = link.dpu.export(LEN, Access::Write).expect("memory");
     let remote = import(&*link.host, exported.token());
-    let from = source(&*link.host, &pattern(1, 100));
+    let bytes = pattern(1, LEN);
+    let into = room(&*link.host, 10);
+    host.post(2, Verb::Receive { into });
+    let from = source(&*link.host, &bytes);
     let to = remote.all();
     host.post(1, Verb::Write { from, to });
-    host.post(
-        2,
-        Verb::Receive {
-            into: room(&*link.host, 10),
-        },
-    );
     let begun = Instant::now();
-    let closed = host.0.close(begun + Duration::from_millis(300));
-    assert!(
-        begun.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        begun.elapsed()
-    );
-    let done: Vec<u64> = closed.completions.iter().map(|one| one.tag).collect();
-    assert_eq!((done, closed.abandoned), (vec![1], vec![2]));
+    let closed = host.0.close(begun + PATIENCE);
+    assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+    let done = closed.completions.iter().map(|one| (one.tag, &one.result));
+    assert_eq!(done.collect::<Vec<_>>(), [(1, &Ok(LEN as u64))]);
+    assert_eq!(closed.abandoned, [2]);
+    let mut there = vec![0; LEN];
+    exported.read(0, &mut there).expect("all of it");
+    assert!(there == bytes);
 }
 
-/// When one end is dropped the other is lost, and says which work was in flight.
+/// When one end is dropped the other is lost, and says which work was in flight; sending, and asking
+/// for memory, say so too.
 pub fn a_dropped_end_is_lost(make: Factory<'_>) {
     let link = Link::new(make);
     let Link { host, dpu } = link;
@@ -138,11 +142,25 @@ pub fn a_dropped_end_is_lost(make: Factory<'_>) {
     if dpu.capabilities().send.is_some() {
         assert_eq!(lost.tags, [77]);
     }
+    assert_eq!(lost.link, dpu.info().name);
     let again = queue_pair.0.post(&mut VecDeque::<Work>::new());
     assert!(matches!(again, Err(PostError::Lost(_))), "{again:?}");
-    queue_pair
-        .0
-        .close(Instant::now() + Duration::from_millis(100));
+    let message = [1; 4096];
+    let message = Messages::one(&message).expect("not empty");
+    // It may take messages for as long as there is room.
+    while !matches!(queue_pair.0.send(message), Err(PostError::Lost(_))) {
+        assert!(Instant::now() < deadline, "messages are taken without end");
+        std::thread::yield_now();
+    }
+    while dpu.export(64, Access::Read).is_ok() {
+        assert!(Instant::now() < deadline, "memory is exported to nobody");
+        std::thread::yield_now();
+    }
+    let begun = Instant::now();
+    let closed = queue_pair.0.close(begun + PATIENCE);
+    assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+    let in_flight = dpu.capabilities().send.as_ref().map(|_| 77);
+    assert!(closed.abandoned.into_iter().eq(in_flight));
 }
 
 /// A queue pair may go with work in flight; nothing is written to memory that is used again.
@@ -168,6 +186,24 @@ pub fn dropping_with_work_in_flight(make: Factory<'_>) {
             fresh.iter().all(|byte| *byte == 0),
             "written by an abandoned read"
         );
+    }
+}
+
+/// So may both ends, with writes that have not arrived.
+pub fn dropping_both_ends_with_work_in_flight(make: Factory<'_>) {
+    for _ in 0..3 {
+        let link = Link::new(make);
+        if link.host.capabilities().write.is_none() {
+            return;
+        }
+        let (mut host, _dpu) = link.pairs();
+        let exported = link.dpu.export(1 << 20, Access::ReadWrite);
+        let remote = import(&*link.host, exported.expect("memory").token());
+        let from = source(&*link.host, &vec![3; 1 << 20]);
+        for tag in 0..8 {
+            let (from, to) = (from.clone(), remote.all());
+            host.post(tag, Verb::Write { from, to });
+        }
     }
 }
 

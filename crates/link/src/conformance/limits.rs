@@ -1,12 +1,13 @@
 //! What is refused, by whom, and that everything else goes on.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::Factory;
 use super::driver::{Link, Pair, config, import, pattern, range, room, source};
 use crate::verbs::{
-    Access, ConnectError, ImportError, LinkConfig, Messages, PostError, Refusal, Token, Verb, Work,
-    WorkError,
+    Access, ConnectError, ExportError, ImportError, LinkConfig, Messages, OutOfBounds, PostError,
+    Refusal, Side, Token, Verb, Work, WorkError,
 };
 
 /// Posts work that must be refused, and says why it was.
@@ -30,9 +31,13 @@ pub fn lengths_and_ranges_are_checked(make: Factory<'_>) {
     let (mut host, _dpu) = link.pairs();
     let exported = link.dpu.export(100, Access::ReadWrite).expect("memory");
     let remote = import(&*link.host, exported.token());
-    for (start, end) in [(0, 101), (100, 101), (u64::MAX - 1, u64::MAX), (5, 4)] {
-        remote.slice(start..end).expect_err("a range outside");
+    let of = 100;
+    for (start, end) in [(0, 101), (100, 101), (u64::MAX - 1, u64::MAX)] {
+        let len = end - start;
+        let outside = remote.slice(start..end).err();
+        assert_eq!(outside, Some(OutOfBounds { start, len, of }));
     }
+    assert!(remote.slice(Range { start: 5, end: 4 }).is_err());
     assert!(exported.read(100, &mut [0]).is_err() && exported.write(99, &[0; 2]).is_err());
     let from = source(&*link.host, &pattern(1, 50));
     let refused = refusal(
@@ -54,7 +59,12 @@ pub fn lengths_and_ranges_are_checked(make: Factory<'_>) {
         to: range(&remote, 3, 0),
     };
     assert_eq!(refusal(&mut host, nothing), Refusal::Empty("write"));
-    assert!(link.dpu.export(0, Access::Read).is_err());
+    if link.host.capabilities().send.is_some() {
+        let nothing = Verb::Send {
+            from: from.slice(0..0),
+        };
+        assert_eq!(refusal(&mut host, nothing), Refusal::Empty("send"));
+    }
     host.write(from, range(&remote, 50, 50));
 }
 
@@ -184,6 +194,16 @@ pub fn tokens_that_stand_for_nothing(make: Factory<'_>) {
         let imported = link.host.import(&token);
         assert!(imported.is_err(), "{bytes:?} is {imported:?}");
     }
+    for at in 0..good.len() {
+        let mut changed = good.to_vec();
+        changed[at] ^= 0x10;
+        let token = Token::from_bytes(&changed).expect("a token's length");
+        // A byte that means nothing may change, but the region stays what it is.
+        if let Ok(remote) = link.host.import(&token) {
+            assert_eq!((remote.len(), remote.access()), (64, Access::ReadWrite));
+        }
+    }
+    assert!(link.dpu.import(exported.token()).is_err(), "one's own");
     import(&*link.host, exported.token());
 }
 
@@ -244,22 +264,84 @@ pub fn import_limit(make: Factory<'_>) {
     import(&*link.host, second.token());
 }
 
-/// Each queue pair once, and none that is not there.
-pub fn each_queue_pair_is_handed_out_once(make: Factory<'_>) {
-    let link = Link::with(
-        make,
-        &LinkConfig {
-            queue_pairs: 2,
-            ..config()
-        },
+/// Empty regions, regions that are too long and too many of them are refused; room that is given
+/// back can be had again.
+pub fn exports_are_bounded(make: Factory<'_>) {
+    let link = Link::new(make);
+    let capabilities = link.host.capabilities();
+    if capabilities.write.is_none() {
+        return;
+    }
+    let max = capabilities.max_export_bytes;
+    let too_long = usize::try_from(max).map_or(usize::MAX, |max| max.saturating_add(1));
+    for len in [0, too_long] {
+        let refused = link.host.export(len, Access::Read).err();
+        assert_eq!(refused, Some(ExportError::Length { len, max }));
+    }
+    let max = capabilities.max_exports;
+    let mut exports = Vec::new();
+    let refused = loop {
+        match link.host.export(16, Access::Read) {
+            Ok(exported) => exports.push(exported),
+            Err(error) => break error,
+        }
+        // The other end takes note of them, now and then.
+        let last = exports.last().expect("just pushed");
+        assert!(link.dpu.import(last.token()).is_ok());
+        assert!(exports.len() <= max);
+    };
+    assert_eq!(
+        (exports.len(), refused),
+        (max, ExportError::TooMany { max })
     );
-    let _second = link.host.open(1).expect("the second");
-    let _first = link.host.open(0).expect("the first");
-    for index in [0, 1, 2, usize::MAX] {
-        match link.host.open(index) {
-            Err(ConnectError::QueuePair { count: 2, .. }) => {}
-            Err(other) => panic!("{other}"),
-            Ok(_) => panic!("queue pair {index} once more"),
+    exports.pop();
+    assert!(link.host.export(16, Access::Read).is_ok());
+}
+
+/// The handle of exported memory copies, stores and loads within it, and not beyond.
+pub fn exported_memory_is_seen_through_its_handle(make: Factory<'_>) {
+    let link = Link::new(make);
+    if link.host.capabilities().write.is_none() {
+        return;
+    }
+    let exported = link.host.export(24, Access::Write).expect("memory");
+    assert_eq!((exported.len(), exported.access()), (24, Access::Write));
+    let mut bytes = [1; 24];
+    exported.read(0, &mut bytes).expect("within");
+    assert_eq!(bytes, [0; 24], "it begins as zeroes");
+    let word = 0x0807_0605_0403_0201;
+    exported.store(16, word).expect("within");
+    assert_eq!(exported.load(16), Ok(word));
+    exported.read(16, &mut bytes[..8]).expect("within");
+    assert_eq!(bytes[..8], word.to_ne_bytes());
+    assert!(exported.load(4).is_err() && exported.load(24).is_err());
+    assert!(exported.read(17, &mut [0; 8]).is_err());
+    assert!(exported.write(usize::MAX, &[0]).is_err());
+    assert!(exported.write(24, &[]).is_ok());
+}
+
+/// Each queue pair of either end once, and none that is not there; the end that listens decides how
+/// many there are.
+pub fn each_queue_pair_is_handed_out_once(make: Factory<'_>) {
+    let two = LinkConfig {
+        queue_pairs: 2,
+        ..config()
+    };
+    let one = LinkConfig {
+        side: Side::Dpu,
+        ..config()
+    };
+    let (host, dpu) = make(&two, &one);
+    for end in [host, dpu] {
+        assert_eq!(end.capabilities().queue_pairs, 2);
+        let _second = end.open(1).expect("the second");
+        let _first = end.open(0).expect("the first");
+        for index in [0, 1, 2, usize::MAX] {
+            match end.open(index) {
+                Err(ConnectError::QueuePair { count: 2, .. }) => {}
+                Err(other) => panic!("{other}"),
+                Ok(_) => panic!("queue pair {index} once more"),
+            }
         }
     }
 }

@@ -1,12 +1,10 @@
-//! Messages: all of them, in order, once; and waiting for them.
+//! Messages: all of them, in order, once.
 
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
-
 use super::Factory;
-use super::driver::{Link, PATIENCE, Pair, config, import, pattern, room, source};
-use crate::verbs::{Access, Cause, Inbox, LinkConfig, Messages, QueuePair, Verb, WorkError};
+use super::driver::{Link, PATIENCE, Pair, pattern, room, source};
+use crate::verbs::{Inbox, Messages, Verb, WorkError};
 
 /// Single ones and batches, of all lengths, from both ends.
 pub fn messages_arrive_in_order(make: Factory<'_>) {
@@ -17,24 +15,59 @@ pub fn messages_arrive_in_order(make: Factory<'_>) {
     let (mut host, mut dpu) = link.pairs();
     let lengths = [1, 8, 31, 32, 33, 64, 500, 4096];
     for (round, len) in lengths.into_iter().cycle().take(100).enumerate() {
-        let count = 1 + round % 5;
-        let bytes = pattern(round as u64, len * count);
-        let (from, to) = match round % 3 {
-            0 => (&mut dpu, &mut host),
-            _ => (&mut host, &mut dpu),
-        };
-        let mut messages = Messages::packed(&bytes, len).expect("whole messages");
-        let (mut inbox, deadline) = (Inbox::new(), Instant::now() + PATIENCE);
-        while messages.count() > 0 || inbox.len() < count {
-            assert!(Instant::now() < deadline, "round {round}");
-            let taken = from.0.send(messages).expect("a live link");
-            messages = messages.after(taken);
-            let before = inbox.len();
-            let came = to.0.receive(&mut inbox, 2).expect("a live link");
-            assert!(came <= 2 && inbox.len() == before + came);
+        let batch = (len, 1 + round % 5);
+        match round % 3 {
+            0 => arrive_in_order(&mut dpu, &mut host, batch, round as u64),
+            _ => arrive_in_order(&mut host, &mut dpu, batch, round as u64),
         }
-        assert!(inbox.as_bytes() == bytes, "round {round}");
-        assert!(inbox.iter().all(|message| message.len() == len));
+    }
+    // More than fit into the link at a time.
+    for (round, batch) in [(32, 7), (32, 1000), (100, 333)].into_iter().enumerate() {
+        arrive_in_order(&mut host, &mut dpu, batch, round as u64);
+        arrive_in_order(&mut dpu, &mut host, batch, round as u64);
+    }
+}
+
+/// Sends `count` messages of `len` bytes as one batch, and receives them two at a time.
+fn arrive_in_order(from: &mut Pair, to: &mut Pair, (len, count): (usize, usize), seed: u64) {
+    let bytes = pattern(seed, len * count);
+    let mut messages = Messages::packed(&bytes, len).expect("whole messages");
+    let (mut inbox, deadline) = (Inbox::new(), Instant::now() + PATIENCE);
+    while messages.count() > 0 || inbox.len() < count {
+        assert!(Instant::now() < deadline, "{count} of {len}");
+        let taken = from.0.send(messages).expect("a live link");
+        messages = messages.after(taken);
+        let before = inbox.len();
+        let came = to.0.receive(&mut inbox, 2).expect("a live link");
+        assert!(came <= 2 && inbox.len() == before + came);
+    }
+    assert!(inbox.as_bytes() == bytes, "{count} of {len}");
+    assert!(inbox.iter().eq(bytes.chunks(len)));
+    assert_eq!(to.0.receive(&mut inbox, 1).expect("a live link"), 0);
+}
+
+/// Of different lengths up to the longest, around what transports treat differently, sent in either
+/// way.
+pub fn messages_of_any_length(make: Factory<'_>) {
+    let link = Link::new(make);
+    if link.host.capabilities().send.is_none() {
+        return;
+    }
+    let (mut host, mut dpu) = link.pairs();
+    let lengths = [1, 4096, 55, 56, 57, 64, 2, 2000, 4095, 3];
+    for (at, len) in lengths.into_iter().enumerate() {
+        let bytes = pattern(at as u64, len);
+        if at % 2 == 0 {
+            host.send(&bytes);
+            continue;
+        }
+        let from = source(&*link.host, &bytes);
+        let sent = host.run(Verb::Send { from });
+        assert_eq!(sent.result, Ok(len as u64));
+        assert_eq!(sent.source.as_deref(), Some(&bytes[..]));
+    }
+    for (at, message) in dpu.receive(lengths.len()).into_iter().enumerate() {
+        assert!(message == pattern(at as u64, lengths[at]), "message {at}");
     }
 }
 
@@ -197,90 +230,4 @@ pub fn messages_that_do_not_fit(make: Factory<'_>) {
         assert_eq!(dpu.complete(1)[0].result, Err(truncated));
         assert_eq!(dpu.receive(1), [[2; 10]]);
     }
-}
-
-fn with_events() -> LinkConfig {
-    LinkConfig {
-        event: true,
-        ..config()
-    }
-}
-
-/// Waits until there may be something, as a program does.
-fn wait(pair: &mut Pair) {
-    if pair.0.arm().expect("a live link") {
-        return;
-    }
-    let descriptor = pair.0.event_fd().expect("events were asked for");
-    let timeout = PATIENCE.try_into().expect("a timeout");
-    let mut set = [PollFd::new(&descriptor, PollFlags::IN)];
-    let woken = rustix::event::poll(&mut set, Some(&timeout)).expect("waiting");
-    assert!(woken > 0, "nobody was woken");
-}
-
-fn receive_by_event(pair: &mut Pair) -> Vec<u8> {
-    let mut inbox = Inbox::new();
-    let deadline = Instant::now() + PATIENCE;
-    while pair.0.receive(&mut inbox, 1).expect("a live link") == 0 {
-        assert!(Instant::now() < deadline, "woken for nothing all the time");
-        wait(pair);
-    }
-    inbox.as_bytes().to_vec()
-}
-
-/// Two threads that sleep until the other has sent something: no wake-up is lost.
-pub fn events_wake(make: Factory<'_>) {
-    let link = Link::with(make, &with_events());
-    if link.host.capabilities().send.is_none() || !link.host.capabilities().event {
-        return;
-    }
-    let (mut host, mut dpu) = link.pairs();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            for number in 0..300u32 {
-                assert_eq!(receive_by_event(&mut dpu), number.to_le_bytes());
-                dpu.send(&number.to_be_bytes());
-            }
-        });
-        for number in 0..300u32 {
-            host.send(&number.to_le_bytes());
-            if number % 50 == 0 {
-                // The other end is asleep by now.
-                std::thread::sleep(Duration::from_millis(3));
-            }
-            assert_eq!(receive_by_event(&mut host), number.to_be_bytes());
-        }
-    });
-}
-
-/// Completions wake as messages do.
-pub fn events_of_completions_wake(make: Factory<'_>) {
-    let link = Link::with(make, &with_events());
-    let capabilities = link.host.capabilities();
-    if capabilities.write.is_none() || !capabilities.event {
-        return;
-    }
-    let (mut host, _dpu) = link.pairs();
-    let exported = link.dpu.export(100_000, Access::Write).expect("memory");
-    let remote = import(&*link.host, exported.token());
-    let from = source(&*link.host, &pattern(1, 100_000));
-    for tag in 0..50 {
-        let (from, to) = (from.clone(), remote.all());
-        host.post(tag, Verb::Write { from, to });
-        let (mut out, deadline) = (Vec::new(), Instant::now() + PATIENCE);
-        while host.0.poll(&mut out, 1).expect("a live link") == 0 {
-            assert!(Instant::now() < deadline, "woken for nothing all the time");
-            wait(&mut host);
-        }
-        assert_eq!((out[0].tag, &out[0].result), (tag, &Ok(100_000)));
-    }
-}
-
-/// An end that did not ask for events has none, and says so.
-pub fn no_events_unless_asked_for(make: Factory<'_>) {
-    let link = Link::new(make);
-    let mut queue_pair: Box<dyn QueuePair> = link.host.open(0).expect("a queue pair");
-    assert!(queue_pair.event_fd().is_none());
-    let lost = queue_pair.arm().expect_err("no events");
-    assert_eq!(lost.cause, Cause::NoEvents);
 }

@@ -16,6 +16,7 @@ mod driver;
 mod ends;
 mod limits;
 mod messages;
+mod waiting;
 
 use crate::verbs::{Endpoint, LinkConfig};
 
@@ -23,6 +24,7 @@ pub use data::*;
 pub use ends::*;
 pub use limits::*;
 pub use messages::*;
+pub use waiting::*;
 
 /// Both ends of a link: the one that listened, and the one that connected.
 pub type Ends = (Box<dyn Endpoint>, Box<dyn Endpoint>);
@@ -58,8 +60,11 @@ macro_rules! link_conformance_suite {
             tokens_that_stand_for_nothing,
             withdrawn_regions,
             import_limit,
+            exports_are_bounded,
+            exported_memory_is_seen_through_its_handle,
             each_queue_pair_is_handed_out_once,
             messages_arrive_in_order,
+            messages_of_any_length,
             messages_wait_until_they_are_received,
             a_sender_is_held_back,
             waiting_memory_makes_room,
@@ -67,12 +72,15 @@ macro_rules! link_conformance_suite {
             messages_that_do_not_fit,
             events_wake,
             events_of_completions_wake,
+            room_wakes,
             no_events_unless_asked_for,
-            two_queue_pairs_in_two_threads,
+            a_lost_link_wakes,
+            queue_pairs_in_threads_of_their_own,
             a_closed_queue_pair_is_lost_after_what_was_sent,
             close_gives_up_waiting,
             a_dropped_end_is_lost,
             dropping_with_work_in_flight,
+            dropping_both_ends_with_work_in_flight,
             processor_time_is_on_the_right_ledger,
         }
     };

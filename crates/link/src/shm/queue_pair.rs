@@ -1,5 +1,8 @@
 //! Queue pairs over shared memory.
 
+mod ending;
+mod work;
+
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -7,22 +10,21 @@ use std::time::{Duration, Instant};
 
 use overside_device::{Applied, CpuTime, DeviceId, Region};
 
-use super::copy::{self, Direct, Local, MAX_INLINE_BYTES};
+use super::copy::Direct;
 use super::engine::Lane;
 use super::handshake::Agreed;
 use super::mapping::Direction;
-use super::regions::Imported;
 use super::session::{Connection, Session, lost};
 use crate::doorbell::{Armed, Bell, Event};
-use crate::ring::{Broken, Consumer, Producer};
+use crate::ring::{Consumer, Producer};
 use crate::shared::Shared;
 use crate::spsc::{self, Receiver, Sender};
 use crate::stream::{Incoming, Outgoing};
 use crate::verbs::{
     Capabilities, Cause, Closed, Completion, ConnectError, Inbox, Lost, Messages, PostError,
-    QueuePair, Refusal, Verb, Work, WorkError,
+    QueuePair, Refusal, Work,
 };
-use crate::window::Window;
+use work::Begun;
 
 /// This end's way to its copy engine.
 struct EnginePort {
@@ -73,12 +75,6 @@ pub(super) struct ShmQueuePair {
     closed: bool,
     /// `arm` was called, so there may be wake-ups to be taken back.
     was_armed: bool,
-}
-
-/// What `begin` makes of a piece of work that has been checked.
-enum Begun {
-    Yes,
-    NoRoom(Work),
 }
 
 impl ShmQueuePair {
@@ -162,60 +158,6 @@ impl ShmQueuePair {
         })
     }
 
-    /// The peer's cursors or messages cannot be: the link ends here.
-    #[cold]
-    fn broken(&self, _: Broken) -> Lost {
-        let what = "its cursors or message lengths cannot be";
-        self.connection.lose(Cause::Protocol(what.into()));
-        self.lost()
-    }
-
-    fn lost(&self) -> Lost {
-        let cause = self.connection.lost().cloned();
-        lost(cause.unwrap_or(Cause::Closed), self.tags())
-    }
-
-    fn tags(&self) -> Vec<u64> {
-        let engine = self.engine.iter().flat_map(|engine| &engine.tags);
-        let receives = self.receives.iter().map(|(tag, _)| tag);
-        engine.chain(receives).copied().collect()
-    }
-
-    /// Why nothing more will come, once all messages that did have been taken.
-    fn end(&mut self) -> Option<Lost> {
-        if self.engine_is_dead() {
-            let cause = Cause::Local("its copy engine died".into());
-            self.connection.lose(cause);
-            return Some(self.lost());
-        }
-        let closed = self.incoming.is_closed();
-        if !closed && self.connection.lost().is_none() {
-            return None;
-        }
-        // Looked at after the flags, so that nothing sent before is missed.
-        match self.incoming.peek() {
-            Ok(Some(_)) => None,
-            Ok(None) if closed => {
-                self.closed = true;
-                Some(lost(Cause::Closed, self.tags()))
-            }
-            Ok(None) => Some(self.lost()),
-            Err(broken) => Some(self.broken(broken)),
-        }
-    }
-
-    /// `Err` if the link is known to be lost.
-    #[inline]
-    fn alive(&self) -> Result<(), Lost> {
-        if self.closed {
-            return Err(lost(Cause::Closed, self.tags()));
-        }
-        match self.connection.lost() {
-            None => Ok(()),
-            Some(_) => Err(self.lost()),
-        }
-    }
-
     /// Hands over staged messages.
     #[inline]
     fn publish(&mut self) {
@@ -242,113 +184,6 @@ impl ShmQueuePair {
         PostError::Refused { tag: 0, refusal }
     }
 
-    /// Begins with a piece of work that has been checked.
-    fn begin(&mut self, work: Work) -> Begun {
-        let Work { tag, verb, inline } = work;
-        let (local, remote) = match verb {
-            Verb::Read { from, into } => (Local::Into(into), from),
-            Verb::Write { from, to } if inline => {
-                let mut bytes = [0; MAX_INLINE_BYTES];
-                bytes[..from.len()].copy_from_slice(&from);
-                (Local::Inline(from, bytes), to)
-            }
-            Verb::Write { from, to } => (Local::From(from), to),
-            Verb::Send { from } => {
-                let staged = Messages::one(&from).map(|message| self.outgoing.stage(message));
-                if staged != Some(Ok(1)) {
-                    if let Some(Err(broken)) = staged {
-                        self.broken(broken);
-                    }
-                    self.wants_room = Some(from.len());
-                    let verb = Verb::Send { from };
-                    return Begun::NoRoom(Work { tag, verb, inline });
-                }
-                self.ready.push_back(Completion {
-                    tag,
-                    result: Ok(from.len() as u64),
-                    source: Some(from),
-                    destination: None,
-                    late: false,
-                });
-                return Begun::Yes;
-            }
-            Verb::Receive { into } => {
-                self.receives.push_back((tag, into));
-                return Begun::Yes;
-            }
-        };
-        let imported = Arc::clone(remote.remote().handle())
-            .downcast::<Imported>()
-            .expect("an endpoint's regions are its transport's");
-        let direct = Direct {
-            tag,
-            local,
-            remote: part(&imported, remote.start(), remote.len()),
-            _imported: imported,
-        };
-        match &mut self.engine {
-            None => self.ready.push_back(copy::run(direct)),
-            Some(engine) => {
-                engine.tags.push_back(tag);
-                let staged = engine.requests.stage(direct);
-                assert!(staged.is_ok(), "no more is in flight than fits");
-            }
-        }
-        Begun::Yes
-    }
-
-    /// Completes receives for which messages have come.
-    fn match_receives(&mut self, max: usize) -> Result<usize, Broken> {
-        let mut matched = 0;
-        while matched < max && !self.receives.is_empty() {
-            let Some(len) = self.incoming.peek()? else {
-                break;
-            };
-            let Some((tag, mut into)) = self.receives.pop_front() else {
-                break;
-            };
-            let capacity = into.len();
-            self.incoming.take(&mut into);
-            let (len, capacity) = (len as u64, capacity as u64);
-            self.ready.push_back(Completion {
-                tag,
-                result: if len > capacity {
-                    Err(WorkError::Truncated { len, capacity })
-                } else {
-                    Ok(len)
-                },
-                source: None,
-                destination: Some(into),
-                late: false,
-            });
-            matched += 1;
-        }
-        if matched > 0 {
-            self.release();
-        }
-        Ok(matched)
-    }
-
-    /// Appends what the engine has completed.
-    fn reap(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
-        let Some(engine) = &mut self.engine else {
-            return 0;
-        };
-        let before = out.len();
-        while out.len() - before < max
-            && let Some(completion) = engine.completions.take()
-        {
-            engine.tags.pop_front();
-            out.push(completion);
-        }
-        engine.completions.release();
-        out.len() - before
-    }
-
-    fn outstanding(&self) -> usize {
-        self.engine.as_ref().map_or(0, |engine| engine.tags.len())
-    }
-
     /// Something that `poll`, `receive`, `post` or `send` would find.
     fn pending(&mut self) -> bool {
         let engine = self.engine.as_mut();
@@ -362,14 +197,6 @@ impl ShmQueuePair {
             || self.incoming.peek().map_or(true, |next| next.is_some())
             || self.end().is_some()
     }
-}
-
-/// A range of imported memory, which was checked when the range was made.
-fn part(imported: &Imported, start: u64, len: u64) -> Window {
-    imported
-        .window()
-        .part(start as usize, len as usize)
-        .expect("the range lies within the region")
 }
 
 impl QueuePair for ShmQueuePair {
@@ -545,13 +372,6 @@ impl QueuePair for ShmQueuePair {
             abandoned: self.tags(),
             cpu_time: CpuTime::default(),
         }
-    }
-}
-
-impl ShmQueuePair {
-    fn engine_is_dead(&self) -> bool {
-        let engine = self.session.engine.as_ref();
-        engine.is_some_and(super::engine::Engine::is_dead)
     }
 }
 

@@ -8,6 +8,10 @@
 // Hands UCX addresses of memory that the slots hold.
 #![allow(unsafe_code)]
 
+mod ended;
+mod messages;
+mod posting;
+
 use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -17,12 +21,13 @@ use overside_device::{Region, Slice};
 
 use super::context::Context;
 use super::keys::Keys;
-use super::shim::{BYE, CREDIT, Done, Operation, RawWorker, What};
+use super::shim::{Operation, RawWorker, What};
 use crate::arrived::Arrived;
 use crate::credit::{Limits, cost};
-use crate::network::{Engine, import_of};
+use crate::network::Engine;
 use crate::service::Wait;
-use crate::verbs::{Cause, Completion, Inbox, Messages, RemoteSlice, Verb, Work, WorkError};
+use crate::verbs::{Cause, Completion, Inbox, Messages, RemoteSlice, Verb, Work};
+use posting::{local, to};
 
 /// Flushes under way at most. Writes that none is left for are covered by the next.
 const FLUSHES: usize = 16;
@@ -174,81 +179,6 @@ impl UcxEngine {
         slot
     }
 
-    fn remote(&mut self, remote: &RemoteSlice) -> Result<(u64, *mut std::ffi::c_void), String> {
-        let import = import_of(remote.remote());
-        let worker = self.worker.as_mut().ok_or("it is closed")?;
-        let (address, key) = self.keys.get(worker, import, remote.remote())?;
-        let at = address.checked_add(remote.start()).ok_or("no address")?;
-        Ok((at, key.0.as_ptr()))
-    }
-
-    fn post_remote(&mut self, tag: u64, verb: Verb, inline: bool) {
-        let remote = match &verb {
-            Verb::Read { from: remote, .. } | Verb::Write { to: remote, .. } => self.remote(remote),
-            Verb::Send { .. } | Verb::Receive { .. } => return,
-        };
-        let (remote, key) = match remote {
-            Ok(found) => found,
-            Err(reason) => {
-                let (source, destination) = match verb {
-                    Verb::Write { from, .. } => (Some(from), None),
-                    Verb::Read { into, .. } => (None, Some(into)),
-                    _ => (None, None),
-                };
-                return self.complete(tag, Err(WorkError::Failed(reason)), source, destination);
-            }
-        };
-        match verb {
-            Verb::Read { mut into, from } => {
-                let operation = Operation {
-                    local: into.as_mut_ptr(),
-                    memory: self.context.mapped(into.registration()),
-                    key,
-                    remote,
-                    len: into.len() as u64,
-                    slot: 0,
-                };
-                self.begin(
-                    What::Get,
-                    Use::Read {
-                        tag,
-                        into,
-                        _from: from,
-                    },
-                    operation,
-                );
-            }
-            Verb::Write { from, to } => {
-                let (copy, local) = local(&from, inline);
-                let operation = Operation {
-                    local,
-                    memory: match copy {
-                        Some(_) => std::ptr::null_mut(),
-                        None => self.context.mapped(from.registration()),
-                    },
-                    key,
-                    remote,
-                    len: from.len() as u64,
-                    slot: 0,
-                };
-                self.write_number += 1;
-                let held = Use::Write {
-                    tag,
-                    from,
-                    _copy: copy,
-                    _to: to,
-                };
-                let slot = self.begin(What::Put, held, operation);
-                self.writes.push_back(Written {
-                    number: self.write_number,
-                    slot,
-                    read: None,
-                });
-            }
-            Verb::Send { .. } | Verb::Receive { .. } => {}
-        }
-    }
-
     /// Flushes what has been written since the last time, if a flush is free.
     fn flush(&mut self) {
         if self.flush_begun == self.write_number || self.flushes == FLUSHES || self.is_lost() {
@@ -276,308 +206,10 @@ impl UcxEngine {
         }
     }
 
-    /// Fetches what UCX has finished.
-    fn reap(&mut self) {
-        let mut batch = [Done::default(); BATCH];
-        loop {
-            let Some(worker) = &mut self.worker else {
-                return;
-            };
-            let count = worker.done(&mut batch);
-            for done in &batch[..count] {
-                self.ended(done);
-            }
-            if count < BATCH {
-                break;
-            }
-        }
-        self.writes_over();
-    }
-
-    fn ended(&mut self, done: &Done) {
-        // Writes stay in their slots until a flush has covered them.
-        if let Some(Some(Use::Write { .. })) = self.slots.get(done.slot as usize) {
-            let slot = done.slot;
-            let write = self.writes.iter_mut().find(|write| write.slot == slot);
-            if let Some(write) = write {
-                write.read = Some(done.status);
-            }
-            return;
-        }
-        let Some(held) = self
-            .slots
-            .get_mut(done.slot as usize)
-            .and_then(Option::take)
-        else {
-            return;
-        };
-        self.free.push(done.slot);
-        if self.lost.is_some() {
-            // Its tag has been reported; UCX lets go of its memory only now.
-            return;
-        }
-        match held {
-            Use::Read {
-                tag, into: region, ..
-            } => {
-                let result = self.result(done.status, region.len() as u64);
-                self.over(tag, result, None, Some(region));
-            }
-            Use::Send {
-                tag, from: slice, ..
-            } => {
-                let result = self.result(done.status, slice.len() as u64);
-                self.over(tag, result, Some(slice), None);
-            }
-            Use::Receive(tag, region, buffer, len) => {
-                self.received += cost(len);
-                let result = self.result(done.status, len as u64);
-                let capacity = region.len() as u64;
-                let result = match buffer {
-                    Some(_) => Err(WorkError::Truncated {
-                        len: len as u64,
-                        capacity,
-                    }),
-                    None => result,
-                };
-                self.over(tag, result, None, Some(region));
-            }
-            Use::Fetch(bytes) => {
-                if done.status < 0 {
-                    let reason = self.context.shim.status(done.status);
-                    return self.lose(&Cause::Gone(reason));
-                }
-                self.fetched.push((done.slot, bytes));
-                self.in_order();
-            }
-            Use::Flush(number) => {
-                self.flushes -= 1;
-                if done.status < 0 {
-                    let reason = self.context.shim.status(done.status);
-                    return self.lose(&Cause::Gone(reason));
-                }
-                self.flushed = self.flushed.max(number);
-                self.flush();
-            }
-            Use::Copy { .. } | Use::Write { .. } => {}
-        }
-    }
-
-    /// Messages to the inbox, in the order in which they were sent.
-    fn in_order(&mut self) {
-        while let Some(first) = self.fetching.front() {
-            let Some(at) = self.fetched.iter().position(|(slot, _)| slot == first) else {
-                break;
-            };
-            let (_, bytes) = self.fetched.swap_remove(at);
-            self.fetching.pop_front();
-            self.arrived.push(bytes.len(), &bytes);
-        }
-    }
-
-    fn writes_over(&mut self) {
-        let flushed = self.flushed;
-        let is_over = |write: &mut Written| write.number <= flushed && write.read.is_some();
-        while let Some(write) = self.writes.pop_front_if(is_over) {
-            let held = self.slots[write.slot as usize].take();
-            self.free.push(write.slot);
-            if let Some(Use::Write {
-                tag, from: slice, ..
-            }) = held
-                && self.lost.is_none()
-            {
-                let result = self.result(write.read.unwrap_or(0), slice.len() as u64);
-                self.over(tag, result, Some(slice), None);
-            }
-        }
-    }
-
-    fn result(&self, status: i32, len: u64) -> Result<u64, WorkError> {
-        match status {
-            0 => Ok(len),
-            status => Err(WorkError::Failed(self.context.shim.status(status))),
-        }
-    }
-
-    fn over(
-        &mut self,
-        tag: u64,
-        result: Result<u64, WorkError>,
-        source: Option<Slice>,
-        destination: Option<Region>,
-    ) {
-        self.pending -= 1;
-        self.complete(tag, result, source, destination);
-    }
-
-    fn complete(
-        &mut self,
-        tag: u64,
-        result: Result<u64, WorkError>,
-        source: Option<Slice>,
-        destination: Option<Region>,
-    ) {
-        self.done.push_back(Completion {
-            tag,
-            result,
-            source,
-            destination,
-            late: false,
-        });
-    }
-
-    /// Hands messages that are here to memory that waits, and then has UCX bring more, as long as
-    /// memory waits or `inbox` more are wanted there.
-    fn take(&mut self, mut inbox: usize) {
-        while !self.waiting.is_empty() && !self.arrived.is_empty() {
-            let Some((tag, mut region)) = self.waiting.pop_front() else {
-                break;
-            };
-            let len = self.arrived.pop(|message| {
-                if let Some(into) = region.get_mut(..message.len()) {
-                    into.copy_from_slice(message);
-                }
-                message.len()
-            });
-            let (len, capacity) = (len.unwrap_or(0), region.len());
-            self.received += cost(len);
-            let (len, capacity) = (len as u64, capacity as u64);
-            let result = match len <= capacity {
-                true => Ok(len),
-                false => Err(WorkError::Truncated { len, capacity }),
-            };
-            self.over(tag, result, None, Some(region));
-        }
-        // What is on its way to the inbox comes first.
-        while self.lost.is_none()
-            && (self.fetching.is_empty() && !self.waiting.is_empty() || inbox > 0)
-            && self.free.len() > FLUSHES
-        {
-            let Some(len) = self.worker.as_mut().and_then(RawWorker::probe) else {
-                break;
-            };
-            let Some(left) = self.may_come.checked_sub(cost_of(len)) else {
-                return self.lose(&Cause::Protocol("more messages than credit".into()));
-            };
-            if len == 0 || len > self.limits.max_message_bytes as u64 {
-                return self.lose(&Cause::Protocol(format!("a message of {len} bytes")));
-            }
-            self.may_come = left;
-            self.came_messages = self.came_messages.wrapping_add(1);
-            let len = len as usize;
-            match self.waiting.pop_front() {
-                Some((tag, region)) => self.receive_into(tag, region, len),
-                None => {
-                    inbox = inbox.saturating_sub(1);
-                    let mut bytes = vec![0; len];
-                    let operation = to(bytes.as_mut_ptr(), len);
-                    let slot = self.begin(What::Receive, Use::Fetch(bytes), operation);
-                    self.fetching.push_back(slot);
-                }
-            }
-        }
-    }
-
-    fn receive_into(&mut self, tag: u64, mut region: Region, len: usize) {
-        let (mut operation, buffer) = if region.len() >= len {
-            (to(region.as_mut_ptr(), len), None)
-        } else {
-            let mut buffer = vec![0; len];
-            (to(buffer.as_mut_ptr(), len), Some(buffer))
-        };
-        if buffer.is_none() {
-            operation.memory = self.context.mapped(region.registration());
-        }
-        let held = Use::Receive(tag, region, buffer, len);
-        self.begin(What::Receive, held, operation);
-    }
-
-    /// How many messages are fetched though nobody receives: all, once there will be no more.
-    fn wanted(&self) -> usize {
-        match self.heard_bye {
-            Some(_) => self.slots.len(),
-            None => 0,
-        }
-    }
-
-    /// What the peer has told, and what it is to be told.
-    fn news(&mut self) {
-        let Some(worker) = &mut self.worker else {
-            return;
-        };
-        let news = worker.news();
-        if news.credits > 0 {
-            let credit = self.may_send.checked_add(news.credits.into());
-            match credit.filter(|credit| *credit <= self.room) {
-                Some(credit) => {
-                    self.may_send = credit;
-                    self.has_room = true;
-                }
-                None => return self.lose(&Cause::Protocol("more credit than there is".into())),
-            }
-        }
-        if news.bye > 0 {
-            self.heard_bye = Some(news.bye_count);
-        }
-        if news.lost < 0 {
-            self.failed = true;
-            let reason = self.context.shim.status(news.lost);
-            self.lose(&Cause::Gone(reason));
-        }
-        self.tell();
-    }
-
-    fn tell(&mut self) {
-        if self.lost.is_some() {
-            return;
-        }
-        let Some(worker) = &mut self.worker else {
-            return;
-        };
-        if self.received * 4 >= self.room && worker.tell(CREDIT, self.received as u32) == Ok(true) {
-            self.may_come += self.received;
-            self.received = 0;
-        }
-        // Last of all.
-        if self.bye == Some(false) && worker.tell(BYE, self.sent_messages) == Ok(true) {
-            self.bye = Some(true);
-        }
-    }
-
-    /// All messages that were sent before the peer said good-bye are here.
-    fn heard_all(&self) -> bool {
-        self.heard_bye == Some(self.came_messages) && self.fetching.is_empty()
-    }
-
     /// Whether UCX may still touch memory of slots.
     fn busy(&self) -> bool {
         self.slots.iter().any(Option::is_some)
     }
-}
-
-/// What a message of this length costs.
-fn cost_of(len: u64) -> u64 {
-    len.saturating_add(cost(0))
-}
-
-/// An operation that only has local memory.
-fn to(local: *mut u8, len: usize) -> Operation {
-    Operation {
-        local,
-        memory: std::ptr::null_mut(),
-        key: std::ptr::null_mut(),
-        remote: 0,
-        len: len as u64,
-        slot: 0,
-    }
-}
-
-/// Where UCX reads a source from: a copy if it is inline.
-fn local(source: &Slice, inline: bool) -> (Option<Vec<u8>>, *mut u8) {
-    let copy: Option<Vec<u8>> = inline.then(|| source.to_vec());
-    let bytes: &[u8] = copy.as_deref().unwrap_or(source);
-    let start = bytes.as_ptr().cast_mut();
-    (copy, start)
 }
 
 impl Engine for UcxEngine {

@@ -1,0 +1,68 @@
+//! How a queue pair ends, and what was in flight then.
+
+use super::ShmQueuePair;
+use crate::ring::Broken;
+use crate::shm::engine::Engine;
+use crate::shm::session::lost;
+use crate::verbs::{Cause, Lost};
+
+impl ShmQueuePair {
+    /// The peer's cursors or messages cannot be: the link ends here.
+    #[cold]
+    pub(super) fn broken(&self, _: Broken) -> Lost {
+        let what = "its cursors or message lengths cannot be";
+        self.connection.lose(Cause::Protocol(what.into()));
+        self.lost()
+    }
+
+    pub(super) fn lost(&self) -> Lost {
+        let cause = self.connection.lost().cloned();
+        lost(cause.unwrap_or(Cause::Closed), self.tags())
+    }
+
+    pub(super) fn tags(&self) -> Vec<u64> {
+        let engine = self.engine.iter().flat_map(|engine| &engine.tags);
+        let receives = self.receives.iter().map(|(tag, _)| tag);
+        engine.chain(receives).copied().collect()
+    }
+
+    /// Why nothing more will come, once all messages that did have been taken.
+    pub(super) fn end(&mut self) -> Option<Lost> {
+        if self.engine_is_dead() {
+            let cause = Cause::Local("its copy engine died".into());
+            self.connection.lose(cause);
+            return Some(self.lost());
+        }
+        let closed = self.incoming.is_closed();
+        if !closed && self.connection.lost().is_none() {
+            return None;
+        }
+        // Looked at after the flags, so that nothing sent before is missed.
+        match self.incoming.peek() {
+            Ok(Some(_)) => None,
+            Ok(None) if closed => {
+                self.closed = true;
+                Some(lost(Cause::Closed, self.tags()))
+            }
+            Ok(None) => Some(self.lost()),
+            Err(broken) => Some(self.broken(broken)),
+        }
+    }
+
+    /// `Err` if the link is known to be lost.
+    #[inline]
+    pub(super) fn alive(&self) -> Result<(), Lost> {
+        if self.closed {
+            return Err(lost(Cause::Closed, self.tags()));
+        }
+        match self.connection.lost() {
+            None => Ok(()),
+            Some(_) => Err(self.lost()),
+        }
+    }
+
+    pub(super) fn engine_is_dead(&self) -> bool {
+        let engine = self.session.engine.as_ref();
+        engine.is_some_and(Engine::is_dead)
+    }
+}
