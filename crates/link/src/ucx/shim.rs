@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use crate::verbs::ConnectError;
 
 /// The version of the interface.
+#[cfg(ucx)]
 const ABI: u32 = 1;
 
 /// The peer is told that it may send more.
