@@ -15,7 +15,6 @@
 mod batch;
 mod capabilities;
 mod context;
-#[cfg(shim)]
 mod engine;
 mod environment;
 mod error;
