@@ -15,7 +15,7 @@ SOURCES := $(shell find crates python profiles boxes facts scenarios -type f -no
 	Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-aarch64 lint bench clean
+.PHONY: help setup demo test test-long test-aarch64 test-glibc lint bench clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,9 @@ test-long: setup-test ## the tests that take longer
 
 test-aarch64: ## build for 64-bit Arm and run its tests under emulation, where that can be had
 	@tools/aarch64-check
+
+test-glibc: ## build with glibc 2.31, without DPDK and UCX, and let an agent work there
+	@tools/glibc-check
 
 .PHONY: setup-test
 setup-test: $(BIN)/.installed-test
