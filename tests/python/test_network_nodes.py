@@ -129,6 +129,20 @@ def test_streams_and_open_loop_come_back_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("agents")
+def test_jobs_run_beside_what_this_machine_sends_to_an_agent(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("all work and no play makes a dull text\n" * 20000)
+    beside = {"jobs": "copy", "data": "words.txt", "sample_bytes": 262_144}
+    path = box(tmp_path, pattern="stream", destination="dpu0", **beside)
+    overside("run", path, "--set", "measure.sample_s=0.3", cwd=tmp_path, code=0)
+    for sample in samples(only_run(tmp_path)):
+        assert sample["status"] == "ok", sample
+        begin, end = sample["series"]["jobs_s"]
+        # A third of the time after this end was told to begin, which a busy machine does late.
+        assert 0 < begin < end
+        assert sample["metrics"]["job_throughput"] > 0
+
+
+@pytest.mark.usefixtures("agents")
 def test_what_cannot_be_is_said_before_anything_runs(tmp_path: Path) -> None:
     path = box(tmp_path, destination=["dpu0", "gone"], source=["host", "shy"])
     planned = json.loads(overside("plan", path, "--json", cwd=tmp_path, code=0).stdout)

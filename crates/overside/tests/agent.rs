@@ -247,7 +247,7 @@ fn the_unit_starts_an_agent_and_stops_it() {
 fn nobody_is_let_in_by_mistake() {
     let user = User::new();
     let keys = user.keys();
-    let refused: [(&[&str], &str); 6] = [
+    let refused: [(&[&str], &str); 7] = [
         (&["agent"], "--insecure"),
         (
             &["agent", "--listen", "0.0.0.0:0"],
@@ -260,6 +260,10 @@ fn nobody_is_let_in_by_mistake() {
         (&["agent", "--keys", &keys, "--insecure"], "contradict"),
         (&["agent", "--listen", "nowhere"], "192.168.100.2:7433"),
         (&["agent", "--insecur"], "did you mean --insecure?"),
+        (
+            &["agent", "--insecure", "--role", "king"],
+            "--role is host or dpu",
+        ),
     ];
     for (arguments, expected) in refused {
         let said = user.fails(2, arguments);

@@ -233,12 +233,14 @@ def _link(test: TestSummary) -> str:
 
 def _road(test: TestSummary) -> str:
     """What messages pass here."""
-    mode, destination = test.parameters.get("mode"), test.parameters.get("destination")
+    mode, ends = test.parameters.get("mode"), words.ends(test.parameters)
     if mode:
         return f"between two namespaces of this machine, through {words.clean(mode, 40)}"
-    if destination in (None, "host"):
+    if ends == "loopback":
         return "loopback within this machine"
-    return f"to {words.clean(destination, 80)}"
+    between = ends if " to " in ends else f"to {ends}"
+    within = "loopback" in str((test.applied or {}).get("library"))
+    return f"{between}, over loopback within one machine" if within else between
 
 
 def _unsaid(wanted: Asked, test: TestSummary) -> Iterator[str]:
