@@ -8,6 +8,8 @@
 //! are read to where they belong. A destination never leaves this process, so a job that is given
 //! up has it back at once and nothing is ever quarantined.
 //!
+//! An agent may also play one end of a test: [`RemoteProbe`].
+//!
 //! A connection that breaks, is silent for too long or says what it must not loses its context and
 //! nothing else: the next [`Device::open`] makes another connection. While the agent cannot be
 //! reached, that fails at once for longer and longer pauses.
