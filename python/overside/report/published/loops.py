@@ -239,8 +239,9 @@ def _road(test: TestSummary) -> str:
     if ends == "loopback":
         return "loopback within this machine"
     between = ends if " to " in ends else f"to {ends}"
-    within = "loopback" in str((test.applied or {}).get("library"))
-    return f"{between}, over loopback within one machine" if within else between
+    way = str((test.applied or {}).get("library"))
+    within = "loopback" in way or "within one machine" in way
+    return f"{between}, within one machine" if within else between
 
 
 def _unsaid(wanted: Asked, test: TestSummary) -> Iterator[str]:

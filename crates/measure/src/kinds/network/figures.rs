@@ -94,6 +94,7 @@ fn applied(test: &NetworkTest, taken: &Taken) -> Applied {
     let way = match &test.hop {
         Some(hop) => hop.description.clone(),
         None if taken.destination.ip().is_loopback() => "loopback".into(),
+        None if taken.client.is_beside(taken.server) => "within one machine".into(),
         None => "the network as it is".into(),
     };
     Applied {
