@@ -18,6 +18,7 @@ mod loom;
 mod network;
 mod primitive;
 mod ring;
+mod secret;
 mod service;
 mod shared;
 pub mod shm;
@@ -28,4 +29,5 @@ pub mod ucx;
 pub mod verbs;
 mod window;
 
+pub use secret::Secret;
 pub use window::Window;

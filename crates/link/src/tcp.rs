@@ -6,7 +6,7 @@
 //! processor; [`Endpoint::cpu_time`](crate::verbs::Endpoint::cpu_time) says how much.
 //!
 //! Nothing is encrypted and nobody is asked who they are: whoever reaches the port can become the
-//! peer, and reads what is exported to it. It is meant for loopback and for networks of one's own.
+//! peer, and reads what is exported to it, unless a [`Secret`] keeps strangers out. It is meant for loopback and for networks of one's own.
 
 mod connect;
 pub(crate) mod core;
@@ -20,8 +20,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use crate::control::Door;
+use crate::control::channel::Manners;
 use crate::control::frame::Carrier;
 use crate::network::{NetworkEndpoint, delegate_endpoint};
+use crate::secret::Secret;
 use crate::verbs::{ConnectError, LinkConfig};
 
 /// The transport's name.
@@ -38,7 +40,7 @@ delegate_endpoint!(TcpEndpoint);
 /// An address where a peer can connect.
 pub struct Listener {
     door: Door,
-    patience: Duration,
+    manners: Manners,
 }
 
 impl Listener {
@@ -49,7 +51,7 @@ impl Listener {
     pub fn bind(address: SocketAddr) -> Result<Self, ConnectError> {
         Ok(Self {
             door: Door::bind(address)?,
-            patience: PATIENCE,
+            manners: manners(PATIENCE, None),
         })
     }
 
@@ -57,7 +59,14 @@ impl Listener {
     /// and at most 600 seconds.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+        self.manners.patience = patience;
+        self
+    }
+
+    /// Turns away whoever does not know this.
+    #[must_use]
+    pub fn secret(mut self, secret: Secret) -> Self {
+        self.manners.secret = Some(secret);
         self
     }
 
@@ -76,7 +85,7 @@ impl Listener {
         config: &LinkConfig,
         deadline: Instant,
     ) -> Result<TcpEndpoint, ConnectError> {
-        connect::accept(&self.door, config, self.patience, deadline)
+        connect::accept(&self.door, config, &self.manners, deadline)
     }
 }
 
@@ -103,7 +112,28 @@ pub fn connect_with(
     patience: Duration,
     deadline: Instant,
 ) -> Result<TcpEndpoint, ConnectError> {
-    connect::connect(address, config, patience, deadline)
+    connect::connect(address, config, &manners(patience, None), deadline)
+}
+
+/// As [`connect`], where the peer asks for a secret.
+///
+/// # Errors
+/// [`ConnectError`].
+pub fn connect_with_secret(
+    address: SocketAddr,
+    config: &LinkConfig,
+    secret: Secret,
+    deadline: Instant,
+) -> Result<TcpEndpoint, ConnectError> {
+    connect::connect(address, config, &manners(PATIENCE, Some(secret)), deadline)
+}
+
+fn manners(patience: Duration, secret: Option<Secret>) -> Manners {
+    Manners {
+        carrier: CARRIER,
+        patience,
+        secret,
+    }
 }
 
 /// Both ends of a link within this process, over loopback. The first is the one that listened.

@@ -23,8 +23,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use crate::control::Door;
+use crate::control::channel::Manners;
 use crate::control::frame::Carrier;
 use crate::network::{NetworkEndpoint, delegate_endpoint};
+use crate::secret::Secret;
 use crate::verbs::{ConnectError, LinkConfig};
 
 /// The transport's name.
@@ -45,6 +47,8 @@ pub struct UcxOptions {
     /// How long to wait for a sign of life of the peer before it is taken for gone; at
     /// least 0.1 and at most 600 seconds.
     pub patience: Duration,
+    /// What the end that connects tells, and the end that listens asks for.
+    pub secret: Option<Secret>,
 }
 
 impl Default for UcxOptions {
@@ -53,6 +57,17 @@ impl Default for UcxOptions {
             transports: None,
             devices: None,
             patience: crate::tcp::PATIENCE,
+            secret: None,
+        }
+    }
+}
+
+impl UcxOptions {
+    fn manners(&self) -> Manners {
+        Manners {
+            carrier: CARRIER,
+            patience: self.patience,
+            secret: self.secret,
         }
     }
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hostile::{config, exports, key, session, soon, use_up, victim};
+use overside_link::Secret;
 use overside_link::control::frame::{Carrier, Frame};
 use overside_link::tcp::frame::{Header, Reason};
 use overside_link::tcp::{self, Listener};
@@ -160,6 +161,34 @@ fn other_versions_and_silence_are_named() {
     let deadline = Instant::now() + Duration::from_millis(100);
     let nobody = listener.accept(&config(), deadline);
     assert!(matches!(nobody, Err(ConnectError::Timeout { .. })));
+}
+
+#[test]
+fn who_does_not_know_the_secret_is_turned_away() {
+    let secret = Secret::random().expect("random bytes");
+    let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port");
+    let listener = listener.secret(secret);
+    let address = listener.address();
+    let come = move |secret: Option<Secret>| match secret {
+        Some(secret) => tcp::connect_with_secret(address, &config(), secret, soon()),
+        None => tcp::connect(address, &config(), soon()),
+    };
+    let peer = std::thread::spawn(move || {
+        let other = Secret::random().expect("random bytes");
+        for wrong in [None, Some(other)] {
+            match come(wrong) {
+                Err(ConnectError::Protocol { reason, .. }) => {
+                    assert!(reason.contains("was told"), "{reason}");
+                }
+                Err(other) => panic!("{other}"),
+                Ok(_) => panic!("a link without the secret"),
+            }
+        }
+        come(Some(secret)).expect("the link")
+    });
+    let end = listener.accept(&config(), soon()).expect("the peer");
+    drop(peer.join().expect("no panic"));
+    drop(end);
 }
 
 #[test]

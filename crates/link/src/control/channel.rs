@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
 use super::frame::{Carrier, Decision, Frame, FrameError, HEADER_BYTES, VERSION};
+use crate::secret::Secret;
 use crate::verbs::{ConnectError, LinkConfig, Side};
 
 /// How long somebody who has connected may take to say the first thing.
@@ -219,19 +220,28 @@ pub(crate) fn refuse(mut channel: Channel, error: &ConnectError) {
     let _ = channel.send(&Frame::Refused(text), soon);
 }
 
+/// What a transport's ends bring to their handshake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manners {
+    pub(crate) carrier: Carrier,
+    pub(crate) patience: Duration,
+    /// What the end that connects tells, and the end that listens asks for.
+    pub(crate) secret: Option<Secret>,
+}
+
 /// The handshake of the end that connects.
 pub(crate) fn greet(
     channel: &mut Channel,
-    carrier: Carrier,
+    manners: &Manners,
     side: Side,
-    patience: Duration,
     deadline: Instant,
 ) -> Result<Terms, ConnectError> {
-    let patience_ms = in_ms(patience);
+    let carrier = manners.carrier;
     let hello = Frame::Hello {
         carrier,
         side,
-        patience_ms,
+        patience_ms: in_ms(manners.patience),
+        secret: Secret::sent(manners.secret),
     };
     channel.send(&hello, deadline)?;
     match channel.receive(deadline)? {
@@ -256,13 +266,16 @@ pub(crate) fn greet(
 pub(crate) fn welcome(
     channel: &mut Channel,
     first: &Frame,
-    carrier: Carrier,
+    manners: &Manners,
     config: &LinkConfig,
     link: [u8; 16],
-    patience: Duration,
     deadline: Instant,
 ) -> Result<Terms, ConnectError> {
+    let carrier = manners.carrier;
     let theirs = match first {
+        Frame::Hello { secret, .. } if !Secret::admits(manners.secret, *secret) => {
+            return Err(channel.unexpected("it does not know what the expected peer was told"));
+        }
         Frame::Hello {
             carrier: theirs,
             patience_ms,
@@ -280,7 +293,7 @@ pub(crate) fn welcome(
     let answer = Frame::Welcome {
         carrier,
         side: config.side,
-        patience_ms: in_ms(patience),
+        patience_ms: in_ms(manners.patience),
         decision: decision.clone(),
     };
     channel.send(&answer, deadline)?;

@@ -6,7 +6,7 @@
 use crate::verbs::{Access, Side, Token};
 
 /// The version of the protocol, this one and that of the queue pairs.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes before the payload.
 pub const HEADER_BYTES: usize = 8;
 /// The longest payload in bytes.
@@ -62,6 +62,8 @@ pub enum Frame {
         side: Side,
         /// How long it waits for a sign of life, in milliseconds.
         patience_ms: u32,
+        /// What only the expected peer knows; zeroes where nothing is expected.
+        secret: [u8; 16],
     },
     /// The answer to it.
     Welcome {
@@ -137,10 +139,12 @@ impl Frame {
                 carrier,
                 side,
                 patience_ms,
+                secret,
             } => {
                 out.extend_from_slice(&VERSION.to_le_bytes());
                 out.extend_from_slice(&[*carrier as u8, side_byte(*side)]);
                 out.extend_from_slice(&patience_ms.to_le_bytes());
+                out.extend_from_slice(secret);
             }
             Self::Welcome {
                 carrier,
@@ -333,6 +337,7 @@ impl<'a> Reader<'a> {
             carrier: self.carrier()?,
             side: self.side()?,
             patience_ms: self.four()?,
+            secret: self.take()?,
         })
     }
 
@@ -423,13 +428,18 @@ mod tests {
                 max_message_bytes: numbers[2],
             });
         prop_oneof![
-            (carrier.clone(), side.clone(), any::<u32>()).prop_map(
-                |(carrier, side, patience_ms)| Frame::Hello {
+            (
+                carrier.clone(),
+                side.clone(),
+                any::<u32>(),
+                any::<[u8; 16]>()
+            )
+                .prop_map(|(carrier, side, patience_ms, secret)| Frame::Hello {
                     carrier,
                     side,
-                    patience_ms
-                }
-            ),
+                    patience_ms,
+                    secret
+                }),
             (carrier, side, any::<u32>(), decision).prop_map(
                 |(carrier, side, patience_ms, decision)| Frame::Welcome {
                     carrier,

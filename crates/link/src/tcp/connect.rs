@@ -10,8 +10,8 @@ use overside_device::{
 
 use super::engine::TcpEngine;
 use super::frame::MAX_BYTES;
-use super::{CARRIER, NAME, TcpEndpoint};
-use crate::control::channel::{self, Channel, Door, Terms};
+use super::{NAME, TcpEndpoint};
+use crate::control::channel::{self, Channel, Door, Manners, Terms};
 use crate::control::frame::Frame;
 use crate::credit::Limits;
 use crate::exports::{self, Exports, Prepared};
@@ -34,7 +34,7 @@ struct Connected {
 pub(super) fn accept(
     door: &Door,
     config: &LinkConfig,
-    patience: Duration,
+    manners: &Manners,
     deadline: Instant,
 ) -> Result<TcpEndpoint, ConnectError> {
     config.check()?;
@@ -42,15 +42,7 @@ pub(super) fn accept(
         let (mut control, first) = door.next(deadline)?;
         let link = exports::random_bytes()
             .map_err(|error| channel::system("drawing a random name".into(), error))?;
-        let welcomed = channel::welcome(
-            &mut control,
-            &first,
-            CARRIER,
-            config,
-            link,
-            patience,
-            deadline,
-        );
+        let welcomed = channel::welcome(&mut control, &first, manners, config, link, deadline);
         let terms = match welcomed {
             Ok(terms) => terms,
             // The next one may be who is waited for.
@@ -67,7 +59,7 @@ pub(super) fn accept(
             terms,
             streams,
         };
-        return connected.endpoint(config, patience);
+        return connected.endpoint(config, manners.patience);
     }
 }
 
@@ -97,12 +89,12 @@ fn attached(door: &Door, terms: &Terms, deadline: Instant) -> Result<Vec<TcpStre
 pub(super) fn connect(
     address: SocketAddr,
     config: &LinkConfig,
-    patience: Duration,
+    manners: &Manners,
     deadline: Instant,
 ) -> Result<TcpEndpoint, ConnectError> {
     config.check()?;
     let mut control = Channel::connect(address, deadline)?;
-    let terms = channel::greet(&mut control, CARRIER, config.side, patience, deadline)?;
+    let terms = channel::greet(&mut control, manners, config.side, deadline)?;
     let mut streams = Vec::new();
     for index in 0..terms.decision.queue_pairs {
         let mut channel = Channel::connect(address, deadline)?;
@@ -120,7 +112,7 @@ pub(super) fn connect(
         terms,
         streams,
     };
-    connected.endpoint(config, patience)
+    connected.endpoint(config, manners.patience)
 }
 
 impl Connected {

@@ -14,7 +14,7 @@ use overside_device::{
 use super::context::Context;
 use super::engine::UcxEngine;
 use super::shim::{RawWorker, Shim};
-use super::{CARRIER, NAME, UcxEndpoint, UcxOptions};
+use super::{NAME, UcxEndpoint, UcxOptions};
 use crate::control::channel::{self, Channel, Door, Terms};
 use crate::control::frame::Frame;
 use crate::credit::Limits;
@@ -40,19 +40,12 @@ pub(super) fn accept(
         let (mut control, first) = door.next(deadline)?;
         let link = exports::random_bytes()
             .map_err(|error| channel::system("drawing a random name".into(), error))?;
-        let patience = options.patience;
-        let welcomed = channel::welcome(
-            &mut control,
-            &first,
-            CARRIER,
-            config,
-            link,
-            patience,
-            deadline,
-        );
+        let manners = options.manners();
+        let welcomed = channel::welcome(&mut control, &first, &manners, config, link, deadline);
         match welcomed {
             Ok(terms) => {
-                return Setup::new(context, control, terms)?.endpoint(config, patience, deadline);
+                let setup = Setup::new(context, control, terms)?;
+                return setup.endpoint(config, options.patience, deadline);
             }
             // The next one may be who is waited for.
             Err(error @ ConnectError::Protocol { .. }) => channel::refuse(control, &error),
@@ -70,9 +63,8 @@ pub(super) fn connect(
     config.check()?;
     let context = open(options)?;
     let mut control = Channel::connect(address, deadline)?;
-    let patience = options.patience;
-    let terms = channel::greet(&mut control, CARRIER, config.side, patience, deadline)?;
-    Setup::new(context, control, terms)?.endpoint(config, patience, deadline)
+    let terms = channel::greet(&mut control, &options.manners(), config.side, deadline)?;
+    Setup::new(context, control, terms)?.endpoint(config, options.patience, deadline)
 }
 
 fn open(options: &UcxOptions) -> Result<Arc<Context>, ConnectError> {

@@ -67,6 +67,7 @@ pub fn victim() -> (TcpEndpoint, Peer) {
             carrier: Carrier::Tcp,
             side: Side::Dpu,
             patience_ms: 5000,
+            secret: [0; 16],
         };
         say(&mut control, &hello);
         let Frame::Welcome { decision, .. } = hear(&mut control) else {
