@@ -1,24 +1,34 @@
 //! Moving bytes between a host and a DPU, or between what stands for them: reads, writes and
-//! messages, verified where they arrive.
-//!
-//! One loop (`pass`) drives a [`lane::Lane`]: a queue pair of any link, or a context of a device
-//! that copies. The clock starts before the first doorbell and stops when the last operation was
-//! reaped. Payloads say which operation they belong to, and are looked at before and after the
-//! clock, at the side that the operation's name says.
+//! messages, verified where they arrive. The sides, and what they are told, are
+//! `overside_probe::dma`'s; here is what they move bytes over, and what it came to.
 
+mod agent;
 mod copying;
-mod crew;
-mod lane;
-mod one_sided;
-mod pass;
 mod path;
-mod payload;
 mod shape;
 mod taking;
 #[cfg(test)]
 mod tests;
-mod two_sided;
+#[cfg(test)]
+mod tests_agent;
 
-pub(crate) use path::LINKS;
 pub(crate) use taking::{take, take_through};
-pub(crate) use two_sided::ANSWER_BYTES;
+
+use overside_probe::dma::{Failure, Kind};
+
+use crate::measuring::NoSample;
+use crate::sample;
+
+impl From<Failure> for NoSample {
+    fn from(failure: Failure) -> Self {
+        let kind = match failure.kind {
+            Kind::Unsupported => return Self::Skipped(failure.message),
+            Kind::Verification => sample::Kind::Verification,
+            Kind::Job => sample::Kind::Job,
+            Kind::Lost => sample::Kind::Lost,
+            Kind::Timeout => sample::Kind::Timeout,
+            Kind::Internal => sample::Kind::Internal,
+        };
+        sample::Failure::new(kind, failure.message).into()
+    }
+}

@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use serde::{Deserialize, Serialize};
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An hour in nanoseconds. What takes longer is counted as an hour; the exact maximum tells.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
@@ -15,7 +15,8 @@ const TEXT_BYTES_MAX: usize = 4 << 20;
 /// More buckets than a histogram of three digits within an hour has.
 const BUCKETS_MAX: usize = 40_000;
 
-/// Latencies of one sample.
+/// Latencies of one sample. Sent as [`PlainLatencies`].
+#[derive(Clone, Debug)]
 pub struct Latencies {
     histogram: Histogram<u64>,
     min_ns: u64,
@@ -40,6 +41,19 @@ pub struct PlainLatencies {
 impl Default for Latencies {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl Serialize for Latencies {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_plain().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Latencies {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let plain = PlainLatencies::deserialize(deserializer)?;
+        Self::from_plain(&plain).map_err(serde::de::Error::custom)
     }
 }
 
@@ -253,7 +267,7 @@ fn decode(text: &str) -> Result<Histogram<u64>, String> {
         return Err(format!("it is longer than {TEXT_BYTES_MAX} characters"));
     }
     let bytes = STANDARD.decode(text).map_err(|error| error.to_string())?;
-    Deserializer::new()
+    hdrhistogram::serialization::Deserializer::new()
         .deserialize(&mut bytes.as_slice())
         .map_err(|error| error.to_string())
 }

@@ -11,12 +11,9 @@ use overside_device::{
     Applied, Completion, Context, ContextConfig, Device, Job, Operation, OperationConfig, Region,
     Slice, SubmitError,
 };
+use overside_probe::dma::{Done, Failure, Filling, Kind, Lane, misplaced};
 
-use super::lane::{Done, Lane, misplaced};
-use super::one_sided::Plan;
-use super::payload::spoilt;
 use crate::measuring::NoSample;
-use crate::sample::{Failure, Kind};
 
 /// Buffers begin at multiples of this.
 const LINE: usize = 64;
@@ -25,7 +22,7 @@ const LINE: usize = 64;
 pub(crate) struct Copying {
     device: Arc<dyn Device>,
     context: Box<dyn Context>,
-    plan: Plan,
+    filling: Filling,
     from: Vec<Slice>,
     to: Vec<Option<Region>>,
     offered: VecDeque<Job>,
@@ -34,7 +31,8 @@ pub(crate) struct Copying {
 }
 
 impl Copying {
-    pub(crate) fn new(device: Arc<dyn Device>, plan: Plan) -> Result<Self, NoSample> {
+    pub(crate) fn new(device: Arc<dyn Device>, filling: Filling) -> Result<Self, NoSample> {
+        let plan = filling.plan;
         let config = ContextConfig {
             operation: OperationConfig {
                 operation: Operation::Copy,
@@ -56,7 +54,7 @@ impl Copying {
         Ok(Self {
             device,
             context,
-            plan,
+            filling,
             from: Vec::new(),
             to: Vec::new(),
             offered: VecDeque::with_capacity(plan.depth),
@@ -67,7 +65,7 @@ impl Copying {
 
     fn alloc(&self) -> Result<Region, Failure> {
         self.device
-            .alloc(self.plan.size, LINE)
+            .alloc(self.filling.plan.size, LINE)
             .map_err(|error| Failure::new(Kind::Job, error.to_string()))
     }
 }
@@ -96,7 +94,7 @@ impl Lane for Copying {
 
     fn poll(&mut self, done: &mut Vec<Done>) -> Result<(), Failure> {
         self.context
-            .poll(&mut self.completions, self.plan.depth)
+            .poll(&mut self.completions, self.filling.plan.depth)
             .map_err(|lost| Failure::new(Kind::Lost, lost.to_string()))?;
         for completion in self.completions.drain(..) {
             let slot = completion.tag as usize;
@@ -123,16 +121,17 @@ impl Lane for Copying {
     }
 
     fn fill(&mut self, epoch: u64) -> Result<(), Failure> {
-        self.plan.mark.epoch = epoch;
+        self.filling.begin(epoch);
+        let plan = self.filling.plan;
         self.from.clear();
         self.to.clear();
-        for slot in 0..self.plan.depth {
-            let shared = self.from.first().filter(|_| !self.plan.distinct).cloned();
+        for slot in 0..plan.depth {
+            let shared = self.from.first().filter(|_| !plan.distinct).cloned();
             let from = match shared {
                 Some(shared) => shared,
                 None => {
                     let mut region = self.alloc()?;
-                    region.copy_from_slice(&self.plan.payload(slot));
+                    region.copy_from_slice(&self.filling.payload(slot));
                     region.share()
                 }
             };
@@ -144,10 +143,9 @@ impl Lane for Copying {
     }
 
     fn spoil(&mut self) -> Result<(), Failure> {
-        for slot in 0..self.plan.depth {
-            let spoilt = spoilt(&self.plan.payload(slot));
-            match &mut self.to[slot] {
-                Some(to) => to.copy_from_slice(&spoilt),
+        for (slot, to) in self.to.iter_mut().enumerate() {
+            match to {
+                Some(to) => to.copy_from_slice(&self.filling.spoilt(slot)),
                 None => return Err(misplaced(slot, "it did not come back")),
             }
         }
@@ -155,7 +153,7 @@ impl Lane for Copying {
     }
 
     fn check(&mut self, slot: usize) -> Result<(), Failure> {
-        let payload = self.plan.payload(slot);
+        let payload = self.filling.payload(slot);
         if self.from[slot][..] != payload[..] {
             return Err(misplaced(slot, "the buffer that is only read was written"));
         }

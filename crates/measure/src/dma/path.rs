@@ -4,20 +4,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use overside_backends::{OpenError, Options};
-use overside_device::{Applied, Device, Provenance, Timing};
+use overside_device::{Device, Provenance, Timing};
 use overside_link::shm::{self, EngineOptions, ShmOptions};
 use overside_link::tcp;
 use overside_link::ucx::{self, UcxOptions};
-use overside_link::verbs::{ConnectError, Endpoint, LinkConfig, LinkInfo, Side};
+use overside_link::verbs::{ConnectError, Endpoint, LinkInfo, Side};
+use overside_probe::dma::Link;
 
 use super::shape::{self, Emulated};
+use super::taking::{Through, plan};
 use crate::kinds::{DmaOperation, DmaTest};
 use crate::measuring::NoSample;
 use crate::sample::{Failure, Kind};
 use crate::test::Reaping;
-
-/// Links that are not a backend's devices.
-pub(crate) const LINKS: [&str; 3] = ["shm", "tcp", "ucx"];
 
 /// Both ends of a link, in this process.
 pub(crate) struct Ends {
@@ -31,48 +30,64 @@ pub(crate) struct Ends {
 pub(crate) enum Path {
     /// A link.
     Link(Ends),
+    /// A link, with an agent at its other end: the agent's name.
+    Agent(String, Link),
     /// A device that copies within this machine's memory.
     Device(Arc<dyn Device>),
+}
+
+/// The agent's name and the link, if a device's name is of an agent's link.
+pub(crate) fn of_agent(name: &str) -> Option<(&str, Link)> {
+    let (node, link) = name.split_once('/')?;
+    Some((node, Link::named(link)?))
 }
 
 impl Path {
     /// Opens what the test asks for.
     pub(crate) fn open(test: &DmaTest, deadline: Instant) -> Result<Self, NoSample> {
         let name = test.device.as_str();
-        if test.variant != "auto" && name != "shm" {
+        let agent = of_agent(name);
+        let link = agent.map(|(_, link)| link).or_else(|| Link::named(name));
+        if test.variant != "auto" && link != Some(Link::Shm) {
             let message = format!(
                 "{name} has no variants to choose from, so none is {:?}",
                 test.variant
             );
             return Err(NoSample::Skipped(message));
         }
-        if name == "tcp" {
-            let ends = tcp::pair(&config(test, Side::Host), &config(test, Side::Dpu));
-            let (host, dpu) = ends.map_err(cannot_connect)?;
-            return Ok(Self::Link(ends_of(
-                test,
-                Arc::new(host),
-                Arc::new(dpu),
-                None,
-            )));
+        if let Some((node, link)) = agent {
+            return Ok(Self::Agent(node.to_owned(), link));
         }
-        if name == "ucx" {
-            let configs = [config(test, Side::Host), config(test, Side::Dpu)];
-            let ends = ucx::pair(&configs[0], &configs[1], &UcxOptions::default());
-            let (host, dpu) = ends.map_err(cannot_connect)?;
-            return Ok(Self::Link(ends_of(
-                test,
-                Arc::new(host),
-                Arc::new(dpu),
-                None,
-            )));
-        }
-        if name == "shm" {
-            let engine = (test.variant != "caller").then_some(EngineOptions {
-                core: test.engine_core,
-                shape: None,
-            });
-            return shared_memory(test, engine, None, deadline);
+        let configs = [Side::Host, Side::Dpu].map(|side| plan(test).link_config(side));
+        match link {
+            Some(Link::Tcp) => {
+                let ends = tcp::pair(&configs[0], &configs[1]);
+                let (host, dpu) = ends.map_err(cannot_connect)?;
+                return Ok(Self::Link(ends_of(
+                    test,
+                    Arc::new(host),
+                    Arc::new(dpu),
+                    None,
+                )));
+            }
+            Some(Link::Ucx) => {
+                let ends = ucx::pair(&configs[0], &configs[1], &UcxOptions::default());
+                let (host, dpu) = ends.map_err(cannot_connect)?;
+                return Ok(Self::Link(ends_of(
+                    test,
+                    Arc::new(host),
+                    Arc::new(dpu),
+                    None,
+                )));
+            }
+            Some(Link::Shm) => {
+                let engine = (test.variant != "caller").then_some(EngineOptions {
+                    core: test.engine_core,
+                    shape: None,
+                });
+                return shared_memory(test, engine, None, deadline);
+            }
+            None => {}
         }
         if let Some(profile) = overside_backends::profile_of(name) {
             let emulated = shape::of(profile, test)?;
@@ -119,7 +134,7 @@ fn shared_memory(
     emulated: Option<Box<Emulated>>,
     deadline: Instant,
 ) -> Result<Path, NoSample> {
-    let configs = [config(test, Side::Host), config(test, Side::Dpu)];
+    let configs = [Side::Host, Side::Dpu].map(|side| plan(test).link_config(side));
     // Only the end that initiates has an engine: nobody else asks for anything.
     let mut options = [ShmOptions::default(), ShmOptions::default()];
     options[initiator(test)].engine = engine;
@@ -158,66 +173,18 @@ fn ends_of(
     }
 }
 
-fn config(test: &DmaTest, side: Side) -> LinkConfig {
-    LinkConfig {
-        queue_pairs: test.threads,
-        depth: test.depth,
-        max_message_bytes: match test.operation {
-            DmaOperation::Send => (test.buffer_size as usize).max(super::ANSWER_BYTES),
-            DmaOperation::Read | DmaOperation::Write => super::ANSWER_BYTES,
-        },
-        event: test.completion == Reaping::Event,
-        ..LinkConfig::new(side)
-    }
-}
-
-/// A link that cannot be as the test wants it is one that cannot do this.
 fn cannot_connect(error: ConnectError) -> NoSample {
-    match error {
-        error @ (ConnectError::Config(_) | ConnectError::Unavailable { .. }) => {
-            NoSample::Skipped(error.to_string())
-        }
-        other => Failure::from(other).into(),
-    }
+    overside_probe::dma::Failure::from(error).into()
 }
 
 impl Ends {
-    /// Whether the link does the operation.
-    pub(crate) fn can(&self, test: &DmaTest) -> Result<(), NoSample> {
-        let name = &test.device;
-        let capabilities = self.initiator.capabilities();
-        let limits = match test.operation {
-            DmaOperation::Read => &capabilities.read,
-            DmaOperation::Write => &capabilities.write,
-            DmaOperation::Send => &capabilities.send,
-        };
-        let skip = |reason: String| Err(NoSample::Skipped(reason));
-        let operation = test.operation.name();
-        let Some(limits) = limits else {
-            return skip(format!("{name} cannot {operation}"));
-        };
-        if test.buffer_size > limits.max_bytes {
-            let max = limits.max_bytes;
-            return skip(format!(
-                "{name} takes at most {max} bytes for one {operation}"
-            ));
+    /// Other ends in place of these.
+    pub(crate) fn through(self, through: Through<'_>) -> Self {
+        Self {
+            initiator: through(self.initiator),
+            peer: through(self.peer),
+            emulated: self.emulated,
         }
-        let inline = capabilities.max_inline_bytes;
-        if test.inline && test.buffer_size > inline {
-            return skip(format!(
-                "{name} takes payloads of at most {inline} bytes inline"
-            ));
-        }
-        if test.depth > capabilities.max_depth {
-            let max = capabilities.max_depth;
-            return skip(format!("{name} takes at most {max} operations in flight"));
-        }
-        if test.completion == Reaping::Event && !capabilities.event {
-            return skip(format!(
-                "{name} signals no completions; use completion=poll"
-            ));
-        }
-        Ok(())
     }
 
     /// What a sample says that it is.
@@ -226,20 +193,5 @@ impl Ends {
             provenance, timing, ..
         } = self.initiator.info();
         (*provenance, *timing)
-    }
-
-    /// What ran, under the name of what it stands for.
-    pub(crate) fn filed(&self, test: &DmaTest, applied: Applied) -> Applied {
-        match &self.emulated {
-            None => Applied {
-                device: test.device.clone(),
-                ..applied
-            },
-            Some(emulated) => Applied {
-                device: test.device.clone(),
-                library: format!("{}, paced by profile {}", applied.library, emulated.profile),
-                ..applied
-            },
-        }
     }
 }

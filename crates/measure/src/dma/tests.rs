@@ -70,7 +70,7 @@ fn failure(fault: LinkFault, operation: DmaOperation) -> Option<Failure> {
         peer: with_fault(Arc::new(dpu), LinkFault::None, 0),
         emulated: None,
     };
-    match over_link(&test, &ends, Instant::now() + Duration::from_secs(10)) {
+    match over_link(&test, ends, Instant::now() + Duration::from_secs(10)) {
         Ok(_) => None,
         Err(NoSample::Failed(failure)) => Some(failure),
         Err(NoSample::Skipped(reason)) => panic!("skipped: {reason}"),
@@ -124,7 +124,7 @@ fn a_connection_that_is_cut_fails_the_sample() {
                     std::thread::sleep(Duration::from_millis(100));
                     cable.shutdown(std::net::Shutdown::Both).unwrap();
                 });
-                over_link(&test, &ends, begin + Duration::from_secs(10))
+                over_link(&test, ends, begin + Duration::from_secs(10))
             });
             assert!(begin.elapsed() < Duration::from_secs(4));
             let lost = |failure: &Failure| failure.kind == Kind::Lost;

@@ -3,25 +3,23 @@
 use std::time::Instant;
 
 use overside_link::verbs::{LinkConfig, Side};
+use overside_probe::dma::{DEPTH_MAX, Link, SIZE_MAX};
 use serde::{Deserialize, Serialize};
 
 use super::Measured;
-use crate::dma::{self, LINKS};
+use crate::dma;
 use crate::measuring::NoSample;
 use crate::sample::Sample;
 use crate::test::{Reaping, TestError, auto, cores_within, one, times_within, within};
 
-/// The most operations in flight, and the most at one doorbell.
-const DMA_DEPTH_MAX: u64 = 1024;
-/// The longest operation in bytes.
-const DMA_SIZE_MAX: u64 = 1 << 30;
+pub use overside_probe::dma::Operation as DmaOperation;
 
 /// What a test of moving bytes measures, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DmaTest {
-    /// What the bytes go over: `shm`, `tcp`, `ucx`, `emulated:` and a profile, or `dpdk:` and a device
-    /// that copies.
+    /// What the bytes go over: `shm`, `tcp`, `ucx`, one of these with an agent at the other end as in
+    /// `dpu0/tcp`, `emulated:` and a profile, or `dpdk:` and a device that copies.
     pub device: String,
     /// With `shm`: `engine`, a thread that copies, or `caller`, whoever posts; `auto` is `engine`.
     #[serde(default = "auto")]
@@ -70,28 +68,6 @@ pub struct DmaTest {
     pub seed: u64,
 }
 
-/// What an operation does, seen from its initiator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DmaOperation {
-    /// Brings the peer's bytes here.
-    Read,
-    /// Puts bytes of ours there.
-    Write,
-    /// Sends a message, which the peer's program receives and confirms.
-    Send,
-}
-
-impl DmaOperation {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Send => "send",
-        }
-    }
-}
-
 /// What is timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -116,9 +92,9 @@ pub enum DmaBuffers {
 
 impl Measured for DmaTest {
     fn check(&self) -> Result<(), TestError> {
-        within("buffer_size", self.buffer_size, 1, DMA_SIZE_MAX)?;
-        within("depth", self.depth as u64, 1, DMA_DEPTH_MAX)?;
-        within("batch", self.batch as u64, 1, DMA_DEPTH_MAX)?;
+        within("buffer_size", self.buffer_size, 1, SIZE_MAX)?;
+        within("depth", self.depth as u64, 1, DEPTH_MAX)?;
+        within("batch", self.batch as u64, 1, DEPTH_MAX)?;
         let most = LinkConfig::MAX_QUEUE_PAIRS as u64;
         within("threads", self.threads as u64, 1, most)?;
         cores_within(self.cores.as_deref())?;
@@ -137,13 +113,17 @@ impl Measured for DmaTest {
             let allowed = "false for reads: they have no payload to hand over".into();
             return Err(bound("inline", "true", allowed));
         }
-        if LINKS.contains(&self.device.as_str()) {
-            return Ok(());
+        let links = Link::ALL.map(Link::name).join(", ");
+        if let Some((node, link)) = self.device.split_once('/') {
+            let allowed = format!("one of {links} after the name of an agent");
+            return match Link::named(link) {
+                Some(_) if !node.is_empty() => Ok(()),
+                _ => Err(bound("device", &self.device, allowed)),
+            };
         }
-        if ["emulated:", "dpdk:"]
-            .iter()
-            .any(|kind| self.device.starts_with(kind))
-        {
+        let prefixes = ["emulated:", "dpdk:"];
+        let known = prefixes.iter().any(|kind| self.device.starts_with(kind));
+        if known || Link::named(&self.device).is_some() {
             return Ok(());
         }
         let allowed = match overside_model::profile(&self.device) {
@@ -152,8 +132,8 @@ impl Measured for DmaTest {
                 card.name
             ),
             Err(_) => format!(
-                "{}, emulated: and a profile, or dpdk: and a device that copies",
-                LINKS.join(", ")
+                "{links}, one of these after the name of an agent and a slash, emulated: and a \
+                 profile, or dpdk: and a device that copies"
             ),
         };
         Err(bound("device", &self.device, allowed))

@@ -2,7 +2,7 @@
 
 /// Seed, thread, epoch and place: what makes a payload another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(super) struct Mark {
     /// The test's seed.
     pub seed: u64,
     /// The initiating thread.
@@ -13,7 +13,7 @@ pub(crate) struct Mark {
 
 impl Mark {
     /// The payload of the operations in place `slot`.
-    pub(crate) fn payload(self, slot: usize, len: usize) -> Vec<u8> {
+    pub(super) fn payload(self, slot: usize, len: usize) -> Vec<u8> {
         let mut state = self.seed ^ (self.thread << 48) ^ (self.epoch << 40) ^ slot as u64;
         let mut bytes = Vec::with_capacity(len.next_multiple_of(8));
         while bytes.len() < len {
@@ -31,7 +31,7 @@ impl Mark {
 }
 
 /// What stands where nothing has arrived: no byte of it is the payload's.
-pub(crate) fn spoilt(payload: &[u8]) -> Vec<u8> {
+pub(super) fn spoilt(payload: &[u8]) -> Vec<u8> {
     payload.iter().map(|byte| !byte).collect()
 }
 

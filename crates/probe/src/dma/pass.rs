@@ -1,14 +1,13 @@
 //! The loop: keeps a lane busy, and times it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_probe::latency::Latencies;
-
+use super::command::Until;
+use super::failure::{Failure, Kind};
 use super::lane::{Done, Lane};
-use crate::recorder::nanoseconds;
-use crate::sample::{Failure, Kind};
-use crate::test::Reaping;
+use crate::latency::Latencies;
 
 /// How long one wait for an event may last before the clock is looked at again.
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -17,32 +16,58 @@ const POLLS_A_LOOK: u32 = 256;
 /// Operations after which the clock is looked at where not each of them is timed.
 const OPERATIONS_A_LOOK: u64 = 32;
 
-/// When to stop handing over.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Until {
-    /// After so many operations.
-    Count(u64),
-    /// When so much time has passed; at least one batch runs.
-    Passed(Duration),
+/// Whether nobody waits for the figures any more.
+pub type Gone = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// How long a side may work.
+#[derive(Clone)]
+pub struct Patience {
+    /// When the sample has failed.
+    pub deadline: Instant,
+    /// Looked at beside the clock; `None`: somebody waits.
+    pub gone: Option<Gone>,
+}
+
+impl Patience {
+    /// Until then, for somebody who waits.
+    pub fn until(deadline: Instant) -> Self {
+        Self {
+            deadline,
+            gone: None,
+        }
+    }
+
+    /// Whether there is time left.
+    pub(super) fn check(&self, now: Instant) -> Result<(), Failure> {
+        if now >= self.deadline {
+            let message = "the sample was not done before the test's time was over";
+            return Err(Failure::new(Kind::Timeout, message));
+        }
+        if self.gone.as_ref().is_some_and(|gone| gone()) {
+            let message = "whoever asked for the sample has gone";
+            return Err(Failure::new(Kind::Lost, message));
+        }
+        Ok(())
+    }
 }
 
 /// How a lane is driven.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+#[derive(Clone)]
+pub(super) struct Pace {
     /// Places.
     pub depth: usize,
     /// Operations at one doorbell.
     pub batch: usize,
     /// Each operation is timed.
     pub each: bool,
-    /// How completions are waited for.
-    pub reaping: Reaping,
-    /// When the sample has failed.
-    pub deadline: Instant,
+    /// Completions are slept for.
+    pub event: bool,
+    /// How long it may take.
+    pub patience: Patience,
 }
 
 /// What one pass came to.
-pub(crate) struct Passed {
+pub(super) struct Passed {
     /// Before the first doorbell.
     pub start: Instant,
     /// After the last operation was reaped.
@@ -62,7 +87,7 @@ pub(crate) struct Passed {
 ///
 /// # Errors
 /// An operation that failed, a lost peer, a deadline that passed.
-pub(crate) fn pass(lane: &mut dyn Lane, pace: &Pace, until: Until) -> Result<Passed, Failure> {
+pub(super) fn pass(lane: &mut dyn Lane, pace: &Pace, until: Until) -> Result<Passed, Failure> {
     let mut left = match until {
         Until::Count(count) => count,
         Until::Passed(_) => u64::MAX,
@@ -112,7 +137,7 @@ pub(crate) fn pass(lane: &mut dyn Lane, pace: &Pace, until: Until) -> Result<Pas
         idle = if done.is_empty() { idle + 1 } else { 0 };
         for one in done.drain(..) {
             if let (Some(latencies), Some(now)) = (&mut passed.latencies, now) {
-                latencies.record(nanoseconds(now - rung[one.slot]));
+                latencies.record((now - rung[one.slot]).as_nanos() as u64);
             }
             passed.late += u64::from(one.late);
             passed.count += 1;
@@ -123,7 +148,7 @@ pub(crate) fn pass(lane: &mut dyn Lane, pace: &Pace, until: Until) -> Result<Pas
         if now.is_some() || due || passed.count == 0 {
             (looked, idle) = (passed.count, 0);
             let now = now.unwrap_or_else(Instant::now);
-            in_time(now, pace)?;
+            pace.patience.check(now)?;
             if let Until::Passed(limit) = until
                 && passed.count > 0
                 && now - start >= limit
@@ -142,23 +167,15 @@ fn reap(lane: &mut dyn Lane, pace: &Pace, done: &mut Vec<Done>, wait: bool) -> R
             if !done.is_empty() || !wait {
                 return Ok(());
             }
-            if pace.reaping == Reaping::Event {
+            if pace.event {
                 break;
             }
             std::hint::spin_loop();
         }
         let now = Instant::now();
-        in_time(now, pace)?;
-        if pace.reaping == Reaping::Event {
-            lane.wait(WAIT_MAX.min(pace.deadline - now))?;
+        pace.patience.check(now)?;
+        if pace.event {
+            lane.wait(WAIT_MAX.min(pace.patience.deadline - now))?;
         }
     }
-}
-
-fn in_time(now: Instant, pace: &Pace) -> Result<(), Failure> {
-    if now < pace.deadline {
-        return Ok(());
-    }
-    let message = "the sample was not done before the test's time was over";
-    Err(Failure::new(Kind::Timeout, message))
 }

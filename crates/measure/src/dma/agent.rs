@@ -1,0 +1,215 @@
+//! A test whose DPU side is on an agent.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use overside_backends::agents::{ProbeError, RemoteProbe};
+use overside_link::agent::{MAX_TEXT_BYTES, clean};
+use overside_link::verbs::{Endpoint, Side};
+use overside_probe::dma::far::{KIND, Opening, Question, Reply, TIMEOUT_MS_MAX};
+use overside_probe::dma::{
+    Answer, Command, CopyEngine, Failure, Initiator, Kind, Link, Party, Patience, Peer, Plan, Ran,
+    conduct, dial,
+};
+
+use super::taking::{Moved, Through, plan, sample, times};
+use crate::far;
+use crate::kinds::DmaTest;
+use crate::measuring::NoSample;
+use crate::sample::{Sample, Warning};
+
+/// How long the link may take to stand.
+const CONNECTING: Duration = Duration::from_secs(5);
+/// How much longer than the test an agent is waited for: it knows why there is no answer.
+const GRACE: Duration = Duration::from_millis(500);
+/// How much the agent's clock and this machine's may disagree about a time, one in so many.
+const CLOCKS: u64 = 1000;
+
+/// Takes the sample, with the agent `node` as the DPU.
+pub(super) fn take(
+    test: &DmaTest,
+    node: &str,
+    link: Link,
+    (deadline, through): (Instant, Through<'_>),
+) -> Result<Sample, NoSample> {
+    with(test, far::open(node, KIND)?, link, (deadline, through))
+}
+
+/// The same, with an agent that has been reached.
+pub(super) fn with(
+    test: &DmaTest,
+    probe: RemoteProbe,
+    link: Link,
+    (deadline, through): (Instant, Through<'_>),
+) -> Result<Sample, NoSample> {
+    let plan = plan(test);
+    let mut there = There {
+        probe,
+        plan,
+        deadline: deadline + GRACE,
+    };
+    let end = through(there.meet(test, link, deadline)?);
+    let (provenance, timing) = (end.info().provenance, end.info().timing);
+    let (what, patience) = ((plan, Side::Host), Patience::until(deadline));
+    let mut taken = match test.initiator {
+        Side::Host => {
+            let cores = test.cores.clone();
+            let mut here = Initiator::over(end, link.name(), what, cores, patience);
+            conduct(&plan, &times(test), &mut here, Some(&mut there))
+        }
+        Side::Dpu => {
+            let mut here = Peer::over(end, link.name(), what, patience);
+            conduct(&plan, &times(test), &mut there, Some(&mut here))
+        }
+    }?;
+    let address = there.probe.there().ip();
+    let warning = there.warning();
+    // All is over there as well; that it gives everything back is worth waiting for, no more.
+    let _ = there.probe.close();
+    let applied = &mut taken.ran.applied;
+    applied.device = test.device.clone();
+    applied.driver = format!("{}, with the agent at {address}", applied.driver);
+    let mut sample = sample(test, taken, Moved { provenance, timing });
+    sample.warnings.extend(warning);
+    Ok(sample)
+}
+
+/// An agent that does not answer any more.
+fn gone(error: ProbeError) -> Failure {
+    let kind = match error {
+        ProbeError::Late { .. } => Kind::Timeout,
+        _ => Kind::Lost,
+    };
+    Failure::new(kind, error.to_string())
+}
+
+/// The agent's side.
+struct There {
+    probe: RemoteProbe,
+    plan: Plan,
+    deadline: Instant,
+}
+
+impl There {
+    /// This side's end of the link, with the agent's at the other.
+    fn meet(
+        &mut self,
+        test: &DmaTest,
+        link: Link,
+        deadline: Instant,
+    ) -> Result<Arc<dyn Endpoint>, NoSample> {
+        // Only the end that initiates has an engine: nobody else asks for anything.
+        let engine = (link == Link::Shm && test.variant != "caller").then_some(CopyEngine {
+            core: test.engine_core,
+        });
+        let initiates = test.initiator == Side::Dpu;
+        let left = deadline.saturating_duration_since(Instant::now());
+        let opening = Opening {
+            link,
+            initiates,
+            plan: self.plan,
+            engine: engine.filter(|_| initiates),
+            cores: test.cores.clone().filter(|_| initiates),
+            timeout_ms: (left.as_millis() as u64).clamp(1, TIMEOUT_MS_MAX),
+        };
+        let Reply::Listening(reach) = self.ask(&Question::Open(opening))? else {
+            return Err(self.strange("it does not say where it listens").into());
+        };
+        let config = self.plan.link_config(Side::Host);
+        let (there, engine) = (self.probe.there(), engine.filter(|_| !initiates));
+        let soon = deadline.min(Instant::now() + CONNECTING);
+        let end = dial(link, &reach, there, engine, &config, soon);
+        Ok(end.map_err(|failure| self.told(failure))?)
+    }
+
+    /// If the agent's machine is this one.
+    fn warning(&self) -> Option<Warning> {
+        let (here, there) = (self.probe.here().ip(), self.probe.there().ip());
+        let node = self.probe.node();
+        (here == there || there.to_canonical().is_loopback()).then(|| Warning {
+            kind: "one-machine".into(),
+            message: format!(
+                "agent {node} runs on this machine: both sides share its cores, and between them \
+                 are neither a network nor PCIe"
+            ),
+            remedy: "run `overside agent` on the DPU".into(),
+        })
+    }
+
+    fn ask(&mut self, question: &Question) -> Result<Reply, Failure> {
+        let question = serde_json::to_vec(question)
+            .map_err(|error| Failure::new(Kind::Internal, error.to_string()))?;
+        let answer = self.probe.ask(&question, self.deadline);
+        let answer = answer.map_err(gone)?;
+        match serde_json::from_slice(&answer) {
+            Ok(Reply::Failed(failure)) => Err(self.told(failure)),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(self.strange(&format!("its answer cannot be read: {error}"))),
+        }
+    }
+
+    /// A failure of the agent's side, or of the way there, as this side's.
+    fn told(&self, failure: Failure) -> Failure {
+        let message = clean(&failure.message, MAX_TEXT_BYTES);
+        Failure::new(failure.kind, format!("{}: {message}", self.probe.node()))
+    }
+
+    fn strange(&self, what: &str) -> Failure {
+        let what = clean(what, MAX_TEXT_BYTES);
+        let message = format!(
+            "agent {} is not one for this test: {what}",
+            self.probe.node()
+        );
+        Failure::new(Kind::Lost, message)
+    }
+
+    /// Whether figures can be: they come from another machine.
+    fn checked(&self, mut ran: Ran, waited: Duration) -> Result<Ran, Failure> {
+        let count = ran.count();
+        let timed = ran.latencies.as_ref().map(|all| all.count());
+        let waited_ns = waited.as_nanos() as u64;
+        if ran.counts.len() != self.plan.threads || ran.counts.contains(&0) {
+            return Err(self.strange("not each thread that was asked for has done something"));
+        }
+        if self.plan.each != timed.is_some() || timed.is_some_and(|timed| timed != count) {
+            return Err(self.strange("its latencies are not those of its operations"));
+        }
+        if ran.elapsed_ns == 0 || ran.elapsed_ns > waited_ns + waited_ns / CLOCKS {
+            return Err(self.strange(&format!(
+                "it worked for {} ns, and was waited for {waited_ns} ns",
+                ran.elapsed_ns
+            )));
+        }
+        // Its cores are not this machine's.
+        ran.cpu.host_ns = 0;
+        let applied = &mut ran.applied;
+        let texts = [
+            &mut applied.device,
+            &mut applied.driver,
+            &mut applied.variant,
+            &mut applied.library,
+        ];
+        texts
+            .into_iter()
+            .for_each(|text| *text = clean(text, MAX_TEXT_BYTES));
+        Ok(ran)
+    }
+}
+
+impl Party for There {
+    fn obey(&mut self, command: Command) -> Result<Answer, Failure> {
+        let begun = Instant::now();
+        match self.ask(&Question::Obey(command))? {
+            Reply::Answered(Answer::Ran(ran)) => {
+                let ran = self.checked(*ran, begun.elapsed())?;
+                Ok(Answer::Ran(Box::new(ran)))
+            }
+            Reply::Answered(Answer::Spent(mut time)) => {
+                time.host_ns = 0;
+                Ok(Answer::Spent(time))
+            }
+            Reply::Answered(answer) => Ok(answer),
+            _ => Err(self.strange("it answers something else")),
+        }
+    }
+}

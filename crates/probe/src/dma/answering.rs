@@ -1,0 +1,175 @@
+//! The peer's program: receives messages and confirms them.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use overside_device::threads::ThreadClock;
+use overside_link::verbs::{Inbox, Messages, QueuePair};
+
+use super::failure::{Failure, Kind, misplaced};
+use super::lane;
+use super::pass::Patience;
+use super::plan::Plan;
+
+/// How long it sleeps before it looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often it polls before it looks.
+const POLLS_A_LOOK: u32 = 256;
+/// The most messages that are taken at a time.
+const TAKE: usize = 256;
+
+/// What the thread and whoever looks at the messages share.
+#[derive(Default)]
+struct Shared {
+    /// Nobody needs it any more.
+    stop: AtomicBool,
+    /// Messages are copied into `kept`.
+    keep: AtomicBool,
+    kept: Mutex<VecDeque<Vec<u8>>>,
+    clock: ThreadClock,
+}
+
+impl Shared {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+}
+
+/// A thread that answers on one queue pair.
+pub(super) struct Answering {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<(), Failure>>>,
+}
+
+impl Answering {
+    pub(super) fn start(
+        pair: Box<dyn QueuePair>,
+        plan: Plan,
+        patience: Patience,
+    ) -> Result<Self, Failure> {
+        let shared = Arc::new(Shared::default());
+        let own = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("dma-peer".into())
+            .spawn(move || {
+                own.clock.begin();
+                let ended = answer(pair, &own, &plan, &patience);
+                own.clock.end();
+                ended
+            })
+            .map_err(|error| Failure::new(Kind::Job, format!("starting a thread: {error}")))?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Why it has ended, if nobody stopped it.
+    pub(super) fn fault(&mut self) -> Result<(), Failure> {
+        if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+            return self.join();
+        }
+        Ok(())
+    }
+
+    /// Lets it end. What had ended it before is told.
+    pub(super) fn stop(&mut self) -> Result<(), Failure> {
+        self.shared.stop.store(true, Ordering::Release);
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<(), Failure> {
+        let panicked = |_| {
+            let message = "the thread that answers has panicked";
+            Err(Failure::new(Kind::Internal, message))
+        };
+        self.thread
+            .take()
+            .map_or(Ok(()), |thread| thread.join().unwrap_or_else(panicked))
+    }
+
+    /// CPU time so far, in nanoseconds.
+    pub(super) fn spent_ns(&self) -> u64 {
+        self.shared.clock.spent_ns()
+    }
+
+    /// Keeps messages from now on, or does not.
+    pub(super) fn keep(&self, keep: bool) {
+        self.shared.keep.store(keep, Ordering::Release);
+    }
+
+    /// Forgets what was kept.
+    pub(super) fn forget(&self) {
+        self.shared.kept().clear();
+    }
+
+    /// Whether the message kept at `place` is `payload`.
+    pub(super) fn has(&self, place: usize, payload: &[u8]) -> bool {
+        self.shared
+            .kept()
+            .get(place)
+            .is_some_and(|kept| kept == payload)
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        // What had ended it was asked for while anybody wanted to know.
+        let _ = self.stop();
+    }
+}
+
+/// Receives and answers until it is stopped or the link is lost.
+fn answer(
+    mut pair: Box<dyn QueuePair>,
+    shared: &Shared,
+    plan: &Plan,
+    patience: &Patience,
+) -> Result<(), Failure> {
+    let (mut inbox, mut received) = (Inbox::new(), 0u64);
+    while !shared.is_stopped() {
+        inbox.clear();
+        let mut taken = 0;
+        for _ in 0..POLLS_A_LOOK {
+            taken = pair.receive(&mut inbox, TAKE)?;
+            if taken > 0 || plan.event {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        if taken == 0 {
+            patience.check(Instant::now())?;
+            if plan.event {
+                lane::wait(&mut *pair, LOOK)?;
+            }
+            continue;
+        }
+        if inbox.as_bytes().len() != taken * plan.size {
+            let what = "a message came that is not as long as was sent";
+            return Err(misplaced(0, what));
+        }
+        received += taken as u64;
+        if shared.keep.load(Ordering::Acquire) {
+            let mut kept = shared.kept();
+            kept.extend(inbox.iter().map(<[u8]>::to_vec));
+            let surplus = kept.len().saturating_sub(plan.depth);
+            kept.drain(..surplus);
+        }
+        let answer = received.to_le_bytes();
+        let Some(message) = Messages::one(&answer) else {
+            continue;
+        };
+        while pair.send(message)? == 0 && !shared.is_stopped() {
+            patience.check(Instant::now())?;
+            std::hint::spin_loop();
+        }
+    }
+    Ok(())
+}

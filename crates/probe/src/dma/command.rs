@@ -1,0 +1,128 @@
+//! What a side is told to do, and what it answers. Whether it is a part of this program or an
+//! agent's, it is told the same.
+
+use std::time::Duration;
+
+use overside_device::{Applied, CpuTime};
+use serde::{Deserialize, Serialize};
+
+use super::failure::{Failure, Kind};
+use crate::latency::Latencies;
+
+/// What a side is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// To the peer: export memory, or begin to confirm messages. [`Answer::Prepared`].
+    Prepare,
+    /// To the initiator: open queue pairs, with the peer's memory by its tokens, one a thread where
+    /// operations are one-sided. [`Answer::Done`].
+    Start(Vec<Vec<u8>>),
+    /// Fill all places with the payloads of that number, and overwrite the memory where bytes
+    /// arrive. [`Answer::Done`].
+    Fill(u64),
+    /// Overwrite the memory where bytes arrive. [`Answer::Done`].
+    Spoil,
+    /// To the peer: keep messages that come from now on, to be looked at, or do not.
+    /// [`Answer::Done`].
+    Keep(bool),
+    /// To the initiator: run. [`Answer::Ran`].
+    Run(Until),
+    /// Look at the bytes of each thread's first places, so many of them. [`Answer::Compared`].
+    Compare(Vec<u64>),
+    /// Tell what CPU time was spent so far. [`Answer::Spent`].
+    Usage,
+    /// To the peer: confirm no more. [`Answer::Done`].
+    Stop,
+    /// Let the link go. [`Answer::Done`].
+    End,
+}
+
+/// When to stop handing over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Until {
+    /// After so many operations of each thread.
+    Count(u64),
+    /// When so much time has passed; at least one batch runs.
+    Passed(Duration),
+}
+
+/// What a side answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// Tokens of exported memory, one a thread; none where operations are messages.
+    Prepared(Vec<Vec<u8>>),
+    /// What came of running.
+    Ran(Box<Ran>),
+    /// So many places are as they have to be.
+    Compared(u64),
+    /// CPU time so far.
+    Spent(CpuTime),
+}
+
+/// What came of running, by the initiator's clock.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ran {
+    /// From before the first doorbell of any thread until the last operation was reaped.
+    pub elapsed_ns: u64,
+    /// Operations of each thread; all of them are over.
+    pub counts: Vec<u64>,
+    /// Doorbells that took something.
+    pub doorbells: u64,
+    /// Operations later than the profile says.
+    pub late: u64,
+    /// Of each operation, from its doorbell until it was reaped; if they were timed.
+    pub latencies: Option<Latencies>,
+    /// CPU time that the initiator's side spent meanwhile.
+    pub cpu: CpuTime,
+    /// What moved the bytes.
+    pub applied: Applied,
+}
+
+impl Ran {
+    /// Operations of all threads.
+    pub fn count(&self) -> u64 {
+        self.counts
+            .iter()
+            .fold(0, |sum, one| sum.saturating_add(*one))
+    }
+}
+
+/// A side of a test: the one that starts operations, or its peer.
+pub trait Party {
+    /// Does what it is told.
+    ///
+    /// # Errors
+    /// [`Failure`]. The test is over then.
+    fn obey(&mut self, command: Command) -> Result<Answer, Failure>;
+}
+
+/// A command that this side does not get, or not now.
+pub(super) fn out_of_turn(command: &Command) -> Failure {
+    let text = format!("{command:?}");
+    let name = text.split(['(', ' ']).next().unwrap_or_default();
+    Failure::new(Kind::Job, format!("{name:?} is not for this side now"))
+}
+
+/// The sum, ledger by ledger.
+pub(super) fn add(one: CpuTime, other: CpuTime) -> CpuTime {
+    CpuTime {
+        host_ns: one.host_ns.saturating_add(other.host_ns),
+        dpu_ns: one.dpu_ns.saturating_add(other.dpu_ns),
+        emulator_ns: one.emulator_ns.saturating_add(other.emulator_ns),
+    }
+}
+
+/// What was spent from `before` to `after`.
+pub(super) fn since(after: CpuTime, before: CpuTime) -> CpuTime {
+    CpuTime {
+        host_ns: after.host_ns.saturating_sub(before.host_ns),
+        dpu_ns: after.dpu_ns.saturating_sub(before.dpu_ns),
+        emulator_ns: after.emulator_ns.saturating_sub(before.emulator_ns),
+    }
+}

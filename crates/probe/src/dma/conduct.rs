@@ -1,0 +1,142 @@
+//! One sample: what both sides are told, in which order.
+
+use std::time::Duration;
+
+use overside_device::CpuTime;
+
+use super::command::{Answer, Command, Party, Ran, Until, add, since};
+use super::failure::{Failure, Kind};
+use super::plan::{Operation, Plan};
+
+/// How long operations are handed over.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// Before the clock.
+    pub warmup: Duration,
+    /// Under it.
+    pub sample: Duration,
+}
+
+/// What came of it.
+pub struct Taken {
+    /// Under the clock.
+    pub ran: Ran,
+    /// CPU time of both sides meanwhile.
+    pub cpu: CpuTime,
+    /// Operations whose bytes were looked at.
+    pub checked: u64,
+}
+
+/// Verifies, warms up, runs under the clock and verifies again. Where there is no `peer`, the
+/// initiator has the memory of both sides.
+///
+/// # Errors
+/// What the side said that could not go on. Where one side only lost the other, what the other
+/// says.
+pub fn conduct<'a>(
+    plan: &Plan,
+    times: &Times,
+    initiator: &'a mut dyn Party,
+    peer: Option<&'a mut dyn Party>,
+) -> Result<Taken, Failure> {
+    let mut sides = Sides { initiator, peer };
+    let taken = sides.conduct(plan, times);
+    match taken {
+        // The side that broke the link off knows why it did.
+        Err(lost) if lost.kind == Kind::Lost => match sides.peer(Command::Usage) {
+            Err(failure) if failure.kind != Kind::Lost => Err(failure),
+            _ => Err(lost),
+        },
+        taken => taken,
+    }
+}
+
+struct Sides<'a> {
+    initiator: &'a mut dyn Party,
+    peer: Option<&'a mut dyn Party>,
+}
+
+impl Sides<'_> {
+    fn conduct(&mut self, plan: &Plan, times: &Times) -> Result<Taken, Failure> {
+        let tokens = match self.peer(Command::Prepare)? {
+            Some(Answer::Prepared(tokens)) => tokens,
+            Some(other) => return Err(unfit(&other)),
+            None => Vec::new(),
+        };
+        self.initiator.obey(Command::Start(tokens))?;
+        let depth = plan.depth as u64;
+        let all = vec![depth; plan.threads];
+        self.both(Command::Fill(0))?;
+        let mut checked = self.looked_at(plan, &all)?;
+        self.both(Command::Fill(1))?;
+        self.run(Until::Passed(times.warmup))?;
+        self.both(Command::Spoil)?;
+        let before = self.peers_time()?;
+        let ran = self.run(Until::Passed(times.sample))?;
+        let peers = since(self.peers_time()?, before);
+        checked += match plan.operation {
+            Operation::Send => self.looked_at(plan, &all)?,
+            Operation::Read | Operation::Write => self.compare(&ran.counts)?,
+        };
+        self.peer(Command::Stop)?;
+        self.initiator.obey(Command::End)?;
+        self.peer(Command::End)?;
+        Ok(Taken {
+            cpu: add(ran.cpu, peers),
+            ran,
+            checked,
+        })
+    }
+
+    /// Runs every place once, and looks at all of them.
+    fn looked_at(&mut self, plan: &Plan, all: &[u64]) -> Result<u64, Failure> {
+        self.peer(Command::Keep(true))?;
+        self.run(Until::Count(plan.depth as u64))?;
+        let checked = self.compare(all)?;
+        self.peer(Command::Keep(false))?;
+        Ok(checked)
+    }
+
+    fn run(&mut self, until: Until) -> Result<Ran, Failure> {
+        match self.initiator.obey(Command::Run(until))? {
+            Answer::Ran(ran) => Ok(*ran),
+            other => Err(unfit(&other)),
+        }
+    }
+
+    /// On both sides; how many places were looked at.
+    fn compare(&mut self, counts: &[u64]) -> Result<u64, Failure> {
+        let ours = self.initiator.obey(Command::Compare(counts.to_vec()))?;
+        let theirs = self.peer(Command::Compare(counts.to_vec()))?;
+        match theirs.unwrap_or(ours) {
+            Answer::Compared(count) => Ok(count),
+            other => Err(unfit(&other)),
+        }
+    }
+
+    fn both(&mut self, command: Command) -> Result<(), Failure> {
+        self.peer(command.clone())?;
+        self.initiator.obey(command).map(drop)
+    }
+
+    fn peers_time(&mut self) -> Result<CpuTime, Failure> {
+        match self.peer(Command::Usage)? {
+            Some(Answer::Spent(time)) => Ok(time),
+            Some(other) => Err(unfit(&other)),
+            None => Ok(CpuTime::default()),
+        }
+    }
+
+    fn peer(&mut self, command: Command) -> Result<Option<Answer>, Failure> {
+        let peer = self.peer.as_deref_mut();
+        peer.map(|peer| peer.obey(command)).transpose()
+    }
+}
+
+fn unfit(answer: &Answer) -> Failure {
+    let message = format!("{answer:?} is no answer to what a side was told");
+    Failure::new(
+        Kind::Internal,
+        message.chars().take(200).collect::<String>(),
+    )
+}

@@ -1,0 +1,154 @@
+//! The initiator's threads, one a lane. All do what they are told at the same time, and sleep until
+//! they are told something else.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use overside_device::Applied;
+use overside_device::threads::{ThreadClock, pin};
+
+use super::command::Until;
+use super::failure::{Failure, Kind, unsupported};
+use super::lane::Lane;
+use super::pass::{Pace, Passed, pass};
+
+/// What one thread is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Order {
+    Fill(u64),
+    Spoil,
+    Run(Until),
+    /// Look at the first places, so many.
+    Check(u64),
+}
+
+/// What one thread has done.
+pub(super) struct Report {
+    /// If it ran.
+    pub passed: Option<Passed>,
+    pub applied: Applied,
+}
+
+/// One thread.
+struct Hand {
+    /// `None` once it is to end.
+    orders: Option<Sender<Order>>,
+    reports: Receiver<Result<Report, Failure>>,
+    clock: Arc<ThreadClock>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// All threads.
+pub(super) struct Crew {
+    hands: Vec<Hand>,
+}
+
+impl Crew {
+    /// Starts a thread for each lane, pinned to the cores in turn.
+    pub(super) fn start(
+        lanes: Vec<Box<dyn Lane>>,
+        pace: &Pace,
+        cores: Option<&[usize]>,
+    ) -> Result<Self, Failure> {
+        let mut crew = Self { hands: Vec::new() };
+        for (index, lane) in lanes.into_iter().enumerate() {
+            let core = cores.and_then(|cores| cores.get(index % cores.len().max(1)).copied());
+            crew.hands.push(Hand::start(lane, pace.clone(), core)?);
+        }
+        Ok(crew)
+    }
+
+    /// Tells each thread what to do, by its number, and waits until all have done it.
+    pub(super) fn all(&mut self, order: impl Fn(usize) -> Order) -> Result<Vec<Report>, Failure> {
+        let died = || Failure::new(Kind::Internal, "a thread that moves bytes has panicked");
+        let mut first = None;
+        for (index, hand) in self.hands.iter().enumerate() {
+            let sent =
+                (hand.orders.as_ref()).is_some_and(|orders| orders.send(order(index)).is_ok());
+            if !sent {
+                first.get_or_insert_with(died);
+            }
+        }
+        let mut reports = Vec::with_capacity(self.hands.len());
+        for hand in &self.hands {
+            match hand.reports.recv() {
+                Ok(Ok(report)) => reports.push(report),
+                Ok(Err(failure)) => {
+                    first.get_or_insert(failure);
+                }
+                Err(_) => {
+                    first.get_or_insert_with(died);
+                }
+            }
+        }
+        first.map_or(Ok(reports), Err)
+    }
+
+    /// CPU time of all threads so far, in nanoseconds.
+    pub(super) fn spent_ns(&self) -> u64 {
+        self.hands.iter().map(|hand| hand.clock.spent_ns()).sum()
+    }
+}
+
+impl Hand {
+    fn start(mut lane: Box<dyn Lane>, pace: Pace, core: Option<usize>) -> Result<Self, Failure> {
+        let (orders, told) = channel();
+        let (report, reports) = channel();
+        let clock = Arc::new(ThreadClock::default());
+        let own = Arc::clone(&clock);
+        let thread = std::thread::Builder::new()
+            .name("dma".into())
+            .spawn(move || {
+                own.begin();
+                let placed = core.map_or(Ok(()), pin);
+                let placed = placed.map_err(|error| unsupported(error.to_string()));
+                while let Ok(order) = told.recv() {
+                    let done = placed.clone().and_then(|()| obey(&mut *lane, &pace, order));
+                    if report.send(done).is_err() {
+                        break;
+                    }
+                }
+                drop(lane);
+                own.end();
+            })
+            .map_err(|error| Failure::new(Kind::Job, format!("starting a thread: {error}")))?;
+        Ok(Self {
+            orders: Some(orders),
+            reports,
+            clock,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for hand in &mut self.hands {
+            hand.orders = None;
+        }
+        for hand in &mut self.hands {
+            if let Some(thread) = hand.thread.take() {
+                // One that has panicked has been told of already.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+fn obey(lane: &mut dyn Lane, pace: &Pace, order: Order) -> Result<Report, Failure> {
+    let mut passed = None;
+    match order {
+        Order::Fill(epoch) => lane.fill(epoch)?,
+        Order::Spoil => lane.spoil()?,
+        Order::Run(until) => passed = Some(pass(lane, pace, until)?),
+        Order::Check(count) => {
+            let count = count.min(pace.depth as u64) as usize;
+            (0..count).try_for_each(|slot| lane.check(slot))?;
+        }
+    }
+    Ok(Report {
+        passed,
+        applied: lane.applied(),
+    })
+}

@@ -1,0 +1,203 @@
+//! The side that starts operations, as a part of this program.
+
+use std::sync::Arc;
+
+use overside_device::CpuTime;
+use overside_device::threads::process_cpu_ns;
+use overside_link::verbs::{Endpoint, Side};
+
+use super::command::{Answer, Command, Party, Ran, Until, add, out_of_turn, since};
+use super::crew::{Crew, Order};
+use super::failure::{Failure, Kind};
+use super::lane::Lane;
+use super::one_sided::OneSided;
+use super::pass::{Pace, Passed, Patience};
+use super::plan::{Filling, Operation, Plan};
+use super::two_sided::TwoSided;
+use crate::latency::Latencies;
+
+/// What it starts operations on.
+enum Ground {
+    /// A link, by its name, with the other side at its other end.
+    Link(Arc<dyn Endpoint>, String),
+    /// Lanes that have both sides' memory; taken when it starts.
+    Lanes(Vec<Box<dyn Lane>>),
+}
+
+/// The side that starts operations.
+pub struct Initiator {
+    plan: Plan,
+    side: Side,
+    cores: Option<Vec<usize>>,
+    patience: Patience,
+    ground: Option<Ground>,
+    crew: Option<Crew>,
+}
+
+impl Initiator {
+    /// At an end of a link. `name` is what the link is called, `cores` are what its threads are
+    /// pinned to, in turn.
+    pub fn over(
+        endpoint: Arc<dyn Endpoint>,
+        name: &str,
+        (plan, side): (Plan, Side),
+        cores: Option<Vec<usize>>,
+        patience: Patience,
+    ) -> Self {
+        let ground = Ground::Link(endpoint, name.into());
+        Self::new(ground, (plan, side), cores, patience)
+    }
+
+    /// On lanes that need no other side, one a thread. All of this process's CPU time is this
+    /// side's then: the threads of a software device are not told apart from it.
+    pub fn alone(
+        lanes: Vec<Box<dyn Lane>>,
+        (plan, side): (Plan, Side),
+        cores: Option<Vec<usize>>,
+        patience: Patience,
+    ) -> Self {
+        Self::new(Ground::Lanes(lanes), (plan, side), cores, patience)
+    }
+
+    fn new(
+        ground: Ground,
+        (plan, side): (Plan, Side),
+        cores: Option<Vec<usize>>,
+        patience: Patience,
+    ) -> Self {
+        Self {
+            plan,
+            side,
+            cores,
+            patience,
+            ground: Some(ground),
+            crew: None,
+        }
+    }
+
+    fn start(&mut self, tokens: &[Vec<u8>]) -> Result<(), Failure> {
+        let plan = self.plan;
+        plan.check()?;
+        let lanes = match &mut self.ground {
+            Some(Ground::Link(endpoint, name)) => {
+                plan.can(&**endpoint, name)?;
+                lanes(endpoint, plan, tokens)?
+            }
+            Some(Ground::Lanes(lanes)) => std::mem::take(lanes),
+            None => return Err(Failure::new(Kind::Job, "the link was let go")),
+        };
+        let pace = Pace {
+            depth: plan.depth,
+            batch: plan.batch,
+            each: plan.each,
+            event: plan.event,
+            patience: self.patience.clone(),
+        };
+        self.crew = Some(Crew::start(lanes, &pace, self.cores.as_deref())?);
+        Ok(())
+    }
+
+    /// CPU time of this side so far.
+    fn spent(&self) -> CpuTime {
+        match &self.ground {
+            Some(Ground::Link(endpoint, _)) => {
+                let threads = self.crew.as_ref().map_or(0, Crew::spent_ns);
+                add(self.side.cpu_time(threads), endpoint.cpu_time())
+            }
+            _ => {
+                let all = process_cpu_ns(std::process::id());
+                self.side.cpu_time(all.unwrap_or_default())
+            }
+        }
+    }
+
+    fn run(&mut self, until: Until) -> Result<Ran, Failure> {
+        let before = self.spent();
+        let reports = self.told(|_| Order::Run(until))?;
+        let cpu = since(self.spent(), before);
+        let applied = reports.first().map(|one| one.applied.clone());
+        let passes: Vec<Passed> = (reports.into_iter()).filter_map(|one| one.passed).collect();
+        let start = passes.iter().map(|one| one.start).min();
+        let end = passes.iter().map(|one| one.end).max();
+        let (Some(applied), Some((start, end))) = (applied, start.zip(end)) else {
+            return Err(Failure::new(Kind::Internal, "there was no thread"));
+        };
+        let mut latencies = self.plan.each.then(Latencies::new);
+        if let Some(all) = &mut latencies {
+            let timed = passes.iter().filter_map(|one| one.latencies.as_ref());
+            timed.for_each(|one| all.add(one));
+        }
+        Ok(Ran {
+            elapsed_ns: (end - start).as_nanos() as u64,
+            counts: passes.iter().map(|one| one.count).collect(),
+            doorbells: passes.iter().map(|one| one.doorbells).sum(),
+            late: passes.iter().map(|one| one.late).sum(),
+            latencies,
+            cpu,
+            applied,
+        })
+    }
+
+    fn told(
+        &mut self,
+        order: impl Fn(usize) -> Order,
+    ) -> Result<Vec<super::crew::Report>, Failure> {
+        match &mut self.crew {
+            Some(crew) => crew.all(order),
+            None => Err(Failure::new(Kind::Job, "this side has not started")),
+        }
+    }
+}
+
+fn lanes(
+    endpoint: &Arc<dyn Endpoint>,
+    plan: Plan,
+    tokens: &[Vec<u8>],
+) -> Result<Vec<Box<dyn Lane>>, Failure> {
+    let needed = match plan.operation {
+        Operation::Send => 0,
+        Operation::Read | Operation::Write => plan.threads,
+    };
+    if tokens.len() != needed {
+        let message = format!("{} tokens came, and {needed} are needed", tokens.len());
+        return Err(Failure::new(Kind::Job, message));
+    }
+    (0..plan.threads)
+        .map(|index| {
+            let pair = endpoint.open(index)?;
+            let filling = Filling::new(plan, index);
+            Ok(match tokens.get(index) {
+                Some(token) => Box::new(OneSided::new(endpoint, pair, filling, token)?),
+                None => Box::new(TwoSided::new(endpoint, pair, filling)) as Box<dyn Lane>,
+            })
+        })
+        .collect()
+}
+
+impl Party for Initiator {
+    fn obey(&mut self, command: Command) -> Result<Answer, Failure> {
+        self.patience.check(std::time::Instant::now())?;
+        match command {
+            Command::Start(tokens) if self.crew.is_none() => {
+                self.start(&tokens).map(|()| Answer::Done)
+            }
+            Command::Fill(epoch) => self.told(|_| Order::Fill(epoch)).map(|_| Answer::Done),
+            Command::Spoil => self.told(|_| Order::Spoil).map(|_| Answer::Done),
+            Command::Run(until) => self.run(until).map(|ran| Answer::Ran(Box::new(ran))),
+            Command::Compare(counts) => {
+                let count = |index: usize| counts.get(index).copied().unwrap_or_default();
+                self.told(|index| Order::Check(count(index)))?;
+                let depth = self.plan.depth as u64;
+                let looked = (0..self.plan.threads).map(|index| count(index).min(depth));
+                Ok(Answer::Compared(looked.sum()))
+            }
+            Command::Usage => Ok(Answer::Spent(self.spent())),
+            Command::End => {
+                self.crew = None;
+                self.ground = None;
+                Ok(Answer::Done)
+            }
+            other => Err(out_of_turn(&other)),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Links that two programs make for one test: one listens where it can be reached, the other
+//! comes with the secret that it was told.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use overside_link::Secret;
+use overside_link::shm::{self, EngineOptions, ShmOptions};
+use overside_link::tcp;
+use overside_link::ucx::{self, UcxOptions};
+use overside_link::verbs::{ConnectError, Endpoint, LinkConfig};
+use serde::{Deserialize, Serialize};
+
+use super::failure::{Failure, Kind, unsupported};
+
+/// A kind of link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Link {
+    /// Shared memory: both programs are this machine's, and the same user's.
+    Shm,
+    /// TCP.
+    Tcp,
+    /// UCX.
+    Ucx,
+}
+
+impl Link {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Shm, Self::Tcp, Self::Ucx];
+
+    /// As boxes say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shm => "shm",
+            Self::Tcp => "tcp",
+            Self::Ucx => "ucx",
+        }
+    }
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|link| link.name() == name)
+    }
+}
+
+/// Who moves the bytes that are asked for at this end; shared memory only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CopyEngine {
+    /// The core that its thread is pinned to.
+    pub core: Option<usize>,
+}
+
+/// Where a listening end can be reached, and what it wants to hear.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reach {
+    /// At that port of the address that its machine is reached at.
+    Port {
+        /// The port.
+        port: u16,
+        /// The secret, as digits.
+        secret: String,
+    },
+    /// At that socket of its machine.
+    Path(PathBuf),
+}
+
+/// What listens for one peer.
+pub(super) enum Listening {
+    Shm(shm::Listener, ShmOptions),
+    Tcp(tcp::Listener),
+    Ucx(ucx::Listener),
+}
+
+impl Listening {
+    /// Listens at a free port of `here`'s address, or at a socket of its own.
+    pub(super) fn begin(
+        link: Link,
+        mut here: SocketAddr,
+        engine: Option<CopyEngine>,
+    ) -> Result<(Self, Reach), Failure> {
+        here.set_port(0);
+        let secret = Secret::random();
+        let secret = secret.map_err(|error| Failure::new(Kind::Job, error.to_string()))?;
+        let reach = |port| Reach::Port {
+            port,
+            secret: secret.to_hex(),
+        };
+        match link {
+            Link::Shm => {
+                // The name is a secret as well, though the listener only lets its user in.
+                let name = format!("overside-{}", secret.to_hex());
+                let path = std::env::temp_dir().join(name);
+                let listener = shm::Listener::bind(&path)?;
+                Ok((Self::Shm(listener, options(engine)), Reach::Path(path)))
+            }
+            Link::Tcp => {
+                let listener = tcp::Listener::bind(here)?.secret(secret);
+                let port = listener.address().port();
+                Ok((Self::Tcp(listener), reach(port)))
+            }
+            Link::Ucx => {
+                // Whether there is UCX at all is known before anybody comes.
+                ucx::version()?;
+                let options = UcxOptions {
+                    secret: Some(secret),
+                    ..UcxOptions::default()
+                };
+                let listener = ucx::Listener::bind(here, options)?;
+                let port = listener.address().port();
+                Ok((Self::Ucx(listener), reach(port)))
+            }
+        }
+    }
+
+    /// Waits for the peer.
+    pub(super) fn accept(
+        &self,
+        config: &LinkConfig,
+        deadline: Instant,
+    ) -> Result<Arc<dyn Endpoint>, ConnectError> {
+        Ok(match self {
+            Self::Shm(listener, options) => Arc::new(listener.accept(config, options, deadline)?),
+            Self::Tcp(listener) => Arc::new(listener.accept(config, deadline)?),
+            Self::Ucx(listener) => Arc::new(listener.accept(config, deadline)?),
+        })
+    }
+}
+
+/// The link with a peer that listens on a machine that is reached at `there`.
+///
+/// # Errors
+/// [`Failure`]; [`Kind::Unsupported`] if this cannot be between the two machines.
+pub fn dial(
+    link: Link,
+    reach: &Reach,
+    there: SocketAddr,
+    engine: Option<CopyEngine>,
+    config: &LinkConfig,
+    deadline: Instant,
+) -> Result<Arc<dyn Endpoint>, Failure> {
+    match (link, reach) {
+        (Link::Shm, Reach::Path(path)) => {
+            if !there.ip().to_canonical().is_loopback() {
+                let message = "memory is shared only with agents of this machine; use tcp or ucx";
+                return Err(unsupported(message));
+            }
+            let end = shm::connect(path, config, &options(engine), deadline);
+            Ok(Arc::new(end.map_err(not_shared)?))
+        }
+        (Link::Tcp | Link::Ucx, Reach::Port { port, secret }) => {
+            let secret = Secret::from_hex(secret);
+            let secret = secret.ok_or_else(|| Failure::new(Kind::Job, "the secret is none"))?;
+            let mut address = there;
+            address.set_port(*port);
+            if link == Link::Tcp {
+                let end = tcp::connect_with_secret(address, config, secret, deadline)?;
+                return Ok(Arc::new(end));
+            }
+            let options = UcxOptions {
+                secret: Some(secret),
+                ..UcxOptions::default()
+            };
+            Ok(Arc::new(ucx::connect(address, config, &options, deadline)?))
+        }
+        (_, reach) => {
+            let message = format!("{reach:?} is no place for {}", link.name());
+            Err(Failure::new(Kind::Job, message))
+        }
+    }
+}
+
+/// Another user's agent, or one that sees other files, is one that memory cannot be shared with.
+fn not_shared(error: ConnectError) -> Failure {
+    match error {
+        ConnectError::System { .. } | ConnectError::Protocol { .. } => unsupported(format!(
+            "memory cannot be shared with it ({error}): it has to run as the same user and with \
+             the same directory for temporary files; or use tcp or ucx"
+        )),
+        other => other.into(),
+    }
+}
+
+fn options(engine: Option<CopyEngine>) -> ShmOptions {
+    ShmOptions {
+        engine: engine.map(|engine| EngineOptions {
+            core: engine.core,
+            shape: None,
+        }),
+    }
+}

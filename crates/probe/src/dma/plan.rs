@@ -1,0 +1,204 @@
+//! What both sides know of a test.
+
+use overside_link::verbs::{Endpoint, LinkConfig, Side};
+use serde::{Deserialize, Serialize};
+
+use super::failure::{Failure, unsupported};
+use super::payload::{Mark, spoilt};
+
+/// The longest operation in bytes.
+pub const SIZE_MAX: u64 = 1 << 30;
+/// The most operations in flight, and the most at one doorbell.
+pub const DEPTH_MAX: u64 = 1024;
+/// Bytes of a confirmation: how many messages have been received so far.
+pub(super) const ANSWER_BYTES: usize = 8;
+/// Places begin at multiples of this, so that no two share a cache line.
+pub(super) const LINE: usize = 64;
+
+/// What an operation does, seen from its initiator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// Brings the peer's bytes here.
+    Read,
+    /// Puts bytes of ours there.
+    Write,
+    /// Sends a message, which the peer's program receives and confirms.
+    Send,
+}
+
+impl Operation {
+    /// As boxes say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Send => "send",
+        }
+    }
+}
+
+/// What is moved, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// What operations do.
+    pub operation: Operation,
+    /// Both sides sleep until something happens; else they ask again and again.
+    pub event: bool,
+    /// Each operation is timed; else only all of them together.
+    pub each: bool,
+    /// Bytes of one operation.
+    pub size: usize,
+    /// Operations in flight on each thread: its places.
+    pub depth: usize,
+    /// Operations at one doorbell.
+    pub batch: usize,
+    /// Threads of the initiator, each with a queue pair.
+    pub threads: usize,
+    /// Each place has a payload of its own; else all have one.
+    pub distinct: bool,
+    /// Payloads are posted inline.
+    pub inline: bool,
+    /// What payloads are made from.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// Whether every number lies within its bounds.
+    ///
+    /// # Errors
+    /// [`Kind::Unsupported`](super::Kind::Unsupported), with the name and what is allowed.
+    pub fn check(&self) -> Result<(), Failure> {
+        let bounds = [
+            ("size", self.size as u64, SIZE_MAX),
+            ("depth", self.depth as u64, DEPTH_MAX),
+            ("batch", self.batch as u64, self.depth as u64),
+            (
+                "threads",
+                self.threads as u64,
+                LinkConfig::MAX_QUEUE_PAIRS as u64,
+            ),
+        ];
+        for (name, value, most) in bounds {
+            if !(1..=most).contains(&value) {
+                return Err(unsupported(format!(
+                    "{name} is {value}, where 1 to {most} is allowed"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes from one place to the next in memory that several share.
+    pub(super) fn stride(&self) -> usize {
+        self.size.next_multiple_of(LINE)
+    }
+
+    /// Bytes of memory that is exported for one thread.
+    pub fn exported_bytes(&self) -> usize {
+        self.stride() * self.depth
+    }
+
+    /// No more than that many bytes are held for all threads, on both sides together: the source of
+    /// each operation, its destination, and copies while they are looked at.
+    pub fn memory_bytes(&self) -> u64 {
+        4 * self.exported_bytes() as u64 * self.threads as u64
+    }
+
+    /// What a link is set up for.
+    pub fn link_config(&self, side: Side) -> LinkConfig {
+        LinkConfig {
+            queue_pairs: self.threads,
+            depth: self.depth,
+            max_message_bytes: match self.operation {
+                Operation::Send => self.size.max(ANSWER_BYTES),
+                Operation::Read | Operation::Write => ANSWER_BYTES,
+            },
+            event: self.event,
+            ..LinkConfig::new(side)
+        }
+    }
+
+    /// Whether the initiator's end of a link does the operation. `name` is what the link is called.
+    pub(super) fn can(&self, endpoint: &dyn Endpoint, name: &str) -> Result<(), Failure> {
+        let capabilities = endpoint.capabilities();
+        let limits = match self.operation {
+            Operation::Read => &capabilities.read,
+            Operation::Write => &capabilities.write,
+            Operation::Send => &capabilities.send,
+        };
+        let operation = self.operation.name();
+        let Some(limits) = limits else {
+            return Err(unsupported(format!("{name} cannot {operation}")));
+        };
+        if self.size as u64 > limits.max_bytes {
+            let max = limits.max_bytes;
+            return Err(unsupported(format!(
+                "{name} takes at most {max} bytes for one {operation}"
+            )));
+        }
+        let inline = capabilities.max_inline_bytes;
+        if self.inline && self.size as u64 > inline {
+            return Err(unsupported(format!(
+                "{name} takes payloads of at most {inline} bytes inline"
+            )));
+        }
+        self.keeps_up(endpoint, name)
+    }
+
+    /// Whether an end of a link takes as much at a time, and wakes who sleeps.
+    pub(super) fn keeps_up(&self, endpoint: &dyn Endpoint, name: &str) -> Result<(), Failure> {
+        let capabilities = endpoint.capabilities();
+        if self.depth > capabilities.max_depth {
+            let max = capabilities.max_depth;
+            return Err(unsupported(format!(
+                "{name} takes at most {max} operations in flight"
+            )));
+        }
+        if self.event && !capabilities.event {
+            return Err(unsupported(format!(
+                "{name} signals no completions; use completion=poll"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The payloads of one thread's places.
+#[derive(Clone, Copy, Debug)]
+pub struct Filling {
+    /// What they are for.
+    pub plan: Plan,
+    mark: Mark,
+}
+
+impl Filling {
+    /// The first payloads of a thread.
+    pub fn new(plan: Plan, thread: usize) -> Self {
+        Self {
+            plan,
+            mark: Mark {
+                seed: plan.seed,
+                thread: thread as u64,
+                epoch: 0,
+            },
+        }
+    }
+
+    /// From now on others, which each `epoch` has.
+    pub fn begin(&mut self, epoch: u64) {
+        self.mark.epoch = epoch;
+    }
+
+    /// The payload of a place.
+    pub fn payload(&self, slot: usize) -> Vec<u8> {
+        let slot = if self.plan.distinct { slot } else { 0 };
+        self.mark.payload(slot, self.plan.size)
+    }
+
+    /// What stands in a place where nothing has arrived: no byte of it is the payload's.
+    pub fn spoilt(&self, slot: usize) -> Vec<u8> {
+        spoilt(&self.payload(slot))
+    }
+}

@@ -1,0 +1,202 @@
+//! The side of a dma test that an agent plays, asked by hosts that do not keep to the order, or ask
+//! for more than there is.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use overside_link::agent::{Gone, Host, Part, Probe};
+use overside_link::verbs::Side;
+use overside_probe::dma::far::{Far, Opening, Question, Reply};
+use overside_probe::dma::{
+    Answer, Command, Failure, Kind, Link, Operation, Party, Patience, Peer, Plan, Reach, Until,
+    dial,
+};
+
+fn part() -> (Box<dyn Part>, Gone) {
+    let gone = Gone::default();
+    let host = Host {
+        here: (Ipv4Addr::LOCALHOST, 7433).into(),
+        there: (Ipv4Addr::LOCALHOST, 40_000).into(),
+        gone: gone.clone(),
+    };
+    (Far.begin(host).expect("a part"), gone)
+}
+
+fn plan() -> Plan {
+    Plan {
+        operation: Operation::Write,
+        event: false,
+        each: true,
+        size: 64,
+        depth: 4,
+        batch: 2,
+        threads: 1,
+        distinct: true,
+        inline: false,
+        seed: 3,
+    }
+}
+
+fn opening() -> Opening {
+    Opening {
+        link: Link::Tcp,
+        initiates: true,
+        plan: plan(),
+        engine: None,
+        cores: None,
+        timeout_ms: 20_000,
+    }
+}
+
+fn ask(part: &mut dyn Part, question: &Question) -> Reply {
+    let question = serde_json::to_vec(question).expect("a question is JSON");
+    serde_json::from_slice(&part.answer(&question)).expect("a reply")
+}
+
+fn refused(reply: Reply) -> Failure {
+    match reply {
+        Reply::Failed(failure) => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn questions_that_cannot_be_are_refused_with_the_bound() {
+    let with = |change: fn(&mut Opening)| {
+        let mut opening = opening();
+        change(&mut opening);
+        opening
+    };
+    for (opening, words) in [
+        (with(|one| one.plan.size = 0), "size is 0"),
+        (with(|one| one.plan.size = usize::MAX), "size is"),
+        (with(|one| one.plan.depth = 1025), "depth is 1025"),
+        (with(|one| one.plan.batch = 5), "batch is 5"),
+        (with(|one| one.plan.threads = 65), "threads is 65"),
+        (
+            with(|one| (one.plan.size, one.plan.threads) = (1 << 30, 64)),
+            "more than an agent holds",
+        ),
+        (with(|one| one.timeout_ms = 0), "1 to 3600000"),
+        (with(|one| one.timeout_ms = u64::MAX), "1 to 3600000"),
+        (with(|one| one.cores = Some(vec![])), "0 cores"),
+        (
+            with(|one| one.engine = Some(Default::default())),
+            "no thread that copies",
+        ),
+    ] {
+        let (mut part, _) = part();
+        let failure = refused(ask(&mut *part, &Question::Open(opening)));
+        assert_eq!(failure.kind, Kind::Unsupported);
+        assert!(failure.message.contains(words), "{failure}");
+        // It is over: an honest question comes too late.
+        let late = refused(ask(&mut *part, &Question::Open(self::opening())));
+        assert!(late.message.contains("out of turn"), "{late}");
+    }
+}
+
+#[test]
+fn questions_out_of_turn_and_none_at_all_are_refused() {
+    for question in [
+        &b"{"[..],
+        b"null",
+        b"{\"open\":{}}",
+        b"{\"obey\":\"dance\"}",
+        b"{\"obey\":\"prepare\"}",
+        b"{\"obey\":{\"start\":[[256]]}}",
+        &[0xff; 1000],
+    ] {
+        let (mut part, _) = part();
+        let reply = serde_json::from_slice(&part.answer(question)).expect("a reply");
+        assert_eq!(refused(reply).kind, Kind::Job);
+    }
+}
+
+/// A link with the part, and a host's end that has prepared.
+fn met(part: &mut dyn Part, opening: Opening) -> (Peer, Vec<Vec<u8>>) {
+    let plan = opening.plan;
+    let Reply::Listening(reach) = ask(part, &Question::Open(opening)) else {
+        panic!("it does not listen");
+    };
+    let there = (Ipv4Addr::LOCALHOST, 7433).into();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let config = plan.link_config(Side::Host);
+    let end = dial(Link::Tcp, &reach, there, None, &config, deadline).expect("a link");
+    let patience = Patience::until(Instant::now() + Duration::from_secs(20));
+    let mut peer = Peer::over(end, "tcp", (plan, Side::Host), patience);
+    let Ok(Answer::Prepared(tokens)) = peer.obey(Command::Prepare) else {
+        panic!("it does not prepare");
+    };
+    (peer, tokens)
+}
+
+fn obey(part: &mut dyn Part, command: Command) -> Reply {
+    ask(part, &Question::Obey(command))
+}
+
+#[test]
+fn commands_in_any_order_and_tokens_of_nobody_break_nothing() {
+    let never_given = vec![0xaa; 40];
+    for commands in [
+        vec![Command::Run(Until::Count(1))],
+        vec![Command::Prepare],
+        vec![Command::Start(vec![])],
+        vec![Command::Start(vec![vec![]])],
+        vec![Command::Start(vec![never_given])],
+        vec![Command::Start(vec![vec![1; 5000]])],
+        vec![Command::Compare(vec![u64::MAX; 100])],
+        vec![Command::End, Command::Run(Until::Passed(Duration::MAX))],
+    ] {
+        let (mut part, _) = part();
+        let (_peer, _) = met(&mut *part, opening());
+        let last = commands.into_iter().map(|one| obey(&mut *part, one)).last();
+        let failure = refused(last.expect("a reply"));
+        assert_ne!(failure.kind, Kind::Internal, "{failure}");
+    }
+}
+
+#[test]
+fn who_does_not_know_the_secret_does_not_get_the_link() {
+    let (mut part, _) = part();
+    let Reply::Listening(Reach::Port { port, .. }) = ask(&mut *part, &Question::Open(opening()))
+    else {
+        panic!("it does not listen");
+    };
+    let wrong = Reach::Port {
+        port,
+        secret: "0".repeat(32),
+    };
+    let (there, soon) = (
+        (Ipv4Addr::LOCALHOST, 1).into(),
+        Instant::now() + Duration::from_secs(5),
+    );
+    let config = plan().link_config(Side::Host);
+    let Err(failure) = dial(Link::Tcp, &wrong, there, None, &config, soon) else {
+        panic!("a link without the secret");
+    };
+    assert!(failure.message.contains("was told"), "{failure}");
+    // Its door closes by itself, some seconds later.
+    std::mem::forget(part);
+}
+
+#[test]
+fn a_run_ends_when_the_host_has_gone() {
+    let (mut part, gone) = part();
+    let (mut peer, tokens) = met(&mut *part, opening());
+    assert!(matches!(
+        obey(&mut *part, Command::Start(tokens)),
+        Reply::Answered(Answer::Done)
+    ));
+    peer.obey(Command::Fill(0)).expect("filled");
+    obey(&mut *part, Command::Fill(0));
+    let begin = Instant::now();
+    let reply = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            gone.set();
+        });
+        obey(&mut *part, Command::Run(Until::Count(u64::MAX)))
+    });
+    assert_eq!(refused(reply).kind, Kind::Lost);
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
