@@ -136,6 +136,9 @@ ELSEWHERE = ("dpdk", "doca")
 def _device(name: str, here: Machine, links: Sequence[str]) -> tuple[str, str | None] | None:
     if name in links:
         return None
+    node, slash, rest = name.partition("/")
+    if slash and rest in links:
+        return _node(node, here)
     known = [*links]
     known += [device["name"] for device in here.devices if not device["name"].endswith(":*")]
     # One that is elsewhere or not available makes its tests skipped, not the box invalid.

@@ -262,6 +262,9 @@ def device(name: object) -> str:
     if text.startswith("emulated:"):
         return f"emulated {card(text.removeprefix('emulated:'))}"
     known = {"cpu": "CPU", "shm": "shared memory", "tcp": "TCP", "ucx": "UCX"}
+    node, slash, link = text.partition("/")
+    if slash and link in ("shm", "tcp", "ucx"):
+        return f"{known[link]} with {node}"
     return known.get(text, text)
 
 

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter
 
-#: Links between two ends on this machine.
+#: Links: between two ends in one process, or after the name of an agent with its end there.
 LINKS = ("shm", "tcp", "ucx")
 
 _PARAMETERS: Mapping[str, Parameter] = {
     "device": Parameter(
         "string",
         "what the bytes go over: shm (shared memory), tcp (loopback), ucx (RDMA where there is a "
-        "card, else what UCX has), emulated: and a profile, dpdk: and a device that copies",
+        "card, else what UCX has), one of these with an agent as the DPU (dpu0/tcp), emulated: and "
+        "a profile, dpdk: and a device that copies",
         "shm",
     ),
     "variant": Parameter(
@@ -43,7 +44,9 @@ _PARAMETERS: Mapping[str, Parameter] = {
     "depth": Parameter("integer", "operations in flight on each thread", 1, "", (), 1, 1024),
     "batch": Parameter("integer", "operations handed over at one doorbell", 1, "", (), 1, 1024),
     "threads": Parameter("integer", "the initiator's threads", 1, "", (), 1, 64),
-    "cores": Parameter("integers", "the cores that those threads are pinned to, in turn", None),
+    "cores": Parameter(
+        "integers", "the initiator's cores that those threads are pinned to, in turn", None
+    ),
     "engine_core": Parameter(
         "integer", "the core of the thread that stands for a DMA engine", None, "", (), 0, 1023
     ),
@@ -104,7 +107,8 @@ class DmaTask(MeasuredTask):
         """Fills in defaults; only shared memory has variants, a batch is never larger than the
         depth, and a read has no payload to hand over."""
         full = super().normal(parameters)
-        full["variant"] = (full["variant"] or "engine") if full["device"] == "shm" else None
+        is_shared = full["device"].rpartition("/")[2] == "shm"
+        full["variant"] = (full["variant"] or "engine") if is_shared else None
         if full["variant"] != "engine" and not full["device"].startswith("emulated:"):
             full["engine_core"] = None
         full["batch"] = min(full["batch"], full["depth"])
@@ -115,10 +119,16 @@ class DmaTask(MeasuredTask):
         return full
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
-        """A device that is not there, or is there and does not copy."""
+        """A device that is not there, or is there and does not copy; an agent that is away."""
         name = parameters["device"]
         if name in LINKS or name.startswith("emulated:"):
             return None
+        node, slash, link = name.partition("/")
+        if slash and link in LINKS:
+            return machine.no_node(node)
+        if slash:
+            links = ", ".join(f"{node}/{link}" for link in LINKS)
+            return f"{name} moves no bytes between host and agent; the links are {links}"
         device = machine.device(name)
         if device is None:
             return f"{name}: there is no such device here; the links are {', '.join(LINKS)}"

@@ -1,0 +1,113 @@
+"""Moving bytes between this machine and an agent."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command import Json, only_run, overside, samples, start, wait_for, write_box
+
+#: The native command, beside the interpreter that the tests run with.
+COMMAND = Path(sys.executable).parent / "overside"
+#: Seconds after which an agent that was asked to end should have ended.
+PATIENCE_S = 60
+
+
+@pytest.fixture(params=[False, True], ids=["clear", "encrypted"])
+def agent(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[subprocess.Popen[str]]:
+    """An agent of this machine that the inventory calls `dpu0`."""
+    if not COMMAND.exists():
+        pytest.skip(f"there is no {COMMAND}: install the package")
+    words, keys = ["--insecure"], ""
+    if request.param:
+        directory = tmp_path / "keys"
+        subprocess.run([COMMAND, "agent", "keys", directory], check=True, capture_output=True)
+        words, keys = ["--keys", str(directory)], 'keys = "keys"\n'
+    words += ["--listen", "127.0.0.1:0", "--json", "-p", "1", "--device", "cpu"]
+    with subprocess.Popen([COMMAND, "agent", *words], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = json.loads(process.stdout.readline())["address"]
+            inventory = tmp_path / "agents.toml"
+            inventory.write_text(
+                f'[agents.dpu0]\naddress = "{address}"\n{keys}'
+                '[agents.gone]\naddress = "localhost:1"\n'
+            )
+            monkeypatch.setenv("OVERSIDE_AGENTS", str(inventory))
+            yield process
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_S)
+
+
+def box(directory: Path, sample_s: float = 0.01, **parameters: object) -> Path:
+    """Tests of `dma` that take milliseconds."""
+    measure = {"rounds": 1, "warmup_s": 0, "sample_s": sample_s, "max_s": 300}
+    task = {"task": "dma", "parameters": parameters, "metrics": ["latency_p50"]}
+    return write_box(
+        directory,
+        {"schema": "box/1", "name": "moves", "seed": 7, "tasks": [task], "measure": measure},
+    )
+
+
+@pytest.mark.usefixtures("agent")
+def test_every_operation_from_either_side(tmp_path: Path) -> None:
+    path = box(
+        tmp_path,
+        device=["dpu0/tcp", "dpu0/shm"],
+        completion="event",
+        initiator=["host", "dpu"],
+        operation=["read", "write", "send"],
+    )
+    overside("run", path, cwd=tmp_path, code=0)
+    found = samples(only_run(tmp_path))
+    assert len(found) == 12
+    for sample in found:
+        applied = sample["applied"]
+        assert applied["device"] in ("dpu0/tcp", "dpu0/shm"), sample
+        assert "with the agent at 127.0.0.1" in applied["driver"], sample
+        assert applied["provenance"] == "measured", sample
+        assert sample["metrics"]["latency_p50"] > 0, sample
+        assert [w["kind"] for w in sample["warnings"]].count("one-machine") == 1, sample
+    page = (only_run(tmp_path) / "report.html").read_text()
+    assert "TCP with dpu0" in page
+
+
+@pytest.mark.usefixtures("agent")
+def test_who_is_not_there_is_told_before_anything_runs(tmp_path: Path) -> None:
+    devices = ["dpu0/tcp", "dpu0/cpu", "gone/tcp"]
+    planned = overside("plan", box(tmp_path, device=devices), "--json", cwd=tmp_path, code=0)
+    tests: list[Json] = json.loads(planned.stdout)["tests"]
+    reasons = {test["parameters"]["device"]: test.get("reason") or "" for test in tests}
+    assert not reasons["dpu0/tcp"]
+    assert "the links are dpu0/shm, dpu0/tcp, dpu0/ucx" in reasons["dpu0/cpu"]
+    assert "is `overside agent` running?" in reasons["gone/tcp"]
+    done = overside("plan", box(tmp_path, device="nobody/tcp"), cwd=tmp_path)
+    assert done.returncode != 0
+    assert "no agent is called 'nobody'" in " ".join(done.stderr.split())
+
+
+def test_an_agent_that_dies_fails_the_sample_and_says_why(
+    tmp_path: Path, agent: subprocess.Popen[str]
+) -> None:
+    path = box(tmp_path, 20.0, device="dpu0/tcp", initiator="dpu", operation="send")
+    with start("run", path, cwd=tmp_path) as run:
+        # It has nothing to do before a sample is taken.
+        wait_for(lambda: cpu_s(agent.pid) > 1.0)
+        agent.kill()
+        run.communicate(timeout=PATIENCE_S)
+    (sample,) = samples(only_run(tmp_path))
+    assert sample["status"] == "failed"
+    assert sample["error"]["kind"] == "lost", sample
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds of a process so far; ticks are hundredths."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
