@@ -1,5 +1,9 @@
 //! A context: a connection, and the jobs on it.
 
+mod jobs;
+mod opening;
+mod traffic;
+
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -7,42 +11,16 @@ use std::time::{Duration, Instant};
 
 use overside_device::threads::{Event, Limits, Timer};
 use overside_device::{
-    Applied, Closed, Completion, Context, ContextConfig, CpuTime, Job, JobError, Lifecycle, Lost,
-    MemoryKind, OpenError, Source, Stages, SubmitError,
+    Applied, Closed, Completion, Context, ContextConfig, CpuTime, Job, Lifecycle, Lost, OpenError,
+    SubmitError,
 };
-use overside_link::agent::{
-    Item, JobHead, Offer, Opened, Reply, Request, Setup, Usage, Violation, Welcome,
-    readable_or_writable, typed_error,
-};
+use overside_link::agent::{Opened, Reply, Request, Setup, Usage, typed_error};
 
-use crate::capabilities::MAX_SEGMENTS;
-use crate::connection::{Broken, Connection};
+use crate::Shared;
+use crate::connection::Connection;
 use crate::incoming::Incoming;
-use crate::{Shared, driver};
-
-/// How much is taken from an agent before anything else gets a turn, in items and reads.
-const TURN: usize = 1 << 14;
-
-/// Where a job is.
-enum Slot {
-    Free,
-    /// With the agent, or on its way there or back.
-    Running {
-        job: Job,
-        submitted: Instant,
-    },
-    /// Given up and returned; its answer is still to come.
-    Withdrawn,
-}
-
-impl Slot {
-    fn job(&mut self) -> Option<&mut Job> {
-        match self {
-            Self::Running { job, .. } => Some(job),
-            Self::Free | Self::Withdrawn => None,
-        }
-    }
-}
+use jobs::{Slot, slots};
+use opening::{check_same, lifecycle, limits, nothing_ran};
 
 pub(crate) struct RemoteContext {
     shared: Arc<Shared>,
@@ -171,246 +149,6 @@ impl RemoteContext {
         self.connection = None;
         // Whoever waits is to find out.
         self.event.signal();
-    }
-
-    /// Sends and receives what goes without waiting. `all`: nothing that has come is left behind,
-    /// so that the socket tells when there is more; whether that was so.
-    fn progress(&mut self, all: bool) -> bool {
-        self.try_progress(all).unwrap_or_else(|broken| {
-            self.lose(broken.to_string());
-            true
-        })
-    }
-
-    fn try_progress(&mut self, all: bool) -> Result<bool, Broken> {
-        let Some(connection) = &mut self.connection else {
-            return Ok(true);
-        };
-        connection.send()?;
-        let was_all = self.receive(all)?;
-        if let Some(connection) = &mut self.connection {
-            let patience = self.shared.dialer.patience;
-            connection.beat(Instant::now(), patience.ask, patience.silence)?;
-        }
-        Ok(was_all)
-    }
-
-    fn receive(&mut self, all: bool) -> Result<bool, Broken> {
-        for _ in 0..TURN {
-            let Some(connection) = &mut self.connection else {
-                return Ok(true);
-            };
-            if let Some(incoming) = &mut self.incoming {
-                let slot = &mut self.slots[incoming.head.slot as usize];
-                if !incoming.receive(connection, slot.job())? {
-                    return Ok(true);
-                }
-                self.complete();
-                continue;
-            }
-            match connection.reader.item()? {
-                Some(item) => self.take(item)?,
-                None => {
-                    let room = connection.reader.room().len();
-                    let count = connection.fill()?;
-                    // Less than there was room for: that was all, most likely.
-                    if count == 0 || (count < room && !all && !self.ready.is_empty()) {
-                        return Ok(true);
-                    }
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    fn take(&mut self, item: Item) -> Result<(), Broken> {
-        match item {
-            Item::Answer(head, len) => {
-                let slot = self.slots.get(head.slot as usize);
-                if !self.told || matches!(slot, None | Some(Slot::Free)) {
-                    let what = format!("an answer to job {}, which there is not", head.slot);
-                    return Err(Violation::OutOfTurn(what).into());
-                }
-                self.incoming = Some(Incoming::new(head, len));
-            }
-            Item::Usage(usage) => {
-                self.cpu_time = CpuTime {
-                    host_ns: 0,
-                    dpu_ns: usage.dpu_ns,
-                    emulator_ns: usage.emulator_ns,
-                };
-            }
-            Item::Control(json) => match Reply::parse(&json)? {
-                Reply::Applied(there) => {
-                    let info = &self.shared.info;
-                    self.told = true;
-                    self.applied = Arc::new(Applied {
-                        device: info.name.clone(),
-                        driver: info.driver.clone(),
-                        provenance: info.provenance.max(there.provenance),
-                        ..there
-                    });
-                }
-                Reply::Lost(reason) => self.lose(format!("its agent says: {reason}")),
-                Reply::Drain => {
-                    self.draining = true;
-                    if let Some(connection) = &mut self.connection {
-                        connection.request(&Request::Leave);
-                        connection.send()?;
-                    }
-                }
-                _ => {
-                    let what = "a message comes that nothing asked for";
-                    return Err(Violation::OutOfTurn(what.into()).into());
-                }
-            },
-            Item::Probe(_) => {
-                let what = "an answer of a probe comes, and there is none".into();
-                return Err(Violation::OutOfTurn(what).into());
-            }
-            Item::Pong(_) | Item::Ping(_) | Item::Job(..) => {}
-        }
-        Ok(())
-    }
-
-    /// An answer is there as a whole.
-    fn complete(&mut self) {
-        let Some(incoming) = self.incoming.take() else {
-            return;
-        };
-        let number = incoming.head.slot;
-        let slot = std::mem::replace(&mut self.slots[number as usize], Slot::Free);
-        self.free.push(number);
-        let Slot::Running { job, submitted } = slot else {
-            return;
-        };
-        self.running -= 1;
-        let now = Instant::now();
-        let result = match job.deadline {
-            Some(deadline) if now >= deadline => Err(JobError::DeadlineExceeded),
-            _ => incoming.result(job.destination.len()),
-        };
-        let round_ns = (now - submitted).as_nanos() as u64;
-        let stages = Stages {
-            transfer_ns: Some(round_ns.saturating_sub(incoming.head.held_ns)),
-            ..incoming.head.stages
-        };
-        self.ready
-            .push_back(completion(job, result, stages, &self.applied));
-    }
-
-    /// Gives up on what is past its deadline. The agent may go on with it; nobody will see that.
-    fn expire(&mut self) {
-        if self.earliest.is_none_or(|at| Instant::now() < at) {
-            return;
-        }
-        let (now, mut earliest) = (Instant::now(), None::<Instant>);
-        for slot in &mut self.slots {
-            let Some(deadline) = slot.job().and_then(|job| job.deadline) else {
-                continue;
-            };
-            if deadline > now {
-                earliest = Some(earliest.map_or(deadline, |at| at.min(deadline)));
-                continue;
-            }
-            if let Slot::Running { job, .. } = std::mem::replace(slot, Slot::Withdrawn) {
-                self.running -= 1;
-                self.ready.push_back(late(job, &self.applied));
-            }
-        }
-        self.earliest = earliest;
-    }
-
-    fn try_submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
-        let submitted = Instant::now();
-        let mut taken = 0;
-        while let Some(job) = jobs.front() {
-            if let Err(refusal) = self.limits.check(job) {
-                let tag = job.tag;
-                match taken {
-                    0 => return Err(SubmitError::Refused { tag, refusal }),
-                    _ => break,
-                }
-            }
-            let Some(connection) = &mut self.connection else {
-                break;
-            };
-            if self.running + self.ready.len() >= self.config.depth {
-                break;
-            }
-            if job.deadline.is_some_and(|deadline| deadline <= submitted) {
-                let Some(job) = jobs.pop_front() else { break };
-                self.ready.push_back(late(job, &self.applied));
-                taken += 1;
-                continue;
-            }
-            let Some(number) = self.free.pop() else { break };
-            let Some(job) = jobs.pop_front() else { break };
-            let head = JobHead {
-                slot: number,
-                capacity: job.destination.len(),
-            };
-            connection.outbox.job(head, &job.source);
-            if let Some(deadline) = job.deadline {
-                self.earliest = Some(self.earliest.map_or(deadline, |at| at.min(deadline)));
-            }
-            self.slots[number as usize] = Slot::Running { job, submitted };
-            self.running += 1;
-            taken += 1;
-        }
-        Ok(taken)
-    }
-
-    /// Waits for the agent's reply to a request; jobs that were given up are answered first.
-    fn ask(&mut self, request: &Request, deadline: Instant) -> Result<Reply, String> {
-        while self.free.len() < self.slots.len() && self.connection.is_some() {
-            self.progress(true);
-            self.wait(deadline).map_err(|broken| broken.to_string())?;
-        }
-        let Some(connection) = &mut self.connection else {
-            return Err(self.lost.clone());
-        };
-        connection.request(request);
-        let replied = loop {
-            match connection.reply(deadline) {
-                // It still does what it was asked for.
-                Ok(Reply::Drain) => self.draining = true,
-                other => break other,
-            }
-        };
-        let usage = connection.usage;
-        if usage != Usage::default() {
-            self.cpu_time.dpu_ns = usage.dpu_ns.max(self.cpu_time.dpu_ns);
-            self.cpu_time.emulator_ns = usage.emulator_ns.max(self.cpu_time.emulator_ns);
-        }
-        match replied {
-            Ok(Reply::Lost(reason)) => {
-                self.lose(format!("its agent says: {reason}"));
-                Err(self.lost.clone())
-            }
-            Ok(reply) => Ok(reply),
-            Err(broken) => {
-                self.lose(broken.to_string());
-                Err(self.lost.clone())
-            }
-        }
-    }
-
-    /// Waits for bytes, or room for some, or until nothing can be expected; not beyond `deadline`.
-    fn wait(&mut self, deadline: Instant) -> Result<(), Broken> {
-        let patience = self.shared.dialer.patience;
-        let Some(connection) = &self.connection else {
-            return Ok(());
-        };
-        if Instant::now() >= deadline {
-            return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
-        }
-        let beat = connection.next_beat(patience.ask, patience.silence);
-        let until = [Some(deadline), Some(beat), self.earliest];
-        let until = until.into_iter().flatten().min().unwrap_or(deadline);
-        let socket = connection.stream.socket();
-        readable_or_writable(socket, true, connection.wants_write(), until)?;
-        Ok(())
     }
 }
 
@@ -559,77 +297,5 @@ impl Context for RemoteContext {
             lifecycle,
             cpu_time: self.cpu_time,
         }
-    }
-}
-
-/// A new connection leads to the device that was there before.
-fn check_same(before: &Offer, now: &Welcome) -> Result<(), String> {
-    let name = &before.info.name;
-    match now.devices.iter().find(|offer| offer.info.name == *name) {
-        Some(offer) if offer == before => Ok(()),
-        Some(_) => Err("the agent was exchanged for another one: open the device again".into()),
-        None => Err(format!("the agent does not offer {name} any more")),
-    }
-}
-
-fn limits(shared: &Shared, config: &ContextConfig) -> Limits {
-    Limits {
-        device: shared.id,
-        memory: MemoryKind::Any,
-        depth: config.depth,
-        max_source_bytes: config.max_source_bytes,
-        max_destination_bytes: config.max_destination_bytes,
-        max_segments: MAX_SEGMENTS,
-        gather: false,
-    }
-}
-
-fn slots(depth: usize) -> Vec<Slot> {
-    (0..depth).map(|_| Slot::Free).collect()
-}
-
-/// What jobs that never reached an engine are filed under.
-fn nothing_ran(shared: &Shared, config: &ContextConfig) -> Applied {
-    let info = &shared.info;
-    Applied {
-        device: info.name.clone(),
-        driver: driver(&shared.offer.info.driver, "unknown"),
-        variant: config.operation.variant.clone(),
-        library: "no job has run".into(),
-        provenance: info.provenance,
-    }
-}
-
-/// The times of a context: the agent's for what is its own, and what the host waited for besides.
-fn lifecycle(there: Lifecycle, opening: Duration, connecting: Duration) -> Lifecycle {
-    let ns = |time: Duration| time.as_nanos() as u64;
-    let memory_ns = there.memory_ns;
-    Lifecycle {
-        discovery_ns: Some(ns(connecting) + there.discovery_ns.unwrap_or(0)),
-        init_ns: Some(ns(opening).saturating_sub(memory_ns.unwrap_or(0))),
-        memory_ns,
-        end_ns: None,
-    }
-}
-
-fn late(job: Job, applied: &Arc<Applied>) -> Completion {
-    let result = Err(JobError::DeadlineExceeded);
-    completion(job, result, Stages::default(), applied)
-}
-
-fn completion(
-    job: Job,
-    result: Result<overside_device::Outcome, JobError>,
-    stages: Stages,
-    applied: &Arc<Applied>,
-) -> Completion {
-    let source: Source = job.source;
-    Completion {
-        tag: job.tag,
-        result,
-        source,
-        destination: Some(job.destination),
-        stages,
-        applied: Arc::clone(applied),
     }
 }
