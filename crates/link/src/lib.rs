@@ -13,6 +13,7 @@ mod credit;
 mod doorbell;
 mod exports;
 mod heap;
+pub mod listing;
 #[cfg(all(test, loom))]
 mod loom;
 mod network;

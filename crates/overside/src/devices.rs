@@ -5,12 +5,15 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use overside_backends::Described;
+use overside_link::listing::{self, Listed};
+use overside_link::verbs::Mover;
+use serde::Serialize;
 
 use crate::exit;
 
 const HELP: &str = "\
 Lists devices and what they can do: this machine's, emulated ones, and those of agents that
-`overside agents` knows.
+`overside agents` knows. Then links, which are devices of the task `dma`.
 
 Usage: overside devices [--json]
 
@@ -32,10 +35,16 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     let mut devices = overside_backends::list();
     devices.extend(overside_backends::list_dpdk());
     devices.extend(overside_backends::agents::list());
+    let links = listing::list();
     if !json {
-        return crate::print(&for_people(&devices));
+        return crate::print(&for_people(&devices, &links));
     }
-    match serde_json::to_string_pretty(&devices) {
+    let devices = devices.into_iter().map(Entry::Device);
+    let links = links.into_iter().map(|link| Entry::Link {
+        link,
+        capabilities: [],
+    });
+    match serde_json::to_string_pretty(&devices.chain(links).collect::<Vec<_>>()) {
         Ok(text) => crate::print(&(text + "\n")),
         Err(error) => {
             complain!("overside devices: {error}");
@@ -44,15 +53,75 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-fn for_people(devices: &[Described]) -> String {
-    let mut text = String::new();
-    for (number, device) in devices.iter().enumerate() {
-        if number > 0 {
-            text.push('\n');
-        }
+/// What stands in the list for programs.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Entry {
+    /// It runs jobs.
+    Device(Described),
+    /// It moves bytes between two sides, and runs no jobs: no capabilities of that kind.
+    Link {
+        #[serde(flatten)]
+        link: Listed,
+        capabilities: [(); 0],
+    },
+}
+
+fn for_people(devices: &[Described], links: &[Listed]) -> String {
+    let describe_each = (devices.iter()).map(|device| {
+        let mut text = String::new();
         describe(device, &mut text);
+        text
+    });
+    let paragraphs: Vec<String> = describe_each.chain(links.iter().map(link)).collect();
+    paragraphs.join("\n")
+}
+
+fn link(link: &Listed) -> String {
+    let Some(about) = &link.about else {
+        let reason = link.unavailable.as_deref().unwrap_or_default();
+        return format!("{}: not available: {reason}\n", link.name);
+    };
+    let can = &about.link;
+    let mut text = format!("{}: {}\n", link.name, about.description);
+    let verbs = [
+        ("read", &can.read),
+        ("write", &can.write),
+        ("send", &can.send),
+    ];
+    for (verb, limits) in verbs {
+        if let Some(limits) = limits {
+            let (most, by) = (size(limits.max_bytes), mover(limits.mover));
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  {verb:<23} up to {most:>7}  by {by}");
+        }
+    }
+    let reaped = match &about.carried_by_events {
+        Some(carrier) if *carrier == about.carried_by => "polled for or waited for".into(),
+        Some(carrier) => format!("polled for, or over {carrier} waited for"),
+        None => "polled for".into(),
+    };
+    let _ = writeln!(
+        text,
+        "  inline up to {}; {} operations in flight on each of {} queue pairs; completions are \
+         {reaped}",
+        size(can.max_inline_bytes),
+        can.max_depth,
+        can.queue_pairs,
+    );
+    if !about.variants.is_empty() {
+        let _ = writeln!(text, "  variants: {}", about.variants.join(", "));
     }
     text
+}
+
+fn mover(mover: Mover) -> &'static str {
+    match mover {
+        Mover::Caller => "whoever starts it",
+        Mover::Engine => "a thread that stands for a DMA engine",
+        Mover::Socket => "both ends' processors",
+        Mover::Nic => "a network card, or what UCX takes in its place",
+    }
 }
 
 fn describe(device: &Described, text: &mut String) {

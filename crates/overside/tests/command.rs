@@ -123,10 +123,10 @@ fn without_libraries(text: &str) -> String {
     text.lines().map(strip).collect::<Vec<_>>().join("\n")
 }
 
-/// Text without the devices that are there only where DPDK is.
-fn without_dpdk(text: &str) -> String {
+/// Text without what is there only where DPDK or UCX is.
+fn without_dpdk_and_ucx(text: &str) -> String {
     let paragraphs = text.split("\n\n");
-    let others = paragraphs.filter(|device| !device.starts_with("dpdk:"));
+    let others = paragraphs.filter(|one| !one.starts_with("dpdk:") && !one.starts_with("ucx:"));
     others.collect::<Vec<_>>().join("\n\n")
 }
 
@@ -134,7 +134,7 @@ fn without_dpdk(text: &str) -> String {
 fn devices_are_listed_with_what_they_can_do() {
     let output = run(&["devices"]);
     assert!(output.status.success(), "{}", err(&output));
-    insta::assert_snapshot!(without_libraries(&without_dpdk(&out(&output))));
+    insta::assert_snapshot!(without_libraries(&without_dpdk_and_ucx(&out(&output))));
 }
 
 #[test]
@@ -146,7 +146,14 @@ fn devices_are_listed_for_programs() {
         devices.iter().any(dpdk),
         "DPDK's devices, or what is missing for them"
     );
-    let devices: Vec<_> = devices.into_iter().filter(|device| !dpdk(device)).collect();
+    let (links, devices): (Vec<_>, Vec<_>) = (devices.into_iter())
+        .filter(|device| !dpdk(device))
+        .partition(|device| {
+            ["shm", "tcp", "ucx"]
+                .map(Some)
+                .contains(&device["name"].as_str())
+        });
+    links_are_listed_for_programs(&links);
     let names: Vec<_> = devices
         .iter()
         .map(|device| device["name"].as_str().unwrap())
@@ -177,6 +184,29 @@ fn devices_are_listed_for_programs() {
         );
     }
     assert_eq!(run(&["devices", "--jsno"]).status.code(), Some(2));
+}
+
+fn links_are_listed_for_programs(links: &[serde_json::Value]) {
+    let names: Vec<_> = links.iter().map(|link| &link["name"]).collect();
+    assert_eq!(names, ["shm", "tcp", "ucx"]);
+    for link in links {
+        // They run no jobs.
+        assert_eq!(link["capabilities"], serde_json::json!([]));
+        if let Some(reason) = link["unavailable"].as_str() {
+            assert_eq!(link["name"], "ucx", "{reason}");
+            continue;
+        }
+        assert_eq!(link["provenance"], "measured");
+        assert!(link["link"]["read"]["max_bytes"].as_u64() >= Some(1 << 20));
+        assert!(!link["carried_by"].as_str().unwrap().is_empty());
+        assert_eq!(link["link"]["event"], !link["carried_by_events"].is_null());
+    }
+    let movers = [&links[0], &links[1]].map(|link| &link["link"]["write"]["mover"]);
+    assert_eq!(movers, ["engine", "socket"]);
+    assert_eq!(
+        links[0]["variants"],
+        serde_json::json!(["engine", "caller"])
+    );
 }
 
 #[test]

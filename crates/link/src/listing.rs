@@ -1,0 +1,119 @@
+//! The links that can be had on this machine, and what each can do: tried, not assumed.
+
+use std::time::{Duration, Instant};
+
+use overside_device::{Provenance, Timing};
+use serde::Serialize;
+
+use crate::shm::{self, EngineOptions, ShmOptions};
+use crate::ucx::UcxOptions;
+use crate::verbs::{Capabilities, ConnectError, Endpoint, LinkConfig, Side};
+use crate::{tcp, ucx};
+
+/// How long connecting may take.
+const CONNECTING: Duration = Duration::from_secs(10);
+
+/// A link, usable here or not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// The name that tests ask for.
+    pub name: &'static str,
+    /// Why it cannot be used here; `None` if it can.
+    pub unavailable: Option<String>,
+    /// What it is; unknown if it cannot be used.
+    #[serde(flatten)]
+    pub about: Option<About>,
+}
+
+/// What a link between two ends on this machine is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct About {
+    /// The implementation and its version.
+    pub driver: String,
+    /// One line for people: what carries the bytes, and what it is not.
+    pub description: String,
+    /// What a time taken on it is.
+    pub provenance: Provenance,
+    /// What its completion times mean.
+    pub timing: Timing,
+    /// Who can copy, where there is a choice; the first is what was tried.
+    pub variants: Vec<&'static str>,
+    /// What carries the bytes between two ends on this machine that poll: UCX's choice of
+    /// transports, say.
+    pub carried_by: String,
+    /// The same between ends that wait for events; `None` if they cannot.
+    pub carried_by_events: Option<String>,
+    /// What it can do, with the most that a link may be set up for.
+    pub link: Capabilities,
+}
+
+/// All links, each connected with itself twice to see what it can do; some tens of milliseconds.
+pub fn list() -> Vec<Listed> {
+    let engine = ShmOptions {
+        engine: Some(EngineOptions::default()),
+    };
+    let shm = |[host, dpu]: [&LinkConfig; 2]| {
+        let deadline = Instant::now() + CONNECTING;
+        let ends = shm::pair([host, dpu], [&engine, &ShmOptions::default()], deadline);
+        ends.map(<(_, _)>::from)
+    };
+    let tcp = |[host, dpu]: [&LinkConfig; 2]| tcp::pair(host, dpu);
+    let ucx = |[host, dpu]: [&LinkConfig; 2]| ucx::pair(host, dpu, &UcxOptions::default());
+    vec![
+        listed("shm", &["engine", "caller"], shm),
+        listed("tcp", &[], tcp),
+        listed("ucx", &[], ucx),
+    ]
+}
+
+fn listed<E: Endpoint>(
+    name: &'static str,
+    variants: &[&'static str],
+    connect: impl Fn([&LinkConfig; 2]) -> Result<(E, E), ConnectError>,
+) -> Listed {
+    let carried_by = |event| -> Result<(E, E, String), ConnectError> {
+        let configs = [Side::Host, Side::Dpu].map(|side| LinkConfig {
+            event,
+            ..LinkConfig::new(side)
+        });
+        let (end, peer) = connect([&configs[0], &configs[1]])?;
+        let carrier = end.open(0)?.applied().variant.clone();
+        Ok((end, peer, carrier))
+    };
+    let about = carried_by(false).map(|(end, _peer, carried_by_polling)| {
+        let info = end.info();
+        // UCX takes other transports where somebody wants to sleep.
+        let events = carried_by(true).ok();
+        let events = events.filter(|(end, ..)| end.capabilities().event);
+        About {
+            driver: info.driver.clone(),
+            description: info.description.clone(),
+            provenance: info.provenance,
+            timing: info.timing,
+            variants: variants.to_vec(),
+            carried_by: carried_by_polling,
+            link: at_most(end.capabilities().clone(), events.is_some()),
+            carried_by_events: events.map(|(_, _, carrier)| carrier),
+        }
+    });
+    let (about, unavailable) = match about {
+        Ok(about) => (Some(about), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    Listed {
+        name,
+        unavailable,
+        about,
+    }
+}
+
+/// With what any link may be set up for in place of what this one was.
+fn at_most(mut capabilities: Capabilities, event: bool) -> Capabilities {
+    capabilities.event = event;
+    capabilities.queue_pairs = LinkConfig::MAX_QUEUE_PAIRS;
+    capabilities.max_depth = LinkConfig::MAX_DEPTH;
+    if let Some(send) = &mut capabilities.send {
+        send.max_bytes = LinkConfig::MAX_MESSAGE_BYTES as u64;
+    }
+    capabilities
+}
