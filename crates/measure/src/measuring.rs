@@ -37,6 +37,20 @@ impl From<Failure> for NoSample {
     }
 }
 
+/// Whether a context was asked for what its device cannot do; else something went wrong.
+pub(crate) fn is_beyond(error: &OpenError) -> bool {
+    matches!(
+        error,
+        OpenError::Unsupported { .. }
+            | OpenError::Limit { .. }
+            | OpenError::Operation(
+                OperationError::UnknownVariant { .. }
+                    | OperationError::Level { .. }
+                    | OperationError::NoLevels { .. },
+            )
+    )
+}
+
 /// What a test means on its device.
 pub(crate) struct Plan {
     pub operation: OperationConfig,
@@ -199,15 +213,9 @@ impl Bench<'_> {
     fn open(&self, config: &ContextConfig) -> Result<Box<dyn Context>, NoSample> {
         self.device
             .open(config.clone())
-            .map_err(|error| match error {
-                OpenError::Unsupported { .. }
-                | OpenError::Limit { .. }
-                | OpenError::Operation(
-                    OperationError::UnknownVariant { .. }
-                    | OperationError::Level { .. }
-                    | OperationError::NoLevels { .. },
-                ) => NoSample::Skipped(error.to_string()),
-                _ => NoSample::Failed(Failure::new(Kind::Job, error.to_string())),
+            .map_err(|error| match is_beyond(&error) {
+                true => NoSample::Skipped(error.to_string()),
+                false => NoSample::Failed(Failure::new(Kind::Job, error.to_string())),
             })
     }
 

@@ -29,9 +29,9 @@ pub(crate) struct Recorder {
     pub compressed_bytes: u64,
     pub incompressible: u64,
     pub late: u64,
-    queueing: Mean,
-    transfer: Mean,
-    engine: Mean,
+    queueing: Told,
+    transfer: Told,
+    engine: Told,
     /// Uncompressed bytes of the jobs whose engine time is known.
     engine_bytes: u64,
     pub lives: Lives,
@@ -40,10 +40,10 @@ pub(crate) struct Recorder {
 /// Times of contexts' stages of life.
 #[derive(Default)]
 pub(crate) struct Lives {
-    discovery: Mean,
-    init: Mean,
-    memory: Mean,
-    end: Mean,
+    discovery: Told,
+    init: Told,
+    memory: Told,
+    end: Told,
 }
 
 impl Lives {
@@ -56,23 +56,32 @@ impl Lives {
     }
 }
 
-/// A mean of what was told, which may be nothing.
+/// A sum of times that may not be told.
 #[derive(Clone, Copy, Default)]
-struct Mean {
+pub(crate) struct Told {
     sum_ns: u64,
     count: u64,
 }
 
-impl Mean {
-    fn add(&mut self, ns: Option<u64>) {
+impl Told {
+    pub(crate) fn add(&mut self, ns: Option<u64>) {
         if let Some(ns) = ns {
             self.sum_ns += ns;
             self.count += 1;
         }
     }
 
-    fn ns(self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
+    pub(crate) fn total_ns(self) -> Option<f64> {
+        (self.count > 0).then_some(self.sum_ns as f64)
+    }
+
+    pub(crate) fn mean_ns(self) -> Option<f64> {
+        Some(self.total_ns()? / self.count as f64)
+    }
+
+    /// MB/s of so many bytes in the time that was told, if any was.
+    pub(crate) fn rate(self, bytes: u64) -> Option<f64> {
+        (self.sum_ns > 0).then(|| bytes as f64 / self.sum_ns as f64 * 1e3)
     }
 }
 
@@ -87,9 +96,9 @@ impl Recorder {
             compressed_bytes: 0,
             incompressible: 0,
             late: 0,
-            queueing: Mean::default(),
-            transfer: Mean::default(),
-            engine: Mean::default(),
+            queueing: Told::default(),
+            transfer: Told::default(),
+            engine: Told::default(),
             engine_bytes: 0,
             lives: Lives::default(),
         }
@@ -178,7 +187,7 @@ impl Recorder {
             ("end", self.lives.end),
         ];
         all.into_iter()
-            .filter_map(|(name, mean)| Some((name, mean.ns()?)))
+            .filter_map(|(name, told)| Some((name, told.mean_ns()?)))
     }
 
     pub(crate) fn stages(&self) -> BTreeMap<String, f64> {
@@ -205,11 +214,8 @@ impl Recorder {
             );
             put("ratio", self.compressed_bytes as f64 / self.bytes as f64);
         }
-        if self.engine.sum_ns > 0 {
-            put(
-                "engine_throughput",
-                self.engine_bytes as f64 / self.engine.sum_ns as f64 * 1e3,
-            );
+        if let Some(rate) = self.engine.rate(self.engine_bytes) {
+            put("engine_throughput", rate);
         }
         self.latencies.metrics(&mut put);
         put("cpu_seconds", cpu.host_s);

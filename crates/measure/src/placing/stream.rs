@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use overside_device::{Applied, JobError, OpenError, Outcome, Slice};
-use overside_ops::Error as OperationError;
+use overside_device::{Applied, JobError, Outcome, Slice};
 use overside_placement::{Chunk, Error, Executor, Piece, Report};
 
 use super::{Checked, Tally, ended};
-use crate::measuring::NoSample;
+use crate::measuring::{NoSample, is_beyond};
 use crate::sample::{Check, Failure, Kind};
 
 /// How long one wait may last before the clock is looked at again.
@@ -272,16 +271,8 @@ pub(super) fn lost(message: impl Into<String>) -> Failure {
 
 /// Legs that cannot be opened: what they cannot do is skipped, what goes wrong has failed.
 pub(super) fn not_opened(error: Error) -> NoSample {
-    match error {
-        Error::Open(
-            OpenError::Unsupported { .. }
-            | OpenError::Limit { .. }
-            | OpenError::Operation(
-                OperationError::UnknownVariant { .. }
-                | OperationError::Level { .. }
-                | OperationError::NoLevels { .. },
-            ),
-        ) => NoSample::Skipped(error.to_string()),
+    match &error {
+        Error::Open(reason) if is_beyond(reason) => NoSample::Skipped(error.to_string()),
         _ => NoSample::Failed(failed(error)),
     }
 }

@@ -9,7 +9,7 @@ use overside_ops::Direction;
 use overside_placement::{Leg, LegReport, Piece, Report};
 
 use super::report_leg;
-use crate::recorder::{Counted, Late, mismatch, nanoseconds, warnings};
+use crate::recorder::{Counted, Late, Told, mismatch, nanoseconds, warnings};
 use crate::sample::{Cpu, Failure, Warning, Work};
 
 /// Sums over the pieces of one leg.
@@ -31,30 +31,6 @@ pub(super) struct Sums {
     engine_bytes: u64,
     /// Time with at least one job in flight.
     busy_ns: u64,
-}
-
-/// A sum of times that may not be told.
-#[derive(Clone, Copy, Default)]
-struct Told {
-    sum_ns: u64,
-    count: u64,
-}
-
-impl Told {
-    fn add(&mut self, ns: Option<u64>) {
-        if let Some(ns) = ns {
-            self.sum_ns += ns;
-            self.count += 1;
-        }
-    }
-
-    fn total_ns(self) -> Option<f64> {
-        (self.count > 0).then_some(self.sum_ns as f64)
-    }
-
-    fn mean_ns(self) -> Option<f64> {
-        Some(self.total_ns()? / self.count as f64)
-    }
 }
 
 /// Times of the contexts' stages of life, by leg, and of making buffers.
@@ -290,11 +266,8 @@ impl Tally {
             self.leg(Leg::Device).bytes as f64 / bytes * 100.0,
         );
         let engine = self.leg(lead);
-        if engine.engine.sum_ns > 0 {
-            put(
-                "engine_throughput",
-                engine.engine_bytes as f64 / engine.engine.sum_ns as f64 * 1e3,
-            );
+        if let Some(rate) = engine.engine.rate(engine.engine_bytes) {
+            put("engine_throughput", rate);
         }
         put("cpu_seconds", cpu.host_s);
         put("cpu_cost", cpu.host_s / (bytes / 1e9));

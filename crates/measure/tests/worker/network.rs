@@ -137,6 +137,29 @@ fn jobs_run_in_the_middle_third_and_are_verified() {
 }
 
 #[test]
+fn jobs_that_outlast_the_traffic_are_told() {
+    let data = DataSet::new(&text(1 << 20));
+    let mut beside = serde_json::to_value(data.test("compress-zstd")).unwrap();
+    let keys = beside.as_object_mut().unwrap();
+    for name in ["warmup_s", "sample_s", "timeout_s", "seed"] {
+        keys.remove(name);
+    }
+    // One job takes longer than all of the traffic.
+    keys.insert("level".into(), 19.into());
+    keys.insert("buffer_size".into(), (1 << 19).into());
+    keys.insert("depth".into(), 1.into());
+    let one = sample(&network(json!({
+        "pattern": "stream", "message_size": 16384, "sample_s": 0.03, "slice_s": 0.005,
+        "beside": beside,
+    })));
+    assert_eq!(one.status, Status::Ok, "{:?}", one.error);
+    assert!(one.metrics.contains_key("throughput_before"));
+    assert!(!one.metrics.contains_key("throughput_after"));
+    let told = one.warnings.iter().find(|one| one.kind == "overrun");
+    assert!(told.unwrap().message.contains("the jobs ran until"));
+}
+
+#[test]
 fn what_contradicts_itself_or_is_out_of_bounds_is_refused() {
     for (changes, named) in [
         (json!({"message_size": 0}), "message_bytes is 0"),

@@ -69,17 +69,8 @@ pub(super) fn sample(test: &NetworkTest, taken: &Taken) -> Sample {
     put("cpu_seconds", cpu.host_s);
     put("cpu_cost", cpu.host_s / (timed.bytes as f64 / 1e9));
     if test.pattern == NetworkPattern::RoundTrip {
-        let latencies = &taken.latencies;
-        put("latency_mean", latencies.mean_ns() / 1e3);
-        put("latency_min", latencies.min_ns() as f64 / 1e3);
-        put("latency_max", latencies.max_ns() as f64 / 1e3);
-        for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
-            put(
-                &format!("latency_{name}"),
-                latencies.quantile_ns(share) as f64 / 1e3,
-            );
-        }
-        sample.histogram = Some(latencies.to_text());
+        taken.latencies.metrics(&mut put);
+        sample.histogram = Some(taken.latencies.to_text());
     }
     if let Some(jobs) = &taken.jobs {
         phases(test, timed, jobs, &mut sample);
@@ -266,6 +257,7 @@ fn warnings(test: &NetworkTest, taken: &Taken) -> Vec<Warning> {
     }
     if let Some(jobs) = &taken.jobs {
         all.extend(jobs.sample.warnings.iter().cloned());
+        all.extend(overrun(jobs, timed));
         all.push(Warning {
             kind: "not-a-card".into(),
             message: "the jobs beside run on this machine's cores, which also carry the network: \
@@ -275,6 +267,25 @@ fn warnings(test: &NetworkTest, taken: &Taken) -> Vec<Warning> {
         });
     }
     all
+}
+
+/// That the jobs beside left no slice of the traffic after them, if so.
+fn overrun(jobs: &Ran, timed: &Pass) -> Option<Warning> {
+    let (_, end) = jobs.between(timed.start);
+    let last = timed.slices.last()?;
+    if last.end.saturating_sub(last.length) >= end {
+        return None;
+    }
+    Some(Warning {
+        kind: "overrun".into(),
+        message: format!(
+            "the jobs ran until {:.3} s and the traffic until {:.3} s: there are no figures of \
+             the time after them",
+            end.as_secs_f64(),
+            last.end.as_secs_f64()
+        ),
+        remedy: "raise measure.sample_s, or lower buffer_size, job_depth or slice_ms".into(),
+    })
 }
 
 /// Seconds that cores of this machine were busy since it was started; `None` where the system does
