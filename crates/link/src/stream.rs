@@ -304,6 +304,7 @@ impl Incoming {
 mod tests {
     use std::collections::VecDeque;
     use std::ptr::NonNull;
+    use std::sync::Arc;
     use std::sync::atomic::AtomicU64;
 
     use proptest::prelude::*;
@@ -318,12 +319,13 @@ mod tests {
         incoming: Incoming,
         window: Window,
         cursors: Shared<Cursors>,
-        _memory: Box<[AtomicU64]>,
+        // Not a box, whose owner alone may point into it.
+        _memory: Arc<[AtomicU64]>,
     }
 
     #[allow(unsafe_code)]
     fn ring(bytes: usize, longest: usize, first: u64) -> Ring {
-        let memory: Box<[AtomicU64]> = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
+        let memory: Arc<[AtomicU64]> = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
         let start = NonNull::from(&*memory).cast();
         // SAFETY: `Ring` keeps the memory, of which there are no references but to atomics.
         let window = unsafe { Window::new(start, bytes) };
