@@ -4,6 +4,8 @@
 //! turns, their two ends on the same two cores. The aim: 0.95 of iperf3's rate. Round trips of 64
 //! bytes by polling are printed for each transport; they have no aim.
 
+#[path = "../../../benches/cores.rs"]
+mod cores;
 #[path = "../../../benches/turns.rs"]
 mod turns;
 
@@ -12,13 +14,13 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use cores::{first_two, pin};
 use overside_device::{Region, Slice};
 use overside_link::tcp;
 use overside_link::ucx::{self, UcxOptions};
 use overside_link::verbs::{
     Endpoint, Inbox, LinkConfig, Messages, QueuePair, Side as End, Verb, Work,
 };
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use turns::{Side, arguments, take_turns, told};
 
 const MESSAGE_BYTES: usize = 128 << 10;
@@ -30,7 +32,7 @@ type Link = (String, Box<dyn Endpoint>, Box<dyn Endpoint>);
 
 fn main() {
     let (filter, is_bench) = arguments();
-    let cores = cores();
+    let cores = first_two();
     let wanted = |name: &str| filter.as_ref().is_none_or(|filter| name.contains(filter));
     if wanted("stream") {
         stream(is_bench, cores);
@@ -38,20 +40,6 @@ fn main() {
     if wanted("round trip") {
         round_trips(is_bench, cores);
     }
-}
-
-/// The first two cores that this process may use; twice the same if there is one.
-fn cores() -> [usize; 2] {
-    let set = sched_getaffinity(None).expect("the process's cores");
-    let mut all = (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core));
-    let first = all.next().expect("a core");
-    [first, all.next().unwrap_or(first)]
-}
-
-fn pin(core: usize) {
-    let mut set = CpuSet::new();
-    set.set(core);
-    sched_setaffinity(None, &set).expect("a core of this process");
 }
 
 fn config(side: End) -> LinkConfig {

@@ -387,11 +387,7 @@ impl Placing<'_> {
     ) -> Vec<Warning> {
         let mut all = tally.warnings(elapsed, varied);
         let mut warn = |kind: &str, message: String, remedy: &str| {
-            all.push(Warning {
-                kind: kind.into(),
-                message,
-                remedy: remedy.into(),
-            });
+            all.push(Warning::new(kind, message, remedy));
         };
         for event in report.events.iter().take(EVENTS_MAX) {
             warn("fallback", event.to_string(), "");

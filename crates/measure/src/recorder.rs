@@ -281,11 +281,7 @@ pub(crate) struct Counted {
 pub(crate) fn warnings(counted: &Counted) -> Vec<Warning> {
     let mut all = Vec::new();
     let mut warn = |kind: &str, message: String, remedy: &str| {
-        all.push(Warning {
-            kind: kind.into(),
-            message,
-            remedy: remedy.into(),
-        });
+        all.push(Warning::new(kind, message, remedy));
     };
     let jobs = counted.jobs;
     if counted.incompressible > 0 {

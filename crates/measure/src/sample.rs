@@ -248,6 +248,16 @@ pub struct Warning {
     pub remedy: String,
 }
 
+impl Warning {
+    pub(crate) fn new(kind: &str, message: String, remedy: &str) -> Self {
+        Self {
+            kind: kind.into(),
+            message,
+            remedy: remedy.into(),
+        }
+    }
+}
+
 impl Sample {
     fn empty(status: Status) -> Self {
         Self {

@@ -53,6 +53,22 @@ class Metric:
         return {"unit": self.unit, "better": self.better, "description": self.description}
 
 
+def latencies(of: str) -> dict[str, Metric]:
+    """What a histogram of latencies tells; `of` says of what."""
+    return {
+        f"latency_{name}": Metric("µs", "lower", f"{what} {of}")
+        for name, what in {
+            "mean": "mean",
+            "min": "shortest",
+            "p50": "median",
+            "p90": "90th percentile of the",
+            "p99": "99th percentile of the",
+            "p999": "99.9th percentile of the",
+            "max": "longest",
+        }.items()
+    }
+
+
 class Task(ABC):
     """What a name in a box stands for: a built-in task or a plug-in."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter
+from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter, latencies
 
 #: Links: between two ends in one process, or after the name of an agent with its end there.
 LINKS = ("shm", "tcp", "ucx")
@@ -64,20 +64,7 @@ _PARAMETERS: Mapping[str, Parameter] = {
 _METRICS: Mapping[str, Metric] = {
     "throughput": Metric("MB/s", "higher", "bytes moved in the elapsed time; MB is 10^6 bytes"),
     "rate": Metric("operations/s", "higher", "operations in the elapsed time"),
-    **{
-        f"latency_{name}": Metric(
-            "µs", "lower", f"{what} time of an operation, from its doorbell until it was reaped"
-        )
-        for name, what in {
-            "mean": "mean",
-            "min": "shortest",
-            "p50": "median",
-            "p90": "90th percentile of the",
-            "p99": "99th percentile of the",
-            "p999": "99.9th percentile of the",
-            "max": "longest",
-        }.items()
-    },
+    **latencies("time of an operation, from its doorbell until it was reaped"),
     **{
         f"{who}_utilisation": Metric(
             "%", "lower", f"CPU seconds of {what} in the elapsed time, one core being 100"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from overside.bench import hops
 from overside.tasks import offload
-from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter
+from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter, latencies
 
 #: The operations that can run beside the traffic.
 _JOBS = ("copy", "compress-deflate", "compress-lz4", "compress-zstd", "hash-sha256", "hash-crc32")
@@ -126,18 +126,7 @@ _METRICS: Mapping[str, Metric] = {
     ),
     "bit_rate": Metric("Gb/s", "higher", "the same in 10^9 bits"),
     "rate": Metric("messages/s", "higher", "messages that came back, or that came, a second"),
-    **{
-        f"latency_{name}": Metric("µs", "lower", f"{what} time of a round trip")
-        for name, what in {
-            "mean": "mean",
-            "min": "shortest",
-            "p50": "median",
-            "p90": "90th percentile of the",
-            "p99": "99th percentile of the",
-            "p999": "99.9th percentile of the",
-            "max": "longest",
-        }.items()
-    },
+    **latencies("time of a round trip"),
     "connection_throughput_min": Metric("MB/s", "higher", "that of the slowest connection"),
     "connection_throughput_max": Metric("MB/s", "higher", "that of the fastest connection"),
     **_ENDS,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from overside.tasks import placement
-from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter
+from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter, latencies
 
 _MIB = 1 << 20
 
@@ -98,18 +98,7 @@ _PLACEMENT: Mapping[str, Metric] = {
 }
 
 _COST: Mapping[str, Metric] = {
-    **{
-        f"latency_{name}": Metric("µs", "lower", f"{what} time from submission to reaping of a job")
-        for name, what in {
-            "mean": "mean",
-            "min": "shortest",
-            "p50": "median",
-            "p90": "90th percentile of the",
-            "p99": "99th percentile of the",
-            "p999": "99.9th percentile of the",
-            "max": "longest",
-        }.items()
-    },
+    **latencies("time from submission to reaping of a job"),
     "cpu_cost": Metric("s/GB", "lower", "host CPU seconds per 10^9 bytes of the uncompressed side"),
     "cpu_seconds": Metric("s", "lower", "host CPU seconds of the sample"),
     **{

@@ -8,6 +8,8 @@
 //! where they are.
 
 mod bare;
+#[path = "../../../../benches/cores.rs"]
+mod cores;
 #[path = "../../../../benches/turns.rs"]
 mod turns;
 
@@ -18,12 +20,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bare::MESSAGE;
+use cores::{first_two, pin};
 use overside_link::shm::{self, ShmOptions};
 use overside_link::verbs::{
     Access, Endpoint, Inbox, LinkConfig, Messages, QueuePair, Side, Verb, Work,
 };
 use rustix::event::{PollFd, PollFlags};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use turns::{arguments, take_turns, told};
 
 /// Messages handed over at a time, of both.
@@ -38,7 +40,7 @@ type Link = ([Box<dyn QueuePair>; 2], [Arc<dyn Endpoint>; 2]);
 
 fn main() {
     let (filter, is_bench) = arguments();
-    let cores = cores();
+    let cores = first_two();
     println!("on cores {cores:?}; every figure is a median over turns (least..most)");
     let runs: [(&str, Run); 6] = [
         ("cores", two_cores),
@@ -53,20 +55,6 @@ fn main() {
             run(is_bench, cores);
         }
     }
-}
-
-/// The first two cores that this process may use; twice the same if there is one.
-fn cores() -> [usize; 2] {
-    let set = sched_getaffinity(None).expect("the process's cores");
-    let mut all = (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core));
-    let first = all.next().expect("a core");
-    [first, all.next().unwrap_or(first)]
-}
-
-fn pin(core: usize) {
-    let mut set = CpuSet::new();
-    set.set(core);
-    sched_setaffinity(None, &set).expect("a core of this process");
 }
 
 /// Runs the two functions on the two cores and returns how long the first took, in seconds.

@@ -206,11 +206,7 @@ fn series(test: &NetworkTest, taken: &Taken) -> Option<Series> {
 fn warnings(test: &NetworkTest, taken: &Taken) -> Vec<Warning> {
     let mut all = Vec::new();
     let mut warn = |kind: &str, message: String, remedy: &str| {
-        all.push(Warning {
-            kind: kind.into(),
-            message,
-            remedy: remedy.into(),
-        });
+        all.push(Warning::new(kind, message, remedy));
     };
     let timed = &taken.timed;
     if timed.late as f64 > LATE_LIMIT * timed.messages as f64 {
