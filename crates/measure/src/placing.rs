@@ -150,8 +150,7 @@ impl Placing<'_> {
         let mut setup = Setup::new(operation, policy);
         setup.source_bytes = self.material.source.longest() as usize;
         setup.destination_bytes = self.destination_bytes() as usize;
-        setup.cpu_depth = CPU_JOBS_A_THREAD * self.test.threads;
-        setup.device_depth = self.test.depth;
+        [setup.cpu_depth, setup.device_depth] = self.depths();
         setup.job_timeout = self.deadline.saturating_duration_since(Instant::now());
         if let Some(side) = self.cpu.as_ref().filter(|_| policy.uses_cpu()) {
             setup.cpu = Some(Arc::clone(&side.device));
@@ -192,7 +191,7 @@ impl Placing<'_> {
             sources,
             order,
             checked,
-            self.names(),
+            (self.names(), self.depths()),
             self.deadline,
         ))
     }
@@ -202,6 +201,11 @@ impl Placing<'_> {
             let side = self.side(leg);
             side.map_or_else(String::new, |side| side.device.info().name.clone())
         })
+    }
+
+    /// Jobs in flight on each leg.
+    fn depths(&self) -> [usize; 2] {
+        [CPU_JOBS_A_THREAD * self.test.threads, self.test.depth]
     }
 
     /// Runs every distinct source once on one leg and looks at every byte. Not timed.

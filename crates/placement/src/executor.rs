@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use overside_device::{Completion, Foreign, JobError, Slice};
 
+use equip::Home;
+
 use crate::health::Health;
 use crate::lane::Lane;
 use crate::memory::Pool;
@@ -107,7 +109,7 @@ impl Executor {
         }
         let mut log = Log::default();
         let mut lanes = equip::lanes(&setup, &mut log)?;
-        let sources = equip::sources(&setup, &lanes)?;
+        let sources = equip::memory(&setup, &mut lanes, Home::Device)?;
         equip::open(&setup, &mut lanes, &sources)?;
         let mut health = Health::new(setup.retry);
         if lanes[Leg::Device as usize].is_none() {

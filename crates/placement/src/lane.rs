@@ -36,9 +36,10 @@ pub(crate) struct Lane {
     /// Source bytes of the jobs that it has, handed over or about to be.
     pub(crate) outstanding_bytes: u64,
     reach: Reach,
+    /// Its own destinations.
+    own: Arc<Pool>,
+    /// Where destinations come from: its own, or the other leg's, whose they are to account for.
     pub(crate) destinations: Arc<Pool>,
-    /// The destinations are the other leg's as well, and its to account for.
-    is_sharing: bool,
     bounce: Arc<Pool>,
     /// How long a job may take; `None` for ever.
     timeout: Option<Duration>,
@@ -80,10 +81,10 @@ impl Lane {
         } else {
             None
         };
-        let [destinations, bounce] = pools(device, &config, setup, registered);
+        let [own, bounce] = pools(device, &config, setup, registered);
         Ok(Self {
-            destinations,
-            is_sharing: false,
+            destinations: Arc::clone(&own),
+            own,
             bounce,
             reach: Reach { id, max_segments },
             timeout: (leg == Leg::Device).then_some(setup.job_timeout.min(TIMEOUT_MAX)),
@@ -119,8 +120,7 @@ impl Lane {
     pub(crate) fn share_destinations(&mut self, other: &Self) {
         let same = self.config.max_destination_bytes == other.config.max_destination_bytes;
         if same && !self.is_registered() {
-            self.destinations = Arc::clone(&other.destinations);
-            self.is_sharing = true;
+            self.destinations = Arc::clone(&other.own);
         }
     }
 
@@ -347,9 +347,9 @@ impl Lane {
     /// Makes everything that belongs to it new: the buffers now, the context when it is next
     /// opened. Returns how many destinations do not come back.
     pub(crate) fn renew(&mut self) -> usize {
-        self.destinations = self.destinations.anew();
+        self.own = self.own.anew();
+        self.destinations = Arc::clone(&self.own);
         self.bounce = self.bounce.anew();
-        self.is_sharing = false;
         // A CPU's threads and kernels do not depend on the size of buffers, so setting up its
         // context again would change nothing: it ends, and begins anew.
         // Neither can a context be set up again that has a job whose chunk the CPU did.
@@ -371,12 +371,7 @@ impl Lane {
 
     /// Time spent on making its buffers.
     pub(crate) fn memory_spent(&self) -> Duration {
-        let own = if self.is_sharing {
-            Duration::ZERO
-        } else {
-            self.destinations.spent()
-        };
-        own + self.bounce.spent()
+        self.own.spent() + self.bounce.spent()
     }
 }
 

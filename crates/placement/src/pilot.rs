@@ -28,6 +28,8 @@ const PROBE_PATIENCE: u32 = 25;
 #[derive(Debug)]
 pub(crate) struct Pilot {
     controller: Controller,
+    /// By the last decision that was not there to learn something.
+    uses_device: bool,
     epoch: Option<Running>,
     /// What the chunks have been like lately.
     mean_bytes: f64,
@@ -98,6 +100,7 @@ impl Pilot {
     pub(crate) fn new() -> Self {
         Self {
             controller: Controller::new(Settings::default()),
+            uses_device: false,
             epoch: None,
             mean_bytes: 0.0,
             chunk_bytes: 1,
@@ -123,6 +126,11 @@ impl Pilot {
         if self.mean_bytes > 2.0 * counts_as || self.mean_bytes < counts_as / 2.0 {
             self.chunk_bytes = (self.mean_bytes as u64).max(1);
         }
+    }
+
+    /// Whether the device gets chunks for more than to see how fast it is.
+    pub(crate) fn uses_device(&self) -> bool {
+        self.uses_device
     }
 
     /// Opening the device took so long.
@@ -207,6 +215,9 @@ impl Executor {
         let now = Instant::now();
         let since = now.saturating_duration_since(self.opened);
         let decision = pilot.controller.decide(since, work);
+        if !decision.probe {
+            pilot.uses_device = decision.fraction > 0.0;
+        }
         self.log.decided(Decided {
             at_ns: since.as_nanos() as u64,
             fraction: decision.fraction,

@@ -231,15 +231,19 @@ impl AnswerHead {
             Status::Corrupt | Status::Failed => MAX_TEXT_BYTES,
         };
         at_most("what follows an answer", body as u64, max)?;
-        let optional = |flag: u8, at: usize| (flags & flag != 0).then(|| word(bytes, at));
+        let optional = |flag: u8, at: usize| match (flags & flag != 0, word(bytes, at)) {
+            (true, word) => Ok(Some(word)),
+            (false, 0) => Ok(None),
+            (false, _) => Err(Violation::Reserved),
+        };
         Ok(Self {
             slot: slot(bytes)?,
             status,
-            value: optional(HAS_VALUE, 8),
+            value: optional(HAS_VALUE, 8)?,
             stages: Stages {
-                queueing_ns: optional(HAS_QUEUEING, 16),
+                queueing_ns: optional(HAS_QUEUEING, 16)?,
                 transfer_ns: None,
-                engine_ns: optional(HAS_ENGINE, 24),
+                engine_ns: optional(HAS_ENGINE, 24)?,
                 late: flags & LATE != 0,
                 overdue_ns: word(bytes, 40),
             },

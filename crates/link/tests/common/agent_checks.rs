@@ -7,6 +7,11 @@ use overside_link::agent::{
     Item, MAX_CONTROL_BYTES, Outbox, Preamble, Reader, Reply, Request, Side, Status, Violation,
 };
 
+/// Bytes of a job before its source, the frame's header among them.
+const JOB_HEAD: usize = 8 + 16;
+/// Bytes of an answer before what follows it.
+const ANSWER_HEAD: usize = 8 + 48;
+
 /// The first byte says who reads and in what pieces, the rest is what comes: a preamble is one or
 /// a violation; what follows are items, which are written as they were read, or a violation; and
 /// it makes no difference how the bytes come.
@@ -17,11 +22,7 @@ pub fn agent_wire(data: &[u8]) {
     if let Some((preamble, _)) = bytes.split_first_chunk::<{ Preamble::BYTES }>() {
         let _ = Preamble::agree(preamble);
     }
-    let side = if how & 1 == 0 {
-        Side::Host
-    } else {
-        Side::Agent
-    };
+    let side = reader(*how);
     let at_once = read(side, bytes, usize::MAX);
     let in_pieces = read(side, bytes, usize::from(how >> 1) + 1);
     assert_eq!(at_once, in_pieces);
@@ -47,6 +48,23 @@ pub fn agent_wire(data: &[u8]) {
         written(&mut outbox) == bytes[..end],
         "items are written as they were read"
     );
+}
+
+/// Whether all that comes are items.
+#[allow(dead_code)]
+pub fn is_sound(data: &[u8]) -> bool {
+    let Some((how, bytes)) = data.split_first() else {
+        return false;
+    };
+    let (_, end, violation) = read(reader(*how), bytes, usize::MAX);
+    end == bytes.len() && violation.is_none()
+}
+
+fn reader(how: u8) -> Side {
+    match how & 1 {
+        0 => Side::Host,
+        _ => Side::Agent,
+    }
 }
 
 #[derive(Debug, PartialEq)]
@@ -75,15 +93,16 @@ fn read(side: Side, mut bytes: &[u8], piece: usize) -> (Vec<Seen>, usize, Option
             if part.len() < len {
                 body = Some((item, part, len));
             } else {
-                end += part.len()
-                    + if matches!(item, Item::Job(..)) {
-                        24
-                    } else {
-                        48
-                    };
+                end += part.len();
                 seen.push(match item {
-                    Item::Job(..) => Seen::Job(item, part),
-                    item => Seen::Answer(item, part),
+                    Item::Job(..) => {
+                        end += JOB_HEAD;
+                        Seen::Job(item, part)
+                    }
+                    item => {
+                        end += ANSWER_HEAD;
+                        Seen::Answer(item, part)
+                    }
                 });
             }
         }

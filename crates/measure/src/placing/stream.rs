@@ -1,5 +1,6 @@
 //! The stream of chunks: pushes them in order, looks at every piece, counts each once.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use overside_device::{Applied, JobError, Outcome, Slice};
@@ -27,8 +28,11 @@ pub(super) struct Stream {
     pushed: u64,
     /// Pieces that came back; the next one's label.
     pulled: u64,
-    /// The last pieces, to be compared in full when the clock has stopped.
-    kept: Vec<Piece>,
+    /// By leg: its last pieces, to be compared in full when the clock has stopped.
+    kept: [VecDeque<Piece>; 2],
+    /// By leg: how many are kept; as many as it has jobs in flight, so that keeping them does not
+    /// ask for more buffers than the work does.
+    keeps: [usize; 2],
     /// What had been pushed when the stream was last set up.
     renewed_at: u64,
     /// Outputs that were right though not the same as before.
@@ -41,7 +45,7 @@ impl Stream {
         sources: Vec<Slice>,
         order: Vec<u32>,
         checked: [Option<Checked>; 2],
-        names: [String; 2],
+        (names, keeps): ([String; 2], [usize; 2]),
         deadline: Instant,
     ) -> Self {
         Self {
@@ -53,7 +57,8 @@ impl Stream {
             deadline,
             pushed: 0,
             pulled: 0,
-            kept: Vec::new(),
+            kept: Default::default(),
+            keeps,
             renewed_at: 0,
             varied: 0,
         }
@@ -131,7 +136,7 @@ impl Stream {
         }
         tally.add(&piece, &outcome, source_bytes as u64)?;
         if ending {
-            self.kept.push(piece);
+            self.keep(piece);
         } else {
             // The buffer is used again: what is in it must not pass for the next output.
             expected.spoil(&mut piece.destination);
@@ -139,10 +144,22 @@ impl Stream {
         Ok(())
     }
 
-    /// Compares the outputs that were in flight when the last chunk was pushed, in every byte, and
-    /// gives their buffers back.
+    /// Keeps one of a leg's last pieces, and the oldest no longer if they are too many.
+    fn keep(&mut self, piece: Piece) {
+        let leg = piece.leg as usize;
+        self.kept[leg].push_back(piece);
+        if self.kept[leg].len() > self.keeps[leg]
+            && let Some(mut oldest) = self.kept[leg].pop_front()
+            && let Some(checked) = &self.checked[leg]
+        {
+            let number = self.order[place(oldest.label, self.order.len())] as usize;
+            checked.expected[number].spoil(&mut oldest.destination);
+        }
+    }
+
+    /// Compares the last outputs of each leg in every byte, and gives their buffers back.
     pub(super) fn check_kept(&mut self) -> Result<(), Failure> {
-        for mut piece in self.kept.drain(..) {
+        for mut piece in self.kept.iter_mut().flat_map(|kept| kept.drain(..)) {
             let number = self.order[place(piece.label, self.order.len())] as usize;
             let (outcome, _) = result(&piece, number)?;
             let Some(checked) = &mut self.checked[piece.leg as usize] else {
@@ -159,7 +176,7 @@ impl Stream {
 
     /// Lets go of everything that belongs to the executor's memory.
     pub(super) fn let_go(&mut self) {
-        self.kept.clear();
+        self.kept.iter_mut().for_each(VecDeque::clear);
         self.sources.clear();
     }
 

@@ -9,10 +9,19 @@ use crate::memory::Pool;
 use crate::report::{EventKind, Log};
 use crate::{Error, Leg, Policy, Setup};
 
+/// Whose memory buffers are to be made of that both legs reach.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Home {
+    /// The device's, if it asks for its own: it will get chunks.
+    Device,
+    /// The CPU's. What the device gets all the same, to see whether it would help by now, is copied.
+    Cpu,
+}
+
 /// Both legs, as far as the policy has them and the devices can; not open.
 pub(super) fn lanes(setup: &Setup, log: &mut Log) -> Result<[Option<Lane>; 2], Error> {
     let policy = setup.policy;
-    let mut cpu = match (&setup.cpu, policy.uses_cpu()) {
+    let cpu = match (&setup.cpu, policy.uses_cpu()) {
         (Some(cpu), true) => Some(Lane::new(cpu, Leg::Cpu, setup, false)?),
         (Some(cpu), false) => match Lane::new(cpu, Leg::Cpu, setup, false) {
             Ok(lane) => Some(lane),
@@ -35,10 +44,29 @@ pub(super) fn lanes(setup: &Setup, log: &mut Log) -> Result<[Option<Lane>; 2], E
     } else {
         None
     };
-    if let (Some(cpu), Some(device)) = (&mut cpu, &device) {
+    Ok([cpu, device])
+}
+
+/// Has both legs take their destinations out of one pool if they can, and makes the one that sources
+/// come from.
+pub(super) fn memory(
+    setup: &Setup,
+    lanes: &mut [Option<Lane>; 2],
+    home: Home,
+) -> Result<Arc<Pool>, Error> {
+    let [cpu, device] = lanes;
+    let device = device.as_ref();
+    let registered = device.filter(|device| home == Home::Device && device.is_registered());
+    if let (Some(cpu), Some(device)) = (cpu.as_mut(), device)
+        && (registered.is_some() || !device.is_registered())
+    {
         cpu.share_destinations(device);
     }
-    Ok([cpu, device])
+    let Some(lane) = registered.or(cpu.as_ref()).or(device) else {
+        let (policy, leg) = (setup.policy, Leg::Cpu);
+        return Err(Error::NoLeg { policy, leg });
+    };
+    Ok(lane.pool(setup.source_bytes, setup.window() + 1))
 }
 
 fn device(setup: &Setup, fallback: bool, log: &mut Log) -> Result<Option<Lane>, Error> {
@@ -62,21 +90,6 @@ fn device(setup: &Setup, fallback: bool, log: &mut Log) -> Result<Option<Lane>, 
 fn given_up(error: &OpenError, log: &mut Log) {
     let message = format!("{error}; everything runs on the cpu");
     log.event(0, Leg::Device, EventKind::Unsupported, message);
-}
-
-/// The pool that sources come from: memory that both legs reach.
-pub(super) fn sources(setup: &Setup, lanes: &[Option<Lane>; 2]) -> Result<Arc<Pool>, Error> {
-    let [cpu, device] = lanes;
-    let lane = match (device, cpu) {
-        (Some(device), _) if device.is_registered() => device,
-        (_, Some(cpu)) => cpu,
-        (Some(device), None) => device,
-        (None, None) => {
-            let (policy, leg) = (setup.policy, Leg::Cpu);
-            return Err(Error::NoLeg { policy, leg });
-        }
-    };
-    Ok(lane.pool(setup.source_bytes, setup.window() + 1))
 }
 
 /// Opens the legs that will be needed for certain, and makes the memory that is dear to make.

@@ -1,12 +1,13 @@
 //! Setting up anew: what a stream of another buffer size would need.
 
-use super::equip;
+use super::equip::{self, Home};
 use crate::{Error, Executor, Leg, Policy};
 
 impl Executor {
     /// Tears both contexts and all buffers down and sets them up again, as for a stream whose
     /// buffers have another size. Under [`Policy::Adaptive`] the device follows when it is next
-    /// used, and what the controller has learned stays. Times and counts go on.
+    /// used, and what the controller has learned stays; buffers are of the device's memory only if
+    /// the device is in use. Times and counts go on.
     ///
     /// # Errors
     /// [`Error::InFlight`] if not everything has been pulled; else as [`Executor::open`], but that a
@@ -23,11 +24,11 @@ impl Executor {
             self.quarantined += lane.renew() as u64;
         }
         self.forget_overtaken();
-        let [cpu, device] = &mut self.lanes;
-        if let (Some(cpu), Some(device)) = (cpu, device) {
-            cpu.share_destinations(device);
-        }
-        self.sources = self.sources.anew();
+        let home = match &self.pilot {
+            Some(pilot) if !pilot.uses_device() => Home::Cpu,
+            _ => Home::Device,
+        };
+        self.sources = equip::memory(&self.setup, &mut self.lanes, home)?;
         let opened = equip::open(&self.setup, &mut self.lanes, &self.sources);
         if let Err(Error::Open(error)) = &opened
             && self.setup.policy != Policy::Adaptive

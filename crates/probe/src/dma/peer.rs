@@ -28,10 +28,12 @@ pub struct Peer {
     plan: Plan,
     side: Side,
     patience: Patience,
+    /// Kept open, and unused: where operations are one-sided. They end before the memory is
+    /// withdrawn, so that the initiator of a test that is broken off is not told that it asks for
+    /// what is not there.
+    idle: Vec<Box<dyn QueuePair>>,
     /// One for each of the initiator's threads.
     places: Vec<(Filling, Place)>,
-    /// Kept open, and unused: where operations are one-sided.
-    idle: Vec<Box<dyn QueuePair>>,
 }
 
 impl Peer {
@@ -48,8 +50,8 @@ impl Peer {
             plan,
             side,
             patience,
-            places: Vec::new(),
             idle: Vec::new(),
+            places: Vec::new(),
         }
     }
 
@@ -210,8 +212,8 @@ impl Party for Peer {
             Command::Usage => Ok(Answer::Spent(self.spent())),
             Command::Stop => self.each(Answering::stop).map(|()| Answer::Done),
             Command::End => {
-                self.places.clear();
                 self.idle.clear();
+                self.places.clear();
                 self.endpoint = None;
                 Ok(Answer::Done)
             }
