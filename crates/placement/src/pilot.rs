@@ -236,6 +236,7 @@ impl Executor {
             overhead: pilot.overhead,
             legs: marks,
         });
+        self.follow_pilot();
     }
 
     /// Ends the epoch if it has lasted long enough, and tells the controller what came of it.

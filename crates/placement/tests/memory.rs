@@ -97,6 +97,36 @@ fn one_devices_memory_is_copied_for_another() {
 }
 
 #[test]
+fn adaptive_buffers_are_of_the_devices_memory_from_when_the_device_is_in_use() {
+    let paced = |rate: f64, rig: Rig| Rig {
+        rate: Some(Box::new(move |_| rate)),
+        ..rig
+    };
+    let setup = Setup {
+        cpu: Some(paced(8e6, Rig::default()).device()),
+        device: Some(paced(160e6, picky(1)).device()),
+        ..copying(Policy::Adaptive)
+    };
+    let mut executor = Executor::open(setup).unwrap();
+    let is_registered = |executor: &mut Executor| {
+        let slice = executor.buffer().unwrap().share().unwrap();
+        slice.registration().is_some()
+    };
+    assert!(is_registered(&mut executor), "nothing is known yet");
+    executor.reconfigure().unwrap();
+    assert!(!is_registered(&mut executor), "it has got nothing yet");
+    let chunks = stream(&[8000; 4000]);
+    assert_copied(&common::run_on(&mut executor, &chunks), &chunks);
+    let bounced = executor.report().bounce_copies;
+    assert!((1..2000).contains(&bounced), "{bounced} to try the device");
+    assert!(is_registered(&mut executor), "it is in use");
+    executor.reconfigure().unwrap();
+    assert!(is_registered(&mut executor), "it is still in use");
+    assert_copied(&common::run_on(&mut executor, &chunks), &chunks);
+    assert_eq!(executor.close().bounce_copies, bounced);
+}
+
+#[test]
 fn chains_longer_than_a_leg_takes_are_gathered() {
     for (max_segments, copies) in [(2, 20), (3, 0)] {
         let device = picky(max_segments).device();

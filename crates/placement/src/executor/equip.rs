@@ -11,7 +11,7 @@ use crate::{Error, Leg, Policy, Setup};
 
 /// Whose memory buffers are to be made of that both legs reach.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Home {
+pub(crate) enum Home {
     /// The device's, if it asks for its own: it will get chunks.
     Device,
     /// The CPU's. What the device gets all the same, to see whether it would help by now, is copied.
@@ -66,7 +66,12 @@ pub(super) fn memory(
         let (policy, leg) = (setup.policy, Leg::Cpu);
         return Err(Error::NoLeg { policy, leg });
     };
-    Ok(lane.pool(setup.source_bytes, setup.window() + 1))
+    Ok(sources(setup, lane))
+}
+
+/// A pool of sources, of that leg's memory.
+pub(super) fn sources(setup: &Setup, lane: &Lane) -> Arc<Pool> {
+    lane.pool(setup.source_bytes, setup.window() + 1)
 }
 
 fn device(setup: &Setup, fallback: bool, log: &mut Log) -> Result<Option<Lane>, Error> {

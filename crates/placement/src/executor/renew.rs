@@ -1,13 +1,14 @@
 //! Setting up anew: what a stream of another buffer size would need.
 
 use super::equip::{self, Home};
+use crate::pilot::Pilot;
 use crate::{Error, Executor, Leg, Policy};
 
 impl Executor {
     /// Tears both contexts and all buffers down and sets them up again, as for a stream whose
     /// buffers have another size. Under [`Policy::Adaptive`] the device follows when it is next
-    /// used, and what the controller has learned stays; buffers are of the device's memory only if
-    /// the device is in use. Times and counts go on.
+    /// used, and what the controller has learned stays; buffers are of the device's memory only from
+    /// when the device is in use. Times and counts go on.
     ///
     /// # Errors
     /// [`Error::InFlight`] if not everything has been pulled; else as [`Executor::open`], but that a
@@ -24,11 +25,11 @@ impl Executor {
             self.quarantined += lane.renew() as u64;
         }
         self.forget_overtaken();
-        let home = match &self.pilot {
+        self.home = match &self.pilot {
             Some(pilot) if !pilot.uses_device() => Home::Cpu,
             _ => Home::Device,
         };
-        self.sources = equip::memory(&self.setup, &mut self.lanes, home)?;
+        self.sources = equip::memory(&self.setup, &mut self.lanes, self.home)?;
         let opened = equip::open(&self.setup, &mut self.lanes, &self.sources);
         if let Err(Error::Open(error)) = &opened
             && self.setup.policy != Policy::Adaptive
@@ -40,5 +41,18 @@ impl Executor {
             return Ok(());
         }
         opened
+    }
+    /// Makes sources of the device's memory if it has come into use since buffers were set up.
+    pub(crate) fn follow_pilot(&mut self) {
+        let uses = self.pilot.as_ref().is_some_and(Pilot::uses_device);
+        if self.home == Home::Device || !uses {
+            return;
+        }
+        self.home = Home::Device;
+        if let Some(device) = self.lane(Leg::Device).filter(|lane| lane.is_registered()) {
+            let sources = equip::sources(&self.setup, device);
+            self.memory_before += self.sources.spent();
+            self.sources = sources;
+        }
     }
 }
