@@ -204,7 +204,10 @@ impl Drop for FarSide {
 
 impl Opening {
     /// Whether an agent does this.
-    fn check(&self) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// [`Kind::Unsupported`], with what it asks too much of.
+    pub fn check(&self) -> Result<(), Failure> {
         self.plan.check()?;
         let bytes = self.plan.memory_bytes();
         if bytes > BYTES_MAX {

@@ -206,7 +206,7 @@ impl Passed {
             }
         }
         let sent = self.messages > 0 && self.elapsed_ns > 0 && self.late <= self.messages;
-        if !sent || self.elapsed_ns > PASS_NS_MAX || self.slices.len() > SLICES_MAX {
+        if !sent || self.elapsed_ns > PASS_NS_MAX || !slices_can_be(&self.slices) {
             return Err(Error::Wrong("its figures cannot be".into()));
         }
         let pass = Pass {
@@ -223,6 +223,14 @@ impl Passed {
         };
         Ok((pass, latencies))
     }
+}
+
+/// Whether they are not too many, lie within a pass, and can be added up.
+fn slices_can_be(slices: &[[u64; 6]]) -> bool {
+    let within = |slice: &[u64; 6]| slice[0] <= PASS_NS_MAX && slice[1] <= PASS_NS_MAX;
+    let sum =
+        |column: usize| (slices.iter()).try_fold(0u64, |sum, slice| sum.checked_add(slice[column]));
+    slices.len() <= SLICES_MAX && slices.iter().all(within) && (2..5).all(|it| sum(it).is_some())
 }
 
 fn slice(&[end, length, bytes, messages, sum, max]: &[u64; 6]) -> Slice {
