@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 import signal
 import time
 from collections.abc import Iterator
@@ -96,3 +97,20 @@ def test_a_worker_that_cannot_start_says_why(
     assert ended.why == "crash"
     assert "a library is missing" in ended.message
     worker.close()
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
+def test_the_allocator_keeps_what_is_freed_unless_the_user_says_otherwise(
+    tmp_path: Path, interrupt: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = tmp_path / "seen"
+    tell = ["sh", "-c", f'echo "$GLIBC_TUNABLES" > {seen}; exec "$@"', "sh"]
+    told = []
+    for own in ["", "glibc.malloc.trim_threshold=4096"]:
+        monkeypatch.setenv("GLIBC_TUNABLES", own)
+        worker = WorkerProcess(tmp_path / "log", prefix=tell)
+        assert isinstance(worker.measure(request(tmp_path), 60, math.inf, interrupt[0]), dict)
+        worker.close()
+        told.append(seen.read_text().strip().split(":"))
+    assert "glibc.malloc.trim_threshold=268435456" in told[0]
+    assert told[1] == [*told[0], "glibc.malloc.trim_threshold=4096"]

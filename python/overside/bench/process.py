@@ -23,6 +23,9 @@ MAX_REPLY_BYTES = 16 << 20
 #: The worker bounds its samples itself; this is for one that does not even do that.
 GRACE_S = 2.0
 _TAIL_BYTES = 2000
+#: The allocator keeps what is freed, up to 256 MiB. Otherwise it depends on where in the heap
+#: buffers happen to lie whether those that are set up anew are page faults in the sample or not.
+_ALLOCATOR = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456"
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,14 @@ class WorkerProcess:
         self._log = log
         self.prefix = tuple(prefix)
         self._stderr: IO[bytes] = log.open("ab")
+        # Of two values for the same, the last counts: what the user has set.
+        tunables = ":".join(filter(None, [_ALLOCATOR, os.environ.get("GLIBC_TUNABLES")]))
         self._process = subprocess.Popen(
             [*prefix, sys.executable, "-P", "-m", "overside.bench.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
+            env={**os.environ, "GLIBC_TUNABLES": tunables},
             # Ctrl-C on the terminal is the runner's to answer.
             start_new_session=True,
             bufsize=0,
