@@ -92,6 +92,23 @@ def test_the_nearest_in_its_conditions_comes_first_and_the_rest_is_counted() -> 
     assert one.left_out == 21 - published.FIGURES_MAX
 
 
+def test_settings_that_the_same_figures_stand_beside_are_told_together() -> None:
+    once = summary("isal", around(412), ratio=0.4, parameters={"setting": "static"})
+    anew = summary("isal", around(300), ratio=0.4, parameters={"setting": "reconfiguration"})
+    (one,) = published.beside(view(once, anew), [fact()])
+    way = "ISA-L with 1 thread in 64 KiB buffers"
+    assert one.detail == ""
+    assert one.measured == (
+        f"{way}: 412 MB/s (408–416), level 1, static setting",
+        f"{way}: 300 MB/s (297–303), level 1, reconfiguration setting",
+    )
+    apart = published.beside(view(once, anew), [fact(conditions="static")])
+    assert [one.detail for one in apart] == [
+        "level 1, static setting",
+        "level 1, reconfiguration setting",
+    ]
+
+
 def test_the_published_collection_has_figures_for_deflate() -> None:
     run = view(summary("isal", around(412), ratio=0.4))
     (one,) = published.beside(run, published.core())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
 
 from overside.bench.statistics import RunView
 from overside.report import best, sweeps, words
@@ -66,7 +68,19 @@ def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
                     left_out=len(found) - len(shown),
                 )
             )
-    return out + [one for sweep in sweeps.sweeps(view) for one in _shared(sweep, facts)]
+    shared = [one for sweep in sweeps.sweeps(view) for one in _shared(sweep, facts)]
+    return [*_together(out), *shared]
+
+
+def _together(all_: Iterable[Beside]) -> Iterator[Beside]:
+    """Ways of doing the same work, as settings are, that the same figures stand beside, as one."""
+    for _, same in groupby(all_, key=lambda one: (one.title, one.figures)):
+        ways = list(same)
+        if len(ways) == 1:
+            yield ways[0]
+            continue
+        ours = [f"{line}, {one.detail}" for one in ways for line in one.measured]
+        yield replace(ways[0], detail="", measured=tuple(ours))
 
 
 def _shared(sweep: Sweep, facts: Sequence[Json]) -> Iterator[Beside]:
