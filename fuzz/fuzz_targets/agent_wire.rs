@@ -3,4 +3,6 @@
 #[path = "../../crates/link/tests/common/agent_checks.rs"]
 mod checks;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| checks::agent_wire(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    checks::agent_wire(data);
+});

@@ -118,11 +118,11 @@ pub(crate) fn plan(test: &Test, device: &dyn Device) -> Result<Plan, NoSample> {
     let mut reaping = test.completion;
     if reaping == Reaping::Event && !capability.event {
         reaping = Reaping::Poll;
-        warnings.push(Warning {
-            kind: "polled".into(),
-            message: format!("{name} has no events: completions were polled for"),
-            remedy: "set completion to poll".into(),
-        });
+        warnings.push(Warning::new(
+            "polled",
+            format!("{name} has no events: completions were polled for"),
+            "set completion to poll",
+        ));
     }
     let operation = OperationConfig {
         operation: test.operation,
@@ -378,11 +378,11 @@ impl Bench<'_> {
             return Err(Failure::new(Kind::Verification, message).into());
         }
         if !closed.abandoned.is_empty() {
-            timed.warnings.push(Warning {
-                kind: "abandoned".into(),
-                message: format!("{} jobs were abandoned at closing", closed.abandoned.len()),
-                remedy: String::new(),
-            });
+            timed.warnings.push(Warning::new(
+                "abandoned",
+                format!("{} jobs were abandoned at closing", closed.abandoned.len()),
+                "",
+            ));
         }
         Ok(())
     }

@@ -191,7 +191,8 @@ impl Placing<'_> {
             sources,
             order,
             checked,
-            (self.names(), self.depths()),
+            self.names(),
+            self.depths(),
             self.deadline,
         ))
     }

@@ -14,15 +14,19 @@ const ANSWER_HEAD: usize = 8 + 48;
 
 /// The first byte says who reads and in what pieces, the rest is what comes: a preamble is one or
 /// a violation; what follows are items, which are written as they were read, or a violation; and
-/// it makes no difference how the bytes come.
-pub fn agent_wire(data: &[u8]) {
+/// it makes no difference how the bytes come. Returns whether all of them were items.
+pub fn agent_wire(data: &[u8]) -> bool {
     let Some((how, bytes)) = data.split_first() else {
-        return;
+        return false;
     };
     if let Some((preamble, _)) = bytes.split_first_chunk::<{ Preamble::BYTES }>() {
         let _ = Preamble::agree(preamble);
     }
-    let side = reader(*how);
+    let side = if how & 1 == 0 {
+        Side::Host
+    } else {
+        Side::Agent
+    };
     let at_once = read(side, bytes, usize::MAX);
     let in_pieces = read(side, bytes, usize::from(how >> 1) + 1);
     assert_eq!(at_once, in_pieces);
@@ -34,8 +38,9 @@ pub fn agent_wire(data: &[u8]) {
         }
         _ => true,
     };
+    let sound = violation.is_none() && end == bytes.len();
     if violation.is_some() || !items.iter().all(text) {
-        return;
+        return sound;
     }
     let mut outbox = Outbox::default();
     for item in &items {
@@ -48,23 +53,7 @@ pub fn agent_wire(data: &[u8]) {
         written(&mut outbox) == bytes[..end],
         "items are written as they were read"
     );
-}
-
-/// Whether all that comes are items.
-#[allow(dead_code)]
-pub fn is_sound(data: &[u8]) -> bool {
-    let Some((how, bytes)) = data.split_first() else {
-        return false;
-    };
-    let (_, end, violation) = read(reader(*how), bytes, usize::MAX);
-    end == bytes.len() && violation.is_none()
-}
-
-fn reader(how: u8) -> Side {
-    match how & 1 {
-        0 => Side::Host,
-        _ => Side::Agent,
-    }
+    sound
 }
 
 #[derive(Debug, PartialEq)]

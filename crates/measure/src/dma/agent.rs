@@ -126,14 +126,14 @@ impl There {
     fn warning(&self) -> Option<Warning> {
         let (here, there) = (self.probe.here().ip(), self.probe.there().ip());
         let node = self.probe.node();
-        (here == there || there.to_canonical().is_loopback()).then(|| Warning {
-            kind: "one-machine".into(),
-            message: format!(
+        (here == there || there.to_canonical().is_loopback()).then(|| Warning::new(
+            "one-machine",
+            format!(
                 "agent {node} runs on this machine: both sides share its cores, and between them \
                  are neither a network nor PCIe"
             ),
-            remedy: "run `overside agent` on the DPU".into(),
-        })
+            "run `overside agent` on the DPU",
+        ))
     }
 
     fn ask(&mut self, question: &Question) -> Result<Reply, Failure> {

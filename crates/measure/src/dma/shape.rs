@@ -43,14 +43,14 @@ pub(crate) fn of(profile: &str, test: &DmaTest) -> Result<Emulated, NoSample> {
     };
     let mut warnings = Vec::new();
     if busy.closeness == Closeness::Application {
-        warnings.push(Warning {
-            kind: "lent".into(),
-            message: format!(
+        warnings.push(Warning::new(
+            "lent",
+            format!(
                 "{profile} lacks a fact about its DMA engine; what another card behind another \
                  link was published to do stands in its place"
             ),
-            remedy: "measure the card with `overside calibrate`".into(),
-        });
+            "measure the card with `overside calibrate`",
+        ));
     }
     let (mut missing, mut facts) = (Vec::new(), busy.facts.clone());
     let (mut latency, mut interval) = (0.0, busy.interval);
@@ -65,15 +65,15 @@ pub(crate) fn of(profile: &str, test: &DmaTest) -> Result<Emulated, NoSample> {
         }
         Err(why) => {
             missing.push(format!("the latency of one operation ({})", why.why));
-            warnings.push(Warning {
-                kind: "lower-bound".into(),
-                message: format!(
+            warnings.push(Warning::new(
+                "lower-bound",
+                format!(
                     "the latency of one operation counts as zero ({}): with few in flight the \
                      real card is slower",
                     why.why
                 ),
-                remedy: why.remedy,
-            });
+                &why.remedy,
+            ));
         }
     }
     facts.sort();

@@ -217,11 +217,10 @@ fn uncounted(events: &Events) -> Option<Warning> {
     let names: Vec<&str> = (events.refused.iter())
         .map(|(event, _)| metric(*event))
         .collect();
-    Some(Warning {
-        kind: "events".into(),
-        message: format!("not counted: {} ({why})", names.join(", ")),
-        remedy: "allow it with `sysctl kernel.perf_event_paranoid=2`, run on bare metal or in a \
-                 virtual machine that has performance counters, or set events to false"
-            .into(),
-    })
+    Some(Warning::new(
+        "events",
+        format!("not counted: {} ({why})", names.join(", ")),
+        "allow it with `sysctl kernel.perf_event_paranoid=2`, run on bare metal or in a \
+                 virtual machine that has performance counters, or set events to false",
+    ))
 }

@@ -45,7 +45,8 @@ impl Stream {
         sources: Vec<Slice>,
         order: Vec<u32>,
         checked: [Option<Checked>; 2],
-        (names, keeps): ([String; 2], [usize; 2]),
+        names: [String; 2],
+        keeps: [usize; 2],
         deadline: Instant,
     ) -> Self {
         Self {
@@ -113,7 +114,7 @@ impl Stream {
             return Err(Failure::new(Kind::Verification, message));
         }
         self.pulled += 1;
-        let number = self.order[place(piece.label, self.order.len())] as usize;
+        let number = self.number(piece.label);
         let (outcome, applied) = result(&piece, number)?;
         let name = &self.names[piece.leg as usize];
         if applied.device != *name {
@@ -144,6 +145,11 @@ impl Stream {
         Ok(())
     }
 
+    /// Which source a chunk was.
+    fn number(&self, label: u64) -> usize {
+        self.order[place(label, self.order.len())] as usize
+    }
+
     /// Keeps one of a leg's last pieces, and the oldest no longer if they are too many.
     fn keep(&mut self, piece: Piece) {
         let leg = piece.leg as usize;
@@ -152,15 +158,15 @@ impl Stream {
             && let Some(mut oldest) = self.kept[leg].pop_front()
             && let Some(checked) = &self.checked[leg]
         {
-            let number = self.order[place(oldest.label, self.order.len())] as usize;
+            let number = self.number(oldest.label);
             checked.expected[number].spoil(&mut oldest.destination);
         }
     }
 
     /// Compares the last outputs of each leg in every byte, and gives their buffers back.
     pub(super) fn check_kept(&mut self) -> Result<(), Failure> {
-        for mut piece in self.kept.iter_mut().flat_map(|kept| kept.drain(..)) {
-            let number = self.order[place(piece.label, self.order.len())] as usize;
+        for mut piece in std::mem::take(&mut self.kept).into_iter().flatten() {
+            let number = self.number(piece.label);
             let (outcome, _) = result(&piece, number)?;
             let Some(checked) = &mut self.checked[piece.leg as usize] else {
                 continue;
@@ -176,7 +182,7 @@ impl Stream {
 
     /// Lets go of everything that belongs to the executor's memory.
     pub(super) fn let_go(&mut self) {
-        self.kept.iter_mut().for_each(VecDeque::clear);
+        self.kept = Default::default();
         self.sources.clear();
     }
 

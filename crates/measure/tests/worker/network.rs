@@ -105,14 +105,21 @@ fn another_process_can_be_the_destination() {
     assert!(error.message.contains("overside network serve"), "{error}");
 }
 
-#[test]
-fn jobs_run_in_the_middle_third_and_are_verified() {
-    let data = DataSet::new(&text(1 << 20));
-    let mut beside = serde_json::to_value(data.test("copy")).unwrap();
-    let keys = beside.as_object_mut().unwrap();
+/// A test that runs beside traffic, which has its times and its seed.
+fn jobs(data: &DataSet, operation: &str, changes: Value) -> Value {
+    let mut test = serde_json::to_value(data.test(operation)).unwrap();
+    let keys = test.as_object_mut().unwrap();
     for name in ["warmup_s", "sample_s", "timeout_s", "seed"] {
         keys.remove(name);
     }
+    keys.extend(changes.as_object().unwrap().clone());
+    test
+}
+
+#[test]
+fn jobs_run_in_the_middle_third_and_are_verified() {
+    let data = DataSet::new(&text(1 << 20));
+    let beside = jobs(&data, "copy", json!({}));
     let changes = json!({
         "pattern": "stream", "message_size": 16384, "sample_s": 0.3, "slice_s": 0.01, "beside": beside,
     });
@@ -139,15 +146,9 @@ fn jobs_run_in_the_middle_third_and_are_verified() {
 #[test]
 fn jobs_that_outlast_the_traffic_are_told() {
     let data = DataSet::new(&text(1 << 20));
-    let mut beside = serde_json::to_value(data.test("compress-zstd")).unwrap();
-    let keys = beside.as_object_mut().unwrap();
-    for name in ["warmup_s", "sample_s", "timeout_s", "seed"] {
-        keys.remove(name);
-    }
     // One job takes longer than all of the traffic.
-    keys.insert("level".into(), 19.into());
-    keys.insert("buffer_size".into(), (1 << 19).into());
-    keys.insert("depth".into(), 1.into());
+    let long = json!({"level": 19, "buffer_size": 1 << 19, "depth": 1});
+    let beside = jobs(&data, "compress-zstd", long);
     let one = sample(&network(json!({
         "pattern": "stream", "message_size": 16384, "sample_s": 0.03, "slice_s": 0.005,
         "beside": beside,

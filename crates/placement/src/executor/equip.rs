@@ -58,7 +58,7 @@ pub(super) fn memory(
     let device = device.as_ref();
     let registered = device.filter(|device| home == Home::Device && device.is_registered());
     if let (Some(cpu), Some(device)) = (cpu.as_mut(), device)
-        && (registered.is_some() || !device.is_registered())
+        && (home == Home::Device || !device.is_registered())
     {
         cpu.share_destinations(device);
     }

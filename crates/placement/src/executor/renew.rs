@@ -42,6 +42,7 @@ impl Executor {
         }
         opened
     }
+
     /// Makes sources of the device's memory if it has come into use since buffers were set up.
     pub(crate) fn follow_pilot(&mut self) {
         let uses = self.pilot.as_ref().is_some_and(Pilot::uses_device);

@@ -10,8 +10,7 @@ use serde::de::DeserializeOwned;
 
 /// The first byte says what the rest is: a question to an agent about a link or a network, or its
 /// answer. It is one, which is then written so that it is read as the same, or it is refused; and what
-/// it asks for or claims is within bounds, or refused.
-/// Whether it is one.
+/// it asks for or claims is within bounds, or refused. Returns whether it was not refused.
 pub fn probe_wire(data: &[u8]) -> bool {
     let Some((what, json)) = data.split_first() else {
         return false;

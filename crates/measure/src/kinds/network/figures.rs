@@ -254,13 +254,13 @@ fn warnings(test: &NetworkTest, taken: &Taken) -> Vec<Warning> {
     if let Some(jobs) = &taken.jobs {
         all.extend(jobs.sample.warnings.iter().cloned());
         all.extend(overrun(jobs, timed));
-        all.push(Warning {
-            kind: "not-a-card".into(),
-            message: "the jobs beside run on this machine's cores, which also carry the network: \
+        all.push(Warning::new(
+            "not-a-card",
+            "the jobs beside run on this machine's cores, which also carry the network: \
                       this is not how an accelerator disturbs a card's traffic"
                 .into(),
-            remedy: "measure on a card: docs/modes.md".into(),
-        });
+            "measure on a card: docs/modes.md",
+        ));
     }
     all
 }
@@ -272,16 +272,16 @@ fn overrun(jobs: &Ran, timed: &Pass) -> Option<Warning> {
     if last.end.saturating_sub(last.length) >= end {
         return None;
     }
-    Some(Warning {
-        kind: "overrun".into(),
-        message: format!(
+    Some(Warning::new(
+        "overrun",
+        format!(
             "the jobs ran until {:.3} s and the traffic until {:.3} s: there are no figures of \
              the time after them",
             end.as_secs_f64(),
             last.end.as_secs_f64()
         ),
-        remedy: "raise measure.sample_s, or lower buffer_size, job_depth or slice_ms".into(),
-    })
+        "raise measure.sample_s, or lower buffer_size, job_depth or slice_ms",
+    ))
 }
 
 /// Seconds that cores of this machine were busy since it was started; `None` where the system does
