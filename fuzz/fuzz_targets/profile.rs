@@ -1,5 +1,5 @@
 #![no_main]
-#[path = "../../crates/model/tests/common/checks.rs"]
+#[path = "../../crates/model/tests/it/common/checks.rs"]
 #[allow(dead_code)]
 mod checks;
 

@@ -5,7 +5,7 @@
 //! 16 jobs handed over at once was seen by the submitter, wake-up included; `late` the share of
 //! completions that say so themselves.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
 mod common;
 
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What the way to an agent on this machine costs: copies on `cpu` directly, over a connection in
 //! the clear, and over an encrypted one, in turns.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
 mod common;
 #[path = "../../../../benches/turns.rs"]
 mod turns;

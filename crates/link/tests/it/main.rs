@@ -1,0 +1,10 @@
+//! What link promises, through its public interface: one program, so that it is linked once.
+
+mod agent_wire;
+mod hostile;
+mod network_processes;
+mod processes;
+mod shm;
+mod tcp;
+mod tcp_hostile;
+mod ucx;

@@ -1,0 +1,267 @@
+//! Two processes, over TCP and over UCX's transports that need no hardware. The other one is this
+//! test program again, told by its environment to play the peer. Without UCX only TCP is tested.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use overside_link::tcp;
+use overside_link::ucx::{self, UcxOptions};
+use overside_link::verbs::{
+    Access, Cause, Completion, Endpoint, Inbox, LinkConfig, Messages, QueuePair, Remote, Side,
+    Token, Verb, Work,
+};
+
+/// Where the peer is to connect, over what, and what it is to do.
+const ADDRESS: &str = "OVERSIDE_TEST_NETWORK_ADDRESS";
+const OVER: &str = "OVERSIDE_TEST_NETWORK_OVER";
+const ROLE: &str = "OVERSIDE_TEST_NETWORK_ROLE";
+const WAIT: Duration = Duration::from_secs(20);
+const LEN: usize = 300_000;
+
+fn config(side: Side) -> LinkConfig {
+    LinkConfig {
+        event: true,
+        ..LinkConfig::new(side)
+    }
+}
+
+fn options(over: &str) -> UcxOptions {
+    UcxOptions {
+        transports: Some(over.into()),
+        ..UcxOptions::default()
+    }
+}
+
+/// The peer, which is ended if the test fails.
+struct Peer(Child);
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(over: &str, role: &str) -> (Box<dyn Endpoint>, Peer) {
+    let peer = |address: SocketAddr| {
+        let program = std::env::current_exe().expect("this program");
+        let child = Command::new(program)
+            .args(["--exact", "network_processes::the_peer", "--nocapture"])
+            .env(ADDRESS, address.to_string())
+            .env(OVER, over)
+            .env(ROLE, role)
+            .stdout(Stdio::null())
+            .spawn();
+        Peer(child.expect("a process"))
+    };
+    let (any, config) = ((Ipv4Addr::LOCALHOST, 0).into(), config(Side::Host));
+    let deadline = Instant::now() + WAIT;
+    if over == "sockets" {
+        let listener = tcp::Listener::bind(any).expect("a port");
+        let peer = peer(listener.address());
+        let end = listener.accept(&config, deadline).expect("the peer");
+        (Box::new(end), peer)
+    } else {
+        let listener = ucx::Listener::bind(any, options(over)).expect("a port");
+        let peer = peer(listener.address());
+        let end = listener.accept(&config, deadline).expect("the peer");
+        (Box::new(end), peer)
+    }
+}
+
+/// Over what links can be tested here.
+fn transports() -> Vec<&'static str> {
+    match ucx::version() {
+        Ok(_) => vec!["sockets", "posix,cma,self", "tcp,self"],
+        Err(reason) => {
+            eprintln!("only TCP: {reason}");
+            vec!["sockets"]
+        }
+    }
+}
+
+/// The peer's side of every test; does nothing in the parent's run of all tests.
+#[test]
+fn the_peer() {
+    let Ok(address) = std::env::var(ADDRESS) else {
+        return;
+    };
+    let address = address.parse().expect("an address");
+    let (over, role) = (std::env::var(OVER), std::env::var(ROLE));
+    let (over, role) = (over.expect("over what"), role.expect("a role"));
+    let (config, deadline) = (config(Side::Dpu), Instant::now() + WAIT);
+    let end: Box<dyn Endpoint> = if over == "sockets" {
+        Box::new(tcp::connect(address, &config, deadline).expect("the test"))
+    } else {
+        let options = options(&over);
+        Box::new(ucx::connect(address, &config, &options, deadline).expect("the test"))
+    };
+    let mut pair = end.open(0).expect("a queue pair");
+    let exported = end.export(LEN, Access::ReadWrite).expect("memory");
+    exported.write(0, &pattern(1)).expect("all of it");
+    send(&mut *pair, exported.token().as_bytes());
+    // From here on only the service thread is at work, until the test says that it is done.
+    if role == "sleeps" {
+        std::thread::sleep(WAIT);
+    }
+    let word = receive(&mut *pair);
+    let mut bytes = vec![0; LEN];
+    exported.read(0, &mut bytes).expect("all of it");
+    send(
+        &mut *pair,
+        if bytes == pattern(2) {
+            b"right"
+        } else {
+            b"wrong"
+        },
+    );
+    assert_eq!(word, b"look");
+    pair.close(Instant::now() + WAIT);
+}
+
+fn pattern(seed: usize) -> Vec<u8> {
+    (0..LEN)
+        .map(|at| (at * 7 + (at >> 8) * seed + seed) as u8)
+        .collect()
+}
+
+fn send(pair: &mut dyn QueuePair, message: &[u8]) {
+    let messages = Messages::one(message).expect("not empty");
+    while pair.send(messages).expect("a live link") == 0 {
+        std::thread::yield_now();
+    }
+}
+
+fn receive(pair: &mut dyn QueuePair) -> Vec<u8> {
+    let (mut inbox, begin) = (Inbox::new(), Instant::now());
+    while pair.receive(&mut inbox, 1).expect("a live link") == 0 {
+        assert!(begin.elapsed() < WAIT, "no message");
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    inbox.as_bytes().to_vec()
+}
+
+fn run(pair: &mut dyn QueuePair, verb: Verb) -> Completion {
+    let (mut work, mut done) = (VecDeque::from([Work::new(3, verb)]), Vec::new());
+    let begin = Instant::now();
+    while done.is_empty() {
+        pair.post(&mut work).expect("a live link");
+        pair.poll(&mut done, 1).expect("a live link");
+        assert!(begin.elapsed() < WAIT, "nothing completes");
+    }
+    done.remove(0)
+}
+
+fn import(end: &dyn Endpoint, pair: &mut dyn QueuePair) -> Remote {
+    let token = Token::from_bytes(&receive(pair)).expect("a token");
+    end.import(&token).expect("the peer's region")
+}
+
+#[test]
+fn another_process_is_read_and_written_while_it_is_busy() {
+    for over in transports() {
+        let (end, mut peer) = start(over, "looks");
+        let mut pair = end.open(0).expect("a queue pair");
+        let remote = import(&*end, &mut *pair);
+        let into = end.alloc(LEN, 64).expect("memory");
+        let from = remote.all();
+        let read = run(&mut *pair, Verb::Read { from, into });
+        assert_eq!(read.result, Ok(LEN as u64), "{over}");
+        assert!(
+            read.destination.expect("handed back")[..] == pattern(1),
+            "{over}"
+        );
+        let mut source = end.alloc(LEN, 64).expect("memory");
+        source.copy_from_slice(&pattern(2));
+        let (from, to) = (source.share(), remote.all());
+        let written = run(&mut *pair, Verb::Write { from, to });
+        assert_eq!(written.result, Ok(LEN as u64), "{over}");
+        send(&mut *pair, b"look");
+        assert_eq!(receive(&mut *pair), b"right", "{over}");
+        let begin = Instant::now();
+        let lost = loop {
+            if let Err(lost) = pair.receive(&mut Inbox::new(), 1) {
+                break lost;
+            }
+            assert!(begin.elapsed() < WAIT, "{over}: nobody notices");
+        };
+        assert_eq!(lost.cause, Cause::Closed, "{over}");
+        pair.close(Instant::now() + Duration::from_secs(1));
+        drop(end);
+        assert!(peer.0.wait().expect("it ends").success(), "{over}");
+    }
+}
+
+#[test]
+fn a_killed_process_is_noticed() {
+    for over in transports() {
+        let (end, mut peer) = start(over, "sleeps");
+        let mut pair = end.open(0).expect("a queue pair");
+        let _remote = import(&*end, &mut *pair);
+        let into = end.alloc(64, 64).expect("memory");
+        let mut work = VecDeque::from([Work::new(9, Verb::Receive { into })]);
+        assert_eq!(pair.post(&mut work), Ok(1));
+        peer.0.kill().expect("it is ours");
+        peer.0.wait().expect("it ends");
+        let begin = Instant::now();
+        let lost = loop {
+            if let Err(lost) = pair.poll(&mut Vec::new(), 1) {
+                break lost;
+            }
+            assert!(
+                begin.elapsed() < Duration::from_secs(3),
+                "{over}: nobody notices"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        assert!(matches!(lost.cause, Cause::Gone(_)), "{over}: {lost}");
+        assert_eq!(lost.tags, [9], "{over}");
+        while end.export(64, Access::Read).is_ok() {
+            assert!(
+                begin.elapsed() < Duration::from_secs(3),
+                "{over}: nobody notices"
+            );
+        }
+    }
+}
+
+/// A peer whose process is stopped says nothing any more, though its connections stand.
+#[test]
+fn a_peer_that_falls_silent_is_given_up() {
+    let listener = tcp::Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port");
+    let listener = listener.patience(Duration::from_millis(300));
+    let program = std::env::current_exe().expect("this program");
+    let child = Command::new(program)
+        .args(["--exact", "network_processes::the_peer", "--nocapture"])
+        .env(ADDRESS, listener.address().to_string())
+        .env(OVER, "sockets")
+        .env(ROLE, "sleeps")
+        .stdout(Stdio::null())
+        .spawn();
+    let peer = Peer(child.expect("a process"));
+    let end = listener.accept(&config(Side::Host), Instant::now() + WAIT);
+    let end = end.expect("the peer");
+    let mut pair = end.open(0).expect("a queue pair");
+    receive(&mut *pair);
+    std::thread::sleep(Duration::from_millis(600));
+    assert!(
+        pair.poll(&mut Vec::new(), 1).is_ok(),
+        "a peer that only sleeps is alive"
+    );
+    let number = rustix::process::Pid::from_child(&peer.0);
+    rustix::process::kill_process(number, rustix::process::Signal::STOP).expect("it is ours");
+    let begin = Instant::now();
+    let lost = loop {
+        if let Err(lost) = pair.poll(&mut Vec::new(), 1) {
+            break lost;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(5), "nobody notices");
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert!(
+        matches!(&lost.cause, Cause::Gone(why) if why.contains("sign of life")),
+        "{lost}"
+    );
+}

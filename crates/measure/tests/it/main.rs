@@ -1,0 +1,4 @@
+//! What measure promises, through its public interface: one program, so that it is linked once.
+
+mod boxes;
+mod worker;

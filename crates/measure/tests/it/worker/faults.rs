@@ -1,0 +1,301 @@
+//! A device that does wrong never gives a figure, whenever it begins to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::worker::inputs::{DataSet, text};
+use overside_measure::audit::{Fault, Times, worker};
+use overside_measure::{Kind, Sample, Setting, Status, Test, Worker};
+
+/// Sixteen buffers are verified: 0 begins in verification, 20 under the clock or in the warm-up.
+const BEGINNINGS: [usize; 3] = [0, 7, 20];
+
+/// Wrong once or ever after, in both settings: no figures, and the reason.
+fn check(operation: &str, fault: Fault, kind: Kind, message: &str) {
+    check_times(operation, fault, Times::Once, kind, message);
+    check_times(operation, fault, Times::Always, kind, message);
+}
+
+fn check_times(operation: &str, fault: Fault, times: Times, kind: Kind, message: &str) {
+    let data = DataSet::new(&text(1 << 17));
+    let mut test = data.test(operation);
+    if operation.starts_with("match") {
+        test.patterns = vec!["Ramp to I-5 ".into()];
+    }
+    for after in BEGINNINGS {
+        for setting in [Setting::Static, Setting::Reconfiguration] {
+            let test = Test {
+                setting,
+                ..test.clone()
+            };
+            let mut sample = worker(fault, after, times).measure(&test);
+            // A busy machine may not get to the job that goes wrong in so short a sample.
+            if sample.work.as_ref().is_some_and(|work| work.jobs < 4) {
+                let longer = Test {
+                    sample_s: 1.0,
+                    ..test
+                };
+                sample = worker(fault, after, times).measure(&longer);
+            }
+            has_failed(
+                &sample,
+                kind,
+                message,
+                &format!("{fault:?} {times:?} {operation} {after} {setting:?}"),
+            );
+        }
+    }
+}
+
+fn has_failed(sample: &Sample, kind: Kind, message: &str, what: &str) {
+    assert_eq!(sample.status, Status::Failed, "{what}");
+    let error = sample.error.as_ref().unwrap();
+    assert_eq!(error.kind, kind, "{what}: {error}");
+    assert!(error.message.contains(message), "{what}: {error}");
+    assert!(sample.metrics.is_empty() && sample.work.is_none() && sample.elapsed_ns.is_none());
+}
+
+#[test]
+fn wrong_bytes_are_noticed() {
+    // One byte within a long output, once, under the clock is what only comparing every byte of
+    // every output would show. Ever after, it shows when the clock has stopped.
+    for operation in ["compress-deflate", "decompress-deflate", "copy"] {
+        check_times(
+            operation,
+            Fault::WrongByte,
+            Times::Always,
+            Kind::Verification,
+            "",
+        );
+    }
+    for operation in ["hash-sha256", "match-bitmap"] {
+        check(operation, Fault::WrongByte, Kind::Verification, "");
+    }
+}
+
+#[test]
+fn completions_before_their_output_are_noticed() {
+    for operation in ["compress-lz4", "decompress-zstd", "copy", "hash-crc32"] {
+        check(operation, Fault::EarlyCompletion, Kind::Verification, "");
+    }
+}
+
+#[test]
+fn fewer_bytes_are_noticed() {
+    for operation in [
+        "compress-gzip",
+        "decompress-zlib",
+        "copy",
+        "hash-xxh3",
+        "match-bitmap",
+    ] {
+        check(operation, Fault::FewerBytes, Kind::Verification, "");
+    }
+}
+
+#[test]
+fn wrong_counts_are_noticed() {
+    for operation in ["match-count", "match-search", "match-bitmap"] {
+        check(operation, Fault::WrongValue, Kind::Verification, "says");
+    }
+}
+
+#[test]
+fn a_failed_job_is_never_a_fast_one() {
+    check("copy", Fault::Failure, Kind::Job, "a spark");
+    check(
+        "compress-deflate",
+        Fault::FailureAsDone,
+        Kind::Verification,
+        "",
+    );
+    check(
+        "match-count",
+        Fault::FailureAsDone,
+        Kind::Verification,
+        "none",
+    );
+}
+
+#[test]
+fn what_does_not_fit_its_destination_is_noticed() {
+    check(
+        "copy",
+        Fault::BeyondDestination,
+        Kind::Verification,
+        "written into 4096",
+    );
+}
+
+#[test]
+fn completions_that_belong_to_no_job_are_noticed() {
+    check("copy", Fault::Twice, Kind::Verification, "");
+    check("copy", Fault::Stranger, Kind::Verification, "not in flight");
+    check(
+        "copy",
+        Fault::KeepsDestination,
+        Kind::Verification,
+        "did not come back",
+    );
+}
+
+#[test]
+fn only_compression_can_fail_to_make_things_smaller() {
+    check(
+        "copy",
+        Fault::Incompressible,
+        Kind::Verification,
+        "incompressible",
+    );
+    check(
+        "decompress-lz4-block",
+        Fault::Incompressible,
+        Kind::Verification,
+        "incompressible",
+    );
+}
+
+#[test]
+fn what_others_compress_is_not_incompressible() {
+    let words = DataSet::new(&b"what is said three times is true, ".repeat(2000));
+    let lines = DataSet::new(&text(1 << 17));
+    for operation in ["compress-deflate", "compress-lz4-block", "compress-zstd"] {
+        // A tenth is left of the words; half of the lines, but that was seen before the clock.
+        for (data, beginnings) in [(&words, &BEGINNINGS[..]), (&lines, &[20])] {
+            for &after in beginnings {
+                for times in [Times::Once, Times::Always] {
+                    let sample =
+                        worker(Fault::Incompressible, after, times).measure(&data.test(operation));
+                    let what = format!("{operation} {after} {times:?}");
+                    has_failed(&sample, Kind::Verification, "called incompressible", &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_ran_elsewhere_is_not_filed_under_this_device() {
+    check(
+        "copy",
+        Fault::Fallback,
+        Kind::Verification,
+        "elsewhere ran the job",
+    );
+}
+
+#[test]
+fn a_device_that_goes_away_is_lost() {
+    check_times(
+        "copy",
+        Fault::Unplugged,
+        Times::Always,
+        Kind::Lost,
+        "no answer",
+    );
+}
+
+#[test]
+fn a_job_that_never_ends_ends_the_sample_in_time() {
+    let data = DataSet::new(&text(1 << 17));
+    for after in BEGINNINGS {
+        let test = Test {
+            timeout_s: 0.3,
+            ..data.test("copy")
+        };
+        let begun = std::time::Instant::now();
+        let sample = worker(Fault::Never, after, Times::Once).measure(&test);
+        has_failed(&sample, Kind::Timeout, "in flight", "never");
+        assert!(begun.elapsed().as_secs_f64() < 5.0);
+    }
+}
+
+#[test]
+fn a_sample_that_takes_longer_than_it_may_ends_in_time() {
+    let data = DataSet::new(&text(1 << 17));
+    for setting in [Setting::Static, Setting::Reconfiguration] {
+        let test = Test {
+            setting,
+            sample_s: 60.0,
+            timeout_s: 0.5,
+            ..data.test("copy")
+        };
+        let begin = std::time::Instant::now();
+        let sample = worker(Fault::None, 0, Times::Once).measure(&test);
+        // Whether it waits for a job or looks at the clock then is chance.
+        let message = "before the test's time was over";
+        has_failed(&sample, Kind::Timeout, message, &format!("{setting:?}"));
+        assert!(begin.elapsed().as_secs() < 30);
+    }
+}
+
+#[test]
+fn a_test_out_of_time_leaves_its_device_to_nobody() {
+    let data = DataSet::new(&text(1 << 17));
+    let opened = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&opened);
+    let mut worker = Worker::with_devices(Box::new(move |name, options| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        overside_backends::open(name, options)
+    }));
+    let test = Test {
+        device: "emulated:bf2".into(),
+        ..data.test("compress-deflate")
+    };
+    let late = Test {
+        sample_s: 60.0,
+        timeout_s: 0.5,
+        ..test.clone()
+    };
+    for (test, status, devices) in [
+        (&test, Status::Ok, 1),
+        (&late, Status::Failed, 1),
+        (&test, Status::Ok, 2),
+        (&test, Status::Ok, 2),
+    ] {
+        let sample = worker.measure(test);
+        assert_eq!(sample.status, status, "{:?}", sample.error);
+        assert_eq!(opened.load(Ordering::Relaxed), devices);
+    }
+}
+
+#[test]
+fn a_panic_is_a_failed_sample_and_the_next_test_runs() {
+    let data = DataSet::new(&text(1 << 17));
+    let mut worker = worker(Fault::Panic, 3, Times::Always);
+    let sample = worker.measure(&data.test("copy"));
+    has_failed(&sample, Kind::Internal, "a bug", "panic");
+    let next = worker.measure(&Test {
+        operation: "hash-xxh3".parse().unwrap(),
+        ..data.test("copy")
+    });
+    has_failed(&next, Kind::Internal, "a bug", "panic again");
+}
+
+#[test]
+fn late_completions_make_the_timing_invalid() {
+    let data = DataSet::new(&text(1 << 17));
+    let sample = worker(Fault::Late, 16, Times::Always).measure(&data.test("copy"));
+    assert_eq!(sample.status, Status::Ok);
+    let warning = sample
+        .warnings
+        .iter()
+        .find(|warning| warning.kind == "late")
+        .unwrap();
+    assert!(warning.message.contains("invalid"), "{warning:?}");
+    // Only an emulated device counts them.
+    assert_eq!(sample.late, None);
+}
+
+#[test]
+fn without_a_fault_there_are_figures() {
+    let data = DataSet::new(&text(1 << 17));
+    for setting in [Setting::Static, Setting::Reconfiguration] {
+        let test = Test {
+            setting,
+            ..data.test("copy")
+        };
+        let sample = worker(Fault::None, 0, Times::Always).measure(&test);
+        assert_eq!(sample.status, Status::Ok, "{:?}", sample.error);
+    }
+}

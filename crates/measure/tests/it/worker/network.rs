@@ -1,0 +1,219 @@
+//! Tests of kind `network`, as the runner hands them over.
+
+use crate::worker::inputs::{DataSet, text};
+use overside_device::{Provenance, Timing};
+use overside_measure::{Kind, Sample, Status, Worker};
+use overside_probe::network::{Options, Role, Server};
+use serde_json::{Value, json};
+
+fn sample(test: &Value) -> Sample {
+    let answer = Worker::new().measure_json(&test.to_string()).unwrap();
+    serde_json::from_str(&answer).unwrap()
+}
+
+fn refused(changes: Value) -> String {
+    let answer = Worker::new().measure_json(&network(changes).to_string());
+    answer.expect_err("it is no test").to_string()
+}
+
+/// A short test of round trips, with `changes` made to it.
+fn network(changes: Value) -> Value {
+    let mut test = json!({
+        "kind": "network", "pattern": "round-trip", "message_size": 64,
+        "warmup_s": 0.0, "sample_s": 0.02, "timeout_s": 30.0, "seed": 7,
+    });
+    for (name, value) in changes.as_object().unwrap() {
+        test[name] = value.clone();
+    }
+    test
+}
+
+#[test]
+fn round_trips_have_rates_latencies_and_both_ends_cpu_time() {
+    let sample = sample(&network(
+        json!({"connections": 3, "threads": 2, "depth": 4, "batch": 2}),
+    ));
+    assert_eq!(sample.status, Status::Ok, "{:?}", sample.error);
+    assert_eq!(sample.provenance, Some(Provenance::Measured));
+    assert_eq!(sample.timing, Some(Timing::Real));
+    let applied = sample.applied.unwrap();
+    assert_eq!(
+        (applied.device.as_str(), applied.variant.as_str()),
+        ("host", "as-is")
+    );
+    let work = sample.work.unwrap();
+    assert_eq!(work.bytes, work.jobs * 64);
+    assert!(work.doorbells >= work.jobs / 2);
+    let metric = |name: &str| sample.metrics[name];
+    assert!(metric("latency_min") <= metric("latency_p50"));
+    assert!(metric("latency_p50") <= metric("latency_max"));
+    let seconds = sample.elapsed_ns.unwrap() as f64 / 1e9;
+    assert!((metric("rate") * seconds / work.jobs as f64 - 1.0).abs() < 1e-6);
+    assert!((metric("bit_rate") / metric("throughput") * 1e3 - 8.0).abs() < 1e-6);
+    assert!(metric("connection_throughput_max") * 3.0 >= metric("throughput"));
+    assert!(metric("client_cpu") > 0.0 && metric("server_cpu") > 0.0);
+    assert!(!sample.metrics.contains_key("hop_cpu"));
+    let cpu = sample.cpu.unwrap();
+    let both = (metric("client_cpu") + metric("server_cpu")) / 100.0 * seconds;
+    assert!((cpu.host_s / both - 1.0).abs() < 1e-6);
+    assert!(sample.histogram.is_some() && sample.series.is_none());
+}
+
+#[test]
+fn streams_have_no_latencies() {
+    let changes = json!({"pattern": "stream", "message_size": 4096, "slice_s": 0.002});
+    let sample = sample(&network(changes));
+    assert_eq!(sample.status, Status::Ok, "{:?}", sample.error);
+    assert!(sample.metrics["throughput"] > 0.0);
+    assert!(sample.histogram.is_none());
+    assert!(
+        !sample
+            .metrics
+            .keys()
+            .any(|name| name.starts_with("latency"))
+    );
+    let series = sample.series.unwrap();
+    assert!(series.end_s.len() >= 3 && series.end_s.is_sorted());
+    assert_eq!(series.end_s.len(), series.throughput.len());
+    assert!(series.latency_mean.is_none() && series.jobs_s.is_none());
+}
+
+#[test]
+fn a_rate_is_kept() {
+    let sample = sample(&network(
+        json!({"rate": 1000.0, "sample_s": 0.1, "depth": 8}),
+    ));
+    assert_eq!(sample.work.unwrap().jobs, 100);
+}
+
+#[test]
+fn another_process_can_be_the_destination() {
+    let options = Options {
+        role: Role::Dpu,
+        ..Options::default()
+    };
+    let server = Server::start("127.0.0.1:0".parse().unwrap(), options).unwrap();
+    let destination = server.address().to_string();
+    let one = sample(&network(json!({"destination": destination})));
+    assert_eq!(one.status, Status::Ok, "{:?}", one.error);
+    let cpu = one.cpu.unwrap();
+    assert!(cpu.dpu_s > 0.0 && cpu.host_s > 0.0);
+    drop(server);
+    let none = sample(&network(json!({"destination": destination})));
+    let error = none.error.unwrap();
+    assert_eq!(error.kind, Kind::Job);
+    assert!(error.message.contains("overside network serve"), "{error}");
+}
+
+/// A test that runs beside traffic, which has its times and its seed.
+fn jobs(data: &DataSet, operation: &str, changes: Value) -> Value {
+    let mut test = serde_json::to_value(data.test(operation)).unwrap();
+    let keys = test.as_object_mut().unwrap();
+    for name in ["warmup_s", "sample_s", "timeout_s", "seed"] {
+        keys.remove(name);
+    }
+    keys.extend(changes.as_object().unwrap().clone());
+    test
+}
+
+#[test]
+fn jobs_run_in_the_middle_third_and_are_verified() {
+    let data = DataSet::new(&text(1 << 20));
+    let beside = jobs(&data, "copy", json!({}));
+    let changes = json!({
+        "pattern": "stream", "message_size": 16384, "sample_s": 0.3, "slice_s": 0.01, "beside": beside,
+    });
+    let one = sample(&network(changes.clone()));
+    assert_eq!(one.status, Status::Ok, "{:?}", one.error);
+    let [begin, end] = one.series.as_ref().unwrap().jobs_s.unwrap();
+    assert!(begin >= 0.09, "{begin}");
+    assert!(end - begin >= 0.099, "{begin} to {end}");
+    assert!(one.metrics["job_throughput"] > 0.0);
+    assert!(one.metrics["throughput_before"] > 0.0);
+    assert!(
+        one.warnings
+            .iter()
+            .any(|warning| warning.kind == "not-a-card")
+    );
+    // Jobs that fail their verification, or that there are none of, leave no figures.
+    let mut unknown = changes;
+    unknown["beside"]["variant"] = "abacus".into();
+    let skipped = sample(&network(unknown));
+    assert_eq!(skipped.status, Status::Skipped);
+    assert!(skipped.reason.unwrap().contains("the jobs beside"));
+}
+
+#[test]
+fn jobs_that_outlast_the_traffic_are_told() {
+    let data = DataSet::new(&text(1 << 20));
+    // One job takes longer than all of the traffic.
+    let long = json!({"level": 19, "buffer_size": 1 << 19, "depth": 1});
+    let beside = jobs(&data, "compress-zstd", long);
+    let one = sample(&network(json!({
+        "pattern": "stream", "message_size": 16384, "sample_s": 0.03, "slice_s": 0.005,
+        "beside": beside,
+    })));
+    assert_eq!(one.status, Status::Ok, "{:?}", one.error);
+    assert!(one.metrics.contains_key("throughput_before"));
+    assert!(!one.metrics.contains_key("throughput_after"));
+    let told = one.warnings.iter().find(|one| one.kind == "overrun");
+    assert!(told.unwrap().message.contains("the jobs ran until"));
+}
+
+#[test]
+fn what_contradicts_itself_or_is_out_of_bounds_is_refused() {
+    for (changes, named) in [
+        (json!({"message_size": 0}), "message_bytes is 0"),
+        (json!({"threads": 2}), "threads is 2; it can be 1 to 1"),
+        (json!({"depth": 5000}), "depth is 5000"),
+        (json!({"rate": -1.0}), "rate_per_s is -1"),
+        (json!({"rate": 5.0, "pattern": "stream"}), "rate is given"),
+        (json!({"slice_s": 1e-9}), "sample_s / slice_s is"),
+        (json!({"beside": {}}), "beside is given"),
+        (json!({"cores": []}), "the number of cores is 0"),
+        (json!({"buffer_size": 1}), "unknown field `buffer_size`"),
+        (
+            json!({"destination": "127.0.0.1:1", "server_cores": [0]}),
+            "server_cores is given",
+        ),
+        (json!({"destination": "here"}), "this is not a test"),
+        (
+            json!({"destination_node": "dpu0", "destination": "127.0.0.1:1"}),
+            "destination is given",
+        ),
+        (
+            json!({"source_node": "dpu0", "slice_s": 0.01, "beside": {}}),
+            "beside is given",
+        ),
+        (json!({"source_node": ""}), "a node's name is 0"),
+        (
+            json!({"source_node": "dpu0", "hop": {
+                "client_namespace": "a", "server_namespace": "b", "server_address": "192.0.2.2",
+                "description": "", "processes": [],
+            }}),
+            "hop is given",
+        ),
+        (
+            json!({"slice_s": 0.01, "beside": {"seed": 1}}),
+            "beside is with seed",
+        ),
+        (
+            json!({"slice_s": 0.01, "beside": {"device": "cpu"}}),
+            "beside: missing field",
+        ),
+    ] {
+        let message = refused(changes);
+        assert!(message.contains(named), "{message}");
+    }
+}
+
+#[test]
+fn namespaces_that_are_not_there_are_named() {
+    let changes = json!({"hop": {
+        "client_namespace": "/run/netns/overside-none", "server_namespace": "/run/netns/overside-none",
+        "server_address": "192.0.2.2", "description": "nothing", "processes": [],
+    }});
+    let error = sample(&network(changes)).error.unwrap();
+    assert_eq!(error.kind, Kind::Job);
+    assert!(error.message.contains("overside-none"), "{error}");
+}

@@ -1,0 +1,165 @@
+//! Tests of kind `network` of which agents play one end or both.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use overside_link::agent::Probe;
+use overside_measure::{Kind, Sample, Status, Worker};
+use overside_probe::network::Role;
+use overside_probe::network::far::Far;
+use serde_json::{Value, json};
+
+use crate::worker::agents::in_own_process;
+
+fn sample(changes: &Value) -> Sample {
+    let mut test = json!({
+        "kind": "network", "pattern": "round-trip", "message_size": 64,
+        "warmup_s": 0.01, "sample_s": 0.05, "timeout_s": 30.0, "seed": 7,
+    });
+    for (name, value) in changes.as_object().unwrap() {
+        test[name] = value.clone();
+    }
+    let answer = Worker::new().measure_json(&test.to_string()).unwrap();
+    serde_json::from_str(&answer).unwrap()
+}
+
+fn far(role: Role) -> Vec<Arc<dyn Probe>> {
+    vec![Arc::new(Far { role })]
+}
+
+#[test]
+fn any_two_nodes_are_ends_of_a_test() {
+    let name = "worker::network_nodes::any_two_nodes_are_ends_of_a_test";
+    in_own_process(name, |agents| {
+        let _dpu0 = agents.start("dpu0", true, far(Role::Dpu));
+        let _dpu1 = agents.start("dpu1", false, far(Role::Dpu));
+        for (source, destination) in [
+            (None, Some("dpu0")),
+            (Some("dpu0"), None),
+            (Some("dpu0"), Some("dpu1")),
+            (Some("dpu1"), Some("dpu1")),
+        ] {
+            for pattern in ["round-trip", "stream"] {
+                let changes = json!({
+                    "pattern": pattern, "source_node": source, "destination_node": destination,
+                    "connections": 3, "threads": 2, "slice_s": 0.01,
+                });
+                let taken = sample(&changes);
+                assert_eq!(taken.status, Status::Ok, "{:?} {changes}", taken.error);
+                looked_at(&taken, source, destination, pattern);
+            }
+        }
+    });
+}
+
+fn looked_at(taken: &Sample, source: Option<&str>, destination: Option<&str>, pattern: &str) {
+    let names = [source, destination].map(|node| node.unwrap_or("host"));
+    let applied = taken.applied.as_ref().unwrap();
+    assert_eq!(applied.device, names.join(" to "));
+    let work = taken.work.unwrap();
+    assert_eq!(work.bytes, work.jobs * 64);
+    let metric = |name: &str| taken.metrics[name];
+    let seconds = taken.elapsed_ns.unwrap() as f64 / 1e9;
+    assert!(seconds >= 0.05, "{seconds}");
+    assert!((metric("rate") * seconds / work.jobs as f64 - 1.0).abs() < 1e-6);
+    let trips = pattern == "round-trip";
+    assert_eq!(taken.histogram.is_some(), trips);
+    if trips {
+        assert!(metric("latency_min") <= metric("latency_p50"));
+        assert!(metric("latency_p99") <= metric("latency_max"));
+    }
+    let series = taken.series.as_ref().unwrap();
+    assert!(series.end_s.len() >= 3 && series.end_s.is_sorted());
+    // Each end's time is on the ledger of who plays it.
+    let cpu = taken.cpu.unwrap();
+    let of = |metric: f64| metric / 100.0 * seconds;
+    let (client, server) = (of(metric("client_cpu")), of(metric("server_cpu")));
+    let mut ledgers = [0.0, 0.0];
+    ledgers[usize::from(source.is_some())] += client;
+    ledgers[usize::from(destination.is_some())] += server;
+    assert!(
+        (cpu.host_s - ledgers[0]).abs() < 1e-6,
+        "{cpu:?} {ledgers:?}"
+    );
+    assert!((cpu.dpu_s - ledgers[1]).abs() < 1e-6, "{cpu:?} {ledgers:?}");
+    let kinds: Vec<&str> = taken.warnings.iter().map(|one| one.kind.as_str()).collect();
+    assert!(kinds.contains(&"one-machine"), "{kinds:?}");
+}
+
+#[test]
+fn an_agent_of_a_host_is_on_the_hosts_ledger_where_it_runs() {
+    let name = "worker::network_nodes::an_agent_of_a_host_is_on_the_hosts_ledger_where_it_runs";
+    in_own_process(name, |agents| {
+        let _other = agents.start("other", true, far(Role::Host));
+        let taken = sample(&json!({"source_node": "other"}));
+        let cpu = taken.cpu.unwrap();
+        assert!(cpu.host_s > 0.0 && cpu.dpu_s == 0.0, "{cpu:?}");
+    });
+}
+
+#[test]
+fn an_agent_that_does_not_play_is_the_reason_why_a_test_is_skipped() {
+    let name =
+        "worker::network_nodes::an_agent_that_does_not_play_is_the_reason_why_a_test_is_skipped";
+    in_own_process(name, |agents| {
+        let _shy = agents.start("shy", true, Vec::new());
+        agents.add("gone", "localhost:1", None);
+        for (node, expected) in [
+            ("shy", "--no-probes"),
+            ("gone", "is `overside agent` running?"),
+            ("shi", "did you mean \"shy\"?"),
+            ("nobody", "overside agents add nobody HOST:PORT"),
+        ] {
+            for end in ["source_node", "destination_node"] {
+                let skipped = sample(&json!({end: node}));
+                assert_eq!(skipped.status, Status::Skipped, "{:?}", skipped.error);
+                let reason = skipped.reason.unwrap();
+                assert!(reason.contains(expected), "{reason}");
+            }
+        }
+    });
+}
+
+#[test]
+fn an_agent_that_dies_in_the_middle_is_a_failed_sample() {
+    let name = "worker::network_nodes::an_agent_that_dies_in_the_middle_is_a_failed_sample";
+    in_own_process(name, |agents| {
+        for (end, pattern) in [
+            ("source_node", "stream"),
+            ("destination_node", "round-trip"),
+        ] {
+            let agent = agents.start("dpu0", true, far(Role::Dpu));
+            let begin = Instant::now();
+            let dies = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(400));
+                drop(agent);
+            });
+            let failed = sample(&json!({end: "dpu0", "pattern": pattern, "sample_s": 20.0}));
+            dies.join().unwrap();
+            let error = failed.error.expect("a failure");
+            assert_eq!(error.kind, Kind::Lost, "{error}");
+            assert!(
+                begin.elapsed() < Duration::from_secs(15),
+                "{:?}",
+                begin.elapsed()
+            );
+        }
+    });
+}
+
+#[test]
+fn what_fails_at_an_agent_says_where() {
+    let name = "worker::network_nodes::what_fails_at_an_agent_says_where";
+    in_own_process(name, |agents| {
+        let _dpu0 = agents.start("dpu0", true, far(Role::Dpu));
+        let nobody = json!({"source_node": "dpu0", "destination": "127.0.0.1:9"});
+        let error = sample(&nobody).error.unwrap();
+        assert_eq!(error.kind, Kind::Job);
+        assert!(error.message.starts_with("dpu0: 127.0.0.1:9"), "{error}");
+        assert!(error.message.contains("overside network serve"), "{error}");
+        let cores = json!({"destination_node": "dpu0", "server_cores": [1023]});
+        let error = sample(&cores).error.unwrap();
+        assert_eq!(error.kind, Kind::Job);
+        assert!(error.message.contains("core 1023"), "{error}");
+    });
+}

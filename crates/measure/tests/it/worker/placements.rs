@@ -1,0 +1,309 @@
+//! Samples of placements: what they say, and what never becomes one.
+
+use crate::worker::inputs::{DataSet, measured, text};
+use overside_device::{Provenance, Timing};
+use overside_measure::audit::{Fault, Times, faulty_device};
+use overside_measure::{Kind, Sample, Setting, Status, Test, Worker};
+use overside_model::Initiator;
+use overside_placement::Policy;
+
+/// A test of `operation` on an emulated BlueField-2 beside this machine's cores.
+fn placed(data: &DataSet, operation: &str, placement: &str) -> Test {
+    Test {
+        device: "emulated:bf2".into(),
+        timing: Some(Timing::Replay),
+        placement: Some(placement.parse().unwrap()),
+        sample_s: 0.03,
+        ..data.test(operation)
+    }
+}
+
+fn warned(sample: &Sample, kind: &str) -> bool {
+    sample.warnings.iter().any(|warning| warning.kind == kind)
+}
+
+/// The figures follow from each other and from what each leg did.
+fn figures_agree(test: &Test, sample: &Sample) {
+    let close = |one: f64, other: f64| (one - other).abs() <= 1e-9 * one.abs().max(other.abs());
+    let metric = |name: &str| sample.metrics[name];
+    let (work, placed) = (sample.work.unwrap(), sample.placement.as_ref().unwrap());
+    let seconds = sample.elapsed_ns.unwrap() as f64 / 1e9;
+    let legs = [&placed.cpu, &placed.device];
+    let sum = |of: fn(&overside_measure::PlacedLeg) -> u64| -> u64 {
+        legs.iter().copied().flatten().map(of).sum()
+    };
+    assert_eq!(work.jobs, sum(|leg| leg.jobs));
+    assert_eq!(work.bytes, sum(|leg| leg.bytes));
+    assert_eq!(work.bytes, work.jobs * test.buffer_size);
+    assert!(close(
+        metric("throughput"),
+        work.bytes as f64 / 1e6 / seconds
+    ));
+    let device = placed.device.as_ref().map_or(0, |leg| leg.bytes);
+    let share = device as f64 / work.bytes as f64 * 100.0;
+    assert!(close(metric("device_share"), share));
+    let host_s = sample.cpu.unwrap().host_s;
+    assert!(close(metric("cpu_utilisation"), host_s / seconds * 100.0));
+    for (leg, name) in legs.iter().zip(["cpu_leg", "device_leg"]) {
+        let ran = leg.as_ref().is_some_and(|leg| leg.jobs > 0);
+        let name = format!("{name}_throughput");
+        // A leg is at work no longer than the sample takes.
+        let rate = sample.metrics.get(&name).copied();
+        assert_eq!(rate.is_some(), ran, "{name}");
+        let least = leg.as_ref().map_or(0, |leg| leg.bytes) as f64 / 1e6 / seconds;
+        assert!(rate.is_none_or(|rate| rate >= least * 0.999), "{name}");
+    }
+}
+
+#[test]
+fn every_placement_of_every_operation_is_measured_and_verified() {
+    let data = DataSet::new(&text(1 << 18));
+    let mut worker = Worker::new();
+    for operation in ["compress-deflate", "decompress-deflate", "match-count"] {
+        let mut values = Vec::new();
+        for placement in ["cpu", "device", "split:40", "adaptive"] {
+            let mut test = placed(&data, operation, placement);
+            if operation == "match-count" {
+                test.patterns = vec!["Ramp to (.+)".into()];
+            }
+            let sample = measured(&mut worker, &test);
+            figures_agree(&test, &sample);
+            let placed = sample.placement.as_ref().unwrap();
+            assert_eq!(placed.policy, placement);
+            assert_eq!(placed.initiator, Initiator::Host);
+            assert_eq!(placed.bounce_copies, 0, "{operation} {placement}");
+            assert!(placed.events.is_empty(), "{:?}", placed.events);
+            let on_device = placed.device.as_ref().map_or(0, |leg| leg.jobs);
+            let (provenance, timing) = if on_device > 0 {
+                (Provenance::Emulated, Timing::Replay)
+            } else {
+                (Provenance::Measured, Timing::Real)
+            };
+            assert_eq!(
+                sample.provenance,
+                Some(provenance),
+                "{operation} {placement}"
+            );
+            assert_eq!(sample.timing, Some(timing));
+            assert_eq!(sample.late.is_some(), on_device > 0);
+            let share = sample.metrics["device_share"];
+            match placement {
+                "cpu" => assert_eq!(share, 0.0),
+                "device" => assert_eq!(share, 100.0),
+                "adaptive" => assert!(placed.decision.is_some() && placed.decisions > 0),
+                _ => {
+                    // Of what was pushed at any time it is off by at most half a chunk; the timed
+                    // part begins and ends somewhere. Chunks are weighed by their sources.
+                    let chunk = 100.0 / sample.work.unwrap().jobs as f64;
+                    assert!((share - 40.0).abs() <= chunk + 0.5, "{share}");
+                }
+            }
+            let check = sample.check.unwrap();
+            assert_eq!(check.buffers, 16);
+            values.push(check.value);
+        }
+        assert!(
+            values.windows(2).all(|pair| pair[0] == pair[1]),
+            "{values:?}"
+        );
+    }
+}
+
+#[test]
+fn two_legs_of_this_machine_are_measured() {
+    let data = DataSet::new(&text(1 << 18));
+    let test = Test {
+        device: "cpu".into(),
+        timing: None,
+        variant: "zlib".into(),
+        cpu_variant: "libdeflate".into(),
+        ..placed(&data, "compress-deflate", "split:50")
+    };
+    let sample = measured(&mut Worker::new(), &test);
+    figures_agree(&test, &sample);
+    assert_eq!(sample.provenance, Some(Provenance::Measured));
+    assert_eq!((sample.late, &sample.model), (None, &None));
+    let placed = sample.placement.unwrap();
+    let variant = |leg: &Option<overside_measure::PlacedLeg>| {
+        leg.as_ref()
+            .unwrap()
+            .applied
+            .as_ref()
+            .unwrap()
+            .variant
+            .clone()
+    };
+    assert_eq!(variant(&placed.cpu), "libdeflate");
+    assert_eq!(variant(&placed.device), "zlib");
+    let method = sample.check.unwrap().method;
+    assert!(
+        method.contains(';'),
+        "each leg has its own verifier: {method}"
+    );
+}
+
+#[test]
+fn reconfiguration_sets_both_legs_up_for_each_stream_and_counts_the_time() {
+    let data = DataSet::new(&text(1 << 17));
+    let mut worker = Worker::new();
+    let mut test = placed(&data, "decompress-deflate", "split:50");
+    let steady = measured(&mut worker, &test);
+    let placed = steady.placement.as_ref().unwrap();
+    assert_eq!(placed.device.as_ref().unwrap().setups, 1);
+    assert_eq!(placed.cpu.as_ref().unwrap().setups, 1);
+    assert!(placed.streams > 1);
+
+    test.setting = Setting::Reconfiguration;
+    test.sample_s = 0.15;
+    let anew = measured(&mut worker, &test);
+    figures_agree(&test, &anew);
+    let placed = anew.placement.as_ref().unwrap();
+    assert!(placed.streams >= 1);
+    assert_eq!(anew.work.unwrap().bytes, placed.streams * 65536);
+    assert_eq!(placed.device.as_ref().unwrap().setups, placed.streams);
+    assert_eq!(placed.cpu.as_ref().unwrap().setups, placed.streams);
+    // The profile's 105 ms, each time.
+    let ended = anew.stages["device_end_total_ns"];
+    assert!(ended >= 105e6 * placed.streams as f64, "{ended}");
+    assert!(anew.elapsed_ns.unwrap() as f64 >= ended);
+    assert!(anew.stages["cpu_init_total_ns"] > 0.0);
+    assert!(anew.stages["cpu_end_total_ns"] > 0.0);
+    assert!(anew.metrics["throughput"] < steady.metrics["throughput"]);
+
+    // The CPU alone has no card to wait for.
+    test.placement = Some(Policy::Cpu);
+    let alone = measured(&mut worker, &test);
+    assert!(!alone.stages.contains_key("device_end_total_ns"));
+    assert!(alone.metrics["throughput"] > anew.metrics["throughput"]);
+}
+
+#[test]
+fn stages_are_told_a_job_and_in_total() {
+    let data = DataSet::new(&text(1 << 17));
+    let test = placed(&data, "decompress-deflate", "split:50");
+    let sample = measured(&mut Worker::new(), &test);
+    let device = sample.placement.unwrap().device.unwrap();
+    for stage in ["queueing", "transfer", "engine"] {
+        let total = sample.stages[&format!("device_{stage}_total_ns")];
+        let mean = sample.stages[&format!("{stage}_ns")];
+        assert!(
+            (total - mean * device.jobs as f64).abs() <= 1e-6 * total.max(1.0),
+            "{stage}"
+        );
+    }
+    // The engine's own rate, beside what the submitter saw.
+    let engine = device.bytes as f64 / sample.stages["device_engine_total_ns"] * 1e3;
+    assert!((sample.metrics["engine_throughput"] / engine - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_a_leg_cannot_do_is_skipped_with_the_reason() {
+    let data = DataSet::new(&text(1 << 16));
+    let mut worker = Worker::new();
+    let mut test = placed(&data, "compress-deflate", "split:10");
+    test.device = "emulated:bf3".into();
+    let sample = worker.measure(&test);
+    assert_eq!(sample.status, Status::Skipped);
+    assert!(
+        sample
+            .reason
+            .unwrap()
+            .contains("emulated:bf3 cannot compress-deflate")
+    );
+    // Alone, the CPU can.
+    test.placement = Some(Policy::Cpu);
+    measured(&mut worker, &test);
+    // The CPU's leg is asked as well.
+    let mut test = placed(&data, "compress-deflate", "split:10");
+    test.cpu_variant = "abacus".into();
+    let sample = worker.measure(&test);
+    assert_eq!(sample.status, Status::Skipped);
+    assert!(sample.reason.unwrap().contains("abacus"));
+}
+
+#[test]
+fn a_device_that_fails_in_a_split_is_told_of() {
+    let data = DataSet::new(&text(1 << 17));
+    for (fault, times) in [
+        (Fault::Failure, Times::Once),
+        (Fault::Unplugged, Times::Once),
+    ] {
+        let mut test = placed(&data, "decompress-deflate", "split:50");
+        // Long enough for the device to get there on a busy machine.
+        test.sample_s = 0.3;
+        // After the verification, in which each buffer runs once.
+        let mut worker = faulty_device(fault, 20, times);
+        let sample = measured(&mut worker, &test);
+        figures_agree(&test, &sample);
+        assert!(
+            warned(&sample, "fallback"),
+            "{fault:?}: {:?}",
+            sample.warnings
+        );
+        let placed = sample.placement.unwrap();
+        assert!(!placed.events.is_empty());
+        assert!(placed.device.unwrap().failed > 0, "{fault:?}");
+    }
+}
+
+#[test]
+fn a_device_that_is_measured_alone_has_nobody_to_do_its_work() {
+    let data = DataSet::new(&text(1 << 17));
+    let test = placed(&data, "decompress-deflate", "device");
+    let sample = faulty_device(Fault::Failure, 20, Times::Always).measure(&test);
+    assert_eq!(sample.status, Status::Failed);
+    assert_eq!(sample.error.unwrap().kind, Kind::Job);
+    assert!(sample.metrics.is_empty());
+}
+
+#[test]
+fn a_wrong_result_of_one_leg_is_a_failed_sample() {
+    let data = DataSet::new(&text(1 << 17));
+    for (fault, operation) in [
+        (Fault::WrongByte, "compress-deflate"),
+        (Fault::FailureAsDone, "decompress-deflate"),
+        (Fault::FewerBytes, "decompress-deflate"),
+        (Fault::Fallback, "decompress-deflate"),
+    ] {
+        for placement in ["split:50", "device"] {
+            let test = placed(&data, operation, placement);
+            let sample = faulty_device(fault, 0, Times::Always).measure(&test);
+            assert_eq!(sample.status, Status::Failed, "{fault:?} {placement}");
+            assert_eq!(sample.error.unwrap().kind, Kind::Verification, "{fault:?}");
+        }
+    }
+    // Also when it begins under the clock.
+    let test = placed(&data, "decompress-deflate", "split:50");
+    let sample = faulty_device(Fault::FailureAsDone, 20, Times::Always).measure(&test);
+    assert_eq!(sample.status, Status::Failed);
+}
+
+#[test]
+fn a_core_of_this_machine_is_not_one_of_the_cards() {
+    let data = DataSet::new(&text(1 << 17));
+    let mut worker = Worker::new();
+    let mut test = placed(&data, "decompress-deflate", "split:50");
+    test.device = "emulated:bf2-soc".into();
+    let sample = measured(&mut worker, &test);
+    assert!(warned(&sample, "stand-in"));
+    assert_eq!(sample.placement.unwrap().initiator, Initiator::Soc);
+    let missing = sample.model.unwrap().missing;
+    assert!(
+        missing.iter().any(|term| term.contains("link")),
+        "{missing:?}"
+    );
+    test.placement = Some(Policy::Device);
+    assert!(!warned(&measured(&mut worker, &test), "stand-in"));
+}
+
+#[test]
+fn a_placement_is_written_as_everywhere_else() {
+    let data = DataSet::new(&text(1 << 16));
+    let test = placed(&data, "copy", "split:12.5");
+    let text = serde_json::to_string(&test).unwrap();
+    assert!(text.contains(r#""placement":"split:12.5""#), "{text}");
+    assert_eq!(Test::parse(&text).unwrap(), test);
+    let wrong = text.replace("split:12.5", "split:101");
+    let error = Test::parse(&wrong).unwrap_err().to_string();
+    assert!(error.contains("percentage"), "{error}");
+}

@@ -1,0 +1,19 @@
+//! What model promises, through its public interface: one program, so that it is linked once.
+
+mod advice;
+mod check;
+mod corpus;
+mod cost;
+mod engines;
+mod facts;
+mod held_out;
+mod kv;
+mod link;
+mod machine;
+mod mixed;
+mod parameters;
+mod profiles;
+mod scenarios;
+mod search;
+mod sim;
+mod workload;

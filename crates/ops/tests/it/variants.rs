@@ -1,0 +1,169 @@
+//! How variants are listed and chosen.
+
+use crate::common;
+
+use overside_ops::{Config, Error, Format, HashAlgorithm, MatchKind, Operation, prepare, variants};
+
+#[test]
+fn every_operation_has_the_libraries_it_promises() {
+    let names = |operation| common::names(operation);
+    for format in [Format::Deflate, Format::Zlib, Format::Gzip] {
+        for operation in [Operation::Compress(format), Operation::Decompress(format)] {
+            let mut names = names(operation);
+            names.sort_unstable();
+            assert_eq!(names, ["isal", "libdeflate", "zlib"]);
+        }
+    }
+    let part = Format::DeflatePart;
+    assert_eq!(names(Operation::Compress(part)), ["isal", "zlib"]);
+    assert_eq!(names(Operation::Decompress(part)), ["isal", "zlib"]);
+    for format in [Format::Lz4Block, Format::Lz4] {
+        assert_eq!(names(Operation::Compress(format)), ["lz4", "lz4-flex"]);
+        assert_eq!(names(Operation::Decompress(format)), ["lz4", "lz4-flex"]);
+    }
+    assert_eq!(names(Operation::Compress(Format::Zstd)), ["zstd"]);
+    for kind in [MatchKind::Search, MatchKind::Count, MatchKind::Bitmap] {
+        for name in ["regex", "re2"] {
+            assert!(names(Operation::Match(kind)).contains(&name));
+        }
+    }
+    assert_eq!(
+        names(Operation::Hash(HashAlgorithm::Crc32)),
+        ["crc32fast", "zlib"]
+    );
+    assert_eq!(names(Operation::Copy), ["memcpy"]);
+}
+
+#[test]
+fn auto_is_the_first_and_says_what_it_is() {
+    for operation in Operation::all() {
+        let config = Config {
+            patterns: vec!["x".into()],
+            ..Config::new(operation)
+        };
+        let prepared = prepare(&config).unwrap();
+        let first = variants(operation).remove(0);
+        assert_eq!(prepared.variant().name, first.name);
+        for variant in variants(operation) {
+            assert_ne!(variant.name, "auto");
+            assert!(!variant.library.is_empty());
+            let version = &variant.version;
+            assert!(
+                !version.is_empty() && version != "unknown",
+                "{}",
+                variant.name
+            );
+            let has_levels = variant.levels.is_some();
+            let may_have = matches!(operation, Operation::Compress(_));
+            assert!(may_have || !has_levels, "{operation} {}", variant.name);
+        }
+    }
+}
+
+#[test]
+fn auto_takes_the_library_that_has_the_level() {
+    let at = |format, level| {
+        let config = Config {
+            level: Some(level),
+            ..Config::new(Operation::Compress(format))
+        };
+        prepare(&config).map(|prepared| prepared.variant().name)
+    };
+    for format in [Format::Deflate, Format::Zlib, Format::Gzip] {
+        assert_eq!(at(format, 1), Ok("isal"));
+        assert_eq!(at(format, 3), Ok("isal"));
+        assert_eq!(at(format, 4), Ok("libdeflate"));
+        assert_eq!(at(format, 12), Ok("libdeflate"));
+        let error = at(format, 13).unwrap_err();
+        assert_eq!(error.to_string(), "libdeflate has levels 0 to 12, not 13");
+    }
+    assert_eq!(at(Format::DeflatePart, 4), Ok("zlib"));
+    assert_eq!(at(Format::Lz4Block, 9), Ok("lz4"));
+    let error = at(Format::Lz4Block, 13).unwrap_err();
+    assert_eq!(error.to_string(), "lz4 has levels 1 to 12, not 13");
+}
+
+#[test]
+fn an_unknown_variant_is_told_the_known_ones() {
+    let config = Config {
+        variant: "gzip".into(),
+        ..Config::new(Operation::Compress(Format::Zlib))
+    };
+    let error = prepare(&config).err().unwrap();
+    let expected = "compress-zlib has no variant \"gzip\"; there are: isal, libdeflate, zlib";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn levels_are_checked() {
+    for operation in Operation::all() {
+        let Operation::Compress(_) = operation else {
+            continue;
+        };
+        for variant in variants(operation) {
+            let at = |level| {
+                let config = Config {
+                    variant: variant.name.into(),
+                    level: Some(level),
+                    ..Config::new(operation)
+                };
+                prepare(&config).err()
+            };
+            let Some((levels, _)) = &variant.levels else {
+                assert_eq!(
+                    at(1),
+                    Some(Error::NoLevels {
+                        variant: variant.name
+                    })
+                );
+                continue;
+            };
+            let (min, max) = (*levels.start(), *levels.end());
+            assert_eq!((at(min), at(max)), (None, None));
+            for level in [min.checked_sub(1), Some(max + 1), Some(u32::MAX)]
+                .into_iter()
+                .flatten()
+            {
+                let expected = Error::Level {
+                    variant: variant.name,
+                    level,
+                    min,
+                    max,
+                };
+                assert_eq!(at(level), Some(expected));
+            }
+        }
+    }
+}
+
+#[test]
+fn kernels_of_one_preparation_run_in_their_own_threads() {
+    for operation in Operation::all() {
+        for variant in variants(operation) {
+            let config = Config {
+                variant: variant.name.into(),
+                patterns: vec!["o+ne".into()],
+                ..Config::new(operation)
+            };
+            let prepared = prepare(&config).unwrap();
+            let run = || {
+                let mut kernel = prepared.kernel().unwrap();
+                (0..20)
+                    .map(|_| kernel.run(&[b"one\nsome\none"], &mut [0; 200]))
+                    .collect::<Vec<_>>()
+            };
+            let results = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+                threads
+                    .into_iter()
+                    .map(|thread| thread.join().unwrap())
+                    .collect::<Vec<_>>()
+            });
+            let same = results
+                .iter()
+                .flatten()
+                .all(|result| *result == results[0][0]);
+            assert!(same, "{operation} {}", variant.name);
+        }
+    }
+}

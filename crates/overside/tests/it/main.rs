@@ -1,0 +1,6 @@
+//! What overside promises, through its public interface: one program, so that it is linked once.
+
+mod agent;
+mod command;
+mod files;
+mod matching;

@@ -1,0 +1,198 @@
+//! Adaptive placement finds out who is faster and acts on it.
+
+use crate::common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::rigged::{Act, Rig, Rigged};
+use common::{assert_copied, copying, run, stream};
+use overside_placement::{EventKind, Leg, Policy, Report, Retry, Setup};
+
+const CHUNK: usize = 8000;
+
+/// A device of so many bytes a second.
+fn paced(rate: f64) -> Rig {
+    Rig {
+        rate: Some(Box::new(move |_| rate)),
+        ..Rig::default()
+    }
+}
+
+/// Runs equal chunks on two such devices; returns the device's part of the bytes.
+fn share(cpu: Rig, device: &Arc<Rigged>, chunks: usize) -> (f64, Report) {
+    let setup = Setup {
+        cpu: Some(cpu.device() as _),
+        device: Some(Arc::clone(device) as _),
+        job_timeout: Duration::from_millis(200),
+        retry: Retry {
+            first: Duration::from_secs(60),
+            longest: Duration::from_secs(60),
+        },
+        ..copying(Policy::Adaptive)
+    };
+    let chunks = stream(&vec![CHUNK; chunks]);
+    let (pieces, report) = run(setup, &chunks);
+    assert_copied(&pieces, &chunks);
+    let bytes = report.device.as_ref().map_or(0, |leg| leg.source_bytes);
+    let all = chunks.len() * CHUNK;
+    (bytes as f64 / all as f64, report)
+}
+
+#[test]
+fn a_short_stream_does_not_even_open_the_device() {
+    let device = paced(1e9).device();
+    let (part, report) = share(Rig::default(), &device, 8);
+    assert_eq!((part, device.openings()), (0.0, 0));
+    assert_eq!(report.device.unwrap().setups, 0);
+}
+
+#[test]
+fn a_much_faster_device_gets_most_of_the_work() {
+    let device = paced(160e6).device();
+    let (part, report) = share(paced(8e6), &device, 4000);
+    assert!(part > 0.6, "{part}: {:?}", report.decisions);
+    assert_eq!(report.events, []);
+}
+
+#[test]
+fn a_device_of_no_use_gets_next_to_nothing() {
+    let device = paced(1e6).device();
+    let (part, report) = share(paced(40e6), &device, 4000);
+    assert!(part < 0.2, "{part}: {:?}", report.decisions);
+}
+
+#[test]
+fn legs_that_are_alike_share_the_work() {
+    let device = paced(10e6).device();
+    let (part, report) = share(paced(10e6), &device, 2000);
+    assert!(
+        (0.15..0.85).contains(&part),
+        "{part}: {:?}",
+        report.decisions
+    );
+}
+
+#[test]
+fn a_dead_device_costs_its_time_limit_once() {
+    let device = Rig::acting(|_| Act::Forget).device();
+    let (part, report) = share(paced(20e6), &device, 2000);
+    assert_eq!((part, device.openings()), (0.0, 1));
+    let kinds: Vec<_> = report.events.iter().map(|event| event.kind).collect();
+    // It was silent, and then its time was over.
+    assert_eq!(kinds, [EventKind::Stalled; 2]);
+}
+
+#[test]
+fn each_decision_is_told_with_its_numbers() {
+    let device = paced(80e6).device();
+    let (_, report) = share(paced(10e6), &device, 1000);
+    let first = &report.decisions[0];
+    assert_eq!((first.fraction, first.probe), (0.0, false));
+    assert!(report.decisions.iter().any(|decided| decided.probe));
+    let times = report.decisions.windows(2);
+    assert!(times.into_iter().all(|two| two[0].at_ns <= two[1].at_ns));
+    let last = report.decisions.last().unwrap();
+    assert!(last.reason.contains("MB/s"), "{}", last.reason);
+}
+
+/// Runs equal chunks on a slow CPU and such a device that has a minute for each job; returns how
+/// long that takes.
+fn with_patience(device: &Arc<Rigged>, chunks: usize) -> (Duration, Report) {
+    with_time(device, chunks, Duration::from_secs(60))
+}
+
+/// As [`with_patience`], with so much time for each job.
+fn with_time(device: &Arc<Rigged>, chunks: usize, job_timeout: Duration) -> (Duration, Report) {
+    let setup = Setup {
+        cpu: Some(paced(20e6).device() as _),
+        device: Some(Arc::clone(device) as _),
+        job_timeout,
+        ..copying(Policy::Adaptive)
+    };
+    let chunks = stream(&vec![CHUNK; chunks]);
+    let begin = Instant::now();
+    let (pieces, report) = run(setup, &chunks);
+    assert_copied(&pieces, &chunks);
+    let of = |leg| pieces.iter().filter(|piece| piece.leg == leg).count() as u64;
+    assert_eq!(report.cpu.as_ref().unwrap().chunks, of(Leg::Cpu));
+    assert_eq!(report.device.as_ref().unwrap().chunks, of(Leg::Device));
+    (begin.elapsed(), report)
+}
+
+#[test]
+fn the_cpu_does_not_wait_for_a_device_that_falls_silent() {
+    // At the first look, in the middle of a split, and when the device works alone.
+    for (jobs, rate) in [(0, 20e6), (300, 20e6), (800, 500e6)] {
+        let rig = Rig::acting(move |nth| if nth < jobs { Act::Run } else { Act::Forget });
+        let rig = Rig {
+            rate: Some(Box::new(move |_| rate)),
+            ..rig
+        };
+        let (took, report) = with_patience(&rig.device(), 1500);
+        assert!(took < Duration::from_secs(10), "{jobs}: {took:?}");
+        assert_eq!(report.events[0].kind, EventKind::Stalled, "{report:?}");
+        assert!(report.device.unwrap().chunks <= jobs);
+    }
+}
+
+#[test]
+fn what_a_silent_device_brings_late_is_nobodys_and_no_reason_to_open_it_again() {
+    let nth = AtomicU64::new(0);
+    let rig = Rig {
+        // One job takes four tenths of a second.
+        rate: Some(Box::new(move |_| {
+            let hiccup = nth.fetch_add(1, Ordering::Relaxed) == 1000;
+            if hiccup { CHUNK as f64 / 0.4 } else { 100e6 }
+        })),
+        ..Rig::default()
+    };
+    let device = rig.device();
+    let (_, report) = with_patience(&device, 5000);
+    let leg = report.device.unwrap();
+    assert_eq!(report.events.len(), 1, "{:?}", report.events);
+    assert_eq!((leg.failed, device.openings()), (report.events[0].times, 1));
+    assert_eq!(device.done().len() as u64, leg.chunks + leg.failed);
+}
+
+#[test]
+fn what_goes_wrong_with_a_job_that_the_cpu_did_long_ago_is_still_told() {
+    let wrong = Duration::from_millis(250);
+    for (act, kind) in [
+        (Act::Stall, EventKind::Stalled),
+        (Act::Forget, EventKind::Stalled),
+        (Act::Fail, EventKind::Failed),
+    ] {
+        let nth = AtomicU64::new(0);
+        let rig = Rig {
+            rate: Some(Box::new(move |_| {
+                let slow = act == Act::Fail && nth.fetch_add(1, Ordering::Relaxed) == 300;
+                if slow { CHUNK as f64 / 0.25 } else { 100e6 }
+            })),
+            ..Rig::acting(move |nth| {
+                if (300..305).contains(&nth) {
+                    act
+                } else {
+                    Act::Run
+                }
+            })
+        };
+        let limit = if act == Act::Fail { wrong * 100 } else { wrong };
+        let device = rig.device();
+        let (_, report) = with_time(&device, 2500, limit);
+        let kinds: Vec<_> = report.events.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds[0], EventKind::Stalled, "{act:?}: {:?}", report.events);
+        assert!(kinds[1..].contains(&kind), "{act:?}: {:?}", report.events);
+        assert!(
+            !kinds.contains(&EventKind::Misbehaved),
+            "{act:?}: {:?}",
+            report.events
+        );
+        assert_eq!(
+            report.quarantined > 0,
+            act != Act::Fail,
+            "{act:?}: {report:?}"
+        );
+    }
+}

@@ -1,0 +1,10 @@
+//! What placement promises, through its public interface: one program, so that it is linked once.
+
+mod adaptive;
+mod common;
+mod controller;
+mod emulated;
+mod failures;
+mod memory;
+mod policy;
+mod split;

@@ -1,0 +1,131 @@
+//! Each chunk is done once, by one leg, and the results come in order.
+
+use crate::common;
+
+use std::sync::Arc;
+
+use common::rigged::{Act, Rig};
+use common::{assert_copied, copying, run, stream};
+use overside_placement::{Leg, Piece, Policy, Setup};
+use proptest::prelude::*;
+
+/// Which leg each chunk was on.
+fn legs(pieces: &[Piece]) -> Vec<Leg> {
+    pieces.iter().map(|piece| piece.leg).collect()
+}
+
+/// Bytes of the chunks that the device had.
+fn on_device(pieces: &[Piece], chunks: &[Vec<u8>]) -> usize {
+    (pieces.iter().zip(chunks))
+        .filter(|(piece, _)| piece.leg == Leg::Device)
+        .map(|(_, chunk)| chunk.len())
+        .sum()
+}
+
+/// A stream over two rigged devices, which know what they did.
+fn two(
+    policy: Policy,
+    cpu: Rig,
+    device: Rig,
+    lengths: &[usize],
+) -> (Vec<Piece>, [Vec<Vec<u8>>; 2]) {
+    let (cpu, device) = (cpu.device(), device.device());
+    let setup = Setup {
+        cpu: Some(Arc::clone(&cpu) as _),
+        device: Some(Arc::clone(&device) as _),
+        ..copying(policy)
+    };
+    let chunks = stream(lengths);
+    let (pieces, report) = run(setup, &chunks);
+    assert_copied(&pieces, &chunks);
+    assert_eq!(report.events, []);
+    (pieces, [cpu.done(), device.done()])
+}
+
+#[test]
+fn each_policy_uses_the_legs_that_it_names() {
+    let lengths = [1000; 40];
+    let share = |policy| {
+        let (pieces, _) = two(policy, Rig::default(), Rig::default(), &lengths);
+        on_device(&pieces, &stream(&lengths)) / 1000
+    };
+    assert_eq!(share(Policy::Cpu), 0);
+    assert_eq!(share(Policy::Device), 40);
+    for (percent, chunks) in [
+        (0.0, 0),
+        (10.0, 4),
+        (25.0, 10),
+        (50.0, 20),
+        (99.0, 40),
+        (100.0, 40),
+    ] {
+        assert_eq!(share(Policy::Split(percent)), chunks, "{percent}");
+    }
+}
+
+#[test]
+fn a_split_depends_on_lengths_alone() {
+    let lengths: Vec<usize> = (0..200).map(|at| (at * 7919) % 5000).collect();
+    let once = two(
+        Policy::Split(37.5),
+        Rig::default(),
+        Rig::default(),
+        &lengths,
+    )
+    .0;
+    let slow = Rig {
+        rate: Some(Box::new(|_| 5e7)),
+        ..Rig::default()
+    };
+    let shuffled = Rig::acting(|nth| if nth % 3 == 0 { Act::RunLate } else { Act::Run });
+    let again = two(Policy::Split(37.5), slow, shuffled, &lengths).0;
+    assert_eq!(legs(&once), legs(&again));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The share holds at every point of the stream, to half of the longest chunk.
+    #[test]
+    fn a_split_keeps_to_its_share(
+        lengths in prop::collection::vec(0..5000_usize, 1..80),
+        percent in 0.0..=100.0_f64,
+        late in prop::collection::vec(any::<bool>(), 1..10),
+    ) {
+        let device = Rig::acting(move |nth| match late[nth as usize % late.len()] {
+            true => Act::RunLate,
+            false => Act::Run,
+        });
+        let (pieces, [cpu, device]) = two(Policy::Split(percent), Rig::default(), device, &lengths);
+        let chunks = stream(&lengths);
+        let longest = *lengths.iter().max().unwrap();
+        for end in 1..=chunks.len() {
+            let total: usize = lengths[..end].iter().map(|length| *length.max(&1)).sum();
+            let share = on_device(&pieces[..end], &chunks[..end]);
+            let off = (share as f64 - total as f64 * percent / 100.0).abs();
+            prop_assert!(off <= longest as f64 / 2.0 + end as f64, "{off} after {end} chunks");
+        }
+        once_by_one(&chunks, &cpu, &device)?;
+    }
+
+    /// Adaptive placement may do what it likes, but once.
+    #[test]
+    fn adaptive_work_is_done_once(lengths in prop::collection::vec(0..5000_usize, 1..200)) {
+        let (_, [cpu, device]) = two(Policy::Adaptive, Rig::default(), Rig::default(), &lengths);
+        once_by_one(&stream(&lengths), &cpu, &device)?;
+    }
+}
+
+/// Counts each chunk among what the legs did.
+fn once_by_one(
+    chunks: &[Vec<u8>],
+    cpu: &[Vec<u8>],
+    device: &[Vec<u8>],
+) -> Result<(), TestCaseError> {
+    let mut done: Vec<&Vec<u8>> = cpu.iter().chain(device).collect();
+    let mut expected: Vec<&Vec<u8>> = chunks.iter().collect();
+    done.sort();
+    expected.sort();
+    prop_assert_eq!(done, expected);
+    Ok(())
+}

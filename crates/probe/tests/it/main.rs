@@ -1,0 +1,6 @@
+//! What probe promises, through its public interface: one program, so that it is linked once.
+
+mod dma;
+mod network;
+mod network_far;
+mod wire;
