@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -58,18 +57,16 @@ def environment(cwd: Path) -> dict[str, str]:
 
 
 @contextmanager
-def network_server(cwd: Path, *words: str) -> Iterator[str]:
-    """`overside network serve` on this machine, and its address."""
-    command = [*native(), "network", "serve", "--listen", "127.0.0.1:0", *words]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(cwd))
-    assert server.stdout is not None
-    try:
-        match = re.fullmatch(r"listening at (127\.0\.0\.1:\d+)\n", server.stdout.readline())
-        assert match
-        yield match[1]
-    finally:
-        server.terminate()
-        server.wait()
+def running_agent(*words: str) -> Iterator[tuple[subprocess.Popen[str], Json]]:
+    """`overside agent` on this machine with the CPU as its device, and what it says of itself."""
+    common = ["agent", "--listen", "127.0.0.1:0", "--json", "--device", "cpu", "-p", "1"]
+    with subprocess.Popen([*native(), *common, *words], stdout=subprocess.PIPE, text=True) as agent:
+        try:
+            assert agent.stdout is not None
+            yield agent, json.loads(agent.stdout.readline())
+        finally:
+            agent.terminate()
+            agent.wait(PATIENCE_S)
 
 
 def native() -> list[str]:

@@ -3,40 +3,24 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command import Json, only_run, overside, samples, tiny_box
-
-#: The native command, beside the interpreter that the tests run with.
-COMMAND = Path(sys.executable).parent / "overside"
-#: Seconds after which an agent that was asked to end should have ended.
-PATIENCE_S = 60
+from command import Json, only_run, overside, running_agent, samples, tiny_box
 
 
 @pytest.fixture
 def agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An inventory with an agent of this machine, `dpu0`, and one that is not there, `gone`."""
-    if not COMMAND.exists():
-        pytest.skip(f"there is no {COMMAND}: install the package")
     inventory = tmp_path / "agents.toml"
     monkeypatch.setenv("OVERSIDE_AGENTS", str(inventory))
-    words = ["agent", "--insecure", "--listen", "127.0.0.1:0", "--json", "-p", "1"]
-    words += ["--device", "cpu"]
-    with subprocess.Popen([COMMAND, *words], stdout=subprocess.PIPE, text=True) as agent:
-        try:
-            assert agent.stdout is not None
-            address = json.loads(agent.stdout.readline())["address"]
-            inventory.write_text(
-                f'[agents.dpu0]\naddress = "{address}"\n[agents.gone]\naddress = "localhost:1"\n'
-            )
-            yield inventory
-        finally:
-            agent.terminate()
-            agent.wait(PATIENCE_S)
+    with running_agent("--insecure") as (_, said):
+        inventory.write_text(
+            f'[agents.dpu0]\naddress = "{said["address"]}"\n'
+            '[agents.gone]\naddress = "localhost:1"\n'
+        )
+        yield inventory
 
 
 def by_device(directory: Path) -> dict[str, list[Json]]:

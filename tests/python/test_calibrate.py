@@ -14,9 +14,9 @@ import pytest
 from command import (
     PATIENCE_S,
     environment,
-    network_server,
     only_run,
     overside,
+    running_agent,
     samples,
     start,
 )
@@ -68,13 +68,18 @@ def test_an_emulated_device_is_calibrated_for_trying_only(tmp_path: Path) -> Non
     overside("profile", "check", "e.toml", cwd=tmp_path, code=2)
 
 
-def test_what_copies_cost_traffic_to_another_machine_is_measured_if_asked(tmp_path: Path) -> None:
+def test_what_copies_cost_traffic_to_another_machine_is_measured_if_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = "dpdk:dma_skeleton"
     found = {str(one["name"]): one for one in json.loads(_core.devices_dpdk())}
     if device not in found or found[device].get("unavailable"):
         pytest.skip("DPDK's software DMA device is not here")
-    with network_server(tmp_path) as address:
-        words = ("--device", device, "--network", address, "--quick", "--out", "traffic.toml")
+    with running_agent("--insecure") as (_, said):
+        address = said["address"]
+        (tmp_path / "agents.toml").write_text(f'[agents.far]\naddress = "{address}"\n')
+        monkeypatch.setenv("OVERSIDE_AGENTS", str(tmp_path / "agents.toml"))
+        words = ("--device", device, "--network", "far", "--quick", "--out", "traffic.toml")
         overside("calibrate", *words, cwd=tmp_path, code=0)
     overside("profile", "check", "traffic.toml", cwd=tmp_path, code=0)
     text = (tmp_path / "traffic.toml").read_text()

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command import Json, only_run, overside, samples, start, wait_for, write_box
-
-#: The native command, beside the interpreter that the tests run with.
-COMMAND = Path(sys.executable).parent / "overside"
-#: Seconds after which an agent that was asked to end should have ended.
-PATIENCE_S = 60
+from command import (
+    PATIENCE_S,
+    Json,
+    native,
+    only_run,
+    overside,
+    running_agent,
+    samples,
+    start,
+    wait_for,
+    write_box,
+)
 
 
 @pytest.fixture(params=[False, True], ids=["clear", "encrypted"])
@@ -22,28 +27,19 @@ def agent(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[subprocess.Popen[str]]:
     """An agent of this machine that the inventory calls `dpu0`."""
-    if not COMMAND.exists():
-        pytest.skip(f"there is no {COMMAND}: install the package")
     words, keys = ["--insecure"], ""
     if request.param:
         directory = tmp_path / "keys"
-        subprocess.run([COMMAND, "agent", "keys", directory], check=True, capture_output=True)
+        subprocess.run([*native(), "agent", "keys", directory], check=True, capture_output=True)
         words, keys = ["--keys", str(directory)], 'keys = "keys"\n'
-    words += ["--listen", "127.0.0.1:0", "--json", "-p", "1", "--device", "cpu"]
-    with subprocess.Popen([COMMAND, "agent", *words], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            address = json.loads(process.stdout.readline())["address"]
-            inventory = tmp_path / "agents.toml"
-            inventory.write_text(
-                f'[agents.dpu0]\naddress = "{address}"\n{keys}'
-                '[agents.gone]\naddress = "localhost:1"\n'
-            )
-            monkeypatch.setenv("OVERSIDE_AGENTS", str(inventory))
-            yield process
-        finally:
-            process.terminate()
-            process.wait(PATIENCE_S)
+    with running_agent(*words) as (process, said):
+        inventory = tmp_path / "agents.toml"
+        inventory.write_text(
+            f'[agents.dpu0]\naddress = "{said["address"]}"\n{keys}'
+            '[agents.gone]\naddress = "localhost:1"\n'
+        )
+        monkeypatch.setenv("OVERSIDE_AGENTS", str(inventory))
+        yield process
 
 
 def box(directory: Path, sample_s: float = 0.01, **parameters: object) -> Path:

@@ -1,10 +1,9 @@
-"""The task `network`: through real boxes, real namespaces and a real server."""
+"""The task `network` on this machine: through real boxes and real namespaces."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ import pytest
 from command import (
     children,
     manifest,
-    native,
-    network_server,
     only_run,
     overside,
     samples,
@@ -130,44 +127,13 @@ def links() -> set[str]:
     return set(os.listdir("/sys/class/net")) | set(os.listdir(named) if named.is_dir() else ())
 
 
-def test_a_server_elsewhere_is_the_destination(tmp_path: Path) -> None:
-    with network_server(tmp_path, "--role", "dpu") as address:
-        path = box(tmp_path, destination=address, pattern="round-trip", depth=4)
-        overside("run", path, cwd=tmp_path, code=0)
-    (sample,) = samples(only_run(tmp_path))
-    assert sample["cpu"]["dpu_s"] > 0
-    assert sample["applied"]["device"] == "host"
-
-
-def test_nobody_at_the_destination_is_a_failure_that_says_what_to_do(tmp_path: Path) -> None:
-    done = overside("run", box(tmp_path, destination="127.0.0.1:9"), cwd=tmp_path, code=100)
-    assert "overside network serve" in done.stderr
-    path = box(tmp_path, destination="nowhere:")
-    plan = overside("plan", path, cwd=tmp_path, code=0).stdout
-    assert "'nowhere:' is no destination" in " ".join(plan.split())
-
-
-def test_the_server_refuses_what_it_cannot(tmp_path: Path) -> None:
-    for words, said in [
-        ((), "say what to do"),
-        (("serve", "--listen", "here"), "--listen here"),
-        (("serve", "--role", "king"), "--role is host or dpu"),
-        (("serve", "--sessions", "0"), "--sessions is from 1 to 64"),
-        (("serve", "--lisen", "x"), "did you mean --listen?"),
-    ]:
-        done = subprocess.run(
-            [*native(), "network", *words], capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 2
-        assert said in done.stderr
-    done = subprocess.run(
-        [*native(), "network", "serve", "--listen", "203.0.113.7:1"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 3
+def test_an_address_is_no_end_and_what_to_do_instead_is_said(tmp_path: Path) -> None:
+    for end in ("source", "destination"):
+        path = box(tmp_path, **{end: "10.0.0.2:5300"})
+        done = overside("run", path, cwd=tmp_path, code=2)
+        said = " ".join((done.stdout + done.stderr).split())
+        assert "'10.0.0.2:5300' is an address" in said
+        assert "start `overside agent` there" in said
 
 
 def test_jobs_beside_a_stream_have_their_time(tmp_path: Path) -> None:

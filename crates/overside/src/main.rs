@@ -16,7 +16,6 @@ mod decompress;
 mod devices;
 mod files;
 mod matching;
-mod network;
 mod options;
 mod python;
 mod system;
@@ -54,7 +53,6 @@ fn answer() -> ExitCode {
         Some("decompress") => decompress::main(&arguments[1..]),
         Some("devices") => devices::main(&arguments[1..]),
         Some("match") => matching::main(&arguments[1..]),
-        Some("network") => network::main(&arguments[1..]),
         Some(verb) if verbs::is_python(verb) => python::hand_over(verb, &arguments),
         _ => unknown(&first.to_string_lossy()),
     }

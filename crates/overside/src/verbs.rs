@@ -14,7 +14,6 @@ const NATIVE: &[(&str, &str)] = &[
         "match",
         "find lines, or rows of a column, that match patterns",
     ),
-    ("network", "answer another machine's network measurements"),
 ];
 
 /// Answered by `overside.__main__`, which has the same list.

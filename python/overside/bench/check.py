@@ -155,8 +155,14 @@ def _device(name: str, here: Machine, links: Sequence[str]) -> tuple[str, str | 
 
 def _node(name: str, here: Machine) -> tuple[str, str | None] | None:
     """An agent that nobody added; one that is away makes its tests skipped."""
-    if name == "host" or ":" in name:
+    if name == "host":
         return None
+    if ":" in name:
+        return (
+            f"{name!r} is an address, and an end of a test is host or an agent's name: start "
+            "`overside agent` there, add it with `overside agents add NAME HOST`, and name it",
+            None,
+        )
     known = here.nodes()
     # Where it is not known which there are, its tests are skipped.
     if known is None or name in known:

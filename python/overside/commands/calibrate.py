@@ -56,8 +56,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--network",
         metavar="DEST",
-        help="measure what copies by D cost a stream of traffic to DEST as well: a node of "
-        "`overside agents list`, or ADDRESS:PORT of `overside network serve`",
+        help="measure what copies by D cost a stream of traffic to DEST as well: an agent of "
+        "`overside agents list`",
     )
     parser.add_argument("--no-memory", action="store_true", help="do not measure memory")
     parser.add_argument(

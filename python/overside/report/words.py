@@ -239,9 +239,6 @@ def ends(parameters: Mapping[str, Any]) -> str:
     source, destination = (parameters.get(end) or "host" for end in ("source", "destination"))
     if (source, destination) == ("host", "host"):
         return "loopback"
-    # An address is this machine's destination, and long enough.
-    if source == "host" and ":" in str(destination):
-        return clean(destination, 60)
     return f"{clean(source, 40)} to {clean(destination, 40)}"
 
 

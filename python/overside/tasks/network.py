@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 
 from overside.bench import hops
@@ -43,8 +42,7 @@ _PARAMETERS: Mapping[str, Parameter] = {
     ),
     "destination": Parameter(
         "string",
-        "who answers: `host`, this machine; an agent by its name; or ADDRESS:PORT, where `overside "
-        "network serve` runs",
+        "who answers: `host`, this machine; or an agent by its name",
         HOST,
     ),
     "mode": Parameter(
@@ -151,7 +149,7 @@ _METRICS: Mapping[str, Metric] = {
 
 
 class NetworkTask(MeasuredTask):
-    """Round trips and streams between this machine, agents, and servers that are running."""
+    """Round trips and streams between this machine and agents."""
 
     name = "network"
     description = "round trips and streams over TCP, also through a forwarding hop"
@@ -168,8 +166,6 @@ class NetworkTask(MeasuredTask):
         if full["pattern"] == "stream":
             full["depth"], full["rate"] = 1, None
         full["threads"] = min(full["threads"], full["connections"])
-        if _is_address(full["destination"]):
-            full["server_cores"] = None
         if full["jobs"] is None:
             return full | dict.fromkeys(_BESIDE)
         full["slice_ms"] = full["slice_ms"] or _SLICE_MS
@@ -189,8 +185,7 @@ class NetworkTask(MeasuredTask):
         if source != HOST:
             request["source_node"] = source
         if destination != HOST:
-            key = "destination" if _is_address(destination) else "destination_node"
-            request[key] = destination
+            request["destination_node"] = destination
         if parameters["mode"] is not None:
             # The worker builds it, and puts in its place what it has built.
             request["hop"] = parameters["mode"]
@@ -225,11 +220,9 @@ class NetworkTask(MeasuredTask):
             reason = hops.unavailable(parameters["mode"])
             if reason is not None:
                 return reason
-        if _is_address(source):
-            return f"{source!r} cannot be the source: it is host or an agent's name"
-        reason = _no_address(destination) if _is_address(destination) else None
+        reason = None
         for node in (source, destination):
-            if node != HOST and not _is_address(node):
+            if node != HOST:
                 reason = reason or machine.no_node(node)
         if reason is not None or parameters["jobs"] is None:
             return reason
@@ -243,27 +236,6 @@ class NetworkTask(MeasuredTask):
         if reason is not None:
             return reason.replace("use completion=", "use job_completion=")
         return offload.no_data(parameters["data"])
-
-
-def _is_address(end: str) -> bool:
-    """Neither this machine nor an agent's name, which has no colon."""
-    return ":" in end
-
-
-def _no_address(destination: str) -> str | None:
-    """Why an address is none, or `None`."""
-    host, colon, port = destination.rpartition(":")
-    try:
-        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-        good = bool(colon) and 1 <= int(port) <= 65535
-    except ValueError:
-        good = False
-    if good:
-        return None
-    return (
-        f"{destination!r} is no destination: host, an agent's name, or an address and a port as in "
-        "10.0.0.2:5300"
-    )
 
 
 TASK = NetworkTask()

@@ -42,13 +42,9 @@ pub struct NetworkTest {
     /// The agent that sends, by its name in the inventory. Without it this process does.
     #[serde(default)]
     pub source_node: Option<String>,
-    /// The agent that answers, by its name in the inventory.
+    /// The agent that answers, by its name in the inventory. Without it this process does.
     #[serde(default)]
     pub destination_node: Option<String>,
-    /// A server that is running, as `ADDRESS:PORT`. Without it, and without an agent, this process
-    /// has one of its own.
-    #[serde(default)]
-    pub destination: Option<SocketAddr>,
     /// The name of the way that the bytes take.
     #[serde(default)]
     pub mode: Option<String>,
@@ -78,7 +74,7 @@ pub struct NetworkTest {
     /// The cores that the client's threads are pinned to, where they run; not pinned if absent.
     #[serde(default)]
     pub cores: Option<Vec<usize>>,
-    /// The same of a server of this process, or of an agent's.
+    /// The same of the end that answers.
     #[serde(default)]
     pub server_cores: Option<Vec<usize>>,
     /// What is asked of the sockets' buffers, in bytes.
@@ -197,19 +193,9 @@ impl Measured for NetworkTest {
         for node in [source, destination].into_iter().flatten() {
             within("the length of a node's name", node.len(), 1, NODE_MAX)?;
         }
-        let address = self.destination.is_some();
-        let without_node = "given only without destination_node";
-        only(
-            address && destination.is_some(),
-            "destination",
-            without_node,
-        )?;
-        let elsewhere = address || source.is_some() || destination.is_some();
+        let elsewhere = source.is_some() || destination.is_some();
         let both_here = "given only if both ends are in this process";
         only(self.hop.is_some() && elsewhere, "hop", both_here)?;
-        let without_address = "given only without a destination's address";
-        let cores = self.server_cores.is_some() && address;
-        only(cores, "server_cores", without_address)?;
         let unsliced = self.beside.is_some() && self.slice_s.is_none();
         only(unsliced, "beside", "given only with slice_s")?;
         let apart = self.beside.is_some() && source.is_some();

@@ -107,7 +107,6 @@ fn the_python_package_has_the_same_verbs() {
         "decompress",
         "devices",
         "match",
-        "network",
     ];
     assert!((native.iter()).all(|verb| help.contains(&format!("  {verb:<10} "))));
     let listed = help.lines().filter(|line| line.starts_with("  ")).count();

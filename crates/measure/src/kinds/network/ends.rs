@@ -1,4 +1,4 @@
-//! The two ends of a test: in this process, played by agents, or running already.
+//! The two ends of a test: in this process, or played by agents.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -64,7 +64,6 @@ enum Sender {
 enum Receiver {
     Here { _server: Server },
     There(Box<RemoteProbe>),
-    Elsewhere,
 }
 
 impl Ends {
@@ -186,9 +185,6 @@ fn receiver(
         let mut address = probe.there();
         address.set_port(port);
         return Ok((Receiver::There(Box::new(probe)), address, token));
-    }
-    if let Some(address) = test.destination {
-        return Ok((Receiver::Elsewhere, address, Token::default()));
     }
     let mut address = match (&test.hop, source) {
         (Some(hop), _) => (hop.server_address, 0).into(),

@@ -89,7 +89,7 @@ fn applied(test: &NetworkTest, taken: &Taken) -> Applied {
         None => "the network as it is".into(),
     };
     Applied {
-        device: from_to(test, taken),
+        device: from_to(test),
         driver: format!("probe {version}"),
         variant: test.mode.clone().unwrap_or_else(|| "as-is".into()),
         library: format!("TCP of Linux, {way}"),
@@ -97,17 +97,13 @@ fn applied(test: &NetworkTest, taken: &Taken) -> Applied {
     }
 }
 
-/// Both ends by their names, where one is an agent; otherwise where the server is.
-fn from_to(test: &NetworkTest, taken: &Taken) -> String {
-    let host = || "host".to_owned();
-    let there = match (&test.destination_node, test.destination) {
-        (Some(node), _) => node.clone(),
-        (None, Some(address)) if !taken.server.here => address.to_string(),
-        (None, _) => host(),
-    };
+/// Both ends by their names, where one is an agent.
+fn from_to(test: &NetworkTest) -> String {
+    let name = |node: &Option<String>| node.clone().unwrap_or_else(|| "host".into());
+    let [source, destination] = [&test.source_node, &test.destination_node].map(name);
     match (&test.source_node, &test.destination_node) {
-        (None, None) => there,
-        (source, _) => format!("{} to {there}", source.clone().unwrap_or_else(host)),
+        (None, None) => source,
+        _ => format!("{source} to {destination}"),
     }
 }
 
@@ -246,7 +242,7 @@ fn warnings(test: &NetworkTest, taken: &Taken) -> Vec<Warning> {
             format!(
                 "{}: both run on the same machine, share its cores, and no network lies between \
                  them",
-                from_to(test, taken)
+                from_to(test)
             ),
             "run the agent on the card, or on another machine: docs/agent.md",
         );

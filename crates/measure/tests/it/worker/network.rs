@@ -3,7 +3,6 @@
 use crate::worker::inputs::{DataSet, text};
 use overside_device::{Provenance, Timing};
 use overside_measure::{Kind, Sample, Status, Worker};
-use overside_probe::network::{Options, Role, Server};
 use serde_json::{Value, json};
 
 fn sample(test: &Value) -> Sample {
@@ -86,25 +85,6 @@ fn a_rate_is_kept() {
     assert_eq!(sample.work.unwrap().jobs, 100);
 }
 
-#[test]
-fn another_process_can_be_the_destination() {
-    let options = Options {
-        role: Role::Dpu,
-        ..Options::default()
-    };
-    let server = Server::start("127.0.0.1:0".parse().unwrap(), options).unwrap();
-    let destination = server.address().to_string();
-    let one = sample(&network(json!({"destination": destination})));
-    assert_eq!(one.status, Status::Ok, "{:?}", one.error);
-    let cpu = one.cpu.unwrap();
-    assert!(cpu.dpu_s > 0.0 && cpu.host_s > 0.0);
-    drop(server);
-    let none = sample(&network(json!({"destination": destination})));
-    let error = none.error.unwrap();
-    assert_eq!(error.kind, Kind::Job);
-    assert!(error.message.contains("overside network serve"), "{error}");
-}
-
 /// A test that runs beside traffic, which has its times and its seed.
 fn jobs(data: &DataSet, operation: &str, changes: Value) -> Value {
     let mut test = serde_json::to_value(data.test(operation)).unwrap();
@@ -173,13 +153,8 @@ fn what_contradicts_itself_or_is_out_of_bounds_is_refused() {
         (json!({"cores": []}), "the number of cores is 0"),
         (json!({"buffer_size": 1}), "unknown field `buffer_size`"),
         (
-            json!({"destination": "127.0.0.1:1", "server_cores": [0]}),
-            "server_cores is given",
-        ),
-        (json!({"destination": "here"}), "this is not a test"),
-        (
-            json!({"destination_node": "dpu0", "destination": "127.0.0.1:1"}),
-            "destination is given",
+            json!({"destination": "127.0.0.1:1"}),
+            "unknown field `destination`",
         ),
         (
             json!({"source_node": "dpu0", "slice_s": 0.01, "beside": {}}),
