@@ -273,15 +273,24 @@ impl Evidence {
         F: Fn(&Values<'_>) -> Result<O, Unknown>,
         O: Into<Outcome>,
     {
+        // Formulas are many and this is long: it is compiled once.
+        self.evaluate(closeness, &|values| formula(values).map(Into::into))
+    }
+
+    fn evaluate(
+        &self,
+        closeness: Closeness,
+        formula: &dyn Fn(&Values<'_>) -> Result<Outcome, Unknown>,
+    ) -> Answer {
         let run = |moved: Option<(&str, End)>| {
             let values = Values {
                 evidence: self,
                 moved,
                 read: RefCell::default(),
             };
-            formula(&values).map(|outcome| (outcome.into(), values.read.into_inner()))
+            formula(&values).map(|outcome| (outcome, values.read.into_inner()))
         };
-        let (outcome, read): (Outcome, _) = run(None)?;
+        let (outcome, read) = run(None)?;
         let typ = outcome.value;
         if !(typ.is_finite() && typ > 0.0) {
             return Err(NoPrediction {

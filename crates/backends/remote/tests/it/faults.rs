@@ -164,7 +164,13 @@ fn a_job_that_is_given_up_has_its_destination_back_and_the_next_one_is_right() {
 
 #[test]
 fn an_agent_that_is_away_is_tried_again_after_a_pause_and_not_before() {
-    let there = agent(cpu(1), false);
+    // An address of its own: other tests must not take the port while it is free.
+    let start = |address: SocketAddr| {
+        let settings = overside_agent::Settings::new(address, None);
+        let open = |_: &str| Ok::<_, String>(cpu(1));
+        overside_agent::Agent::start(settings, &["cpu".into()], open)
+    };
+    let there = start("127.0.0.77:0".parse().unwrap()).expect("an agent");
     let address = there.address();
     let device = RemoteDevice::connect("dpu0", &entry(address, false), "cpu", SHORT).unwrap();
     drop(there);
@@ -180,9 +186,7 @@ fn an_agent_that_is_away_is_tried_again_after_a_pause_and_not_before() {
     let mut later = (0..8).map(refused).map(|error| error.to_string());
     assert!(later.any(|error| error.contains("tried again in")));
 
-    let settings = overside_agent::Settings::new(address, None);
-    let back = overside_agent::Agent::start(settings, &["cpu".into()], |_| Ok::<_, String>(cpu(1)));
-    let _back = back.expect("the address is free again");
+    let _back = start(address).expect("the address is free again");
     let begin = Instant::now();
     let mut context = loop {
         match device.open(copying(1)) {

@@ -127,10 +127,10 @@ fn jobs_run_in_the_middle_third_and_are_verified() {
 fn jobs_that_outlast_the_traffic_are_told() {
     let data = DataSet::new(&text(1 << 20));
     // One job takes longer than all of the traffic.
-    let long = json!({"level": 19, "buffer_size": 1 << 19, "depth": 1});
+    let long = json!({"level": 19, "buffer_size": 1 << 20, "depth": 1});
     let beside = jobs(&data, "compress-zstd", long);
     let one = sample(&network(json!({
-        "pattern": "stream", "message_size": 16384, "sample_s": 0.03, "slice_s": 0.005,
+        "pattern": "stream", "message_size": 16384, "sample_s": 0.1, "slice_s": 0.005,
         "beside": beside,
     })));
     assert_eq!(one.status, Status::Ok, "{:?}", one.error);
