@@ -1,5 +1,6 @@
 //! A whole workload: where each stage runs, how many cores and cards that takes, and what it costs.
 
+mod capacity;
 mod evaluate;
 mod plan;
 
@@ -45,8 +46,9 @@ pub struct Plan {
     /// Whole cards that it needs: at least, typically, at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole_cards: Option<[u64; 3]>,
-    /// The rate that the cores, the cards and the network that there are carry, in bytes a second
-    /// that enter; absent where nothing is limited.
+    /// The most that the cores, the cards and the network that there are carry, however the stages
+    /// are placed, in bytes a second that enter. It does not depend on the rate that is wanted;
+    /// absent where nothing is limited.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "some_answer"

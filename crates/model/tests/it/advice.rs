@@ -244,7 +244,9 @@ fn cores_follow_from_the_rates_of_one() {
     assert!(cores.low < 6.0 && cores.high > 6.0);
     let sent = plans[0].stages[2].enters_bytes_per_s.unwrap();
     assert!((sent.typ - 2e9 * 0.02).abs() < 1.0);
-    assert_eq!(plans[0].bottleneck.what, "stage 1, decompress-deflate");
+    // Six of the eight threads of the host that was measured.
+    assert_eq!(plans[0].bottleneck.what, "cores");
+    assert!((plans[0].bottleneck.used.unwrap().typ - 0.75).abs() < 1e-6);
     assert_eq!(plans[0].enough, Verdict::Yes);
 }
 

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 
 use overside_ops::Operation;
 
+use super::capacity::{Demand, Limits, Offload, StageDemand};
 use crate::advice::device::{insert, insert_number, insert_rate};
-use crate::{Answer, Closeness, Evidence, Interval, Prices, Task, Unit, Unknown, Values, Workload};
+use crate::profile::Link;
+use crate::{
+    Answer, Closeness, Evidence, Interval, Known, Prices, Task, Unit, Unknown, Values, Workload,
+};
 
 const RATE: &str = "rate";
 const DRIVING: &str = "cores that drive a card";
@@ -15,7 +19,10 @@ const HOURS_A_YEAR: f64 = 365.25 * 24.0;
 pub(super) struct Shape<'a> {
     pub evidence: Evidence,
     pub stages: Vec<StageShape>,
+    pub limits: Limits,
     workload: &'a Workload,
+    /// The link to the cards and the one from them, where their rates are known.
+    links: [Option<String>; 2],
 }
 
 /// One stage's parameters by what they stand for.
@@ -31,25 +38,33 @@ pub(super) struct StageShape {
     fed: Option<String>,
 }
 
-/// What a placement takes.
+/// What a placement takes at the rate that is wanted.
 pub(super) struct Loads {
     /// Cores of the host.
     pub cores: f64,
     /// Cores by stage.
     pub by_stage: Vec<f64>,
-    /// Cards: of their busiest part.
+    /// Cards that are busy: of their busiest part.
     pub cards: f64,
+    /// Cards that are there for that.
+    pub whole_cards: f64,
     /// Bytes a second that enter each stage.
     pub enters: Vec<f64>,
     /// Share of each stage that the cards do.
     pub shares: Vec<f64>,
     /// The network's use, 1 is all of it.
-    pub network: Option<f64>,
+    pub network: f64,
 }
 
 impl<'a> Shape<'a> {
-    /// `driving`: the share of a core that waiting for one card takes, and the facts that say so.
-    pub(super) fn new(workload: &'a Workload, driving: Interval, facts: &[&str]) -> Self {
+    /// `threads`: of the host that was measured. `driving`: the share of a core that waiting for one
+    /// card takes, and the facts that say so.
+    pub(super) fn new(
+        workload: &'a Workload,
+        threads: Option<u32>,
+        driving: Interval,
+        facts: &[&str],
+    ) -> Self {
         let mut evidence = Evidence::new();
         insert_rate(&mut evidence, RATE, workload.rate_bytes_per_s);
         let facts = facts.iter().map(ToString::to_string).collect();
@@ -69,10 +84,31 @@ impl<'a> Shape<'a> {
         }
         number("watts.card", workload.watts.card);
         number("watts.core", workload.watts.core);
+        let limit = |there: Option<u32>| there.map_or(f64::INFINITY, f64::from);
         Self {
             evidence,
             stages: Vec::new(),
+            limits: Limits {
+                cores: limit(workload.cores.or(threads)),
+                cards: limit(workload.cards),
+            },
             workload,
+            links: [None, None],
+        }
+    }
+
+    /// The link that the stages on one card share.
+    pub(super) fn link(&mut self, card: &str, link: &Link) {
+        let ends = [
+            ("to_device", &link.to_device),
+            ("from_device", &link.from_device),
+        ];
+        for (slot, (end, rate)) in self.links.iter_mut().zip(ends) {
+            *slot = rate.as_ref().map(|rate| {
+                let name = format!("{card}/link.{end}");
+                self.evidence.insert(&name, Known::Quantity(rate.clone()));
+                name
+            });
         }
     }
 
@@ -120,12 +156,13 @@ impl<'a> Shape<'a> {
         });
     }
 
-    /// What a placement takes.
-    fn loads(&self, v: &Values<'_>, on_device: &[bool]) -> Result<Loads, Unknown> {
-        let mut flow = v.get(RATE)?;
+    /// What one byte a second takes, and how many then enter each stage.
+    fn demand(&self, v: &Values<'_>, on_device: &[bool]) -> Result<(Demand, Vec<f64>), Unknown> {
+        let mut flow = 1.0;
         let (mut enters, mut work) = (Vec::new(), Vec::new());
-        let mut network = None;
+        let mut demand = Demand::default();
         let mut engines: BTreeMap<&str, f64> = BTreeMap::new();
+        let mut links = [0.0; 2];
         for (stage, on_device) in self.stages.iter().zip(on_device) {
             let ratio = stage.ratio.as_ref().map_or(Ok(1.0), |name| v.get(name))?;
             enters.push(flow);
@@ -136,61 +173,75 @@ impl<'a> Shape<'a> {
                 Task::Send => (0.0, flow),
             };
             if stage.task == Task::Send && self.workload.network_bytes_per_s.is_some() {
-                let used = flow / v.get("network.rate")?;
-                network = Some(network.map_or(used, |more: f64| more + used));
+                demand.network += flow / v.get("network.rate")?;
             }
             if let (true, Some(device)) = (*on_device, &stage.device) {
                 *engines.entry(engine(stage.task)).or_default() += plain / v.get(device)?;
+                // Counts and bitmaps are too short to count.
+                let returned = if engine(stage.task) == MATCHING {
+                    0.0
+                } else {
+                    leaving
+                };
+                for ((link, load), bytes) in self.links.iter().zip(&mut links).zip([flow, returned])
+                {
+                    *load += link
+                        .as_ref()
+                        .map_or(Ok(0.0), |name| Ok(bytes / v.get(name)?))?;
+                }
             }
             work.push(plain);
             flow = leaving * v.get(&stage.keep)?;
         }
-        let there = self.workload.cards.map_or(f64::INFINITY, f64::from);
-        let used = engines.values().copied().fold(0.0, f64::max).min(there);
-        let (mut by_stage, mut shares) = (Vec::new(), Vec::new());
         // What feeding a device takes of the host's CPU was measured, or is bounded by polling.
         let mut waited_for = false;
         for ((stage, on_device), plain) in self.stages.iter().zip(on_device).zip(&work) {
-            // Where there are too few cards, the cores do the rest.
-            let share = match engines.get(engine(stage.task)) {
-                Some(load) if *on_device && stage.device.is_some() => (there / load).min(1.0),
-                _ => 0.0,
+            let cores = match &stage.core {
+                Some(core) => Some(plain / v.get(core)?),
+                None if stage.task == Task::Send => Some(0.0),
+                None => None,
             };
-            let (left, given) = (plain * (1.0 - share), plain * share);
-            let mut cores = 0.0;
-            if left > 0.0 {
-                cores += left / self.core(v, stage)?;
-            }
-            match &stage.fed {
-                Some(fed) if given > 0.0 => cores += given / v.get(fed)?,
-                _ => waited_for |= given > 0.0,
-            }
-            by_stage.push(cores);
-            shares.push(share);
+            let offload = if *on_device && stage.device.is_some() {
+                waited_for |= stage.fed.is_none();
+                let fed = stage.fed.as_ref().map(|fed| v.get(fed)).transpose()?;
+                let shared = [engines[engine(stage.task)], links[0], links[1]];
+                Some(Offload {
+                    cards: shared.into_iter().fold(0.0, f64::max),
+                    cores: fed.map_or(0.0, |fed| plain / fed),
+                })
+            } else if cores.is_none() {
+                return Err(unmeasured(stage));
+            } else {
+                None
+            };
+            demand.stages.push(StageDemand { cores, offload });
         }
-        let driving = if waited_for {
-            v.get(DRIVING)? * used.ceil()
-        } else {
-            0.0
-        };
-        Ok(Loads {
-            cores: by_stage.iter().sum::<f64>() + driving,
-            by_stage,
-            cards: used,
-            enters,
-            shares,
-            network,
-        })
+        if waited_for {
+            demand.driving = v.get(DRIVING)?;
+        }
+        Ok((demand, enters))
     }
 
-    fn core(&self, v: &Values<'_>, stage: &StageShape) -> Result<f64, Unknown> {
-        match &stage.core {
-            Some(core) => v.get(core),
-            None => Err(Unknown::nothing(
-                format!("what one core does of {} was not measured", stage.task),
-                "run a box with that task on one thread here, and advise from its run",
-            )),
-        }
+    /// What a placement takes at the rate that is wanted.
+    fn loads(&self, v: &Values<'_>, on_device: &[bool]) -> Result<Loads, Unknown> {
+        let rate = v.get(RATE)?;
+        let (demand, enters) = self.demand(v, on_device)?;
+        let whole_cards = demand.count(rate, self.limits);
+        // Where there are too few cards, the cores do the rest.
+        let by_stage = (self.stages.iter().zip(&demand.stages))
+            .map(|(stage, one)| one.busy(rate, whole_cards).ok_or_else(|| unmeasured(stage)))
+            .collect::<Result<Vec<f64>, Unknown>>()?;
+        Ok(Loads {
+            cores: by_stage.iter().sum::<f64>() + demand.driving * whole_cards,
+            by_stage,
+            cards: (demand.cards() * rate).min(whole_cards),
+            whole_cards,
+            enters: enters.iter().map(|one| one * rate).collect(),
+            shares: (demand.stages.iter())
+                .map(|one| one.share(rate, whole_cards))
+                .collect(),
+            network: demand.network * rate,
+        })
     }
 
     /// Of a formula over what a placement takes.
@@ -206,14 +257,19 @@ impl<'a> Shape<'a> {
         })
     }
 
-    /// The rate that is carried over the rate that is wanted; `None` where nothing is limited.
-    pub(super) fn carried(&self, on_device: &[bool]) -> Option<Answer> {
-        let limited = self.workload.cores.is_some() || self.workload.network_bytes_per_s.is_some();
-        limited.then(|| {
-            self.predict(on_device, |loads, _| {
-                let cores = (self.workload.cores).map_or(0.0, |all| loads.cores / f64::from(all));
-                let used = cores.max(loads.network.unwrap_or(0.0));
-                Ok(1.0 / used.max(1e-9))
+    /// Bytes a second that a placement carries at most, whatever is wanted; `None` where nothing is
+    /// limited.
+    pub(super) fn capacity(&self, on_device: &[bool]) -> Option<Answer> {
+        let any = |is: &dyn Fn(&StageShape) -> bool| self.stages.iter().any(is);
+        let network =
+            self.workload.network_bytes_per_s.is_some() && any(&|one| one.task == Task::Send);
+        let cores = self.limits.cores.is_finite() && any(&|one| one.task != Task::Send);
+        let cards = self.limits.cards.is_finite()
+            && (self.stages.iter().zip(on_device))
+                .any(|(one, placed)| *placed && one.core.is_none());
+        (network || cores || cards).then(|| {
+            self.evidence.predict(Closeness::Same, |v| {
+                Ok(self.demand(v, on_device)?.0.capacity(self.limits))
             })
         })
     }
@@ -222,7 +278,7 @@ impl<'a> Shape<'a> {
     pub(super) fn per_hour(&self, prices: &Prices, on_device: &[bool]) -> Answer {
         self.predict(on_device, |loads, v| {
             let get = |name: &str| if v.has(name) { v.get(name) } else { Ok(0.0) };
-            let cards = loads.cards.ceil();
+            let cards = loads.whole_cards;
             let owning = cards * get("prices.card")? / (prices.years * HOURS_A_YEAR);
             let watts = cards * get("watts.card")? + loads.cores * get("watts.core")?;
             let energy = watts / 1000.0 * get("prices.energy_kwh")?;
@@ -231,11 +287,20 @@ impl<'a> Shape<'a> {
     }
 }
 
+fn unmeasured(stage: &StageShape) -> Unknown {
+    Unknown::nothing(
+        format!("what one core does of {} was not measured", stage.task),
+        "run a box with that task on one thread here, and advise from its run",
+    )
+}
+
+const MATCHING: &str = "matching";
+
 /// Operations that share a card's engine.
 fn engine(task: Task) -> &'static str {
     match task {
         Task::Run(Operation::Compress(_) | Operation::Decompress(_)) => "compression",
-        Task::Run(Operation::Match(_)) => "matching",
+        Task::Run(Operation::Match(_)) => MATCHING,
         Task::Run(_) | Task::Send => "none",
     }
 }

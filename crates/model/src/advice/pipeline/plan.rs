@@ -7,7 +7,9 @@ use super::{Bottleneck, Costs, Plan, StagePlan};
 use crate::advice::device::{Pair, longest};
 use crate::advice::question::{DeviceRate, Measured, Question};
 use crate::advice::{Comparison, Mode, completion, given};
-use crate::{Answer, CostError, Interval, NoPrediction, Profile, Stage, Task, Verdict, Workload};
+use crate::{
+    Answer, CostError, Interval, NoPrediction, Prediction, Profile, Stage, Task, Verdict, Workload,
+};
 
 /// The most stages whose placement is chosen; the others stay on the CPU.
 const CHOSEN_MAX: usize = 8;
@@ -53,7 +55,10 @@ pub(super) fn best(
         typ: if polls { 1.0 } else { DRIVING_LEAST.sqrt() },
         high: 1.0,
     };
-    let mut shape = Shape::new(workload, driving, &DRIVING_FACTS);
+    let mut shape = Shape::new(workload, question.host.threads, driving, &DRIVING_FACTS);
+    if let With::Profile(profile) = with {
+        shape.link(&profile.name, &profile.link);
+    }
     if let With::Profile(profile) = with
         && workload.watts.card.is_none()
         && let Some(power) = profile.evidence().get(POWER)
@@ -64,12 +69,13 @@ pub(super) fn best(
         let device = known.device.as_ref();
         shape.stage(stage.keep, known.ratio, known.core, device, known.fed);
     }
-    let on_device = choose(&shape, workload);
+    let (on_device, carries) = choose(&shape, workload);
     let found = Found {
         workload,
         shape: &shape,
         known: &known,
         on_device: &on_device,
+        carries,
         alone,
     };
     found.plan(with)
@@ -173,34 +179,82 @@ fn card_rate(
         .alone()
 }
 
-/// Which stages the cards do: the cheapest placement, or the one with the fewest cores without
-/// prices, that carries the rate; the one that carries most where none does.
-fn choose(shape: &Shape<'_>, workload: &Workload) -> Vec<bool> {
+/// Which stages the cards do, and the most that any placement carries.
+///
+/// That is the cheapest placement, or the one with the fewest cores without prices, of those that
+/// are sure to carry the rate; else of those that may; else the one that carries most.
+fn choose(shape: &Shape<'_>, workload: &Workload) -> (Vec<bool>, Option<Answer>) {
     let able: Vec<usize> = (shape.stages.iter().enumerate())
         .filter(|(_, stage)| stage.device.is_some() && workload.cards != Some(0))
         .map(|(index, _)| index)
         .take(CHOSEN_MAX)
         .collect();
-    let mut best = (vec![false; shape.stages.len()], (2, f64::INFINITY));
+    let mut best = (vec![false; shape.stages.len()], (3, f64::INFINITY));
+    let mut capacities = Vec::new();
     for mask in 0_u32..1 << able.len() {
         let mut on_device = vec![false; shape.stages.len()];
         for (bit, index) in able.iter().enumerate() {
             on_device[*index] = mask >> bit & 1 == 1;
         }
-        let rank = rank(shape, workload, &on_device);
+        let capacity = shape.capacity(&on_device);
+        let rank = rank(shape, workload, &on_device, capacity.as_ref());
         if rank < best.1 {
             best = (on_device, rank);
         }
+        capacities.push(capacity);
     }
-    best.0
+    (best.0, most(capacities))
 }
 
-fn rank(shape: &Shape<'_>, workload: &Workload, on_device: &[bool]) -> (u8, f64) {
+/// The largest of what the placements carry, end by end: each end is what one of them reaches.
+fn most(capacities: Vec<Option<Answer>>) -> Option<Answer> {
+    let mut most: Option<Answer> = None;
+    for capacity in capacities {
+        most = match (most, capacity?) {
+            (None | Some(Err(_)), one) => Some(one),
+            (Some(Ok(most)), Err(_)) => Some(Ok(most)),
+            (Some(Ok(most)), Ok(one)) => {
+                let interval = Interval {
+                    low: most.interval.low.max(one.interval.low),
+                    typ: most.interval.typ.max(one.interval.typ),
+                    high: most.interval.high.max(one.interval.high),
+                };
+                let larger = if one.interval.typ > most.interval.typ {
+                    one
+                } else {
+                    most
+                };
+                Some(Ok(Prediction { interval, ..larger }))
+            }
+        };
+    }
+    most
+}
+
+/// Least is best: how sure the placement is to carry the rate, then what it takes.
+fn rank(
+    shape: &Shape<'_>,
+    workload: &Workload,
+    on_device: &[bool],
+    capacity: Option<&Answer>,
+) -> (u8, f64) {
     let typical = |answer: Answer| answer.map_or(f64::INFINITY, |one| one.interval.typ);
-    if let Some(carried) = shape.carried(on_device).map(typical)
-        && carried < 1.0
-    {
-        return (1, 1.0 / carried);
+    let sure = match capacity {
+        None => 0,
+        Some(Err(_)) => return (3, f64::INFINITY),
+        Some(Ok(carried)) => {
+            let over = carried.interval.scale(1.0 / workload.rate_bytes_per_s.typ);
+            match Verdict::of(over) {
+                Verdict::Yes => 0,
+                _ if over.typ >= 1.0 => 1,
+                _ => return (2, 1.0 / over.typ),
+            }
+        }
+    };
+    // A card that does nothing is none.
+    let idle = shape.predict(on_device, |loads, _| Ok(loads.whole_cards + 1.0));
+    if on_device.contains(&true) && typical(idle) == 1.0 {
+        return (3, f64::INFINITY);
     }
     let value = match &workload.prices {
         Some(prices) => shape.per_hour(prices, on_device),
@@ -209,7 +263,7 @@ fn rank(shape: &Shape<'_>, workload: &Workload, on_device: &[bool]) -> (u8, f64)
             Ok(loads.cores + 1e-3 * loads.cards + 1e-6)
         }),
     };
-    (0, typical(value))
+    (sure, typical(value))
 }
 
 /// The placement that was found, and what it rests on.
@@ -218,6 +272,8 @@ struct Found<'a> {
     shape: &'a Shape<'a>,
     known: &'a [Known],
     on_device: &'a [bool],
+    /// What any placement carries at most.
+    carries: Option<Answer>,
     alone: Option<&'a Plan>,
 }
 
@@ -229,14 +285,13 @@ impl Found<'_> {
             .shape
             .predict(self.on_device, |loads, _| Ok(loads.cores.max(1e-6))))
         .map_err(|none| self.explained(none));
-        let cards = self
-            .uses_cards()
-            .then(|| (self.shape).predict(self.on_device, |loads, _| Ok(loads.cards)));
-        let carries = self.shape.carried(self.on_device).map(|answer| {
-            let mut one = answer.map_err(|none| self.explained(none))?;
-            one.interval = one.interval.scale(wanted);
-            Ok(one)
+        let cards = self.uses_cards().then(|| {
+            let mut cards = (self.shape).predict(self.on_device, |loads, _| Ok(loads.cards))?;
+            // There are no more, whatever the doubt about what one of them does.
+            cards.interval.high = cards.interval.high.min(self.shape.limits.cards);
+            Ok(cards)
         });
+        let carries = (self.carries.clone()).map(|one| one.map_err(|none| self.explained(none)));
         let enough = match &carries {
             None if cores.is_ok() => Verdict::Yes,
             None | Some(Err(_)) => Verdict::CannotTell,
@@ -329,12 +384,13 @@ impl Found<'_> {
     fn bottleneck(&self) -> Bottleneck {
         let workload = self.workload;
         let mut parts = Vec::new();
-        if let Some(all) = workload.cores {
-            let used = self.number(|loads| loads.cores / f64::from(all));
+        let limits = self.shape.limits;
+        if limits.cores.is_finite() {
+            let used = self.number(|loads| loads.cores / limits.cores);
             parts.push(("cores".to_owned(), used));
         }
         if workload.network_bytes_per_s.is_some() {
-            let used = self.number(|loads| loads.network.unwrap_or(0.0));
+            let used = self.number(|loads| loads.network);
             parts.push(("network".to_owned(), used));
         }
         if let Some(all) = workload.cards.filter(|all| *all > 0) {
