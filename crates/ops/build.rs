@@ -4,17 +4,6 @@ use std::path::PathBuf;
 use std::process::exit;
 use std::{env, fs};
 
-/// Libraries that cannot be asked for their version when they run, by their crates' names.
-const CRATES: [&str; 7] = [
-    "crc32fast",
-    "lz4_flex",
-    "md-5",
-    "memchr",
-    "regex",
-    "sha2",
-    "xxhash-rust",
-];
-
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     // RUSTFLAGS="--cfg without_hyperscan" builds without that library.
@@ -22,9 +11,10 @@ fn main() {
     let isal = system_library("libisal", "libisal-dev");
     println!("cargo:rustc-env=OVERSIDE_VERSION_ISAL={}", isal.version);
     re2_shim();
+    // Libraries that cannot be asked for their version when they run are asked for in this way.
     let lock = lock_file();
-    for name in CRATES {
-        let version = locked_version(&lock, name).unwrap_or("unknown");
+    for name in dependencies() {
+        let version = locked_version(&lock, &name).unwrap_or("unknown");
         let key = name.to_uppercase().replace('-', "_");
         println!("cargo:rustc-env=OVERSIDE_VERSION_{key}={version}");
     }
@@ -78,6 +68,26 @@ fn shared_library(name: &str) -> Option<String> {
     let path = String::from_utf8(output.stdout).ok()?;
     let target = fs::canonicalize(path.trim()).ok()?;
     Some(target.file_name()?.to_string_lossy().into_owned())
+}
+
+/// The names of the crates that this one depends on, out of its Cargo.toml.
+fn dependencies() -> Vec<String> {
+    println!("cargo:rerun-if-changed=Cargo.toml");
+    let manifest = fs::read_to_string("Cargo.toml").expect("it is what is being built");
+    let section = manifest
+        .split("\n[")
+        .find_map(|section| section.strip_prefix("dependencies]\n"));
+    let lines = section.expect("it has dependencies").lines();
+    let name = |line: &str| {
+        line.split(['.', ' ', '='])
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    lines
+        .map(name)
+        .filter(|name| !name.is_empty() && name != "#")
+        .collect()
 }
 
 /// The contents of the nearest Cargo.lock, or nothing if the crate is built without one.

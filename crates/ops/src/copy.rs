@@ -1,22 +1,23 @@
 //! Copying bytes, the floor under every other operation.
 #![allow(unsafe_code)]
 
-use crate::variant::{MAX_SEGMENTS, Maker, at_most_segments, written};
-use crate::{Error, Kernel, Output, Variant};
+use crate::variant::{Entry, Library, MAX_SEGMENTS, at_most_segments, written};
+use crate::{Error, Kernel, Output};
 
-pub(crate) fn copiers() -> Vec<Variant> {
-    vec![Variant {
-        name: "memcpy",
-        library: "the C library",
-        version: c_library_version(),
-        simd: true,
-        levels: None,
+/// The registry of what copies.
+pub(crate) fn copiers() -> Vec<Entry> {
+    vec![Entry {
+        variant: MEMCPY.variant(),
+        prepare: Box::new(|_, _, _| Ok(Box::new(|| Ok(Box::new(Copier))))),
     }]
 }
 
-pub(crate) fn copier() -> Maker {
-    Box::new(|| Ok(Box::new(Copier)))
-}
+const MEMCPY: Library = Library {
+    name: "memcpy",
+    title: "the C library",
+    version: c_library_version,
+    simd: true,
+};
 
 struct Copier;
 

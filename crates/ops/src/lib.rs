@@ -16,6 +16,7 @@
 //! ```
 
 pub mod checksum;
+mod codec;
 mod config;
 mod copy;
 mod deflate;

@@ -1,10 +1,13 @@
 //! Libraries as named variants of an operation.
+//!
+//! Each family of operations has a registry: `codec.rs`, `matching/mod.rs`, `hash/mod.rs`,
+//! `copy.rs`. An entry holds the library's name, title, version and levels beside the functions
+//! that make its kernels, so that none can be listed without what computes.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::Format::{Deflate, DeflatePart, Gzip, Lz4, Lz4Block, Zlib, Zstd};
-use crate::{Config, Error, Operation, copy, deflate, hash, lz4, matching, zstd};
+use crate::{Config, Error, Operation, codec, copy, hash, matching};
 
 /// One library that does one operation.
 #[derive(Clone, Debug)]
@@ -77,22 +80,61 @@ pub trait Kernel: Send {
     }
 }
 
-/// The variants of `operation`, the one that `auto` takes first. Of matchers it takes the first
-/// that suits the patterns.
-pub fn variants(operation: Operation) -> Vec<Variant> {
+/// A library, as it is named in the entry of a registry.
+pub(crate) struct Library {
+    /// [`Variant::name`].
+    pub name: &'static str,
+    /// [`Variant::library`].
+    pub title: &'static str,
+    /// [`Variant::version`].
+    pub version: fn() -> String,
+    /// [`Variant::simd`].
+    pub simd: bool,
+}
+
+impl Library {
+    /// The variant without levels.
+    pub(crate) fn variant(&self) -> Variant {
+        Variant {
+            name: self.name,
+            library: self.title,
+            version: (self.version)(),
+            simd: self.simd,
+            levels: None,
+        }
+    }
+}
+
+/// A variant, and what prepares it: the only way to become either.
+pub(crate) struct Entry {
+    pub variant: Variant,
+    pub prepare: Prepare,
+}
+
+/// Makes an operation ready at a level (0 for what has none) with patterns. May change the
+/// variant, where something else than its library computes.
+pub(crate) type Prepare = Box<dyn Fn(&mut Variant, u32, &[String]) -> Result<Maker, Error>>;
+
+/// What makes a kernel.
+pub(crate) type Maker = Box<dyn Fn() -> Result<Box<dyn Kernel>, Error> + Send + Sync>;
+
+/// What the registries have for `operation`, the one that `auto` takes first.
+fn entries(operation: Operation) -> Vec<Entry> {
     match operation {
-        Operation::Compress(Deflate | Zlib | Gzip) => deflate::compressors(),
-        Operation::Decompress(Deflate | Zlib | Gzip) => deflate::decompressors(),
-        Operation::Compress(DeflatePart) => deflate::part_compressors(),
-        Operation::Decompress(DeflatePart) => deflate::part_decompressors(),
-        Operation::Compress(Lz4Block | Lz4) => lz4::compressors(),
-        Operation::Decompress(Lz4Block | Lz4) => lz4::decompressors(),
-        Operation::Compress(Zstd) => zstd::compressors(),
-        Operation::Decompress(Zstd) => zstd::decompressors(),
-        Operation::Match(_) => matching::matchers(),
+        Operation::Compress(format) => codec::compressors(format),
+        Operation::Decompress(format) => codec::decompressors(format),
+        Operation::Match(kind) => matching::matchers(kind),
         Operation::Hash(algorithm) => hash::hashers(algorithm),
         Operation::Copy => copy::copiers(),
     }
+}
+
+/// The variants of `operation`, the one that `auto` takes first. Of matchers it takes the first
+/// that suits the patterns.
+pub fn variants(operation: Operation) -> Vec<Variant> {
+    (entries(operation).into_iter())
+        .map(|entry| entry.variant)
+        .collect()
 }
 
 /// Makes an operation ready. A level is looked at only for compression, patterns only for
@@ -102,40 +144,22 @@ pub fn variants(operation: Operation) -> Vec<Variant> {
 /// [`Error::UnknownVariant`], [`Error::Level`], [`Error::NoLevels`], [`Error::Pattern`],
 /// [`Error::NoPattern`].
 pub fn prepare(config: &Config) -> Result<Arc<dyn Prepared>, Error> {
-    let asked = match config.operation {
+    let requested = match config.operation {
         Operation::Compress(_) => config.level,
         _ => None,
     };
-    let mut variant = match config.operation {
+    let name = match config.operation {
         Operation::Match(_) if config.variant == "auto" => matching::auto(&config.patterns),
-        operation => choose(operation, &config.variant, asked)?,
+        _ => &config.variant,
     };
-    let level = match config.operation {
-        Operation::Compress(_) => level(&variant, asked)?,
-        _ => 0,
-    };
-    let maker = match config.operation {
-        Operation::Compress(format @ (Deflate | DeflatePart | Zlib | Gzip)) => {
-            deflate::compressor(variant.name, format, level)
-        }
-        Operation::Decompress(format @ (Deflate | DeflatePart | Zlib | Gzip)) => {
-            deflate::decompressor(variant.name, format)
-        }
-        Operation::Compress(Lz4Block) => lz4::block_compressor(variant.name, level),
-        Operation::Decompress(Lz4Block) => lz4::block_decompressor(variant.name),
-        Operation::Compress(Lz4) => lz4::frame_compressor(variant.name, level),
-        Operation::Decompress(Lz4) => lz4::frame_decompressor(variant.name),
-        Operation::Compress(Zstd) => zstd::compressor(level),
-        Operation::Decompress(Zstd) => zstd::decompressor(),
-        Operation::Match(kind) => matching::matcher(&mut variant, kind, &config.patterns)?,
-        Operation::Hash(algorithm) => hash::hasher(variant.name, algorithm),
-        Operation::Copy => copy::copier(),
-    };
+    let Entry {
+        mut variant,
+        prepare,
+    } = choose(config.operation, name, requested)?;
+    let level = level(&variant, requested)?;
+    let maker = prepare(&mut variant, level, &config.patterns)?;
     Ok(Arc::new(Ready { variant, maker }))
 }
-
-/// What makes a kernel.
-pub(crate) type Maker = Box<dyn Fn() -> Result<Box<dyn Kernel>, Error> + Send + Sync>;
 
 /// The one implementation of [`Prepared`].
 struct Ready {
@@ -153,36 +177,46 @@ impl Prepared for Ready {
     }
 }
 
-/// The variant of that name. `auto` is the first one that has the level, so that DEFLATE's level 1
+/// The entry of that name. `auto` is the first one that has the level, so that DEFLATE's level 1
 /// is ISA-L's and its level 9 libdeflate's.
-fn choose(operation: Operation, name: &str, level: Option<u32>) -> Result<Variant, Error> {
-    let all = variants(operation);
-    let has = |variant: &&Variant| match (&variant.levels, level) {
+fn choose(operation: Operation, name: &str, level: Option<u32>) -> Result<Entry, Error> {
+    let mut all = entries(operation);
+    let has_level = |entry: &Entry| match (&entry.variant.levels, level) {
         (_, None) => true,
         (Some((range, _)), Some(level)) => range.contains(&level),
         (None, Some(_)) => false,
     };
     let chosen = match name {
         // No library has it: the one that comes closest says so.
-        "auto" => (all.iter().find(has)).or_else(|| all.iter().max_by_key(highest_level)),
-        name => all.iter().find(|variant| variant.name == name),
+        "auto" => (all.iter().position(has_level))
+            .or_else(|| (0..all.len()).max_by_key(|&index| highest_level(&all[index].variant))),
+        name => all.iter().position(|entry| entry.variant.name == name),
     };
-    chosen.cloned().ok_or_else(|| {
-        let known: Vec<_> = all.iter().map(|variant| variant.name).collect();
-        Error::UnknownVariant {
-            operation: operation.to_string(),
-            name: name.into(),
-            known: known.join(", "),
-        }
-    })
+    match chosen {
+        Some(index) => Ok(all.swap_remove(index)),
+        None => Err(unknown_variant(operation, name)),
+    }
 }
 
-fn highest_level(variant: &&Variant) -> Option<u32> {
+/// That no library of that name does `operation`, and which ones do.
+pub(crate) fn unknown_variant(operation: Operation, name: &str) -> Error {
+    let known: Vec<_> = (variants(operation).iter())
+        .map(|variant| variant.name)
+        .collect();
+    Error::UnknownVariant {
+        operation: operation.to_string(),
+        name: name.into(),
+        known: known.join(", "),
+    }
+}
+
+fn highest_level(variant: &Variant) -> Option<u32> {
     variant.levels.as_ref().map(|(range, _)| *range.end())
 }
 
-fn level(variant: &Variant, asked: Option<u32>) -> Result<u32, Error> {
-    match (&variant.levels, asked) {
+/// The level to compress at; 0 without levels.
+fn level(variant: &Variant, requested: Option<u32>) -> Result<u32, Error> {
+    match (&variant.levels, requested) {
         (None, None) => Ok(0),
         (None, Some(_)) => Err(Error::NoLevels {
             variant: variant.name,

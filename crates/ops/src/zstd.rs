@@ -4,38 +4,52 @@
 use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode as Code;
 use zstd::zstd_safe::{
     CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective,
-    find_frame_compressed_size, get_error_name, max_c_level, version_string,
+    find_frame_compressed_size, get_error_name, version_string,
 };
 
-use crate::variant::{Maker, single, written};
-use crate::{Error, Kernel, Output, Step, Variant, ZSTD_WINDOW_LOG_MAX};
+use crate::codec::{Codec, Levels, Rank};
+use crate::variant::{Library, single, written};
+use crate::{Error, Format, Kernel, Output, Step, ZSTD_WINDOW_LOG_MAX};
 
 const LIBRARY: &str = "zstd";
 /// Zstandard's own choice (ZSTD_CLEVEL_DEFAULT).
 const DEFAULT_LEVEL: u32 = 3;
+/// The highest level (ZSTD_maxCLevel).
+const MAX_LEVEL: u32 = 22;
 /// How a Zstandard frame begins (RFC 8878, section 3.1.1). Skippable frames begin otherwise.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-pub(crate) fn compressors() -> Vec<Variant> {
-    let max = u32::try_from(max_c_level()).unwrap_or(DEFAULT_LEVEL);
-    vec![Variant {
-        levels: Some((1..=max, DEFAULT_LEVEL)),
-        ..decompressors().remove(0)
-    }]
-}
+/// The registry of libraries for Zstandard.
+pub(crate) const CODECS: &[&Codec] = &[&CODEC];
 
-pub(crate) fn decompressors() -> Vec<Variant> {
-    vec![Variant {
+const CODEC: Codec = Codec {
+    library: Library {
         name: "zstd",
-        library: LIBRARY,
-        version: version_string().into(),
+        title: LIBRARY,
+        version: || version_string().into(),
         simd: false,
-        levels: None,
-    }]
-}
+    },
+    formats: &[Format::Zstd],
+    levels: Some(Levels {
+        min: 1,
+        max: MAX_LEVEL,
+        default: DEFAULT_LEVEL,
+    }),
+    rank: Rank {
+        compress: 0,
+        decompress: 0,
+    },
+    compressor: |_, level| Ok(Box::new(Compressor::new(level)?)),
+    decompressor: |_| {
+        let context = DCtx::try_create().ok_or_else(no_memory)?;
+        Ok(Box::new(Decompressor(context)))
+    },
+};
 
-pub(crate) fn compressor(level: u32) -> Maker {
-    Box::new(move || {
+struct Compressor(CCtx<'static>);
+
+impl Compressor {
+    fn new(level: u32) -> Result<Self, Error> {
         let mut context = CCtx::try_create().ok_or_else(no_memory)?;
         let level = i32::try_from(level).unwrap_or(i32::MAX);
         for parameter in [
@@ -44,19 +58,9 @@ pub(crate) fn compressor(level: u32) -> Maker {
         ] {
             context.set_parameter(parameter).map_err(library)?;
         }
-        Ok(Box::new(Compressor(context)))
-    })
+        Ok(Self(context))
+    }
 }
-
-pub(crate) fn decompressor() -> Maker {
-    Box::new(|| {
-        Ok(Box::new(Decompressor(
-            DCtx::try_create().ok_or_else(no_memory)?,
-        )))
-    })
-}
-
-struct Compressor(CCtx<'static>);
 
 impl Kernel for Compressor {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
@@ -164,4 +168,10 @@ fn no_memory() -> Error {
         library: LIBRARY,
         reason: "no memory for its state".into(),
     }
+}
+
+#[test]
+fn the_highest_level_is_the_librarys() {
+    let max = zstd::zstd_safe::max_c_level();
+    assert_eq!(u32::try_from(max), Ok(MAX_LEVEL));
 }

@@ -5,25 +5,40 @@ use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 
 use isal::isal_sys::igzip_lib as igzip;
 
-use super::{LAST_BLOCK, Levels, MAX_LEN, ends_early, ends_with_source, no_room};
-use crate::variant::{at_most, single, written};
-use crate::{Error, Format, Kernel, Output, Step, Variant};
+use super::{LAST_BLOCK, MAX_LEN, WHOLE_AND_PARTS, ends_early, ends_with_source, no_room};
+use crate::codec::{Codec, Levels, Rank};
+use crate::variant::{Library, at_most, single, written};
+use crate::{Error, Format, Kernel, Output, Step};
 
-pub(super) const NAME: &str = "isal";
 const LIBRARY: &str = "ISA-L";
-pub(super) const LEVELS: Levels = (0, igzip::ISAL_DEF_MAX_LEVEL, 1);
 
-pub(super) fn variant() -> Variant {
-    Variant {
-        name: NAME,
-        library: LIBRARY,
-        version: env!("OVERSIDE_VERSION_ISAL").into(),
+pub(super) const CODEC: Codec = Codec {
+    library: Library {
+        name: "isal",
+        title: LIBRARY,
+        version: || env!("OVERSIDE_VERSION_ISAL").into(),
         simd: true,
-        levels: None,
-    }
-}
+    },
+    formats: WHOLE_AND_PARTS,
+    levels: Some(Levels {
+        min: 0,
+        max: igzip::ISAL_DEF_MAX_LEVEL,
+        default: 1,
+    }),
+    rank: Rank {
+        compress: 0,
+        decompress: 1,
+    },
+    compressor: |format, level| Ok(Box::new(Compressor::new(format, level)?)),
+    decompressor: |format| {
+        Ok(match format {
+            Format::DeflatePart => Box::new(PartDecompressor::new()),
+            _ => Box::new(Decompressor::new(format)),
+        })
+    },
+};
 
-pub(super) struct Compressor {
+struct Compressor {
     stream: Box<igzip::isal_zstream>,
     /// Tables of the higher levels; empty for level 0.
     tables: Vec<u8>,
@@ -36,7 +51,7 @@ pub(super) struct Compressor {
 unsafe impl Send for Compressor {}
 
 impl Compressor {
-    pub(super) fn new(format: Format, level: u32) -> Result<Self, Error> {
+    fn new(format: Format, level: u32) -> Result<Self, Error> {
         let tables_len = match level {
             0 => igzip::ISAL_DEF_LVL0_DEFAULT,
             1 => igzip::ISAL_DEF_LVL1_DEFAULT,
@@ -93,7 +108,7 @@ impl Kernel for Compressor {
     }
 }
 
-pub(super) struct Decompressor {
+struct Decompressor {
     state: Box<igzip::inflate_state>,
     format: Format,
 }
@@ -102,7 +117,7 @@ pub(super) struct Decompressor {
 unsafe impl Send for Decompressor {}
 
 impl Decompressor {
-    pub(super) fn new(format: Format) -> Self {
+    fn new(format: Format) -> Self {
         Self {
             state: zeroed(),
             format,
@@ -211,10 +226,10 @@ impl StreamDecoder {
     }
 }
 
-pub(super) struct PartDecompressor(StreamDecoder);
+struct PartDecompressor(StreamDecoder);
 
 impl PartDecompressor {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self(StreamDecoder::new())
     }
 

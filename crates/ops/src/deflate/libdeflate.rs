@@ -15,22 +15,35 @@ use libdeflate_sys::{
     libdeflate_zlib_compress, libdeflate_zlib_decompress_ex,
 };
 
-use super::{Levels, ends_with_source};
-use crate::variant::{single, written};
-use crate::{Error, Format, Kernel, Output, Variant};
+use super::{WHOLE, ends_with_source};
+use crate::codec::{Codec, Levels, Rank};
+use crate::variant::{Library, single, written};
+use crate::{Error, Format, Kernel, Output};
 
-pub(super) const NAME: &str = "libdeflate";
-pub(super) const LEVELS: Levels = (0, 12, 6);
+const NAME: &str = "libdeflate";
 
-pub(super) fn variant() -> Variant {
-    Variant {
+pub(super) const CODEC: Codec = Codec {
+    library: Library {
         name: NAME,
-        library: NAME,
-        version: env!("OVERSIDE_VERSION_LIBDEFLATE").into(),
+        title: NAME,
+        version: || env!("OVERSIDE_VERSION_LIBDEFLATE").into(),
         simd: true,
-        levels: None,
-    }
-}
+    },
+    formats: WHOLE,
+    levels: Some(Levels {
+        min: 0,
+        max: 12,
+        default: 6,
+    }),
+    // On text libdeflate and ISA-L take turns at being first to decompress; on binaries, on tables,
+    // and on short streams libdeflate leads.
+    rank: Rank {
+        compress: 1,
+        decompress: 0,
+    },
+    compressor: |format, level| Ok(Box::new(Compressor::new(format, level)?)),
+    decompressor: |format| Ok(Box::new(Decompressor::new(format)?)),
+};
 
 /// Continues a CRC-32, from 0, over `bytes`.
 pub fn crc32(crc: u32, bytes: &[u8]) -> u32 {
@@ -45,7 +58,7 @@ pub fn adler32(adler: u32, bytes: &[u8]) -> u32 {
     unsafe { libdeflate_adler32(adler, bytes.as_ptr().cast(), bytes.len()) }
 }
 
-pub(super) struct Compressor {
+struct Compressor {
     state: NonNull<libdeflate_compressor>,
     format: Format,
 }
@@ -55,7 +68,7 @@ pub(super) struct Compressor {
 unsafe impl Send for Compressor {}
 
 impl Compressor {
-    pub(super) fn new(format: Format, level: u32) -> Result<Self, Error> {
+    fn new(format: Format, level: u32) -> Result<Self, Error> {
         let level = i32::try_from(level).unwrap_or(i32::MAX);
         // SAFETY: the function takes any level and returns null for those it does not have.
         let state = unsafe { libdeflate_alloc_compressor(level) };
@@ -100,7 +113,7 @@ impl Kernel for Compressor {
     }
 }
 
-pub(super) struct Decompressor {
+struct Decompressor {
     state: NonNull<libdeflate_decompressor>,
     format: Format,
 }
@@ -109,7 +122,7 @@ pub(super) struct Decompressor {
 unsafe impl Send for Decompressor {}
 
 impl Decompressor {
-    pub(super) fn new(format: Format) -> Result<Self, Error> {
+    fn new(format: Format) -> Result<Self, Error> {
         // SAFETY: the function takes nothing and returns null if there is no memory.
         let state = unsafe { libdeflate_alloc_decompressor() };
         Ok(Self {

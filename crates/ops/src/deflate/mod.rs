@@ -2,69 +2,35 @@
 
 mod isal;
 mod libdeflate;
+mod one_call;
 mod zlib;
 
 pub(crate) use isal::StreamDecoder;
 pub use libdeflate::{adler32, crc32};
 pub(crate) use zlib::{crc32 as zlib_crc32, version as zlib_version};
 
-use crate::variant::Maker;
-use crate::{Error, Format, Variant};
+use crate::codec::Codec;
+use crate::{Error, Format};
 
-pub(crate) fn compressors() -> Vec<Variant> {
-    vec![
-        with_levels(isal::variant(), isal::LEVELS),
-        with_levels(libdeflate::variant(), libdeflate::LEVELS),
-        with_levels(zlib::variant(), zlib::LEVELS),
-    ]
-}
+/// The registry of libraries for DEFLATE.
+pub(crate) const CODECS: &[&Codec] = &[&isal::CODEC, &libdeflate::CODEC, &zlib::CODEC];
 
-pub(crate) fn decompressors() -> Vec<Variant> {
-    // On text libdeflate and ISA-L take turns at being first; on binaries, on tables, and on short
-    // streams libdeflate leads.
-    vec![libdeflate::variant(), isal::variant(), zlib::variant()]
-}
+/// The three framings, for libraries that make whole streams only.
+const WHOLE: &[Format] = &[Format::Deflate, Format::Zlib, Format::Gzip];
+/// The three framings, and pieces of streams.
+const WHOLE_AND_PARTS: &[Format] = &[
+    Format::Deflate,
+    Format::Zlib,
+    Format::Gzip,
+    Format::DeflatePart,
+];
 
-/// libdeflate makes whole streams only.
-pub(crate) fn part_compressors() -> Vec<Variant> {
-    vec![
-        with_levels(isal::variant(), isal::LEVELS),
-        with_levels(zlib::variant(), zlib::LEVELS),
-    ]
-}
-
-pub(crate) fn part_decompressors() -> Vec<Variant> {
-    vec![isal::variant(), zlib::variant()]
-}
-
-pub(crate) fn compressor(variant: &'static str, format: Format, level: u32) -> Maker {
-    match variant {
-        isal::NAME => Box::new(move || Ok(Box::new(isal::Compressor::new(format, level)?))),
-        libdeflate::NAME => {
-            Box::new(move || Ok(Box::new(libdeflate::Compressor::new(format, level)?)))
-        }
-        _ => Box::new(move || Ok(Box::new(zlib::Compressor::new(format, level)?))),
-    }
-}
-
-pub(crate) fn decompressor(variant: &'static str, format: Format) -> Maker {
-    match variant {
-        isal::NAME if format == Format::DeflatePart => {
-            Box::new(|| Ok(Box::new(isal::PartDecompressor::new())))
-        }
-        isal::NAME => Box::new(move || Ok(Box::new(isal::Decompressor::new(format)))),
-        libdeflate::NAME => Box::new(move || Ok(Box::new(libdeflate::Decompressor::new(format)?))),
-        _ => Box::new(move || Ok(Box::new(zlib::Decompressor::new(format)?))),
-    }
-}
-
-/// The levels of a library: lowest, highest, the one it uses unasked.
-type Levels = (u32, u32, u32);
-
-fn with_levels(variant: Variant, (min, max, default): Levels) -> Variant {
-    Variant {
-        levels: Some((min..=max, default)),
-        ..variant
+/// What zlib calls window bits: 15 for 32 KiB, negative for raw streams, 16 more for gzip.
+fn window_bits(format: Format) -> i32 {
+    match format {
+        Format::Gzip => 15 + 16,
+        Format::Zlib => 15,
+        _ => -15,
     }
 }
 

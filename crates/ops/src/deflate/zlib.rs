@@ -7,25 +7,43 @@ use std::ptr::{self, NonNull};
 
 use libz_sys as z;
 
-use super::{LAST_BLOCK, Levels, MAX_LEN, ends_early, ends_with_source, no_room};
-use crate::variant::{at_most, single, written};
-use crate::{Error, Format, Kernel, Output, Variant};
+use super::one_call::{Compressor, Decompressor, Flush, Progress, Stream};
+use super::{MAX_LEN, WHOLE_AND_PARTS, window_bits};
+use crate::codec::{Codec, Levels, Rank};
+use crate::variant::Library;
+use crate::{Error, Format};
 
 const NAME: &str = "zlib";
-pub(super) const LEVELS: Levels = (0, 9, 6);
+
+pub(super) const CODEC: Codec = Codec {
+    library: Library {
+        name: NAME,
+        title: NAME,
+        version,
+        simd: false,
+    },
+    formats: WHOLE_AND_PARTS,
+    levels: Some(Levels {
+        min: 0,
+        max: 9,
+        default: 6,
+    }),
+    rank: Rank {
+        compress: 2,
+        decompress: 2,
+    },
+    compressor: |format, level| {
+        let stream = Deflate::new(format, level)?;
+        Ok(Box::new(Compressor::new(stream, format)))
+    },
+    decompressor: |format| {
+        let stream = Inflate::new(format)?;
+        Ok(Box::new(Decompressor::new(stream, format)))
+    },
+};
 
 /// zlib's own default for deflateInit (DEF_MEM_LEVEL).
 const MEMORY_LEVEL: i32 = 8;
-
-pub(super) fn variant() -> Variant {
-    Variant {
-        name: NAME,
-        library: NAME,
-        version: version(),
-        simd: false,
-        levels: None,
-    }
-}
 
 /// The version that the library reports.
 pub(crate) fn version() -> String {
@@ -45,16 +63,12 @@ pub(crate) fn crc32(crc: u32, bytes: &[u8]) -> u32 {
     crc as u32
 }
 
-pub(super) struct Compressor {
-    stream: Stream,
-    /// The stream is not ended but flushed.
-    part: bool,
-}
+struct Deflate(State);
 
-impl Compressor {
-    pub(super) fn new(format: Format, level: u32) -> Result<Self, Error> {
+impl Deflate {
+    fn new(format: Format, level: u32) -> Result<Self, Error> {
         let level = i32::try_from(level).unwrap_or(i32::MAX);
-        Stream::new(z::deflateEnd, |stream| {
+        State::new(z::deflateEnd, |stream| {
             // SAFETY: the stream is valid; version and size are those of the bindings.
             unsafe {
                 z::deflateInit2_(
@@ -69,105 +83,63 @@ impl Compressor {
                 )
             }
         })
-        .map(|stream| Self {
-            stream,
-            part: format == Format::DeflatePart,
+        .map(Self)
+    }
+}
+
+impl Stream for Deflate {
+    fn reset(&mut self) -> Result<(), Error> {
+        // SAFETY: the stream was made by deflateInit2_.
+        check(unsafe { z::deflateReset(self.0.get()) })
+    }
+
+    fn step(&mut self, source: &[u8], room: &mut [u8], flush: Flush) -> Result<Progress, Error> {
+        // SAFETY: the stream was made by deflateInit2_.
+        (self.0).step(source, room, |stream| unsafe {
+            z::deflate(stream, flush_code(flush))
         })
     }
 }
 
-impl Kernel for Compressor {
-    fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
-        let source = single(source)?;
-        let capacity = destination.len();
-        // SAFETY: the stream was made by deflateInit2_.
-        check(unsafe { z::deflateReset(self.stream.get()) })?;
-        self.stream.set(source, destination)?;
-        let how = if self.part {
-            z::Z_FULL_FLUSH
-        } else {
-            z::Z_FINISH
-        };
-        // SAFETY: the stream's pointers and lengths are those of two slices.
-        match unsafe { z::deflate(self.stream.get(), how) } {
-            z::Z_STREAM_END => Ok(written(self.stream.made(capacity))),
-            // A flush is complete if it leaves room behind it (zlib.h, deflate).
-            z::Z_OK if self.part && self.stream.has_room() => {
-                Ok(written(self.stream.made(capacity)))
-            }
-            // It stopped before the end, so it stopped for want of room.
-            z::Z_OK | z::Z_BUF_ERROR => Err(no_room(capacity)),
-            code => Err(library(code)),
-        }
-    }
-}
+struct Inflate(State);
 
-pub(super) struct Decompressor {
-    stream: Stream,
-    /// The stream is not ended but flushed.
-    part: bool,
-}
-
-impl Decompressor {
-    pub(super) fn new(format: Format) -> Result<Self, Error> {
-        Stream::new(z::inflateEnd, |stream| {
+impl Inflate {
+    fn new(format: Format) -> Result<Self, Error> {
+        State::new(z::inflateEnd, |stream| {
             // SAFETY: the stream is valid; version and size are those of the bindings.
             unsafe {
                 let size = size_of::<z::z_stream>() as i32;
                 z::inflateInit2_(stream, window_bits(format), z::zlibVersion(), size)
             }
         })
-        .map(|stream| Self {
-            stream,
-            part: format == Format::DeflatePart,
+        .map(Self)
+    }
+}
+
+impl Stream for Inflate {
+    fn reset(&mut self) -> Result<(), Error> {
+        // SAFETY: the stream was made by inflateInit2_.
+        check(unsafe { z::inflateReset(self.0.get()) })
+    }
+
+    fn step(&mut self, source: &[u8], room: &mut [u8], flush: Flush) -> Result<Progress, Error> {
+        // SAFETY: the stream was made by inflateInit2_.
+        (self.0).step(source, room, |stream| unsafe {
+            z::inflate(stream, flush_code(flush))
         })
     }
 }
 
-impl Kernel for Decompressor {
-    fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
-        let source = single(source)?;
-        let capacity = destination.len();
-        // SAFETY: the stream was made by inflateInit2_.
-        check(unsafe { z::inflateReset(self.stream.get()) })?;
-        self.stream.set(source, destination)?;
-        // SAFETY: the stream's pointers and lengths are those of two slices.
-        match unsafe { z::inflate(self.stream.get(), z::Z_FINISH) } {
-            z::Z_STREAM_END => {
-                ends_with_source(self.stream.left())?;
-                match self.part {
-                    true => Err(Error::Corrupt("one of its blocks is the last one".into())),
-                    false => Ok(written(self.stream.made(capacity))),
-                }
-            }
-            z::Z_NEED_DICT => Err(Error::Corrupt("it needs a preset dictionary".into())),
-            z::Z_OK | z::Z_BUF_ERROR => {
-                let made = self.stream.made(capacity);
-                if self.stream.has_more() {
-                    Err(no_room(capacity))
-                } else if self.part && self.stream.is_between_blocks() {
-                    Ok(written(made))
-                } else {
-                    Err(ends_early())
-                }
-            }
-            z::Z_DATA_ERROR => Err(Error::Corrupt(self.stream.message())),
-            code => Err(library(code)),
-        }
-    }
-}
-
-/// What zlib calls window bits: 15 for 32 KiB, negative for raw streams, 16 more for gzip.
-fn window_bits(format: Format) -> i32 {
-    match format {
-        Format::Gzip => 15 + 16,
-        Format::Zlib => 15,
-        _ => -15,
+fn flush_code(flush: Flush) -> i32 {
+    match flush {
+        Flush::Sync => z::Z_SYNC_FLUSH,
+        Flush::Full => z::Z_FULL_FLUSH,
+        Flush::Finish => z::Z_FINISH,
     }
 }
 
 /// A z_stream and the function that ends it.
-struct Stream {
+struct State {
     // zlib's state points back to it, so it must not move, and must not be in a `Box` either:
     // moving a `Box` says that nobody else points into it. It came from one, and goes back in
     // `drop`.
@@ -177,9 +149,9 @@ struct Stream {
 
 // SAFETY: zlib keeps no thread-local data; the pointers to buffers are set anew by each call and
 // not followed between calls.
-unsafe impl Send for Stream {}
+unsafe impl Send for State {}
 
-impl Stream {
+impl State {
     fn new(
         end: unsafe extern "C" fn(*mut z::z_stream) -> i32,
         init: impl FnOnce(*mut z::z_stream) -> i32,
@@ -228,56 +200,30 @@ impl Stream {
         unsafe { self.stream.as_mut() }
     }
 
-    fn set(&mut self, source: &[u8], destination: &mut [u8]) -> Result<(), Error> {
-        at_most(source, MAX_LEN)?;
+    /// Calls zlib with a source and a destination.
+    fn step(
+        &mut self,
+        source: &[u8],
+        room: &mut [u8],
+        call: impl FnOnce(*mut z::z_stream) -> i32,
+    ) -> Result<Progress, Error> {
+        let (source_len, room_len) = (source.len().min(MAX_LEN), room.len().min(MAX_LEN));
         let stream = self.fields_mut();
         stream.next_in = source.as_ptr().cast_mut();
-        stream.avail_in = source.len() as u32;
-        stream.next_out = destination.as_mut_ptr();
-        stream.avail_out = destination.len().min(MAX_LEN) as u32;
-        Ok(())
-    }
-
-    /// Bytes of the source that were not taken.
-    fn left(&self) -> usize {
-        self.fields().avail_in as usize
-    }
-
-    /// Bytes that were written to a destination of `capacity` bytes.
-    fn made(&self, capacity: usize) -> usize {
-        capacity.min(MAX_LEN) - self.fields().avail_out as usize
-    }
-
-    /// Whether decompression that stopped would go on if there were more room.
-    fn has_more(&mut self) -> bool {
-        let mut room = [0u8; 1];
-        let stream = self.fields_mut();
+        stream.avail_in = source_len as u32;
         stream.next_out = room.as_mut_ptr();
-        stream.avail_out = 1;
-        // SAFETY: the source is the one that the caller of `run` still lends; the destination is
-        // `room`, and zlib keeps its own copy of the window.
-        unsafe { z::inflate(self.get(), z::Z_SYNC_FLUSH) };
-        self.fields().avail_out == 0
-    }
-
-    /// Whether there is room behind what was written.
-    fn has_room(&self) -> bool {
-        self.fields().avail_out > 0
-    }
-
-    /// Whether decompression that has taken all of its source would take a stream's last block
-    /// now, and nothing else before it.
-    fn is_between_blocks(&mut self) -> bool {
-        let mut room = [0u8; 1];
-        let stream = self.fields_mut();
-        stream.next_in = LAST_BLOCK.as_ptr().cast_mut();
-        stream.avail_in = LAST_BLOCK.len() as u32;
-        stream.next_out = room.as_mut_ptr();
-        stream.avail_out = 1;
-        // SAFETY: source and destination are the ones that were just set.
-        let code = unsafe { z::inflate(self.get(), z::Z_SYNC_FLUSH) };
-        let stream = self.fields();
-        code == z::Z_STREAM_END && stream.avail_in == 0 && stream.avail_out == 1
+        stream.avail_out = room_len as u32;
+        let code = call(self.get());
+        match code {
+            z::Z_OK | z::Z_BUF_ERROR | z::Z_STREAM_END => Ok(Progress {
+                taken: source_len - self.fields().avail_in as usize,
+                made: room_len - self.fields().avail_out as usize,
+                ended: code == z::Z_STREAM_END,
+            }),
+            z::Z_NEED_DICT => Err(Error::Corrupt("it needs a preset dictionary".into())),
+            z::Z_DATA_ERROR => Err(Error::Corrupt(self.message())),
+            code => Err(library(code)),
+        }
     }
 
     /// zlib's words for its last error.
@@ -292,7 +238,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for State {
     fn drop(&mut self) {
         // SAFETY: the stream was made by the init function that belongs to `end`, and is ended
         // only here.
@@ -347,23 +293,26 @@ mod tests {
     #[test]
     fn a_pointer_kept_from_the_making_is_good_after_moves() {
         let mut kept = ptr::null_mut::<z::z_stream>();
-        let stream = Stream::new(end, |stream| {
+        let stream = State::new(end, |stream| {
             kept = stream;
             // SAFETY: the stream is valid.
             unsafe { (*stream).state = stream.cast() };
             z::Z_OK
         });
         let mut stream = [stream.unwrap()];
-        stream[0].set(b"abc", &mut [0; 2]).unwrap();
-        // SAFETY: the stream lives, and nobody borrows it.
-        unsafe { (*kept).avail_in -= 1 };
-        assert_eq!((stream[0].left(), stream[0].made(2)), (2, 0));
+        let done = stream[0].step(b"abc", &mut [0; 2], |_| {
+            // SAFETY: the stream lives, and nobody borrows it.
+            unsafe { (*kept).avail_in -= 1 };
+            z::Z_OK
+        });
+        let done = done.unwrap();
+        assert_eq!((done.taken, done.made, done.ended), (1, 0, false));
         assert_eq!(stream[0].get(), kept);
     }
 
     #[test]
     fn what_cannot_be_made_is_not_ended() {
         // `end` would follow a null pointer.
-        assert!(Stream::new(end, |_| z::Z_MEM_ERROR).is_err());
+        assert!(State::new(end, |_| z::Z_MEM_ERROR).is_err());
     }
 }

@@ -3,14 +3,9 @@
 
 use std::hint::black_box;
 
-use md5::Md5;
-use sha2::{Digest, Sha256};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
-use xxhash_rust::xxh32::xxh32;
-use xxhash_rust::xxh64::xxh64;
-
-use super::{fnv, murmur, spooky};
-use crate::{Error, HashAlgorithm, Operation, Variant, deflate, variants};
+use super::function::{self, Digest, Function};
+use crate::variant::unknown_variant;
+use crate::{Error, HashAlgorithm, Operation, Variant};
 
 /// The bytes that calls hash: so many inputs of one length.
 #[derive(Clone, Debug)]
@@ -54,12 +49,9 @@ impl Inputs {
     }
 }
 
-type Loop = Box<dyn Fn(&Inputs, u64) -> u64 + Send + Sync>;
-
 /// One hash by one library, in two loops.
 pub struct Calls {
-    chain: Loop,
-    row: Loop,
+    function: &'static Function,
     /// The library.
     pub variant: Variant,
 }
@@ -70,69 +62,25 @@ impl Calls {
     /// # Errors
     /// [`Error::UnknownVariant`]
     pub fn new(algorithm: HashAlgorithm, variant: &str) -> Result<Self, Error> {
-        use HashAlgorithm as A;
-        let operation = Operation::Hash(algorithm);
-        let known = variants(operation);
-        let found = (known.iter()).position(|one| variant == "auto" || one.name == variant);
-        let Some(place) = found else {
-            let known: Vec<_> = known.iter().map(|one| one.name).collect();
-            return Err(Error::UnknownVariant {
-                operation: operation.to_string(),
-                name: variant.into(),
-                known: known.join(", "),
-            });
-        };
-        let variant = known.into_iter().nth(place).expect("it was found there");
-        let by = |chain, row| Self {
-            chain,
-            row,
-            variant: variant.clone(),
-        };
-        // One loop is made of each, with the hash in it.
-        macro_rules! calls {
-            ($hash:expr) => {
-                by(
-                    Box::new(|inputs, calls| chain($hash, inputs, calls)),
-                    Box::new(|inputs, calls| row($hash, inputs, calls)),
-                )
-            };
-        }
-        Ok(match algorithm {
-            A::Xxh3 => calls!(xxh3_64),
-            A::Xxh3Long => calls!(|bytes: &[u8]| xxh3_128(bytes) as u64),
-            A::Xxh32 => calls!(|bytes: &[u8]| xxh32(bytes, 0).into()),
-            A::Xxh64 => calls!(|bytes: &[u8]| xxh64(bytes, 0)),
-            A::City32 => calls!(|bytes: &[u8]| cityhash_sys::city_hash_32(bytes).into()),
-            A::City64 => calls!(cityhash_sys::city_hash_64),
-            A::City128 => calls!(|bytes: &[u8]| cityhash_sys::city_hash_128(bytes) as u64),
-            A::Murmur2Short => calls!(|bytes: &[u8]| murmur::murmur2_32(bytes).into()),
-            A::Murmur2 => calls!(murmur::murmur2_64),
-            A::Murmur3Short => calls!(|bytes: &[u8]| murmur::murmur3_32(bytes).into()),
-            A::Murmur3 => calls!(|bytes: &[u8]| murmur::murmur3_128(bytes) as u64),
-            A::Spooky32 => calls!(|bytes: &[u8]| (spooky::spooky_128(bytes) as u32).into()),
-            A::Spooky64 | A::Spooky128 => calls!(|bytes: &[u8]| spooky::spooky_128(bytes) as u64),
-            A::Fnv32 => calls!(|bytes: &[u8]| fnv::fnv_32(bytes).into()),
-            A::Fnv64 => calls!(fnv::fnv_64),
-            A::Fnv128 => calls!(|bytes: &[u8]| fnv::fnv_128(bytes) as u64),
-            A::Md5 => calls!(|bytes: &[u8]| low(&Md5::digest(bytes))),
-            A::Sha256 => calls!(|bytes: &[u8]| low(&Sha256::digest(bytes))),
-            A::Crc32 if variant.name == "zlib" => {
-                calls!(|bytes: &[u8]| deflate::zlib_crc32(0, bytes).into())
-            }
-            A::Crc32 => calls!(|bytes: &[u8]| crc32fast::hash(bytes).into()),
+        let (library, function) = function::all(algorithm)
+            .find(|(library, _)| variant == "auto" || library.library.name == variant)
+            .ok_or_else(|| unknown_variant(Operation::Hash(algorithm), variant))?;
+        Ok(Self {
+            function,
+            variant: library.library.variant(),
         })
     }
 
     /// So many calls, each of an input that the digest before it picks: none can begin before the
     /// last has ended. Returns the sum of [`low`] of the digests.
     pub fn chain(&self, inputs: &Inputs, calls: u64) -> u64 {
-        (self.chain)(inputs, calls)
+        (self.function.chain)(inputs, calls)
     }
 
     /// So many calls, of one input after the other: the next may begin before the last has ended.
     /// Returns the sum of [`low`] of the digests.
     pub fn row(&self, inputs: &Inputs, calls: u64) -> u64 {
-        (self.row)(inputs, calls)
+        (self.function.row)(inputs, calls)
     }
 }
 
@@ -144,11 +92,11 @@ pub fn low(digest: &[u8]) -> u64 {
 }
 
 #[inline(always)]
-fn chain(hash: impl Fn(&[u8]) -> u64, inputs: &Inputs, calls: u64) -> u64 {
+pub(super) fn chain<D: Digest>(hash: impl Fn(&[u8]) -> D, inputs: &Inputs, calls: u64) -> u64 {
     let (bytes, len, mask) = (&inputs.bytes[..], inputs.len, inputs.mask);
     let (mut at, mut sum) = (0, 0_u64);
     for _ in 0..calls {
-        let digest = hash(&bytes[at..at + len]);
+        let digest = hash(&bytes[at..at + len]).low();
         sum = sum.wrapping_add(digest);
         at = digest as usize & mask;
     }
@@ -156,11 +104,11 @@ fn chain(hash: impl Fn(&[u8]) -> u64, inputs: &Inputs, calls: u64) -> u64 {
 }
 
 #[inline(always)]
-fn row(hash: impl Fn(&[u8]) -> u64, inputs: &Inputs, calls: u64) -> u64 {
+pub(super) fn row<D: Digest>(hash: impl Fn(&[u8]) -> D, inputs: &Inputs, calls: u64) -> u64 {
     let (bytes, len, mask) = (&inputs.bytes[..], inputs.len, inputs.mask);
     let (mut at, mut sum) = (0, 0_u64);
     for _ in 0..calls {
-        let digest = hash(black_box(&bytes[at..at + len]));
+        let digest = hash(black_box(&bytes[at..at + len])).low();
         sum = sum.wrapping_add(digest);
         at = (at + inputs.stride) & mask;
     }

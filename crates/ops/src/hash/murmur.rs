@@ -1,6 +1,25 @@
 //! MurmurHash2 and MurmurHash3 with seed 0 (Austin Appleby, SMHasher). The bytes are taken as
 //! little-endian words, as the reference does on the machines that it was written for.
 
+use super::function::{HashLibrary, function};
+use super::own_version;
+use crate::variant::Library;
+
+pub(super) const LIBRARY: HashLibrary = HashLibrary {
+    library: Library {
+        name: "murmur",
+        title: "overside",
+        version: own_version,
+        simd: false,
+    },
+    functions: &[
+        function!(Murmur2Short, murmur2_32),
+        function!(Murmur2, murmur2_64),
+        function!(Murmur3Short, murmur3_32),
+        function!(Murmur3, murmur3_128),
+    ],
+};
+
 /// `bytes`, at most eight, as the low bytes of a word.
 fn word(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
@@ -9,7 +28,7 @@ fn word(bytes: &[u8]) -> u64 {
 }
 
 /// MurmurHash2, 32 bits.
-pub(super) fn murmur2_32(bytes: &[u8]) -> u32 {
+fn murmur2_32(bytes: &[u8]) -> u32 {
     const M: u32 = 0x5bd1_e995;
     let (words, rest) = bytes.as_chunks::<4>();
     let mut hash = bytes.len() as u32;
@@ -26,7 +45,7 @@ pub(super) fn murmur2_32(bytes: &[u8]) -> u32 {
 }
 
 /// MurmurHash64A, the 64-bit MurmurHash2.
-pub(super) fn murmur2_64(bytes: &[u8]) -> u64 {
+fn murmur2_64(bytes: &[u8]) -> u64 {
     const M: u64 = 0xc6a4_a793_5bd1_e995;
     let (words, rest) = bytes.as_chunks::<8>();
     let mut hash = (bytes.len() as u64).wrapping_mul(M);
@@ -43,7 +62,7 @@ pub(super) fn murmur2_64(bytes: &[u8]) -> u64 {
 }
 
 /// MurmurHash3_x86_32.
-pub(super) fn murmur3_32(bytes: &[u8]) -> u32 {
+fn murmur3_32(bytes: &[u8]) -> u32 {
     let mixed = |k: u32| {
         k.wrapping_mul(0xcc9e_2d51)
             .rotate_left(15)
@@ -62,7 +81,7 @@ pub(super) fn murmur3_32(bytes: &[u8]) -> u32 {
 }
 
 /// MurmurHash3_x64_128; its first word is the low half.
-pub(super) fn murmur3_128(bytes: &[u8]) -> u128 {
+fn murmur3_128(bytes: &[u8]) -> u128 {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
     const C2: u64 = 0x4cf5_ad43_2745_937f;
     let first = |k: u64| k.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);

@@ -1,6 +1,25 @@
 //! SpookyHash V2 with both seeds 0 (Bob Jenkins, public domain). The 64-bit and the 32-bit hash are
 //! the low bits of the 128-bit one.
 
+use super::function::{HashLibrary, function};
+use super::own_version;
+use crate::variant::Library;
+
+pub(super) const LIBRARY: HashLibrary = HashLibrary {
+    library: Library {
+        name: "spooky",
+        title: "overside",
+        version: own_version,
+        simd: false,
+    },
+    // The shorter ones are the low bits of the longest.
+    functions: &[
+        function!(Spooky32, |bytes: &[u8]| spooky_128(bytes) as u32),
+        function!(Spooky64, |bytes: &[u8]| spooky_128(bytes) as u64),
+        function!(Spooky128, spooky_128),
+    ],
+};
+
 /// Fills unused state and short messages.
 const CONSTANT: u64 = 0xdead_beef_dead_beef;
 /// Words of the state.
@@ -9,7 +28,7 @@ const WORDS: usize = 12;
 const BLOCK: usize = 8 * WORDS;
 
 /// The hash; its first word is the low half.
-pub(super) fn spooky_128(bytes: &[u8]) -> u128 {
+fn spooky_128(bytes: &[u8]) -> u128 {
     let (first, second) = if bytes.len() < 2 * BLOCK {
         short(bytes)
     } else {

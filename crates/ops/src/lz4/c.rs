@@ -12,10 +12,11 @@ use lz4_sys::{
     LZ4FDecompressionContext, LZ4FFrameInfo, LZ4FPreferences,
 };
 
-use super::block;
 use super::frame::{Header, ends_early};
-use crate::variant::{at_most, single, written};
-use crate::{Error, Kernel, Output, Step};
+use super::{FORMATS, block};
+use crate::codec::{Codec, Levels, Rank};
+use crate::variant::{Library, at_most, single, written};
+use crate::{Error, Format, Kernel, Output, Step};
 
 const LIBRARY: &str = "LZ4";
 /// The longest source of a block (LZ4_MAX_INPUT_SIZE).
@@ -57,8 +58,40 @@ unsafe extern "C" {
     ) -> usize;
 }
 
+pub(super) const CODEC: Codec = Codec {
+    library: Library {
+        name: "lz4",
+        title: LIBRARY,
+        version,
+        simd: false,
+    },
+    formats: FORMATS,
+    // 1 is the fast compressor, from 2 on it is the "HC" one.
+    levels: Some(Levels {
+        min: 1,
+        max: 12,
+        default: 1,
+    }),
+    rank: Rank {
+        compress: 0,
+        decompress: 0,
+    },
+    compressor: |format, level| {
+        Ok(match format {
+            Format::Lz4Block => Box::new(BlockCompressor::new(level)?),
+            _ => Box::new(FrameCompressor::new(level)?),
+        })
+    },
+    decompressor: |format| {
+        Ok(match format {
+            Format::Lz4Block => Box::new(BlockDecompressor),
+            _ => Box::new(FrameDecompressor::new()?),
+        })
+    },
+};
+
 /// The version that the library reports.
-pub(super) fn version() -> String {
+fn version() -> String {
     // SAFETY: the function takes nothing and returns a number.
     let number = unsafe { LZ4_versionNumber() };
     format!(
@@ -69,14 +102,14 @@ pub(super) fn version() -> String {
     )
 }
 
-pub(super) struct BlockCompressor {
+struct BlockCompressor {
     /// The library's state, aligned as it asks.
     state: Vec<u64>,
     level: u32,
 }
 
 impl BlockCompressor {
-    pub(super) fn new(level: u32) -> Result<Self, Error> {
+    fn new(level: u32) -> Result<Self, Error> {
         // SAFETY: the functions take nothing and return a number.
         let size_bytes = unsafe {
             if level < HC_FROM {
@@ -121,7 +154,7 @@ impl Kernel for BlockCompressor {
     }
 }
 
-pub(super) struct BlockDecompressor;
+struct BlockDecompressor;
 
 impl Kernel for BlockDecompressor {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
@@ -143,7 +176,7 @@ impl Kernel for BlockDecompressor {
     }
 }
 
-pub(super) struct FrameCompressor {
+struct FrameCompressor {
     context: LZ4FCompressionContext,
     preferences: LZ4FPreferences,
     /// Holds the frame where the destination may be too short for the library, which wants room
@@ -152,7 +185,7 @@ pub(super) struct FrameCompressor {
 }
 
 impl FrameCompressor {
-    pub(super) fn new(level: u32) -> Result<Self, Error> {
+    fn new(level: u32) -> Result<Self, Error> {
         let mut context = LZ4FCompressionContext(ptr::null_mut());
         // SAFETY: the context is set to memory that the library allocates.
         check(unsafe { LZ4F_createCompressionContext(&mut context, FRAME_VERSION) })?;
@@ -238,10 +271,10 @@ impl Kernel for FrameCompressor {
     }
 }
 
-pub(super) struct FrameDecompressor(LZ4FDecompressionContext);
+struct FrameDecompressor(LZ4FDecompressionContext);
 
 impl FrameDecompressor {
-    pub(super) fn new() -> Result<Self, Error> {
+    fn new() -> Result<Self, Error> {
         let mut context = LZ4FDecompressionContext(ptr::null_mut());
         // SAFETY: the context is set to memory that the library allocates.
         check(unsafe { LZ4F_createDecompressionContext(&mut context, FRAME_VERSION) })?;

@@ -7,15 +7,43 @@ use lz4_flex::block::{
 };
 use xxhash_rust::xxh32::{Xxh32, xxh32};
 
-use super::block;
 use super::frame::{Header, STORED, ends_early, take_u32};
-use crate::variant::{at_most, single, written};
-use crate::{Error, Kernel, Output};
+use super::{FORMATS, block};
+use crate::codec::{Codec, Rank};
+use crate::variant::{Library, at_most, single, written};
+use crate::{Error, Format, Kernel, Output};
 
 /// How far back a block may refer.
 const WINDOW: usize = 64 << 10;
 /// The longest block (LZ4_MAX_INPUT_SIZE); positions are counted in 32 bits.
 const MAX_BLOCK: usize = 0x7e00_0000;
+
+pub(super) const CODEC: Codec = Codec {
+    library: Library {
+        name: "lz4-flex",
+        title: "lz4_flex",
+        version: || env!("OVERSIDE_VERSION_LZ4_FLEX").into(),
+        simd: false,
+    },
+    formats: FORMATS,
+    levels: None,
+    rank: Rank {
+        compress: 1,
+        decompress: 1,
+    },
+    compressor: |format, _| {
+        Ok(match format {
+            Format::Lz4Block => Box::<BlockCompressor>::default(),
+            _ => Box::<FrameCompressor>::default(),
+        })
+    },
+    decompressor: |format| {
+        Ok(match format {
+            Format::Lz4Block => Box::new(BlockDecompressor),
+            _ => Box::new(FrameDecompressor),
+        })
+    },
+};
 
 /// The library's tables for sources below 64 KiB and for all others.
 struct Tables {
@@ -62,7 +90,7 @@ impl Tables {
 }
 
 #[derive(Default)]
-pub(super) struct BlockCompressor(Tables);
+struct BlockCompressor(Tables);
 
 impl Kernel for BlockCompressor {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
@@ -74,7 +102,7 @@ impl Kernel for BlockCompressor {
     }
 }
 
-pub(super) struct BlockDecompressor;
+struct BlockDecompressor;
 
 impl Kernel for BlockDecompressor {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
@@ -87,7 +115,7 @@ impl Kernel for BlockDecompressor {
 }
 
 #[derive(Default)]
-pub(super) struct FrameCompressor(Tables);
+struct FrameCompressor(Tables);
 
 impl Kernel for FrameCompressor {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
@@ -139,7 +167,7 @@ impl Writer<'_> {
     }
 }
 
-pub(super) struct FrameDecompressor;
+struct FrameDecompressor;
 
 impl Kernel for FrameDecompressor {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {

@@ -1,6 +1,40 @@
 //! What the records' bookkeeping asks of an engine.
 
+use super::pattern::Compiled;
 use crate::Error;
+use crate::variant::Library;
+
+/// A matching library, as an entry of the registry.
+pub(super) struct EngineLibrary {
+    pub library: Library,
+    /// Whether this machine can run it.
+    pub is_supported: fn() -> bool,
+    /// Whether `auto` may take it for such patterns.
+    pub suits: fn(&[Compiled]) -> bool,
+    pub compile: fn(&[Compiled]) -> Result<Program, Error>,
+}
+
+/// Compiled patterns.
+pub(super) struct Program {
+    /// Makes an engine for one thread.
+    pub engine: EngineMaker,
+    /// What computes where that is more than the library: it and another.
+    pub combined: Option<&'static Library>,
+}
+
+pub(super) type EngineMaker = Box<dyn Fn() -> Result<Box<dyn Engine>, Error> + Send + Sync>;
+
+impl Program {
+    /// Patterns that the library alone looks for.
+    pub(super) fn new(
+        engine: impl Fn() -> Result<Box<dyn Engine>, Error> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            engine: Box::new(engine),
+            combined: None,
+        }
+    }
+}
 
 /// Finds where patterns match in a buffer. No match reaches over a `\n`.
 ///

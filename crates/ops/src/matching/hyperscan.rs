@@ -8,12 +8,11 @@ use ::hyperscan::{
 };
 use memchr::{memchr, memrchr};
 
-use super::engine::Engine;
+use super::engine::{Engine, EngineLibrary, Program};
 use super::pattern::Compiled;
-use crate::variant::at_most;
-use crate::{Error, Variant};
+use crate::Error;
+use crate::variant::{Library, at_most};
 
-pub(super) const NAME: &str = "hyperscan";
 const LIBRARY: &str = if cfg!(target_arch = "x86_64") {
     "Hyperscan"
 } else {
@@ -23,29 +22,35 @@ const LIBRARY: &str = if cfg!(target_arch = "x86_64") {
 /// Hyperscan counts a buffer's bytes in 32 bits.
 const MAX_LEN: usize = u32::MAX as usize;
 
-/// Whether this machine has the instructions that Hyperscan needs (SSSE3).
-pub(super) fn is_supported() -> bool {
-    Platform::is_valid().is_ok()
-}
-
-pub(super) fn variant() -> Variant {
-    // "5.4.0 2021-01-26": the version, and the day it was built.
-    let version = version_str().to_string_lossy();
-    let version = version.split(' ').next().unwrap_or_default().into();
-    Variant {
-        name: NAME,
-        library: LIBRARY,
+pub(super) const ENGINE: EngineLibrary = EngineLibrary {
+    library: Library {
+        name: "hyperscan",
+        title: LIBRARY,
         version,
         simd: true,
-        levels: None,
-    }
+    },
+    // It needs SSSE3.
+    is_supported: || Platform::is_valid().is_ok(),
+    suits: |_| true,
+    compile: |patterns| {
+        let database = Arc::new(Database::compile(patterns)?);
+        Ok(Program::new(move || {
+            Ok(Box::new(Scanner::new(Arc::clone(&database))?))
+        }))
+    },
+};
+
+fn version() -> String {
+    // "5.4.0 2021-01-26": the version, and the day it was built.
+    let version = version_str().to_string_lossy();
+    version.split(' ').next().unwrap_or_default().into()
 }
 
 /// Compiled patterns, shared by the threads that scan.
-pub(super) struct Database(BlockDatabase);
+struct Database(BlockDatabase);
 
 impl Database {
-    pub(super) fn compile(patterns: &[Compiled]) -> Result<Self, Error> {
+    fn compile(patterns: &[Compiled]) -> Result<Self, Error> {
         let flags = PatternFlags::MULTILINE | PatternFlags::ALLOWEMPTY;
         let one = |compiled: &Compiled| {
             Pattern::with_flags(compiled.expression.as_str(), flags).map_err(|e| e.to_string())
@@ -62,14 +67,14 @@ impl Database {
 }
 
 /// One thread's scanner.
-pub(super) struct Scanner {
+struct Scanner {
     database: Arc<Database>,
     scratch: Scratch,
     places: Vec<usize>,
 }
 
 impl Scanner {
-    pub(super) fn new(database: Arc<Database>) -> Result<Self, Error> {
+    fn new(database: Arc<Database>) -> Result<Self, Error> {
         let scratch = database.0.alloc_scratch().map_err(library)?;
         Ok(Self {
             database,

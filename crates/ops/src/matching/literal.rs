@@ -11,12 +11,13 @@ use ::regex::bytes::Regex;
 use memchr::memmem::Finder;
 use memchr::{memchr, memrchr};
 
-use super::engine::{Engine, step_by_step};
+use super::engine::{Engine, EngineLibrary, Program, step_by_step};
 use super::pattern::{Compiled, Node};
 use super::regex;
-use crate::{Error, Variant};
+use crate::Error;
+use crate::variant::Library;
 
-pub(super) const NAME: &str = "literal";
+const NAME: &str = "literal";
 
 /// The most patterns that are searched for one beside the other.
 const MAX_PATTERNS: usize = 8;
@@ -29,23 +30,41 @@ const SUITABLE_BYTES: usize = 3;
 const SAMPLE_BYTES: usize = 16 << 10;
 const SAMPLE_BUFFERS: u32 = 16;
 
-pub(super) fn variant() -> Variant {
-    Variant {
+pub(super) const ENGINE: EngineLibrary = EngineLibrary {
+    library: Library {
         name: NAME,
-        library: "memchr",
-        version: env!("OVERSIDE_VERSION_MEMCHR").into(),
+        title: "memchr",
+        version: || env!("OVERSIDE_VERSION_MEMCHR").into(),
         simd: true,
-        levels: None,
-    }
-}
+    },
+    is_supported: || true,
+    suits: Literals::suit,
+    compile: |patterns| {
+        let literals = Literals::compile(patterns)?;
+        Ok(Program {
+            combined: (!literals.suffice()).then_some(&WITH_REGEX),
+            ..Program::new(move || Ok(Box::new(literals.searcher())))
+        })
+    },
+};
+
+/// Literals, and what else patterns ask for in the records that contain them.
+const WITH_REGEX: Library = Library {
+    title: "memchr and Rust regex",
+    version: || {
+        let regex = (regex::ENGINE.library.version)();
+        format!("{} and {regex}", (ENGINE.library.version)())
+    },
+    ..ENGINE.library
+};
 
 /// Patterns with literals, shared by the threads that search.
-pub(super) struct Literals(Arc<[Pattern]>);
+struct Literals(Arc<[Pattern]>);
 
 impl Literals {
     /// # Errors
     /// [`Error::Pattern`] for a pattern without a literal, or one too many.
-    pub(super) fn compile(patterns: &[Compiled]) -> Result<Self, Error> {
+    fn compile(patterns: &[Compiled]) -> Result<Self, Error> {
         if patterns.len() > MAX_PATTERNS {
             let reason = format!(
                 "it is one of {}, and {NAME} takes {MAX_PATTERNS}",
@@ -61,7 +80,7 @@ impl Literals {
     }
 
     /// Whether patterns like these are mostly found quickest by their literals.
-    pub(super) fn suit(patterns: &[Compiled]) -> bool {
+    fn suit(patterns: &[Compiled]) -> bool {
         let suits = |compiled: &Compiled| {
             let (literals, gaps) = split(compiled.parts());
             gaps.is_some()
@@ -73,13 +92,13 @@ impl Literals {
     }
 
     /// Whether literals and gaps are all that there is.
-    pub(super) fn suffice(&self) -> bool {
+    fn suffice(&self) -> bool {
         let is_chain = |pattern: &Pattern| matches!(pattern.rest, Rest::Chain(_));
         self.0.iter().all(is_chain)
     }
 
     /// A searcher for one thread.
-    pub(super) fn searcher(&self) -> Searcher {
+    fn searcher(&self) -> Searcher {
         let rests = self.0.iter().map(|pattern| pattern.rest.clone());
         Searcher {
             patterns: Arc::clone(&self.0),
@@ -208,7 +227,7 @@ fn any(node: &Node) -> Option<(u32, bool)> {
 }
 
 /// One thread's searcher.
-pub(super) struct Searcher {
+struct Searcher {
     patterns: Arc<[Pattern]>,
     rests: Vec<Rest>,
     cursors: Vec<Cursor>,

@@ -15,59 +15,65 @@ mod records;
 mod regex;
 mod trial;
 
-#[cfg(not(without_hyperscan))]
-use std::sync::Arc;
-
-use engine::{Engine, Every, Nothing};
-use pattern::Patterns;
+use engine::{EngineLibrary, EngineMaker, Every, Nothing};
+use pattern::{Compiled, Patterns};
 use records::Matcher;
 
 pub use trial::{Trial, try_matchers};
 
-use crate::variant::Maker;
+use crate::variant::Entry;
 use crate::{Error, Kernel, MatchKind, Variant};
 
-pub(crate) fn matchers() -> Vec<Variant> {
-    let mut variants = vec![literal::variant()];
+/// The registry of matching libraries, the one that `auto` takes first.
+const ENGINES: &[&EngineLibrary] = &[
+    &literal::ENGINE,
     #[cfg(not(without_hyperscan))]
-    if hyperscan::is_supported() {
-        variants.push(hyperscan::variant());
-    }
-    variants.extend([regex::variant(), re2::variant()]);
-    variants
+    &hyperscan::ENGINE,
+    &regex::ENGINE,
+    &re2::ENGINE,
+];
+
+fn supported() -> impl Iterator<Item = &'static EngineLibrary> {
+    ENGINES.iter().copied().filter(|one| (one.is_supported)())
 }
 
-/// What `auto` takes for such patterns.
-pub(crate) fn auto(patterns: &[String]) -> Variant {
-    let mut all = matchers();
-    let by_literals = match Patterns::parse(patterns) {
-        Ok(Patterns::Some(patterns)) => literal::Literals::suit(&patterns),
+/// Those that this machine can run.
+pub(crate) fn matchers(kind: MatchKind) -> Vec<Entry> {
+    supported()
+        .map(|library| Entry {
+            variant: library.library.variant(),
+            prepare: Box::new(move |variant, _, patterns| {
+                let engine = engine(library, variant, patterns)?;
+                Ok(Box::new(move || {
+                    let matcher: Box<dyn Kernel> = Box::new(Matcher::new(kind, engine()?));
+                    Ok(matcher)
+                }))
+            }),
+        })
+        .collect()
+}
+
+/// The name of the one that `auto` takes for such patterns.
+pub(crate) fn auto(patterns: &[String]) -> &'static str {
+    let compiled = match Patterns::parse(patterns) {
+        Ok(Patterns::Some(compiled)) => Some(compiled),
         // It makes no difference.
-        _ => true,
+        _ => None,
     };
-    let is_taken = |variant: &Variant| by_literals || variant.name != literal::NAME;
-    let index = all.iter().position(is_taken).unwrap_or(0);
-    all.swap_remove(index)
+    let suits = |one: &&EngineLibrary| {
+        let suits = |compiled: &Vec<Compiled>| (one.suits)(compiled);
+        compiled.as_ref().is_none_or(suits)
+    };
+    let suitable = supported().find(suits);
+    suitable.map_or(regex::NAME, |one| one.library.name)
 }
 
-/// What makes matchers by `variant`'s engine, or by none where none is needed; `variant` says so
-/// then.
-pub(crate) fn matcher(
+/// What makes engines by `library`, or none where none is needed; `variant` says so then.
+fn engine(
+    library: &EngineLibrary,
     variant: &mut Variant,
-    kind: MatchKind,
     patterns: &[String],
-) -> Result<Maker, Error> {
-    let engine = engine(variant, patterns)?;
-    Ok(Box::new(move || {
-        let matcher: Box<dyn Kernel> = Box::new(Matcher::new(kind, engine()?));
-        Ok(matcher)
-    }))
-}
-
-/// What makes an engine for one thread.
-type EngineMaker = Box<dyn Fn() -> Result<Box<dyn Engine>, Error> + Send + Sync>;
-
-fn engine(variant: &mut Variant, patterns: &[String]) -> Result<EngineMaker, Error> {
+) -> Result<EngineMaker, Error> {
     let patterns = match Patterns::parse(patterns)? {
         // No need for an engine where the answer does not depend on the data. What was asked for
         // would be credited with a speed that is not its own.
@@ -81,29 +87,9 @@ fn engine(variant: &mut Variant, patterns: &[String]) -> Result<EngineMaker, Err
         }
         Patterns::Some(patterns) => patterns,
     };
-    Ok(match variant.name {
-        literal::NAME => {
-            let literals = literal::Literals::compile(&patterns)?;
-            if !literals.suffice() {
-                let regex = regex::variant();
-                variant.library = "memchr and Rust regex";
-                variant.version = format!("{} and {}", variant.version, regex.version);
-            }
-            Box::new(move || Ok(Box::new(literals.searcher())))
-        }
-        #[cfg(not(without_hyperscan))]
-        hyperscan::NAME => {
-            let database = Arc::new(hyperscan::Database::compile(&patterns)?);
-            Box::new(move || Ok(Box::new(hyperscan::Scanner::new(Arc::clone(&database))?)))
-        }
-        re2::NAME => {
-            let program = re2::Program::compile(&patterns)?;
-            Box::new(move || Ok(Box::new(program.again()?)))
-        }
-        _ => {
-            let regex = regex::compile(&patterns)?;
-            // A clone has its own caches, so threads do not wait for each other's.
-            Box::new(move || Ok(Box::new(regex.clone())))
-        }
-    })
+    let program = (library.compile)(&patterns)?;
+    if let Some(combined) = program.combined {
+        *variant = combined.variant();
+    }
+    Ok(program.engine)
 }

@@ -4,11 +4,11 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
 
-use super::engine::{Engine, step_by_step};
+use super::engine::{Engine, EngineLibrary, Program, step_by_step};
 use super::pattern::{Compiled, MAX_PROGRAM_BYTES};
-use crate::{Error, Variant};
+use crate::Error;
+use crate::variant::Library;
 
-pub(super) const NAME: &str = "re2";
 /// What `overside_re2_find` says where memory cannot be had.
 const OUT_OF_MEMORY: isize = -2;
 
@@ -24,34 +24,39 @@ unsafe extern "C" {
     fn overside_re2_find(re: *const c_void, text: *const c_char, len: usize, from: usize) -> isize;
 }
 
-pub(super) fn variant() -> Variant {
-    Variant {
-        name: NAME,
-        library: "RE2",
-        version: env!("OVERSIDE_VERSION_RE2").into(),
+pub(super) const ENGINE: EngineLibrary = EngineLibrary {
+    library: Library {
+        name: "re2",
+        title: "RE2",
+        version: || env!("OVERSIDE_VERSION_RE2").into(),
         simd: false,
-        levels: None,
-    }
-}
+    },
+    is_supported: || true,
+    suits: |_| true,
+    compile: |patterns| {
+        let pattern = Re2::compile(patterns)?;
+        Ok(Program::new(move || Ok(Box::new(pattern.recompile()?))))
+    },
+};
 
 /// A compiled pattern. RE2 locks its cache of states at each search, so each thread gets its own.
-pub(super) struct Program {
+struct Re2 {
     re: NonNull<c_void>,
     expression: String,
 }
 
 // SAFETY: an RE2 object may be used from any thread, and from several at once (re2.h).
-unsafe impl Send for Program {}
+unsafe impl Send for Re2 {}
 // SAFETY: as above.
-unsafe impl Sync for Program {}
+unsafe impl Sync for Re2 {}
 
-impl Program {
-    pub(super) fn compile(patterns: &[Compiled]) -> Result<Self, Error> {
+impl Re2 {
+    fn compile(patterns: &[Compiled]) -> Result<Self, Error> {
         Compiled::all(patterns, Self::new)
     }
 
     /// The same program for another thread.
-    pub(super) fn again(&self) -> Result<Self, Error> {
+    fn recompile(&self) -> Result<Self, Error> {
         Self::new(&self.expression).map_err(|reason| Error::Library {
             library: "RE2",
             reason,
@@ -101,14 +106,14 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for Re2 {
     fn drop(&mut self) {
         // SAFETY: the object was made by `overside_re2_new` and is deleted only here.
         unsafe { overside_re2_delete(self.re.as_ptr()) }
     }
 }
 
-impl Engine for Program {
+impl Engine for Re2 {
     fn first(&mut self, buffer: &[u8]) -> Result<Option<usize>, Error> {
         self.find(buffer, 0)
     }

@@ -2,19 +2,28 @@
 
 use ::regex::bytes::{Regex, RegexBuilder};
 
-use super::engine::{Engine, step_by_step};
+use super::engine::{Engine, EngineLibrary, Program, step_by_step};
 use super::pattern::{Compiled, MAX_PROGRAM_BYTES};
-use crate::{Error, Variant};
+use crate::Error;
+use crate::variant::Library;
 
-pub(super) fn variant() -> Variant {
-    Variant {
-        name: "regex",
-        library: "Rust regex",
-        version: env!("OVERSIDE_VERSION_REGEX").into(),
+pub(super) const NAME: &str = "regex";
+
+pub(super) const ENGINE: EngineLibrary = EngineLibrary {
+    library: Library {
+        name: NAME,
+        title: "Rust regex",
+        version: || env!("OVERSIDE_VERSION_REGEX").into(),
         simd: true,
-        levels: None,
-    }
-}
+    },
+    is_supported: || true,
+    suits: |_| true,
+    compile: |patterns| {
+        let regex = compile(patterns)?;
+        // A clone has its own caches, so threads do not wait for each other's.
+        Ok(Program::new(move || Ok(Box::new(regex.clone()))))
+    },
+};
 
 pub(super) fn compile(patterns: &[Compiled]) -> Result<Regex, Error> {
     let build = |expression: &str| {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Config, Error, Kernel, MatchKind, Operation, Prepared, prepare};
 
-use super::{auto, matchers};
+use super::{auto, supported};
 
 /// How often each engine is timed; the shortest time counts.
 const ROUNDS: usize = 3;
@@ -35,7 +35,7 @@ pub fn try_matchers(patterns: &[String], sample: &[u8]) -> Result<Trial, Error> 
         patterns: patterns.to_vec(),
         ..Config::new(Operation::Match(MatchKind::Count))
     };
-    let first = auto(patterns).name;
+    let first = auto(patterns);
     let prepared = prepare(&config(first))?;
     if prepared.variant().version.is_empty() {
         return Ok(Trial {
@@ -44,10 +44,12 @@ pub fn try_matchers(patterns: &[String], sample: &[u8]) -> Result<Trial, Error> 
         });
     }
     let mut engines = vec![Timed::new(first, &*prepared)?];
-    for variant in matchers().iter().filter(|variant| variant.name != first) {
+    for name in supported().map(|engine| engine.library.name) {
         // What refuses the patterns is no candidate.
-        if let Ok(prepared) = prepare(&config(variant.name)) {
-            engines.push(Timed::new(variant.name, &*prepared)?);
+        if name != first
+            && let Ok(prepared) = prepare(&config(name))
+        {
+            engines.push(Timed::new(name, &*prepared)?);
         }
     }
     for _ in 0..=ROUNDS {

@@ -1,0 +1,26 @@
+//! SHA-256 (FIPS 180-4), with the processor's instructions for it where it has them.
+
+use ::sha2::{Digest, Sha256};
+
+use super::function::{HashLibrary, function};
+use crate::variant::Library;
+
+pub(super) const LIBRARY: HashLibrary = HashLibrary {
+    library: Library {
+        name: "sha2",
+        title: "RustCrypto sha2",
+        version: || env!("OVERSIDE_VERSION_SHA2").into(),
+        simd: true,
+    },
+    functions: &[function!(
+        Sha256,
+        |bytes: &[u8]| -> [u8; 32] { Sha256::digest(bytes).into() },
+        Some(several)
+    )],
+};
+
+fn several(segments: &[&[u8]]) -> [u8; 32] {
+    let mut state = Sha256::new();
+    segments.iter().for_each(|segment| state.update(segment));
+    state.finalize().into()
+}
