@@ -4,6 +4,7 @@ mod isal;
 mod libdeflate;
 mod one_call;
 mod zlib;
+mod zlib_rs;
 
 pub(crate) use isal::StreamDecoder;
 pub use libdeflate::{adler32, crc32};
@@ -13,7 +14,12 @@ use crate::codec::Codec;
 use crate::{Error, Format};
 
 /// The registry of libraries for DEFLATE.
-pub(crate) const CODECS: &[&Codec] = &[&isal::CODEC, &libdeflate::CODEC, &zlib::CODEC];
+pub(crate) const CODECS: &[&Codec] = &[
+    &isal::CODEC,
+    &libdeflate::CODEC,
+    &zlib::CODEC,
+    &zlib_rs::CODEC,
+];
 
 /// The three framings, for libraries that make whole streams only.
 const WHOLE: &[Format] = &[Format::Deflate, Format::Zlib, Format::Gzip];
