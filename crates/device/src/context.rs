@@ -133,6 +133,26 @@ pub struct CpuTime {
     pub emulator_ns: u64,
 }
 
+impl CpuTime {
+    /// The sum, ledger by ledger.
+    pub fn plus(self, other: Self) -> Self {
+        self.by_ledger(other, u64::saturating_add)
+    }
+
+    /// What was spent between `earlier` and this.
+    pub fn since(self, earlier: Self) -> Self {
+        self.by_ledger(earlier, u64::saturating_sub)
+    }
+
+    fn by_ledger(self, other: Self, with: fn(u64, u64) -> u64) -> Self {
+        Self {
+            host_ns: with(self.host_ns, other.host_ns),
+            dpu_ns: with(self.dpu_ns, other.dpu_ns),
+            emulator_ns: with(self.emulator_ns, other.emulator_ns),
+        }
+    }
+}
+
 /// What was left when a context was closed.
 #[derive(Debug)]
 pub struct Closed {

@@ -17,8 +17,9 @@ pub enum Provenance {
     Published,
 }
 
-/// What a device's completion times mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// What a device's completion times mean, strongest first: where several devices take part, the
+/// greatest holds for all of them together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Timing {
     /// Jobs complete when the device is done with them.

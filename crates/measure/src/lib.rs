@@ -10,6 +10,7 @@ pub mod boxes;
 mod data;
 mod dma;
 mod driver;
+mod evidence;
 mod far;
 mod kinds;
 mod measuring;

@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_device::{
-    Applied, Capability, Context, ContextConfig, Device, OpenError, Operation, OperationConfig,
-    Region, Slice,
+    Applied, Capability, Context, ContextConfig, CpuTime, Device, OpenError, Operation,
+    OperationConfig, Region, Slice, Timing,
 };
 use overside_model::Profile;
 use overside_ops::{Error as OperationError, Format, HashAlgorithm, MatchKind};
 
 use crate::data::bound;
 use crate::driver::{Driver, Reaped, Setup, Spent, Until};
-use crate::recorder::{Ledgers, Lives, Recorder, nanoseconds};
-use crate::sample::{Check, Cpu, Failure, Kind, Model, Sample, Warning};
+use crate::evidence::{Evidence, HostClock, LateCount};
+use crate::recorder::{Lives, Recorder, nanoseconds};
+use crate::sample::{Check, Done, Failure, Kind, Model, Sample, Warning};
 use crate::test::{Reaping, Setting, Test};
 use crate::verify::{AnswerCache, Expected, Material, Verifier};
 
@@ -157,6 +158,8 @@ pub(crate) struct Bench<'a> {
     pub material: Material,
     /// What an emulated device is made from.
     pub profile: Option<Arc<Profile>>,
+    /// By which the submitting side's CPU time goes.
+    pub clock: HostClock,
     /// When the sample has failed.
     pub deadline: Instant,
 }
@@ -295,7 +298,7 @@ impl Bench<'_> {
         )?;
         let mut recorder = Recorder::new(self.test.operation);
         verified.varied = 0;
-        let before = Ledgers::read(driver.context.cpu_time());
+        let before = self.clock.read(driver.context.cpu_time());
         let spent = self.pass(
             driver,
             config,
@@ -304,7 +307,7 @@ impl Bench<'_> {
             &mut recorder,
             self.test.sample(),
         )?;
-        let after = Ledgers::read(driver.context.cpu_time());
+        let after = self.clock.read(driver.context.cpu_time());
         for (input, outcome, destination) in driver.last_outputs() {
             if !verified.expected[input].is(outcome, destination) {
                 verified.verifier.check(input, outcome, destination)?;
@@ -396,24 +399,25 @@ impl Bench<'_> {
         } = timed;
         let info = self.device.info();
         let applied = recorder.applied.as_deref().cloned();
-        let provenance = applied.as_ref().map_or(info.provenance, |applied| {
-            // The weaker of the two.
-            info.provenance.max(applied.provenance)
-        });
         warnings.extend(self.plan.warnings.iter().cloned());
         warnings.extend(recorder.warnings(verified.varied));
-        let mut sample = Sample::ok();
-        sample.provenance = Some(provenance);
-        sample.timing = Some(info.timing);
-        sample.applied = applied;
-        sample.work = Some(recorder.work(spent));
-        sample.elapsed_ns = Some(nanoseconds(spent.elapsed));
-        sample.check = Some(verified.check);
+        let mut evidence = Evidence::of_device(info).and(Evidence::measured(cpu));
+        evidence.late = (info.timing != Timing::Real).then_some(LateCount {
+            late: recorder.late,
+            of: recorder.jobs,
+        });
+        let mut sample = Sample::ok(
+            evidence,
+            Done {
+                applied,
+                work: recorder.work(spent),
+                elapsed_ns: nanoseconds(spent.elapsed),
+                check: verified.check,
+            },
+        );
         sample.metrics = recorder.metrics(spent, cpu);
         sample.stages = recorder.stages();
-        sample.cpu = Some(cpu);
         if let Some(profile) = &self.profile {
-            sample.late = Some(recorder.late);
             let (source_bytes, destination_bytes) = recorder.mean_sizes();
             sample.model = Some(model(
                 profile,
@@ -462,7 +466,7 @@ struct Verified {
 struct Timed {
     recorder: Recorder,
     spent: Spent,
-    cpu: Cpu,
+    cpu: CpuTime,
     warnings: Vec<Warning>,
 }
 

@@ -7,13 +7,14 @@ mod tally;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::{CpuTime, Device, OperationConfig, Provenance, Slice, Timing};
+use overside_device::{CpuTime, Device, OperationConfig, Slice, Timing};
 use overside_model::{Initiator, Profile};
 use overside_placement::{Executor, Leg, LegReport, Piece, Policy, Report, Setup};
 
+use crate::evidence::{Evidence, HostClock, LateCount};
 use crate::measuring::{self, NoSample, Plan};
-use crate::recorder::{Ledgers, nanoseconds};
-use crate::sample::{Check, Cpu, Failure, Kind, Placed, PlacedLeg, Sample, Warning};
+use crate::recorder::nanoseconds;
+use crate::sample::{Check, Done, Failure, Kind, Placed, PlacedLeg, Sample, Warning};
 use crate::test::{Reaping, Setting, Test};
 use crate::verify::{AnswerCache, Expected, Material, Verifier};
 use stream::{Stream, lost, run};
@@ -84,10 +85,12 @@ impl Placing<'_> {
         stream.varied = 0;
         let mut tally = Tally::new(self.test.operation);
         let before = stream.executor()?.report();
-        let ledgers = Ledgers::read(spent(&before));
+        let devices = self.sides().map(|side| side.device.info().name.as_str());
+        let clock = HostClock::of_process(devices);
+        let begun = clock.read(spent(&before));
         let (elapsed, streams) = self.pass(&mut stream, &mut tally, self.test.sample())?;
         let after = stream.executor()?.report();
-        let cpu = Ledgers::read(spent(&after)).since(&ledgers);
+        let cpu = clock.read(spent(&after)).since(&begun);
         stream.check_kept()?;
         let closed = stream.close();
         let lives = match self.test.setting {
@@ -301,29 +304,37 @@ impl Placing<'_> {
             report,
         } = taken;
         let ran = |leg: Leg| (tally.leg(leg).jobs > 0).then(|| self.side(leg)).flatten();
-        let mut sample = Sample::ok();
-        let infos = [Leg::Cpu, Leg::Device].map(|leg| ran(leg).map(|side| side.device.info()));
-        // The weakest of those that ran.
-        let of = |leg: Leg| tally.leg(leg).applied.as_deref().map(|it| it.provenance);
-        let said = infos.iter().flatten().map(|info| info.provenance);
-        let provenance = said.chain(of(Leg::Cpu)).chain(of(Leg::Device)).max();
-        sample.provenance = Some(provenance.unwrap_or(Provenance::Measured));
-        let timing = infos[1].or(infos[0]).map(|info| info.timing);
-        sample.timing = Some(timing.unwrap_or(Timing::Real));
-        let lead = if infos[1].is_some() {
-            Leg::Device
-        } else {
-            Leg::Cpu
+        let mut evidence = Evidence::measured(cpu);
+        for leg in [Leg::Cpu, Leg::Device] {
+            let (Some(side), sums) = (ran(leg), tally.leg(leg)) else {
+                continue;
+            };
+            let mut own = Evidence::of_device(side.device.info());
+            if let Some(applied) = &sums.applied {
+                own.provenance = own.provenance.max(applied.provenance);
+            }
+            own.late = (own.timing != Timing::Real).then_some(LateCount {
+                late: sums.late,
+                of: sums.jobs,
+            });
+            evidence = evidence.and(own);
+        }
+        let lead = match ran(Leg::Device) {
+            Some(_) => Leg::Device,
+            None => Leg::Cpu,
         };
-        sample.applied = tally.leg(lead).applied.as_deref().cloned();
-        sample.work = Some(tally.work());
-        sample.elapsed_ns = Some(nanoseconds(elapsed));
-        sample.check = Some(stream.check());
+        let mut sample = Sample::ok(
+            evidence,
+            Done {
+                applied: tally.leg(lead).applied.as_deref().cloned(),
+                work: tally.work(),
+                elapsed_ns: nanoseconds(elapsed),
+                check: stream.check(),
+            },
+        );
         sample.metrics = tally.metrics(elapsed, cpu, lead, &lives);
         sample.stages = tally.stages(lead, &lives);
-        sample.cpu = Some(cpu);
         if let (Some(profile), Leg::Device) = (&self.profile, lead) {
-            sample.late = Some(tally.leg(lead).late);
             let (source_bytes, destination_bytes) = tally.mean_sizes(lead);
             let patterns = self.device.as_ref().map(|it| &it.plan.operation.patterns);
             sample.model = Some(measuring::model(
@@ -430,7 +441,7 @@ struct Taken {
     lives: Lives,
     elapsed: Duration,
     streams: u64,
-    cpu: Cpu,
+    cpu: CpuTime,
     /// Of the executor's whole life, up to the end of the timed part.
     report: Report,
 }
@@ -444,15 +455,9 @@ fn report_leg(report: &Report, leg: Leg) -> Option<&LegReport> {
 
 /// CPU time of both legs' own threads.
 fn spent(report: &Report) -> CpuTime {
-    let mut sum = CpuTime::default();
-    for leg in [Leg::Cpu, Leg::Device] {
-        if let Some(leg) = report_leg(report, leg) {
-            sum.host_ns += leg.cpu_time.host_ns;
-            sum.dpu_ns += leg.cpu_time.dpu_ns;
-            sum.emulator_ns += leg.cpu_time.emulator_ns;
-        }
-    }
-    sum
+    ([Leg::Cpu, Leg::Device].into_iter())
+        .filter_map(|leg| report_leg(report, leg))
+        .fold(CpuTime::default(), |sum, leg| sum.plus(leg.cpu_time))
 }
 
 /// An executor that ended while it was still needed.

@@ -7,10 +7,9 @@ use std::time::Duration;
 use overside_device::{Applied, CpuTime, Lifecycle, Operation, Outcome, Stages};
 use overside_ops::Direction;
 use overside_probe::latency::Latencies;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::driver::{Reaped, Spent};
-use crate::sample::{Cpu, Failure, Kind, Warning, Work};
+use crate::sample::{Failure, Kind, Warning, Work};
 
 /// The share of late completions above which emulated timing is invalid.
 pub(crate) const LATE_LIMIT: f64 = 0.01;
@@ -197,7 +196,7 @@ impl Recorder {
     }
 
     /// The figures of docs/results.md. What cannot be computed is absent, never zero.
-    pub(crate) fn metrics(&self, spent: Spent, cpu: Cpu) -> BTreeMap<String, f64> {
+    pub(crate) fn metrics(&self, spent: Spent, cpu: CpuTime) -> BTreeMap<String, f64> {
         let mut all = BTreeMap::new();
         let mut put = |name: &str, value: f64| {
             if value.is_finite() {
@@ -218,8 +217,8 @@ impl Recorder {
             put("engine_throughput", rate);
         }
         self.latencies.metrics(&mut put);
-        put("cpu_seconds", cpu.host_s);
-        put("cpu_cost", cpu.host_s / (self.bytes as f64 / 1e9));
+        put("cpu_seconds", cpu.host_ns as f64 / 1e9);
+        put("cpu_cost", cpu.host_ns as f64 / self.bytes as f64);
         for (name, ns) in self.told() {
             put(&format!("stage_{name}"), ns / 1e3);
         }
@@ -336,35 +335,4 @@ pub(crate) fn mismatch(first: &Applied, other: &Applied) -> Failure {
 /// A duration in nanoseconds; 584 years at most.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// The CPU ledgers, read before and after the timed part.
-pub(crate) struct Ledgers {
-    process_ns: u64,
-    context: CpuTime,
-}
-
-impl Ledgers {
-    /// Reads the process's CPU clock beside what the context says.
-    pub(crate) fn read(context: CpuTime) -> Self {
-        let now = clock_gettime(ClockId::ProcessCPUTime);
-        Self {
-            process_ns: now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64,
-            context,
-        }
-    }
-
-    /// What was spent between the two. Emulation runs in this process: its share is not the
-    /// host's.
-    pub(crate) fn since(&self, before: &Self) -> Cpu {
-        let ns = |after: u64, before: u64| after.saturating_sub(before);
-        let process_ns = ns(self.process_ns, before.process_ns);
-        let emulator_ns = ns(self.context.emulator_ns, before.context.emulator_ns);
-        let seconds = |ns: u64| ns as f64 / 1e9;
-        Cpu {
-            host_s: seconds(ns(process_ns, emulator_ns)),
-            dpu_s: seconds(ns(self.context.dpu_ns, before.context.dpu_ns)),
-            emulator_s: seconds(emulator_ns),
-        }
-    }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use overside_device::{Applied, Provenance, Timing};
+use overside_device::{Applied, CpuTime, Provenance, Timing};
 use overside_model::Initiator;
 use serde::{Deserialize, Serialize};
+
+use crate::evidence::Evidence;
 
 /// How far a figure may be from what it follows from: rounding.
 const CONTRADICTION: f64 = 1e-3;
@@ -22,10 +24,10 @@ pub struct Sample {
     /// Why it was skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How the figures were obtained: the weaker of what the device and what its completions say.
+    /// How the figures were obtained: the weakest of all that took part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
-    /// What the times mean.
+    /// What the times mean: the weakest of all that took part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<Timing>,
     /// What really ran.
@@ -52,6 +54,9 @@ pub struct Sample {
     /// Completions later than the profile says; emulated devices only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<u64>,
+    /// Of how many completions, where they are not those of `work`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_of: Option<u64>,
     /// What the profile says about one job; emulated devices only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
@@ -222,6 +227,28 @@ pub struct Cpu {
     pub emulator_s: f64,
 }
 
+impl From<CpuTime> for Cpu {
+    fn from(time: CpuTime) -> Self {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        Self {
+            host_s: seconds(time.host_ns),
+            dpu_s: seconds(time.dpu_ns),
+            emulator_s: seconds(time.emulator_ns),
+        }
+    }
+}
+
+impl From<Cpu> for CpuTime {
+    fn from(cpu: Cpu) -> Self {
+        let ns = |seconds: f64| (seconds * 1e9).round() as u64;
+        Self {
+            host_ns: ns(cpu.host_s),
+            dpu_ns: ns(cpu.dpu_s),
+            emulator_ns: ns(cpu.emulator_s),
+        }
+    }
+}
+
 /// What a profile says about one job of the sample's mean size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Model {
@@ -258,6 +285,15 @@ impl Warning {
     }
 }
 
+/// What was done under the clock.
+pub(crate) struct Done {
+    /// By what; `None` if nothing ran.
+    pub applied: Option<Applied>,
+    pub work: Work,
+    pub elapsed_ns: u64,
+    pub check: Check,
+}
+
 impl Sample {
     fn empty(status: Status) -> Self {
         Self {
@@ -274,6 +310,7 @@ impl Sample {
             stages: BTreeMap::new(),
             cpu: None,
             late: None,
+            late_of: None,
             model: None,
             placement: None,
             series: None,
@@ -282,9 +319,29 @@ impl Sample {
         }
     }
 
-    /// A sample with figures, to be filled in.
-    pub(crate) fn ok() -> Self {
-        Self::empty(Status::Ok)
+    /// A sample with figures, to be filled in: what was done, and what is known of all that took
+    /// part in it.
+    pub(crate) fn ok(evidence: Evidence, done: Done) -> Self {
+        let Done {
+            applied,
+            work,
+            elapsed_ns,
+            check,
+        } = done;
+        let told = applied.as_ref().map(|applied| applied.provenance);
+        let late = evidence.late;
+        Self {
+            provenance: Some(told.map_or(evidence.provenance, |it| it.max(evidence.provenance))),
+            timing: Some(evidence.timing),
+            applied,
+            elapsed_ns: Some(elapsed_ns),
+            check: Some(check),
+            cpu: Some(evidence.cpu.into()),
+            late: late.map(|late| late.late),
+            late_of: late.map(|late| late.of).filter(|of| *of != work.jobs),
+            work: Some(work),
+            ..Self::empty(Status::Ok)
+        }
     }
 
     /// The sample, unless its figures contradict each other: then a failed one that says how.

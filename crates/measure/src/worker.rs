@@ -12,6 +12,7 @@ use overside_ops::Format;
 use overside_placement::{Leg, Policy};
 
 use crate::data::{Buffers, NoData};
+use crate::evidence::HostClock;
 use crate::kinds::AnyTest;
 use crate::measuring::{self, Bench, NoSample};
 use crate::placing::{Placing, Side, leg_test};
@@ -87,17 +88,22 @@ impl Worker {
     /// What goes wrong is in the sample; nothing panics and nothing outlasts the test's time by
     /// more than one operation on one buffer.
     pub fn measure(&mut self, test: &Test) -> Sample {
-        self.measure_after(test, || ())
+        let clock = HostClock::of_process([test.device.as_str()].into_iter());
+        self.checked(test, clock, || ())
     }
 
-    /// The same, but calls `ready` when every output is verified, and warms up when that returns.
-    /// Not for placements.
-    pub(crate) fn measure_after(&mut self, test: &Test, ready: impl FnOnce()) -> Sample {
+    /// The same beside other work of this process. Calls `ready` when every output is verified,
+    /// and warms up when that returns. Not for placements.
+    pub(crate) fn measure_beside(&mut self, test: &Test, ready: impl FnOnce()) -> Sample {
+        self.checked(test, HostClock::Thread, ready)
+    }
+
+    fn checked(&mut self, test: &Test, clock: HostClock, ready: impl FnOnce()) -> Sample {
         if let Err(error) = test.check() {
             return Sample::failed(Failure::new(Kind::Internal, error.to_string()));
         }
         self.guarded(test.timeout_s, |worker, deadline| {
-            worker.take(test, deadline, ready)
+            worker.take(test, deadline, clock, ready)
         })
     }
 
@@ -134,6 +140,7 @@ impl Worker {
         &mut self,
         test: &Test,
         deadline: Instant,
+        clock: HostClock,
         ready: impl FnOnce(),
     ) -> Result<Sample, NoSample> {
         if let Some(policy) = test.placement {
@@ -149,6 +156,7 @@ impl Worker {
             plan,
             material,
             profile,
+            clock,
             deadline,
         };
         bench.measure(&mut self.answers, ready)

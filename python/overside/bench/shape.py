@@ -39,6 +39,7 @@ _SAMPLE_MORE = {
     "error": dict,
     "histogram": str,
     "late": int,
+    "late_of": int,
     "metrics": dict,
     "model": dict,
     "placement": dict,

@@ -364,7 +364,8 @@ def _late(sample: Json) -> float | None:
     if isinstance(leg, dict):
         part, whole = leg.get("overdue_ns"), sample.get("elapsed_ns")
     else:
-        part, whole = sample["late"], (sample.get("work") or {}).get("jobs")
+        jobs = (sample.get("work") or {}).get("jobs")
+        part, whole = sample["late"], sample.get("late_of", jobs)
     if not isinstance(part, int) or not isinstance(whole, int) or whole == 0:
         return None
     return part / whole

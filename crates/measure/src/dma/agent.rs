@@ -12,7 +12,8 @@ use overside_probe::dma::{
     conduct, dial,
 };
 
-use super::taking::{Moved, Through, plan, sample, times};
+use super::taking::{Through, plan, sample, times};
+use crate::evidence::Evidence;
 use crate::far;
 use crate::kinds::DmaTest;
 use crate::measuring::NoSample;
@@ -49,7 +50,7 @@ pub(super) fn with(
         deadline: deadline + GRACE,
     };
     let end = through(there.meet(test, link, deadline)?);
-    let (provenance, timing) = (end.info().provenance, end.info().timing);
+    let evidence = Evidence::of_link(end.info());
     let (what, patience) = ((plan, Side::Host), Patience::until(deadline));
     let mut taken = match test.initiator {
         Side::Host => {
@@ -69,7 +70,7 @@ pub(super) fn with(
     let applied = &mut taken.ran.applied;
     applied.device = test.device.clone();
     applied.driver = format!("{}, with the agent at {address}", applied.driver);
-    let mut sample = sample(test, taken, Moved { provenance, timing });
+    let mut sample = sample(test, taken, evidence);
     sample.warnings.extend(warning);
     Ok(sample)
 }

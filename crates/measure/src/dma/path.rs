@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use overside_backends::{OpenError, Options};
-use overside_device::{Device, Provenance, Timing};
+use overside_device::Device;
 use overside_link::shm::{self, EngineOptions, ShmOptions};
 use overside_link::tcp;
 use overside_link::ucx::{self, UcxOptions};
-use overside_link::verbs::{ConnectError, Endpoint, LinkInfo, Side};
+use overside_link::verbs::{ConnectError, Endpoint, Side};
 use overside_probe::dma::Link;
 
 use super::shape::{self, Emulated};
 use super::taking::{Through, plan};
+use crate::evidence::Evidence;
 use crate::kinds::{DmaOperation, DmaTest};
 use crate::measuring::NoSample;
 use crate::sample::{Failure, Kind};
@@ -187,11 +188,8 @@ impl Ends {
         }
     }
 
-    /// What a sample says that it is.
-    pub(crate) fn info(&self) -> (Provenance, Timing) {
-        let LinkInfo {
-            provenance, timing, ..
-        } = self.initiator.info();
-        (*provenance, *timing)
+    /// What figures of both are worth.
+    pub(crate) fn evidence(&self) -> Evidence {
+        Evidence::of_link(self.initiator.info()).and(Evidence::of_link(self.peer.info()))
     }
 }

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::{Device, Provenance, Timing};
+use overside_device::{Device, Timing};
 use overside_link::verbs::{Endpoint, Side};
 use overside_probe::dma::{Filling, Initiator, Lane, Patience, Peer, Plan, Taken, Times, conduct};
 
 use super::agent;
 use super::copying::Copying;
 use super::path::{Ends, Path};
+use crate::evidence::{Evidence, LateCount};
 use crate::kinds::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 use crate::measuring::{NoSample, memory_fits};
 use crate::recorder::{Counted, Late, warnings};
-use crate::sample::{Check, Cpu, Sample, Work};
+use crate::sample::{Check, Done, Sample, Work};
 use crate::test::Reaping;
 
 /// An end of a link in place of another.
@@ -62,12 +63,6 @@ pub(super) fn times(test: &DmaTest) -> Times {
     }
 }
 
-/// What a time taken on it is.
-pub(super) struct Moved {
-    pub provenance: Provenance,
-    pub timing: Timing,
-}
-
 /// Over a link, with the other end in this process as well.
 pub(super) fn over_link(test: &DmaTest, ends: Ends, deadline: Instant) -> Result<Sample, NoSample> {
     let (plan, patience) = (plan(test), Patience::until(deadline));
@@ -75,7 +70,7 @@ pub(super) fn over_link(test: &DmaTest, ends: Ends, deadline: Instant) -> Result
         Side::Host => Side::Dpu,
         Side::Dpu => Side::Host,
     };
-    let (provenance, timing) = ends.info();
+    let evidence = ends.evidence();
     let (name, what) = (test.device.as_str(), (plan, test.initiator));
     let cores = test.cores.clone();
     let mut initiator = Initiator::over(ends.initiator, name, what, cores, patience.clone());
@@ -84,10 +79,10 @@ pub(super) fn over_link(test: &DmaTest, ends: Ends, deadline: Instant) -> Result
     let applied = &mut taken.ran.applied;
     applied.device = test.device.clone();
     let Some(emulated) = ends.emulated else {
-        return Ok(sample(test, taken, Moved { provenance, timing }));
+        return Ok(sample(test, taken, evidence));
     };
     applied.library = format!("{}, paced by profile {}", applied.library, emulated.profile);
-    let mut sample = sample(test, taken, Moved { provenance, timing });
+    let mut sample = sample(test, taken, evidence);
     sample.model = Some(emulated.model);
     sample.warnings.extend(emulated.warnings);
     Ok(sample)
@@ -108,40 +103,39 @@ fn on_device(
     let (what, cores) = ((plan, test.initiator), test.cores.clone());
     let mut initiator = Initiator::alone(lanes, what, cores, Patience::until(deadline));
     let taken = conduct(&plan, &times(test), &mut initiator, None)?;
-    let info = device.info();
-    let (provenance, timing) = (info.provenance, info.timing);
-    Ok(sample(test, taken, Moved { provenance, timing }))
+    Ok(sample(test, taken, Evidence::of_device(device.info())))
 }
 
-/// The figures of what was taken.
-pub(super) fn sample(test: &DmaTest, taken: Taken, moved: Moved) -> Sample {
-    let Moved { provenance, timing } = moved;
+/// The figures of what was taken. `over` is what the bytes went over.
+pub(super) fn sample(test: &DmaTest, taken: Taken, over: Evidence) -> Sample {
     let (ran, cpu) = (taken.ran, taken.cpu);
     let (count, late) = (ran.count(), ran.late);
     let bytes = count.saturating_mul(test.buffer_size);
     let elapsed = Duration::from_nanos(ran.elapsed_ns);
-    let mut sample = Sample::ok();
-    sample.provenance = Some(provenance.max(ran.applied.provenance));
-    sample.timing = Some(timing);
-    sample.applied = Some(ran.applied);
-    sample.work = Some(Work {
-        jobs: count,
-        bytes,
-        doorbells: ran.doorbells,
-        ..Work::default()
-    });
-    sample.elapsed_ns = Some(ran.elapsed_ns);
-    sample.check = Some(Check {
-        method: match test.operation {
-            DmaOperation::Read => "every byte at the initiator, before and after the clock",
-            DmaOperation::Write | DmaOperation::Send => {
-                "every byte at the peer, before and after the clock"
+    let mut evidence = over.and(Evidence::measured(cpu));
+    evidence.late = (over.timing != Timing::Real).then_some(LateCount { late, of: count });
+    let done = Done {
+        applied: Some(ran.applied),
+        work: Work {
+            jobs: count,
+            bytes,
+            doorbells: ran.doorbells,
+            ..Work::default()
+        },
+        elapsed_ns: ran.elapsed_ns,
+        check: Check {
+            method: match test.operation {
+                DmaOperation::Read => "every byte at the initiator, before and after the clock",
+                DmaOperation::Write | DmaOperation::Send => {
+                    "every byte at the peer, before and after the clock"
+                }
             }
-        }
-        .into(),
-        value: format!("seed:{:016x}", test.seed),
-        buffers: taken.checked,
-    });
+            .into(),
+            value: format!("seed:{:016x}", test.seed),
+            buffers: taken.checked,
+        },
+    };
+    let mut sample = Sample::ok(evidence, done);
     let seconds = elapsed.as_secs_f64();
     let mut add = |name: &str, value: f64| {
         if value.is_finite() {
@@ -166,21 +160,10 @@ pub(super) fn sample(test: &DmaTest, taken: Taken, moved: Moved) -> Sample {
         all.metrics(&mut add);
         sample.histogram = Some(all.to_text());
     }
-    sample.cpu = Some(Cpu {
-        host_s: ledgers[0],
-        dpu_s: ledgers[1],
-        emulator_s: ledgers[2],
-    });
-    let emulated = if provenance == Provenance::Emulated {
-        count
-    } else {
-        0
-    };
-    sample.late = (emulated > 0).then_some(late);
     sample.warnings = warnings(&Counted {
         jobs: count,
         incompressible: 0,
-        late: Late::Completions { late, of: emulated },
+        late: Late::Completions { late, of: count },
         varied: 0,
     });
     sample

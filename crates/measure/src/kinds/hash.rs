@@ -2,16 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use overside_device::{Applied, Provenance, Timing};
+use overside_device::{Applied, CpuTime, Provenance};
 use overside_ops::hash::{Calls, Inputs, low};
 use overside_ops::{HashAlgorithm, Operation};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::Measured;
+use crate::evidence::Evidence;
 use crate::measuring::{NoSample, memory_fits};
 use crate::reference;
-use crate::sample::{Check, Cpu, Failure, Kind, Sample, Work};
+use crate::sample::{Check, Done, Failure, Kind, Sample, Work};
 use crate::test::{BUFFER_SIZE_MAX, TestError, times_within, within};
 
 /// The most inputs, and the bytes that several of them take together at most: a first cache holds
@@ -199,43 +200,42 @@ impl Measured for HashTest {
             method: self.calls,
         };
         let spent = self.run(&calls, &inputs, &expected, deadline)?;
-        let mut sample = Sample::ok();
-        sample.provenance = Some(Provenance::Measured);
-        sample.timing = Some(Timing::Real);
-        sample.applied = Some(Applied {
-            device: "cpu".into(),
-            driver: format!("calls {}", env!("CARGO_PKG_VERSION")),
-            variant: calls.variant.name.into(),
-            library: calls.variant.title(),
-            provenance: Provenance::Measured,
-        });
         let bytes = spent.calls * self.buffer_size;
-        sample.work = Some(Work {
-            jobs: spent.calls,
-            bytes,
-            ..Work::default()
-        });
-        sample.elapsed_ns = Some(spent.elapsed_ns);
-        sample.check = Some(Check {
-            method: format!(
-                "compared with the digests by {}",
-                reference::name(algorithm)
-            ),
-            value: format!("{:016x}", expected.sum(&inputs, inputs.iter().len() as u64)),
-            buffers: inputs.iter().len() as u64,
-        });
-        let host_s = spent.cpu_ns as f64 / 1e9;
-        sample.cpu = Some(Cpu {
-            host_s,
-            ..Cpu::default()
-        });
+        let done = Done {
+            applied: Some(Applied {
+                device: "cpu".into(),
+                driver: format!("calls {}", env!("CARGO_PKG_VERSION")),
+                variant: calls.variant.name.into(),
+                library: calls.variant.title(),
+                provenance: Provenance::Measured,
+            }),
+            work: Work {
+                jobs: spent.calls,
+                bytes,
+                ..Work::default()
+            },
+            elapsed_ns: spent.elapsed_ns,
+            check: Check {
+                method: format!(
+                    "compared with the digests by {}",
+                    reference::name(algorithm)
+                ),
+                value: format!("{:016x}", expected.sum(&inputs, inputs.iter().len() as u64)),
+                buffers: inputs.iter().len() as u64,
+            },
+        };
+        let cpu = CpuTime {
+            host_ns: spent.cpu_ns,
+            ..CpuTime::default()
+        };
+        let mut sample = Sample::ok(Evidence::measured(cpu), done);
         let elapsed_ns = spent.elapsed_ns as f64;
         let mut add = |name: &str, value: f64| sample.metrics.insert(name.into(), value);
         match self.calls {
             HashCalls::Chain => add("call_latency", elapsed_ns / spent.calls as f64),
             HashCalls::Row => add("call_bandwidth", bytes as f64 * 1e3 / elapsed_ns),
         };
-        add("cpu_seconds", host_s);
+        add("cpu_seconds", spent.cpu_ns as f64 / 1e9);
         Ok(sample)
     }
 }

@@ -2,15 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use overside_device::{Applied, Provenance, Timing};
+use overside_device::{Applied, CpuTime, Provenance};
 use overside_probe::memory::{
     Access, Event, Events, Kernel, Order, Pages, Pattern, Probe, ProbeError, Taken, Times,
 };
 use serde::{Deserialize, Serialize};
 
 use super::Measured;
+use crate::evidence::Evidence;
 use crate::measuring::{NoSample, memory_fits};
-use crate::sample::{Check, Cpu, Failure, Kind, Sample, Warning, Work};
+use crate::sample::{Check, Done, Failure, Kind, Sample, Warning, Work};
 use crate::test::{THREADS_MAX, TestError, cores_within, one, times_within, within};
 
 /// What a memory test measures, and how.
@@ -135,28 +136,32 @@ impl Measured for MemoryTest {
 
 /// The figures of what was taken.
 fn sample(probe: &Probe, taken: Taken) -> Sample {
-    let mut sample = Sample::ok();
     let version = env!("CARGO_PKG_VERSION");
-    sample.provenance = Some(Provenance::Measured);
-    sample.timing = Some(Timing::Real);
-    sample.applied = Some(Applied {
-        device: "cpu".into(),
-        driver: format!("probe {version}"),
-        variant: probe.name().into(),
-        library: format!("overside-probe {version}, {}", taken.pages),
-        provenance: Provenance::Measured,
-    });
-    sample.work = Some(Work {
-        jobs: taken.accesses,
-        bytes: taken.bytes,
-        ..Work::default()
-    });
-    sample.elapsed_ns = Some(taken.elapsed_ns);
-    sample.check = Some(Check {
-        method: method(probe.pattern).into(),
-        value: format!("{:016x}", taken.checked.0),
-        buffers: taken.checked.1,
-    });
+    let done = Done {
+        applied: Some(Applied {
+            device: "cpu".into(),
+            driver: format!("probe {version}"),
+            variant: probe.name().into(),
+            library: format!("overside-probe {version}, {}", taken.pages),
+            provenance: Provenance::Measured,
+        }),
+        work: Work {
+            jobs: taken.accesses,
+            bytes: taken.bytes,
+            ..Work::default()
+        },
+        elapsed_ns: taken.elapsed_ns,
+        check: Check {
+            method: method(probe.pattern).into(),
+            value: format!("{:016x}", taken.checked.0),
+            buffers: taken.checked.1,
+        },
+    };
+    let cpu = CpuTime {
+        host_ns: taken.cpu_ns,
+        ..CpuTime::default()
+    };
+    let mut sample = Sample::ok(Evidence::measured(cpu), done);
     let seconds = taken.elapsed_ns.max(1) as f64 / 1e9;
     let mut add = |name: &str, value: f64| sample.metrics.insert(name.into(), value);
     if probe.pattern == Pattern::Chase {
@@ -169,15 +174,10 @@ fn sample(probe: &Probe, taken: Taken) -> Sample {
         add("access_time", taken.access_ns());
         add("access_rate", taken.accesses as f64 / 1e6 / seconds);
     }
-    let host_s = taken.cpu_ns as f64 / 1e9;
-    add("cpu_seconds", host_s);
+    add("cpu_seconds", taken.cpu_ns as f64 / 1e9);
     for (event, count) in &taken.events.counts {
         add(metric(*event), count / taken.accesses.max(1) as f64);
     }
-    sample.cpu = Some(Cpu {
-        host_s,
-        ..Cpu::default()
-    });
     sample.warnings.extend(uncounted(&taken.events));
     sample
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use overside_device::{Applied, Lifecycle, Operation, Outcome, Stages};
+use overside_device::{Applied, CpuTime, Lifecycle, Operation, Outcome, Stages};
 use overside_ops::Direction;
 use overside_placement::{Leg, LegReport, Piece, Report};
 
 use super::report_leg;
 use crate::recorder::{Counted, Late, Told, mismatch, nanoseconds, warnings};
-use crate::sample::{Cpu, Failure, Warning, Work};
+use crate::sample::{Failure, Warning, Work};
 
 /// Sums over the pieces of one leg.
 #[derive(Default)]
@@ -235,7 +235,7 @@ impl Tally {
     pub(super) fn metrics(
         &self,
         elapsed: Duration,
-        cpu: Cpu,
+        cpu: CpuTime,
         lead: Leg,
         lives: &Lives,
     ) -> BTreeMap<String, f64> {
@@ -269,9 +269,10 @@ impl Tally {
         if let Some(rate) = engine.engine.rate(engine.engine_bytes) {
             put("engine_throughput", rate);
         }
-        put("cpu_seconds", cpu.host_s);
-        put("cpu_cost", cpu.host_s / (bytes / 1e9));
-        put("cpu_utilisation", cpu.host_s / seconds * 100.0);
+        let host_s = cpu.host_ns as f64 / 1e9;
+        put("cpu_seconds", host_s);
+        put("cpu_cost", host_s / (bytes / 1e9));
+        put("cpu_utilisation", host_s / seconds * 100.0);
         for (name, ns) in self.means(lead, lives) {
             put(&format!("stage_{name}"), ns / 1e3);
         }

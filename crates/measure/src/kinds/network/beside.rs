@@ -66,7 +66,7 @@ impl Beside {
             .name("beside".into())
             .spawn(move || {
                 let mut began = None;
-                let sample = Worker::new().measure_after(&self.0, || {
+                let sample = Worker::new().measure_beside(&self.0, || {
                     let _ = say_ready.send(());
                     began = wait(&hear_begin);
                 });

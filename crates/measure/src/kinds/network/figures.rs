@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use overside_device::{Applied, Provenance, Timing};
+use overside_device::{Applied, CpuTime, Provenance};
 use overside_probe::network::{Pass, Role, Slice};
 
 use super::beside::Ran;
 use super::{NetworkPattern, NetworkTest, Taken};
+use crate::evidence::Evidence;
 use crate::recorder::nanoseconds;
-use crate::sample::{Check, Cpu, Sample, Series, Warning, Work};
+use crate::sample::{Check, Done, Sample, Series, Warning, Work};
 
 /// Messages that may be sent late before it is said.
 const LATE_LIMIT: f64 = 0.01;
@@ -18,27 +19,30 @@ const FEW_MESSAGES: u64 = 100;
 /// Makes a sample out of what was taken.
 pub(super) fn sample(test: &NetworkTest, taken: &Taken) -> Sample {
     let timed = &taken.timed;
-    let mut sample = Sample::ok();
-    sample.provenance = Some(Provenance::Measured);
-    sample.timing = Some(Timing::Real);
-    sample.applied = Some(applied(test, taken));
-    sample.work = Some(Work {
-        jobs: timed.messages,
-        bytes: timed.bytes,
-        doorbells: timed.writes,
-        ..Work::default()
+    let traffic = cpu_time(taken);
+    let jobs = (taken.jobs.as_ref()).map(|jobs| Evidence::of_sample(&jobs.sample));
+    let evidence = jobs.map_or(Evidence::measured(traffic), |jobs| {
+        Evidence::measured(traffic).and(jobs)
     });
-    sample.elapsed_ns = Some(nanoseconds(timed.elapsed));
-    sample.check = Some(Check {
-        method:
-            "every message's number and length; every byte of the first 64 of a connection, of \
+    let done = Done {
+        applied: Some(applied(test, taken)),
+        work: Work {
+            jobs: timed.messages,
+            bytes: timed.bytes,
+            doorbells: timed.writes,
+            ..Work::default()
+        },
+        elapsed_ns: nanoseconds(timed.elapsed),
+        check: Check {
+            method:
+                "every message's number and length; every byte of the first 64 of a connection, of \
                  every 1021st, and of those up to 1024 bytes"
-                .into(),
-        value: format!("{:016x}", test.seed),
-        buffers: taken.verified.messages + timed.messages,
-    });
-    let cpu = ledgers(taken);
-    sample.cpu = Some(cpu);
+                    .into(),
+            value: format!("{:016x}", test.seed),
+            buffers: taken.verified.messages + timed.messages,
+        },
+    };
+    let mut sample = Sample::ok(evidence, done);
     let seconds = timed.elapsed.as_secs_f64();
     let mut put = |name: &str, value: f64| {
         if value.is_finite() {
@@ -66,8 +70,8 @@ pub(super) fn sample(test: &NetworkTest, taken: &Taken) -> Sample {
         "machine_cpu",
         taken.machine_share.map_or(f64::NAN, |share| share * 100.0),
     );
-    put("cpu_seconds", cpu.host_s);
-    put("cpu_cost", cpu.host_s / (timed.bytes as f64 / 1e9));
+    put("cpu_seconds", evidence.cpu.host_ns as f64 / 1e9);
+    put("cpu_cost", traffic.host_ns as f64 / timed.bytes as f64);
     if test.pattern == NetworkPattern::RoundTrip {
         taken.latencies.metrics(&mut put);
         sample.histogram = Some(taken.latencies.to_text());
@@ -109,21 +113,20 @@ fn from_to(test: &NetworkTest) -> String {
 
 /// Both ends' threads and the hop's processes. What another host spends is on no ledger of this
 /// one.
-fn ledgers(taken: &Taken) -> Cpu {
-    let mut cpu = Cpu::default();
+fn cpu_time(taken: &Taken) -> CpuTime {
+    let mut cpu = CpuTime::default();
     let timed = &taken.timed;
     for (whose, time) in [
         (taken.client, timed.client_cpu),
         (taken.server, timed.server_cpu),
     ] {
-        let seconds = time.as_secs_f64();
         match (whose.role, whose.here) {
-            (Role::Dpu, _) => cpu.dpu_s += seconds,
-            (Role::Host, true) => cpu.host_s += seconds,
+            (Role::Dpu, _) => cpu.dpu_ns += nanoseconds(time),
+            (Role::Host, true) => cpu.host_ns += nanoseconds(time),
             (Role::Host, false) => {}
         }
     }
-    cpu.host_s += taken.hop.unwrap_or_default().as_secs_f64();
+    cpu.host_ns += nanoseconds(taken.hop.unwrap_or_default());
     cpu
 }
 

@@ -54,6 +54,17 @@ impl Agents {
 
     /// Starts an agent that plays ends of these tests, with keys or without, and adds it.
     pub fn start(&self, name: &str, secure: bool, probes: Vec<Arc<dyn Probe>>) -> Agent {
+        self.start_with(name, secure, probes, &["cpu".to_owned()])
+    }
+
+    /// The same with other devices than this machine's cores.
+    pub fn start_with(
+        &self,
+        name: &str,
+        secure: bool,
+        probes: Vec<Arc<dyn Probe>>,
+        devices: &[String],
+    ) -> Agent {
         let keys = secure.then(|| self.keys());
         let config = keys.as_deref().map(|keys| keys::agent(keys).unwrap());
         let settings = Settings {
@@ -61,7 +72,7 @@ impl Agents {
             ..Settings::new("127.0.0.1:0".parse().unwrap(), config)
         };
         let open = |name: &str| open(name, &Options::default());
-        let agent = Agent::start(settings, &["cpu".to_owned()], open).unwrap();
+        let agent = Agent::start(settings, devices, open).unwrap();
         self.add(name, &agent.address().to_string(), keys.as_deref());
         agent
     }
