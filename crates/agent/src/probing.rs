@@ -1,18 +1,18 @@
 //! A test of which one end is played here: a host's questions to the part's thread, its answers
 //! back.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 
+use overside_base::{EventFd, panic_text};
 use overside_link::agent::{
     Gone, Host, MAX_PROBE_BYTES, Outbox, Part, Probe, Violation, clean, probe,
 };
-use rustix::event::{EventfdFlags, eventfd};
 
-use crate::server::{Seat, raise};
+use crate::server::Seat;
 
 /// A part that is being played. Dropping it tells the part that the host has gone, and waits for
 /// it.
@@ -24,7 +24,7 @@ pub(crate) struct Probing {
     asked: bool,
     gone: Gone,
     /// Readable when there is an answer.
-    woken: Arc<OwnedFd>,
+    woken: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
     /// Given back when all of it has ended.
     _seat: Seat,
@@ -38,7 +38,7 @@ impl Probing {
         let gone = host.gone.clone();
         let part = kind.begin(host)?;
         let nothing_left = |error: &dyn std::fmt::Display| format!("nothing is left: {error}");
-        let woken = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let woken = EventFd::new();
         let woken = Arc::new(woken.map_err(|error| nothing_left(&error))?);
         let (questions, hear) = sync_channel(1);
         let (say, answers) = sync_channel(1);
@@ -88,7 +88,7 @@ impl Probing {
         match self.answers.try_recv() {
             Ok(answer) => {
                 // Fails only if it is not readable.
-                let _ = rustix::io::read(&self.woken, &mut [0u8; 8]);
+                self.woken.clear();
                 outbox.message(probe(&answer?));
                 self.asked = false;
                 Ok(true)
@@ -117,7 +117,7 @@ fn play(
     mut part: Box<dyn Part>,
     questions: &Receiver<Vec<u8>>,
     answers: &SyncSender<Answer>,
-    woken: &OwnedFd,
+    woken: &EventFd,
 ) {
     while let Ok(question) = questions.recv() {
         let answer = match catch_unwind(AssertUnwindSafe(|| part.answer(&question))) {
@@ -128,23 +128,16 @@ fn play(
             )),
             Err(panic) => Err(format!(
                 "playing an end of the test failed: {}",
-                said(&*panic)
+                clean(panic_text(&*panic), 256)
             )),
         };
         let last = answer.is_err();
         // The session asks for one after the other, so there is room; and if it has gone, `recv`
         // says so next.
         let _ = answers.try_send(answer);
-        raise(woken);
+        woken.signal();
         if last {
             return;
         }
     }
-}
-
-/// What a panic said.
-fn said(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = (panic.downcast_ref::<String>().map(String::as_str))
-        .or_else(|| panic.downcast_ref::<&str>().copied());
-    clean(text.unwrap_or("a panic"), 256)
 }

@@ -2,15 +2,16 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use overside_base::{EventFd, lock};
 use overside_device::Device;
 use overside_link::agent::{Offer, Reply, Welcome};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::event::{PollFd, PollFlags};
 
 use crate::{AgentError, Settings, session};
 
@@ -26,9 +27,9 @@ pub(crate) struct Shared {
     draining: AtomicBool,
     stopping: AtomicBool,
     /// Readable once the agent drains, and for good.
-    drain: OwnedFd,
+    drain: EventFd,
     /// Readable once it stops, and for good.
-    stop: OwnedFd,
+    stop: EventFd,
     /// Connections with a thread.
     open: Mutex<usize>,
     changed: Condvar,
@@ -48,15 +49,14 @@ impl Shared {
             release: env!("CARGO_PKG_VERSION").into(),
             devices: offers.collect(),
         });
-        let signal = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         Ok(Self {
             settings,
             devices,
             welcome: welcome.encode(),
             draining: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
-            drain: signal()?,
-            stop: signal()?,
+            drain: EventFd::new()?,
+            stop: EventFd::new()?,
             open: Mutex::new(0),
             changed: Condvar::new(),
             strangers: AtomicUsize::new(0),
@@ -65,7 +65,7 @@ impl Shared {
     }
 
     pub(crate) fn connections(&self) -> usize {
-        let open = *self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = *lock(&self.open);
         open.saturating_sub(self.strangers.load(Ordering::Acquire))
     }
 
@@ -87,27 +87,22 @@ impl Shared {
 
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
-        raise(&self.drain);
+        self.drain.signal();
     }
 
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        raise(&self.stop);
+        self.stop.signal();
     }
 
     pub(crate) fn wait_until_empty(&self, deadline: Instant) -> bool {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = lock(&self.open);
         let left = deadline.saturating_duration_since(Instant::now());
         let waited = self
             .changed
             .wait_timeout_while(open, left, |open| *open > 0);
         *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
     }
-}
-
-pub(crate) fn raise(signal: &OwnedFd) {
-    // Fails only when it is readable anyway.
-    let _ = rustix::io::write(signal, &1u64.to_ne_bytes());
 }
 
 /// A place among the connections, given back when it is dropped.
@@ -125,7 +120,7 @@ impl Place {
             return None;
         }
         shared.strangers.fetch_add(1, Ordering::AcqRel);
-        *shared.open.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *lock(&shared.open) += 1;
         let shared = Arc::clone(shared);
         let stranger = true;
         Some(Self { shared, stranger })
@@ -187,7 +182,7 @@ impl Drop for Seat {
 pub(crate) struct Door {
     address: SocketAddr,
     /// Readable when the door is to be closed.
-    signal: Arc<OwnedFd>,
+    signal: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -198,7 +193,7 @@ impl Door {
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let signal = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let signal = EventFd::new();
         let signal = Arc::new(signal.map_err(|error| AgentError::System(error.into()))?);
         let (shared, closed) = (Arc::clone(shared), Arc::clone(&signal));
         let thread = std::thread::Builder::new()
@@ -218,7 +213,7 @@ impl Door {
 
     /// Takes no more connections.
     pub(crate) fn close(&mut self) {
-        raise(&self.signal);
+        self.signal.signal();
         if let Some(thread) = self.thread.take() {
             // It never panics; if it did, it is gone as well.
             let _ = thread.join();
@@ -227,7 +222,7 @@ impl Door {
 }
 
 /// Lets connections in until told to stop.
-fn attend(listener: &TcpListener, closed: &OwnedFd, shared: &Arc<Shared>) {
+fn attend(listener: &TcpListener, closed: &EventFd, shared: &Arc<Shared>) {
     loop {
         let mut set = [
             PollFd::new(listener, PollFlags::IN),

@@ -8,8 +8,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use overside_base::EventFd;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, Result};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
@@ -83,14 +83,14 @@ impl Bell {
 #[derive(Debug)]
 pub(crate) struct Event {
     set: OwnedFd,
-    signal: OwnedFd,
+    signal: EventFd,
 }
 
 impl Event {
     /// Readable after [`Event::signal`] or when `bell` is rung.
     pub(crate) fn new(bell: &Bell) -> Result<Self> {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
-        let signal = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let signal = EventFd::new()?;
         epoll::add(&set, &signal, EventData::new_u64(0), EventFlags::IN)?;
         epoll::add(&set, &bell.0, EventData::new_u64(1), EventFlags::IN)?;
         Ok(Self { set, signal })
@@ -102,14 +102,12 @@ impl Event {
 
     /// Wakes the owner. Any thread of this process.
     pub(crate) fn signal(&self) {
-        // Fails only when 2^64 - 1 signals have not been cleared; then it is readable anyway.
-        let _ = rustix::io::write(&self.signal, &1u64.to_ne_bytes());
+        self.signal.signal();
     }
 
     /// Takes all wake-ups back.
     pub(crate) fn clear(&self, bell: &Bell) {
-        // Fails only when there is none.
-        let _ = rustix::io::read(&self.signal, &mut [0u8; 8]);
+        self.signal.clear();
         bell.clear();
     }
 }

@@ -3,8 +3,9 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use overside_base::lock;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::control::frame::Offer;
@@ -63,7 +64,7 @@ impl Exports {
     }
 
     fn regions(&self) -> MutexGuard<'_, Regions> {
-        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.regions)
     }
 
     /// Exports new memory that `prepare` has seen.

@@ -11,14 +11,14 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use overside_base::{EventFd, lock};
 use overside_device::threads::ThreadClock;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
 
 use crate::control::Talk;
 use crate::verbs::Cause;
@@ -70,7 +70,7 @@ pub(crate) struct Service {
 
 struct Shared {
     set: OwnedFd,
-    wake: OwnedFd,
+    wake: EventFd,
     stop: AtomicBool,
     clock: ThreadClock,
     talk: Arc<Talk>,
@@ -79,7 +79,7 @@ struct Shared {
 impl Service {
     pub(crate) fn start(talk: Arc<Talk>, members: Vec<Arc<dyn Member>>) -> std::io::Result<Self> {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let wake = EventFd::new()?;
         epoll::add(&set, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
         let control = EventData::new_u64(CONTROL);
         epoll::add(&set, talk.descriptor(), control, EventFlags::IN)?;
@@ -114,8 +114,8 @@ impl Service {
     /// Ends the thread, and with it the link.
     pub(crate) fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
-        self.shared.wake();
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.wake.signal();
+        let mut thread = lock(&self.thread);
         if let Some(thread) = thread.take() {
             // It never waits for anything but events.
             let _ = thread.join();
@@ -125,7 +125,7 @@ impl Service {
     /// Has the thread look at all queue pairs soon. For owners that leave something behind that
     /// no descriptor tells of.
     pub(crate) fn wake(&self) {
-        self.shared.wake();
+        self.shared.wake.signal();
     }
 }
 
@@ -142,13 +142,6 @@ struct Watched {
     /// When to look again; `None`: when its descriptor says so.
     look: Option<Instant>,
     over: bool,
-}
-
-impl Shared {
-    fn wake(&self) {
-        // Fails only when it has been woken very often; then it is awake.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-    }
 }
 
 /// What the thread has; its queue pairs go with it.
@@ -220,7 +213,7 @@ impl Watcher {
             match event.data.u64() {
                 CONTROL => {}
                 WAKE => {
-                    let _ = rustix::io::read(&self.shared.wake, &mut [0u8; 8]);
+                    self.shared.wake.clear();
                     watched.iter_mut().for_each(|one| one.look = Some(now));
                 }
                 index => {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use overside_base::Random;
 use overside_device::{
     Applied, Capability, Context, ContextConfig, CpuTime, Device, OpenError, Operation,
     OperationConfig, Region, Slice, Timing,
@@ -471,21 +472,10 @@ struct Timed {
 }
 
 /// All of them, shuffled, so that a sample too short for all does not see only the beginning of
-/// the data set. Fisher and Yates, with the generator SplitMix64.
+/// the data set.
 pub(crate) fn order(count: usize, seed: u64) -> Vec<u32> {
-    let mut state = seed;
-    let mut random = move || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    };
     let mut all: Vec<u32> = (0..count as u32).collect();
-    for last in (1..count).rev() {
-        let chosen = (u128::from(random()) * (last as u128 + 1)) >> 64;
-        all.swap(last, chosen as usize);
-    }
+    Random::new(seed).shuffle(&mut all);
     all
 }
 

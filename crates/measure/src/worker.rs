@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_backends::{OpenError, Options};
+use overside_base::panic_text;
 use overside_device::Device;
 use overside_model::Profile;
 use overside_ops::Format;
@@ -131,7 +132,8 @@ impl Worker {
                 self.devices.clear();
                 self.materials.clear();
                 self.answers = AnswerCache::default();
-                Sample::failed(Failure::new(Kind::Internal, said(&*panic)))
+                let text = format!("the worker panicked: {}", panic_text(&*panic));
+                Sample::failed(Failure::new(Kind::Internal, text))
             }
         }
     }
@@ -279,11 +281,4 @@ impl Worker {
         }
         Ok(material)
     }
-}
-
-/// What a panic said.
-fn said(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = (panic.downcast_ref::<&str>().map(|text| text.to_string()))
-        .or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("the worker panicked: {}", text.unwrap_or_default())
 }

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use overside_base::lock;
 use overside_device::{Device, MemoryError, Region, Slice};
 
 /// A cache line, so that vectors are written into one at a time.
@@ -119,7 +120,7 @@ impl Pool {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing that can panic happens between two changes that belong together.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

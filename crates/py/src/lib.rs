@@ -17,6 +17,7 @@ mod simulate;
 mod streams;
 mod worker;
 
+use overside_base::panic_text;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -48,13 +49,8 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Runs what must not fail with a panic: one becomes a `RuntimeError`, because the exception that
 /// PyO3 would make of it passes every `except Exception`.
 fn guarded<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-        let text = (panic.downcast_ref::<&str>().map(|text| text.to_string()))
-            .or_else(|| panic.downcast_ref::<String>().cloned());
-        Err(PyRuntimeError::new_err(
-            text.unwrap_or_else(|| "internal error".into()),
-        ))
-    })
+    catch_unwind(AssertUnwindSafe(body))
+        .unwrap_or_else(|panic| Err(PyRuntimeError::new_err(panic_text(&*panic).to_owned())))
 }
 
 /// A value that was refused.

@@ -1,9 +1,10 @@
 //! The classes `Compressor` and `Decompressor`.
 
 use std::io::Read;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread::{ThreadId, current};
 
+use overside_base::lock;
 use overside_compress::{Compressor, Decompressor, Error, Options, Summary};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -42,12 +43,12 @@ impl<T: Send> Turns<T> {
 
     fn detached<R>(&self, turn: impl FnOnce(&mut T) -> PyResult<R>) -> PyResult<R> {
         let me = Some(current().id());
-        if *self.holder.lock().unwrap_or_else(PoisonError::into_inner) == me {
+        if *lock(&self.holder) == me {
             return Err(PyRuntimeError::new_err(
                 "the stream is in use by this thread already (a signal handler called it)",
             ));
         }
-        let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut value = lock(&self.value);
         let holder = Holder(&self.holder);
         holder.set(me);
         turn(&mut value)
@@ -59,7 +60,7 @@ struct Holder<'a>(&'a Mutex<Option<ThreadId>>);
 
 impl Holder<'_> {
     fn set(&self, holder: Option<ThreadId>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = holder;
+        *lock(&self.0) = holder;
     }
 }
 

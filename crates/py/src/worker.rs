@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use overside_base::lock;
 use pyo3::prelude::*;
 
 use crate::{guarded, refused};
@@ -21,10 +22,7 @@ impl Worker {
     fn measure(&self, py: Python<'_>, test_json: &str) -> PyResult<String> {
         guarded(|| {
             py.detach(|| {
-                let mut worker = self
-                    .0
-                    .lock()
-                    .unwrap_or_else(|poisoned| poisoned.into_inner());
+                let mut worker = lock(&self.0);
                 worker.measure_json(test_json)
             })
             .map_err(refused)

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use overside_backend_cpu::{CpuDevice, CpuOptions};
+use overside_base::Random;
 use overside_device::{Completion, Context, ContextConfig, Device, Job, Region, Slice, wait};
 use overside_ops::{Config, Format, HashAlgorithm, Kernel, MatchKind, Operation, prepare};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -375,12 +376,10 @@ fn generated() -> Vec<u8> {
     let words = [
         "GET", "status", "on", "the road", "at", "needle", "Exit", "queue", "device",
     ];
-    let (mut state, mut text) = (7u64, Vec::new());
+    let (mut random, mut text) = (Random::new(7), Vec::new());
     while text.len() < BUFFERS * BUFFER {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        let (word, number) = ((state >> 33) as usize % words.len(), state >> 48);
+        let word = random.below(words.len() as u64) as usize;
+        let number = random.below(1 << 16);
         text.extend_from_slice(words[word].as_bytes());
         text.extend_from_slice(format!(" {number}").as_bytes());
         text.push(if number % 7 == 0 { b'\n' } else { b' ' });

@@ -1,8 +1,9 @@
 //! What the libraries can do on this machine.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use overside_base::lock;
 use overside_device::{Capabilities, Capability, MemoryKind};
 use overside_ops::{Config, Operation, Variant, prepare, variants};
 
@@ -17,7 +18,7 @@ const MAX_DEPTH: usize = 4096;
 pub(crate) fn probed(operations: impl IntoIterator<Item = Operation>) -> Capabilities {
     static PROBED: Mutex<Option<HashMap<Operation, Option<Capability>>>> = Mutex::new(None);
     // Whatever is in there was put there as a whole.
-    let mut probed = PROBED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut probed = lock(&PROBED);
     let known = probed.get_or_insert_default();
     let one = |operation| {
         (known.entry(operation))

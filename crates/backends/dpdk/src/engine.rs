@@ -1,8 +1,9 @@
 //! A device of DPDK, set up once for the whole process.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use overside_base::lock;
 use overside_device::Capabilities;
 
 use crate::Environment;
@@ -125,7 +126,7 @@ impl Engine {
         environment: &Environment,
         rules: Arc<Rules>,
     ) -> Result<(), String> {
-        let mut loaded = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = lock(&self.rules);
         let same = loaded
             .rules
             .as_ref()
@@ -146,7 +147,7 @@ impl Engine {
 
     /// The end of what [`Engine::use_rules`] began.
     pub(crate) fn leave_rules(&self) {
-        let mut loaded = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = lock(&self.rules);
         loaded.users = loaded.users.saturating_sub(1);
     }
 }

@@ -8,9 +8,10 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use overside_base::lock;
 use overside_shim::PrivateDirectory;
 
 use crate::DpdkError;
@@ -134,7 +135,7 @@ impl Environment {
     /// The device of that name, made if it is a software one, set up if it is not yet.
     pub(crate) fn engine(self: &Arc<Self>, name: &str) -> Result<Arc<Engine>, DpdkError> {
         self.enter_thread();
-        let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut engines = lock(&self.engines);
         let find = || {
             let _control = self.control();
             let all = instances(&self.shim.devices());
@@ -167,12 +168,12 @@ impl Environment {
 
     /// Held for a call that sets something up.
     pub(crate) fn control(&self) -> MutexGuard<'_, ()> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.control)
     }
 
     /// Leaves jobs to be waited for by the environment's own thread.
     pub(crate) fn adopt(&self, orphan: Orphan) {
-        let orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
+        let orphans = lock(&self.orphans);
         // The thread runs for as long as there is a sender.
         if let Err(error) = orphans.send(orphan) {
             std::mem::forget(error.0);

@@ -11,8 +11,9 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
+use overside_base::lock;
 use overside_device::{DeviceId, Foreign, MemoryError, Region, Registration, Slice};
 
 use crate::Environment;
@@ -122,10 +123,7 @@ impl Mapping {
             return Ok(mapping);
         }
         let (mut at, end) = (start / page * page, (start + len).next_multiple_of(page));
-        let mut areas = environment
-            .areas
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut areas = lock(&environment.areas);
         let there: Vec<(usize, usize)> = (areas.0.range(..end))
             .filter(|(_, (area_end, _))| *area_end > at)
             .map(|(start, (area_end, _))| (*start, *area_end))
@@ -160,10 +158,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let environment = &self.environment;
-        let mut areas = environment
-            .areas
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut areas = lock(&environment.areas);
         for start in &self.areas {
             let Some((end, users)) = areas.0.get_mut(start) else {
                 continue;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use common::{config, job, run};
 use overside_backend_emulated::{EmulatedDevice, Mode};
+use overside_base::Random;
 use overside_device::{Completion, Device, Outcome};
 use overside_model::profile;
 
@@ -20,13 +21,8 @@ const BATCHES: usize = 200;
 
 /// Words of random letters: compresses to about the half, as real text does.
 fn prose(seed: usize, len: usize) -> Vec<u8> {
-    let mut state = seed as u64 + 1;
-    let mut next = move |bound: u64| {
-        state = state
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (state >> 33) % bound
-    };
+    let mut random = Random::new(seed as u64);
+    let mut next = move |bound: u64| random.below(bound);
     let words: Vec<Vec<u8>> = (0..2000)
         .map(|_| {
             let letters = 2 + next(8);

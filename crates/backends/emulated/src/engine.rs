@@ -1,10 +1,11 @@
 //! The thread that stands for a card: computes results and releases them at the modelled time.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use overside_base::lock;
 use overside_device::threads::{Next, Port, Runner, Taken};
 use overside_device::{JobError, OperationConfig, Outcome, Stages};
 use overside_model::Pace;
@@ -134,11 +135,7 @@ impl Engine {
         let times = pace.stages(source_len, result_len);
         let (epoch, submitted) = (self.state.epoch, taken.submitted());
         let arrival_ns = submitted.saturating_duration_since(epoch).as_nanos() as u64;
-        let mut servers = self
-            .state
-            .servers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut servers = lock(&self.state.servers);
         let schedule = servers.admit(arrival_ns, &times);
         drop(servers);
         let due = epoch + Duration::from_nanos(schedule.done_ns);

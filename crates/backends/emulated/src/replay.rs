@@ -1,8 +1,9 @@
 //! Results that are kept, so that an input computed once can be delivered at any speed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use overside_base::lock;
 use overside_device::{JobError, OperationConfig, Outcome, Source};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
@@ -86,7 +87,7 @@ impl Replay {
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<Kept>> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(&self.kept);
         kept.by_key.get(key).cloned()
     }
 
@@ -107,7 +108,7 @@ impl Replay {
             bytes,
             source_len: key.len as usize,
         };
-        let mut entries = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.kept);
         let after = entries.bytes + written + OVERHEAD_BYTES;
         if after <= self.max_bytes && entries.by_key.insert(key, Arc::new(kept)).is_none() {
             entries.bytes = after;

@@ -3,9 +3,10 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use overside_base::lock;
 use overside_link::agent::{Item, Preamble, Reply, Stream, Violation, Welcome, keys};
 use rustls::ClientConfig;
 
@@ -66,7 +67,7 @@ impl Dialer {
                 return Ok((spare, None));
             }
         }
-        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rest = lock(&self.rest);
         let now = Instant::now();
         if let Some(until) = rest.until
             && now < until
@@ -97,7 +98,7 @@ impl Dialer {
     }
 
     fn spare(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.spare)
     }
 
     /// Makes a connection, as far as the agent's greeting.

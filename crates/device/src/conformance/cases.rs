@@ -1,5 +1,6 @@
 //! One thing that a device is asked to do, and what the answer must be.
 
+use overside_base::Random;
 use overside_ops::{Config, Direction, MatchKind, Operation, Output, prepare, variants};
 
 use crate::{Capability, Completion, Device, Job, Outcome, Region, Slice, Source};
@@ -179,13 +180,13 @@ pub(super) fn slice(device: &dyn Device, bytes: &[u8]) -> Slice {
 
 /// Lines that compress and that the patterns find something in.
 pub(super) fn text(len: usize) -> Vec<u8> {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let words = [
         "hay", "stack", "needle", "on", "the", "road", "at", "Exit", "ramp", "to",
     ];
     let mut text = Vec::with_capacity(len + 16);
     while text.len() < len {
-        text.extend_from_slice(words[random.below(words.len())].as_bytes());
+        text.extend_from_slice(words[random.below(words.len() as u64) as usize].as_bytes());
         text.push(if random.below(6) == 0 { b'\n' } else { b' ' });
     }
     text.truncate(len);
@@ -194,8 +195,7 @@ pub(super) fn text(len: usize) -> Vec<u8> {
 
 /// Bytes that no codec makes smaller.
 pub(super) fn noise(len: usize) -> Vec<u8> {
-    let mut random = Random(11);
-    (0..len).map(|_| random.next() as u8).collect()
+    Random::new(11).bytes(len)
 }
 
 /// What a library makes of `input`, and the bytes of it.
@@ -234,21 +234,4 @@ fn bounded(bytes: u64) -> usize {
 /// Whether throughput counts the destination's bytes.
 pub(super) fn expands(operation: Operation) -> bool {
     operation.uncompressed_side() == Direction::Destination
-}
-
-/// SplitMix64 (Steele, Lea and Flood, 2014): small, seeded, the same everywhere.
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(super) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
 }

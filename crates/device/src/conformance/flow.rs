@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use overside_base::Random;
+
 use super::Factory;
-use super::cases::{self, Case, Random};
+use super::cases::{self, Case};
 use super::driver::{
     Watch, config, nothing_more, open, patience, poll, run, run_one, submit, tags,
 };
@@ -49,13 +51,13 @@ pub fn every_tag_comes_back_once(factory: Factory<'_>) {
     let case = cases::any(device);
     let source = case.source(device);
     for seed in 0..6 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let depth = [1, 2, 3, 7, 16, 64][seed as usize].min(case.capability(device).max_depth);
         let mut context = open(device, &case, depth);
         let (mut next, mut out, mut watch) = (0, Vec::new(), Watch::start());
         let mut jobs = VecDeque::new();
         while (out.len() as u64) < COUNT {
-            let batch = (random.below(2 * depth) as u64).min(COUNT - next);
+            let batch = random.below(2 * depth as u64).min(COUNT - next);
             jobs.extend((next..next + batch).map(|tag| case.job(device, tag, &source)));
             next += batch;
             let taken = if jobs.is_empty() {
@@ -63,7 +65,7 @@ pub fn every_tag_comes_back_once(factory: Factory<'_>) {
             } else {
                 submit(&mut *context, &mut jobs)
             };
-            let max = random.below(2 * depth);
+            let max = random.below(2 * depth as u64) as usize;
             let polled = context
                 .poll(&mut out, max)
                 .unwrap_or_else(|error| panic!("{error}"));

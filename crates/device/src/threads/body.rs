@@ -4,9 +4,10 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 
+use overside_base::{lock, panic_text};
+
 use super::Shared;
 use super::port::Port;
-use super::runner::message;
 use crate::primitive::Ordering;
 
 /// What one thread does.
@@ -45,12 +46,7 @@ pub(super) fn start(
 ) -> io::Result<()> {
     let Body { name, core, run } = body;
     let context = Arc::clone(shared);
-    let alive = || {
-        shared
-            .alive
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    };
+    let alive = || lock(&shared.alive);
     *alive() += 1;
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         context.clocks[index].begin();
@@ -64,15 +60,12 @@ pub(super) fn start(
             if !context.stop.load(Ordering::Acquire) {
                 context.lose(match ended {
                     Ok(()) => "a thread returned".to_owned(),
-                    Err(panic) => format!("a thread panicked: {}", message(&*panic)),
+                    Err(panic) => format!("a thread panicked: {}", panic_text(&*panic)),
                 });
             }
         }
         context.clocks[index].end();
-        *context
-            .alive
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()) -= 1;
+        *lock(&context.alive) -= 1;
         context.ended.notify_all();
     });
     if thread.is_err() {

@@ -4,8 +4,9 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use overside_base::EventFd;
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Result;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
@@ -15,7 +16,7 @@ use rustix::time::{
 /// set over an eventfd, as soon as there are deadlines a timer, and what else is to be watched.
 pub struct Event {
     set: OwnedFd,
-    signal: OwnedFd,
+    signal: EventFd,
 }
 
 impl Event {
@@ -25,7 +26,7 @@ impl Event {
     /// What the system says if it has no more descriptors.
     pub fn new() -> Result<Self> {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
-        let signal = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let signal = EventFd::new()?;
         epoll::add(&set, &signal, EventData::new_u64(0), EventFlags::IN)?;
         Ok(Self { set, signal })
     }
@@ -53,14 +54,12 @@ impl Event {
 
     /// Makes the descriptor readable. Any thread.
     pub fn signal(&self) {
-        // Fails only when 2^64 - 1 signals have not been cleared; then it is readable anyway.
-        let _ = rustix::io::write(&self.signal, &1u64.to_ne_bytes());
+        self.signal.signal();
     }
 
     /// Takes signals back.
     pub fn clear(&self) {
-        // Fails only when there is none.
-        let _ = rustix::io::read(&self.signal, &mut [0u8; 8]);
+        self.signal.clear();
     }
 }
 

@@ -40,6 +40,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
 use crate::primitive::{AtomicBool, AtomicUsize, Ordering};
+use overside_base::lock;
 use rings::{Finished, Submitted};
 use slot::Slot;
 
@@ -102,10 +103,7 @@ impl Shared {
 
     /// Gives the context up because a thread is gone.
     fn lose(&self, reason: String) {
-        *self
-            .reason
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()) = reason;
+        *lock(&self.reason) = reason;
         self.lost.store(true, Ordering::Release);
         self.stop();
         if self.finished.claim() {
@@ -115,10 +113,7 @@ impl Shared {
 
     /// Waits until all threads have ended, but not beyond `deadline`. Whether they have.
     fn wait_for_end(&self, deadline: Instant) -> bool {
-        let alive = self
-            .alive
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let alive = lock(&self.alive);
         let left = deadline.saturating_duration_since(Instant::now());
         let waited = self
             .ended

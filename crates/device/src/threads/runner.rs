@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use overside_base::panic_text;
 use overside_ops::{Error, Kernel, Operation, Output, Prepared};
 
 use super::Taken;
@@ -68,7 +69,7 @@ impl Runner {
                 self.kernel = None;
                 Err(JobError::Failed(format!(
                     "the library panicked: {}",
-                    message(&*panic)
+                    panic_text(&*panic)
                 )))
             }
         }
@@ -106,13 +107,6 @@ pub fn outcome(
         Err(Error::Corrupt(reason)) => Err(JobError::Corrupt(reason)),
         Err(error) => Err(JobError::Failed(error.to_string())),
     }
-}
-
-/// What a panic said.
-pub(super) fn message(panic: &(dyn std::any::Any + Send)) -> &str {
-    (panic.downcast_ref::<&str>().copied())
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
 }
 
 #[cfg(all(test, not(loom)))]

@@ -3,6 +3,8 @@
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
+use overside_base::lock;
+
 use crate::{Job, JobError, Outcome, Region, Source, Stages};
 
 /// A place for one job, from submission to reaping. Its lock is contended only when a deadline
@@ -17,9 +19,7 @@ impl Slot {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // States are exchanged whole, so a panic leaves none half made.
-        self.0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.0)
     }
 }
 

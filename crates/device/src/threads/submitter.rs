@@ -6,6 +6,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use overside_base::lock;
+
 use super::Shared;
 use super::body::{self, Body};
 use super::event::Timer;
@@ -433,11 +435,7 @@ impl Threads {
     }
 
     fn lost(&self) -> Lost {
-        let reason = self
-            .shared
-            .reason
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let reason = lock(&self.shared.reason);
         let (device, tags) = (self.applied.device.clone(), self.unfinished());
         Lost {
             device,

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use overside_base::Random;
 use overside_device::{Foreign, Region, Slice};
 
 use super::{Ends, Factory};
@@ -60,16 +61,9 @@ pub(super) fn range(remote: &Remote, at: usize, len: usize) -> RemoteSlice {
     remote.slice(at..at + len).expect("within the region")
 }
 
-/// Bytes that are different at every place, and for every seed.
+/// Random bytes.
 pub(super) fn pattern(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..len).map(|_| next()).collect()
+    Random::new(seed).bytes(len)
 }
 
 /// Local memory with these bytes, as the endpoint likes it.

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use overside_base::lock;
 use rustix::event::{PollFd, PollFlags};
 
 use super::channel::{Channel, bounded};
@@ -80,7 +81,7 @@ impl Talk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// What to wait on for the peer to say something.

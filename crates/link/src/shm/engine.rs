@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use overside_base::lock;
 use overside_device::threads::{Doorbell, ThreadClock, pin};
 
 use super::copy::{self, Direct};
@@ -149,7 +150,7 @@ impl Engine {
 
     /// Serves one lane more.
     pub(super) fn add(&self, lane: Lane) {
-        let mut opened = (self.common.opened.lock()).unwrap_or_else(PoisonError::into_inner);
+        let mut opened = lock(&self.common.opened);
         opened.push(lane);
         self.common.has_opened.store(true, Ordering::Release);
         drop(opened);
@@ -218,8 +219,7 @@ impl Runner {
         let mut idle_since = None;
         while !self.common.stop.load(Ordering::Acquire) {
             if self.common.has_opened.swap(false, Ordering::Acquire) {
-                let mut opened =
-                    (self.common.opened.lock()).unwrap_or_else(PoisonError::into_inner);
+                let mut opened = lock(&self.common.opened);
                 self.lanes.append(&mut opened);
             }
             let mut busy = self.release();

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use overside_base::lock;
 
 use super::handshake::{Kind, message, parse};
 use super::mapping::{self, Mapping};
@@ -131,7 +133,7 @@ impl Regions {
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tables)
     }
 
     /// Makes a region and offers it to the peer.

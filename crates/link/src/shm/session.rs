@@ -3,11 +3,12 @@
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 
+use overside_base::{EventFd, lock};
 use overside_device::threads::ThreadClock;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use super::engine::Engine;
@@ -54,7 +55,7 @@ impl Connection {
         self.lost.store(true, Ordering::SeqCst);
         // So that the peer and this end's watcher learn of it.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
-        let sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        let sleepers = lock(&self.sleepers);
         sleepers.iter().for_each(|event| event.signal());
     }
 
@@ -80,7 +81,7 @@ impl Connection {
 
     /// To be signalled when the link is lost, even if that is already so.
     pub(super) fn wake_when_lost(&self, event: &Arc<Event>) {
-        let mut sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sleepers = lock(&self.sleepers);
         sleepers.push(Arc::clone(event));
         if self.lost().is_some() {
             event.signal();
@@ -90,7 +91,7 @@ impl Connection {
     /// Takes in what the peer has said about its regions: more than fits into a socket, so all of
     /// it unless the peer goes on meanwhile. Ends the link if it makes no sense.
     pub(super) fn listen(&self) {
-        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _reading = lock(&self.reading);
         for _ in 0..MESSAGES {
             if self.lost().is_some() {
                 return;
@@ -126,7 +127,7 @@ pub(super) struct Session {
     pub(super) connection: Arc<Connection>,
     pub(super) engine: Option<Engine>,
     pub(super) clock: Arc<ThreadClock>,
-    stop: Arc<OwnedFd>,
+    stop: Arc<EventFd>,
     watcher: Option<JoinHandle<()>>,
 }
 
@@ -138,7 +139,7 @@ impl Session {
     ) -> std::io::Result<Arc<Self>> {
         let connection = Arc::new(connection);
         let clock = Arc::new(ThreadClock::default());
-        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let stop = Arc::new(EventFd::new()?);
         let watcher = std::thread::Builder::new()
             .name("link-watcher".into())
             .spawn({
@@ -162,7 +163,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+        self.stop.signal();
         if let Some(watcher) = self.watcher.take() {
             let _ = watcher.join();
         }
@@ -172,7 +173,7 @@ impl Drop for Session {
     }
 }
 
-fn watch(connection: &Connection, stop: &OwnedFd) {
+fn watch(connection: &Connection, stop: &EventFd) {
     while connection.lost().is_none() {
         let mut set = [
             PollFd::new(&connection.socket, PollFlags::IN),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use overside_base::Random;
 use overside_device::Operation;
 use overside_placement::Policy;
 
@@ -162,13 +163,10 @@ fn tampered(mut sample: Sample) -> Sample {
 /// Lines that differ from buffer to buffer, in how often a word occurs, too.
 fn text() -> Vec<u8> {
     let mut text = Vec::new();
-    let mut state = 1_u64;
+    let mut random = Random::new(1);
     while text.len() < BUFFERS * BUFFER_BYTES {
         let buffer = (text.len() / BUFFER_BYTES) as u64;
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        let (number, of) = (state >> 33, 8 + buffer);
+        let (number, of) = (random.next_u64() >> 33, 8 + buffer);
         let line = format!(
             "{} of {of}: {number:x} said three times is true\n",
             number % of

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use overside_base::Random;
 use overside_device::{Applied, CpuTime, Provenance};
 use overside_ops::hash::{Calls, Inputs, low};
 use overside_ops::{HashAlgorithm, Operation};
@@ -105,15 +106,7 @@ impl HashTest {
         let count = (INPUTS_BYTES / self.buffer_size).clamp(1, INPUTS_MAX);
         let count = 1 << count.ilog2();
         Inputs::new(self.buffer_size as usize, count, |bytes| {
-            let mut state = self.seed;
-            for chunk in bytes.chunks_mut(8) {
-                // SplitMix64.
-                state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-                let mut z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-                z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-                let word = (z ^ (z >> 31)).to_le_bytes();
-                chunk.copy_from_slice(&word[..chunk.len()]);
-            }
+            Random::new(self.seed).fill(bytes);
         })
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use common::rigged::Rig;
 use common::{assert_copied, copying, cpu, foreign, run, stream};
+use overside_base::Random;
 use overside_device::{Foreign, JobError, MemoryKind, Operation, OperationConfig, Source};
 use overside_placement::{Chunk, EventKind, Executor, Leg, Piece, Policy, Setup, chunk_bytes};
 
@@ -280,14 +281,7 @@ fn what_does_not_get_smaller_is_handed_back_to_be_stored() {
         cpu: Some(cpu()),
         ..copying(Policy::Cpu)
     };
-    let mut state = 1u64;
-    let mut random = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 56) as u8
-    };
-    let noise: Vec<u8> = (0..500).map(|_| random()).collect();
+    let noise = Random::new(1).bytes(500);
     let (pieces, _) = run(setup, &[noise.clone(), vec![0; 500]]);
     assert_eq!(
         pieces[0].result,

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use overside_base::lock;
 use overside_device::threads::ThreadClock;
 use overside_link::verbs::{Inbox, Messages, QueuePair};
 
@@ -34,7 +35,7 @@ struct Shared {
 
 impl Shared {
     fn kept(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 
     fn is_stopped(&self) -> bool {

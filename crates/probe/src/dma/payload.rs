@@ -1,5 +1,7 @@
 //! What operations carry: bytes that say which operation they belong to.
 
+use overside_base::Random;
+
 /// Seed, thread, epoch and place: what makes a payload another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
@@ -14,12 +16,8 @@ pub(super) struct Mark {
 impl Mark {
     /// The payload of the operations in place `slot`.
     pub(super) fn payload(self, slot: usize, len: usize) -> Vec<u8> {
-        let mut state = self.seed ^ (self.thread << 48) ^ (self.epoch << 40) ^ slot as u64;
-        let mut bytes = Vec::with_capacity(len.next_multiple_of(8));
-        while bytes.len() < len {
-            bytes.extend_from_slice(&next(&mut state).to_le_bytes());
-        }
-        bytes.truncate(len);
+        let seed = self.seed ^ (self.thread << 48) ^ (self.epoch << 40) ^ slot as u64;
+        let mut bytes = Random::new(seed).bytes(len);
         // No two fillings of a place agree in the first byte, however short the payload is.
         if let Some(first) = bytes.first_mut() {
             *first = (slot as u8)
@@ -33,15 +31,6 @@ impl Mark {
 /// What stands where nothing has arrived: no byte of it is the payload's.
 pub(super) fn spoilt(payload: &[u8]) -> Vec<u8> {
     payload.iter().map(|byte| !byte).collect()
-}
-
-/// SplitMix64.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

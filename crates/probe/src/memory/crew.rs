@@ -1,11 +1,11 @@
 //! Threads that do the same work in passes, each with memory of its own.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+use overside_base::{lock, panic_text};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::memory::counters::Counters;
@@ -104,7 +104,7 @@ struct Found {
 
 impl Crew {
     fn found(&self) -> std::sync::MutexGuard<'_, Found> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.found)
     }
 
     /// Runs a step, and keeps what went wrong: a thread that left would leave the others waiting.
@@ -112,7 +112,7 @@ impl Crew {
         let failure = match catch_unwind(AssertUnwindSafe(step)) {
             Ok(Ok(value)) => return Some(value),
             Ok(Err(failure)) => failure,
-            Err(panic) => ProbeError::Panicked(said(&*panic)),
+            Err(panic) => ProbeError::Panicked(panic_text(&*panic).to_owned()),
         };
         self.found().failure.get_or_insert(failure);
         None
@@ -319,13 +319,6 @@ pub(crate) fn run<W: Work>(
 fn cpu_ns() -> u64 {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// What a panic said.
-fn said(panic: &(dyn Any + Send)) -> String {
-    let text = (panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-        .or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_default()
 }
 
 /// Runs `step` for each part of `0..count`, of at most `part`, as long as there is time.

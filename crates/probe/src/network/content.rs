@@ -4,6 +4,8 @@
 //! carry the message's number, and the last eight too where there are sixteen: what is missing,
 //! comes twice or begins in the wrong place does not pass.
 
+use overside_base::Random;
+
 /// Messages of a connection that are compared in every byte, whatever their length.
 pub(super) const WHOLE_FIRST: u64 = 64;
 /// Afterwards every so many.
@@ -19,18 +21,9 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Bytes by the generator SplitMix64.
+    /// Random bytes.
     pub(super) fn new(message_bytes: usize, seed: u64) -> Self {
-        let mut state = seed;
-        let mut body = Vec::with_capacity(message_bytes.next_multiple_of(8));
-        while body.len() < message_bytes {
-            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            body.extend_from_slice(&(z ^ (z >> 31)).to_le_bytes());
-        }
-        body.truncate(message_bytes);
+        let body = Random::new(seed).bytes(message_bytes);
         Self { body }
     }
 

@@ -4,6 +4,7 @@ use crate::common;
 
 use common::{MODES, card, config, job, operation, run, text};
 use overside_backend_emulated::{EmulatedDevice, Mode};
+use overside_base::Random;
 use overside_device::{Device, MemoryKind, OpenError, Outcome, Provenance, Refusal, SubmitError};
 use overside_model::profile;
 
@@ -147,15 +148,7 @@ fn contexts_that_are_set_up_differently_do_not_share_results() {
 
 #[test]
 fn noise_is_incompressible_each_time() {
-    let mut state = 1u64;
-    let noise: Vec<u8> = (0..10_000)
-        .map(|_| {
-            state = state
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
-            (state >> 56) as u8
-        })
-        .collect();
+    let noise = Random::new(1).bytes(10_000);
     for mode in MODES {
         let device = EmulatedDevice::new(profile("bf2").unwrap(), mode);
         let mut context = device.open(config("compress-deflate", 2, 20_000)).unwrap();

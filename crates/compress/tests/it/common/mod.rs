@@ -5,6 +5,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use overside_base::Random;
 use overside_compress::{Container, Error, Options, Summary, compress, decompress};
 
 /// Options for one container, with small chunks, so that there are many.
@@ -61,15 +62,7 @@ pub fn text(len: usize) -> Vec<u8> {
 
 /// Bytes that do not compress.
 pub fn noise(len: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    })
-    .take(len)
-    .collect()
+    Random::new(1).bytes(len)
 }
 
 /// Contents that differ in what matters to frames.

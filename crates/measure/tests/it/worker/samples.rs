@@ -1,6 +1,7 @@
 //! What a sample says, on this machine's cores.
 
 use crate::worker::inputs::{DataSet, measured, text};
+use overside_base::Random;
 use overside_device::{Provenance, Timing};
 use overside_measure::{
     Kind, Reaping, Sample, Setting, Status, Test, TestError, Worker, merge_histograms,
@@ -125,14 +126,7 @@ fn depth_batch_threads_and_reaping_can_be_anything() {
 
 #[test]
 fn incompressible_data_counts_as_stored() {
-    let mut noise = Vec::new();
-    let mut state = 1_u64;
-    while noise.len() < 1 << 16 {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        noise.push((state >> 56) as u8);
-    }
+    let noise = Random::new(1).bytes(1 << 16);
     let data = DataSet::new(&noise);
     let sample = measured(&mut Worker::new(), &data.test("compress-lz4-block"));
     assert!(warned(&sample, "incompressible"), "{:?}", sample.warnings);

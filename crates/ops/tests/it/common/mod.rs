@@ -6,6 +6,7 @@ pub mod checks;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use overside_base::Random;
 use overside_ops::{Config, Kernel, Operation, prepare, variants};
 
 pub use checks::{FORMATS, guarded as run, kernel};
@@ -66,13 +67,5 @@ pub fn own_sources() -> Vec<u8> {
 
 /// Bytes that do not compress.
 pub fn noise(len: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    })
-    .take(len)
-    .collect()
+    Random::new(1).bytes(len)
 }

@@ -11,6 +11,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+use overside_base::Random;
+
 const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
 const MIB: usize = 1 << 20;
 
@@ -99,10 +101,10 @@ fn err(output: &Output) -> String {
 
 /// So many bytes of words, always the same for the same seed.
 fn words(bytes: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed;
+    let mut random = Random::new(seed);
     let mut text = Vec::with_capacity(bytes + 16);
     while text.len() < bytes {
-        let word = random(&mut state) % 4000;
+        let word = random.below(4000);
         text.extend(format!("{:x} ", word * word).bytes());
     }
     text.truncate(bytes);
@@ -111,17 +113,7 @@ fn words(bytes: usize, seed: u64) -> Vec<u8> {
 
 /// So many bytes that no compressor makes shorter.
 fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = 7;
-    (0..bytes).map(|_| random(&mut state) as u8).collect()
-}
-
-/// SplitMix64.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    Random::new(7).bytes(bytes)
 }
 
 /// Compressible, then not, then nearly empty, over several chunks.

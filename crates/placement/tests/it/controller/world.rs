@@ -46,24 +46,21 @@ impl Rates {
     }
 }
 
-/// xorshift64*: small, and the same everywhere.
-pub struct Random(u64);
+/// A generator with the noise of rates.
+pub struct Random(overside_base::Random);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(seed.max(1))
+        Self(overside_base::Random::new(seed))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+        self.0.next_u64()
     }
 
     /// 0 to 1, without 0.
     pub fn uniform(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+        1.0 - self.0.uniform()
     }
 
     /// Of mean 0 and deviation 1 (Box and Muller).

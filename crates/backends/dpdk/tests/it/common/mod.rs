@@ -16,6 +16,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock};
 
 use overside_backend_dpdk::shim::{self, RawDevice, RawJob, RawLimits, RawResult, RawSetup, Table};
 use overside_backend_dpdk::{DpdkDevice, Environment};
+use overside_base::lock;
 use overside_device::{Operation, OperationConfig};
 use overside_ops::{Error, Format, Kernel, prepare};
 use regex::bytes::Regex;
@@ -65,9 +66,7 @@ unsafe impl Send for Owned {}
 static WORLD: LazyLock<Mutex<World>> = LazyLock::new(Mutex::default);
 
 fn world() -> MutexGuard<'static, World> {
-    WORLD
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
+    lock(&WORLD)
 }
 
 /// The environment of all tests.

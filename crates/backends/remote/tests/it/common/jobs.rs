@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use overside_base::Random;
 use overside_device::{
     Completion, Context, ContextConfig, Device, Foreign, Job, JobError, Operation, OperationConfig,
     Outcome, Slice, SubmitError, wait,
@@ -23,14 +24,7 @@ pub fn copying(depth: usize) -> ContextConfig {
 
 /// Bytes that say which job they are of.
 pub fn bytes(tag: u64, len: usize) -> Vec<u8> {
-    let mut state = tag.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut step = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..len).map(|_| step()).collect()
+    Random::new(tag).bytes(len)
 }
 
 pub fn job(device: &dyn Device, tag: u64, len: usize) -> Job {

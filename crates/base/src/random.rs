@@ -1,6 +1,7 @@
-//! Numbers that look random and are the same for the same seed, everywhere.
+//! Pseudo-random numbers that are the same for the same seed, everywhere.
 
-/// xoshiro256++ (Blackman and Vigna, 2021), seeded by splitmix64.
+/// xoshiro256++ (Blackman and Vigna, 2021), seeded by SplitMix64 (Steele, Lea and Flood, 2014).
+/// Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
@@ -20,7 +21,7 @@ impl Random {
     }
 
     /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = self.state;
         let result = a.wrapping_add(d).rotate_left(23).wrapping_add(a);
         let (c, d) = (c ^ a, d ^ b);
@@ -30,12 +31,12 @@ impl Random {
 
     /// A number from 0 up to but not including 1.
     pub fn uniform(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+        (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
     /// A whole number below `bound`; 0 if `bound` is 0. The bias is below `bound` / 2^64.
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Exponentially distributed with this mean.
@@ -47,6 +48,28 @@ impl Random {
     /// Whether something of this probability happens.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.uniform() < probability
+    }
+
+    /// Fills `bytes`; no compressor makes them shorter.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let word = self.next_u64().to_le_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
+
+    /// So many random bytes.
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.fill(&mut bytes);
+        bytes
+    }
+
+    /// Puts `items` into a random order (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last as u64 + 1) as usize);
+        }
     }
 }
 
@@ -60,7 +83,7 @@ mod tests {
         let mut random = Random {
             state: [1, 2, 3, 4],
         };
-        let first: [u64; 4] = std::array::from_fn(|_| random.bits());
+        let first: [u64; 4] = std::array::from_fn(|_| random.next_u64());
         let reference = [
             41_943_041,
             58_720_359,
@@ -68,5 +91,21 @@ mod tests {
             3_591_011_842_654_386,
         ];
         assert_eq!(first, reference);
+    }
+
+    #[test]
+    fn bytes_of_any_length_begin_alike_and_differ_by_seed() {
+        let long = Random::new(1).bytes(100);
+        assert_eq!(Random::new(1).bytes(13), long[..13]);
+        assert_ne!(Random::new(2).bytes(100), long);
+    }
+
+    #[test]
+    fn a_shuffle_keeps_every_item() {
+        let mut items: Vec<u32> = (0..100).collect();
+        Random::new(3).shuffle(&mut items);
+        assert!(!items.is_sorted());
+        items.sort_unstable();
+        assert!(items.into_iter().eq(0..100));
     }
 }

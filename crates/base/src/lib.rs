@@ -1,0 +1,51 @@
+//! What the standard library leaves out and several crates need, once.
+
+mod event_fd;
+mod random;
+
+use std::any::Any;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use event_fd::EventFd;
+pub use random::Random;
+
+/// Locks a mutex whether or not a thread panicked while it held it. For values that are never left
+/// half changed: nothing that can panic happens between two changes that belong together.
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The message of a panic that was caught.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    (panic.downcast_ref::<&str>().copied())
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+    use std::sync::Mutex;
+
+    use super::{lock, panic_text};
+
+    #[test]
+    fn a_panic_says_its_message() {
+        let text = |panic: fn()| panic_text(&*catch_unwind(panic).unwrap_err()).to_owned();
+        assert_eq!(text(|| panic!("plain")), "plain");
+        assert_eq!(text(|| panic!("with {}", 1)), "with 1");
+        assert_eq!(text(|| std::panic::panic_any(7)), "no message");
+    }
+
+    #[test]
+    fn a_value_is_there_after_a_panic_under_its_lock() {
+        let value = Mutex::new(1);
+        let panicked = catch_unwind(|| {
+            *lock(&value) = 2;
+            let _guard = lock(&value);
+            panic!("on purpose");
+        });
+        assert!(panicked.is_err() && value.is_poisoned());
+        assert_eq!(*lock(&value), 2);
+    }
+}
