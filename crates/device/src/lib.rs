@@ -19,10 +19,9 @@
 //! * A device that cannot do an operation says so; it never runs it elsewhere. [`Applied`] names
 //!   what really ran.
 //!
-//! Every backend passes [`conformance`].
+//! Every backend passes the conformance suite of `overside-testkit`.
 
 mod capabilities;
-pub mod conformance;
 mod context;
 mod error;
 mod info;

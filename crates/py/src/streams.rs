@@ -60,7 +60,7 @@ struct Holder<'a>(&'a Mutex<Option<ThreadId>>);
 
 impl Holder<'_> {
     fn set(&self, holder: Option<ThreadId>) {
-        *lock(&self.0) = holder;
+        *lock(self.0) = holder;
     }
 }
 

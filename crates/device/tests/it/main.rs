@@ -1,5 +1,4 @@
 //! What device promises, through its public interface: one program, so that it is linked once.
 
-mod conformance;
 mod regions;
 mod threads;

@@ -6,7 +6,7 @@ use overside_base::Random;
 use overside_device::Operation;
 use overside_placement::Policy;
 
-use super::faulty::{Fault, Times, faulty_device, worker};
+use super::faulty::{Fault, Times, faulty_device, software_worker, worker};
 use super::{Mistake, Planted};
 use crate::{Data, Reaping, Sample, Setting, Test, Worker};
 
@@ -20,55 +20,50 @@ const FEW: u64 = 4 * RIGHT as u64;
 /// How often such a sample is taken again, each time ten times as long.
 const AGAIN: usize = 2;
 
-/// What is planted, in which operation on which device, what the device does wrong, and how often.
-const PLANTED: [(Mistake, &str, &str, Fault, Times); 7] = [
+/// What is planted, in which operation on which device, what the device does wrong with jobs, and
+/// how often.
+const PLANTED: [(Mistake, &str, &str, Option<Fault>, Times); 7] = [
     (
         Mistake::ClockStoppedEarly,
         "compress-deflate",
         "cpu",
-        Fault::EarlyCompletion,
+        Some(Fault::EarlyCompletion),
         Times::Always,
     ),
     (
         Mistake::LoopRemoved,
         "match-count",
         "cpu",
-        Fault::Hoisted,
+        Some(Fault::Hoisted),
         Times::Always,
     ),
     (
         Mistake::DirectionSwapped,
         "copy",
         "cpu",
-        Fault::SwappedDirection,
+        Some(Fault::SwappedDirection),
         Times::Always,
     ),
     (
         Mistake::FailuresCounted,
         "decompress-deflate",
         "cpu",
-        Fault::FailureAsDone,
+        Some(Fault::FailureAsDone),
         Times::Once,
     ),
     (
         Mistake::SamePartTwice,
         "compress-deflate",
         "emulated:bf2",
-        Fault::FirstSource,
+        Some(Fault::FirstSource),
         Times::Always,
     ),
-    (
-        Mistake::BitsForBytes,
-        "copy",
-        "cpu",
-        Fault::None,
-        Times::Always,
-    ),
+    (Mistake::BitsForBytes, "copy", "cpu", None, Times::Always),
     (
         Mistake::SoftwareFallback,
         "compress-deflate",
         "emulated:bf2",
-        Fault::Software,
+        None,
         Times::Always,
     ),
 ];
@@ -130,25 +125,23 @@ fn test(operation: &str, device: &str, data: &Data) -> Test {
 }
 
 /// Takes the sample with the mistake; where the machine was too busy to get as far as that, again.
-fn plant_in(test: &mut Test, fault: Fault, times: Times) -> Sample {
-    let mut sample = faulty_device_or_cpu(test, fault, times).measure(test);
+fn plant_in(test: &mut Test, fault: Option<Fault>, times: Times) -> Sample {
+    let mut sample = faulty_worker(test, fault, times).measure(test);
     for _ in 0..AGAIN {
         if sample.work.is_none_or(|work| work.jobs >= FEW) {
             break;
         }
         test.sample_s *= 10.0;
-        sample = faulty_device_or_cpu(test, fault, times).measure(test);
+        sample = faulty_worker(test, fault, times).measure(test);
     }
     sample
 }
 
-fn faulty_device_or_cpu(test: &Test, fault: Fault, times: Times) -> Worker {
-    // A software fallback is there from the beginning.
-    let right = if fault == Fault::Software { 0 } else { RIGHT };
-    if test.device == "cpu" {
-        worker(fault, right, times)
-    } else {
-        faulty_device(fault, right, times)
+fn faulty_worker(test: &Test, fault: Option<Fault>, times: Times) -> Worker {
+    match fault {
+        None => software_worker(),
+        Some(fault) if test.device == "cpu" => worker(fault, RIGHT, times),
+        Some(fault) => faulty_device(fault, RIGHT, times),
     }
 }
 

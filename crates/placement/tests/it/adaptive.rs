@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::rigged::{Act, Rig, Rigged};
+use common::rigged::{Fault, Rig, Rigged};
 use common::{assert_copied, copying, run, stream};
 use overside_placement::{EventKind, Leg, Policy, Report, Retry, Setup};
 
@@ -44,7 +44,7 @@ fn share(cpu: Rig, device: &Arc<Rigged>, chunks: usize) -> (f64, Report) {
 fn a_short_stream_does_not_even_open_the_device() {
     let device = paced(1e9).device();
     let (part, report) = share(Rig::default(), &device, 8);
-    assert_eq!((part, device.openings()), (0.0, 0));
+    assert_eq!((part, device.0.openings()), (0.0, 0));
     assert_eq!(report.device.unwrap().setups, 0);
 }
 
@@ -76,9 +76,9 @@ fn legs_that_are_alike_share_the_work() {
 
 #[test]
 fn a_dead_device_costs_its_time_limit_once() {
-    let device = Rig::acting(|_| Act::Forget).device();
+    let device = Rig::acting(|_| Some(Fault::Silence)).device();
     let (part, report) = share(paced(20e6), &device, 2000);
-    assert_eq!((part, device.openings()), (0.0, 1));
+    assert_eq!((part, device.0.openings()), (0.0, 1));
     let kinds: Vec<_> = report.events.iter().map(|event| event.kind).collect();
     // It was silent, and then its time was over.
     assert_eq!(kinds, [EventKind::Stalled; 2]);
@@ -125,7 +125,13 @@ fn with_time(device: &Arc<Rigged>, chunks: usize, job_timeout: Duration) -> (Dur
 fn the_cpu_does_not_wait_for_a_device_that_falls_silent() {
     // At the first look, in the middle of a split, and when the device works alone.
     for (jobs, rate) in [(0, 20e6), (300, 20e6), (800, 500e6)] {
-        let rig = Rig::acting(move |nth| if nth < jobs { Act::Run } else { Act::Forget });
+        let rig = Rig::acting(move |nth| {
+            if nth < jobs {
+                None
+            } else {
+                Some(Fault::Silence)
+            }
+        });
         let rig = Rig {
             rate: Some(Box::new(move |_| rate)),
             ..rig
@@ -148,37 +154,43 @@ fn what_a_silent_device_brings_late_is_nobodys_and_no_reason_to_open_it_again() 
         })),
         ..Rig::default()
     };
-    let device = rig.device();
+    let (device, inside) = rig.parts();
     let (_, report) = with_patience(&device, 5000);
     let leg = report.device.unwrap();
     assert_eq!(report.events.len(), 1, "{:?}", report.events);
-    assert_eq!((leg.failed, device.openings()), (report.events[0].times, 1));
-    assert_eq!(device.done().len() as u64, leg.chunks + leg.failed);
+    assert_eq!(
+        (leg.failed, device.0.openings()),
+        (report.events[0].times, 1)
+    );
+    assert_eq!(inside.done().len() as u64, leg.chunks + leg.failed);
 }
 
 #[test]
 fn what_goes_wrong_with_a_job_that_the_cpu_did_long_ago_is_still_told() {
     let wrong = Duration::from_millis(250);
     for (act, kind) in [
-        (Act::Stall, EventKind::Stalled),
-        (Act::Forget, EventKind::Stalled),
-        (Act::Fail, EventKind::Failed),
+        (Some(Fault::Stall), EventKind::Stalled),
+        (Some(Fault::Silence), EventKind::Stalled),
+        (Some(Fault::Failure), EventKind::Failed),
     ] {
         let nth = AtomicU64::new(0);
         let rig = Rig {
             rate: Some(Box::new(move |_| {
-                let slow = act == Act::Fail && nth.fetch_add(1, Ordering::Relaxed) == 300;
+                let slow =
+                    act == Some(Fault::Failure) && nth.fetch_add(1, Ordering::Relaxed) == 300;
                 if slow { CHUNK as f64 / 0.25 } else { 100e6 }
             })),
-            ..Rig::acting(move |nth| {
-                if (300..305).contains(&nth) {
-                    act
-                } else {
-                    Act::Run
-                }
-            })
+            ..Rig::acting(
+                move |nth| {
+                    if (300..305).contains(&nth) { act } else { None }
+                },
+            )
         };
-        let limit = if act == Act::Fail { wrong * 100 } else { wrong };
+        let limit = if act == Some(Fault::Failure) {
+            wrong * 100
+        } else {
+            wrong
+        };
         let device = rig.device();
         let (_, report) = with_time(&device, 2500, limit);
         let kinds: Vec<_> = report.events.iter().map(|event| event.kind).collect();
@@ -191,7 +203,7 @@ fn what_goes_wrong_with_a_job_that_the_cpu_did_long_ago_is_still_told() {
         );
         assert_eq!(
             report.quarantined > 0,
-            act != Act::Fail,
+            act != Some(Fault::Failure),
             "{act:?}: {report:?}"
         );
     }

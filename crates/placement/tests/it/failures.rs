@@ -5,7 +5,7 @@ use crate::common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::rigged::{Act, Rig, Rigged};
+use common::rigged::{Fault, Rig, Rigged};
 use common::{assert_copied, copying, cpu, run, run_on, stream};
 use overside_device::{JobError, MemoryKind, OpenError, Operation, OperationConfig};
 use overside_placement::{Error, Event, EventKind, Executor, Leg, Policy, Report, Retry, Setup};
@@ -42,7 +42,14 @@ fn kinds(report: &Report) -> Vec<EventKind> {
 
 #[test]
 fn jobs_that_fail_now_and_then_are_run_again_on_the_cpu() {
-    let device = Rig::acting(|nth| if nth % 10 == 9 { Act::Fail } else { Act::Run }).device();
+    let device = Rig::acting(|nth| {
+        if nth % 10 == 9 {
+            Some(Fault::Failure)
+        } else {
+            None
+        }
+    })
+    .device();
     let report = survives(Policy::Device, &device, 100);
     assert_eq!(
         (report.cpu.unwrap().chunks, report.device.unwrap().chunks),
@@ -51,14 +58,14 @@ fn jobs_that_fail_now_and_then_are_run_again_on_the_cpu() {
     let event = &report.events[0];
     assert_eq!((event.kind, event.times), (EventKind::Failed, 10));
     assert!(
-        event.message.contains("as told") && event.message.contains("run again"),
+        event.message.contains("as injected") && event.message.contains("run again"),
         "{event}"
     );
 }
 
 #[test]
 fn a_device_that_fails_again_and_again_rests_and_is_tried_again() {
-    let device = Rig::acting(|nth| if nth < 20 { Act::Fail } else { Act::Run }).device();
+    let device = Rig::acting(|nth| if nth < 20 { Some(Fault::Failure) } else { None }).device();
     let mut executor = Executor::open(setup(Policy::Device, &device)).unwrap();
     let chunks = stream(&[700; 50]);
     let mut rounds = 0;
@@ -81,7 +88,7 @@ fn a_device_that_fails_again_and_again_rests_and_is_tried_again() {
 
 #[test]
 fn a_stalled_job_leaves_its_destination_in_quarantine_and_nobody_sees_it() {
-    let device = Rig::acting(|nth| if nth == 7 { Act::Stall } else { Act::Run }).device();
+    let device = Rig::acting(|nth| if nth == 7 { Some(Fault::Stall) } else { None }).device();
     let report = survives(Policy::Device, &device, 60);
     assert!(
         kinds(&report).contains(&EventKind::Stalled),
@@ -94,7 +101,7 @@ fn a_stalled_job_leaves_its_destination_in_quarantine_and_nobody_sees_it() {
 #[test]
 fn a_device_whose_places_are_all_in_quarantine_holds_nothing_up() {
     for depth in [1, 2, 3] {
-        let device = Rig::acting(|nth| if nth < 3 { Act::Stall } else { Act::Run }).device();
+        let device = Rig::acting(|nth| if nth < 3 { Some(Fault::Stall) } else { None }).device();
         let narrow = Setup {
             device_depth: depth,
             ..setup(Policy::Split(90.0), &device)
@@ -108,7 +115,7 @@ fn a_device_whose_places_are_all_in_quarantine_holds_nothing_up() {
 
 #[test]
 fn a_device_that_forgets_a_job_is_found_out() {
-    let device = Rig::acting(|nth| if nth == 7 { Act::Forget } else { Act::Run }).device();
+    let device = Rig::acting(|nth| if nth == 7 { Some(Fault::Silence) } else { None }).device();
     let report = survives(Policy::Split(80.0), &device, 60);
     assert_eq!(kinds(&report)[0], EventKind::Stalled);
     assert!(report.quarantined >= 1);
@@ -116,22 +123,26 @@ fn a_device_that_forgets_a_job_is_found_out() {
 
 #[test]
 fn a_device_that_vanishes_in_the_middle_is_opened_again() {
-    let device = Rig::acting(|nth| if nth == 20 { Act::Vanish } else { Act::Run }).device();
+    let device = Rig::acting(|nth| if nth == 20 { Some(Fault::Loss) } else { None }).device();
     let mut executor = Executor::open(setup(Policy::Split(50.0), &device)).unwrap();
     let chunks = stream(&[700; 60]);
     assert_copied(&run_on(&mut executor, &chunks), &chunks);
     std::thread::sleep(SOON.first);
     assert_copied(&run_on(&mut executor, &chunks), &chunks);
     let report = executor.close();
-    assert_eq!(device.openings(), 2);
+    assert_eq!(device.0.openings(), 2);
     assert_eq!(kinds(&report), [EventKind::Lost, EventKind::Recovered]);
-    assert!(report.events[0].message.contains("somebody pulled it out"));
+    assert!(report.events[0].message.contains("as injected"));
 }
 
 #[test]
 fn a_device_that_is_wrong_about_its_jobs_is_dropped() {
-    for act in [Act::Duplicate, Act::Rename, Act::Overstate] {
-        let device = Rig::acting(move |nth| if nth == 9 { act } else { Act::Run }).device();
+    for act in [
+        Some(Fault::Duplicate),
+        Some(Fault::UnknownTag),
+        Some(Fault::BeyondDestination),
+    ] {
+        let device = Rig::acting(move |nth| if nth == 9 { act } else { None }).device();
         let report = survives(Policy::Device, &device, 60);
         assert_eq!(kinds(&report)[0], EventKind::Misbehaved, "{act:?}");
     }
@@ -139,7 +150,14 @@ fn a_device_that_is_wrong_about_its_jobs_is_dropped() {
 
 #[test]
 fn what_is_called_corrupt_is_seen_by_the_cpu_too() {
-    let device = Rig::acting(|nth| if nth == 3 { Act::CallCorrupt } else { Act::Run }).device();
+    let device = Rig::acting(|nth| {
+        if nth == 3 {
+            Some(Fault::FalseCorruption)
+        } else {
+            None
+        }
+    })
+    .device();
     let report = survives(Policy::Device, &device, 20);
     assert_eq!(kinds(&report), [EventKind::FalselyCorrupt]);
 }
@@ -166,7 +184,14 @@ fn corrupt_input_is_a_result_and_no_fault_of_the_device() {
 
 #[test]
 fn refused_chunks_run_on_the_cpu() {
-    let device = Rig::acting(|nth| if nth % 7 == 3 { Act::Refuse } else { Act::Run }).device();
+    let device = Rig::acting(|nth| {
+        if nth % 7 == 3 {
+            Some(Fault::Refusal)
+        } else {
+            None
+        }
+    })
+    .device();
     let report = survives(Policy::Device, &device, 40);
     assert!(kinds(&report).contains(&EventKind::Refused));
     assert!(report.cpu.unwrap().chunks >= 5);
@@ -176,13 +201,13 @@ fn refused_chunks_run_on_the_cpu() {
 fn a_device_that_cannot_be_opened_again_is_tried_with_pauses() {
     let rig = Rig {
         opens: Box::new(|nth| nth != 1 && nth != 2),
-        ..Rig::acting(|nth| if nth == 5 { Act::Vanish } else { Act::Run })
+        ..Rig::acting(|nth| if nth == 5 { Some(Fault::Loss) } else { None })
     };
     let device = rig.device();
     let mut executor = Executor::open(setup(Policy::Device, &device)).unwrap();
     let chunks = stream(&[700; 10]);
     let mut rounds = 0;
-    while device.openings() < 4 {
+    while device.0.openings() < 4 {
         assert_copied(&run_on(&mut executor, &chunks), &chunks);
         std::thread::sleep(Duration::from_millis(1));
         rounds += 1;
@@ -196,7 +221,7 @@ fn a_device_that_cannot_be_opened_again_is_tried_with_pauses() {
 
 #[test]
 fn a_device_that_goes_on_losing_memory_is_given_up() {
-    let device = Rig::acting(|_| Act::Forget).device();
+    let device = Rig::acting(|_| Some(Fault::Silence)).device();
     let quick = Setup {
         job_timeout: Duration::from_millis(1),
         ..setup(Policy::Device, &device)
@@ -210,21 +235,24 @@ fn a_device_that_goes_on_losing_memory_is_given_up() {
         rounds += 1;
         assert!(rounds < 10_000, "{:?}", executor.report());
     }
-    let (openings, jobs) = (device.openings(), device.jobs());
+    let (openings, jobs) = (device.0.openings(), device.0.jobs());
     std::thread::sleep(2 * SOON.longest);
     assert_copied(&run_on(&mut executor, &chunks), &chunks);
-    assert_eq!((device.openings(), device.jobs()), (openings, jobs));
+    assert_eq!((device.0.openings(), device.0.jobs()), (openings, jobs));
 }
 
 #[test]
 fn without_a_cpu_the_error_is_the_result() {
     for (act, expected) in [
-        (Act::Fail, JobError::Failed("as told".into())),
-        (Act::Stall, JobError::DeadlineExceeded),
-        (Act::Forget, JobError::DeadlineExceeded),
-        (Act::CallCorrupt, JobError::Corrupt("as told".into())),
+        (Some(Fault::Failure), JobError::Failed("as injected".into())),
+        (Some(Fault::Stall), JobError::DeadlineExceeded),
+        (Some(Fault::Silence), JobError::DeadlineExceeded),
+        (
+            Some(Fault::FalseCorruption),
+            JobError::Corrupt("as injected".into()),
+        ),
     ] {
-        let device = Rig::acting(move |nth| if nth == 4 { act } else { Act::Run }).device();
+        let device = Rig::acting(move |nth| if nth == 4 { act } else { None }).device();
         let alone = Setup {
             cpu: None,
             ..setup(Policy::Device, &device)
@@ -241,7 +269,7 @@ fn without_a_cpu_the_error_is_the_result() {
 fn without_a_cpu_a_device_that_is_gone_ends_its_chunks_and_nothing_hangs() {
     let rig = Rig {
         opens: Box::new(|nth| nth == 0),
-        ..Rig::acting(|nth| if nth == 4 { Act::Vanish } else { Act::Run })
+        ..Rig::acting(|nth| if nth == 4 { Some(Fault::Loss) } else { None })
     };
     let device = rig.device();
     let alone = Setup {
@@ -317,7 +345,13 @@ fn a_policy_needs_its_legs() {
 #[test]
 fn a_device_that_has_no_place_for_anything_is_found_out() {
     for policy in [Policy::Device, Policy::Split(50.0)] {
-        let rig = Rig::acting(|nth| if nth < 9 { Act::Run } else { Act::Decline });
+        let rig = Rig::acting(|nth| {
+            if nth < 9 {
+                None
+            } else {
+                Some(Fault::BackPressure)
+            }
+        });
         let report = survives(policy, &rig.device(), 60);
         assert_eq!(kinds(&report)[0], EventKind::Stalled, "{:?}", report.events);
         assert_eq!(report.quarantined, 0);
@@ -333,7 +367,7 @@ fn settings_without_measure_are_taken_for_the_nearest_that_can_be() {
         for policy in [Policy::Device, Policy::Split(50.0), Policy::Adaptive] {
             let rig = Rig {
                 memory: MemoryKind::Registered,
-                ..Rig::acting(|nth| if nth == 3 { Act::Vanish } else { Act::Run })
+                ..Rig::acting(|nth| if nth == 3 { Some(Fault::Loss) } else { None })
             };
             let extreme = Setup {
                 cpu_depth: depth,
@@ -370,19 +404,19 @@ fn buffers_of_no_length_hold_empty_chunks_and_those_beyond_all_memory_are_an_err
     }
 }
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
+fn acts() -> impl Strategy<Value = Vec<Option<Fault>>> {
     let act = prop_oneof![
-        20 => Just(Act::Run),
-        3 => Just(Act::RunLate),
-        1 => Just(Act::Fail),
-        1 => Just(Act::CallCorrupt),
-        1 => Just(Act::Stall),
-        1 => Just(Act::Forget),
-        1 => Just(Act::Vanish),
-        1 => Just(Act::Duplicate),
-        1 => Just(Act::Rename),
-        1 => Just(Act::Overstate),
-        1 => Just(Act::Refuse),
+        20 => Just(None),
+        3 => Just(Some(Fault::Reordering)),
+        1 => Just(Some(Fault::Failure)),
+        1 => Just(Some(Fault::FalseCorruption)),
+        1 => Just(Some(Fault::Stall)),
+        1 => Just(Some(Fault::Silence)),
+        1 => Just(Some(Fault::Loss)),
+        1 => Just(Some(Fault::Duplicate)),
+        1 => Just(Some(Fault::UnknownTag)),
+        1 => Just(Some(Fault::BeyondDestination)),
+        1 => Just(Some(Fault::Refusal)),
     ];
     prop::collection::vec(act, 1..100)
 }

@@ -2,9 +2,7 @@
 
 use crate::common;
 
-use std::sync::Arc;
-
-use common::rigged::{Act, Rig};
+use common::rigged::{Fault, Rig};
 use common::{assert_copied, copying, run, stream};
 use overside_placement::{Leg, Piece, Policy, Setup};
 use proptest::prelude::*;
@@ -29,17 +27,17 @@ fn two(
     device: Rig,
     lengths: &[usize],
 ) -> (Vec<Piece>, [Vec<Vec<u8>>; 2]) {
-    let (cpu, device) = (cpu.device(), device.device());
+    let ((cpu, cpu_inside), (device, device_inside)) = (cpu.parts(), device.parts());
     let setup = Setup {
-        cpu: Some(Arc::clone(&cpu) as _),
-        device: Some(Arc::clone(&device) as _),
+        cpu: Some(cpu as _),
+        device: Some(device as _),
         ..copying(policy)
     };
     let chunks = stream(lengths);
     let (pieces, report) = run(setup, &chunks);
     assert_copied(&pieces, &chunks);
     assert_eq!(report.events, []);
-    (pieces, [cpu.done(), device.done()])
+    (pieces, [cpu_inside.done(), device_inside.done()])
 }
 
 #[test]
@@ -77,7 +75,13 @@ fn a_split_depends_on_lengths_alone() {
         rate: Some(Box::new(|_| 5e7)),
         ..Rig::default()
     };
-    let shuffled = Rig::acting(|nth| if nth % 3 == 0 { Act::RunLate } else { Act::Run });
+    let shuffled = Rig::acting(|nth| {
+        if nth % 3 == 0 {
+            Some(Fault::Reordering)
+        } else {
+            None
+        }
+    });
     let again = two(Policy::Split(37.5), slow, shuffled, &lengths).0;
     assert_eq!(legs(&once), legs(&again));
 }
@@ -92,10 +96,7 @@ proptest! {
         percent in 0.0..=100.0_f64,
         late in prop::collection::vec(any::<bool>(), 1..10),
     ) {
-        let device = Rig::acting(move |nth| match late[nth as usize % late.len()] {
-            true => Act::RunLate,
-            false => Act::Run,
-        });
+        let device = Rig::acting(move |nth| late[nth as usize % late.len()].then_some(Fault::Reordering));
         let (pieces, [cpu, device]) = two(Policy::Split(percent), Rig::default(), device, &lengths);
         let chunks = stream(&lengths);
         let longest = *lengths.iter().max().unwrap();

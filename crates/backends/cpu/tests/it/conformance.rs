@@ -10,11 +10,11 @@ fn device(threads: usize, cores: Option<Vec<usize>>) -> Arc<dyn Device> {
 }
 
 mod one_thread {
-    overside_device::conformance_suite!(|| super::device(1, None));
+    overside_testkit::conformance_suite!(|| super::device(1, None));
 }
 
 mod three_threads {
-    overside_device::conformance_suite!(|| super::device(3, None));
+    overside_testkit::conformance_suite!(|| super::device(3, None));
 }
 
 mod pinned {
@@ -26,5 +26,5 @@ mod pinned {
             .expect("a core")
     }
 
-    overside_device::conformance_suite!(|| super::device(2, Some(vec![core()])));
+    overside_testkit::conformance_suite!(|| super::device(2, Some(vec![core()])));
 }

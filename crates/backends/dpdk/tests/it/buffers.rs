@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use overside_backend_dpdk::{DpdkDevice, Environment};
 use overside_device::Device;
-use overside_device::conformance::PROMISES;
+use overside_testkit::conformance::PROMISES;
 
 /// The shim and the card in one library; nothing if DPDK or a compiler is not here.
 fn library(directory: &Path) -> Option<PathBuf> {

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use common::{Behaviour, allocated_bytes, behave, card, mapped_within};
 use overside_backend_dpdk::{DpdkDevice, DpdkError};
-use overside_device::conformance::PROMISES;
 use overside_device::{
     Completion, Context, ContextConfig, Device, Foreign, Job, JobError, MemoryKind, Operation,
     OperationConfig, Outcome, SubmitError,
 };
 use overside_ops::Format;
+use overside_testkit::conformance::PROMISES;
 
 const COMPRESS: Operation = Operation::Compress(Format::Deflate);
 const DECOMPRESS: Operation = Operation::Decompress(Format::Deflate);

@@ -16,7 +16,7 @@ macro_rules! suite {
                     return;
                 }
                 let device = || Arc::new(DpdkDevice::new($instance).unwrap()) as Arc<dyn Device>;
-                for (name, promise) in overside_device::conformance::PROMISES {
+                for (name, promise) in overside_testkit::conformance::PROMISES {
                     eprintln!("{name}");
                     promise(&device);
                 }

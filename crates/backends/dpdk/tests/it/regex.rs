@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use overside_backend_dpdk::RULES;
-use overside_device::conformance::PROMISES;
 use overside_device::{
     ContextConfig, Device, Job, JobError, OpenError, Operation, OperationConfig, Outcome,
 };
 use overside_ops::MatchKind;
+use overside_testkit::conformance::PROMISES;
 
 /// One test, because the engine has one set of rules, and the directory with them is the process's.
 #[test]

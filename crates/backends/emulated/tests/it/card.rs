@@ -89,7 +89,9 @@ fn buffers_beyond_the_cards_limit_are_refused() {
 
 #[test]
 fn every_mode_gives_the_same_bytes() {
-    let inputs: Vec<Vec<u8>> = (0..6).map(|seed| text(seed, 3000 * (seed + 1))).collect();
+    let inputs: Vec<Vec<u8>> = (0..6)
+        .map(|seed| text(seed, 3000 * (seed as usize + 1)))
+        .collect();
     let outputs: Vec<Vec<Vec<u8>>> = MODES
         .into_iter()
         .chain([Mode::Replay])

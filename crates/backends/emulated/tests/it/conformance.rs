@@ -8,7 +8,7 @@ macro_rules! card {
                 let profile = overside_model::profile($card).expect("built in");
                 std::sync::Arc::new(EmulatedDevice::new(profile, Mode::$mode))
             }
-            overside_device::conformance_suite!(device);
+            overside_testkit::conformance_suite!(device);
         }
     };
 }

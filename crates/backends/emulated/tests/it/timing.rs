@@ -22,7 +22,7 @@ fn a_completion_is_never_earlier_than_the_profile_says() {
     for mode in [Mode::Paced, Mode::Replay] {
         let device = EmulatedDevice::new(card(1.0, 1.0), mode);
         let mut context = device.open(config("copy", 4, 4 * KIB)).unwrap();
-        let jobs = (0..8).map(|tag| job(&device, tag, text(tag as usize, 4 * KIB), 4 * KIB));
+        let jobs = (0..8).map(|tag| job(&device, tag, text(tag, 4 * KIB), 4 * KIB));
         let (begin, seen) = run(&mut *context, jobs.collect());
         for (index, one) in seen.iter().enumerate() {
             assert_eq!(
@@ -48,7 +48,7 @@ fn the_published_cards_keep_their_times_under_load() {
             .open(config("compress-deflate", 16, 64 * KIB))
             .unwrap();
         for _ in 0..3 {
-            let jobs = (0..64).map(|tag| job(&device, tag, text(tag as usize, 64 * KIB), 64 * KIB));
+            let jobs = (0..64).map(|tag| job(&device, tag, text(tag, 64 * KIB), 64 * KIB));
             let (begin, seen) = run(&mut *context, jobs.collect());
             let mut engine_ns = 0;
             for one in &seen {
@@ -101,7 +101,7 @@ fn software_that_is_too_slow_is_counted_as_late() {
     let mut context = device
         .open(config("compress-deflate", 4, 1024 * KIB))
         .unwrap();
-    let jobs = (0..4).map(|tag| job(&device, tag, text(tag as usize, 1024 * KIB), 1024 * KIB));
+    let jobs = (0..4).map(|tag| job(&device, tag, text(tag, 1024 * KIB), 1024 * KIB));
     let jobs = jobs.collect();
     let begin = Instant::now();
     let (_, seen) = run(&mut *context, jobs);

@@ -2,6 +2,7 @@
 
 use crate::common;
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use common::jobs::{End, assert_copied, copying, is_late, job, reap, run};

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use overside_base::Random;
 use overside_compress::{Container, Error, Options, Summary, compress, decompress};
+pub use overside_testkit::data::noise;
 
 /// Options for one container, with small chunks, so that there are many.
 pub fn options(container: Container) -> Options {
@@ -40,29 +40,7 @@ pub fn decompressed(bytes: &[u8]) -> Result<(Vec<u8>, Summary), Error> {
 
 /// Text, as long as asked for.
 pub fn text(len: usize) -> Vec<u8> {
-    const WORDS: [&str; 12] = [
-        "road", "closed", "at", "the", "accident", "on", "exit", "ramp", "to", "slow", "traffic",
-        "near",
-    ];
-    let mut text = Vec::with_capacity(len + 32);
-    for random in noise(len + 1) {
-        let word = WORDS[usize::from(random) % WORDS.len()];
-        text.extend(word.as_bytes());
-        match random {
-            0..20 => text.extend(format!(" {}\n", text.len() * 7919).as_bytes()),
-            _ => text.push(b' '),
-        }
-        if text.len() >= len {
-            break;
-        }
-    }
-    text.truncate(len);
-    text
-}
-
-/// Bytes that do not compress.
-pub fn noise(len: usize) -> Vec<u8> {
-    Random::new(1).bytes(len)
+    overside_testkit::data::text(1, len)
 }
 
 /// Contents that differ in what matters to frames.

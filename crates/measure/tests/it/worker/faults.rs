@@ -102,7 +102,7 @@ fn wrong_counts_are_noticed() {
 
 #[test]
 fn a_failed_job_is_never_a_fast_one() {
-    check("copy", Fault::Failure, Kind::Job, "a spark");
+    check("copy", Fault::Failure, Kind::Job, "as injected");
     check(
         "compress-deflate",
         Fault::FailureAsDone,
@@ -129,11 +129,16 @@ fn what_does_not_fit_its_destination_is_noticed() {
 
 #[test]
 fn completions_that_belong_to_no_job_are_noticed() {
-    check("copy", Fault::Twice, Kind::Verification, "");
-    check("copy", Fault::Stranger, Kind::Verification, "not in flight");
+    check("copy", Fault::Duplicate, Kind::Verification, "");
     check(
         "copy",
-        Fault::KeepsDestination,
+        Fault::UnknownTag,
+        Kind::Verification,
+        "not in flight",
+    );
+    check(
+        "copy",
+        Fault::KeptDestination,
         Kind::Verification,
         "did not come back",
     );
@@ -143,13 +148,13 @@ fn completions_that_belong_to_no_job_are_noticed() {
 fn only_compression_can_fail_to_make_things_smaller() {
     check(
         "copy",
-        Fault::Incompressible,
+        Fault::FalseIncompressible,
         Kind::Verification,
         "incompressible",
     );
     check(
         "decompress-lz4-block",
-        Fault::Incompressible,
+        Fault::FalseIncompressible,
         Kind::Verification,
         "incompressible",
     );
@@ -164,8 +169,8 @@ fn what_others_compress_is_not_incompressible() {
         for (data, beginnings) in [(&words, &BEGINNINGS[..]), (&lines, &[20])] {
             for &after in beginnings {
                 for times in [Times::Once, Times::Always] {
-                    let sample =
-                        worker(Fault::Incompressible, after, times).measure(&data.test(operation));
+                    let sample = worker(Fault::FalseIncompressible, after, times)
+                        .measure(&data.test(operation));
                     let what = format!("{operation} {after} {times:?}");
                     has_failed(&sample, Kind::Verification, "called incompressible", &what);
                 }
@@ -178,7 +183,7 @@ fn what_others_compress_is_not_incompressible() {
 fn what_ran_elsewhere_is_not_filed_under_this_device() {
     check(
         "copy",
-        Fault::Fallback,
+        Fault::OtherDevice,
         Kind::Verification,
         "elsewhere ran the job",
     );
@@ -188,10 +193,10 @@ fn what_ran_elsewhere_is_not_filed_under_this_device() {
 fn a_device_that_goes_away_is_lost() {
     check_times(
         "copy",
-        Fault::Unplugged,
+        Fault::Loss,
         Times::Always,
         Kind::Lost,
-        "no answer",
+        "as injected",
     );
 }
 
@@ -204,7 +209,7 @@ fn a_job_that_never_ends_ends_the_sample_in_time() {
             ..data.test("copy")
         };
         let begun = std::time::Instant::now();
-        let sample = worker(Fault::Never, after, Times::Once).measure(&test);
+        let sample = worker(Fault::Silence, after, Times::Once).measure(&test);
         has_failed(&sample, Kind::Timeout, "in flight", "never");
         assert!(begun.elapsed().as_secs_f64() < 5.0);
     }
@@ -221,7 +226,7 @@ fn a_sample_that_takes_longer_than_it_may_ends_in_time() {
             ..data.test("copy")
         };
         let begin = std::time::Instant::now();
-        let sample = worker(Fault::None, 0, Times::Once).measure(&test);
+        let sample = Worker::new().measure(&test);
         // Whether it waits for a job or looks at the clock then is chance.
         let message = "before the test's time was over";
         has_failed(&sample, Kind::Timeout, message, &format!("{setting:?}"));
@@ -264,12 +269,12 @@ fn a_panic_is_a_failed_sample_and_the_next_test_runs() {
     let data = DataSet::new(&text(1 << 17));
     let mut worker = worker(Fault::Panic, 3, Times::Always);
     let sample = worker.measure(&data.test("copy"));
-    has_failed(&sample, Kind::Internal, "a bug", "panic");
+    has_failed(&sample, Kind::Internal, "as injected", "panic");
     let next = worker.measure(&Test {
         operation: "hash-xxh3".parse().unwrap(),
         ..data.test("copy")
     });
-    has_failed(&next, Kind::Internal, "a bug", "panic again");
+    has_failed(&next, Kind::Internal, "as injected", "panic again");
 }
 
 #[test]
@@ -295,7 +300,7 @@ fn without_a_fault_there_are_figures() {
             setting,
             ..data.test("copy")
         };
-        let sample = worker(Fault::None, 0, Times::Always).measure(&test);
+        let sample = Worker::new().measure(&test);
         assert_eq!(sample.status, Status::Ok, "{:?}", sample.error);
     }
 }

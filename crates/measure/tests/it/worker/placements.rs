@@ -224,10 +224,7 @@ fn what_a_leg_cannot_do_is_skipped_with_the_reason() {
 #[test]
 fn a_device_that_fails_in_a_split_is_told_of() {
     let data = DataSet::new(&text(1 << 17));
-    for (fault, times) in [
-        (Fault::Failure, Times::Once),
-        (Fault::Unplugged, Times::Once),
-    ] {
+    for (fault, times) in [(Fault::Failure, Times::Once), (Fault::Loss, Times::Once)] {
         let mut test = placed(&data, "decompress-deflate", "split:50");
         // Long enough for the device to get there on a busy machine.
         test.sample_s = 0.3;
@@ -263,7 +260,7 @@ fn a_wrong_result_of_one_leg_is_a_failed_sample() {
         (Fault::WrongByte, "compress-deflate"),
         (Fault::FailureAsDone, "decompress-deflate"),
         (Fault::FewerBytes, "decompress-deflate"),
-        (Fault::Fallback, "decompress-deflate"),
+        (Fault::OtherDevice, "decompress-deflate"),
     ] {
         for placement in ["split:50", "device"] {
             let test = placed(&data, operation, placement);

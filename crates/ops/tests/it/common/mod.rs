@@ -3,11 +3,12 @@
 
 pub mod checks;
 
-use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::fs;
+use std::path::Path;
 
-use overside_base::Random;
 use overside_ops::{Config, Kernel, Operation, prepare, variants};
+
+pub use overside_testkit::data::{noise, shared};
 
 pub use checks::{FORMATS, guarded as run, kernel};
 
@@ -34,19 +35,6 @@ pub fn worst_case(len: usize) -> usize {
     len + len / 8 + 1024
 }
 
-/// `../shared` beside the repository, or what `OVERSIDE_SHARED` says; `None`, and a word about it,
-/// if there is none.
-pub fn shared(path: &str) -> Option<PathBuf> {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let root = env::var_os("OVERSIDE_SHARED").map_or_else(default, PathBuf::from);
-    let path = root.join(path);
-    if !path.exists() {
-        eprintln!("skipped: {} is not there", path.display());
-        return None;
-    }
-    Some(path)
-}
-
 /// Real data that every checkout has: this crate's own sources.
 pub fn own_sources() -> Vec<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -63,9 +51,4 @@ pub fn own_sources() -> Vec<u8> {
     }
     assert!(all.len() > 50_000);
     all
-}
-
-/// Bytes that do not compress.
-pub fn noise(len: usize) -> Vec<u8> {
-    Random::new(1).bytes(len)
 }

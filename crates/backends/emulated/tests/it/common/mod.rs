@@ -1,15 +1,12 @@
 //! Profiles made for tests, and a loop that runs jobs.
 
-#![allow(dead_code, reason = "each test binary uses a part")]
-
-use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part")]
 
 use overside_backend_emulated::{EmulatedDevice, Mode};
-use overside_device::{
-    Completion, Context, ContextConfig, Device, Foreign, Job, Operation, OperationConfig,
-};
+use overside_device::{ContextConfig, Device, Foreign, Job, Operation, OperationConfig};
 use overside_model::Profile;
+pub use overside_testkit::data::text;
+pub use overside_testkit::{Timed, run};
 
 pub const MODES: [Mode; 3] = [Mode::Functional, Mode::Paced, Mode::Replay];
 
@@ -61,13 +58,6 @@ pub fn config(name: &str, depth: usize, longest: usize) -> ContextConfig {
     }
 }
 
-/// Text that compresses, different for each seed.
-pub fn text(seed: usize, len: usize) -> Vec<u8> {
-    let words =
-        (0..).map(|n: usize| format!("{} of {seed}; ", (n + seed).wrapping_mul(7919) % 997));
-    words.flat_map(String::into_bytes).take(len).collect()
-}
-
 pub fn job(device: &EmulatedDevice, tag: u64, source: Vec<u8>, capacity: usize) -> Job {
     Job {
         tag,
@@ -75,26 +65,4 @@ pub fn job(device: &EmulatedDevice, tag: u64, source: Vec<u8>, capacity: usize) 
         destination: device.alloc(capacity, 64).unwrap(),
         deadline: None,
     }
-}
-
-/// A completion and when it was seen.
-pub struct Seen {
-    pub completion: Completion,
-    pub at: Instant,
-}
-
-/// Runs jobs to the end; when it began, and the completions in the order they came.
-pub fn run(context: &mut dyn Context, jobs: Vec<Job>) -> (Instant, Vec<Seen>) {
-    let (mut jobs, begin) = (VecDeque::from(jobs), Instant::now());
-    let (mut seen, mut batch) = (Vec::new(), Vec::new());
-    while !jobs.is_empty() || context.in_flight() > 0 {
-        context.submit(&mut jobs).unwrap();
-        context.poll(&mut batch, usize::MAX).unwrap();
-        let at = Instant::now();
-        seen.extend(batch.drain(..).map(|completion| Seen { completion, at }));
-        if context.in_flight() > 0 {
-            overside_device::wait(context, Duration::from_secs(1)).unwrap();
-        }
-    }
-    (begin, seen)
 }

@@ -16,6 +16,7 @@ use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_backend_emulated::{EmulatedDevice, Mode};
 use overside_backend_remote::{Entry, Patience, RemoteDevice};
 use overside_device::Device;
+use overside_layers::DeviceLayer;
 use overside_link::agent::Probe;
 
 use proxy::{Fault, Proxy};
@@ -125,34 +126,8 @@ impl WithAgent {
     }
 }
 
-impl Device for WithAgent {
-    fn info(&self) -> &overside_device::DeviceInfo {
-        self.device.info()
-    }
-
-    fn capabilities(&self) -> &overside_device::Capabilities {
-        self.device.capabilities()
-    }
-
-    fn alloc(
-        &self,
-        len: usize,
-        align: usize,
-    ) -> Result<overside_device::Region, overside_device::MemoryError> {
-        self.device.alloc(len, align)
-    }
-
-    fn register(
-        &self,
-        foreign: overside_device::Foreign,
-    ) -> Result<overside_device::Slice, overside_device::MemoryError> {
-        self.device.register(foreign)
-    }
-
-    fn open(
-        &self,
-        config: overside_device::ContextConfig,
-    ) -> Result<Box<dyn overside_device::Context>, overside_device::OpenError> {
-        self.device.open(config)
+impl DeviceLayer for WithAgent {
+    fn inner(&self) -> &dyn Device {
+        &self.device
     }
 }

@@ -7,7 +7,7 @@
 //! ```ignore
 //! mod bf2 {
 //!     fn device() -> std::sync::Arc<dyn overside_device::Device> { .. }
-//!     overside_device::conformance_suite!(device);
+//!     overside_testkit::conformance_suite!(device);
 //! }
 //! ```
 
@@ -19,7 +19,7 @@ mod results;
 
 use std::sync::Arc;
 
-use crate::Device;
+use overside_device::Device;
 
 pub use driver::set_patience;
 pub use flow::*;

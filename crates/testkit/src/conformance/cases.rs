@@ -1,9 +1,9 @@
 //! One thing that a device is asked to do, and what the answer must be.
 
-use overside_base::Random;
 use overside_ops::{Config, Direction, MatchKind, Operation, Output, prepare, variants};
 
-use crate::{Capability, Completion, Device, Job, Outcome, Region, Slice, Source};
+use crate::data::text;
+use overside_device::{Capability, Completion, Device, Job, Outcome, Region, Slice, Source};
 
 /// Length of the uncompressed side where the device takes that much.
 const LEN: usize = 20_000;
@@ -42,7 +42,7 @@ impl Case {
     pub(super) fn new(capability: &Capability, variant: &str, len: usize) -> Self {
         let max_source = bounded(capability.max_source_bytes);
         let max_destination = bounded(capability.max_destination_bytes);
-        let plain = text(len.min(max_source).min(max_destination / 2));
+        let plain = text(7, len.min(max_source).min(max_destination / 2));
         Self::of(capability.operation, variant, plain)
     }
 
@@ -176,26 +176,6 @@ pub(super) fn slice(device: &dyn Device, bytes: &[u8]) -> Slice {
     let mut region = device.alloc(bytes.len(), 64).expect("memory for a source");
     region.copy_from_slice(bytes);
     region.share()
-}
-
-/// Lines that compress and that the patterns find something in.
-pub(super) fn text(len: usize) -> Vec<u8> {
-    let mut random = Random::new(7);
-    let words = [
-        "hay", "stack", "needle", "on", "the", "road", "at", "Exit", "ramp", "to",
-    ];
-    let mut text = Vec::with_capacity(len + 16);
-    while text.len() < len {
-        text.extend_from_slice(words[random.below(words.len() as u64) as usize].as_bytes());
-        text.push(if random.below(6) == 0 { b'\n' } else { b' ' });
-    }
-    text.truncate(len);
-    text
-}
-
-/// Bytes that no codec makes smaller.
-pub(super) fn noise(len: usize) -> Vec<u8> {
-    Random::new(11).bytes(len)
 }
 
 /// What a library makes of `input`, and the bytes of it.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::cases::Case;
-use crate::{Completion, Context, ContextConfig, Device, Job};
+use overside_device::{Completion, Context, ContextConfig, Device, Job};
 
 thread_local! {
     static PATIENCE: Cell<Duration> = const { Cell::new(Duration::from_secs(60)) };

@@ -5,7 +5,8 @@ use overside_ops::Format;
 use super::Factory;
 use super::cases::{self, Case};
 use super::driver::{open, run, run_one};
-use crate::{Job, JobError, Operation, Outcome, Output, Source};
+use crate::data::noise;
+use overside_device::{Job, JobError, Operation, Outcome, Output, Source};
 
 /// Name, driver and capabilities are there and make sense.
 pub fn describes_itself(factory: Factory<'_>) {
@@ -180,7 +181,7 @@ pub fn incompressible_input(factory: Factory<'_>) {
         if !matches!(operation, Operation::Compress(_)) {
             continue;
         }
-        let mut case = Case::of(operation, "auto", cases::noise(text.input.len()));
+        let mut case = Case::of(operation, "auto", noise(text.input.len()));
         let source = case.source(device);
         let mut context = open(device, &case, 2);
         for capacity in [case.capacity, case.input.len()] {
@@ -208,7 +209,7 @@ pub fn decompression_bomb(factory: Factory<'_>) {
             continue;
         }
         let config = super::driver::config(&bomb, 1);
-        let config = crate::ContextConfig {
+        let config = overside_device::ContextConfig {
             max_destination_bytes: 4096,
             ..config
         };
@@ -258,7 +259,7 @@ pub fn empty_source(factory: Factory<'_>) {
                 let empty = Case::of(operation, "auto", Vec::new());
                 let destination = completion.destination.expect("a job that is done");
                 let (destination, _) = destination.split_at(empty.capacity);
-                empty.verify(&crate::Completion {
+                empty.verify(&overside_device::Completion {
                     destination: Some(destination),
                     ..completion
                 });

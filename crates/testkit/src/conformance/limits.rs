@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use super::Factory;
 use super::cases::{self, Case};
 use super::driver::{Watch, config, open, poll, submit};
-use crate::{
+use crate::data::text;
+use overside_device::{
     Context, ContextConfig, Device, Job, MemoryKind, OpenError, Operation, OperationConfig,
     Refusal, Region, Source, SubmitError,
 };
@@ -53,7 +54,7 @@ pub fn unsupported_operation(factory: Factory<'_>) {
         .into_iter()
         .filter(|operation| !known(operation))
     {
-        let config = config(&Case::of(operation, "auto", cases::text(100)), 1);
+        let config = config(&Case::of(operation, "auto", text(7, 100)), 1);
         match device.open(config).err() {
             Some(OpenError::Unsupported {
                 operation: named, ..

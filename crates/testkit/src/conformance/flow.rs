@@ -12,7 +12,7 @@ use super::cases::{self, Case};
 use super::driver::{
     Watch, config, nothing_more, open, patience, poll, run, run_one, submit, tags,
 };
-use crate::{
+use overside_device::{
     Context, ContextConfig, Device, Foreign, Job, JobError, OpenError, Refusal, SubmitError, wait,
 };
 

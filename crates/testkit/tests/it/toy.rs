@@ -1,5 +1,5 @@
 //! A small device to try the suite on: every operation, registered memory, tight limits. It can
-//! be broken in one way at a time.
+//! be broken in one way at a time; what goes wrong with single jobs is injected around it.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -15,11 +15,6 @@ use overside_ops::{prepare, variants};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Nothing,
-    DuplicatesCompletions,
-    DropsCompletions,
-    ChangesTags,
-    WritesWrongBytes,
-    CountsWrong,
     CutsShort,
     StoresIncompressible,
     AcceptsCorrupt,
@@ -31,7 +26,6 @@ pub enum Fault {
     OpensAnything,
     OpensAnyDepth,
     OpensAnyVariant,
-    NamesAnother,
     MissesDeadlines,
     KeepsQuarantine,
     NeverWakes,
@@ -119,15 +113,10 @@ impl Toy {
         }
         let prepared = prepare(&config.operation)?;
         let variant = prepared.variant();
-        let other = self.fault == Fault::NamesAnother;
         let applied = Applied {
             device: "toy".into(),
             driver: "toy 1".into(),
-            variant: if other {
-                "another".into()
-            } else {
-                variant.name.into()
-            },
+            variant: variant.name.into(),
             library: variant.library.into(),
             provenance: Provenance::Measured,
         };
@@ -189,17 +178,6 @@ fn break_result(
 ) -> Result<Outcome, JobError> {
     let done = |written, value| Ok(Outcome::Done(Output { written, value }));
     match (fault, result) {
-        (Fault::WritesWrongBytes, Ok(Outcome::Done(output))) if output.written > 0 => {
-            taken.destination()[output.written / 2] ^= 1;
-            Ok(Outcome::Done(output))
-        }
-        (
-            Fault::CountsWrong,
-            Ok(Outcome::Done(Output {
-                written,
-                value: Some(value),
-            })),
-        ) => done(written, Some(value + 1)),
         (Fault::CutsShort, Err(JobError::OutputTooSmall { capacity })) => done(capacity, None),
         (Fault::StoresIncompressible, Ok(Outcome::Incompressible)) => done(0, None),
         (Fault::AcceptsCorrupt, Err(JobError::Corrupt(_))) => done(0, None),
@@ -249,10 +227,8 @@ struct ToyContext {
 
 impl Context for ToyContext {
     fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
-        match self.toy.fault {
-            Fault::ChangesTags => jobs.iter_mut().for_each(|job| job.tag |= 1),
-            Fault::MissesDeadlines => jobs.iter_mut().for_each(|job| job.deadline = None),
-            _ => {}
+        if self.toy.fault == Fault::MissesDeadlines {
+            jobs.iter_mut().for_each(|job| job.deadline = None);
         }
         if let Some(error) = &self.stuck {
             let (device, reason) = ("toy".into(), error.to_string());
@@ -267,26 +243,7 @@ impl Context for ToyContext {
     }
 
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
-        let count = self.threads.poll(out, max)?;
-        match self.toy.fault {
-            Fault::DuplicatesCompletions if count > 0 => {
-                let last = out.last().unwrap();
-                out.push(Completion {
-                    tag: last.tag,
-                    result: last.result.clone(),
-                    source: last.source.clone(),
-                    destination: None,
-                    stages: last.stages,
-                    applied: Arc::clone(&last.applied),
-                });
-                Ok(count + 1)
-            }
-            Fault::DropsCompletions if count > 0 && out.len().is_multiple_of(3) => {
-                out.pop();
-                Ok(count - 1)
-            }
-            _ => Ok(count),
-        }
+        self.threads.poll(out, max)
     }
 
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -1,0 +1,322 @@
+//! The context of a device that does wrong as planned.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use overside_device::{
+    Applied, Closed, Completion, Context, ContextConfig, DeviceInfo, Job, JobError, Lost,
+    OpenError, Outcome, Refusal, Region, Stages, SubmitError,
+};
+
+use crate::fault::{Before, First, spoil};
+use crate::fault_injection::{Counts, JobNumber, Plan};
+use crate::job_table::JobTable;
+use crate::{ContextLayer, Fault};
+
+pub(crate) struct FaultContext {
+    inner: Box<dyn Context>,
+    depth: usize,
+    plan: Arc<Plan>,
+    counts: Arc<Counts>,
+    /// Jobs that it was given.
+    jobs: u64,
+    inside: JobTable<(Option<Fault>, Before)>,
+    /// Jobs that the device inside never gets: those that stall, or of which nothing is heard.
+    held: Vec<(Job, Fault)>,
+    /// Completions that wait until nothing else is in flight.
+    last: VecDeque<Completion>,
+    /// Completions to be polled for.
+    ready: VecDeque<Completion>,
+    /// Destinations in quarantine, which are written to now and then.
+    quarantine: Vec<Region>,
+    first: Option<First>,
+    is_lost: bool,
+    /// What jobs are filed under that never reach the device inside.
+    applied: Arc<Applied>,
+    /// Reused.
+    one: VecDeque<Job>,
+    completions: Vec<Completion>,
+}
+
+impl FaultContext {
+    pub(crate) fn new(
+        inner: Box<dyn Context>,
+        depth: usize,
+        info: &DeviceInfo,
+        plan: Arc<Plan>,
+        counts: Arc<Counts>,
+    ) -> Self {
+        let applied = Applied {
+            device: info.name.clone(),
+            driver: info.driver.clone(),
+            variant: "auto".into(),
+            library: "no job has run".into(),
+            provenance: info.provenance,
+        };
+        Self {
+            inner,
+            depth,
+            plan,
+            counts,
+            jobs: 0,
+            inside: JobTable::default(),
+            held: Vec::new(),
+            last: VecDeque::new(),
+            ready: VecDeque::new(),
+            quarantine: Vec::new(),
+            first: None,
+            is_lost: false,
+            applied: Arc::new(applied),
+            one: VecDeque::with_capacity(1),
+            completions: Vec::new(),
+        }
+    }
+
+    fn lost(&self) -> Lost {
+        Lost {
+            device: self.applied.device.clone(),
+            reason: "as injected".into(),
+            tags: self.held.iter().map(|(job, _)| job.tag).collect(),
+        }
+    }
+
+    fn count_job(&mut self) {
+        self.jobs += 1;
+        self.counts.jobs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Gives the first of `jobs` to the device inside. Whether it was taken.
+    fn pass_on(
+        &mut self,
+        jobs: &mut VecDeque<Job>,
+        fault: Option<Fault>,
+    ) -> Result<bool, SubmitError> {
+        let Some(mut job) = jobs.pop_front() else {
+            return Ok(false);
+        };
+        let own = job.source.clone();
+        if let Some(first) = &self.first
+            && fault == Some(Fault::FirstSource)
+        {
+            job.source = first.source.clone();
+        }
+        let before = Before {
+            destination: job.destination.to_vec(),
+        };
+        let tag = job.tag;
+        self.inside.insert(&mut job, (fault, before));
+        self.one.push_back(job);
+        let result = self.inner.submit(&mut self.one);
+        if let Some(mut job) = self.one.pop_front() {
+            self.inside.undo(&mut job);
+            job.source = own;
+            jobs.push_front(job);
+        } else if self.first.is_none() {
+            self.first = Some(First {
+                source: own,
+                result: None,
+            });
+        }
+        match result {
+            Ok(taken) => Ok(taken == 1),
+            Err(SubmitError::Refused { refusal, .. }) => Err(SubmitError::Refused { tag, refusal }),
+            Err(lost) => Err(lost),
+        }
+    }
+
+    /// Takes what the device inside has done, and does it wrong.
+    fn collect(&mut self, max: usize) -> Result<(), Lost> {
+        let mut completions = std::mem::take(&mut self.completions);
+        let polled = self.inner.poll(&mut completions, max);
+        for completion in completions.drain(..) {
+            self.take(completion);
+        }
+        self.completions = completions;
+        if self.inner.in_flight() == 0 {
+            self.ready.append(&mut self.last);
+        }
+        polled.map(|_| ()).map_err(|lost| self.with_own_tags(lost))
+    }
+
+    fn take(&mut self, mut completion: Completion) {
+        let Some((fault, before)) = self.inside.finish(&mut completion) else {
+            self.ready.push_back(completion);
+            return;
+        };
+        if let (Some(first), Ok(outcome), Some(written)) =
+            (&mut self.first, &completion.result, &completion.destination)
+            && first.result.is_none()
+        {
+            first.result = Some((*outcome, written.to_vec()));
+        }
+        if fault.is_none() && !matches!(completion.result, Ok(Outcome::Done(_))) {
+            // The contract leaves the contents open; nobody is to rely on them.
+            if let Some(destination) = &mut completion.destination {
+                destination.fill(0xEE);
+            }
+        }
+        let second =
+            fault.and_then(|fault| spoil(fault, &mut completion, &before, self.first.as_ref()));
+        match fault {
+            Some(Fault::Reordering) => self.last.push_back(completion),
+            _ => self.ready.push_back(completion),
+        }
+        self.ready.extend(second);
+    }
+
+    fn with_own_tags(&self, lost: Lost) -> Lost {
+        let own = lost.tags.iter().filter_map(|tag| self.inside.tag(*tag));
+        Lost {
+            tags: own
+                .chain(self.held.iter().map(|(job, _)| job.tag))
+                .collect(),
+            ..lost
+        }
+    }
+
+    /// Completes what stalled beyond its deadline, and writes where a late engine would.
+    fn expire(&mut self) {
+        self.quarantine
+            .iter_mut()
+            .for_each(|region| region.fill(0xDD));
+        let now = Instant::now();
+        let is_late = |(job, fault): &mut (Job, Fault)| {
+            *fault == Fault::Stall && job.deadline.is_some_and(|deadline| now >= deadline)
+        };
+        for (job, _) in self.held.extract_if(.., is_late) {
+            self.quarantine.push(job.destination);
+            self.ready.push_back(Completion {
+                tag: job.tag,
+                result: Err(JobError::DeadlineExceeded),
+                source: job.source,
+                destination: None,
+                stages: Stages::default(),
+                applied: Arc::clone(&self.applied),
+            });
+        }
+    }
+}
+
+impl ContextLayer for FaultContext {
+    fn inner(&self) -> &dyn Context {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Context {
+        &mut *self.inner
+    }
+
+    fn into_inner(self: Box<Self>) -> Box<dyn Context> {
+        self.inner
+    }
+
+    fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
+        if self.is_lost {
+            return Err(self.lost().into());
+        }
+        let mut taken = 0;
+        while let Some(job) = jobs.front() {
+            let number = JobNumber {
+                of_device: self.counts.jobs.load(Ordering::Relaxed),
+                of_context: self.jobs,
+            };
+            let fault = (self.plan)(number);
+            let is_full = self.in_flight() + self.quarantine.len() >= self.depth;
+            match fault {
+                Some(Fault::Refusal) if taken == 0 => {
+                    let (tag, refusal) = (job.tag, Refusal::Unregistered);
+                    self.count_job();
+                    return Err(SubmitError::Refused { tag, refusal });
+                }
+                Some(Fault::Refusal | Fault::BackPressure) => break,
+                _ if is_full => break,
+                Some(fault @ (Fault::Stall | Fault::Silence | Fault::Loss)) => {
+                    self.is_lost |= fault == Fault::Loss;
+                    self.held.extend(jobs.pop_front().map(|job| (job, fault)));
+                }
+                _ => match self.pass_on(jobs, fault) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(_) if taken > 0 => break,
+                    Err(error) => {
+                        self.count_job();
+                        return Err(error);
+                    }
+                },
+            }
+            self.count_job();
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
+        self.expire();
+        let collected = if self.is_lost {
+            Ok(())
+        } else {
+            self.collect(max)
+        };
+        let count = self.ready.len().min(max);
+        out.extend(self.ready.drain(..count));
+        match collected {
+            Err(lost) if count == 0 => Err(lost),
+            _ if count == 0 && max > 0 && self.is_lost => Err(self.lost()),
+            _ => Ok(count),
+        }
+    }
+
+    fn arm(&mut self) -> Result<bool, Lost> {
+        if !self.ready.is_empty() || self.held.iter().any(|(_, fault)| *fault != Fault::Silence) {
+            return Ok(true);
+        }
+        self.inner.arm()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight() + self.held.len() + self.last.len() + self.ready.len()
+    }
+
+    fn quarantined(&self) -> usize {
+        self.inner.quarantined() + self.quarantine.len()
+    }
+
+    fn reconfigure(&mut self, config: ContextConfig) -> Result<(), OpenError> {
+        match self.in_flight() {
+            0 => {
+                let depth = config.depth;
+                self.inner.reconfigure(config)?;
+                self.depth = depth;
+                Ok(())
+            }
+            in_flight => Err(OpenError::InFlight(in_flight)),
+        }
+    }
+
+    fn close(self: Box<Self>, deadline: Instant) -> Closed {
+        let Self {
+            inner,
+            mut inside,
+            held,
+            mut ready,
+            last,
+            ..
+        } = *self;
+        let mut closed = inner.close(deadline);
+        let own = closed.abandoned.iter().filter_map(|tag| inside.tag(*tag));
+        let held = held.iter().map(|(job, _)| job.tag);
+        let abandoned = own.chain(held).collect();
+        for mut completion in closed.completions.drain(..) {
+            inside.finish(&mut completion);
+            ready.push_back(completion);
+        }
+        ready.extend(last);
+        Closed {
+            completions: ready.into(),
+            abandoned,
+            ..closed
+        }
+    }
+}

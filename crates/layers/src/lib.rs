@@ -1,0 +1,23 @@
+//! Behaviour that goes around any device.
+//!
+//! A layer is a device around a device, and a context around a context. It implements
+//! [`DeviceLayer`] and [`ContextLayer`], which pass every call on to what is inside unless the
+//! layer says otherwise, and [`Layered`] makes a [`Device`](overside_device::Device) and a
+//! [`Context`](overside_device::Context) of it; the pattern is Apache OpenDAL's.
+//!
+//! | layer | what it does |
+//! |---|---|
+//! | [`TimeLimit`] | gives each job a deadline, and loses a device that goes on beyond it in silence |
+//! | [`FaultInjection`] | makes chosen jobs and openings go wrong, for tests and for `overside audit` |
+
+mod fault;
+mod fault_context;
+mod fault_injection;
+mod job_table;
+mod layered;
+mod time_limit;
+
+pub use fault::Fault;
+pub use fault_injection::{FaultInjection, JobNumber};
+pub use layered::{ContextLayer, DeviceLayer, Layered};
+pub use time_limit::{TimeLimit, is_silence};

@@ -1,0 +1,135 @@
+//! A time limit for each job of a device.
+//!
+//! 1. A job that has no deadline gets one when it is first offered: the device is to complete it as
+//!    late by then, as the contract says.
+//! 2. A device that breaks the contract does not. So when nothing has come back for longer than the
+//!    limit and a quarter of it, though something is in flight or offered, the context is lost, and
+//!    [`is_silence`] says that this was why.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use overside_device::{
+    Completion, Context, ContextConfig, Device, Job, Lost, OpenError, SubmitError,
+};
+
+use crate::{ContextLayer, DeviceLayer, Layered};
+
+/// The longest limit: longer than any job takes, short enough to be added to a time.
+const LIMIT_MAX: Duration = Duration::from_secs(1 << 30);
+/// How much later than its deadline a job may come back, beside a quarter of the limit.
+const GRACE: Duration = Duration::from_millis(20);
+/// Why a silent device is lost.
+const SILENT: &str = "it does not answer";
+
+/// Whether a device was lost because it kept jobs beyond their time and said nothing.
+pub fn is_silence(lost: &Lost) -> bool {
+    lost.reason == SILENT
+}
+
+/// A device whose jobs have a time limit.
+pub struct TimeLimit {
+    inner: Arc<dyn Device>,
+    limit: Duration,
+}
+
+impl TimeLimit {
+    /// `inner` with so much time for each job, from when it is offered.
+    pub fn around(inner: Arc<dyn Device>, limit: Duration) -> Arc<dyn Device> {
+        let limit = limit.min(LIMIT_MAX);
+        Arc::new(Layered(Self { inner, limit }))
+    }
+}
+
+impl DeviceLayer for TimeLimit {
+    fn inner(&self) -> &dyn Device {
+        &*self.inner
+    }
+
+    fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
+        Ok(Box::new(Layered(LimitedContext {
+            inner: self.inner.open(config)?,
+            limit: self.limit,
+            device: self.inner.info().name.clone(),
+            tags: VecDeque::new(),
+            waiting_since: None,
+        })))
+    }
+}
+
+struct LimitedContext {
+    inner: Box<dyn Context>,
+    device: String,
+    limit: Duration,
+    /// Of the jobs in flight. They mostly come back in this order.
+    tags: VecDeque<u64>,
+    /// When something last came back, or there was first something to wait for; `None` if there is
+    /// nothing to wait for.
+    waiting_since: Option<Instant>,
+}
+
+impl LimitedContext {
+    /// Fails if the device has been silent for too long.
+    fn check(&self, now: Instant) -> Result<(), Lost> {
+        let silence = self.limit + self.limit / 4 + GRACE;
+        match self.waiting_since {
+            Some(since) if now.saturating_duration_since(since) >= silence => Err(Lost {
+                device: self.device.clone(),
+                reason: SILENT.into(),
+                tags: self.tags.iter().copied().collect(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl ContextLayer for LimitedContext {
+    fn inner(&self) -> &dyn Context {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Context {
+        &mut *self.inner
+    }
+
+    fn into_inner(self: Box<Self>) -> Box<dyn Context> {
+        self.inner
+    }
+
+    fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
+        let now = Instant::now();
+        let is_first_offer = jobs.front().is_some_and(|job| job.deadline.is_none());
+        for job in jobs.iter_mut() {
+            job.deadline.get_or_insert(now + self.limit);
+        }
+        if self.tags.is_empty() && is_first_offer {
+            self.waiting_since = Some(now);
+        }
+        let offered = self.tags.len();
+        self.tags.extend(jobs.iter().map(|job| job.tag));
+        let result = self.inner.submit(jobs);
+        let taken = *result.as_ref().unwrap_or(&0);
+        self.tags.truncate(offered + taken);
+        result?;
+        if self.tags.is_empty() && !jobs.is_empty() {
+            self.check(now)?;
+        }
+        Ok(taken)
+    }
+
+    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
+        let before = out.len();
+        let count = self.inner.poll(out, max)?;
+        for completion in &out[before..] {
+            let at = self.tags.iter().position(|tag| *tag == completion.tag);
+            at.and_then(|at| self.tags.remove(at));
+        }
+        if count > 0 {
+            self.waiting_since = (!self.tags.is_empty()).then(Instant::now);
+        } else if max > 0 && !self.tags.is_empty() {
+            self.check(Instant::now())?;
+        }
+        Ok(count)
+    }
+}

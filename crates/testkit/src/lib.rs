@@ -1,0 +1,14 @@
+//! What tests of several crates share. Nothing that is delivered depends on it.
+//!
+//! * [`conformance`]: what every backend promises, as tests that any device can be put through.
+//! * [`InlineDevice`]: a device without threads that works when it is polled, with limits, memory
+//!   and a rate as a test needs them.
+//! * [`data`]: text and files to work on.
+
+pub mod conformance;
+pub mod data;
+mod inline_device;
+mod run;
+
+pub use inline_device::{InlineDevice, InlineOptions};
+pub use run::{Timed, run};

@@ -1,0 +1,36 @@
+//! Running jobs to the end.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use overside_device::{Completion, Context, Job};
+
+/// A completion and when it was seen.
+pub struct Timed {
+    /// The completion.
+    pub completion: Completion,
+    /// When it was polled for.
+    pub at: Instant,
+}
+
+/// Runs jobs to the end, waiting for events where there are any. Returns when it began, and the
+/// completions in the order in which they came.
+///
+/// # Panics
+/// If the device refuses a job or is lost.
+pub fn run(context: &mut dyn Context, jobs: Vec<Job>) -> (Instant, Vec<Timed>) {
+    let (mut jobs, begin) = (VecDeque::from(jobs), Instant::now());
+    let (mut seen, mut batch) = (Vec::new(), Vec::new());
+    while !jobs.is_empty() || context.in_flight() > 0 {
+        if !jobs.is_empty() {
+            context.submit(&mut jobs).expect("the jobs are in order");
+        }
+        (context.poll(&mut batch, usize::MAX)).expect("the device is there");
+        let at = Instant::now();
+        seen.extend(batch.drain(..).map(|completion| Timed { completion, at }));
+        if context.in_flight() > 0 {
+            overside_device::wait(context, Duration::from_secs(1)).expect("waiting works");
+        }
+    }
+    (begin, seen)
+}

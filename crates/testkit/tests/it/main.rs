@@ -1,0 +1,22 @@
+//! The suite passes on devices that keep their promises and fails on those that do not: one
+//! program, so that it is linked once.
+
+mod faults;
+mod layers;
+mod toy;
+
+mod threaded {
+    overside_testkit::conformance_suite!(|| crate::toy::toy(crate::toy::Fault::Nothing));
+}
+
+mod inline {
+    use overside_device::MemoryKind;
+    use overside_testkit::{InlineDevice, InlineOptions};
+
+    overside_testkit::conformance_suite!(|| {
+        std::sync::Arc::new(InlineDevice::new(InlineOptions {
+            memory: MemoryKind::Registered,
+            ..InlineOptions::default()
+        }))
+    });
+}
