@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 from command import manifest, only_run, overside, samples, tiny_box
-from overside.bench.comparison import noise_of, ratio_of, verdict_of
+from overside.bench.comparison import compare, noise_of, p_value, ratio_of, verdict_of
+from overside.bench.statistics import RunView, summarise
 
 SIX = [100.0, 101, 102, 103, 104, 105]
 
 
 def test_the_interval_has_the_ranks_of_mann_and_whitney() -> None:
     # For 6 and 6 the tables reject at U <= 5: the interval runs from the 6th ratio to the 31st.
-    pairs = sorted(b / a for a in SIX for b in SIX)
-    ratio = ratio_of(SIX, SIX)
+    other = [value + 0.5 for value in SIX]
+    pairs = sorted(b / a for a in SIX for b in other)
+    ratio = ratio_of(SIX, other)
     assert (ratio.low, ratio.high, ratio.kind) == (pairs[5], pairs[30], "interval")
     # For 6 and 8 at U <= 8, for 10 and 10 at U <= 23.
     for few, many, rank in ((6, 8, 9), (10, 10, 24)):
@@ -31,7 +33,7 @@ def test_the_interval_has_the_ranks_of_mann_and_whitney() -> None:
 def test_verdicts_of_clear_cases() -> None:
     def verdict(before: list[float], after: list[float], better: str = "higher") -> str:
         limit = max(0.05, noise_of(before, after))
-        return verdict_of(ratio_of(before, after), limit, better)
+        return verdict_of(ratio_of(before, after), limit, better)[0]
 
     steady = [100.0, 100.2, 99.9, 100.1, 100.0, 99.8]
     slow = [value * 0.8 for value in steady]
@@ -47,8 +49,8 @@ def test_verdicts_of_clear_cases() -> None:
 
 def test_lying_within_large_noise_is_not_being_the_same() -> None:
     wild = ratio_of([50.0, 60, 70, 130, 140, 150], [52.0, 61, 72, 131, 142, 149])
-    assert verdict_of(wild, 0.05, "higher", noise=3.0) == "ambiguous"
-    assert verdict_of(wild, 4.0, "higher", noise=3.0) == "same", "who asks for it gets it"
+    assert verdict_of(wild, 0.05, "higher", noise=3.0) == ("ambiguous", "noise")
+    assert verdict_of(wild, 4.0, "higher", noise=3.0)[0] == "same", "who asks for it gets it"
 
 
 def test_the_threshold_is_never_below_the_noise() -> None:
@@ -60,7 +62,7 @@ def test_the_threshold_is_never_below_the_noise() -> None:
 
 def test_zeros_make_no_false_verdict() -> None:
     assert ratio_of([0.0] * 6, [0.0] * 6).value == 1
-    assert verdict_of(ratio_of([0.0] * 6, SIX), 0.05, "lower") == "ambiguous"
+    assert verdict_of(ratio_of([0.0] * 6, SIX), 0.05, "lower") == ("ambiguous", "rounds")
 
 
 @pytest.mark.parametrize("n", [6, 12, 24])
@@ -71,8 +73,72 @@ def test_equal_machines_seldom_get_a_verdict(n: int) -> None:
         before = [draw.gauss(100, 4) for _ in range(n)]
         after = [draw.gauss(100, 4) for _ in range(n)]
         limit = max(0.02, noise_of(before, after))
-        wrong += verdict_of(ratio_of(before, after), limit, "higher") in ("faster", "slower")
+        wrong += verdict_of(ratio_of(before, after), limit, "higher")[0] in ("faster", "slower")
     assert wrong <= 2
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 6, 30])
+def test_identical_figures_are_the_same_whatever_the_number_of_rounds(rounds: int) -> None:
+    for values in ([0.41] * rounds, [100.0 * (1 + number % 7) for number in range(rounds)]):
+        assert verdict_of(ratio_of(values, values), 0.05, "higher", noise=9.0) == ("same", None)
+    assert verdict_of(ratio_of([0.41] * rounds, [0.41] * 6), 0.05, "lower") == ("same", None)
+
+
+def test_the_p_value_is_that_of_mann_and_whitney() -> None:
+    # Siegel and Castellan's tables: P(U = 0) is 1 / C(n + m, n); the interval and the p-value agree
+    # about 5 %.
+    assert p_value(SIX, [value * 2 for value in SIX], 0.05) == pytest.approx(2 / 924)
+    assert p_value(SIX, SIX, 0.05) == 1
+    draw = random.Random(3)
+    for n in (6, 9, 19):
+        for shift in (0.9, 1.0, 1.1, 1.2):
+            before = [draw.gauss(100, 6) for _ in range(n)]
+            after = [draw.gauss(100 * shift, 6) for _ in range(n)]
+            ratio = ratio_of(before, after)
+            is_beyond = ratio.low > 1.02 or ratio.high < 1 / 1.02
+            assert (p_value(before, after, 0.02) <= 0.05) is is_beyond
+    many = [100.0 + number for number in range(20)]
+    assert p_value(many, [value * 2 for value in many], 0.05) < 1e-6
+
+
+def view(figures: dict[str, list[float]]) -> RunView:
+    """A run of a test each, with a throughput a round."""
+    tests = [
+        summarise(
+            {"id": name, "task": "copy", "parameters": {"test": name}, "metrics": ["throughput"]},
+            [
+                {"round": number, "status": "ok", "metrics": {"throughput": value}}
+                for number, value in enumerate(values)
+            ],
+        )
+        for name, values in figures.items()
+    ]
+    metrics = {"throughput": {"unit": "MB/s", "better": "higher", "description": ""}}
+    return RunView(Path("run"), {"metrics": metrics}, {}, tests)
+
+
+@pytest.mark.parametrize(("tests", "rounds"), [(1, 6), (20, 6), (100, 6), (100, 10)])
+def test_a_lone_change_among_many_tests_takes_more_rounds(tests: int, rounds: int) -> None:
+    draw = random.Random(tests)
+
+    def figures(factor: float) -> dict[str, list[float]]:
+        found = {str(test): [draw.gauss(100, 0.5) for _ in range(rounds)] for test in range(tests)}
+        return found | {"0": [value * factor for value in found["0"]]}
+
+    result = compare(view(figures(1)), view(figures(0.8)), 0.05)
+    lone = result.compared[0]
+    found = (lone.verdict, lone.doubt)
+    assert found == (("ambiguous", "tests") if (tests, rounds) == (100, 6) else ("slower", None))
+    assert result.count("slower") + result.count("faster") <= 1
+
+
+def test_changes_that_are_many_confirm_each_other() -> None:
+    draw = random.Random(8)
+
+    def figures(factor: float) -> dict[str, list[float]]:
+        return {str(test): [factor * draw.gauss(100, 0.5) for _ in range(6)] for test in range(100)}
+
+    assert compare(view(figures(1)), view(figures(0.8)), 0.05).count("slower") == 100
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +231,73 @@ def test_unverified_and_failed_tests_get_no_verdict(runs: Path) -> None:
     reasons = [entry["reason"] for entry in json.loads(done.stdout)["not_compared"]]
     assert sum("it broke" in reason for reason in reasons) == 2
     assert sum("not verified in the second run" in reason for reason in reasons) == 2
+
+
+def test_emulated_figures_without_valid_timing_are_not_compared(runs: Path) -> None:
+    def late(sample: Any) -> None:
+        sample |= {"provenance": "emulated", "timing": "paced", "late": sample["work"]["jobs"]}
+
+    def slower(sample: Any) -> None:
+        late(sample)
+        sample["metrics"]["throughput"] *= 0.5
+
+    altered(runs, "late", late)
+    altered(runs, "later", slower)
+    done = overside("compare", "late", "later", "--json", cwd=runs, code=4)
+    reasons = [entry["reason"] for entry in json.loads(done.stdout)["not_compared"]]
+    assert len(reasons) == 4
+    assert all(reason.startswith("invalid in the first run") for reason in reasons)
+
+    def functional(sample: Any) -> None:
+        sample |= {"provenance": "emulated", "timing": "functional"}
+
+    altered(runs, "clockless", functional)
+    done = overside("compare", "clockless", "clockless", "--json", cwd=runs, code=0)
+    compared = json.loads(done.stdout)["compared"]
+    assert {entry["metric"] for entry in compared} == {"ratio"}
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "more"),
+    [
+        ("load_after", "busy_s", 1e5),
+        ("load_after", "stolen_s", 1e5),
+        ("load_before", "load_1min", 1e3),
+        ("cpu", "governor", "powersave"),
+        ("cpu", "turbo", "was on"),
+    ],
+)
+def test_a_machine_in_another_condition_confirms_nothing(
+    runs: Path, topic: str, key: str, more: Any
+) -> None:
+    def slower(sample: Any) -> None:
+        sample["metrics"]["throughput"] *= 0.5
+
+    name = f"busy-{key}"
+    altered(runs, f"quiet-{key}", lambda sample: None)
+    recorded = altered(runs, name, slower) / "nodes/local.json"
+    machine = json.loads(recorded.read_text())
+    old = machine[topic].get(key)
+    machine[topic][key] = more if isinstance(more, str) else (old or 0) + more
+    recorded.write_text(json.dumps(machine))
+    for order in ((f"quiet-{key}", name), (name, f"quiet-{key}")):
+        result = json.loads(overside("compare", *order, "--json", cwd=runs, code=0).stdout)
+        assert len(result["conditions"]) == 1
+        # What no clock took part in is as good as ever.
+        verdicts = {(entry["metric"], entry["verdict"]) for entry in result["compared"]}
+        assert verdicts == {("throughput", "ambiguous"), ("ratio", "same")}
+        doubts = {entry["doubt"] for entry in result["compared"]}
+        assert doubts == {"conditions", None}
+    overside("compare", f"quiet-{key}", name, "--strict", cwd=runs, code=103)
+
+
+def test_a_busier_machine_is_said_before_any_figure(runs: Path) -> None:
+    recorded = altered(runs, "loud", lambda sample: None) / "nodes/local.json"
+    machine = json.loads(recorded.read_text())
+    machine["load_after"]["busy_s"] += 1e5
+    recorded.write_text(json.dumps(machine))
+    lines = overside("compare", "a", "loud", cwd=runs, code=0).stdout.splitlines()
+    assert "busier during the second run" in lines[0]
 
 
 def test_what_is_no_run_is_said(runs: Path) -> None:

@@ -217,12 +217,19 @@ def test_the_library_that_ran_is_named_not_the_one_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("late", "timing", "timed"),
-    [(0, "replay", True), (1, "replay", True), (2, "replay", False), (0, "functional", False)],
+    ("late", "timing", "status", "timed"),
+    [
+        (0, "replay", "ok", True),
+        (1, "replay", "ok", True),
+        (2, "replay", "invalid", False),
+        (0, "functional", "ok", False),
+    ],
 )
-def test_late_or_functional_tests_are_not_timed(late: int, timing: str, timed: bool) -> None:
+def test_late_or_functional_tests_are_not_timed(
+    late: int, timing: str, status: str, timed: bool
+) -> None:
     test = summary("auto", around(9), provenance="emulated", timing=timing, late=late)
-    assert groups.timed(test, 0.01) is timed
+    assert (test.status, groups.timed(test)) == (status, timed)
 
 
 def test_a_whole_run_gives_advice_for_each_operation_and_size(tmp_path: Path) -> None:

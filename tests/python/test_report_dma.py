@@ -25,7 +25,7 @@ def moved(size: int, batch: int, core: int) -> TestSummary:
 def drawn(sizes: tuple[int, ...], batches: tuple[int, ...], cores: tuple[int, ...]) -> list[Chart]:
     tests = [moved(*point) for point in product(sizes, batches, cores)]
     (group,) = groups.groups(view(*tests))
-    return charts.charts(group, "measured", 0.01)
+    return charts.charts(group, "measured")
 
 
 def test_sizes_by_batches_are_a_heat_map_for_each_core() -> None:

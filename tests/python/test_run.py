@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import (
@@ -370,3 +371,39 @@ def test_there_is_a_bar_on_a_terminal_and_none_elsewhere(tmp_path: Path) -> None
     assert b"%|" in shown
     piped = overside("run", "tiny.json", cwd=tmp_path, code=0)
     assert "%|" not in piped.stderr + piped.stdout
+
+
+def test_tests_whose_emulated_timing_is_invalid_are_not_passed(tmp_path: Path) -> None:
+    tiny_box(tmp_path, rounds=2)
+    overside("run", "tiny.json", cwd=tmp_path, code=0)
+    run = only_run(tmp_path)
+    taken = samples(run)
+    emulated = {"provenance": "emulated", "timing": "paced"}
+
+    def resumed(late: set[str], *words: str, code: int) -> dict[str, Any]:
+        """The run's JSON with the tests of some tasks late: its samples are all there."""
+        for sample in taken:
+            is_late = sample["test"].partition("/")[0] in late
+            sample |= emulated | {"late": sample["work"]["jobs"] if is_late else 0}
+        lines = "".join(json.dumps(sample) + "\n" for sample in taken)
+        (run / "samples.jsonl").write_text(lines)
+        done = overside("run", "--resume", run, "--json", *words, cwd=tmp_path, code=code)
+        assert manifest(run)["exit_code"] == code
+        return json.loads(done.stdout)
+
+    some = resumed({"compress"}, code=0)
+    assert {test["status"] for test in some["tests"] if test["task"] == "compress"} == {"invalid"}
+    assert some["manifest"]["counts"] == {
+        "tests": 4,
+        "ok": 2,
+        "invalid": 2,
+        "failed": 0,
+        "skipped": 0,
+        "missing": 0,
+        "unverified": 0,
+    }
+    resumed({"compress"}, "--strict", code=104)
+    summary = overside("report", run, "--format", "csv", "--out", "-", cwd=tmp_path, code=0)
+    assert summary.stdout.count(",invalid,") == summary.stdout.count("compress/")
+    every = resumed({"compress", "decompress"}, code=104)
+    assert every["manifest"]["counts"]["invalid"] == 4

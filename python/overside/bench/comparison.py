@@ -1,8 +1,15 @@
 """Whether a test is faster or slower in one run than in another.
 
-The verdict comes from the 95 % interval of the ratio of medians and a threshold that is declared
-beforehand. The threshold is never below the noise: the ratio that two runs of the same thing may
-show, judged by how much the rounds of both runs differ among themselves.
+1. The ratio of medians gets a 95 % interval (`ratio_of`): order statistics of all ratios of two
+   rounds (Hodges and Lehmann, 1963), from 20 rounds on the bootstrap.
+2. The declared threshold is raised to the noise: how far two runs of the same thing may lie apart,
+   by how much the rounds of both runs differ among themselves (`noise_of`).
+3. That the ratio lies beyond the threshold is tested by Mann and Whitney's U (1947) on the shifted
+   figures (`p_value`). Of all figures together those are confirmed that Benjamini and Hochberg's
+   procedure (1995) selects: of the verdicts `faster` and `slower` at most 5 % are expected to be
+   chance, however many tests are compared.
+4. Where the machine was busier in one run, lost more time to other guests, or had another governor,
+   no verdict says more than `ambiguous` (`changed_conditions`).
 """
 
 from __future__ import annotations
@@ -13,7 +20,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
+from overside.bench import environment
 from overside.bench.statistics import (
+    CLOCKLESS_METRICS,
     MAD_TO_SIGMA,
     ROUNDS_FOR_BOOTSTRAP,
     ROUNDS_FOR_INTERVAL,
@@ -30,7 +39,20 @@ DEFAULT_THRESHOLD = 0.05
 #: Noise beyond which nothing is called the same unless a larger threshold was declared.
 SAME_NOISE_MAX = 0.25
 
+#: The expected share of false ones among the verdicts `faster` and `slower` of a comparison.
+FALSE_DISCOVERY_RATE = 0.05
+
+#: The share of the processors' time by which two runs may differ in what other processes, or other
+#: guests, took of it.
+LOAD_DIFFERENCE_MAX = 0.05
+#: The kernel counts in ticks: seconds by which that time may be off, of each processor.
+LOAD_ERROR_S = 0.05
+
 Verdict = Literal["same", "faster", "slower", "ambiguous"]
+#: Why a verdict is `ambiguous`: too few rounds, the interval lies across the threshold, the noise
+#: is too large to call anything the same, it may be chance among so many tests, or the machine was
+#: in another condition.
+Doubt = Literal["rounds", "interval", "noise", "tests", "conditions"]
 
 
 @dataclass(frozen=True)
@@ -41,12 +63,12 @@ class Ratio:
     value: float
     low: float
     high: float
-    #: `interval` or `range`.
+    #: `identical` (every figure of one run is in the other), `interval` or `range`.
     kind: str
 
 
 @dataclass(frozen=True)
-class Compared:
+class MetricComparison:
     """One metric of one test in both runs."""
 
     test: str
@@ -61,22 +83,43 @@ class Compared:
     #: What the verdict was made with: the declared threshold, or the noise if that is larger.
     threshold: float
     noise: float
+    #: How probable such figures are if the ratio is within the threshold; `None` without interval.
+    p_value: float | None
     verdict: Verdict
+    doubt: Doubt | None
 
 
 @dataclass
-class Comparison:
+class RunComparison:
     """Two runs, test by test."""
 
-    compared: list[Compared] = field(default_factory=list)
+    compared: list[MetricComparison] = field(default_factory=list)
     #: `{"test", "task", "parameters", "reason"}` of what was not compared.
     not_compared: list[Json] = field(default_factory=list)
-    #: What differs between the runs and may explain differences.
+    #: Why no verdict says more than `ambiguous`; empty if the machine was in the same condition.
+    conditions: list[str] = field(default_factory=list)
+    #: What else differs between the runs and may explain differences.
     notes: list[str] = field(default_factory=list)
 
     def count(self, verdict: str) -> int:
         """How often a verdict was given."""
         return sum(entry.verdict == verdict for entry in self.compared)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The figures of one metric of one test in both runs."""
+
+    test: TestSummary
+    metric: str
+    about: Json
+    before: Sequence[float]
+    after: Sequence[float]
+    ratio: Ratio
+    noise: float
+    #: The declared one, or the noise.
+    threshold: float
+    p_value: float | None
 
 
 def compare(
@@ -86,30 +129,39 @@ def compare(
     *,
     metrics: Sequence[str] = (),
     across: bool = False,
-) -> Comparison:
+) -> RunComparison:
     """Compares every test that both runs have.
 
     `metrics` are those to compare; without any, those that the box asked for. `across` also
     compares figures of different provenance, which is otherwise refused.
     """
-    result = Comparison(notes=notes(before, after))
+    result = RunComparison(
+        conditions=changed_conditions(before, after), notes=differences(before, after)
+    )
+    pairs: list[_Pair] = []
     others = {test.id: test for test in after.tests}
     for test in before.tests:
         other = others.pop(test.id, None)
         reason = _incomparable(test, other, across)
         if reason is not None or other is None:
-            result.not_compared.append(_named(test, reason or "only in the first run"))
+            result.not_compared.append(_identified(test, reason or "only in the first run"))
             continue
-        for name in metrics or test.asked:
-            if name in test.values and name in other.values:
-                info = after.metric(test.task, name)
-                result.compared.append(_one(test, other, name, info, threshold))
+        names = [n for n in metrics or test.asked if n in test.values and n in other.values]
+        if "functional" in (test.timing, other.timing):
+            names = [name for name in names if name in CLOCKLESS_METRICS]
+            if not names:
+                reason = "its timing is functional: its times mean nothing"
+                result.not_compared.append(_identified(test, reason))
+        pairs += [_pair(test, other, n, after.metric(test.task, n), threshold) for n in names]
     for test in others.values():
-        result.not_compared.append(_named(test, "only in the second run"))
+        result.not_compared.append(_identified(test, "only in the second run"))
+    confirmed = significant([pair.p_value for pair in pairs])
+    for pair, is_confirmed in zip(pairs, confirmed, strict=True):
+        result.compared.append(_judge(pair, is_confirmed, threshold, bool(result.conditions)))
     return result
 
 
-def _named(test: TestSummary, reason: str) -> Json:
+def _identified(test: TestSummary, reason: str) -> Json:
     return {
         "test": test.id,
         "task": test.task,
@@ -135,25 +187,38 @@ def _incomparable(test: TestSummary, other: TestSummary | None, across: bool) ->
     return None
 
 
-def _one(
-    test: TestSummary, other: TestSummary, name: str, info: Json, threshold: float
-) -> Compared:
-    before, after = list(test.values[name].values()), list(other.values[name].values())
-    ratio = ratio_of(before, after)
-    noise = noise_of(before, after)
-    return Compared(
-        test=test.id,
-        task=test.task,
-        parameters=test.parameters,
-        metric=name,
-        unit=info["unit"],
-        better=info["better"],
-        before=median(before),
-        after=median(after),
-        ratio=ratio,
-        threshold=max(threshold, noise),
-        noise=noise,
-        verdict=verdict_of(ratio, threshold, info["better"], noise),
+def _pair(
+    test: TestSummary, other: TestSummary, metric: str, about: Json, threshold: float
+) -> _Pair:
+    before, after = list(test.values[metric].values()), list(other.values[metric].values())
+    ratio, noise = ratio_of(before, after), noise_of(before, after)
+    limit = max(threshold, noise)
+    p = p_value(before, after, limit) if ratio.kind == "interval" else None
+    return _Pair(test, metric, about, before, after, ratio, noise, limit, p)
+
+
+def _judge(pair: _Pair, confirmed: bool, declared: float, changed: bool) -> MetricComparison:
+    verdict, doubt = verdict_of(pair.ratio, declared, pair.about["better"], pair.noise)
+    if verdict in ("faster", "slower") and not confirmed:
+        verdict, doubt = "ambiguous", "tests"
+    needs_clock = pair.ratio.kind != "identical" and pair.metric not in CLOCKLESS_METRICS
+    if changed and needs_clock and verdict != "ambiguous":
+        verdict, doubt = "ambiguous", "conditions"
+    return MetricComparison(
+        test=pair.test.id,
+        task=pair.test.task,
+        parameters=pair.test.parameters,
+        metric=pair.metric,
+        unit=pair.about["unit"],
+        better=pair.about["better"],
+        before=median(pair.before),
+        after=median(pair.after),
+        ratio=pair.ratio,
+        threshold=pair.threshold,
+        noise=pair.noise,
+        p_value=pair.p_value,
+        verdict=verdict,
+        doubt=doubt,
     )
 
 
@@ -165,41 +230,42 @@ def ratio_of(before: Sequence[float], after: Sequence[float]) -> Ratio:
     left on each side: it holds for any distribution whose scale alone changes. With 20 or more it
     is the percentile bootstrap over the rounds of both.
     """
+    if sorted(before) == sorted(after) or len({*before, *after}) == 1:
+        return Ratio(1.0, 1.0, 1.0, "identical")
     if min(*before, *after) <= 0:
-        return _ratio_with_zero(before, after)
+        # Ratios to zero say nothing.
+        return Ratio(1.0, 0.0, math.inf, "range")
     value = median(after) / median(before)
     few, many = sorted((len(before), len(after)))
     pairs = sorted(b / a for a in before for b in after)
     if few < ROUNDS_FOR_INTERVAL:
         return Ratio(value, pairs[0], pairs[-1], "range")
     if few < ROUNDS_FOR_BOOTSTRAP:
-        rank = _pairs_rank(few, many)
+        rank = _interval_rank(few, many)
         low, high = pairs[rank - 1], pairs[-rank]
     else:
         low, high = _bootstrap_ratio(before, after)
     return Ratio(value, min(low, value), max(high, value), "interval")
 
 
-def _ratio_with_zero(before: Sequence[float], after: Sequence[float]) -> Ratio:
-    """Ratios to zero say nothing; two runs that are zero throughout are the same."""
-    if not any(before) and not any(after):
-        return Ratio(1.0, 1.0, 1.0, "interval")
-    return Ratio(1.0, 0.0, math.inf, "range")
-
-
 @cache
-def _pairs_rank(few: int, many: int) -> int:
-    """The rank among the ordered pairs at which a 95 % interval begins, and ends from the other
-    side: one more than the largest u with P(U <= u) <= 2.5 % where nothing differs, U counting
-    the pairs in which one value is larger."""
-    # How many orders have U = u: the coefficients of the Gaussian binomial (few + many, few).
+def _orders(few: int, many: int) -> list[int]:
+    """How many orders of `few` and `many` values have U = 0, 1, 2...: U counts the pairs in which
+    the one's value is larger. The coefficients of the Gaussian binomial (few + many, few)."""
     counts = [1] + [0] * (few * many)
     for i in range(1, few + 1):
         for u in range(len(counts) - 1, many + i - 1, -1):
             counts[u] -= counts[u - many - i]
         for u in range(i, len(counts)):
             counts[u] += counts[u - i]
-    below, rank = 0, 0
+    return counts
+
+
+@cache
+def _interval_rank(few: int, many: int) -> int:
+    """The rank among the ordered pairs at which a 95 % interval begins, and ends from the other
+    side: one more than the largest u with P(U <= u) <= 2.5 % where nothing differs."""
+    counts, below, rank = _orders(few, many), 0, 0
     while (below + counts[rank]) / math.comb(few + many, few) <= 0.025:
         below += counts[rank]
         rank += 1
@@ -214,6 +280,33 @@ def _bootstrap_ratio(before: Sequence[float], after: Sequence[float]) -> tuple[f
         for b, times in resampled_medians(after)
     )
     return weighted_quantile(ratios, 0.025), weighted_quantile(ratios, 0.975)
+
+
+def p_value(before: Sequence[float], after: Sequence[float], limit: float) -> float:
+    """How probable figures like these are if B's over A's is within `limit`: twice the probability
+    of Mann and Whitney's U for the side of the threshold that is nearer to being passed. Exact up
+    to 19 rounds; from 20 on by the normal distribution. Two equal figures count against a change.
+    """
+    u = min(
+        sum(b <= a * (1 + limit) for a in before for b in after),
+        sum(b * (1 + limit) >= a for a in before for b in after),
+    )
+    few, many = sorted((len(before), len(after)))
+    if few < ROUNDS_FOR_BOOTSTRAP:
+        below = sum(_orders(few, many)[: u + 1]) / math.comb(few + many, few)
+    else:
+        sigma = math.sqrt(few * many * (few + many + 1) / 12)
+        below = math.erfc((few * many / 2 - u - 0.5) / sigma / math.sqrt(2)) / 2
+    return min(1.0, 2 * below)
+
+
+def significant(p_values: Sequence[float | None]) -> list[bool]:
+    """Which of them Benjamini and Hochberg's procedure selects: all up to the largest k-th smallest
+    that is at most k times the rate over their number. Those without one are not counted."""
+    known = sorted(p for p in p_values if p is not None)
+    passing = [p for k, p in enumerate(known, 1) if p <= k * FALSE_DISCOVERY_RATE / len(known)]
+    limit = max(passing, default=-1.0)
+    return [p is not None and p <= limit for p in p_values]
 
 
 def noise_of(before: Sequence[float], after: Sequence[float]) -> float:
@@ -236,39 +329,79 @@ def noise_of(before: Sequence[float], after: Sequence[float]) -> float:
     return max(1.96 * math.sqrt(variance), drift)
 
 
-def verdict_of(ratio: Ratio, threshold: float, better: str, noise: float = 0.0) -> Verdict:
-    """`same` if the whole interval lies within the threshold, or the noise if that is larger,
-    `faster` or `slower` if all of it lies beyond; `ambiguous` otherwise, wherever there is no
-    interval, and where the noise is so large that lying within it says nothing."""
+def verdict_of(
+    ratio: Ratio, threshold: float, better: str, noise: float = 0.0
+) -> tuple[Verdict, Doubt | None]:
+    """The verdict if nothing else were compared: `same` if the whole interval lies within the
+    threshold, or the noise if that is larger, `faster` or `slower` if all of it lies beyond;
+    `ambiguous` otherwise, wherever there is no interval, and where the noise is so large that lying
+    within it says nothing."""
+    if ratio.kind == "identical":
+        return "same", None
     if ratio.kind != "interval":
-        return "ambiguous"
+        return "ambiguous", "rounds"
     limit = max(threshold, noise)
     low, high = 1 / (1 + limit), 1 + limit
     if low <= ratio.low and ratio.high <= high:
-        return "same" if noise <= max(threshold, SAME_NOISE_MAX) else "ambiguous"
+        return ("same", None) if noise <= max(threshold, SAME_NOISE_MAX) else ("ambiguous", "noise")
     if ratio.low > high:
-        return "faster" if better == "higher" else "slower"
+        return ("faster" if better == "higher" else "slower"), None
     if ratio.high < low:
-        return "slower" if better == "higher" else "faster"
-    return "ambiguous"
+        return ("slower" if better == "higher" else "faster"), None
+    return "ambiguous", "interval"
 
 
-def notes(before: RunView, after: RunView) -> list[str]:
-    """Differences between the runs that may explain differences of their figures."""
+def changed_conditions(before: RunView, after: RunView) -> list[str]:
+    """In what the machine's condition differs so that a difference of the figures is none of what
+    was measured: governor, turbo, other processes, other guests."""
+    found = []
+    for what, key in (("the clock's governor", "governor"), ("turbo", "turbo")):
+        first, second = (_at(view.environment, ("cpu", key)) for view in (before, after))
+        if before.environment and after.environment and first != second:
+            found.append(f"{what} differs: {_both(first, second)}")
+    loads = [environment.load_during(view.environment, view.manifest) for view in (before, after)]
+    for what, taken in (
+        ("other processes", [load.others for load in loads]),
+        ("other guests of the hypervisor", [load.stolen for load in loads]),
+    ):
+        if None in taken:
+            continue
+        first_share, second_share = (share or 0.0 for share in taken)
+        error = sum(LOAD_ERROR_S / load.elapsed_s for load in loads if load.elapsed_s)
+        if abs(first_share - second_share) > LOAD_DIFFERENCE_MAX + error:
+            which = "second" if second_share > first_share else "first"
+            found.append(
+                f"the machine was busier during the {which} run: {what} took {first_share:.0%} of "
+                f"the processors' time in the first, {second_share:.0%} in the second"
+            )
+    averages = [load.average_before for load in loads]
+    if None not in averages:
+        first_load, second_load = (average or 0.0 for average in averages)
+        # A run that ended just before raises it by about as much as there are processors.
+        if abs(first_load - second_load) > 1 + 1.5 * min(load.processors for load in loads):
+            found.append(
+                f"the load before the runs differs: {first_load:.1f} before the first, "
+                f"{second_load:.1f} before the second"
+            )
+    return found
+
+
+def differences(before: RunView, after: RunView) -> list[str]:
+    """Differences between the runs that may explain differences of their figures, and are perhaps
+    what is compared."""
     found = []
     if before.manifest.get("box_digest") != after.manifest.get("box_digest"):
         found.append("the runs are of different boxes, or of versions of one")
     for what, path in (
         ("the processor", ("cpu", "model")),
         ("the number of usable processors", ("cpu", "usable")),
-        ("the clock's governor", ("cpu", "governor")),
         ("the kernel", ("kernel", "release")),
         ("Overside's version", ("software", "overside")),
         ("the set of libraries", ("software", "libraries")),
     ):
         first, second = (_at(view.environment, path) for view in (before, after))
         if before.environment and after.environment and first != second:
-            found.append(f"{what} differs: {_shown(first, second)}")
+            found.append(f"{what} differs: {_both(first, second)}")
     for name, view in (("first", before), ("second", after)):
         if not view.environment:
             found.append(f"nothing is recorded of the machine of the {name} run")
@@ -281,11 +414,12 @@ def notes(before: RunView, after: RunView) -> list[str]:
     return found
 
 
-def _at(environment: Json, path: tuple[str, str]) -> object:
-    return (environment.get(path[0]) or {}).get(path[1])
+def _at(recorded: Json, path: tuple[str, str]) -> object:
+    topic = recorded.get(path[0])
+    return topic.get(path[1]) if isinstance(topic, dict) else None
 
 
-def _shown(first: object, second: object) -> str:
+def _both(first: object, second: object) -> str:
     if isinstance(first, dict) and isinstance(second, dict):
         changed = [
             f"{key} {first.get(key, 'absent')} / {second.get(key, 'absent')}"

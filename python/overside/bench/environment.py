@@ -12,7 +12,10 @@ import os
 import platform
 import re
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -74,15 +77,98 @@ def capture() -> Json:
     return whole
 
 
+#: What `load` counts since some time in the past: only differences mean something.
+_COUNTERS = ("uptime_s", "busy_s", "own_s", "stolen_s")
+
+
 def load() -> Json:
-    """How busy the machine is now."""
+    """How busy the machine is now, and has been."""
     facts = _Facts()
+    facts.read("uptime_s", lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
+    facts.read("busy_s", _busy_s)
+    # Of this process and of those that it has started and that have ended.
+    facts.read("own_s", lambda: sum(os.times()[:4]))
     facts.read("load_1min", lambda: os.getloadavg()[0])
     facts.read("running", lambda: int(_text("/proc/loadavg").split()[3].partition("/")[0]) - 1)
     facts.read("stolen_s", _stolen_s)
     facts.read("pressure_cpu_10s_percent", _pressure)
     facts.read("temperature_c", _temperature)
     return facts
+
+
+def resume(machine: Json) -> None:
+    """Prepares a recorded machine for going on with its run: the counters before the run become
+    such that their differences to those after it will not have the pause in them."""
+    now, spent = load(), _spent(machine)
+    machine["load_before"] = (machine.get("load_before") or now) | {
+        key: now[key] - (spent[key] or 0.0) for key in _COUNTERS if now[key] is not None
+    }
+    machine.pop("load_after", None)
+
+
+def _spent(machine: Json) -> dict[str, float | None]:
+    """By how much the counters went up during a run; `None` is not known."""
+    spent: dict[str, float | None] = {}
+    for key in _COUNTERS:
+        first: Any = (machine.get("load_before") or {}).get(key)
+        last: Any = (machine.get("load_after") or {}).get(key)
+        known = isinstance(first, int | float) and isinstance(last, int | float)
+        spent[key] = max(0.0, last - first) if known else None
+    return spent
+
+
+@dataclass(frozen=True)
+class Load:
+    """How busy the machine was beside a run; `None` is not known."""
+
+    elapsed_s: float | None
+    #: Processors that the run could use.
+    processors: int
+    #: What other processes took of those processors' time, as a share.
+    others: float | None
+    #: What other guests of the hypervisor took of the time of all processors, as a share.
+    stolen: float | None
+    #: The load average before the run.
+    average_before: float | None
+
+
+def load_during(machine: Json, manifest: Json) -> Load:
+    """How busy a recorded machine was beside its run."""
+    cpu, spent = machine.get("cpu") or {}, _spent(machine)
+    elapsed_s = spent["uptime_s"] or _elapsed_s(manifest)
+    busy_s, own_s, stolen_s = spent["busy_s"], spent["own_s"], spent["stolen_s"]
+    processors = len(cpu.get("usable") or ()) or 1
+    others_s = None if busy_s is None or own_s is None else max(0.0, busy_s - own_s)
+    average = (machine.get("load_before") or {}).get("load_1min")
+    return Load(
+        elapsed_s,
+        processors,
+        others_s / elapsed_s / processors if elapsed_s and others_s is not None else None,
+        stolen_s / elapsed_s / (cpu.get("online") or processors)
+        if elapsed_s and stolen_s is not None
+        else None,
+        float(average) if isinstance(average, int | float) else None,
+    )
+
+
+def _elapsed_s(manifest: Json) -> float | None:
+    try:
+        times = [datetime.fromisoformat(str(manifest.get(key))) for key in ("started", "ended")]
+        return (times[1] - times[0]).total_seconds() or None
+    except (ValueError, TypeError):
+        return None
+
+
+def _busy_s() -> float:
+    """Seconds that the processors which this process may use have worked for anybody."""
+    usable = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+    ticks = 0
+    for line in _text("/proc/stat").splitlines():
+        name, *fields = line.split()
+        if name in usable:
+            # user, nice, system, (idle, iowait,) irq, softirq: proc(5). User includes guests.
+            ticks += sum(int(fields[index]) for index in (0, 1, 2, 5, 6))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _stolen_s() -> float:

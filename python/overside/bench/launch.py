@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overside import _core
-from overside.bench import audit, environment, findings, store
+from overside.bench import audit, environment, findings, statistics, store
 from overside.bench import box as boxes
 from overside.bench.box import Box, Measure
 from overside.bench.plan import Test
 from overside.bench.store import RunStore
 from overside.errors import UserError
 from overside.tasks.common import ExternalTask, Json, Machine, MeasuredTask, Task
-
-#: The share of late completions above which emulated timing is invalid.
-LATE_LIMIT = 0.01
 
 
 @dataclass
@@ -59,7 +56,7 @@ def start(box: Box, tests: Sequence[Test], out: Path, command: Sequence[str]) ->
         "metrics": metrics,
         "tests": [test.json() for test in tests],
         "warnings": [],
-        "late_limit": LATE_LIMIT,
+        "late_limit": statistics.LATE_LIMIT,
     }
     # First of all, so that nothing is prepared for a run that cannot be written.
     run = RunStore.create(out, manifest)
@@ -115,9 +112,13 @@ def _resume(run: RunStore, box_name: str | None, here: Machine) -> Launch:
             test.status, test.reason = "planned", None
     files, sets = _data(box, tests)
     manifest["data"] = _same_data(manifest["data"], sets)
-    if not store.read_environment(run.path):
+    machine = store.read_environment(run.path)
+    if machine:
+        environment.resume(machine)
+    else:
         # It was stopped while its data were being made.
-        run.write_environment(_machine()[0])
+        machine = _machine()[0]
+    run.write_environment(machine)
     manifest["tests"] = [test.json() for test in tests]
     manifest["state"] = "running"
     warnings = []

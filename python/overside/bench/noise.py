@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from overside.bench import box, comparison, launch, plan, statistics
-from overside.bench.comparison import Compared
+from overside.bench.comparison import MetricComparison
 from overside.bench.runner import Runner
 
 Json = dict[str, Any]
@@ -29,7 +29,7 @@ _MEASURE: Json = {"rounds": 8, "warmup_s": 0.02, "sample_s": 0.05, "max_s": 120}
 class Noise:
     """How far two runs of the same thing lie apart."""
 
-    tests: Sequence[Compared]
+    tests: Sequence[MetricComparison]
 
     @property
     def floor(self) -> float:

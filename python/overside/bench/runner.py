@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from overside.bench import plan, store
+from overside.bench import plan, statistics, store
 from overside.bench.box import Measure
 from overside.bench.interrupts import Interrupts
 from overside.bench.plan import Test
@@ -41,7 +41,10 @@ class Runner:
         max_s: float,
         quiet: bool,
         consent: Consent,
+        strict: bool = False,
     ) -> None:
+        """`strict`: a test whose emulated timing is invalid decides about the exit code."""
+        self._strict = strict
         self._run = run
         self._tasks = tasks
         self._measure = measure
@@ -85,11 +88,14 @@ class Runner:
         state = _STATES.get(reason, "complete")
         if reason == "max_s reached" and planned_done:
             state = "complete"
-        code = self._exit_code(state)
         full = self.schedule.full_rounds
-        self._run.manifest |= {
+        manifest = self._run.manifest
+        manifest["tests"] = [test.json() for test in self._tests]
+        counts = statistics.counts(statistics.load_tests(self._run.path, manifest))
+        code = self._exit_code(state, counts)
+        manifest |= {
             "metrics": self._metrics(),
-            "tests": [test.json() for test in self._tests],
+            "counts": counts,
             "state": state,
             "ended": store.now(),
             "exit_code": int(code),
@@ -109,7 +115,7 @@ class Runner:
             store.add_metrics(known, task)
         return known
 
-    def _exit_code(self, state: str) -> Exit:
+    def _exit_code(self, state: str, counts: Mapping[str, int]) -> Exit:
         """What was wrong weighs more than what is missing (docs/exit-codes.md)."""
         if state == "interrupted":
             return Exit.INTERRUPTED
@@ -119,7 +125,9 @@ class Runner:
             return Exit.TEST_FAILED
         if state == "incomplete":
             return Exit.INCOMPLETE
-        return Exit.OK if self.schedule.good else Exit.ABSENT
+        if counts["invalid"] and (self._strict or not counts["ok"]):
+            return Exit.INVALID_TIMING
+        return Exit.OK if counts["ok"] else Exit.ABSENT
 
     def _further_rounds(self, interrupts: Interrupts) -> str:
         """Adds rounds where intervals are wide; returns why it ended."""

@@ -45,8 +45,6 @@ class Schedule:
         self._states = {test.id: _State(test) for test in tests if test.status == "planned"}
         #: Kinds of failures that were seen.
         self.failures: set[str] = set()
-        #: Samples that are ok.
-        self.good = 0
 
     def note(self, sample: Json, seconds: float | None = None) -> None:
         """Takes in a sample, which took so many seconds in all."""
@@ -60,7 +58,6 @@ class Schedule:
             if sample["status"] == "failed":
                 self.failures.add(sample["error"]["kind"])
             return
-        self.good += 1
         value = sample["metrics"].get(state.test.metrics[0]) if state.test.metrics else None
         if value is not None:
             state.values.append(value)

@@ -12,7 +12,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -30,6 +30,14 @@ ROUNDS_FOR_BOOTSTRAP = 20
 RESAMPLES = 2000
 #: Normal consistency of the median absolute deviation.
 MAD_TO_SIGMA = 1.4826
+
+
+#: What can become of a test.
+STATUSES = ("ok", "invalid", "failed", "skipped", "missing")
+#: The share of late completions above which emulated timing is invalid.
+LATE_LIMIT = 0.01
+#: Metrics that no clock takes part in: valid whatever the timing.
+CLOCKLESS_METRICS = frozenset({"ratio"})
 
 
 @dataclass(frozen=True)
@@ -79,9 +87,10 @@ class TestSummary:
     asked: list[str]
     block: int
     node: str
-    #: `ok`; `failed` (at least one sample failed); `skipped`; `missing` (not measured yet).
+    #: `ok`; `invalid` (its emulated timing is: too much came late); `failed` (at least one sample
+    #: failed); `skipped`; `missing` (not measured yet).
     status: str
-    #: Why it was skipped, or what failed, for people.
+    #: Why it has no result, for people.
     reason: str | None
     #: Kind of the first failure (docs/results.md), else `None`.
     error_kind: str | None
@@ -267,12 +276,18 @@ _PROVENANCE = ("measured", "emulated", "modelled", "published")
 _TIMING = ("real", "paced", "replay", "functional")
 
 
-def summarise(test: Json, samples: Sequence[Json]) -> TestSummary:
-    """One test of a manifest and its samples, made one summary."""
+def summarise(test: Json, samples: Sequence[Json], late_limit: float = LATE_LIMIT) -> TestSummary:
+    """One test of a manifest and its samples, made one summary.
+
+    `late_limit` is the share of late completions above which emulated timing is invalid.
+    """
     good = [sample for sample in samples if sample.get("status") == "ok"]
     failed = [sample for sample in samples if sample.get("status") == "failed"]
     skipped = [sample for sample in samples if sample.get("status") == "skipped"]
+    late_share = _late_share(good)
     status, reason, kind = _status(test, good, failed, skipped)
+    if status == "ok" and late_share is not None and late_share > late_limit:
+        status, reason = "invalid", _late_reason(good, late_limit)
     by_metric: dict[str, dict[int, float]] = {}
     for sample in good:
         for name, value in sample.get("metrics", {}).items():
@@ -297,7 +312,7 @@ def summarise(test: Json, samples: Sequence[Json]) -> TestSummary:
         values=by_metric,
         stages=_medians(good, "stages"),
         cpu=_medians(good, "cpu"),
-        late_share=_late_share(good),
+        late_share=late_share,
         model=last.get("model"),
         series=last.get("series"),
         placement=last.get("placement"),
@@ -371,6 +386,15 @@ def _late(sample: Json) -> float | None:
     return part / whole
 
 
+def _late_reason(samples: Sequence[Json], limit: float) -> str:
+    placed = any((sample.get("placement") or {}).get("device") for sample in samples)
+    what = "of the time a completion was overdue" if placed else "of the completions came late"
+    return (
+        f"the emulated timing is invalid: more than {limit:.0%} {what}; give the emulation a "
+        "processor of its own (fewer threads), or larger buffers"
+    )
+
+
 def _changes(samples: Sequence[Json]) -> list[Json]:
     """A warning where not all rounds ran the same: an update between a run and its resumption."""
     found: dict[str, dict[str, None]] = {}
@@ -424,12 +448,30 @@ def load_run(path: Path) -> RunView:
     Raises `UserError` if it is none.
     """
     manifest = store.read_manifest(path)
-    by_test: dict[str, list[Json]] = {}
-    for sample in store.read_samples(path):
-        by_test.setdefault(sample["test"], []).append(sample)
     return RunView(
         path=path,
         manifest=manifest,
         environment=store.read_environment(path),
-        tests=[summarise(test, by_test.get(test["id"], ())) for test in manifest["tests"]],
+        tests=load_tests(path, manifest),
     )
+
+
+def load_tests(path: Path, manifest: Json) -> list[TestSummary]:
+    """A summary of each of a manifest's tests, by the samples in the run's directory."""
+    limit = manifest.get("late_limit")
+    late_limit = float(limit) if isinstance(limit, int | float) else LATE_LIMIT
+    by_test: dict[str, list[Json]] = {}
+    for sample in store.read_samples(path):
+        by_test.setdefault(sample["test"], []).append(sample)
+    return [summarise(one, by_test.get(one["id"], ()), late_limit) for one in manifest["tests"]]
+
+
+def counts(tests: Iterable[TestSummary]) -> dict[str, int]:
+    """Tests by what became of them, `unverified` among those that are `ok`."""
+    every = list(tests)
+    found = Counter(test.status for test in every)
+    return {
+        "tests": len(every),
+        **{status: found[status] for status in STATUSES},
+        "unverified": sum(test.status == "ok" and not test.verified for test in every),
+    }

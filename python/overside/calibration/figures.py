@@ -106,9 +106,7 @@ def _is_usable(test: TestSummary, device: str) -> bool:
     mine = test.parameters.get("device") == device and test.parameters.get("placement") is None
     if not mine or not isinstance(tasks.find(test.task), OffloadTask):
         return False
-    # Late completions of an emulated device make its timing invalid.
-    late = test.late_share is not None and test.late_share > 0.01
-    return test.status == "ok" and test.verified and "rate" in test.metrics and not late
+    return test.status == "ok" and test.verified and "rate" in test.metrics
 
 
 def _by_operation(usable: Iterable[TestSummary]) -> dict[str, list[TestSummary]]:

@@ -14,7 +14,7 @@ from overside.errors import Exit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from overside.bench.comparison import Compared, Comparison
+    from overside.bench.comparison import MetricComparison, RunComparison
     from overside.bench.statistics import RunView
 
 #: Parameters that are told by their values alone.
@@ -82,7 +82,7 @@ def _declared(view: RunView) -> float | None:
     return float(threshold) if threshold else None
 
 
-def _exit_code(result: Comparison, strict: bool) -> Exit:
+def _exit_code(result: RunComparison, strict: bool) -> Exit:
     if result.count("slower"):
         return Exit.REGRESSION
     if not result.compared:
@@ -90,7 +90,7 @@ def _exit_code(result: Comparison, strict: bool) -> Exit:
     return Exit.AMBIGUOUS if strict and result.count("ambiguous") else Exit.OK
 
 
-def _json(result: Comparison, threshold: float, code: Exit) -> str:
+def _json(result: RunComparison, threshold: float, code: Exit) -> str:
     verdicts = ("same", "faster", "slower", "ambiguous")
     whole = {
         "schema": "comparison/1",
@@ -111,10 +111,12 @@ def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _print(result: Comparison, threshold: float) -> None:
+def _print(result: RunComparison, threshold: float) -> None:
     from overside.bench import plan  # noqa: PLC0415
     from overside.commands import table  # noqa: PLC0415
 
+    for condition in result.conditions:
+        print(f"no verdicts: {condition}")
     for note in result.notes:
         print(f"note: {note}")
     told = _told(result.compared)
@@ -130,9 +132,15 @@ def _print(result: Comparison, threshold: float) -> None:
     print(
         f"{counts}; a change is more than {threshold:.0%}, or than the noise where that is larger"
     )
+    many = sum(entry.doubt == "tests" for entry in result.compared)
+    if many:
+        print(
+            f"{many} of the ambiguous changed, but that may be chance among so many: measure more "
+            "rounds (--set measure.rounds=10), or compare fewer metrics (--metric)"
+        )
 
 
-def _told(entries: Sequence[Compared]) -> dict[str, list[str]]:
+def _told(entries: Sequence[MetricComparison]) -> dict[str, list[str]]:
     """By task: the parameters that a line tells, first the usual ones, then what else tells its
     tests apart."""
     told: dict[str, list[str]] = {}
@@ -145,7 +153,7 @@ def _told(entries: Sequence[Compared]) -> dict[str, list[str]]:
     return told
 
 
-def _row(entry: Compared, told: Sequence[str]) -> list[str]:
+def _row(entry: MetricComparison, told: Sequence[str]) -> list[str]:
     from overside.bench import plan  # noqa: PLC0415
 
     ratio = entry.ratio

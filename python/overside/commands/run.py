@@ -46,6 +46,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="measure for S seconds at most, in place of the box's max_s",
     )
     parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with 104 if the emulated timing of a test is invalid",
+    )
+    parser.add_argument(
         "--allow-system-changes",
         action="store_true",
         help="let plug-ins change this machine, as by installing packages, without asking",
@@ -76,6 +81,7 @@ def main(args: argparse.Namespace) -> int:
             max_s=args.timeout or begun.measure.max_s,
             quiet=args.quiet,
             consent=_consent(args),
+            strict=args.strict,
         )
         code = runner.run()
         launch.conclude(begun.run)
@@ -172,6 +178,13 @@ def _explain(args: argparse.Namespace, code: Exit, disk_error: str, begun: Launc
         reasons = {test.reason: None for test in view.tests if test.reason}
         lines = "".join(f"\n  {reason}" for reason in list(reasons)[:10])
         print(f"overside run: no test could run here{lines}", file=sys.stderr)
+    elif code == Exit.INVALID_TIMING:
+        count = begun.run.manifest["counts"]
+        print(
+            f"overside run: the emulated timing of {count['invalid']} of {count['tests']} tests is "
+            "invalid: the report says why and what helps",
+            file=sys.stderr,
+        )
     elif code in (Exit.TEST_FAILED, Exit.VERIFICATION_FAILED):
         what = "failed" if code == Exit.TEST_FAILED else "gave a wrong result"
         print(

@@ -78,14 +78,11 @@ class _Series:
         return f"{self.who}, {self.how}" if self.how else self.who
 
 
-def charts(group: Group, provenance: str, limit: float) -> list[Chart]:
-    """The charts of a group's tests of one provenance; none if there is nothing to draw.
-
-    `limit` is the share of late completions above which emulated timing is invalid.
-    """
+def charts(group: Group, provenance: str) -> list[Chart]:
+    """The charts of a group's tests of one provenance; none if there is nothing to draw."""
     # Placements have charts of their own.
     alone = [test for test in group.of(provenance) if test.parameters.get("placement") is None]
-    tests = [test for test in alone if groups.timed(test, limit)]
+    tests = [test for test in alone if groups.timed(test)]
     left_out = len(alone) - len(tests)
     if group.task == "network":
         from overside.report import traffic  # noqa: PLC0415 (it draws by what is here)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from overside import tasks
+from overside.bench import statistics
 from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.report import groups, words
 
@@ -95,27 +95,14 @@ class Problem:
     tests: tuple[str, ...]
 
 
-def counts(view: RunView) -> dict[str, int]:
-    """Tests by what became of them, `unverified` among those that passed."""
-    found = Counter(test.status for test in view.tests)
-    return {
-        "tests": len(view.tests),
-        "ok": found["ok"],
-        "failed": found["failed"],
-        "skipped": found["skipped"],
-        "missing": found["missing"],
-        "unverified": sum(test.status == "ok" and not test.verified for test in view.tests),
-    }
-
-
 def counts_words(view: RunView) -> str:
     """`97 tests: 93 passed (1 unverified), 1 failed`."""
-    count = counts(view)
+    count = statistics.counts(view.tests)
     unverified = f" ({count['unverified']} unverified)" if count["unverified"] else ""
     parts = [f"{count['ok']:,} passed{unverified}"]
-    for key, text in (("failed", "failed"), ("skipped", "skipped"), ("missing", "not measured")):
-        if count[key]:
-            parts.append(f"{count[key]:,} {text}")
+    for status, text in words.STATUS.items():
+        if status != "ok" and count[status]:
+            parts.append(f"{count[status]:,} {text}")
     return f"{words.plural(count['tests'], 'test')}: {', '.join(parts)}"
 
 
@@ -123,7 +110,7 @@ def alerts(view: RunView) -> list[str]:
     """What a reader must know before any figure."""
     out = []
     name = str(view.manifest.get("state") or "running")
-    count = counts(view)
+    count = statistics.counts(view.tests)
     if name != "complete":
         missing = count["missing"]
         rest = f"; {words.plural(missing, 'test')} not measured" if missing else ""
@@ -136,6 +123,11 @@ def alerts(view: RunView) -> list[str]:
         )
     if count["failed"] > wrong:
         out.append(f"{words.plural(count['failed'] - wrong, 'test')} failed; see below for why.")
+    if count["invalid"]:
+        out.append(
+            f"The emulated timing of {words.plural(count['invalid'], 'test')} is invalid: there is "
+            "no result, because the emulation was slower than the device."
+        )
     if count["tests"] and not count["ok"]:
         out.append("No test passed: there are no results to show.")
     return out
@@ -155,10 +147,10 @@ def state(view: RunView) -> str:
 
 def rows(view: RunView) -> Iterator[Row]:
     """All tests, in the order of the manifest, the groups together."""
-    limit, same = groups.late_limit(view), constants(view)
+    same = constants(view)
     for group in groups.groups(view):
         for test in group.tests:
-            yield _row(view, test, group.title, limit, same)
+            yield _row(view, test, group.title, same)
 
 
 def no_advice(view: RunView) -> str:
@@ -217,32 +209,31 @@ def parameter(name: str, value: object) -> str:
     return f"{words.clean(name, 60).replace('_', ' ')} {words.value(value)}"
 
 
-def _row(
-    view: RunView, test: TestSummary, operation: str, limit: float, same: Mapping[str, Any]
-) -> Row:
+def _row(view: RunView, test: TestSummary, operation: str, same: Mapping[str, Any]) -> Row:
     hidden = {*SHOWN_ELSEWHERE, *groups.NAMED, *same}
     who, how = groups.label_parts(test, [test])
     device = words.device(test.parameters.get("device") or "")
     if device.endswith(who) or who.startswith(device):
         who = device if device.endswith(who) else who
         device = ""
+    label = ", ".join(filter(None, (who, how)))
     return Row(
         id=words.clean(test.id, 200),
         operation=operation,
-        how=f"{device}: {who}{f', {how}' if how else ''}" if device else who,
+        how=f"{device}: {label}" if device else label,
         size_bytes=groups.size_bytes(test),
         parameters=parameters({n: v for n, v in test.parameters.items() if n not in hidden}),
         status=words.STATUS.get(test.status, words.clean(test.status, 40)),
         provenance=words.PROVENANCE.get(test.provenance or "", ""),
         verified=test.verified,
-        timed=test.timing != "functional" and not groups.late(test, limit),
+        timed=groups.has_times(test),
         placed=test.parameters.get("placement") is not None,
         throughput=test.metrics.get("throughput"),
         cpu_cost=test.metrics.get("cpu_cost"),
         latency_p99=test.metrics.get("latency_p99"),
         ratio=test.metrics.get("ratio"),
         others="; ".join(_others(view, test)),
-        note=_note(view, test, limit),
+        note=_note(view, test),
     )
 
 
@@ -250,7 +241,8 @@ def _others(view: RunView, test: TestSummary) -> Iterator[str]:
     """Metrics that have no column: those asked for, or all of a plug-in's without the usual."""
     plain = test.task not in tasks.NAMES and not COLUMNS & test.metrics.keys()
     for name, estimate in test.metrics.items():
-        if name not in COLUMNS and (plain or name in test.asked):
+        shown = groups.has_times(test) or name in statistics.CLOCKLESS_METRICS
+        if shown and name not in COLUMNS and (plain or name in test.asked):
             unit = metric_unit(view, name)
             spread = (
                 f" ({words.span(estimate.low, estimate.high)})"
@@ -267,15 +259,15 @@ def metric_unit(view: RunView, name: str) -> str:
     return f" {unit}" if unit not in {"", "-"} else ""
 
 
-def _note(view: RunView, test: TestSummary, limit: float) -> str:
+def _note(view: RunView, test: TestSummary) -> str:
     notes = []
-    if test.reason:
+    if test.reason and test.status != "invalid":
         kind = f"{words.clean(test.error_kind, 40)}: " if test.error_kind else ""
         notes.append(kind + words.clean(test.reason, 400))
     if test.status == "ok" and not test.verified:
         notes.append("unverified: nobody checked the result")
     if test.late_share:
-        verdict = ": timing invalid" if groups.late(test, limit) else ""
+        verdict = ": timing invalid" if test.status == "invalid" else ""
         share = words.number(test.late_share * 100)
         of = "completions" if test.parameters.get("placement") is None else "the time something"
         notes.append(f"{share} % of {of} late{verdict}")
@@ -293,9 +285,10 @@ def _note(view: RunView, test: TestSummary, limit: float) -> str:
 
 
 def problems(view: RunView) -> list[Problem]:
-    """Failed tests first, then those not measured and those skipped; same reasons together."""
+    """Failed tests first, then those with invalid timing, not measured and skipped; same reasons
+    together."""
     found: dict[tuple[str, str, str], list[str]] = {}
-    for status in ("failed", "missing", "skipped"):
+    for status in ("failed", "invalid", "missing", "skipped"):
         for test in view.tests:
             if test.status == status:
                 reason = words.clean(test.reason or "no reason was given", 600)

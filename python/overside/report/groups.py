@@ -83,8 +83,8 @@ class Group:
     tests: tuple[TestSummary, ...]
 
     def of(self, provenance: str) -> tuple[TestSummary, ...]:
-        """The tests of one provenance that passed and are verified."""
-        return tuple(t for t in self.tests if t.provenance == provenance and trusted(t))
+        """The tests of one provenance that were verified; their emulated timing may be invalid."""
+        return tuple(t for t in self.tests if t.provenance == provenance and verified(t))
 
     def sizes(self, tests: Iterable[TestSummary] | None = None) -> list[int]:
         """The buffer sizes in bytes, ascending."""
@@ -97,21 +97,19 @@ def trusted(test: TestSummary) -> bool:
     return test.status == "ok" and test.verified
 
 
-def late(test: TestSummary, limit: float) -> bool:
-    """Too many completions were later than the profile says: the timing means
-    nothing."""
-    return test.late_share is not None and test.late_share > limit
+def verified(test: TestSummary) -> bool:
+    """Its results were verified in every round, though its emulated timing may be invalid."""
+    return test.status in ("ok", "invalid") and test.verified
 
 
-def timed(test: TestSummary, limit: float) -> bool:
-    """Its times can be shown as results: trusted, and neither late nor without a clock."""
-    return trusted(test) and test.timing != "functional" and not late(test, limit)
+def has_times(test: TestSummary) -> bool:
+    """Its times can be shown: they are neither invalid nor without a clock."""
+    return test.status != "invalid" and test.timing != "functional"
 
 
-def late_limit(view: RunView) -> float:
-    """The share of late completions above which emulated timing is invalid."""
-    limit = view.manifest.get("late_limit")
-    return float(limit) if isinstance(limit, int | float) else 0.01
+def timed(test: TestSummary) -> bool:
+    """Its times can be shown as results: trusted, and with a clock."""
+    return trusted(test) and has_times(test)
 
 
 def size_bytes(test: TestSummary) -> int | None:

@@ -174,7 +174,7 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         ("emulated", "Emulated", bool(emulated["rows"])),
         ("published", "Published", bool(others)),
         ("coprocessing", "Co-processing", any(sweeps.placed(t) for t in view.tests)),
-        ("operations", "Charts", any(t.status == "ok" for t in view.tests)),
+        ("operations", "Charts", any(t.status in ("ok", "invalid") for t in view.tests)),
         ("tests", "All tests", True),
         ("audit", "Audit", True),
         ("problems", "Without result", bool(problems)),
@@ -274,7 +274,6 @@ def _cell(one: best.Best) -> Json:
 
 
 def _emulated(view: RunView) -> Json:
-    limit = groups.late_limit(view)
     sizes: set[int] = set()
     found: dict[tuple[str, str], dict[int, list[TestSummary]]] = {}
     for group in groups.groups(view):
@@ -288,15 +287,15 @@ def _emulated(view: RunView) -> Json:
     shown = _thin(sorted(sizes))
     rows = []
     for (title, detail), by_size in found.items():
-        cells = [_emulated_cell(by_size[s][0], limit) if s in by_size else None for s in shown]
+        cells = [_emulated_cell(by_size[s][0]) if s in by_size else None for s in shown]
         rows.append({"title": title, "detail": detail, "cells": cells})
     rows.sort(key=lambda row: str(row["title"]))
     return {"sizes": [words.size(size) for size in shown], "rows": rows}
 
 
-def _emulated_cell(test: TestSummary, limit: float) -> Json:
+def _emulated_cell(test: TestSummary) -> Json:
     estimate = test.metrics["throughput"]
-    if not groups.timed(test, limit):
+    if not groups.timed(test):
         share = words.number((test.late_share or 0) * 100)
         late = f"{share} % late: invalid"
         note = "functional: no timing" if test.timing == "functional" else late
@@ -318,12 +317,11 @@ def _thin(sizes: Sequence[int]) -> list[int]:
 
 def _charts(view: RunView) -> tuple[list[Json], Json, str]:
     """The groups with their charts, the specifications by place, and a note on what is left out."""
-    limit = groups.late_limit(view)
     shown: list[Json] = []
     specs: Json = {}
     left_out = 0
     for group in groups.groups(view):
-        drawn = {kind: charts.charts(group, kind, limit) for kind in ("measured", "emulated")}
+        drawn = {kind: charts.charts(group, kind) for kind in ("measured", "emulated")}
         if not any(drawn.values()):
             continue
         if len(shown) == GROUPS_MAX:

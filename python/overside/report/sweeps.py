@@ -179,7 +179,6 @@ def placed(test: TestSummary) -> bool:
 
 def sweeps(view: RunView) -> list[Sweep]:
     """The sweeps of a run, in the order in which its tests were planned."""
-    limit = groups.late_limit(view)
     tests = [test for test in view.tests if placed(test)]
     data = {str(test.parameters.get("data")) for test in view.tests}
     cpu = [test for test in tests if test.parameters["placement"] == "cpu"]
@@ -191,7 +190,7 @@ def sweeps(view: RunView) -> list[Sweep]:
     for own in found.values():
         work = _key(own[0], ())
         beside = [test for test in cpu if _key(test, ()) == work and _same_cpu(test, own)]
-        out.append(_sweep([*beside, *own], own[0], limit, len(data) > 1))
+        out.append(_sweep([*beside, *own], own[0], len(data) > 1))
     return out
 
 
@@ -207,10 +206,10 @@ def _same_cpu(test: TestSummary, own: Sequence[TestSummary]) -> bool:
     return not splits or any([t.parameters.get(n) for n in _OF_CPU] == mine for t in splits)
 
 
-def _sweep(tests: Sequence[TestSummary], lead: TestSummary, limit: float, many: bool) -> Sweep:
-    shown = [t for t in tests if groups.timed(t, limit) and "throughput" in t.metrics]
+def _sweep(tests: Sequence[TestSummary], lead: TestSummary, many: bool) -> Sweep:
+    shown = [t for t in tests if groups.timed(t) and "throughput" in t.metrics]
     series = [one for name in SETTINGS if (one := _series(shown, name)).all]
-    passed = [t for t in tests if groups.trusted(t) and t.parameters["placement"] != "cpu"]
+    passed = [t for t in tests if groups.verified(t) and t.parameters["placement"] != "cpu"]
     known = [t.provenance for t in passed if t.provenance]
     order = list(words.PROVENANCE)
     return Sweep(
@@ -222,7 +221,7 @@ def _sweep(tests: Sequence[TestSummary], lead: TestSummary, limit: float, many: 
         series=tuple(series) if passed else (),
         provenance=max((k for k in known if k in order), key=order.index, default="measured"),
         reason="" if passed else words.clean(lead.reason or "nothing was measured", 600),
-        left_out=sum(groups.trusted(t) for t in tests) - len(shown),
+        left_out=sum(groups.verified(t) for t in tests) - len(shown),
     )
 
 

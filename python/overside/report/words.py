@@ -99,7 +99,13 @@ PROVENANCE = {
     "published": "Published",
 }
 
-STATUS = {"ok": "passed", "failed": "failed", "skipped": "skipped", "missing": "not measured"}
+STATUS = {
+    "ok": "passed",
+    "invalid": "invalid timing",
+    "failed": "failed",
+    "skipped": "skipped",
+    "missing": "not measured",
+}
 
 
 def clean(text: object, limit: int = TEXT_MAX) -> str:
