@@ -9,7 +9,7 @@ CARGO ?= cargo
 # `librte-` packages) and UCX (`libucx-dev`) may be left out: then there are no devices of theirs.
 BUILD_PACKAGES := g++ pkg-config python3-venv zlib1g-dev libisal-dev libhyperscan-dev libre2-dev \
 	libdpdk-dev librte-meta-compress librte-meta-dma libucx-dev
-TEST_PACKAGES := chromium poppler-utils lz4 pigz zstd isal sysbench tabix iproute2 iperf3 perftest
+TEST_PACKAGES := chromium poppler-utils lz4 pigz zstd isal sysbench tabix iproute2 iperf3 perftest bubblewrap
 
 SOURCES := $(shell find crates python profiles boxes facts scenarios -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null) \
 	Cargo.toml Cargo.lock pyproject.toml

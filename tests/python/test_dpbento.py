@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from overside.bench import dpbento, plugins
+from overside.bench import dpbento
 from overside.bench.box import InvalidBoxError
 from overside.bench.dpbento_tasks import cores, size_bytes
+from overside.plugins.scripts import SCRIPTS
 
 HERE = Path(__file__).parent / "plugins"
 SHARED = Path(
@@ -146,7 +147,7 @@ def test_a_plugin_directory_goes_first(name: str, tmp_path: Path) -> None:
     """The directory of the class's own name, or of the name that it is a variant of."""
     folder = tmp_path / "plugins" / name
     folder.mkdir(parents=True)
-    for script in plugins.SCRIPTS:
+    for script in SCRIPTS:
         (folder / script).touch()
     value = {
         "benchmarks": [
@@ -177,7 +178,7 @@ def test_without_items_a_plugin_gets_its_folders(tmp_path: Path) -> None:
     folder = tmp_path / "plugins" / "things"
     for name in ("b", "a", "my_env", "__pycache__", ".git"):
         (folder / name).mkdir(parents=True)
-    for script in plugins.SCRIPTS:
+    for script in SCRIPTS:
         (folder / script).touch()
     form = dpbento.load({"benchmarks": [{"benchmark_class": "things"}]}, tmp_path / "box.json")
     assert form["tasks"][0]["parameters"] == {"benchmark_items": [["a", "b"]]}

@@ -10,7 +10,7 @@ import pytest
 from command import manifest, only_run, overside, samples, write_box
 from overside.bench import box
 from overside.bench.statistics import load_run
-from overside.report import contents
+from overside.report import view_model
 from overside.tasks.hash import TASK as HASH
 from overside.tasks.memory import TASK
 
@@ -81,7 +81,7 @@ def test_a_box_of_the_machine_itself_runs_and_is_reported(tmp_path: Path) -> Non
     # One figure a label: what tells tests apart, as the number of threads, stands in it.
     labels = [
         (row.operation, row.how, row.size_bytes, row.parameters)
-        for row in contents.of_figures(load_run(run))
+        for row in view_model.of_figures(load_run(run))
     ]
     assert len(labels) == len(set(labels)) == 20
     assert {how for _, how, _, _ in labels} >= {"Triad, 1 thread", "Triad, 2 threads"}

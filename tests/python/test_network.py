@@ -18,17 +18,17 @@ from command import (
     wait_for,
     write_box,
 )
-from overside.bench import hops
+from overside.bench import network_path
 from overside.tasks.network import TASK
 
 MODES = [
     pytest.param(
         mode,
         marks=pytest.mark.skipif(
-            hops.unavailable(mode) is not None, reason=hops.unavailable(mode) or ""
+            network_path.unavailable(mode) is not None, reason=network_path.unavailable(mode) or ""
         ),
     )
-    for mode in hops.MODES
+    for mode in network_path.MODES
 ]
 
 
@@ -76,14 +76,16 @@ def test_a_hop_is_built_and_leaves_nothing(mode: str, tmp_path: Path) -> None:
     (sample,) = samples(only_run(tmp_path))
     assert sample["status"] == "ok", sample
     assert sample["applied"]["variant"] == mode
-    assert hops.MODES[mode] in sample["applied"]["library"]
+    assert network_path.MODES[mode] in sample["applied"]["library"]
     forwards = mode in ("ovs-userspace", "dpdk-af_packet")
     assert ("hop_cpu" in sample["metrics"]) == forwards
     assert sample["metrics"].get("hop_cpu", 1) > 0
     assert links() == before
 
 
-@pytest.mark.skipif(hops.unavailable("bridge") is not None, reason="namespaces cannot be made")
+@pytest.mark.skipif(
+    network_path.unavailable("bridge") is not None, reason="namespaces cannot be made"
+)
 def test_modes_stand_in_one_block_and_follow_each_other_in_one_process(tmp_path: Path) -> None:
     path = box(tmp_path, {"rounds": 2}, mode=["direct", "bridge"], pattern="round-trip")
     overside("run", path, cwd=tmp_path, code=0)
@@ -95,7 +97,9 @@ def test_modes_stand_in_one_block_and_follow_each_other_in_one_process(tmp_path:
     assert kinds == ["direct", "bridge", "bridge", "direct"]
 
 
-@pytest.mark.skipif(hops.unavailable("bridge") is not None, reason="namespaces cannot be made")
+@pytest.mark.skipif(
+    network_path.unavailable("bridge") is not None, reason="namespaces cannot be made"
+)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_ended_leaves_no_hop(number: signal.Signals, tmp_path: Path) -> None:
     before = links()

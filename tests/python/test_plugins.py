@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-from overside.bench import plugins
 from overside.bench.plan import Test
-from overside.bench.plugin_program import ProgramPlugin, ProtocolError, read_lines
+from overside.plugins import discovery
+from overside.plugins.program import ProgramPlugin, ProtocolError, read_lines
+from overside.plugins.task import PluginTask
 
 ABOUT = {
     "plugin": "1",
@@ -48,15 +49,15 @@ def make(
 
 
 def load(folder: Path) -> ProgramPlugin:
-    plugin = plugins.at(folder, "probe")
+    plugin = discovery.at(folder, "probe")
     assert isinstance(plugin, ProgramPlugin)
     return plugin
 
 
-def measure(plugin: plugins.PluginTask, run_dir: Path, timeout_s: float = 20.0) -> dict:
+def measure(plugin: PluginTask, run_dir: Path, timeout_s: float = 20.0) -> dict:
     """One sample, with all that comes before and after it."""
     test = Test("probe/0", plugin.name, {"size": 3}, [])
-    reason = plugin.prepare(run_dir, [test], lambda text: False)
+    reason = plugin.prepare(run_dir, [test])
     assert reason is None
     try:
         return plugin.sample(test, 0, timeout_s)
@@ -108,9 +109,20 @@ BAD = {
         "a child that it left behind still holds its output",
     ),
     "leaves a daemon": (
-        f"setsid sleep 4004 >/dev/null 2>&1 &\nsleep 0.2; echo '{GOOD}'",
+        f"setsid sleep 4004 >/dev/null 2>&1 &\necho '{GOOD}'",
         "plugin",
-        "left processes running (sleep)",
+        "left processes running (",
+    ),
+    "leaves a daemon without environment": (
+        f"setsid env -i sleep 4008 >/dev/null 2>&1 &\necho '{GOOD}'",
+        "plugin",
+        "left processes running (",
+    ),
+    "leaves a daemon of a daemon": (
+        "setsid env -i sh -c 'setsid sleep 4009 & exec sleep 4009' >/dev/null 2>&1 &\n"
+        f"echo '{GOOD}'",
+        "plugin",
+        "left processes running (",
     ),
     "says NaN": ("""echo '{"metrics": {"rate": NaN}}'""", "plugin", "is not JSON"),
     "says infinity": ("""echo '{"metrics": {"rate": 1e999}}'""", "plugin", "not a finite number"),
@@ -151,7 +163,7 @@ def test_a_bad_plugin_becomes_a_failed_sample(case: str, tmp_path: Path) -> None
     assert sample["error"]["kind"] == kind
     assert sample["error"]["message"].startswith("plug-in probe ")
     assert message in sample["error"]["message"]
-    for number in (4001, 4002, 4003, 4004):
+    for number in (4001, 4002, 4003, 4004, 4008, 4009):
         assert not is_running(f"sleep {number}")
 
 
@@ -198,7 +210,7 @@ def test_a_plugin_may_decline(tmp_path: Path) -> None:
 
 def test_prepare_may_decline_for_all(tmp_path: Path) -> None:
     plugin = load(make(tmp_path, ":", prepare="""echo '{"skip": "no such card"}'"""))
-    assert plugin.prepare(tmp_path / "run", [], lambda text: False) == "no such card"
+    assert plugin.prepare(tmp_path / "run", []) == "no such card"
     plugin.clean()
 
 
@@ -298,11 +310,11 @@ def test_ctrl_c_ends_the_program_and_passes(tmp_path: Path) -> None:
     script = (
         "import signal, sys\n"
         "from pathlib import Path\n"
-        "from overside.bench import plugins\n"
+        "from overside.plugins import discovery\n"
         "from overside.bench.plan import Test\n"
-        "plugin = plugins.at(Path(sys.argv[1]), 'probe')\n"
+        "plugin = discovery.at(Path(sys.argv[1]), 'probe')\n"
         "test = Test('probe/0', 'probe', {}, [])\n"
-        "plugin.prepare(Path(sys.argv[2]), [test], lambda text: False)\n"
+        "plugin.prepare(Path(sys.argv[2]), [test])\n"
         "print('ready', flush=True)\n"
         "try:\n"
         "    plugin.sample(test, 0, 60)\n"
@@ -330,11 +342,11 @@ def test_a_killed_runner_takes_its_plugin_along(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from overside.bench import plugins\n"
+        "from overside.plugins import discovery\n"
         "from overside.bench.plan import Test\n"
-        "plugin = plugins.at(Path(sys.argv[1]), 'probe')\n"
+        "plugin = discovery.at(Path(sys.argv[1]), 'probe')\n"
         "test = Test('probe/0', 'probe', {}, [])\n"
-        "plugin.prepare(Path(sys.argv[2]), [test], lambda text: False)\n"
+        "plugin.prepare(Path(sys.argv[2]), [test])\n"
         "plugin.sample(test, 0, 60)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script, str(folder), str(tmp_path / "run")])
@@ -353,15 +365,15 @@ def test_where_plugins_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     box = tmp_path / "here" / "box.json"
     box.parent.mkdir()
     elsewhere = tmp_path / "elsewhere"
-    monkeypatch.setenv(plugins.PATH_VARIABLE, f"{tmp_path / 'none'}:{elsewhere}")
-    assert plugins.find("probe", box) is None
+    monkeypatch.setenv(discovery.PATH_VARIABLE, f"{tmp_path / 'none'}:{elsewhere}")
+    assert discovery.find("probe", box) is None
     folder = make(tmp_path, ":")
     folder.parent.rename(elsewhere)
-    found = plugins.find("probe", box)
+    found = discovery.find("probe", box)
     assert found is not None
     assert found.folder == elsewhere / "probe"
     make(box.parent, ":")
-    found = plugins.find("probe", box)
+    found = discovery.find("probe", box)
     assert found is not None
     assert found.folder == box.parent / "plugins" / "probe"
 
@@ -371,11 +383,11 @@ def test_a_single_program_is_a_plugin_in_a_folder_of_plugins_only(tmp_path: Path
     program = tmp_path / "probe"
     program.write_text(f"#!/bin/sh\ntouch {tmp_path / 'started'}\n")
     program.chmod(0o755)
-    assert plugins.find("probe", tmp_path / "box.json") is None
+    assert discovery.find("probe", tmp_path / "box.json") is None
     assert not (tmp_path / "started").exists()
     (tmp_path / "plugins").mkdir()
     program.rename(tmp_path / "plugins" / "probe")
-    assert plugins.find("probe", tmp_path / "box.json") is not None
+    assert discovery.find("probe", tmp_path / "box.json") is not None
 
 
 def test_its_words_cannot_command_a_terminal(tmp_path: Path) -> None:
@@ -388,7 +400,7 @@ def test_its_words_cannot_command_a_terminal(tmp_path: Path) -> None:
 def test_a_name_does_not_lead_elsewhere(name: str, tmp_path: Path) -> None:
     make(tmp_path, ":")
     (tmp_path / "plugins" / "box.json").touch()
-    assert plugins.find(name, tmp_path / "plugins" / "box.json") is None
+    assert discovery.find(name, tmp_path / "plugins" / "box.json") is None
 
 
 def test_lines_are_bounded() -> None:
@@ -411,7 +423,7 @@ def test_a_new_plugin_works_at_once(tmp_path: Path) -> None:
     checked = overside("plugin", "check", str(folder), "--json")
     assert checked.returncode == 0, checked.stdout
     assert json.loads(checked.stdout)["ok"] is True
-    plugin = plugins.find("sorting", folder / "box.json")
+    plugin = discovery.find("sorting", folder / "box.json")
     assert plugin is not None
     assert plugin.verified
     text = (folder / "README.md").read_text() + (folder / "box.json").read_text()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -88,31 +90,123 @@ def test_a_bad_plugin_harms_no_other(tmp_path: Path) -> None:
     assert manifest["metrics"]["good.rate"]["unit"] == "1/s"
 
 
-def test_a_change_of_the_system_without_consent_is_skipped(tmp_path: Path) -> None:
+def test_a_declared_change_of_the_system_that_nobody_allowed_is_skipped(tmp_path: Path) -> None:
     plugin(tmp_path, "careful", ":", changes_system=["loads a kernel module"])
     done, manifest, samples = run(box(tmp_path, "careful"))
     assert done.returncode == 3, done.stderr
     assert samples == []
     (test,) = manifest["tests"]
     assert test["status"] == "skipped"
-    assert "loads a kernel module" in test["reason"]
-    assert "--allow-system-changes" in test["reason"]
+    assert "--allow-scripts" in test["reason"]
 
 
 def test_an_allowed_change_is_made(tmp_path: Path) -> None:
     good = """echo '{"metrics": {"rate": 5}}'"""
     plugin(tmp_path, "careful", good, changes_system=["loads a kernel module"])
-    done, _, samples = run(box(tmp_path, "careful"), "--allow-system-changes")
+    done, _, samples = run(box(tmp_path, "careful"), "--allow-scripts")
     assert done.returncode == 0, done.stderr
     assert {sample["status"] for sample in samples} == {"ok"}
 
 
-def test_a_tree_of_dpbento_runs_unmodified(tmp_path: Path) -> None:
+def dpbento_tree(tmp_path: Path) -> Path:
+    """A tree as dpBento's; returns its box."""
     shutil.copytree(HERE / "tree", tmp_path / "tree")
     path = tmp_path / "tree" / "configs_user" / "counting.json"
     path.parent.mkdir()
-    shutil.copy(HERE / "boxes" / "counting.json", path)
+    return Path(shutil.copy(HERE / "boxes" / "counting.json", path))
+
+
+def test_scripts_of_dpbento_are_not_run_unless_that_is_allowed(tmp_path: Path) -> None:
+    path = dpbento_tree(tmp_path)
     done, manifest, samples = run(path)
+    assert done.returncode == 3, done.stderr
+    assert samples == []
+    assert {test["status"] for test in manifest["tests"]} == {"skipped"}
+    assert not list((tmp_path / "tree" / "benchmarks" / "counting").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 3), ("", 3)])
+def test_on_a_terminal_it_is_asked_once_for_all(tmp_path: Path, answer: str, code: int) -> None:
+    good = """echo '{"metrics": {"rate": 5}}'"""
+    plugin(tmp_path, "one", good, changes_system=["loads a module"])
+    plugin(tmp_path, "two", good, changes_system=["starts \x1b[2Ja service"])
+    leader, terminal = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "overside", "run", str(box(tmp_path, "one", "two"))],
+        cwd=tmp_path,
+        stdin=terminal,
+        stderr=terminal,
+        stdout=subprocess.DEVNULL,
+    )
+    os.close(terminal)
+    os.write(leader, f"{answer}\n".encode())
+    said = b""
+    with contextlib.suppress(OSError):  # EIO is how the end of a terminal reads
+        while chunk := os.read(leader, 1 << 16):
+            said += chunk
+    os.close(leader)
+    assert process.wait(60) == code
+    assert said.count(b"[y/N]") == 1
+    assert b"one: loads a module\r\ntwo: starts ?[2Ja service\r\n" in said
+
+
+needs_bwrap = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bubblewrap is not installed"
+)
+
+
+@needs_bwrap
+def test_a_sandbox_keeps_scripts_from_changing_anything(tmp_path: Path) -> None:
+    path = dpbento_tree(tmp_path)
+    victim = tmp_path / "victim.txt"
+    victim.write_text("whole")
+    scripts = tmp_path / "tree" / "benchmarks" / "counting"
+    (scripts / "prepare.py").write_text(
+        "import pathlib\n"
+        f"for path in ({str(victim)!r}, '/etc/overside-was-here', '/usr/overside-was-here'):\n"
+        "    try:\n"
+        "        pathlib.Path(path).write_text('changed')\n"
+        "    except OSError:\n"
+        "        continue\n"
+        "    print('could write', path)\n"
+    )
+    done, _, samples = run(path, "--sandbox")
+    assert done.returncode == 0, done.stderr
+    assert [sample["metrics"]["counting.latency[upwards]"] for sample in samples] == [2.5, 5]
+    assert victim.read_text() == "whole"
+    assert not Path("/etc/overside-was-here").exists()
+    (log,) = tmp_path.glob("tree/configs_user/out/*/logs/plugin-counting.log")
+    # The place is in its own, empty /tmp: what it wrote there is gone with it.
+    wrote = [line for line in log.read_text().splitlines() if line.startswith("could write")]
+    assert wrote in ([], [f"could write {victim}"])
+
+
+@needs_bwrap
+def test_in_a_sandbox_a_plugin_that_declares_changes_is_run_and_fails(tmp_path: Path) -> None:
+    plugin(tmp_path, "wild", "touch /usr/overside-was-here || exit 7", changes_system=["touches"])
+    plugin(tmp_path, "crash", "kill -SEGV $$")
+    done, _, samples = run(box(tmp_path, "wild", "crash"), "--sandbox")
+    assert done.returncode == 100, done.stderr
+    messages = [sample["error"]["message"] for sample in samples]
+    assert "exit status 7" in messages[0]
+    assert "crashed (SIGSEGV)" in messages[1]
+
+
+def test_a_sandbox_that_is_not_there_is_said(tmp_path: Path) -> None:
+    plugin(tmp_path, "good", ":")
+    done = subprocess.run(
+        [sys.executable, "-m", "overside", "run", str(box(tmp_path, "good")), "--sandbox"],
+        env=os.environ | {"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "bubblewrap" in done.stderr
+
+
+def test_a_tree_of_dpbento_runs_unmodified(tmp_path: Path) -> None:
+    done, manifest, samples = run(dpbento_tree(tmp_path), "--allow-scripts")
     assert done.returncode == 0, done.stderr
     assert [test["verified"] for test in manifest["tests"]] == [False, False]
     assert [sample["metrics"]["counting.latency[upwards]"] for sample in samples] == [2.5, 5]

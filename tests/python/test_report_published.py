@@ -29,9 +29,9 @@ def fact(**given: Any) -> dict[str, Any]:
     } | given
 
 
-def beside(*facts: dict[str, Any], **given: Any) -> list[published.Beside]:
+def beside(*facts: dict[str, Any], **given: Any) -> list[published.Comparison]:
     run = view(summary("isal", around(412), ratio=0.4, **given))
-    return published.beside(run, facts)
+    return published.comparisons(run, facts)
 
 
 def test_a_figure_stands_beside_the_published_one_with_what_was_different() -> None:
@@ -95,14 +95,14 @@ def test_the_nearest_in_its_conditions_comes_first_and_the_rest_is_counted() -> 
 def test_settings_that_the_same_figures_stand_beside_are_told_together() -> None:
     once = summary("isal", around(412), ratio=0.4, parameters={"setting": "static"})
     anew = summary("isal", around(300), ratio=0.4, parameters={"setting": "reconfiguration"})
-    (one,) = published.beside(view(once, anew), [fact()])
+    (one,) = published.comparisons(view(once, anew), [fact()])
     way = "ISA-L with 1 thread in 64 KiB buffers"
     assert one.detail == ""
     assert one.measured == (
         f"{way}: 412 MB/s (408–416), level 1, static setting",
         f"{way}: 300 MB/s (297–303), level 1, reconfiguration setting",
     )
-    apart = published.beside(view(once, anew), [fact(conditions="static")])
+    apart = published.comparisons(view(once, anew), [fact(conditions="static")])
     assert [one.detail for one in apart] == [
         "level 1, static setting",
         "level 1, reconfiguration setting",
@@ -111,7 +111,7 @@ def test_settings_that_the_same_figures_stand_beside_are_told_together() -> None
 
 def test_the_published_collection_has_figures_for_deflate() -> None:
     run = view(summary("isal", around(412), ratio=0.4))
-    (one,) = published.beside(run, published.core())
+    (one,) = published.comparisons(run, published.core())
     ids = {figure.fact for figure in one.figures}
     assert ids
     assert all(name.startswith(("coproc.", "dpbento.", "bitar.")) for name in ids)
@@ -126,7 +126,7 @@ def test_the_published_collection_has_figures_for_deflate() -> None:
 
 
 def test_a_run_without_measured_operations_has_no_such_part() -> None:
-    assert published.beside(view(), published.core()) == []
+    assert published.comparisons(view(), published.core()) == []
     assert 'id="published"' not in page.page(view(), [], "none")
     assert best.advise(view()) == []
 
@@ -148,7 +148,7 @@ def test_shared_work_stands_beside_published_splits_of_the_same_share(tmp_path: 
         fact(id="coproc.d", workload="co-process deflate compress", metric="throughput @70 %"),
         fact(id="coproc.e", workload=workload, metric="CPU time reduction"),
     ]
-    (one,) = [b for b in published.beside(run, [there, *other]) if "shared by" in b.title]
+    (one,) = [b for b in published.comparisons(run, [there, *other]) if "shared by" in b.title]
     assert [figure.fact for figure in one.figures] == ["coproc.a.split", "coproc.b"]
     assert (one.provenance, one.chosen) == ("emulated", "at the nearest shares")
     split, plateau = one.figures

@@ -59,13 +59,13 @@ def moved(figures: dict[str, float], **given: Any) -> TestSummary:
 
 def figures_of(*tests: TestSummary) -> dict[str, published.Figure]:
     """What the collection has beside them, by the fact's name and the machine."""
-    found = published.beside(view(*tests), published.core())
+    found = published.comparisons(view(*tests), published.core())
     return {f"{one.fact} {one.device}": one for entry in found for one in entry.figures}
 
 
 def test_a_link_stands_beside_a_cards_engine_and_says_that_it_is_none() -> None:
     run = view(moved({"rate": 5e6, "throughput": 1e4}))
-    (one,) = published.beside(run, published.core())
+    (one,) = published.comparisons(run, published.core())
     assert (one.title, one.detail) == ("Move bytes over shared memory", "a thread copies")
     assert (one.provenance, one.chosen) == ("measured", "the nearest in its conditions")
     found = {f"{figure.fact} {figure.device}": figure for figure in one.figures}
@@ -92,7 +92,7 @@ def test_both_sides_of_a_published_ratio_were_measured_in_this_run() -> None:
     polling = moved({"latency_mean": 0.5}, **latency)
     waiting = moved({"latency_mean": 12.0}, **latency, completion="event")
     assert "idio.dma.poll.lat BF-2" not in figures_of(polling)
-    (one,) = published.beside(view(polling, waiting), published.core())
+    (one,) = published.comparisons(view(polling, waiting), published.core())
     assert any(figure.fact == "idio.dma.poll.lat" for figure in one.figures)
     (text,) = [text for text in one.measured if "times" in text]
     assert text == (
@@ -103,7 +103,7 @@ def test_both_sides_of_a_published_ratio_were_measured_in_this_run() -> None:
 
 def test_emulated_and_modelled_transfers_stand_beside_nothing() -> None:
     emulated = moved({"rate": 5e6}, device="emulated:bf2", variant=None, provenance="emulated")
-    assert published.beside(view(emulated), published.core()) == []
+    assert published.comparisons(view(emulated), published.core()) == []
 
 
 def test_memory_stands_beside_the_same_kernel_order_and_size() -> None:

@@ -384,7 +384,7 @@ def test_tests_whose_emulated_timing_is_invalid_are_not_passed(tmp_path: Path) -
         """The run's JSON with the tests of some tasks late: its samples are all there."""
         for sample in taken:
             is_late = sample["test"].partition("/")[0] in late
-            sample |= emulated | {"late": sample["work"]["jobs"] if is_late else 0}
+            sample.update(emulated, late=sample["work"]["jobs"] if is_late else 0)
         lines = "".join(json.dumps(sample) + "\n" for sample in taken)
         (run / "samples.jsonl").write_text(lines)
         done = overside("run", "--resume", run, "--json", *words, cwd=tmp_path, code=code)

@@ -349,9 +349,9 @@ def build(form: Json, path: Path, digest: str, here: Machine) -> Box:
 def resolve(entry: Json, path: Path) -> Task | None:
     """What a task's name stands for: a plug-in's directory first, then a built-in task."""
     name: str = entry["task"]
-    from overside.bench import plugins  # noqa: PLC0415 (it is large)
+    from overside.plugins import discovery  # noqa: PLC0415 (it is large)
 
-    plugin: Task | None = plugins.find(name, path)
+    plugin: Task | None = discovery.find(name, path)
     if plugin is not None:
         return plugin
     return _AbsentTask(name) if entry.get("skip") else tasks.find(name)

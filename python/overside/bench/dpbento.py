@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from overside.bench import plugins
 from overside.bench.dpbento_tasks import CLASSES, Entry, built_in
-from overside.bench.plugin_scripts import ITEMS
+from overside.plugins import discovery
+from overside.plugins.scripts import ITEMS
+from overside.plugins.task import PluginTask
 from overside.tasks.common import Json
 
 #: Other names of a class: of one machine's variant of a plug-in, or misspelled in boxes that
@@ -208,7 +209,7 @@ def _entry(entry: Any, pointer: str, path: Path | None, reader: _Reader) -> tupl
     return [{"task": class_name, **common, **one} for one in made], False
 
 
-def plugin_items(items: Sequence[str], plugin: plugins.PluginTask) -> list[str]:
+def plugin_items(items: Sequence[str], plugin: PluginTask) -> list[str]:
     """The items of an entry; where it has none, dpBento takes the folders of the class."""
     if items:
         return list(items)
@@ -219,11 +220,11 @@ def plugin_items(items: Sequence[str], plugin: plugins.PluginTask) -> list[str]:
     return [name for name in below if not name.endswith("env") and not name.startswith((".", "__"))]
 
 
-def _plugin(class_name: str, path: Path | None) -> plugins.PluginTask | None:
+def _plugin(class_name: str, path: Path | None) -> PluginTask | None:
     """The directory of the exact name, then of the name it is an alias of."""
-    found = plugins.find(class_name, path)
+    found = discovery.find(class_name, path)
     alias = ALIASES.get(class_name)
-    return plugins.find(alias, path) if found is None and alias else found
+    return discovery.find(alias, path) if found is None and alias else found
 
 
 def _known_class(class_name: str) -> str:

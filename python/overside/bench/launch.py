@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overside import _core
-from overside.bench import audit, environment, findings, statistics, store
+from overside.bench import audit, diagnostics, environment, statistics, store
 from overside.bench import box as boxes
 from overside.bench.box import Box, Measure
 from overside.bench.plan import Test
@@ -186,7 +186,7 @@ def _machine() -> tuple[Json, list[Json]]:
     machine["load_before"] = before
     noise = [
         finding.warning()
-        for finding in findings.of_environment(machine, before)
+        for finding in diagnostics.of_environment(machine, before)
         if finding.level == "noise"
     ]
     return machine, noise

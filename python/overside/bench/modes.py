@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from overside.bench.findings import Finding
+from overside.bench.diagnostics import Finding
 
 #: Mellanox' PCI devices that are a BlueField's network part, by their number.
 _CARDS = {

@@ -24,6 +24,13 @@ TIMEOUT_S_PER_BYTE = 4e-6
 _STATES = {"max_s reached": "incomplete", "disk full": "incomplete", "interrupted": "interrupted"}
 
 
+#: Why tests of a plug-in are skipped that the user did not allow to run.
+_NOT_ALLOWED = (
+    "it may change this system, and nobody allowed that: --allow-scripts does, --sandbox keeps it "
+    "from changing anything"
+)
+
+
 class _StopError(Exception):
     """Measuring ends before all is done; the text is the reason as the manifest has it."""
 
@@ -246,21 +253,30 @@ class Runner:
         for test in self._tests:
             if not self.schedule.is_over(test):
                 waiting.setdefault(test.task, []).append(test)
-        for name, tests in waiting.items():
-            task = self._tasks[name]
-            if not isinstance(task, ExternalTask):
-                continue
-            self._check_time(interrupts)
-            self._prepared.append(task)
-            try:
-                with interrupts.raising():
-                    reason = task.prepare(self._run.path, tests, self._consent)
-            except KeyboardInterrupt:
-                raise _StopError("interrupted") from None
-            if reason is not None:
-                for test in tests:
-                    test.status, test.reason = "skipped", reason
-                self.schedule.drop(tests)
+        external = {
+            name: task for name in waiting if isinstance(task := self._tasks[name], ExternalTask)
+        }
+        changes = {name: task.changes for name, task in external.items() if task.changes}
+        try:
+            with interrupts.raising():
+                is_allowed = not changes or self._consent(
+                    "".join(f"{name}: {about}\n" for name, about in changes.items())
+                )
+                for name, task in external.items():
+                    self._check_time(interrupts)
+                    reason: str | None = _NOT_ALLOWED
+                    if is_allowed or name not in changes:
+                        self._prepared.append(task)
+                        reason = task.prepare(self._run.path, waiting[name])
+                    if reason is not None:
+                        self._skip(waiting[name], reason)
+        except KeyboardInterrupt:
+            raise _StopError("interrupted") from None
+
+    def _skip(self, tests: Sequence[Test], reason: str) -> None:
+        for test in tests:
+            test.status, test.reason = "skipped", reason
+        self.schedule.drop(tests)
 
     def _clean(self) -> None:
         for task in self._prepared:

@@ -11,7 +11,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from overside.bench.hops import Ends
+    from overside.bench.network_path import Ends
 
 
 def main() -> None:
@@ -47,7 +47,7 @@ def _read(requests: "SimpleQueue[str]") -> None:
 
 
 def _ends() -> "Ends":
-    from overside.bench.hops import Ends  # noqa: PLC0415 (few tests need it)
+    from overside.bench.network_path import Ends  # noqa: PLC0415 (few tests need it)
 
     return Ends()
 

@@ -173,9 +173,9 @@ def _head(path: Path, target: str | None, device: str | None) -> str:
     if device is not None and device.startswith("emulated:"):
         lines += ["The device is emulated: it shows how a card would be used, and saves nothing."]
     lines += ["Sizes are bytes of inputs. What no rule speaks of runs on the CPU."]
-    from overside.report import words  # noqa: PLC0415
+    from overside.report import formatting  # noqa: PLC0415
 
-    return "".join(f"# {words.clean(line, 300)}\n" for line in lines)
+    return "".join(f"# {formatting.clean(line, 300)}\n" for line in lines)
 
 
 def _write(path: Path, text: str) -> None:

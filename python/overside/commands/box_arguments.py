@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 
 Consent = Callable[[str], bool]
+
+
+def confirmed(question: str) -> bool:
+    """Asks on the terminal; no is the default, and the answer where there is no terminal."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def selection(parser: argparse.ArgumentParser) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from overside.commands import box_arguments
 from overside.errors import Exit, UserError
 
 
@@ -86,11 +87,10 @@ def _agreed(args: argparse.Namespace, found: list[_Leftover]) -> bool:
             f"{leftover.kind:4}  {leftover.size_bytes / 1e6:8.1f} MB  {leftover.path}",
             file=sys.stderr,
         )
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    agreed = box_arguments.confirmed(f"Remove {_megabytes(found):.1f} MB?")
+    if not agreed:
         print("nothing was removed; --yes removes this", file=sys.stderr)
-        return False
-    print(f"Remove {_megabytes(found):.1f} MB? [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return agreed
 
 
 def _megabytes(found: list[_Leftover]) -> float:

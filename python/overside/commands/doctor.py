@@ -16,14 +16,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Runs the verb. Nothing is changed; the exit code is 0 whatever is found."""
-    from overside.bench import box, environment, findings, modes  # noqa: PLC0415
+    from overside.bench import box, diagnostics, environment, modes  # noqa: PLC0415
 
     machine, load = environment.capture(), environment.load()
     found = [
-        *findings.of_environment(machine, load),
-        *findings.of_equipment(box.machine()),
+        *diagnostics.of_environment(machine, load),
+        *diagnostics.of_equipment(box.machine()),
         *modes.of_modes(),
-        *findings.of_disk(Path("results")),
+        *diagnostics.of_disk(Path("results")),
     ]
     if args.json:
         machine["load"] = load

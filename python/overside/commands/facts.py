@@ -78,9 +78,9 @@ def _unreadable(error: ValueError) -> UserError:
 
 
 def _clean(text: object, limit: int = 2000) -> str:
-    from overside.report import words  # noqa: PLC0415
+    from overside.report import formatting  # noqa: PLC0415
 
-    return words.clean(text, limit)
+    return formatting.clean(text, limit)
 
 
 def _search(args: argparse.Namespace) -> int:

@@ -6,7 +6,6 @@ import argparse
 import ast
 import json
 import re
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -14,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from overside.bench.plan import Test
-from overside.bench.plugin_program import ProgramPlugin
-from overside.bench.plugin_scripts import ScriptsPlugin
-from overside.bench.plugins import PROGRAM, SCRIPTS, PluginTask, at
 from overside.errors import Exit, UserError
+from overside.plugins.discovery import PROGRAM, at
+from overside.plugins.program import ProgramPlugin
+from overside.plugins.scripts import SCRIPTS, ScriptsPlugin
+from overside.plugins.task import PluginTask
 from overside.tasks import NAMES
 from overside.tasks.common import Parameter
 
@@ -52,9 +52,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help=f"seconds for one call of run ({_TIMEOUT_S:g})",
     )
     check.add_argument(
-        "--allow-system-changes",
+        "--allow-scripts",
         action="store_true",
-        help="let prepare and clean change this system (packages, services, settings)",
+        help="run it though it says that it changes this system",
     )
     for action in (new, check):
         action.add_argument("--json", action="store_true", help="answer in JSON on stdout")
@@ -121,7 +121,7 @@ def _check(args: argparse.Namespace) -> int:
             f"one of dpBento has {', '.join(SCRIPTS)}",
         )
     steps = []
-    for step in _steps(plugin, args.timeout, args.allow_system_changes):
+    for step in _steps(plugin, args.timeout, args.allow_scripts):
         steps.append(step)
         if not args.json:
             print(f"{step.verdict:<5}  {step.what}", flush=True)
@@ -148,11 +148,7 @@ def _scripts(plugin: ScriptsPlugin) -> Iterator[Step]:
             yield Step("wrong", f"{script} cannot be run by Python: {error}")
         else:
             yield Step("ok", f"{script} is Python")
-    changes = plugin.system_changes()
-    for change in changes:
-        yield Step("note", f"would change this system: {change}")
-    if changes:
-        yield Step("note", "runs only after consent, or with --allow-system-changes")
+    yield Step("note", "runs only if you allow it, with --allow-scripts, or with --sandbox")
     yield Step("note", "figures of dpBento's plug-ins are shown as unverified")
 
 
@@ -166,10 +162,15 @@ def _program(plugin: ProgramPlugin, timeout_s: float, allow: bool) -> Iterator[S
         why = f"{missing[0]} has no unit or no direction" if missing else '"verifies" is not true'
         yield Step("note", f"its figures are shown as unverified: {why}")
     parameters = {name: _example(p) for name, p in plugin.parameters.items()}
+    if plugin.changes and not allow:
+        yield Step(
+            "note", f"not run, for it changes this system ({plugin.changes}): --allow-scripts"
+        )
+        return
     test = Test(f"{plugin.name}/check", plugin.name, parameters, list(plugin.metrics))
     with tempfile.TemporaryDirectory(prefix="overside-check-") as run_dir:
         try:
-            reason = plugin.prepare(Path(run_dir), [test], lambda question: _allow(question, allow))
+            reason = plugin.prepare(Path(run_dir), [test])
             if reason:
                 yield Step("note", f"prepare: skipped: {reason}")
                 return
@@ -200,12 +201,6 @@ def _judged(sample: dict[str, Any]) -> Step:
         return Step("note", f"run: skipped: {sample['reason']}")
     figures = ", ".join(f"{name} {value:.6g}" for name, value in sample["metrics"].items())
     return Step("ok", f"run: {figures}")
-
-
-def _allow(question: str, allow: bool) -> bool:
-    if not allow:
-        print(question, file=sys.stderr)
-    return allow
 
 
 def _example(parameter: Parameter) -> Any:

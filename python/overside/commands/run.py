@@ -50,10 +50,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="exit with 104 if the emulated timing of a test is invalid",
     )
-    parser.add_argument(
-        "--allow-system-changes",
+    scripts = parser.add_mutually_exclusive_group()
+    scripts.add_argument(
+        "--allow-scripts",
         action="store_true",
-        help="let plug-ins change this machine, as by installing packages, without asking",
+        help="run scripts and plug-ins that may change this machine without asking",
+    )
+    scripts.add_argument(
+        "--sandbox",
+        action="store_true",
+        help="confine plug-ins with bubblewrap, so that they cannot change this machine",
     )
 
 
@@ -61,7 +67,10 @@ def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
     from overside.bench import box, launch  # noqa: PLC0415 (all of it is for runs, not for --help)
     from overside.bench.runner import Runner  # noqa: PLC0415
+    from overside.plugins import sandbox  # noqa: PLC0415
 
+    if args.sandbox:
+        sandbox.require()
     try:
         begun = _launch(args)
     except box.InvalidBoxError as error:
@@ -119,14 +128,20 @@ def command_line(args: argparse.Namespace) -> list[str]:
 
 
 def _consent(args: argparse.Namespace) -> box_arguments.Consent:
+    from overside.plugins import task  # noqa: PLC0415
+
     def consent(changes: str) -> bool:
-        if args.allow_system_changes:
+        if args.allow_scripts:
             return True
-        if args.quiet or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if args.quiet:
             return False
-        print(changes, file=sys.stderr)
-        print("Allow this? [y/N] ", end="", file=sys.stderr, flush=True)
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        print(
+            "These plug-ins are programs of other people that may change this system:\n"
+            f"{task.printable(changes)}",
+            end="",
+            file=sys.stderr,
+        )
+        return box_arguments.confirmed("Run them?")
 
     return consent
 

@@ -65,7 +65,7 @@ def summary(view: RunView, width: int = 80, colour: bool = False) -> str:
 
 def _cards(view: RunView) -> tuple[list[CardOutlook], str]:
     """What DPUs would change, and why there is nothing to say where there is not."""
-    from overside.report import best, outlook, words  # noqa: PLC0415
+    from overside.report import best, formatting, outlook  # noqa: PLC0415
 
     advice = [one for one in best.advise(view) if one.group.task in outlook.TASKS]
     if not advice:
@@ -74,7 +74,7 @@ def _cards(view: RunView) -> tuple[list[CardOutlook], str]:
     try:
         return outlook.outlooks(advice, outlook.core()), "This installation has no profiles."
     except ValueError as error:
-        return [], f"The profiles cannot be read: {words.clean(error)}."
+        return [], f"The profiles cannot be read: {formatting.clean(error)}."
 
 
 if TYPE_CHECKING:

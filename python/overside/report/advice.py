@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from overside.bench.statistics import RunView
-from overside.report import outlook, words
+from overside.report import formatting, outlook
 
 Json = dict[str, Any]
 
@@ -83,7 +83,7 @@ class Advised:
 def advised(advice: Json) -> Advised:
     """An answer of `overside.advise.answer` in words."""
     operations = [
-        Operation(words.clean(one["title"]), tuple(_target(t) for t in one["targets"]))
+        Operation(formatting.clean(one["title"]), tuple(_target(t) for t in one["targets"]))
         for one in advice["operations"]
         if one["targets"]
     ]
@@ -93,7 +93,7 @@ def advised(advice: Json) -> Advised:
         workload=_workload_title(workload) if workload else "",
         plans=tuple(_plan(plan) for plan in workload["plans"]) if workload else (),
         citations={
-            words.clean(fact, 120): words.clean(text, 600)
+            formatting.clean(fact, 120): formatting.clean(text, 600)
             for fact, text in advice["citations"].items()
         },
     )
@@ -109,18 +109,18 @@ def of_run(view: RunView) -> tuple[Advised | None, str]:
         asked = advise.Asked.of_run(view.path) or advise.Asked(advise.default_profiles())
         found = advised(advise.answer(view, asked))
     except (UserError, ValueError) as error:
-        return None, f"There is no advice: {words.clean(error, 400)}."
+        return None, f"There is no advice: {formatting.clean(error, 400)}."
     return (found if found.operations or found.plans else None), ""
 
 
 def _target(target: Json) -> Target:
     measured = target["provenance"] == "measured"
-    name = words.device(target["name"]) if measured else words.card(target["name"])
+    name = formatting.device(target["name"]) if measured else formatting.card(target["name"])
     return Target(
         name=name,
         provenance=target["provenance"],
-        card=words.clean(target["card"], 300),
-        unsupported=words.clean(target.get("unsupported") or "", 300),
+        card=formatting.clean(target["card"], 300),
+        unsupported=formatting.clean(target.get("unsupported") or "", 300),
         rows=tuple(_row(part) for part in target["ranges"]),
         sentences=tuple(_sentences(target)),
     )
@@ -136,36 +136,40 @@ def _row(part: Json) -> Row:
         saved=_percent(part.get("host_cpu_saved")) if part["placement"] != "cpu" else "0 %",
         c1=_verdict(part["c1"]),
         c2=_verdict(part["c2"]),
-        chunk=words.size(part["chunk_bytes"]),
+        chunk=formatting.size(part["chunk_bytes"]),
     )
 
 
 def _sizes(part: Json) -> str:
-    low = words.size(part["from_bytes"])
-    return f"{low} to {words.size(part['below_bytes'])}" if "below_bytes" in part else f"from {low}"
+    low = formatting.size(part["from_bytes"])
+    return (
+        f"{low} to {formatting.size(part['below_bytes'])}"
+        if "below_bytes" in part
+        else f"from {low}"
+    )
 
 
 def where(placement: str, fraction: Json | None = None) -> str:
     """Where to run it, in words."""
     kind, _, percent = placement.partition(":")
     if kind == "split":
-        return f"split, {words.clean(percent, 8)} % on the device"
+        return f"split, {formatting.clean(percent, 8)} % on the device"
     if kind == "adaptive" and fraction:
-        return f"adaptive (about {words.number(fraction['typ'] * 100, 2)} % on the device)"
+        return f"adaptive (about {formatting.number(fraction['typ'] * 100, 2)} % on the device)"
     return {"cpu": "CPU", "device": "device", "network": "network"}.get(kind, kind)
 
 
 def _interval(interval: Json, scale: float = 1.0) -> str:
     low, high = interval["low"] * scale, interval["high"] * scale
-    typical = words.number(interval["typ"] * scale)
-    return typical if low == high else f"{typical} ({words.span(low, high)})"
+    typical = formatting.number(interval["typ"] * scale)
+    return typical if low == high else f"{typical} ({formatting.span(low, high)})"
 
 
 def _rate(answer: Json, at_most: float | None) -> str:
     if "interval" in answer:
         return f"{_interval(answer['interval'], 1e-6)} MB/s"
     if at_most is not None:
-        return f"no prediction; the device at most {words.number(at_most / 1e6)} MB/s"
+        return f"no prediction; the device at most {formatting.number(at_most / 1e6)} MB/s"
     return "no prediction"
 
 
@@ -173,7 +177,9 @@ def _ratio(comparison: Json) -> str:
     ratio = comparison.get("ratio")
     if ratio is None:
         return "not known how many times"
-    return f"{words.times(ratio['typ'])} times ({words.span(ratio['low'], ratio['high'])})"
+    return (
+        f"{formatting.times(ratio['typ'])} times ({formatting.span(ratio['low'], ratio['high'])})"
+    )
 
 
 def _percent(interval: Json | None) -> str:
@@ -187,7 +193,7 @@ def _verdict(comparison: Json) -> str:
     text = VERDICTS[comparison["verdict"]]
     ratio = comparison.get("ratio")
     if ratio is not None:
-        return f"{text} ({words.span(ratio['low'], ratio['high'])} times)"
+        return f"{text} ({formatting.span(ratio['low'], ratio['high'])} times)"
     return text
 
 
@@ -206,62 +212,65 @@ def _sentences(target: Json) -> list[str]:
     if completion:
         sure = VERDICTS[completion["verdict"]]
         mode = {"poll": "poll", "event": "wait for events"}[completion["mode"]]
-        out.append(f"How to wait: {mode} (sure: {sure}); {words.clean(completion['why'], 300)}.")
+        out.append(
+            f"How to wait: {mode} (sure: {sure}); {formatting.clean(completion['why'], 300)}."
+        )
     doubts = dict.fromkeys(
-        words.clean(name, 120)
+        formatting.clean(name, 120)
         for part in target["ranges"]
         for name in part["c1"].get("dominated_by", ())
     )
     if doubts:
         out.append(f"The doubt comes from: {'; '.join(doubts)}.")
     reasons = dict.fromkeys(
-        words.clean(part["c1"]["why"], 400) for part in target["ranges"] if part["c1"].get("why")
+        formatting.clean(part["c1"]["why"], 400)
+        for part in target["ranges"]
+        if part["c1"].get("why")
     )
     out += [f"{reason[:1].upper()}{reason[1:]}." for reason in reasons]
     if target["missing"]:
-        out.append(f"Not known: {'; '.join(words.clean(m, 200) for m in target['missing'])}.")
+        out.append(f"Not known: {'; '.join(formatting.clean(m, 200) for m in target['missing'])}.")
     return out
 
 
 def _break_even(pays: Json) -> str:
     match pays["kind"]:
         case "range" if pays["low_bytes"] >= pays["high_bytes"]:
-            return f"it is faster from {words.size(pays['high_bytes'])} on"
+            return f"it is faster from {formatting.size(pays['high_bytes'])} on"
         case "range" if not pays["low_bytes"]:
-            return f"it is faster from {words.size(pays['high_bytes'])} on, or less"
+            return f"it is faster from {formatting.size(pays['high_bytes'])} on, or less"
         case "range":
-            low, high = words.size(pays["low_bytes"]), words.size(pays["high_bytes"])
+            low, high = formatting.size(pays["low_bytes"]), formatting.size(pays["high_bytes"])
             return f"it is faster from somewhere between {low} and {high} on"
         case "not-below":
-            low = words.size(pays["bytes"])
+            low = formatting.size(pays["bytes"])
             return f"it is not faster below {low}; from where on it is, is not known"
         case "never":
-            return (
-                f"it is faster at no size: {outlook.with_sizes(words.clean(pays['reason'], 200))}"
-            )
+            reason = formatting.clean(pays["reason"], 200)
+            return f"it is faster at no size: {outlook.with_sizes(reason)}"
     return "nothing published tells from which size on it is faster"
 
 
 def _contexts(keep: Json) -> str:
     ratio = keep.get("ratio")
     if keep["verdict"] == "yes" and ratio:
-        times = words.span(ratio["low"], ratio["high"])
+        times = formatting.span(ratio["low"], ratio["high"])
         slow = f"setting one up for each buffer takes {times} times as long"
         return f"Keep contexts and reuse them: {slow}."
     if keep["verdict"] == "no":
         return "Contexts need not be kept: setting them up costs nothing that was seen."
-    why = f" ({words.clean(keep['why'], 300)})" if keep.get("why") else ""
+    why = f" ({formatting.clean(keep['why'], 300)})" if keep.get("why") else ""
     return f"Whether keeping contexts pays cannot be told{why}."
 
 
 def _workload_title(workload: Json) -> str:
     rate = _interval(workload["rate_bytes_per_s"], 8e-9)
-    return f"{words.clean(workload['name'], 120)}, {rate} Gb/s"
+    return f"{formatting.clean(workload['name'], 120)}, {rate} Gb/s"
 
 
 def _plan(plan: Json) -> Plan:
     measured = plan["provenance"] == "measured"
-    name = words.device(plan["name"]) if measured else words.card(plan["name"])
+    name = formatting.device(plan["name"]) if measured else formatting.card(plan["name"])
     stages = []
     for stage in plan["stages"]:
         enters = stage.get("enters_bytes_per_s")
@@ -269,16 +278,16 @@ def _plan(plan: Json) -> Plan:
         busy = cores is not None and cores["high"] > 0
         stages.append(
             (
-                words.clean(stage["do"], 60),
+                formatting.clean(stage["do"], 60),
                 where(stage["placement"]),
-                f"{words.number(enters['typ'] / 1e6)} MB/s" if enters else "–",
+                f"{formatting.number(enters['typ'] / 1e6)} MB/s" if enters else "–",
                 _interval(cores) if busy and cores else "–",
             )
         )
     return Plan(
         name="CPU alone" if plan["name"] == "cpu" else f"With {name}",
         provenance="modelled",
-        card=words.clean(plan["card"], 300),
+        card=formatting.clean(plan["card"], 300),
         stages=tuple(stages),
         sentences=tuple(_plan_sentences(plan)),
     )
@@ -291,7 +300,7 @@ def _plan_sentences(plan: Json) -> list[str]:
     whole = plan.get("whole_cards")
     if whole:
         low, _, high = whole
-        count = words.plural(high, "card") if low == high else f"{low} to {high} cards"
+        count = formatting.plural(high, "card") if low == high else f"{low} to {high} cards"
         out.append(f"Needs {count}: {_answer(plan['cards'])} of them are busy.")
     carries = plan.get("carries_bytes_per_s")
     if carries:
@@ -308,14 +317,14 @@ def _plan_sentences(plan: Json) -> list[str]:
         out.append(f"What there is carries {rate}: {enough[plan['enough']]}.")
     bottleneck = plan["bottleneck"]
     used = bottleneck.get("used")
-    text = words.clean(bottleneck["what"], 120)
+    text = formatting.clean(bottleneck["what"], 120)
     out.append(f"Bottleneck: {text}" + (f", {_percent(used)} of all." if used else "."))
     fewer = plan.get("fewer_cores")
     if fewer:
         out.append(f"Fewer cores than the CPU alone: {_verdict(fewer)}.")
     costs = plan.get("costs")
     if costs:
-        currency = words.clean(costs["currency"], 12)
+        currency = formatting.clean(costs["currency"], 12)
         hour = costs["per_hour"]
         text = (
             f"{_interval(hour['interval'])} {currency} an hour"
@@ -323,22 +332,25 @@ def _plan_sentences(plan: Json) -> list[str]:
             else _answer(hour)
         )
         if costs["incomplete"]:
-            text += f" without {', '.join(words.clean(key, 40) for key in costs['incomplete'])}"
+            text += (
+                f" without {', '.join(formatting.clean(key, 40) for key in costs['incomplete'])}"
+            )
         out.append(f"Costs {text}.")
         if costs.get("cheaper"):
             out.append(f"Cheaper than the CPU alone: {_verdict(costs['cheaper'])}.")
     notes = [
-        f"{words.clean(one['do'], 60)}: {words.clean(one['note'], 300)}"
+        f"{formatting.clean(one['do'], 60)}: {formatting.clean(one['note'], 300)}"
         for one in plan["stages"]
         if one.get("note")
     ]
     out += [f"{note}." for note in notes]
     if plan["missing"]:
-        out.append(f"Not known: {'; '.join(words.clean(m, 200) for m in plan['missing'])}.")
+        out.append(f"Not known: {'; '.join(formatting.clean(m, 200) for m in plan['missing'])}.")
     return out
 
 
 def _answer(answer: Json) -> str:
     if "interval" in answer:
         return _interval(answer["interval"])
-    return f"no prediction: {words.clean(answer['why'], 300)}; {words.clean(answer['remedy'], 200)}"
+    why, remedy = (formatting.clean(answer[key], 300) for key in ("why", "remedy"))
+    return f"no prediction: {why}; {remedy}"

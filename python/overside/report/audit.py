@@ -8,7 +8,7 @@ from statistics import median
 
 from overside.bench import audit, comparison
 from overside.bench.statistics import RunView
-from overside.report import words
+from overside.report import formatting
 
 #: The most planted mistakes that are shown; there are eleven.
 _SHOWN = 50
@@ -34,10 +34,10 @@ def planted(view: RunView) -> list[Planted]:
         return []
     return [
         Planted(
-            about=words.clean(one.get("about") or one.get("mistake") or "", 200),
-            test=words.clean(one.get("test") or "", 200),
+            about=formatting.clean(one.get("about") or one.get("mistake") or "", 200),
+            test=formatting.clean(one.get("test") or "", 200),
             outcome=audit.outcome(one),
-            said=words.clean(one.get("said") or "", 400),
+            said=formatting.clean(one.get("said") or "", 400),
         )
         for one in entries[:_SHOWN]
         if isinstance(one, Mapping)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from overside.bench.statistics import Estimate, RunView, TestSummary
-from overside.report import groups, words
+from overside.report import formatting, groups
 from overside.report.groups import Group
 
 #: What a winner is compared with, by task: the library that a system has anyway.
@@ -151,7 +151,7 @@ def _reference(winner: Candidate, others: Sequence[Candidate]) -> Candidate | No
     as many threads as the winner if that was measured."""
     mine = groups.library(winner.test)
     different = [other for other in others if groups.library(other.test) != mine]
-    usual = {words.library(name) for name in REFERENCES.get(winner.test.task, ())}
+    usual = {formatting.library(name) for name in REFERENCES.get(winner.test.task, ())}
     named = [other for other in different if groups.library(other.test) in usual]
     for pool in (named, different):
         alike = [o for o in pool if _how(o.test) == _how(winner.test)]
@@ -177,7 +177,7 @@ def interval(estimate: Estimate) -> str:
         return "one round"
     if estimate.low == estimate.high:
         return "no spread"
-    return words.span(estimate.low, estimate.high)
+    return formatting.span(estimate.low, estimate.high)
 
 
 def interval_words(view: RunView) -> str:
@@ -186,7 +186,7 @@ def interval_words(view: RunView) -> str:
     rounds = sorted({e.n for test in view.tests for e in test.metrics.values()})
     if not rounds:
         return "There are no figures."
-    many = words.plural(rounds[-1], "round")
+    many = formatting.plural(rounds[-1], "round")
     if rounds[0] != rounds[-1]:
         many = f"{rounds[0]} to {many}"
     if kinds == {"interval"}:
@@ -269,12 +269,12 @@ def spoken(advice: Advice) -> list[tuple[str, str]]:
 
 def _sentence(part: Segment, *, alone: bool) -> tuple[str, str]:
     best, lead = part.top
-    text = f"{_sizes(part, alone=alone)}: {words.number(lead.throughput.median)} MB/s"
+    text = f"{_sizes(part, alone=alone)}: {formatting.number(lead.throughput.median)} MB/s"
     text += f" ({interval(lead.throughput)})"
     if len(part.best) > 1 and best.size_bytes is not None:
-        text += f" at {words.size(best.size_bytes)}"
+        text += f" at {formatting.size(best.size_bytes)}"
     if lead.cpu_cost is not None:
-        text += f", {words.number(lead.cpu_cost.median)} CPU seconds per GB"
+        text += f", {formatting.number(lead.cpu_cost.median)} CPU seconds per GB"
     for clause in (_compared(best, lead), _shrinks(best, lead), _tied(part, best)):
         text += f"; {clause}" if clause else ""
     return lead.prose, text + "."
@@ -285,9 +285,9 @@ def _sizes(part: Segment, *, alone: bool) -> str:
     if not sizes:
         return "whatever the buffer size"
     if len(sizes) == 1:
-        return f"in {words.size(sizes[0])} buffers"
+        return f"in {formatting.size(sizes[0])} buffers"
     start = "at every buffer size," if alone else "in buffers of"
-    return f"{start} {words.size(sizes[0])} to {words.size(sizes[-1])}"
+    return f"{start} {formatting.size(sizes[0])} to {formatting.size(sizes[-1])}"
 
 
 def _compared(best: Best, lead: Candidate) -> str:
@@ -300,21 +300,21 @@ def _compared(best: Best, lead: Candidate) -> str:
         return ""
     same = _how(other.test) == _how(lead.test)
     name = groups.library(other.test) if same else other.prose
-    low, high = words.times(ratio.low), words.times(ratio.high)
+    low, high = formatting.times(ratio.low), formatting.times(ratio.high)
     spread = f" ({low}–{high})" if low != high else ""
-    return f"{words.times(ratio.typical)} times {name}{spread}"
+    return f"{formatting.times(ratio.typical)} times {name}{spread}"
 
 
 def _shrinks(best: Best, lead: Candidate) -> str:
     """What compression leaves, beside what the reference leaves: faster is not better alone."""
     if lead.test.task != "compress" or lead.ratio is None:
         return ""
-    text = f"leaves {words.number(lead.ratio.median * 100)} % of the bytes"
+    text = f"leaves {formatting.number(lead.ratio.median * 100)} % of the bytes"
     other = best.reference
     if other is None or groups.library(other.test) == groups.library(lead.test):
         return text
     if other.ratio is not None:
-        text += f" ({groups.library(other.test)}: {words.number(other.ratio.median * 100)} %)"
+        text += f" ({groups.library(other.test)}: {formatting.number(other.ratio.median * 100)} %)"
     return text
 
 
@@ -332,7 +332,8 @@ def _tied(part: Segment, top: Best) -> str:
             return ""
         text = f"as fast as {names(list(found))}"
         if len(sizes) < len(part.best):
-            text += f" at {words.listing([words.size(best.size_bytes or 0) for best in sizes])}"
+            places = [formatting.size(best.size_bytes or 0) for best in sizes]
+            text += f" at {formatting.listing(places)}"
     cheap = dict.fromkeys(
         cheaper.prose
         for best in part.best
@@ -340,7 +341,7 @@ def _tied(part: Segment, top: Best) -> str:
         if lead.label == part.lead and (cheaper := best.cheaper(lead)) is not None
     )
     if cheap:
-        text += f", of which {words.listing(cheap)} costs less CPU"
+        text += f", of which {formatting.listing(cheap)} costs less CPU"
     return text + " as far as this run can tell"
 
 
@@ -351,7 +352,7 @@ def ties_words(item: Best) -> str:
 
 def names(labels: Sequence[str]) -> str:
     """At most three names, and how many more there are."""
-    return words.listing(_short(labels))
+    return formatting.listing(_short(labels))
 
 
 def _short(labels: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from overside import tasks
 from overside.bench.statistics import Estimate, TestSummary
-from overside.report import groups, vega, words
+from overside.report import formatting, groups, vega
 from overside.report.groups import Group
 from overside.report.vega import Point, Spec
 from overside.tasks.common import Metric
@@ -128,7 +128,7 @@ def _grid(
     about = task.metrics[name] if task is not None else Metric("", "higher", name)
     told = [test for test in tests if name in test.metrics]
     points = [
-        {**point, "row": test.parameters["batch"], "short": words.short(point["value"])}
+        {**point, "row": test.parameters["batch"], "short": formatting.short(point["value"])}
         for test in told
         for point in _points([_Series(label, "", (test,))], name)
     ]
@@ -151,7 +151,7 @@ def _with_left_out(chart: Chart, left_out: int) -> Chart:
         return chart
     verb = "is" if left_out == 1 else "are"
     note = (
-        f" {words.plural(left_out, 'test')} {verb} not drawn: "
+        f" {formatting.plural(left_out, 'test')} {verb} not drawn: "
         "timing invalid (late) or none (functional)."
     )
     return replace(chart, caption=(chart.caption + note).strip())
@@ -176,7 +176,9 @@ def _fastest(series: Sequence[_Series]) -> tuple[list[_Series], str]:
         return list(series), ""
     kept = sorted(series, key=peak, reverse=True)[:SERIES_MAX]
     hidden = len(series) - SERIES_MAX
-    note = f" The {SERIES_MAX} fastest are drawn; {words.plural(hidden, 'other')} in the table."
+    note = (
+        f" The {SERIES_MAX} fastest are drawn; {formatting.plural(hidden, 'other')} in the table."
+    )
     return [one for one in series if one in kept], note
 
 
@@ -219,7 +221,7 @@ def _against_size(provenance: str, series: Sequence[_Series], metric: str) -> Ch
         for one in series
         for test in one.tests
     )
-    against = "against buffer size" if len(sizes) > 1 else f"in {words.size(sizes[0])} buffers"
+    against = "against buffer size" if len(sizes) > 1 else f"in {formatting.size(sizes[0])} buffers"
     many = len(sizes) > 1
     return Chart(
         id=f"{metric}-{provenance}",
@@ -265,10 +267,10 @@ def _figure(provenance: str, series: Sequence[_Series], name: str, about: Metric
     most = SERIES_MAX if many else FIGURE_BARS_MAX
     points = _points(told[:most], name)
     hidden = len(told) - most
-    where = "against buffer size" if many else f"with {words.size(min(filter(None, sizes)))}"
+    where = "against buffer size" if many else f"with {formatting.size(min(filter(None, sizes)))}"
     unit = "" if about.unit == "-" else about.unit
     figure = f"Median, {unit}" if unit else "Median"
-    note = f" {words.plural(hidden, 'other')} in the table." if hidden > 0 else ""
+    note = f" {formatting.plural(hidden, 'other')} in the table." if hidden > 0 else ""
     return Chart(
         id=f"{name}-{provenance}",
         title=f"{name.replace('_', ' ').capitalize()} {where}",
@@ -304,9 +306,9 @@ def _points(series: Sequence[_Series], metric: str) -> list[Point]:
                         "value": estimate.median,
                         "low": estimate.low,
                         "high": estimate.high,
-                        "buffer": words.size(size),
-                        "interval": words.span(estimate.low, estimate.high),
-                        "median": words.number(estimate.median),
+                        "buffer": formatting.size(size),
+                        "interval": formatting.span(estimate.low, estimate.high),
+                        "median": formatting.number(estimate.median),
                     }
                 )
     return points
@@ -315,13 +317,13 @@ def _points(series: Sequence[_Series], metric: str) -> list[Point]:
 def _cells(estimate: Estimate | None) -> tuple[str, str, str, str]:
     if estimate is None:
         return ("–", "–", "–", "0")
-    low, high = (words.number(bound, 4) for bound in (estimate.low, estimate.high))
-    return (words.number(estimate.median), low, high, str(estimate.n))
+    low, high = (formatting.number(bound, 4) for bound in (estimate.low, estimate.high))
+    return (formatting.number(estimate.median), low, high, str(estimate.n))
 
 
 def _size(test: TestSummary) -> str:
     size = groups.size_bytes(test)
-    return words.size(size) if size is not None else "–"
+    return formatting.size(size) if size is not None else "–"
 
 
 def _latency(group: Group, provenance: str, series: Sequence[_Series]) -> Chart | None:
@@ -343,8 +345,8 @@ def _latency(group: Group, provenance: str, series: Sequence[_Series]) -> Chart 
                             "value": estimate.median,
                             "low": estimate.low,
                             "high": estimate.high,
-                            "median": words.number(estimate.median),
-                            "interval": words.span(estimate.low, estimate.high),
+                            "median": formatting.number(estimate.median),
+                            "interval": formatting.span(estimate.low, estimate.high),
                             "buffer": _size(test),
                         }
                     )
@@ -357,7 +359,7 @@ def _latency(group: Group, provenance: str, series: Sequence[_Series]) -> Chart 
     )
     return Chart(
         id=f"latency-{provenance}",
-        title=f"Latency of a job{f' of {words.size(size)}' if size else ''}",
+        title=f"Latency of a job{f' of {formatting.size(size)}' if size else ''}",
         caption=f"From submission to reaping, waiting for earlier jobs included.{note}",
         provenance=provenance,
         spec=vega.latencies(points, [name for _, name in LATENCIES], provenance),
@@ -384,7 +386,7 @@ def _stages(group: Group, provenance: str, series: Sequence[_Series]) -> Chart |
     points = [
         point for one in shown for test in one.tests for point in _stage_points(one, test, several)
     ]
-    where = "" if several or size is None else f" of {words.size(size)}"
+    where = "" if several or size is None else f" of {formatting.size(size)}"
     return Chart(
         id=f"stages-{provenance}",
         title=f"Where the time of a job{where} goes",
@@ -408,14 +410,14 @@ def _stage_points(one: _Series, test: TestSummary, several: bool) -> list[Point]
     }
     total = sum(times.values())
     size = f", {_size(test)}" if several else ""
-    name = f"{one.label}{size} · {words.duration(total / 1e6)}"
+    name = f"{one.label}{size} · {formatting.duration(total / 1e6)}"
     return [
         {
             "label": name,
             "stage": stage,
             "order": index,
             "share": time_us / total,
-            "time": words.duration(time_us / 1e6),
+            "time": formatting.duration(time_us / 1e6),
             "text": f"{time_us / total:.0%}" if time_us / total >= 0.12 else "",
         }
         for index, (stage, time_us) in enumerate(times.items())
@@ -431,4 +433,4 @@ def _at(series: Sequence[_Series], size: int | None) -> list[_Series]:
 
 def _median(test: TestSummary, name: str) -> str:
     estimate = test.metrics.get(name)
-    return words.number(estimate.median) if estimate is not None else "–"
+    return formatting.number(estimate.median) if estimate is not None else "–"

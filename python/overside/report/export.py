@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from overside.bench.statistics import RunView, TestSummary
-from overside.report import sweeps, words
+from overside.report import formatting, sweeps
 
 #: Parameters with a column of their own; the others stand together in `parameters`.
 PARAMETERS = ("device", "variant", "threads", "buffer_size")
@@ -85,7 +85,7 @@ def _cell(value: object) -> object:
 
 def _text(value: object) -> str:
     """Text that no spreadsheet takes for a formula."""
-    text = words.clean(value)
+    text = formatting.clean(value)
     return f"'{text}" if text[:1] in {"=", "+", "-", "@"} and text != "-" else text
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from overside.bench.statistics import Estimate, RunView, TestSummary
-from overside.report import words
+from overside.report import formatting
 
 #: Parameters that say how work is done, not what work.
 CHOICES = (
@@ -131,12 +131,12 @@ def groups(view: RunView) -> list[Group]:
         found.setdefault(_key(test), []).append(test)
     same_title: dict[str, list[dict[str, Any]]] = {}
     for tests in found.values():
-        title = words.operation(tests[0].task, tests[0].parameters)
+        title = formatting.operation(tests[0].task, tests[0].parameters)
         same_title.setdefault(title, []).append(work_parameters(tests[0]))
     data = {str(test.parameters["data"]) for test in view.tests if test.parameters.get("data")}
     out = []
     for key, tests in found.items():
-        title = words.operation(tests[0].task, tests[0].parameters)
+        title = formatting.operation(tests[0].task, tests[0].parameters)
         parameters = work_parameters(tests[0])
         detail = _detail(parameters, same_title[title], len(data) > 1)
         task = tests[0].task
@@ -172,13 +172,15 @@ def _detail(parameters: dict[str, Any], alike: Sequence[dict[str, Any]], many_da
             case _ if name in NAMED:
                 continue
             case "level" if value is not None:
-                parts.append(f"level {words.value(value)}")
+                parts.append(f"level {formatting.value(value)}")
             case "setting" if value == "reconfiguration" or differs:
-                parts.append(f"{words.value(value)} setting")
+                parts.append(f"{formatting.value(value)} setting")
             case "data" if differs or many_data:
-                parts.append(f"on “{words.value(value)}”")
+                parts.append(f"on “{formatting.value(value)}”")
             case _ if differs:
-                parts.append(f"{words.clean(name, 60).replace('_', ' ')} {words.value(value)}")
+                parts.append(
+                    f"{formatting.clean(name, 60).replace('_', ' ')} {formatting.value(value)}"
+                )
     return ", ".join(parts)
 
 
@@ -198,14 +200,14 @@ def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, 
     device = str(parameters.get("device") or "")
     who = library(test)
     if test.task == "hash" and parameters.get("calls"):
-        who = words.hash_name(parameters.get("algorithm"))
+        who = formatting.hash_name(parameters.get("algorithm"))
     is_cpu = device in {"cpu", ""}
     if device.startswith("emulated:"):
-        who = words.card(device.removeprefix("emulated:"))
+        who = formatting.card(device.removeprefix("emulated:"))
     elif not is_cpu:
-        who = f"{words.device(device)}, {who}" if who else words.device(device)
-    if test.task == "network" and len({words.ends(t.parameters) for t in (test, *beside)}) > 1:
-        who = ", ".join(filter(None, (words.ends(parameters), who)))
+        who = f"{formatting.device(device)}, {who}" if who else formatting.device(device)
+    if test.task == "network" and len({formatting.ends(t.parameters) for t in (test, *beside)}) > 1:
+        who = ", ".join(filter(None, (formatting.ends(parameters), who)))
     how = []
     for name in CHOICES[2:]:
         if test.task == "network" and name in ("source", "destination"):
@@ -215,14 +217,14 @@ def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, 
         if name == "initiator":
             # Part of who it is: the same link from its two ends.
             if differs and mine is not None:
-                side = f"from the {words.side(mine)}"
+                side = f"from the {formatting.side(mine)}"
                 who = f"{who}, {side}" if _links_differ(beside) else side[:1].upper() + side[1:]
             continue
         if name == "threads" and isinstance(mine, int) and (differs or is_cpu):
-            how.append(words.plural(mine, "thread"))
+            how.append(formatting.plural(mine, "thread"))
         elif differs and mine is not None:
-            how.append(f"{name} {words.value(mine)}")
-    return who or words.clean(test.task, 60), ", ".join(how)
+            how.append(f"{name} {formatting.value(mine)}")
+    return who or formatting.clean(test.task, 60), ", ".join(how)
 
 
 def _links_differ(tests: Sequence[TestSummary]) -> bool:
@@ -237,9 +239,9 @@ def library(test: TestSummary) -> str:
     applied = test.applied or {}
     needed, colon, why = str(applied.get("library") or "").partition(": ")
     if needed == NO_ENGINE and colon:
-        return f"no engine ({words.clean(why, 60)})"
+        return f"no engine ({formatting.clean(why, 60)})"
     variant = applied.get("variant") or test.parameters.get("variant")
-    return words.library(variant) if variant and variant != "auto" else ""
+    return formatting.library(variant) if variant and variant != "auto" else ""
 
 
 def typical_size(sizes: Sequence[int]) -> int | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from overside.bench.statistics import RunView
-from overside.report import audit, best, contents, published, sweeps, words
+from overside.report import audit, best, formatting, published, sweeps, view_model
 from overside.report.best import Advice, Best
 from overside.report.outlook import CardOutlook
 
@@ -22,12 +22,12 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$-])")
 
 def escape(text: str) -> str:
     """Text from outside that stays text, also in a table's cell."""
-    return _SPECIAL.sub(r"\\\1", words.clean(text))
+    return _SPECIAL.sub(r"\\\1", formatting.clean(text))
 
 
 def code(text: str) -> str:
     """Text from outside in a code span, fenced longer than any run of backticks in it."""
-    text = words.clean(text, 4_000)
+    text = formatting.clean(text, 4_000)
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * (longest + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
@@ -42,11 +42,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def markdown(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> str:
     """The whole report; the table of all tests is in the CSV file."""
-    lines = [f"# Overside report: {escape(contents.title(view))}", ""]
-    where = [contents.cpu(view), contents.when(view.manifest.get("started"))]
+    lines = [f"# Overside report: {escape(view_model.title(view))}", ""]
+    where = [view_model.cpu(view), view_model.when(view.manifest.get("started"))]
     lines += [escape(", ".join(part for part in where if part)) + "  "]
-    lines += [escape(contents.counts_words(view)), ""]
-    lines += [f"> **{escape(alert)}**\n" for alert in contents.alerts(view)]
+    lines += [escape(view_model.counts_words(view)), ""]
+    lines += [f"> **{escape(alert)}**\n" for alert in view_model.alerts(view)]
     lines += _advice(view, best.advise(view))
     lines += _outlook(cards, no_outlook)
     lines += _published(view)
@@ -70,7 +70,7 @@ def _audit(view: RunView) -> list[str]:
 def _advice(view: RunView, advice: Sequence[Advice]) -> list[str]:
     lines = ["## What this machine does best (measured)", ""]
     if not advice:
-        return [*lines, contents.no_advice(view), ""]
+        return [*lines, view_model.no_advice(view), ""]
     for one in advice:
         detail = f" {escape(f'({one.group.detail})')}" if one.group.detail else ""
         for sentence in best.sentences(one):
@@ -83,13 +83,13 @@ def _advice(view: RunView, advice: Sequence[Advice]) -> list[str]:
 
 def _best(advice: Advice, item: Best) -> list[str]:
     cost = item.winner.cpu_cost
-    figures = words.number(item.winner.throughput.median)
+    figures = formatting.number(item.winner.throughput.median)
     return [
         escape(f"{advice.group.title} {advice.group.detail}"),
-        words.size(item.size_bytes) if item.size_bytes else "–",
+        formatting.size(item.size_bytes) if item.size_bytes else "–",
         escape(item.winner.label),
         f"{figures} ({best.interval(item.winner.throughput)})",
-        words.number(cost.median) if cost is not None else "–",
+        formatting.number(cost.median) if cost is not None else "–",
         escape(best.ties_words(item)) or "–",
     ]
 
@@ -111,7 +111,7 @@ def _outlook(cards: Sequence[CardOutlook], no_outlook: str) -> list[str]:
 
 
 def _published(view: RunView) -> list[str]:
-    found = published.beside(view, published.core())
+    found = published.comparisons(view, published.core())
     if not found:
         return []
     lines = [
@@ -176,12 +176,12 @@ def _emulated(view: RunView) -> list[str]:
         [
             escape(row.operation),
             escape(row.how),
-            words.size(row.size_bytes) if row.size_bytes else "–",
-            words.number(row.throughput.median) if row.throughput and row.timed else "–",
+            formatting.size(row.size_bytes) if row.size_bytes else "–",
+            formatting.number(row.throughput.median) if row.throughput and row.timed else "–",
             escape(row.note) or "–",
         ]
-        for row in contents.rows(view)
-        if row.provenance == words.PROVENANCE["emulated"] and not row.placed
+        for row in view_model.rows(view)
+        if row.provenance == formatting.PROVENANCE["emulated"] and not row.placed
     ]
     if not rows:
         return []
@@ -200,7 +200,7 @@ def _plugins(view: RunView) -> list[str]:
             escape(row.others),
             escape(row.note) or "–",
         ]
-        for row in contents.of_plugins(view)
+        for row in view_model.of_plugins(view)
     ]
     if not rows:
         return []
@@ -212,15 +212,15 @@ def _plugins(view: RunView) -> list[str]:
 
 
 def _problems(view: RunView) -> list[str]:
-    problems = contents.problems(view)
+    problems = view_model.problems(view)
     lines = ["## Tests without a result", ""] if problems else []
     for one in problems[:PROBLEMS_MAX]:
         kind = f" ({escape(one.kind)})" if one.kind else ""
-        count = words.plural(len(one.tests), "test")
+        count = formatting.plural(len(one.tests), "test")
         lines.append(f"- **{escape(one.status)}**{kind}: {escape(one.reason)} ({count})")
     if len(problems) > PROBLEMS_MAX:
         lines.append(f"- and {len(problems) - PROBLEMS_MAX} more")
-    found = contents.warnings(view)
+    found = view_model.warnings(view)
     lines += ["", "## Warnings", ""] if found else []
     for warning in found:
         remedy = f" Remedy: {escape(warning.remedy)}." if warning.remedy else ""
@@ -236,9 +236,9 @@ def _problems(view: RunView) -> list[str]:
 
 def _about(view: RunView) -> list[str]:
     lines = ["## Method", ""]
-    lines += [f"- **{escape(name)}**: {escape(text)}" for name, text in contents.method(view)]
-    lines += [f"- **Command**: {code(contents.command(view))}"]
-    for item in contents.data(view):
+    lines += [f"- **{escape(name)}**: {escape(text)}" for name, text in view_model.method(view)]
+    lines += [f"- **Command**: {code(view_model.command(view))}"]
+    for item in view_model.data(view):
         digest, origin = code(item["digest"]), escape(item["origin"])
         lines.append(f"- **Data**: {escape(item['name'])}, {item['size']}, {origin}, {digest}")
     return lines

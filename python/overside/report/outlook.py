@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from overside.report import words
+from overside.report import formatting
 from overside.report.best import Advice, Best
 from overside.tasks.offload import QUERIES
 
@@ -159,22 +159,22 @@ def outlooks(advice: Sequence[Advice], sources: Sources) -> list[CardOutlook]:
 
 def _card(profile: Json, advice: Sequence[Advice], sources: Sources) -> CardOutlook:
     name = str(profile["name"])
-    notes = tuple(words.clean(note, 600) for note in profile.get("notes", ()))
+    notes = tuple(formatting.clean(note, 600) for note in profile.get("notes", ()))
     entries = [_entry(name, one, sources) for one in advice if one.group.task in TASKS]
     answers = [answer for entry in entries for answer in entry.answers.values()]
     unknown = dict.fromkeys(
-        words.clean(term, 300) for answer in answers for term in answer.get("missing", ())
+        formatting.clean(term, 300) for answer in answers for term in answer.get("missing", ())
     )
     facts = {
-        words.clean(fact, 120): words.clean(text, 600)
+        formatting.clean(fact, 120): formatting.clean(text, 600)
         for answer in answers
         for fact, text in answer.get("citations", {}).items()
     }
     link = [str(profile[key]) for key in ("card", "host_link", "mode") if profile.get(key)]
     return CardOutlook(
         profile=name,
-        name=words.card(name),
-        card=words.clean("; ".join(link), 300),
+        name=formatting.card(name),
+        card=formatting.clean("; ".join(link), 300),
         entries=tuple(entries),
         unknown=tuple(unknown),
         facts=dict(sorted(facts.items())),
@@ -207,7 +207,7 @@ def _entry(profile: str, advice: Advice, sources: Sources) -> Entry:
         try:
             answers[setting] = _answer(question, rates, sources.ask)
         except ValueError as error:
-            text = f"The profile has no answer: {words.clean(error, 300)}."
+            text = f"The profile has no answer: {formatting.clean(error, 300)}."
             return Entry(title, detail, False, "cannot do this", "", "", (text,), {})
     return Entry(
         title=title,
@@ -261,8 +261,8 @@ def _headline(answer: Json) -> str:
     terms the upper end says more than the lower; it is a bound if none could make it faster."""
     low, high = answer["speedup"]["low"], answer["speedup"]["high"]
     if not answer.get("missing"):
-        return f"{words.span(low, high)} times"
-    return f"{'at most' if answer.get('bounded') else 'up to'} {words.times(high)} times"
+        return f"{formatting.span(low, high)} times"
+    return f"{'at most' if answer.get('bounded') else 'up to'} {formatting.times(high)} times"
 
 
 def _unknown(answer: Json) -> str:
@@ -277,19 +277,19 @@ def _unknown(answer: Json) -> str:
         raising.append("more engines than one")
     if any("these patterns" in term for term in missing):
         raising.append("patterns that are easier than the published ones")
-    what = words.listing(raising) or "some of what is not known"
+    what = formatting.listing(raising) or "some of what is not known"
     return f"; {what} would raise that, all else that is not known can only lower it"
 
 
 def _sentences(best: Best, rates: Rates, answers: Mapping[str, Json]) -> list[str]:
     static, anew = answers["static"], answers["reconfiguration"]
-    low, high = (words.times(static["speedup"][end]) for end in ("low", "high"))
+    low, high = (formatting.times(static["speedup"][end]) for end in ("low", "high"))
     rate = _span(rates.low, rates.high)
-    where = f" in {words.size(best.size_bytes)} buffers" if best.size_bytes is not None else ""
+    where = f" in {formatting.size(best.size_bytes)} buffers" if best.size_bytes is not None else ""
     out = [
         f"By its published rates, {low} to {high} times the {rate} MB/s measured here{where} "
-        f"({best.winner.prose}), in buffers of up to {words.size(static['max_buffer_bytes'])} and "
-        f"with many in flight{_unknown(static)}."
+        f"({best.winner.prose}), in buffers of up to "
+        f"{formatting.size(static['max_buffer_bytes'])} and with many in flight{_unknown(static)}."
     ]
     if static["speedup"]["high"] < 1:
         by = "So" if static.get("bounded") else "By these rates"
@@ -314,13 +314,13 @@ def _against(answer: Json, rates: Rates) -> str:
             span = _span(rates.lowest, rates.highest)
             return f" (against {span} MB/s, what was measured here {over})"
         case "not-below" | "never":
-            lowest = words.number(rates.lowest)
+            lowest = formatting.number(rates.lowest)
             return f" (against {lowest} MB/s, the low end of what was measured here {over})"
     return ""
 
 
 def _span(low: float, high: float) -> str:
-    return words.number(low) if low == high else words.span(low, high)
+    return formatting.number(low) if low == high else formatting.span(low, high)
 
 
 def _break_even(answer: Json) -> str:
@@ -328,10 +328,10 @@ def _break_even(answer: Json) -> str:
     prediction = answer["break_even"]
     match prediction["kind"]:
         case "range":
-            low, high = (words.size(prediction[key]) for key in ("low_bytes", "high_bytes"))
+            low, high = (formatting.size(prediction[key]) for key in ("low_bytes", "high_bytes"))
             return f"between {low} and {high}"
         case "not-below":
-            return f"not below {words.size(prediction['bytes'])}"
+            return f"not below {formatting.size(prediction['bytes'])}"
         case "never":
             return "never"
     return "no prediction"
@@ -346,7 +346,7 @@ def _why(answer: Json) -> str:
         case "not-below":
             return "; from where on is not known"
         case "never":
-            reason = words.clean(prediction["reason"], 300)
+            reason = formatting.clean(prediction["reason"], 300)
             return f": {with_sizes(reason)}"
     return ""
 
@@ -357,4 +357,4 @@ def with_sizes(text: str) -> str:
 
 
 def _bytes_of(text: str) -> str:
-    return words.size(int(text.removesuffix(" bytes")))
+    return formatting.size(int(text.removesuffix(" bytes")))

@@ -23,12 +23,12 @@ from overside.report import (
     audit,
     best,
     charts,
-    contents,
+    formatting,
     groups,
     published,
     sweep_charts,
     sweeps,
-    words,
+    view_model,
 )
 from overside.report.best import Advice
 from overside.report.charts import Chart
@@ -158,13 +158,13 @@ def _data(specs: Json) -> str:
 
 def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Json:
     advice = best.advise(view)
-    warnings = contents.warnings(view)
-    problems = contents.problems(view)
+    warnings = view_model.warnings(view)
+    problems = view_model.problems(view)
     rows = [
-        _row(row) for row, _ in zip(contents.rows(view), range(contents.ROWS_MAX), strict=False)
+        _row(row) for row, _ in zip(view_model.rows(view), range(view_model.ROWS_MAX), strict=False)
     ]
     matrix, emulated = _matrix(advice), _emulated(view)
-    others = published.beside(view, published.core()) if view.tests else []
+    others = published.comparisons(view, published.core()) if view.tests else []
     hidden = len(view.tests) - len(rows)
     where, no_where = advised.of_run(view)
     sections = [
@@ -184,21 +184,21 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         ("machine", "Machine", True),
     ]
     return {
-        "title": contents.title(view),
-        "version": words.value(view.manifest.get("version")),
-        "run_id": words.clean(view.manifest.get("id") or view.path.name, 200),
-        "cpu": contents.cpu(view),
-        "when": contents.when(view.manifest.get("started")),
-        "elapsed": contents.elapsed(view),
-        "counts": contents.counts_words(view),
-        "notes": words.plural(len(warnings), "warning") if warnings else "",
-        "alerts": contents.alerts(view),
+        "title": view_model.title(view),
+        "version": formatting.value(view.manifest.get("version")),
+        "run_id": formatting.clean(view.manifest.get("id") or view.path.name, 200),
+        "cpu": view_model.cpu(view),
+        "when": view_model.when(view.manifest.get("started")),
+        "elapsed": view_model.elapsed(view),
+        "counts": view_model.counts_words(view),
+        "notes": formatting.plural(len(warnings), "warning") if warnings else "",
+        "alerts": view_model.alerts(view),
         "cautions": [m for one in warnings if one.of_run for m, _ in one.messages][:CAUTIONS_MAX],
         "sections": [(anchor, text) for anchor, text, there in sections if there],
         "advice": [_advice(one) for one in advice],
-        "no_advice": contents.no_advice(view),
-        "data_words": words.listing(
-            f"“{one['name']}” ({one['size']})" for one in contents.data(view)
+        "no_advice": view_model.no_advice(view),
+        "data_words": formatting.listing(
+            f"“{one['name']}” ({one['size']})" for one in view_model.data(view)
         ),
         "bars_words": best.bars_words(view),
         "interval_words": best.interval_words(view),
@@ -214,7 +214,7 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         "published": others,
         "rows": rows,
         "rows_left_out": f"{hidden:,} more tests are in samples.csv." if hidden else "",
-        "same": contents.parameters(contents.constants(view)),
+        "same": view_model.parameters(view_model.constants(view)),
         "columns": COLUMNS,
         "filters": {
             "operation": sorted({row["operation"] for row in rows}),
@@ -223,10 +223,10 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         },
         "problems": problems,
         "warnings": warnings,
-        "method": contents.method(view),
-        "command": contents.command(view),
-        "data": contents.data(view),
-        "machine": contents.machine(view),
+        "method": view_model.method(view),
+        "command": view_model.command(view),
+        "data": view_model.data(view),
+        "machine": view_model.machine(view),
     }
 
 
@@ -234,7 +234,7 @@ def _advice(advice: Advice) -> Json:
     return {
         "title": advice.group.title,
         "detail": advice.group.detail,
-        "figure": words.number(best.headline(advice).throughput.median),
+        "figure": formatting.number(best.headline(advice).throughput.median),
         "sentences": best.spoken(advice),
     }
 
@@ -259,16 +259,16 @@ def _matrix(advice: Sequence[Advice]) -> Json:
         by_size = {one.size_bytes: one for one in item.best}
         cells = [_cell(by_size[size]) if size in by_size else None for size in sizes]
         rows.append({"title": item.group.title, "detail": item.group.detail, "cells": cells})
-    return {"sizes": [words.size(size) for size in sizes], "rows": rows if sizes else []}
+    return {"sizes": [formatting.size(size) for size in sizes], "rows": rows if sizes else []}
 
 
 def _cell(one: best.Best) -> Json:
     cost = one.winner.cpu_cost
     return {
         "label": one.winner.label,
-        "value": words.number(one.winner.throughput.median),
+        "value": formatting.number(one.winner.throughput.median),
         "interval": best.interval(one.winner.throughput),
-        "cpu": words.number(cost.median) if cost is not None else "",
+        "cpu": formatting.number(cost.median) if cost is not None else "",
         "ties": best.ties_words(one),
     }
 
@@ -290,18 +290,18 @@ def _emulated(view: RunView) -> Json:
         cells = [_emulated_cell(by_size[s][0]) if s in by_size else None for s in shown]
         rows.append({"title": title, "detail": detail, "cells": cells})
     rows.sort(key=lambda row: str(row["title"]))
-    return {"sizes": [words.size(size) for size in shown], "rows": rows}
+    return {"sizes": [formatting.size(size) for size in shown], "rows": rows}
 
 
 def _emulated_cell(test: TestSummary) -> Json:
     estimate = test.metrics["throughput"]
     if not groups.timed(test):
-        share = words.number((test.late_share or 0) * 100)
+        share = formatting.number((test.late_share or 0) * 100)
         late = f"{share} % late: invalid"
         note = "functional: no timing" if test.timing == "functional" else late
         return {"value": "", "interval": "", "note": note}
     return {
-        "value": words.number(estimate.median),
+        "value": formatting.number(estimate.median),
         "interval": best.interval(estimate),
         "note": "",
     }
@@ -328,7 +328,8 @@ def _charts(view: RunView) -> tuple[list[Json], Json, str]:
             left_out += 1
             continue
         shown.append(_group(group, drawn, len(shown), specs))
-    note = f"{words.plural(left_out, 'more operation')} without charts: see the table of all tests."
+    count = formatting.plural(left_out, "more operation")
+    note = f"{count} without charts: see the table of all tests."
     return shown, specs, note if left_out else ""
 
 
@@ -357,7 +358,7 @@ def _sweep(sweep: Sweep, index: int, specs: Json) -> Json:
         place = f"sweep-{index + 1}-{chart.id}"
         specs[place] = chart.spec
         drawn.append({**vars(chart), "id": place})
-    size = f"{words.size(sweep.chunk_bytes)} chunks" if sweep.chunk_bytes else ""
+    size = f"{formatting.size(sweep.chunk_bytes)} chunks" if sweep.chunk_bytes else ""
     cpu = f"CPU’s leg: {sweep.cpu}" if sweep.cpu else ""
     return {
         "title": sweep.title,
@@ -382,7 +383,7 @@ def _sweep(sweep: Sweep, index: int, specs: Json) -> Json:
     }
 
 
-def _row(row: contents.Row) -> Json:
+def _row(row: view_model.Row) -> Json:
     cells = [
         _figure(row.throughput, row.timed),
         _figure(row.cpu_cost),
@@ -391,7 +392,7 @@ def _row(row: contents.Row) -> Json:
     ]
     return {
         **vars(row),
-        "size": words.size(row.size_bytes) if row.size_bytes else "–",
+        "size": formatting.size(row.size_bytes) if row.size_bytes else "–",
         "size_value": row.size_bytes or "",
         "cells": [*cells, {"value": "", "text": row.others, "sub": ""}],
     }
@@ -405,6 +406,6 @@ def _figure(estimate: Estimate | None, timed: bool = True) -> Json:
     spread = estimate.low != estimate.high
     return {
         "value": repr(estimate.median),
-        "text": words.number(estimate.median),
-        "sub": f"({words.span(estimate.low, estimate.high)})" if spread else "",
+        "text": formatting.number(estimate.median),
+        "sub": f"({formatting.span(estimate.low, estimate.high)})" if spread else "",
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from overside.report import sweeps, vega, words
+from overside.report import formatting, sweeps, vega
 from overside.report.charts import Chart
 from overside.report.sweeps import Point, Series, Sweep
 
@@ -68,10 +68,10 @@ def _point(series: Series, point: Point) -> vega.Point:
         "use": use.median if use else None,
         "use_low": use.low if use else None,
         "use_high": use.high if use else None,
-        "median": words.number(point.throughput.median),
-        "interval": words.span(point.throughput.low, point.throughput.high),
-        "cpu": words.number(use.median) if use else "–",
-        "on_device": words.number(point.share),
+        "median": formatting.number(point.throughput.median),
+        "interval": formatting.span(point.throughput.low, point.throughput.high),
+        "cpu": formatting.number(use.median) if use else "–",
+        "on_device": formatting.number(point.share),
     }
 
 
@@ -118,7 +118,7 @@ def _totals(point: Point) -> Iterator[tuple[str, float]]:
 def _shares_of(series: Series, totals: dict[str, float]) -> list[vega.Point]:
     whole = sum(totals.values())
     name = "set up anew" if series.setting == "reconfiguration" else series.title
-    label = f"{name} · {words.duration(whole / 1e9)}"
+    label = f"{name} · {formatting.duration(whole / 1e9)}"
     names = [(stage, name) for stage, name in STAGES if stage in totals]
     return [
         {
@@ -126,7 +126,7 @@ def _shares_of(series: Series, totals: dict[str, float]) -> list[vega.Point]:
             "stage": name,
             "order": index,
             "share": totals[stage] / whole,
-            "time": words.duration(totals[stage] / 1e9),
+            "time": formatting.duration(totals[stage] / 1e9),
             "text": f"{totals[stage] / whole:.0%}" if totals[stage] / whole >= 0.12 else "",
         }
         for index, (stage, name) in enumerate(names)
@@ -142,7 +142,7 @@ def _rows(series: Series, point: Point, totals: dict[str, float]) -> Iterator[tu
             yield (
                 series.title,
                 name,
-                words.number(totals[stage] / 1e6 / many) if many else "–",
+                formatting.number(totals[stage] / 1e6 / many) if many else "–",
                 f"{many:,}" if many else "–",
-                words.number(totals[stage] / 1e6),
+                formatting.number(totals[stage] / 1e6),
             )

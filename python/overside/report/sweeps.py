@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from overside.bench.statistics import Estimate, RunView, TestSummary
-from overside.report import best, groups, words
+from overside.report import best, formatting, groups
 from overside.tasks import placement
 
 Json = dict[str, Any]
@@ -92,7 +92,7 @@ class Series:
     @property
     def title(self) -> str:
         """The setting as readers know it."""
-        return SETTINGS.get(self.setting, words.clean(self.setting, 40))
+        return SETTINGS.get(self.setting, formatting.clean(self.setting, 40))
 
     def at(self, asked: float) -> Point | None:
         """The point of a share."""
@@ -142,7 +142,7 @@ class Sweep:
     @property
     def label(self) -> str:
         """The device as readers know it."""
-        return words.device(self.device)
+        return formatting.device(self.device)
 
     @property
     def note(self) -> str:
@@ -151,7 +151,7 @@ class Sweep:
             return ""
         verb = "is" if self.left_out == 1 else "are"
         return (
-            f"{words.plural(self.left_out, 'test')} {verb} left out: timing invalid, because "
+            f"{formatting.plural(self.left_out, 'test')} {verb} left out: timing invalid, because "
             "the software that stands for the device was slower than it, or none (functional)."
         )
 
@@ -168,7 +168,7 @@ class Sweep:
         for one in self.series:
             for point in one.all:
                 terms = (point.test.model or {}).get("missing") or ()
-                found.update((words.clean(term, 200), None) for term in terms)
+                found.update((formatting.clean(term, 200), None) for term in terms)
         return list(found)
 
 
@@ -211,16 +211,16 @@ def _sweep(tests: Sequence[TestSummary], lead: TestSummary, many: bool) -> Sweep
     series = [one for name in SETTINGS if (one := _series(shown, name)).all]
     passed = [t for t in tests if groups.verified(t) and t.parameters["placement"] != "cpu"]
     known = [t.provenance for t in passed if t.provenance]
-    order = list(words.PROVENANCE)
+    order = list(formatting.PROVENANCE)
     return Sweep(
-        title=words.operation(lead.task, lead.parameters),
+        title=formatting.operation(lead.task, lead.parameters),
         detail=", ".join(_detail(lead, many)),
-        device=words.clean(lead.parameters.get("device"), 80),
+        device=formatting.clean(lead.parameters.get("device"), 80),
         chunk_bytes=groups.size_bytes(lead),
         cpu=next((text for test in tests if (text := _cpu(test))), ""),
         series=tuple(series) if passed else (),
         provenance=max((k for k in known if k in order), key=order.index, default="measured"),
-        reason="" if passed else words.clean(lead.reason or "nothing was measured", 600),
+        reason="" if passed else formatting.clean(lead.reason or "nothing was measured", 600),
         left_out=sum(groups.verified(t) for t in tests) - len(shown),
     )
 
@@ -231,18 +231,18 @@ def _cpu(test: TestSummary) -> str:
     variant, threads = (leg.get("applied") or {}).get("variant"), test.parameters.get("threads")
     if not variant:
         return ""
-    count = words.plural(threads, "thread") if isinstance(threads, int) else ""
-    return ", ".join(filter(None, (words.library(variant), count)))
+    count = formatting.plural(threads, "thread") if isinstance(threads, int) else ""
+    return ", ".join(filter(None, (formatting.library(variant), count)))
 
 
 def _detail(test: TestSummary, many_data: bool) -> Iterator[str]:
     parameters = test.parameters
     if parameters.get("level") is not None:
-        yield f"level {words.value(parameters['level'])}"
+        yield f"level {formatting.value(parameters['level'])}"
     if parameters.get("patterns"):
-        yield f"patterns {words.value(parameters['patterns'])}"
+        yield f"patterns {formatting.value(parameters['patterns'])}"
     if many_data:
-        yield f"on “{words.value(parameters.get('data'))}”"
+        yield f"on “{formatting.value(parameters.get('data'))}”"
 
 
 def _series(tests: Sequence[TestSummary], setting: str) -> Series:
@@ -303,14 +303,14 @@ def _times(one: Point, other: Point) -> str:
     ratio = best.speed_up(one.throughput, other.throughput)
     if ratio is None:
         return ""
-    spread = f" ({words.span(ratio.low, ratio.high)})" if ratio.low != ratio.high else ""
-    return f": {words.number(ratio.typical)} times{spread}"
+    spread = f" ({formatting.span(ratio.low, ratio.high)})" if ratio.low != ratio.high else ""
+    return f": {formatting.number(ratio.typical)} times{spread}"
 
 
 def rate(point: Point) -> str:
     """`1,480 MB/s (1,470–1,490)`."""
     estimate = point.throughput
-    return f"{words.number(estimate.median)} MB/s ({best.interval(estimate)})"
+    return f"{formatting.number(estimate.median)} MB/s ({best.interval(estimate)})"
 
 
 def sentences(series: Series) -> list[tuple[str, str]]:
@@ -337,11 +337,11 @@ def _on_device(point: Point) -> str:
 
 
 def _adaptive(adaptive: Point, top: Point | None) -> str:
-    text = f"{rate(adaptive)} with {words.number(adaptive.share)} % of the bytes on the device"
+    text = f"{rate(adaptive)} with {formatting.number(adaptive.share)} % of the bytes on the device"
     if top is None:
         return f"{text}."
     ratio = adaptive.throughput.median / top.throughput.median
-    return f"{text}: {words.number(ratio)} times the best fixed share."
+    return f"{text}: {formatting.number(ratio)} times the best fixed share."
 
 
 def _saved(series: Series) -> str:
@@ -354,16 +354,16 @@ def _saved(series: Series) -> str:
     gone = 1 - now.median / alone.median
     what = "saved" if gone >= 0 else "more"
     return (
-        f"{words.number(now.median)} CPU seconds per GB at the best share, "
-        f"{words.number(alone.median)} with the CPU alone: {words.number(abs(gone) * 100)} % "
-        f"{what}. What emulation burns is on another ledger."
+        f"{formatting.number(now.median)} CPU seconds per GB at the best share, "
+        f"{formatting.number(alone.median)} with the CPU alone: "
+        f"{formatting.number(abs(gone) * 100)} % {what}. What emulation burns is on another ledger."
     )
 
 
 def reason(series: Series) -> str:
     """Why adaptive decided what it decided last, as numbers; empty where nothing was decided."""
     found = (series.adaptive.test.placement or {}) if series.adaptive else {}
-    return words.clean(found.get("decision") or "", 1_000)
+    return formatting.clean(found.get("decision") or "", 1_000)
 
 
 def events(sweep: Sweep) -> list[str]:
@@ -372,7 +372,7 @@ def events(sweep: Sweep) -> list[str]:
     for series in sweep.series:
         for point in series.all:
             told = (point.test.placement or {}).get("events") or ()
-            found.update((words.clean(text, 400), None) for text in told)
+            found.update((formatting.clean(text, 400), None) for text in told)
     return list(found)
 
 
@@ -418,8 +418,8 @@ def _figure(test: TestSummary, name: str) -> str:
     if estimate is None:
         return "–"
     if estimate.low == estimate.high:
-        return words.number(estimate.median)
-    return f"{words.number(estimate.median)} ({words.span(estimate.low, estimate.high)})"
+        return formatting.number(estimate.median)
+    return f"{formatting.number(estimate.median)} ({formatting.span(estimate.low, estimate.high)})"
 
 
 def as_json(sweep: Sweep) -> Json:

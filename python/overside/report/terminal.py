@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from overside.bench.statistics import RunView
-from overside.report import best, contents, sweeps, words
+from overside.report import best, formatting, sweeps, view_model
 from overside.report.advice import Advised, Target
 from overside.report.outlook import CardOutlook
 
@@ -34,10 +34,10 @@ def summary(
     """What the machine does best and what a DPU would change, `width` columns wide."""
     width = max(WIDTH_MIN, min(width, WIDTH_MAX))
     page = _Page(width, colour)
-    where = contents.cpu(view)
-    page.line(f"{contents.title(view)}{f' on {where}' if where else ''}", BOLD)
-    page.line(contents.counts_words(view))
-    for alert in contents.alerts(view):
+    where = view_model.cpu(view)
+    page.line(f"{view_model.title(view)}{f' on {where}' if where else ''}", BOLD)
+    page.line(view_model.counts_words(view))
+    for alert in view_model.alerts(view):
         page.line(f"! {alert}", RED, indent="  ")
     _advice(page, view)
     _outlook(page, cards, no_outlook)
@@ -45,7 +45,7 @@ def summary(
     _figures(page, view)
     _plugins(page, view)
     _problems(page, view)
-    found = contents.warnings(view)
+    found = view_model.warnings(view)
     if found:
         page.heading("Warnings", "", YELLOW)
         for one in found[:NOTICES_MAX]:
@@ -67,13 +67,13 @@ def _advice(page: _Page, view: RunView) -> None:
     if advice:
         page.line(best.interval_words(view), FAINT)
     else:
-        page.line(contents.no_advice(view))
+        page.line(view_model.no_advice(view))
 
 
 def advice(view: RunView, advised: Advised, width: int, colour: bool) -> str:
     """What should run where, `width` columns wide."""
     page = _Page(max(WIDTH_MIN, min(width, WIDTH_MAX)), colour)
-    page.line(f"What should run where, by {contents.title(view)}", BOLD)
+    page.line(f"What should run where, by {view_model.title(view)}", BOLD)
     for operation in advised.operations:
         page.lines.append("")
         page.line(operation.title, BOLD)
@@ -89,7 +89,7 @@ def advice(view: RunView, advised: Advised, width: int, colour: bool) -> str:
         for sentence in plan.sentences:
             page.line(f"  {sentence}", indent="  ")
     if advised.citations:
-        count = words.plural(len(advised.citations), "published fact")
+        count = formatting.plural(len(advised.citations), "published fact")
         page.lines.append("")
         page.line(f"Rests on {count}; --json and the report list them.", FAINT)
     return "\n".join(page.lines) + "\n"
@@ -132,7 +132,7 @@ def _outlook(page: _Page, cards: Sequence[CardOutlook], no_outlook: str) -> None
         if card.unknown:
             page.line(f"  Not known: {'; '.join(card.unknown)}.", indent="  ")
         if card.facts:
-            count = words.plural(len(card.facts), "published fact")
+            count = formatting.plural(len(card.facts), "published fact")
             page.line(f"  Rests on {count}; the report lists them.", FAINT, indent="  ")
 
 
@@ -140,7 +140,7 @@ def _sweeps(page: _Page, view: RunView) -> None:
     found = sweeps.sweeps(view)
     if not found:
         return
-    kinds = words.listing(dict.fromkeys(one.provenance for one in found if not one.reason))
+    kinds = formatting.listing(dict.fromkeys(one.provenance for one in found if not one.reason))
     page.heading("Sharing work between CPU and device", kinds, YELLOW)
     for sweep in found[:SWEEPS_MAX]:
         detail = f" ({sweep.detail})" if sweep.detail else ""
@@ -160,22 +160,22 @@ def _sweeps(page: _Page, view: RunView) -> None:
 
 
 def _figures(page: _Page, view: RunView) -> None:
-    found = contents.of_figures(view)
+    found = view_model.of_figures(view)
     if found:
         page.heading("The machine itself", "measured", GREEN)
     for title in dict.fromkeys(row.operation for row in found):
         page.line(title, BOLD)
         rows = [row for row in found if row.operation == title]
         for row in rows[:ROWS_MAX]:
-            size = words.size(row.size_bytes) if row.size_bytes else ""
+            size = formatting.size(row.size_bytes) if row.size_bytes else ""
             name = ", ".join(filter(None, (row.how, size, row.parameters)))
             page.line(f"  {name}: {row.others}", indent="    ")
         if len(rows) > ROWS_MAX:
-            page.line(f"  and {words.plural(len(rows) - ROWS_MAX, 'test')} more in the report")
+            page.line(f"  and {formatting.plural(len(rows) - ROWS_MAX, 'test')} more in the report")
 
 
 def _plugins(page: _Page, view: RunView) -> None:
-    found = contents.of_plugins(view)
+    found = view_model.of_plugins(view)
     if found:
         page.heading("What plug-ins measured", "", GREEN)
     for row in found[:ROWS_MAX]:
@@ -183,16 +183,18 @@ def _plugins(page: _Page, view: RunView) -> None:
         mark = "" if row.verified else " [UNVERIFIED]"
         page.line(f"{name}: {row.others}{mark}", indent="  ")
     if len(found) > ROWS_MAX:
-        page.line(f"and {words.plural(len(found) - ROWS_MAX, 'test')} more in the report")
+        page.line(f"and {formatting.plural(len(found) - ROWS_MAX, 'test')} more in the report")
 
 
 def _problems(page: _Page, view: RunView) -> None:
-    found = contents.problems(view)
+    found = view_model.problems(view)
     if found:
         page.heading("Tests without a result", "", RED)
     for one in found[:NOTICES_MAX]:
         reason = one.reason if len(one.reason) <= REASON_MAX else f"{one.reason[: REASON_MAX - 1]}…"
-        page.line(f"- {one.status}: {reason} ({words.plural(len(one.tests), 'test')})", indent="  ")
+        page.line(
+            f"- {one.status}: {reason} ({formatting.plural(len(one.tests), 'test')})", indent="  "
+        )
     if len(found) > NOTICES_MAX:
         page.line(f"- and {len(found) - NOTICES_MAX} more in the report")
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from overside.bench.statistics import TestSummary
-from overside.report import vega, words
+from overside.report import formatting, vega
 from overside.report.charts import SERIES_MAX, Chart
 from overside.report.vega import Point, Spec
 from overside.tasks.common import Json
@@ -83,8 +83,8 @@ def _lines(tests: Sequence[TestSummary], axis: str) -> list[list[TestSummary]]:
 def _who(test: TestSummary) -> str:
     mode = test.parameters.get("mode")
     if mode:
-        return words.clean(mode, 60)
-    return words.ends(test.parameters)
+        return formatting.clean(mode, 60)
+    return formatting.ends(test.parameters)
 
 
 def _how(test: TestSummary, beside: Sequence[TestSummary], axis: str | None) -> str:
@@ -95,7 +95,7 @@ def _how(test: TestSummary, beside: Sequence[TestSummary], axis: str | None) -> 
         if name != axis and any(other.parameters.get(name) != mine for other in beside):
             if mine is None:
                 continue
-            text = words.size(mine) if name == "message_size" else words.value(mine)
+            text = formatting.size(mine) if name == "message_size" else formatting.value(mine)
             parts.append(text if name == "message_size" else f"{name.replace('_', ' ')} {text}")
     return ", ".join(parts)
 
@@ -109,8 +109,8 @@ def _point(test: TestSummary, metric: str, who: str, how: str) -> Point:
         "value": estimate.median,
         "low": estimate.low,
         "high": estimate.high,
-        "median": words.number(estimate.median),
-        "interval": words.span(estimate.low, estimate.high),
+        "median": formatting.number(estimate.median),
+        "interval": formatting.span(estimate.low, estimate.high),
     }
 
 
@@ -126,7 +126,11 @@ def _sweep(
                 continue
             point = _point(test, metric, _who(test), _how(test, everyone, axis))
             value = test.parameters[axis]
-            at = words.size(value) if axis == "message_size" else words.number(float(value))
+            at = (
+                formatting.size(value)
+                if axis == "message_size"
+                else formatting.number(float(value))
+            )
             rows.append((point["label"], at, *_cells(test, metric)))
             if line in shown:
                 points.append(point | {"x": value, "size": value, "buffer": at})
@@ -140,7 +144,7 @@ def _sweep(
         del along["labelExpr"]
         along["format"] = ",~r"
     hidden = len(swept) - len(shown)
-    note = f" {words.plural(hidden, 'other')} in the table." if hidden else ""
+    note = f" {formatting.plural(hidden, 'other')} in the table." if hidden else ""
     yield Chart(
         id=f"{metric}-{axis}-{provenance}",
         title=f"{_title(metric)} against {AXES[axis][:1].lower()}{AXES[axis][1:]}",
@@ -183,8 +187,8 @@ def _caption(metric: str) -> str:
 
 def _cells(test: TestSummary, metric: str) -> tuple[str, str, str, str]:
     estimate = test.metrics[metric]
-    low, high = (words.number(bound, 4) for bound in (estimate.low, estimate.high))
-    return (words.number(estimate.median), low, high, str(estimate.n))
+    low, high = (formatting.number(bound, 4) for bound in (estimate.low, estimate.high))
+    return (formatting.number(estimate.median), low, high, str(estimate.n))
 
 
 def _over_time(tests: Sequence[TestSummary], provenance: str) -> Iterator[Chart]:
@@ -203,12 +207,12 @@ def _over_time(tests: Sequence[TestSummary], provenance: str) -> Iterator[Chart]
         if not points:
             continue
         spans = [span for test in told[:1] if (span := _jobs(test.series or {}))]
-        about = f" while {words.clean(jobs, 40)} runs beside" if jobs else ""
+        about = f" while {formatting.clean(jobs, 40)} runs beside" if jobs else ""
         shade = f" Jobs ran in the shaded time, on {_device(told[0])}." if spans else ""
         if jobs and any(_phase(test, "after") == "–" for test in told):
             shade += " Where nothing stands after them, they ran until the traffic ended."
         yield Chart(
-            id=f"time-{words.clean(jobs, 40) or 'plain'}-{provenance}",
+            id=f"time-{formatting.clean(jobs, 40) or 'plain'}-{provenance}",
             title=f"Throughput over time{about}",
             caption=f"The slices of one sample, that of the last round.{shade}",
             provenance=provenance,
@@ -222,7 +226,7 @@ def _device(test: TestSummary) -> str:
     name = test.parameters.get("device")
     if name == "cpu":
         return "this machine's cores: a card's accelerators do not disturb traffic like that"
-    return words.device(name or "")
+    return formatting.device(name or "")
 
 
 def _slices(series: Json) -> list[tuple[float, float]]:
@@ -248,7 +252,7 @@ def _jobs(series: Json) -> dict[str, float] | None:
 
 def _phase(test: TestSummary, when: str) -> str:
     estimate = test.metrics.get(f"throughput_{when}")
-    return words.number(estimate.median) if estimate else "–"
+    return formatting.number(estimate.median) if estimate else "–"
 
 
 def _time_spec(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 #: What `json` makes of a JSON object.
 Json = dict[str, Any]
-#: Answers whether the system may be changed as the text says; asked once a task.
+#: Answers whether what the text says may be done; asked once a run.
 Consent = Callable[[str], bool]
 
 
@@ -134,8 +134,14 @@ class ExternalTask(Task):
     #: How long one sample may take.
     timeout_s: float = 600.0
 
+    @property
+    def changes(self) -> str:
+        """What it may change on this machine, for the user to allow before `prepare`; empty where
+        there is nothing to allow."""
+        return ""
+
     @abstractmethod
-    def prepare(self, run_dir: Path, tests: Sequence[Test], consent: Consent) -> str | None:
+    def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
         """Makes ready for `tests`, once a run. A text says why none of them can run: they are
         skipped with it. Logs go below `run_dir / "logs"`."""
 

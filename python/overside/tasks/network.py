@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from overside.bench import hops
+from overside.bench import network_path
 from overside.tasks import offload
 from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter, latencies
 
@@ -49,7 +49,7 @@ _PARAMETERS: Mapping[str, Parameter] = {
         "string",
         "build namespaces with this between the ends; without one, the network as it is",
         None,
-        choices=tuple(hops.MODES),
+        choices=tuple(network_path.MODES),
     ),
     "message_size": Parameter(
         "integer", "one message; 64, streams 131072", None, "bytes", (), 1, 16 << 20
@@ -206,7 +206,7 @@ class NetworkTask(MeasuredTask):
 
     def worker_prefix(self, parameters: Json) -> Sequence[str]:
         """A hop is built in namespaces of the worker's own."""
-        return () if parameters["mode"] is None else hops.prefix()
+        return () if parameters["mode"] is None else network_path.prefix()
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
         """What a hop needs is not there, or the device of the jobs is not."""
@@ -217,7 +217,7 @@ class NetworkTask(MeasuredTask):
                     "a mode is built between two ends on this machine: leave source and "
                     "destination away"
                 )
-            reason = hops.unavailable(parameters["mode"])
+            reason = network_path.unavailable(parameters["mode"])
             if reason is not None:
                 return reason
         reason = None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from overside.bench import perftest
-from overside.tasks.common import Consent, ExternalTask, Json, Machine, Metric, Parameter
+from overside.tasks.common import ExternalTask, Json, Machine, Metric, Parameter
 
 if TYPE_CHECKING:
     from overside.bench.plan import Test
@@ -107,9 +107,9 @@ class RdmaTask(ExternalTask):
             return f"no {_program(parameters)}: apt-get install perftest"
         return None
 
-    def prepare(self, run_dir: Path, tests: Sequence[Test], consent: Consent) -> str | None:
-        """Nothing is changed, so nobody is asked."""
-        del tests, consent
+    def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
+        """See `ExternalTask`."""
+        del tests
         self._logs = run_dir / "logs"
         return None
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from overside.bench.statistics import RunView
 from overside.report.published import jobs, loops
-from overside.report.published.figures import FIGURES_MAX, Beside, Figure, Json
+from overside.report.published.figures import FIGURES_MAX, Comparison, Figure, Json
 
-__all__ = ["FIGURES_MAX", "Beside", "Figure", "beside", "core"]
+__all__ = ["FIGURES_MAX", "Comparison", "Figure", "comparisons", "core"]
 
 
 def core() -> list[Json]:
@@ -23,6 +23,6 @@ def core() -> list[Json]:
     return facts
 
 
-def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
+def comparisons(view: RunView, facts: Sequence[Json]) -> list[Comparison]:
     """Whatever of a run others have published figures of."""
-    return jobs.beside(view, facts) + loops.beside(view, facts)
+    return jobs.comparisons(view, facts) + loops.comparisons(view, facts)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from overside.report import words
+from overside.report import formatting
 
 Json = dict[str, Any]
 Ours = TypeVar("Ours")
@@ -45,7 +45,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Beside:
+class Comparison:
     """An operation that was measured here, and what others published on it."""
 
     title: str
@@ -68,17 +68,17 @@ def figure(fact: Json, published: Json, device: str, what: str, differs: Sequenc
     """One of a fact's figures, of `device` and about `what`."""
     rates = published.get("bytes_per_s")
     low, high = (rate / 1e6 for rate in rates) if rates else (0.0, 0.0)
-    rate = words.number(low) if low == high else words.span(low, high)
+    rate = formatting.number(low) if low == high else formatting.span(low, high)
     return Figure(
-        fact=words.clean(fact["id"], 120),
-        device=words.clean(device, 120),
-        what=words.clean(what, 300),
-        printed=words.clean(f"{published['value']} {published['unit']}", 120),
+        fact=formatting.clean(fact["id"], 120),
+        device=formatting.clean(device, 120),
+        what=formatting.clean(what, 300),
+        printed=formatting.clean(f"{published['value']} {published['unit']}", 120),
         rate=rate if rates else "",
         differs=tuple(differs),
-        conditions=words.clean(fact["conditions"], 400),
-        beware=words.clean(fact.get("flag") or "", 120),
-        where=words.clean(str(fact["citation"]).partition(" of ")[0], 120),
+        conditions=formatting.clean(fact["conditions"], 400),
+        beware=formatting.clean(fact.get("flag") or "", 120),
+        where=formatting.clean(str(fact["citation"]).partition(" of ")[0], 120),
     )
 
 
@@ -103,14 +103,15 @@ def stated_size(text: str) -> Stated | None:
 
 def study(fact: Json) -> str:
     """The first part of a fact's name."""
-    return words.clean(str(fact["id"]).split(".", 1)[0], 120)
+    return formatting.clean(str(fact["id"]).split(".", 1)[0], 120)
 
 
 def studies(facts: Sequence[Json], figures: Sequence[Figure]) -> tuple[tuple[str, str], ...]:
     """The studies of those figures, and their citations."""
     names = {figure.fact.split(".", 1)[0] for figure in figures}
     cited = {
-        study(fact): words.clean(str(fact["citation"]).partition(" of ")[2], 400) for fact in facts
+        study(fact): formatting.clean(str(fact["citation"]).partition(" of ")[2], 400)
+        for fact in facts
     }
     return tuple((name, text) for name, text in cited.items() if name in names)
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 from itertools import groupby
 
 from overside.bench.statistics import RunView
-from overside.report import best, sweeps, words
+from overside.report import best, formatting, sweeps
 from overside.report.best import Advice, Best
 from overside.report.published.figures import (
     FIGURES_MAX,
-    Beside,
+    Comparison,
     Figure,
     Json,
     figure,
@@ -49,7 +49,7 @@ _CPU_LEG = re.compile(r"CPU leg = ([^;,]+)")
 _LEVEL = re.compile(r"levels?\s+(\d+(?:\s*-\s*\d+)?)", re.IGNORECASE)
 
 
-def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
+def comparisons(view: RunView, facts: Sequence[Json]) -> list[Comparison]:
     """The operations and shared work of a run that others have published rates of."""
     out = []
     for advice in best.advise(view):
@@ -59,7 +59,7 @@ def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
             shown = found[:FIGURES_MAX]
             ours = sorted({one.size_bytes or 0: one for _, one in shown}.items())
             out.append(
-                Beside(
+                Comparison(
                     title=advice.group.title,
                     detail=advice.group.detail,
                     measured=tuple(_ours(one) for _, one in ours),
@@ -72,7 +72,7 @@ def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
     return [*_together(out), *shared]
 
 
-def _together(all_: Iterable[Beside]) -> Iterator[Beside]:
+def _together(all_: Iterable[Comparison]) -> Iterator[Comparison]:
     """Ways of doing the same work, as settings are, that the same figures stand beside, as one."""
     for _, same in groupby(all_, key=lambda one: (one.title, one.figures)):
         ways = list(same)
@@ -83,7 +83,7 @@ def _together(all_: Iterable[Beside]) -> Iterator[Beside]:
         yield replace(ways[0], detail="", measured=tuple(ours))
 
 
-def _shared(sweep: Sweep, facts: Sequence[Json]) -> Iterator[Beside]:
+def _shared(sweep: Sweep, facts: Sequence[Json]) -> Iterator[Comparison]:
     """Work shared by CPU and device beside what others published of the same split."""
     found = [pair for fact in facts for pair in _splits(fact, sweep)]
     shown = found[: FIGURES_MAX * 2]
@@ -91,7 +91,7 @@ def _shared(sweep: Sweep, facts: Sequence[Json]) -> Iterator[Beside]:
         return
     ours = {f"{series.setting} {point.name}": (series, point) for _, series, point in shown}
     figures = tuple(one for one, _, _ in shown)
-    yield Beside(
+    yield Comparison(
         title=f"{sweep.title} shared by the CPU and {sweep.label}",
         detail=sweep.detail,
         measured=tuple(_our_split(series, point) for series, point in ours.values()),
@@ -133,21 +133,21 @@ def _split_differences(
 ) -> Iterator[str]:
     """What was different where a split was published, a phrase each."""
     here = "this machine" if point.asked == 0.0 else f"{sweep.label} and this machine"
-    yield f"on {words.clean(fact['device'], 80)}; here on {here}"
+    yield f"on {formatting.clean(fact['device'], 80)}; here on {here}"
     at_least = "at least " if share[1] == ">=" else ""
     if point.asked != float(share[2]) or at_least:
         yield f"{at_least}{share[2]} % on the device; here {point.asked:g} %"
     leg = _CPU_LEG.search(str(fact["conditions"]))
     if point.asked != 100.0:
-        there = f"was {words.clean(leg[1], 80)}" if leg else "is not stated"
+        there = f"was {formatting.clean(leg[1], 80)}" if leg else "is not stated"
         yield f"the CPU’s leg {there}; here {sweep.cpu or 'none'}"
     size, chunk = _size(fact, figure), sweep.chunk_bytes
     if chunk is not None and size != chunk:
-        said = f"inputs of {words.size(size)}" if size else "input size not stated"
-        yield f"{said}; here chunks of {words.size(chunk)}"
+        said = f"inputs of {formatting.size(size)}" if size else "input size not stated"
+        yield f"{said}; here chunks of {formatting.size(chunk)}"
     if "uncompressed" not in str(fact["conditions"]).lower() and fact.get("basis") is None:
         yield "does not say which side’s bytes it counts; here the uncompressed"
-    data = words.clean(point.test.parameters.get("data") or "its own data", 80)
+    data = formatting.clean(point.test.parameters.get("data") or "its own data", 80)
     if "silesia" not in data.lower():
         yield f"mean over the files of the Silesia corpus; here one stream of “{data}”"
 
@@ -157,11 +157,11 @@ def _our_split(series: Series, point: Point) -> str:
 
 
 def _ours(one: Best) -> str:
-    where = f" in {words.size(one.size_bytes)} buffers" if one.size_bytes is not None else ""
+    where = f" in {formatting.size(one.size_bytes)} buffers" if one.size_bytes is not None else ""
     rate = one.winner.throughput
     return (
-        f"{one.winner.prose}{where}: {words.number(rate.median)} MB/s "
-        f"({words.span(rate.low, rate.high)})"
+        f"{one.winner.prose}{where}: {formatting.number(rate.median)} MB/s "
+        f"({formatting.span(rate.low, rate.high)})"
     )
 
 
@@ -230,7 +230,7 @@ def _differences(fact: Json, figure: Json, advice: Advice, ours: Best) -> Iterat
     elif "RXP" in device:
         yield "an accelerator of a card; here this machine’s cores"
     else:
-        yield f"on {words.clean(device, 80)}; here on this machine"
+        yield f"on {formatting.clean(device, 80)}; here on this machine"
     if codec:
         yield from _basis(fact, ours)
     yield from _data(fact, advice)
@@ -238,29 +238,31 @@ def _differences(fact: Json, figure: Json, advice: Advice, ours: Best) -> Iterat
         yield from _level(fact, advice)
     size, here = _size(fact, figure), ours.size_bytes
     if here is not None and size is None:
-        yield f"buffer size not stated; here {words.size(here)}"
+        yield f"buffer size not stated; here {formatting.size(here)}"
     elif here is not None and size != here:
         bound = _is_bound(fact)
         sign = f"{bound} " if bound else ""
-        yield f"buffers of {sign}{words.size(size or 0)}; here {words.size(here)}"
+        yield f"buffers of {sign}{formatting.size(size or 0)}; here {formatting.size(here)}"
     yield from _setting(fact, advice)
     if advice.group.task == "match":
         yield from _patterns(fact, advice)
     if "by cores" in fact["conditions"] and figure["path"]:
-        yield f"{words.clean(figure['path'][-1], 20)} cores; here {ours.winner.prose}"
+        yield f"{formatting.clean(figure['path'][-1], 20)} cores; here {ours.winner.prose}"
 
 
 def _basis(fact: Json, ours: Best) -> Iterator[str]:
     if fact.get("basis") == "compressed":
         ratio = ours.winner.ratio
-        known = f" (compressed to {words.number(ratio.median * 100, 2)} % here)" if ratio else ""
+        known = (
+            f" (compressed to {formatting.number(ratio.median * 100, 2)} % here)" if ratio else ""
+        )
         yield f"counts bytes of the compressed side; here the uncompressed{known}"
     elif fact.get("basis") is None:
         yield "does not say which side’s bytes it counts; here the uncompressed"
 
 
 def _data(fact: Json, advice: Advice) -> Iterator[str]:
-    here = words.clean(advice.group.parameters.get("data") or "its own data", 80)
+    here = formatting.clean(advice.group.parameters.get("data") or "its own data", 80)
     there = DATA.get((study(fact), advice.group.task))
     if "tpc-h" in _text(fact).lower():
         there = "columns of TPC-H"
@@ -272,7 +274,7 @@ def _data(fact: Json, advice: Advice) -> Iterator[str]:
 
 def _level(fact: Json, advice: Advice) -> Iterator[str]:
     here = advice.group.parameters.get("level")
-    mine = "the library’s own" if here is None else words.value(here)
+    mine = "the library’s own" if here is None else formatting.value(here)
     found = _LEVEL.search(_text(fact)) or re.search(r"-(\d+)\b", fact["workload"])
     if found is None:
         yield f"level not stated; here {mine}"
@@ -303,5 +305,5 @@ def _patterns(fact: Json, advice: Advice) -> Iterator[str]:
     names = {name for name in QUERIES if re.sub(r"\D", "", name) in there}
     same = names and (here == names or here == {QUERIES[name] for name in names})
     if not same:
-        mine = words.clean(", ".join(sorted(here)) or "its own patterns", 80)
-        yield f"the patterns {words.listing(sorted(names)) or 'not stated'}; here {mine}"
+        mine = formatting.clean(", ".join(sorted(here)) or "its own patterns", 80)
+        yield f"the patterns {formatting.listing(sorted(names)) or 'not stated'}; here {mine}"

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from overside.bench.statistics import RunView, TestSummary
-from overside.report import best, groups, words
-from overside.report.published.asked import Asked, asked
+from overside.report import best, formatting, groups
+from overside.report.published.conditions import RequestedConditions, conditions_of
 from overside.report.published.figures import (
     FIGURES_MAX,
-    Beside,
+    Comparison,
     Figure,
     Json,
     figure,
@@ -39,7 +39,7 @@ _HERE = {
 _REAPED = {"poll": "polling", "event": "event"}
 
 
-def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
+def comparisons(view: RunView, facts: Sequence[Json]) -> list[Comparison]:
     """What a run has measured of links, memory and networks, and others have published."""
     alike: dict[tuple[str, str], list[TestSummary]] = {}
     for test in view.tests:
@@ -55,7 +55,7 @@ def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
         shown = found[:_SHOWN]
         figures = tuple(one for one, _ in shown)
         out.append(
-            Beside(
+            Comparison(
                 title=title,
                 detail=detail,
                 measured=tuple(dict.fromkeys(ours for _, ours in shown)),
@@ -71,11 +71,11 @@ def beside(view: RunView, facts: Sequence[Json]) -> list[Beside]:
 def _title(test: TestSummary) -> tuple[str, str]:
     """What a test is about, and what tells it from others."""
     if test.task == "dma":
-        device = f"Move bytes over {words.device(test.parameters.get('device'))}"
+        device = f"Move bytes over {formatting.device(test.parameters.get('device'))}"
         how = {"engine": "a thread copies", "caller": "whoever starts it copies"}
         return device, how.get(str(test.parameters.get("variant")), "")
     mode = test.parameters.get("mode")
-    return words.operation(test.task, test.parameters), f"through {mode}" if mode else ""
+    return formatting.operation(test.task, test.parameters), f"through {mode}" if mode else ""
 
 
 def _figures(
@@ -83,7 +83,7 @@ def _figures(
 ) -> Iterator[tuple[Figure, str]]:
     """A fact's figures that one of our tests is near to, with that test's in words."""
     for one in fact["figures"]:
-        wanted = asked(fact, one)
+        wanted = conditions_of(fact, one)
         test = _nearest(wanted, tests) if wanted else None
         if wanted is None or test is None:
             continue
@@ -101,7 +101,7 @@ def _size(test: TestSummary) -> float:
     return float(groups.size_bytes(test) or 0)
 
 
-def _nearest(wanted: Asked, tests: Sequence[TestSummary]) -> TestSummary | None:
+def _nearest(wanted: RequestedConditions, tests: Sequence[TestSummary]) -> TestSummary | None:
     """The test that is nearest to a published figure's conditions; of several the best."""
     fit = [
         test
@@ -126,7 +126,9 @@ def _nearest(wanted: Asked, tests: Sequence[TestSummary]) -> TestSummary | None:
     return min(fit, key=apart, default=None)
 
 
-def _other(wanted: Asked, test: TestSummary, tests: Sequence[TestSummary]) -> TestSummary | None:
+def _other(
+    wanted: RequestedConditions, test: TestSummary, tests: Sequence[TestSummary]
+) -> TestSummary | None:
     """The test on the other side of a ratio: the same but for what the two sides differ in."""
     if wanted.against is None:
         return None
@@ -144,7 +146,9 @@ def _other(wanted: Asked, test: TestSummary, tests: Sequence[TestSummary]) -> Te
     )
 
 
-def _ours(view: RunView, wanted: Asked, test: TestSummary, other: TestSummary | None) -> str:
+def _ours(
+    view: RunView, wanted: RequestedConditions, test: TestSummary, other: TestSummary | None
+) -> str:
     """What was measured here, in words."""
     mine = test.metrics[wanted.metric]
     unit = str(view.metric(test.task, wanted.metric)["unit"])
@@ -156,13 +160,13 @@ def _ours(view: RunView, wanted: Asked, test: TestSummary, other: TestSummary | 
             f"{_side(name, left)} {_amount(mine.median, unit)}, "
             f"{_side(name, right)} {_amount(theirs.median, unit)}"
         )
-        times = words.times(mine.median / theirs.median)
+        times = formatting.times(mine.median / theirs.median)
         return f"{_label(wanted)}, {_what(test, but=name)}: {sides}; {times} times"
     spread = best.interval(mine)
     return f"{_label(wanted)}, {_what(test)}: {_amount(mine.median, unit)} ({spread})"
 
 
-def _label(wanted: Asked) -> str:
+def _label(wanted: RequestedConditions) -> str:
     known = {
         "initiator_utilisation": "use of the initiator’s core",
         "best_bandwidth": "bandwidth",
@@ -174,19 +178,21 @@ def _label(wanted: Asked) -> str:
 
 
 def _amount(value: float, unit: str) -> str:
-    text = words.short(value) if value >= 1e6 else words.number(value)
+    text = formatting.short(value) if value >= 1e6 else formatting.number(value)
     return f"{text} {unit}".rstrip()
 
 
 def _side(name: str, value: str) -> str:
-    return _REAPED.get(value, value) if name == "completion" else f"from the {words.side(value)}"
+    return (
+        _REAPED.get(value, value) if name == "completion" else f"from the {formatting.side(value)}"
+    )
 
 
 def _what(test: TestSummary, but: str = "") -> str:
     """A test's conditions, as short as they can be told, without the parameter `but`."""
     given = test.parameters
-    size = words.size(_size(test))
-    threads = words.plural(int(given.get("threads") or 1), "thread")
+    size = formatting.size(_size(test))
+    threads = formatting.plural(int(given.get("threads") or 1), "thread")
     if test.task == "memory":
         pattern = given.get("pattern")
         if pattern == "stream":
@@ -195,20 +201,22 @@ def _what(test: TestSummary, but: str = "") -> str:
             return f"{given.get('order')} {given.get('access')}s in {size} with {threads}"
         return f"in {size} on {given.get('pages')} pages with {threads}"
     if test.task == "network":
-        connections = words.plural(int(given.get("connections") or 1), "connection")
+        connections = formatting.plural(int(given.get("connections") or 1), "connection")
         return f"messages of {size}, {connections}, {threads}"
     parts = [f"{given.get('operation')}s of {size}"]
     if but != "initiator":
-        parts[0] += f" from the {words.side(given.get('initiator'))}"
+        parts[0] += f" from the {formatting.side(given.get('initiator'))}"
     if but != "completion":
         parts.append(_REAPED.get(str(given.get("completion")), ""))
     parts.append(f"{given.get('depth')} in flight, {given.get('batch')} at a doorbell, {threads}")
     return ", ".join(parts)
 
 
-def _differences(fact: Json, machine: str, wanted: Asked, test: TestSummary) -> Iterator[str]:
+def _differences(
+    fact: Json, machine: str, wanted: RequestedConditions, test: TestSummary
+) -> Iterator[str]:
     """What was different where a figure was published, a phrase each."""
-    there = words.clean(machine, 80)
+    there = formatting.clean(machine, 80)
     if wanted.task == "dma":
         yield f"{there}: a card’s DMA engine behind PCIe; here {_link(test)}"
         yield from _unsaid(wanted, test)
@@ -228,14 +236,14 @@ def _link(test: TestSummary) -> str:
     applied = test.applied or {}
     carried = applied.get("variant" if device == "ucx" else "library")
     known = _HERE.get(name)
-    return known or f"{words.device(device)} ({words.clean(carried or 'unknown', 120)})"
+    return known or f"{formatting.device(device)} ({formatting.clean(carried or 'unknown', 120)})"
 
 
 def _road(test: TestSummary) -> str:
     """What messages pass here."""
-    mode, ends = test.parameters.get("mode"), words.ends(test.parameters)
+    mode, ends = test.parameters.get("mode"), formatting.ends(test.parameters)
     if mode:
-        return f"between two namespaces of this machine, through {words.clean(mode, 40)}"
+        return f"between two namespaces of this machine, through {formatting.clean(mode, 40)}"
     if ends == "loopback":
         return "loopback within this machine"
     between = ends if " to " in ends else f"to {ends}"
@@ -244,25 +252,25 @@ def _road(test: TestSummary) -> str:
     return f"{between}, within one machine" if within else between
 
 
-def _unsaid(wanted: Asked, test: TestSummary) -> Iterator[str]:
+def _unsaid(wanted: RequestedConditions, test: TestSummary) -> Iterator[str]:
     """What a study leaves open, and what it is here."""
     said = {"initiator": "who starts it", "operation": "read or write", "completion": "completion"}
     missing = [name for name in said if name not in wanted.must]
     if missing:
-        there = words.listing([said[name] for name in missing])
-        here = [words.side(test.parameters.get(name)) for name in missing]
+        there = formatting.listing([said[name] for name in missing])
+        here = [formatting.side(test.parameters.get(name)) for name in missing]
         yield f"{there} not stated; here {', '.join(here)}"
 
 
-def _sizes(fact: Json, wanted: Asked, test: TestSummary) -> Iterator[str]:
+def _sizes(fact: Json, wanted: RequestedConditions, test: TestSummary) -> Iterator[str]:
     here = _size(test)
     name = "message_size" if test.task == "network" else "buffer_size"
     if wanted.below is not None:
-        yield f"less than {words.clean(wanted.stated, 20)}; here {words.size(here)}"
+        yield f"less than {formatting.clean(wanted.stated, 20)}; here {formatting.size(here)}"
     elif name not in wanted.near:
-        yield f"size not stated; here {words.size(here)}"
+        yield f"size not stated; here {formatting.size(here)}"
     elif not 1 / _SAME_SIZE < here / wanted.near[name] < _SAME_SIZE:
-        yield f"{words.clean(wanted.stated, 20)}; here {words.size(here)}"
+        yield f"{formatting.clean(wanted.stated, 20)}; here {formatting.size(here)}"
     metric = str(fact["metric"])
     if "up to" in metric:
         yield "the most over all sizes there; here at one"
@@ -270,11 +278,12 @@ def _sizes(fact: Json, wanted: Asked, test: TestSummary) -> Iterator[str]:
         yield "the mean over all sizes there; here at one"
 
 
-def _counts(fact: Json, wanted: Asked, test: TestSummary) -> Iterator[str]:
+def _counts(fact: Json, wanted: RequestedConditions, test: TestSummary) -> Iterator[str]:
     threads = int(test.parameters.get("threads") or 1)
     there = wanted.near.get("threads")
     if there is not None and there != threads:
-        yield f"{words.plural(int(there), 'core')}; here {words.plural(threads, 'thread')}"
+        here = formatting.plural(threads, "thread")
+        yield f"{formatting.plural(int(there), 'core')}; here {here}"
     if test.task == "dma" and wanted.metric in {"throughput", "rate"}:
         found = _BATCH.search(str(fact["conditions"]))
         load = f"{test.parameters.get('depth')} in flight, {test.parameters.get('batch')}"
@@ -284,7 +293,7 @@ def _counts(fact: Json, wanted: Asked, test: TestSummary) -> Iterator[str]:
         yield f"{int(depth or 0)} outstanding; here {test.parameters.get('depth')}"
 
 
-def _methods(fact: Json, wanted: Asked) -> Iterator[str]:
+def _methods(fact: Json, wanted: RequestedConditions) -> Iterator[str]:
     """Another program, and another way to count."""
     text = f"{fact['workload']} {fact['conditions']}"
     if "sysbench" in text:

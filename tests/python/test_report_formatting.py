@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from overside.report import words
+from overside.report import formatting
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,14 @@ from overside.report import words
     ],
 )
 def test_numbers_have_three_significant_digits(value: float | None, text: str) -> None:
-    assert words.number(value) == text
+    assert formatting.number(value) == text
 
 
 def test_numbers_read_back_within_their_digits() -> None:
     draw = random.Random(5)
     for _ in range(2_000):
         value = 10 ** draw.uniform(-8, 13) * draw.choice((1, -1))
-        assert float(words.number(value).replace(",", "")) == pytest.approx(value, rel=5.1e-3)
+        assert float(formatting.number(value).replace(",", "")) == pytest.approx(value, rel=5.1e-3)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_numbers_read_back_within_their_digits() -> None:
     [(401, 420, "401–420"), (412.1, 412.4, "412.1–412.4"), (5, 5, "5.0000–5.0000")],
 )
 def test_bounds_have_the_digits_that_tell_them_apart(low: float, high: float, text: str) -> None:
-    assert words.span(low, high) == text
+    assert formatting.span(low, high) == text
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_bounds_have_the_digits_that_tell_them_apart(low: float, high: float, te
     ],
 )
 def test_sizes_have_binary_units(size: int, text: str) -> None:
-    assert words.size(size) == text
+    assert formatting.size(size) == text
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ def test_sizes_have_binary_units(size: int, text: str) -> None:
     ],
 )
 def test_durations_have_fitting_units(seconds: float, text: str) -> None:
-    assert words.duration(seconds) == text
+    assert formatting.duration(seconds) == text
 
 
 def test_text_from_outside_cannot_steer_a_terminal_or_turn_a_line() -> None:
     hostile = "a\x1b[31mred\x07\r\n\u202eevil\u2028\x9b2J\ud800\x00b"
-    cleaned = words.clean(hostile)
+    cleaned = formatting.clean(hostile)
     assert cleaned == "a [31mred evil 2J b"
-    assert len(words.clean("x" * 10**6)) == words.TEXT_MAX + 1
+    assert len(formatting.clean("x" * 10**6)) == formatting.TEXT_MAX + 1
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_text_from_outside_cannot_steer_a_terminal_or_turn_a_line() -> None:
     [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (list("abc"), "a, b and c")],
 )
 def test_lists_read_as_sentences(items: list[str], text: str) -> None:
-    assert words.listing(items) == text
+    assert formatting.listing(items) == text
 
 
 @pytest.mark.parametrize(
@@ -101,4 +101,4 @@ def test_lists_read_as_sentences(items: list[str], text: str) -> None:
     [("bf2", "BlueField-2"), ("bf3-x16", "BlueField-3 (x16)"), ("mine", "mine")],
 )
 def test_cards_go_by_their_names(name: str, text: str) -> None:
-    assert words.card(name) == text
+    assert formatting.card(name) == text

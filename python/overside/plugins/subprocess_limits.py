@@ -1,7 +1,13 @@
 """Runs one program of somebody else's so that whatever it does, it ends.
 
-Bounded are its time, what it may write, and what it may leave behind: it gets a process group of
-its own, and whoever still carries its mark in the environment is ended with it.
+Bounded are its time, what it may write, and what it may leave behind:
+
+1. The program leads a process group of its own, which gets SIGTERM and SIGKILL where a limit is
+   broken.
+2. This process adopts orphans (`PR_SET_CHILD_SUBREAPER`, prctl(2)). Whatever the program started
+   and left behind, in whatever session and with whatever environment, is a child of ours once the
+   program has ended; children that were not there before are killed and reaped, with theirs, until
+   there are none.
 """
 
 from __future__ import annotations
@@ -9,26 +15,28 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import secrets
+import select
 import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-#: Marks a program and its descendants in their environment, so that those that leave the process
-#: group are found too.
-MARK = "OVERSIDE_PLUGIN_CALL"
 #: How long a program may take to end after SIGTERM, before SIGKILL.
 GRACE_S = 1.0
 #: How long the output may stay open after the program has ended: a child may be holding it.
 DRAIN_S = 1.0
 _CHUNK = 1 << 16
 _TAIL_BYTES = 4096
+#: How long children that were left behind are waited for after SIGKILL: one that another user owns
+#: cannot be killed.
+KILL_S = 5.0
+#: prctl(2).
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
@@ -60,8 +68,8 @@ class Outcome:
     message: str = ""
     #: Names of processes that were still there after it ended.
     left_behind: list[str] = field(default_factory=list)
-    #: What its descendants carry in `MARK`: for `end_marked`, where children were kept.
-    mark: str = ""
+    #: Processes that it left running and that were kept, for `end_children`.
+    kept: set[int] = field(default_factory=set)
 
     @property
     def died(self) -> str | None:
@@ -117,11 +125,12 @@ def run(
 
     Never raises for what the program does. `KeyboardInterrupt` ends the program and passes.
     """
-    mark = secrets.token_hex(8)
-    environment = {**(os.environ if env is None else env), MARK: mark}
+    if _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+    others = _children(_processes())
     started_ns = time.monotonic_ns()
     try:
-        process = _start(argv, cwd, environment, stdin)
+        process = _start(argv, cwd, os.environ if env is None else env, stdin)
     except OSError as error:
         return Outcome(None, fault="start", message=_cannot_start(argv[0], error))
     watch = None
@@ -130,17 +139,15 @@ def run(
         outcome = watch.until_end()
     except BaseException:
         _end(process)
-        end_marked(mark)
+        _end_all_but(others)
         raise
     finally:
         if watch is not None:
             watch.close()
-    outcome.mark = mark
-    if not keep_children or outcome.fault:
-        outcome.left_behind = end_marked(mark)
-        # Those that emptied their environment, but stayed in the group.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+    if keep_children and not outcome.fault:
+        outcome.kept = _children(_processes()) - others
+    else:
+        outcome.left_behind = _end_all_but(others)
     return outcome
 
 
@@ -164,38 +171,75 @@ def _start(
         )
 
 
-def end_marked(mark: str) -> list[str]:
-    """Kills every process that carries the mark; returns their names."""
-    names: list[str] = []
-    # More than once: what is killed may just have started another.
-    for _ in range(20):
-        found = list(_marked(mark))
-        if not found:
-            break
-        for pid, name in found:
-            if len(names) < 100:
-                names.append(name)
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.01)
-    return names
+@dataclass(frozen=True)
+class _Process:
+    parent: int
+    name: str
+    has_ended: bool
 
 
-def _marked(mark: str) -> list[tuple[int, str]]:
-    needle = f"{MARK}={mark}".encode()
-    found = []
+def _processes() -> dict[int, _Process]:
+    """All processes that can be seen."""
+    found = {}
     for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        # Processes end while we look, and those of other users cannot be read.
-        with contextlib.suppress(OSError):
-            if needle not in Path("/proc", entry, "environ").read_bytes().split(b"\0"):
-                continue
-            status = Path("/proc", entry, "stat").read_text(errors="replace")
-            name, _, rest = status.partition("(")[2].rpartition(")")
-            if rest.split()[0] not in {"Z", "X"}:
-                found.append((int(entry), name))
+        if entry.isdigit():
+            # Processes end while we look.
+            with contextlib.suppress(OSError):
+                text = Path("/proc", entry, "stat").read_text(errors="replace")
+                name, _, rest = text.partition("(")[2].rpartition(")")
+                state, parent, *_ = rest.split()
+                found[int(entry)] = _Process(int(parent), name, state in {"Z", "X"})
     return found
+
+
+def _children(processes: Mapping[int, _Process]) -> set[int]:
+    me = os.getpid()
+    return {pid for pid, process in processes.items() if process.parent == me}
+
+
+def end_children(pids: Set[int]) -> list[str]:
+    """Kills these children and what they have started; returns the names of those that ran."""
+    return _end_all_but(_children(_processes()) - pids) if pids else []
+
+
+def _end_all_but(others: Set[int]) -> list[str]:
+    """Kills all children but `others`, and what they have started, until there are none: the
+    orphans of those that are killed become children too. Returns the names of those that ran."""
+    names: dict[int, str] = {}
+    deadline = time.monotonic() + KILL_S
+    while time.monotonic() < deadline:
+        processes = _processes()
+        strays = _children(processes) - others
+        if not strays:
+            break
+        for pid in _with_descendants(strays, processes):
+            if not processes[pid].has_ended:
+                names.setdefault(pid, processes[pid].name)
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+        for pid in strays:
+            _reap(pid, deadline)
+    return list(names.values())[:100]
+
+
+def _with_descendants(roots: Set[int], processes: Mapping[int, _Process]) -> list[int]:
+    found, waiting = [], list(roots)
+    while waiting:
+        pid = waiting.pop()
+        found.append(pid)
+        waiting += [child for child, process in processes.items() if process.parent == pid]
+    return found
+
+
+def _reap(pid: int, deadline: float) -> None:
+    """Waits for a child until it has ended, or for as long as there is time."""
+    with contextlib.suppress(ChildProcessError, ProcessLookupError):
+        fd = os.pidfd_open(pid)
+        try:
+            select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
+        finally:
+            os.close(fd)
+        os.waitpid(pid, os.WNOHANG)
 
 
 def _die_with_parent() -> None:

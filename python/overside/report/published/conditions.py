@@ -28,7 +28,7 @@ _HOPS = {"SM1": "bridge", "SM2": "ovs-userspace", "SM3": "dpdk-af_packet"}
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedConditions:
     """What a test has to be for its figure to stand beside a published one."""
 
     task: str
@@ -47,7 +47,7 @@ class Asked:
     against: tuple[str, str] | None = None
 
 
-def asked(fact: Json, one: Json) -> Asked | None:
+def conditions_of(fact: Json, one: Json) -> RequestedConditions | None:
     """What one of a fact's figures is about; nothing where no test of ours is about the same."""
     if fact["doubtful"] or fact["purpose"] == "context" or fact["kind"] not in _KINDS:
         return None
@@ -65,7 +65,7 @@ def asked(fact: Json, one: Json) -> Asked | None:
     return None
 
 
-def _dma(fact: Json, one: Json) -> Asked | None:
+def _dma(fact: Json, one: Json) -> RequestedConditions | None:
     metric, workload = str(fact["metric"]).lower(), str(fact["workload"])
     ratio = next((sides for words, sides in _RATIOS.items() if words in metric), None)
     ours = _dma_metric(metric, one)
@@ -98,7 +98,7 @@ def _dma(fact: Json, one: Json) -> Asked | None:
         near["threads"] = float(cores[1])
     if batch := _BATCH.search(str(fact["conditions"])):
         near["batch"] = float(batch[1])
-    return Asked("dma", ours, must, near, size.text if size else "", below, against)
+    return RequestedConditions("dma", ours, must, near, size.text if size else "", below, against)
 
 
 def _dma_metric(metric: str, one: Json) -> str | None:
@@ -119,26 +119,26 @@ def _dma_side(fact: Json, one: Json) -> str | None:
     return ("host" if start == "host" else "dpu") if arrow else None
 
 
-def _stream(fact: Json, one: Json) -> Asked | None:
+def _stream(fact: Json, one: Json) -> RequestedConditions | None:
     kernel = str(fact["workload"]).removeprefix("STREAM ")
     if not one.get("bytes_per_s") or len(one["path"]) != 2:
         return None
     near = {"threads": float(one["path"][1])}
     must: dict[str, tuple[object, ...]] = {"pattern": ("stream",), "kernel": (kernel,)}
-    return Asked("memory", "best_bandwidth", must, near)
+    return RequestedConditions("memory", "best_bandwidth", must, near)
 
 
-def _chase(fact: Json, one: Json) -> Asked | None:
+def _chase(fact: Json, one: Json) -> RequestedConditions | None:
     size = stated_size(" ".join(one["path"]))
     if size is None:
         return None
     pages = ("small", "system") if "no hugepage" in fact["workload"] else ("huge",)
     must: dict[str, tuple[object, ...]] = {"pattern": ("chase",), "pages": pages}
     near = {"buffer_size": size.size_bytes, "threads": 1.0}
-    return Asked("memory", "read_latency", must, near, size.text)
+    return RequestedConditions("memory", "read_latency", must, near, size.text)
 
 
-def _access(fact: Json, one: Json) -> Asked | None:
+def _access(fact: Json, one: Json) -> RequestedConditions | None:
     found = _ACCESS.match(str(fact["workload"]))
     size = stated_size(str(fact["workload"]))
     if found is None or size is None or len(one["path"]) != 1:
@@ -149,10 +149,10 @@ def _access(fact: Json, one: Json) -> Asked | None:
         "order": ("random" if found[1] == "rnd" else "sequential",),
     }
     near = {"buffer_size": size.size_bytes, "threads": 1.0}
-    return Asked("memory", "access_rate", must, near, size.text)
+    return RequestedConditions("memory", "access_rate", must, near, size.text)
 
 
-def _tcp(fact: Json) -> Asked | None:
+def _tcp(fact: Json) -> RequestedConditions | None:
     text = f"{fact['workload']}; {fact['metric']}; {fact['conditions']}"
     mode = next((hop for name, hop in _HOPS.items() if name in fact["workload"]), None)
     if ("on-path" in text) != (mode is not None):
@@ -167,4 +167,4 @@ def _tcp(fact: Json) -> Asked | None:
         near["depth"] = float(depth[1])
     pattern = "stream" if depth is None else "round-trip"
     must: dict[str, tuple[object, ...]] = {"pattern": (pattern,), "mode": (mode,)}
-    return Asked("network", "throughput", must, near, size.text if size else "")
+    return RequestedConditions("network", "throughput", must, near, size.text if size else "")

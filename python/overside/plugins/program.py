@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from overside.bench import bounded, consent
-from overside.bench.plugin_describe import PROTOCOL, describe_problems, is_number
-from overside.bench.plugins import PluginTask
-from overside.tasks.common import Consent, Json, Metric, Parameter
+from overside.plugins.description import PROTOCOL, describe_problems, is_number
+from overside.plugins.subprocess_limits import Limits
+from overside.plugins.task import PluginTask
+from overside.tasks.common import Json, Metric, Parameter
 
 if TYPE_CHECKING:
     from overside.bench.plan import Test
@@ -91,29 +91,18 @@ class ProgramPlugin(PluginTask):
         self.declared_changes = list(about.get("changes_system", []))
         self.timeout_s = float(about.get("timeout_s", self.timeout_s))
 
-    def system_changes(self) -> list[str]:
-        """What it declares, and what can be read where it is a script."""
-        changes = list(self.declared_changes)
-        try:
-            with self.program.open("rb") as file:
-                is_script = file.read(2) == b"#!"
-        except OSError:
-            is_script = False  # it may be executed, but not be read
-        if is_script:
-            found = consent.system_changes(self.program, [self.folder])
-            changes += [str(finding) for finding in found]
-        return changes
+    @property
+    def changes(self) -> str:
+        """See `ExternalTask`: what it declares. In a sandbox it can change nothing."""
+        return "" if self.is_confined else "; ".join(self.declared_changes)
 
-    def prepare(self, run_dir: Path, tests: Sequence[Test], consent: Consent) -> str | None:
+    def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
         """See `ExternalTask`."""
         if self.failure:
             return None
-        reason = self.start(run_dir, consent)
+        self.start(run_dir)
         if self.failure:
             return None
-        if reason:
-            self.close()
-            return reason
         request = {"tests": self.tests_of(tests)}
         try:
             for line in self._ask("prepare", request, PREPARE_TIMEOUT_S, keep_children=True):
@@ -124,8 +113,7 @@ class ProgramPlugin(PluginTask):
                     _bad(f"could not prepare ({kind}): {message}")
         except ProtocolError as error:
             self.failure = str(error)
-        # A command that was refused explains a failure better than the failure does.
-        return self.refused()
+        return None
 
     def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
         """See `ExternalTask`."""
@@ -139,8 +127,7 @@ class ProgramPlugin(PluginTask):
         try:
             sample = self._sample(self._ask("run", request, timeout_s))
         except ProtocolError as error:
-            refused = self.refused()
-            sample = self.failed(f"failed: {refused}" if refused else str(error), error.kind)
+            sample = self.failed(str(error), error.kind)
         self._samples.append(
             {
                 **self.tests_of([test])[0],
@@ -190,17 +177,13 @@ class ProgramPlugin(PluginTask):
         """Runs the program with a verb; its answer, one object a line."""
         self.log.write(f"--- {verb} {request.get('test', '')}\n".encode())
         body = {"plugin": PROTOCOL, "verb": verb, "work_dir": str(self.work), **request}
-        outcome = bounded.run(
+        outcome = self.call(
             [str(self.program), verb],
-            bounded.Limits(timeout_s),
+            Limits(timeout_s),
             cwd=cwd or self.work,
-            log=self.log,
-            env=self.environment(),
             stdin=json.dumps(body).encode(),
             keep_children=keep_children,
         )
-        if keep_children:
-            self.keep(outcome)
         fault = self.fault(outcome, f"({verb})")
         kind = "timeout" if outcome.fault == "timeout" else "plugin"
         # An error that the program explains says more than its exit status.

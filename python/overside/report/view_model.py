@@ -11,7 +11,7 @@ from typing import Any
 from overside import tasks
 from overside.bench import statistics
 from overside.bench.statistics import Estimate, RunView, TestSummary
-from overside.report import groups, words
+from overside.report import formatting, groups
 
 Json = dict[str, Any]
 
@@ -100,10 +100,10 @@ def counts_words(view: RunView) -> str:
     count = statistics.counts(view.tests)
     unverified = f" ({count['unverified']} unverified)" if count["unverified"] else ""
     parts = [f"{count['ok']:,} passed{unverified}"]
-    for status, text in words.STATUS.items():
+    for status, text in formatting.STATUS.items():
         if status != "ok" and count[status]:
             parts.append(f"{count[status]:,} {text}")
-    return f"{words.plural(count['tests'], 'test')}: {', '.join(parts)}"
+    return f"{formatting.plural(count['tests'], 'test')}: {', '.join(parts)}"
 
 
 def alerts(view: RunView) -> list[str]:
@@ -113,20 +113,22 @@ def alerts(view: RunView) -> list[str]:
     count = statistics.counts(view.tests)
     if name != "complete":
         missing = count["missing"]
-        rest = f"; {words.plural(missing, 'test')} not measured" if missing else ""
+        rest = f"; {formatting.plural(missing, 'test')} not measured" if missing else ""
         out.append(f"This run is {state(view)}{rest}. `overside run --resume` goes on with it.")
     wrong = sum(test.error_kind == "verification" for test in view.tests)
     if wrong:
         out.append(
-            f"{words.plural(wrong, 'test')} gave wrong results (failed verification): "
+            f"{formatting.plural(wrong, 'test')} gave wrong results (failed verification): "
             "no figure of such a test is shown."
         )
     if count["failed"] > wrong:
-        out.append(f"{words.plural(count['failed'] - wrong, 'test')} failed; see below for why.")
+        out.append(
+            f"{formatting.plural(count['failed'] - wrong, 'test')} failed; see below for why."
+        )
     if count["invalid"]:
         out.append(
-            f"The emulated timing of {words.plural(count['invalid'], 'test')} is invalid: there is "
-            "no result, because the emulation was slower than the device."
+            f"The emulated timing of {formatting.plural(count['invalid'], 'test')} is invalid: "
+            "there is no result, because the emulation was slower than the device."
         )
     if count["tests"] and not count["ok"]:
         out.append("No test passed: there are no results to show.")
@@ -136,12 +138,12 @@ def alerts(view: RunView) -> list[str]:
 def title(view: RunView) -> str:
     """The box's name."""
     box = _mapping(view.manifest.get("box"))
-    return words.clean(box.get("name") or view.manifest.get("id") or view.path.name, 120)
+    return formatting.clean(box.get("name") or view.manifest.get("id") or view.path.name, 120)
 
 
 def state(view: RunView) -> str:
     """What became of the run, in words."""
-    name = words.clean(view.manifest.get("state") or "running", 40)
+    name = formatting.clean(view.manifest.get("state") or "running", 40)
     return STATES.get(name, name)
 
 
@@ -166,7 +168,7 @@ def no_advice(view: RunView) -> str:
 def of_figures(view: RunView) -> list[Row]:
     """The tests of built-in tasks whose figures are their own, not the throughput of jobs."""
     own = {
-        words.clean(test.id, 200)
+        formatting.clean(test.id, 200)
         for test in view.tests
         if test.task in tasks.NAMES
         and (test.task in groups.BETWEEN or "throughput" not in test.metrics)
@@ -176,7 +178,7 @@ def of_figures(view: RunView) -> list[Row]:
 
 def of_plugins(view: RunView) -> list[Row]:
     """The tests of plug-ins that have figures."""
-    own = {words.clean(test.id, 200) for test in view.tests if test.task not in tasks.NAMES}
+    own = {formatting.clean(test.id, 200) for test in view.tests if test.task not in tasks.NAMES}
     return [row for row in rows(view) if row.id in own and row.others]
 
 
@@ -202,29 +204,28 @@ def parameters(values: Mapping[str, Any]) -> str:
 
 def parameter(name: str, value: object) -> str:
     """One parameter in words; `sample_bytes` is a size."""
+    label = formatting.clean(name, 60).replace("_", " ")
     if name.endswith("_bytes") and isinstance(value, int):
-        return (
-            f"{words.clean(name, 60).removesuffix('_bytes').replace('_', ' ')} {words.size(value)}"
-        )
-    return f"{words.clean(name, 60).replace('_', ' ')} {words.value(value)}"
+        return f"{label.removesuffix(' bytes')} {formatting.size(value)}"
+    return f"{label} {formatting.value(value)}"
 
 
 def _row(view: RunView, test: TestSummary, operation: str, same: Mapping[str, Any]) -> Row:
     hidden = {*SHOWN_ELSEWHERE, *groups.NAMED, *same}
     who, how = groups.label_parts(test, [test])
-    device = words.device(test.parameters.get("device") or "")
+    device = formatting.device(test.parameters.get("device") or "")
     if device.endswith(who) or who.startswith(device):
         who = device if device.endswith(who) else who
         device = ""
     label = ", ".join(filter(None, (who, how)))
     return Row(
-        id=words.clean(test.id, 200),
+        id=formatting.clean(test.id, 200),
         operation=operation,
         how=f"{device}: {label}" if device else label,
         size_bytes=groups.size_bytes(test),
         parameters=parameters({n: v for n, v in test.parameters.items() if n not in hidden}),
-        status=words.STATUS.get(test.status, words.clean(test.status, 40)),
-        provenance=words.PROVENANCE.get(test.provenance or "", ""),
+        status=formatting.STATUS.get(test.status, formatting.clean(test.status, 40)),
+        provenance=formatting.PROVENANCE.get(test.provenance or "", ""),
         verified=test.verified,
         timed=groups.has_times(test),
         placed=test.parameters.get("placement") is not None,
@@ -245,39 +246,39 @@ def _others(view: RunView, test: TestSummary) -> Iterator[str]:
         if shown and name not in COLUMNS and (plain or name in test.asked):
             unit = metric_unit(view, name)
             spread = (
-                f" ({words.span(estimate.low, estimate.high)})"
+                f" ({formatting.span(estimate.low, estimate.high)})"
                 if estimate.low != estimate.high
                 else ""
             )
-            yield f"{words.clean(name, 60)} {words.number(estimate.median)}{unit}{spread}"
+            yield f"{formatting.clean(name, 60)} {formatting.number(estimate.median)}{unit}{spread}"
 
 
 def metric_unit(view: RunView, name: str) -> str:
     """A metric's unit with a space before it; empty for numbers without one."""
     about = _mapping(_mapping(view.manifest.get("metrics")).get(name))
-    unit = words.clean(about.get("unit") or "", 20)
+    unit = formatting.clean(about.get("unit") or "", 20)
     return f" {unit}" if unit not in {"", "-"} else ""
 
 
 def _note(view: RunView, test: TestSummary) -> str:
     notes = []
     if test.reason and test.status != "invalid":
-        kind = f"{words.clean(test.error_kind, 40)}: " if test.error_kind else ""
-        notes.append(kind + words.clean(test.reason, 400))
+        kind = f"{formatting.clean(test.error_kind, 40)}: " if test.error_kind else ""
+        notes.append(kind + formatting.clean(test.reason, 400))
     if test.status == "ok" and not test.verified:
         notes.append("unverified: nobody checked the result")
     if test.late_share:
         verdict = ": timing invalid" if test.status == "invalid" else ""
-        share = words.number(test.late_share * 100)
+        share = formatting.number(test.late_share * 100)
         of = "completions" if test.parameters.get("placement") is None else "the time something"
         notes.append(f"{share} % of {of} late{verdict}")
     if test.timing == "functional":
         notes.append("functional: its times mean nothing")
     for outlier in test.outliers[:3]:
         unit = metric_unit(view, outlier.metric)
-        name = words.clean(outlier.metric, 60)
+        name = formatting.clean(outlier.metric, 60)
         notes.append(
-            f"outlier: {name} {words.number(outlier.value)}{unit} in round {outlier.round}"
+            f"outlier: {name} {formatting.number(outlier.value)}{unit} in round {outlier.round}"
         )
     if len(test.outliers) > 3:
         notes.append(f"{len(test.outliers) - 3} more outliers")
@@ -291,19 +292,23 @@ def problems(view: RunView) -> list[Problem]:
     for status in ("failed", "invalid", "missing", "skipped"):
         for test in view.tests:
             if test.status == status:
-                reason = words.clean(test.reason or "no reason was given", 600)
-                key = (words.STATUS[status], words.clean(test.error_kind or "", 40), reason)
-                found.setdefault(key, []).append(words.clean(_name(test), 200))
+                reason = formatting.clean(test.reason or "no reason was given", 600)
+                key = (
+                    formatting.STATUS[status],
+                    formatting.clean(test.error_kind or "", 40),
+                    reason,
+                )
+                found.setdefault(key, []).append(formatting.clean(_name(test), 200))
     return [Problem(*key, tests=tuple(tests)) for key, tests in found.items()]
 
 
 def _name(test: TestSummary) -> str:
     size, device = groups.size_bytes(test), test.parameters.get("device")
-    parts = [words.operation(test.task, test.parameters), words.device(device or "")]
+    parts = [formatting.operation(test.task, test.parameters), formatting.device(device or "")]
     variant = test.parameters.get("variant")
     # An emulated card has no library of its own, whatever the box says.
-    parts += [words.library(variant)] if variant and device == "cpu" else []
-    parts += [words.size(size)] if size else []
+    parts += [formatting.library(variant)] if variant and device == "cpu" else []
+    parts += [formatting.size(size)] if size else []
     return ", ".join(part for part in parts if part)
 
 
@@ -323,7 +328,7 @@ def warnings(view: RunView) -> list[Notice]:
 
 def _warning_key(warning: object) -> tuple[str, str, str]:
     about = _mapping(warning)
-    texts = [words.clean(about.get(key) or "", 600) for key in ("kind", "message", "remedy")]
+    texts = [formatting.clean(about.get(key) or "", 600) for key in ("kind", "message", "remedy")]
     return (texts[0], texts[1].rstrip("."), texts[2].rstrip("."))
 
 
@@ -331,8 +336,8 @@ def command(view: RunView) -> str:
     """The command line that made the run, ready for a shell."""
     parts = view.manifest.get("command")
     if not isinstance(parts, list):
-        return words.clean(parts or "", 1_000)
-    return " ".join(shlex.quote(words.clean(part, 400)) for part in parts[:100])
+        return formatting.clean(parts or "", 1_000)
+    return " ".join(shlex.quote(formatting.clean(part, 400)) for part in parts[:100])
 
 
 def method(view: RunView) -> list[tuple[str, str]]:
@@ -340,14 +345,15 @@ def method(view: RunView) -> list[tuple[str, str]]:
     manifest = view.manifest
     rounds, box = _mapping(manifest.get("rounds")), _mapping(manifest.get("box"))
     policy = _mapping(box.get("measure"))
-    checks = {words.clean(t.check.get("method", ""), 80) for t in view.tests if t.check}
+    checks = {formatting.clean(t.check.get("method", ""), 80) for t in view.tests if t.check}
     out = [
         (
             "Rounds",
-            f"{words.value(rounds.get('done'))} of at least {words.value(rounds.get('planned'))}; "
-            f"stopped because: {words.value(rounds.get('reason'))}. A round is a fresh process "
-            "that runs each test of a block once; tests that are compared stand in one block, "
-            "in an order that turns round from round to round.",
+            f"{formatting.value(rounds.get('done'))} of at least "
+            f"{formatting.value(rounds.get('planned'))}; stopped because: "
+            f"{formatting.value(rounds.get('reason'))}. A round is a fresh process that runs "
+            "each test of a block once; tests that are compared stand in one block, in an "
+            "order that turns round from round to round.",
         ),
         (
             "Estimates",
@@ -369,28 +375,28 @@ def method(view: RunView) -> list[tuple[str, str]]:
         ),
     ]
     times = [
-        f"{text} {words.duration(float(policy[key]))}"
+        f"{text} {formatting.duration(float(policy[key]))}"
         for key, text in (("warmup_s", "warm-up"), ("sample_s", "sample"), ("max_s", "at most"))
         if isinstance(policy.get(key), int | float)
     ]
     target = policy.get("target_interval")
     if isinstance(target, int | float):
-        times.append(f"target width of an interval {words.number(target * 100, 2)} %")
+        times.append(f"target width of an interval {formatting.number(target * 100, 2)} %")
     if times:
         out.append(("Policy", ", ".join(times) + "."))
     out += [
-        ("Seed", words.value(manifest.get("seed"))),
-        ("Box", f"{words.value(manifest.get('box_path'))}, SHA-256 {digest(view)}"),
+        ("Seed", formatting.value(manifest.get("seed"))),
+        ("Box", f"{formatting.value(manifest.get('box_path'))}, SHA-256 {digest(view)}"),
         ("Started", when(manifest.get("started"))),
         ("Ended", when(manifest.get("ended"))),
-        ("Overside", words.value(manifest.get("version"))),
+        ("Overside", formatting.value(manifest.get("version"))),
     ]
     return out
 
 
 def digest(view: RunView) -> str:
     """Of the box."""
-    return words.clean(view.manifest.get("box_digest") or "not recorded", 80)
+    return formatting.clean(view.manifest.get("box_digest") or "not recorded", 80)
 
 
 def when(text: object) -> str:
@@ -409,7 +415,7 @@ def elapsed(view: RunView) -> str:
         ended = datetime.fromisoformat(str(view.manifest.get("ended")))
     except ValueError:
         return ""
-    return words.duration((ended - started).total_seconds())
+    return formatting.duration((ended - started).total_seconds())
 
 
 def machine(view: RunView) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -439,20 +445,20 @@ def _facts(name: str, value: object, reason: object, depth: int = 0) -> Iterator
 
 def _fact(name: str, value: object, reason: object) -> str:
     if value is None:
-        return f"not known: {words.clean(reason, 200)}" if reason else "not known"
+        return f"not known: {formatting.clean(reason, 200)}" if reason else "not known"
     if isinstance(value, int | float) and not isinstance(value, bool):
         if name.endswith("_bytes"):
-            return words.size(value)
+            return formatting.size(value)
         if name.endswith("_ns"):
-            return words.duration(value / 1e9)
+            return formatting.duration(value / 1e9)
         if name.endswith("_s"):
-            return words.duration(value)
-        return f"{value:,}" if isinstance(value, int) else words.number(value, 4)
+            return formatting.duration(value)
+        return f"{value:,}" if isinstance(value, int) else formatting.number(value, 4)
     if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        return words.clean("; ".join(_inline(item) for item in value), 600)
+        return formatting.clean("; ".join(_inline(item) for item in value), 600)
     if isinstance(value, dict):
-        return words.clean(_inline(value), 600)
-    return words.value(value) or "none"
+        return formatting.clean(_inline(value), 600)
+    return formatting.value(value) or "none"
 
 
 def _inline(value: object) -> str:
@@ -461,12 +467,12 @@ def _inline(value: object) -> str:
             f"{_words(str(key)).lower()} {_fact(str(key), item, None)}"
             for key, item in value.items()
         )
-    return words.value(value)
+    return formatting.value(value)
 
 
 def _words(name: str) -> str:
     """A key as a label: `huge_pages_bytes` is `Huge pages`."""
-    text = words.clean(name, 80)
+    text = formatting.clean(name, 80)
     for unit in ("_bytes", "_ns", "_s"):
         text = text.removesuffix(unit)
     text = text.replace("_", " ")
@@ -478,11 +484,11 @@ def cpu(view: RunView) -> str:
     """The machine in a few words: its CPU's model and cores; empty if nothing was recorded."""
     about = view.environment.get("cpu")
     if not isinstance(about, Mapping):
-        return words.clean(about or "", 120)
-    parts = [words.clean(about.get("model") or "", 120)]
+        return formatting.clean(about or "", 120)
+    parts = [formatting.clean(about.get("model") or "", 120)]
     cores = about.get("cores")
     if isinstance(cores, int):
-        parts.append(words.plural(cores, "core"))
+        parts.append(formatting.plural(cores, "core"))
     return ", ".join(part for part in parts if part)
 
 
@@ -495,11 +501,11 @@ def data(view: RunView) -> list[dict[str, str]]:
         size = about.get("size_bytes")
         out.append(
             {
-                "name": words.value(about.get("name")),
-                "size": words.size(size) if isinstance(size, int | float) else "–",
+                "name": formatting.value(about.get("name")),
+                "size": formatting.size(size) if isinstance(size, int | float) else "–",
                 "files": str(len(files)) if isinstance(files, list) else "–",
-                "digest": words.clean(about.get("digest") or "–", 140),
-                "origin": words.clean(about.get("origin") or "–", 300),
+                "digest": formatting.clean(about.get("digest") or "–", 140),
+                "origin": formatting.clean(about.get("origin") or "–", 300),
             }
         )
     return out

@@ -1,9 +1,9 @@
 """A plug-in of dpBento, run as dpBento runs it: a directory with `prepare.py`, `run.py`,
 `report.py` and `clean.py`.
 
-What is different, and why, is listed in docs/dpbento.md: failures are noticed, nothing changes the
-system without consent, pip installs into an environment of the run, and figures are collected
-after each call, so that they belong to a test.
+What is different, and why, is listed in docs/dpbento.md: failures are noticed, the user is asked
+before anything is run, pip installs into an environment of the run, and figures are collected after
+each call, so that they belong to a test.
 """
 
 from __future__ import annotations
@@ -11,28 +11,35 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
+import venv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overside.bench import bounded, consent
-from overside.bench.plugin_figures import State, figures
-from overside.bench.plugins import SCRIPTS, PluginTask
-from overside.tasks.common import Consent, Json, Metric
+from overside.plugins.csv_figures import State, figures
+from overside.plugins.subprocess_limits import Limits, Outcome
+from overside.plugins.task import PluginTask
+from overside.tasks.common import Json, Metric
 
 if TYPE_CHECKING:
     from overside.bench.plan import Test
 
 PREPARE_TIMEOUT_S = 3600.0
 REPORT_TIMEOUT_S = 600.0
-VENV_TIMEOUT_S = 120.0
+#: The scripts in the directory of a plug-in.
+SCRIPTS = ("prepare.py", "run.py", "report.py", "clean.py")
 #: The parameter that holds dpBento's `benchmark_items`, which all go into one call.
 ITEMS = "benchmark_items"
 #: What is kept of a plug-in's results.
 RESULT_FILES_MAX = 1000
 RESULT_BYTES_MAX = 64 << 20
 _OUTPUT_BYTES_MAX = 16 << 20
+#: `pip` of the run's environment. Where this Python has no pip of its own, it gets one.
+_PIP = """#!/bin/sh
+python="$(dirname "$0")/python3"
+"$python" -m pip --version >/dev/null 2>&1 || "$python" -m ensurepip >/dev/null || exit
+exec "$python" -m pip "$@"
+"""
 
 
 class ScriptsPlugin(PluginTask):
@@ -51,67 +58,47 @@ class ScriptsPlugin(PluginTask):
         self.metrics = {
             f"{name}.run_time": Metric("s", "lower", "wall time of run.py, its start included")
         }
-        self._python = "python3"
-        self._bin: Path | None = None
         self._changed: set[Path] = set()
         self._reported = ""
-        self._clean_refused: str | None = None
 
-    def system_changes(self) -> list[str]:
-        """What prepare.py and clean.py would change, as far as it can be read."""
-        return [
-            str(finding)
-            for script in ("prepare.py", "clean.py")
-            for finding in consent.system_changes(self.folder / script, self._sources())
-        ]
+    @property
+    def changes(self) -> str:
+        """See `ExternalTask`: nothing says what its scripts do. In a sandbox they can do little."""
+        return "" if self.is_confined else "scripts of dpBento may do whatever you may"
 
-    def _sources(self) -> list[Path]:
-        return [self.folder, self.root] if self.in_tree else [self.folder]
+    def writable(self) -> list[Path]:
+        """See `PluginTask`: it writes beside its scripts and to the tree's output, too."""
+        return [*super().writable(), self.root / "output", self.folder]
 
-    def prepare(self, run_dir: Path, tests: Sequence[Test], consent: Consent) -> str | None:
+    def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
         """See `ExternalTask`."""
-        denied = self.start(run_dir, consent)
+        self.start(run_dir)
         if self.failure:
             return None
-        if denied and self._would_change("prepare.py"):
-            self.close()
-            return denied
-        if denied:
-            self._clean_refused = denied
-            self.warn(
-                f"clean.py of plug-in {self.name} will not be run: {denied}",
-                "run with --allow-system-changes, or clean up by hand",
-            )
         self._reported = self._metrics(tests[0].metrics if tests else ())
-        self.failure = self._environment_failure()
-        if self.failure is None:
-            outcome = self._call("prepare.py", [], PREPARE_TIMEOUT_S, keep_children=True)
-            self.keep(outcome)
-            self.failure = self.fault(outcome, "(prepare.py)")
-        return self.refused()
-
-    def _would_change(self, script: str) -> bool:
-        return bool(consent.system_changes(self.folder / script, self._sources()))
-
-    def _environment_failure(self) -> str | None:
-        """Makes a Python environment for the run if the scripts use pip."""
-        if not any(consent.mentions_pip(self.folder / script) for script in SCRIPTS):
+        try:
+            self._make_environment()
+            if self.is_confined:
+                (self.root / "output").mkdir(exist_ok=True)
+        except OSError as error:
+            self.failure = f"has no place to work in: {error}"
             return None
-        folder = self.work / "env"
-        if not (folder / "bin" / "pip").exists():
-            python = shutil.which("python3") or sys.executable
-            outcome = bounded.run(
-                [python, "-m", "venv", "--system-site-packages", str(folder)],
-                bounded.Limits(VENV_TIMEOUT_S, linger_s=None),
-                cwd=self.work,
-                log=self.log,
-                log_stdout=True,
-            )
-            fault = self.fault(outcome, "(python3 -m venv)")
-            if fault:
-                return f"needs a Python environment, which could not be made {fault}"
-        self._bin = folder / "bin"
+        outcome = self._call("prepare.py", [], PREPARE_TIMEOUT_S, keep_children=True)
+        self.failure = self.fault(outcome, "(prepare.py)")
         return None
+
+    @property
+    def _bin(self) -> Path:
+        return self.work / "env" / "bin"
+
+    def _make_environment(self) -> None:
+        """Makes a Python environment of the run, which pip installs into."""
+        if (self._bin / "pip").exists():
+            return
+        venv.EnvBuilder(system_site_packages=True, symlinks=True).create(self._bin.parent)
+        for name in ("pip", "pip3"):
+            (self._bin / name).write_text(_PIP)
+            (self._bin / name).chmod(0o755)
 
     def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
         """See `ExternalTask`."""
@@ -121,10 +108,8 @@ class ScriptsPlugin(PluginTask):
         metrics = self._metrics(test.metrics)
         outcome = self._call("run.py", [*arguments(test.parameters), metrics], timeout_s)
         fault = self.fault(outcome, "(run.py)")
-        refused = self.refused()
-        if fault or refused:
-            kind = "timeout" if outcome.fault == "timeout" else "plugin"
-            return self.failed(f"failed: {refused}" if refused else str(fault), kind)
+        if fault:
+            return self.failed(fault, "timeout" if outcome.fault == "timeout" else "plugin")
         after = State.of(self._places())
         rows = list(after.new_rows(before))
         changed = after.changed(before)
@@ -177,10 +162,7 @@ class ScriptsPlugin(PluginTask):
                     self._keep_results()
                 except OSError as error:
                     self.log.write(f"overside: results not kept: {error}\n".encode())
-            if self._clean_refused:
-                self.log.write(f"overside: clean.py not run: {self._clean_refused}\n".encode())
-            else:
-                self._call("clean.py", [], PREPARE_TIMEOUT_S)
+            self._call("clean.py", [], PREPARE_TIMEOUT_S)
         finally:
             self.end_kept()
             self.close()
@@ -209,23 +191,18 @@ class ScriptsPlugin(PluginTask):
 
     def _call(
         self, script: str, opts: Sequence[str], timeout_s: float, *, keep_children: bool = False
-    ) -> bounded.Outcome:
+    ) -> Outcome:
         """Runs one script as dpBento does: `python3 ROOT/benchmarks/CLASS/SCRIPT ...`."""
-        argv = [self._python, str(self.folder / script), *opts]
+        argv = ["python3", str(self.folder / script), *opts]
         self.log.write(f"--- {' '.join(argv)}\n".encode("utf-8", "replace"))
         environment = self.environment()
-        if self._bin is not None:
-            parts = environment["PATH"].split(os.pathsep, 1)
-            # After the programs that refuse, if there are any, before the system's.
-            at = 0 if self.may_change else 1
-            parts.insert(at, str(self._bin))
-            environment["PATH"] = os.pathsep.join(parts)
-            environment["VIRTUAL_ENV"] = str(self._bin.parent)
-        return bounded.run(
+        path = environment.get("PATH", os.defpath)
+        environment["PATH"] = f"{self._bin}{os.pathsep}{path}"
+        environment["VIRTUAL_ENV"] = str(self._bin.parent)
+        return self.call(
             argv,
-            bounded.Limits(timeout_s, _OUTPUT_BYTES_MAX, cut_output=True, linger_s=None),
+            Limits(timeout_s, _OUTPUT_BYTES_MAX, cut_output=True, linger_s=None),
             cwd=self.root if self.in_tree else self.work,
-            log=self.log,
             env=environment,
             # Some scripts wait for Enter.
             stdin=b"\n" * 64,

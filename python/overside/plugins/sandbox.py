@@ -1,0 +1,78 @@
+"""Confines programs with bubblewrap (bwrap(1)).
+
+A confined program sees this machine's files, but can write only where it is told to: it has
+namespaces of its own for mounts, processes and shared memory, no capabilities, and no way to more
+rights (`no_new_privs`, so that `sudo` does nothing). `/tmp` and `/run` are empty and its own: what
+listens there, as a container engine does, is out of reach. The network is shared. Its processes end
+with it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from overside.errors import Exit, UserError
+
+#: Set to 1: every program of a plug-in is confined.
+VARIABLE = "OVERSIDE_SANDBOX"
+_PROGRAM = "bwrap"
+#: Where a resolver keeps what /etc/resolv.conf points to.
+_RESOLVER = Path("/run/systemd/resolve")
+_OPTIONS = (
+    *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+    *("--tmpfs", "/tmp", "--tmpfs", "/run"),  # noqa: S108 (its own)
+    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL"),
+    "--die-with-parent",
+)
+
+
+def is_wanted() -> bool:
+    """Whether plug-ins are to be confined."""
+    return os.environ.get(VARIABLE) == "1"
+
+
+def require() -> None:
+    """Has every program of a plug-in confined from now on.
+
+    Raises `UserError` if that does not work here.
+    """
+    remedy = "install bubblewrap (Debian: apt install bubblewrap), or leave --sandbox away"
+    if shutil.which(_PROGRAM) is None:
+        raise UserError(f"--sandbox needs {_PROGRAM}, which is not installed", remedy, Exit.ABSENT)
+    trial = subprocess.run(
+        command(["true"], cwd=Path("/"), visible=[], writable=[]),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    if trial.returncode != 0:
+        said = trial.stderr.strip().removeprefix(f"{_PROGRAM}: ")
+        raise UserError(f"--sandbox does not work here: {said}", remedy, Exit.ABSENT)
+    os.environ[VARIABLE] = "1"
+
+
+def command(
+    argv: Sequence[str], *, cwd: Path, visible: Sequence[Path], writable: Sequence[Path]
+) -> list[str]:
+    """The command that runs `argv` confined. `visible` are folders that are there to be read even
+    if they lie below /tmp or /run; `writable` must exist."""
+    shown = [path for path in (_RESOLVER, *visible) if path.exists()]
+    return [
+        _PROGRAM,
+        *_OPTIONS,
+        *(word for path in shown for word in ("--ro-bind", str(path), str(path))),
+        *(word for path in writable for word in ("--bind", str(path), str(path))),
+        *("--chdir", str(cwd), "--"),
+        *argv,
+    ]
+
+
+def status(code: int) -> int:
+    """The exit status of a confined program, of that of `bwrap`: negative where a signal ended
+    it."""
+    return 128 - code if code > 128 else code
