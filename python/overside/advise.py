@@ -300,17 +300,7 @@ def measure(out: Path, data: str | None, workload: File | None, command: Sequenc
     tests = plan.plan(box, here, [])
     begun = launch.start(box, tests, out, command)
     with begun.run:
-        runner = Runner(
-            begun.run,
-            begun.tasks,
-            begun.measure,
-            begun.data,
-            max_s=begun.measure.max_s,
-            quiet=False,
-            consent=lambda changes: False,
-        )
-        runner.run()
-        launch.conclude(begun.run)
+        Runner(begun, quiet=False).run()
     return begun.run.path
 
 

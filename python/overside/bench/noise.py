@@ -90,14 +90,5 @@ def _run(path: Path, out: Path) -> statistics.RunView:
     chosen = box.load(str(path), [], here)
     begun = launch.start(chosen, plan.plan(chosen, here, []), out, ["overside", "audit"])
     with begun.run:
-        Runner(
-            begun.run,
-            begun.tasks,
-            begun.measure,
-            begun.data,
-            max_s=begun.measure.max_s,
-            quiet=True,
-            consent=lambda _: False,
-        ).run()
-        launch.conclude(begun.run)
+        Runner(begun, quiet=True).run()
     return statistics.load_run(begun.run.path)

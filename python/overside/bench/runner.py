@@ -6,16 +6,15 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from overside.bench import plan, statistics, store
-from overside.bench.box import Measure
+from overside.bench import launch, plan, statistics, store
 from overside.bench.interrupts import Interrupts
+from overside.bench.launch import Launch
 from overside.bench.plan import Test
 from overside.bench.process import Ended, WorkerProcess
 from overside.bench.progress import Progress
 from overside.bench.schedule import Schedule
-from overside.bench.store import RunStore
 from overside.errors import Exit
-from overside.tasks.common import Consent, ExternalTask, Json, MeasuredTask, Task
+from overside.tasks.common import Consent, ExternalTask, Json, MeasuredTask
 
 #: How much longer a sample may take for each byte of its data or its buffer.
 TIMEOUT_S_PER_BYTE = 4e-6
@@ -40,28 +39,26 @@ class Runner:
 
     def __init__(
         self,
-        run: RunStore,
-        tasks: Mapping[str, Task],
-        measure: Measure,
-        data: Mapping[str, Sequence[Path]],
+        begun: Launch,
         *,
-        max_s: float,
         quiet: bool,
-        consent: Consent,
+        max_s: float | None = None,
+        consent: Consent = lambda _: False,
         strict: bool = False,
     ) -> None:
-        """`strict`: a test whose emulated timing is invalid decides about the exit code."""
-        self._strict = strict
-        self._run = run
-        self._tasks = tasks
-        self._measure = measure
-        self._data = data
-        self._max_s = max_s
+        """`max_s` stands in place of the box's; `strict`: a test whose emulated timing is invalid
+        decides about the exit code."""
+        self._begun = begun
+        self._run = begun.run
+        self._measure = begun.measure
+        self._max_s = max_s or begun.measure.max_s
         self._consent = consent
-        self._seed: int = run.manifest["seed"]
-        self._tests = [Test.from_json(entry) for entry in run.manifest["tests"]]
-        self.schedule = Schedule(self._tests, measure)
-        for sample in store.read_samples(run.path):
+        self._strict = strict
+        manifest = begun.run.manifest
+        self._seed: int = manifest["seed"]
+        self._tests = [Test.from_json(entry) for entry in manifest["tests"]]
+        self.schedule = Schedule(self._tests, begun.measure)
+        for sample in store.read_samples(begun.run.path):
             self.schedule.note(sample)
         taken, missing = self.schedule.taken(), self.schedule.missing()
         self._progress = Progress(taken + missing, taken, quiet)
@@ -72,7 +69,7 @@ class Runner:
 
     def run(self) -> Exit:
         """Measures until all is done, the time is up, the disk is full, or it is interrupted, and
-        brings the manifest up to date. Whatever happens, plug-ins are cleaned up after."""
+        writes what is known only then. Whatever happens, plug-ins are cleaned up after."""
         self._deadline = time.monotonic() + self._max_s
         planned_done = False
         try:
@@ -89,7 +86,9 @@ class Runner:
                     self._clean()
         finally:
             self._progress.close()
-        return self._conclude(reason, planned_done)
+        code = self._conclude(reason, planned_done)
+        launch.conclude(self._run)
+        return code
 
     def _conclude(self, reason: str, planned_done: bool) -> Exit:
         state = _STATES.get(reason, "complete")
@@ -149,7 +148,7 @@ class Runner:
         self._progress.round(number)
         order = 0
         for block in plan.blocks(tests):
-            task = self._tasks[block[0].task]
+            task = self._begun.tasks[block[0].task]
             if isinstance(task, ExternalTask):
                 self._external_block(task, number, order, block, interrupts)
             elif isinstance(task, MeasuredTask):
@@ -203,7 +202,7 @@ class Runner:
             if "data" in part:
                 data = part["data"]
                 largest = max(largest, data["sample_bytes"])
-                data["files"] = [str(path) for path in self._data[data["name"]]]
+                data["files"] = [str(path) for path in self._begun.data[data["name"]]]
         return request | {
             "warmup_s": self._measure.warmup_s,
             "sample_s": self._measure.sample_s,
@@ -253,9 +252,8 @@ class Runner:
         for test in self._tests:
             if not self.schedule.is_over(test):
                 waiting.setdefault(test.task, []).append(test)
-        external = {
-            name: task for name in waiting if isinstance(task := self._tasks[name], ExternalTask)
-        }
+        tasks = {name: self._begun.tasks[name] for name in waiting}
+        external = {name: task for name, task in tasks.items() if isinstance(task, ExternalTask)}
         changes = {name: task.changes for name, task in external.items() if task.changes}
         try:
             with interrupts.raising():

@@ -51,6 +51,19 @@ def write_atomically(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def write_output(path: Path, text: str) -> None:
+    """Writes a file that the user asked for.
+
+    Raises `UserError` if that cannot be done.
+    """
+    try:
+        write_atomically(path, text)
+    except OSError as error:
+        raise UserError(
+            f"cannot write {path}: {error.strerror}", "give a place that can be written to"
+        ) from None
+
+
 def read_manifest(path: Path) -> Json:
     """A run's manifest.
 

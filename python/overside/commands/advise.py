@@ -64,6 +64,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
     from overside import advise  # noqa: PLC0415 (start-up)
+    from overside.bench import store  # noqa: PLC0415
     from overside.bench.statistics import load_run  # noqa: PLC0415
 
     asked = _asked(args)
@@ -83,7 +84,7 @@ def main(args: argparse.Namespace) -> int:
     if args.placement_out is not None:
         text = _head(path, target, device)
         text += advise.placement_file(advice, question, target, device)
-        _write(args.placement_out, text)
+        store.write_output(args.placement_out, text)
     if args.json:
         about: dict[str, Any] = {"run": str(path)}
         if args.placement_out is not None:
@@ -176,17 +177,6 @@ def _head(path: Path, target: str | None, device: str | None) -> str:
     from overside.report import formatting  # noqa: PLC0415
 
     return "".join(f"# {formatting.clean(line, 300)}\n" for line in lines)
-
-
-def _write(path: Path, text: str) -> None:
-    from overside.bench import store  # noqa: PLC0415
-
-    try:
-        store.write_atomically(path, text)
-    except OSError as error:
-        raise UserError(
-            f"cannot write {path}: {error.strerror}", "give a place that can be written to"
-        ) from None
 
 
 def _print(view: RunView, advice: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable
 
@@ -46,22 +47,29 @@ def pair(text: str) -> tuple[str, str]:
 
 def seed(text: str) -> int:
     """A whole number from 0 to 2^53-1."""
-    value = _number(text, int)
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
     if not 0 <= value < 1 << 53:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 2^53-1")
-    return int(value)
-
-
-def seconds(text: str) -> float:
-    """A positive number of seconds, at most a week."""
-    value = _number(text, float)
-    if not 0 < value <= 604_800:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0 and at most 604800 seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2^53-1")
     return value
 
 
-def _number(text: str, kind: Callable[[str], float]) -> float:
-    try:
-        return kind(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+def number(what: str, low: float, high: float) -> Callable[[str], float]:
+    """Reads a number above `low` and at most `high`; `what` names it in messages."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not low < value <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return value
+
+    return read
+
+
+#: A positive number of seconds, at most a week.
+seconds = number("a number of seconds, above 0 and at most 604800", 0, 604_800)

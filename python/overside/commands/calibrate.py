@@ -187,7 +187,6 @@ def _resumed(args: argparse.Namespace, here: Machine) -> tuple[Launch, Json]:
 
 def _measure(args: argparse.Namespace, begun: Launch, state: Json) -> Exit:
     """Memory first, then jobs; what was measured is kept at each step."""
-    from overside.bench import launch  # noqa: PLC0415
     from overside.bench.runner import Runner  # noqa: PLC0415
 
     path = begun.run.path
@@ -198,17 +197,8 @@ def _measure(args: argparse.Namespace, begun: Launch, state: Json) -> Exit:
         begun.run.manifest |= {"state": "interrupted", "exit_code": int(Exit.INTERRUPTED)}
         begun.run.write_manifest()
         return Exit.INTERRUPTED
-    runner = Runner(
-        begun.run,
-        begun.tasks,
-        begun.measure,
-        begun.data,
-        max_s=state["max_s"],
-        quiet=args.quiet,
-        consent=lambda _: False,
-    )
+    runner = Runner(begun, max_s=state["max_s"], quiet=args.quiet)
     code = runner.run()
-    launch.conclude(begun.run)
     if runner.disk_error:
         print(f"overside calibrate: {runner.disk_error}", file=sys.stderr)
     return code

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
-import math
 import shutil
 import sys
 import time
@@ -29,20 +28,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="where the runs are (default: %(default)s)",
     )
     parser.add_argument(
-        "--older-than", metavar="DAYS", type=_days, default=0.0, help="remove only what is older"
+        "--older-than",
+        metavar="DAYS",
+        type=box_arguments.number("a number of days", -1e-9, 100_000),
+        default=0.0,
+        help="remove only what is older",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--json", action="store_true", help="print JSON to stdout")
-
-
-def _days(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= 100_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
-    return value
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from overside.commands import box_arguments
 from overside.errors import Exit
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threshold",
         metavar="SHARE",
-        type=_share,
+        type=box_arguments.number("a share like 0.05", 0, 10),
         help="the relative difference that counts as a change (default: the box's, or 0.05)",
     )
     parser.add_argument(
@@ -47,16 +48,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="compare figures of different provenance too, as measured with emulated",
     )
     parser.add_argument("--json", action="store_true", help="print JSON to stdout")
-
-
-def _share(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= 10:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share like 0.05")
-    return value
 
 
 def main(args: argparse.Namespace) -> int:

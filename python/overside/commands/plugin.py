@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from overside.bench.plan import Test
+from overside.commands import box_arguments
 from overside.errors import Exit, UserError
 from overside.plugins.discovery import PROGRAM, at
 from overside.plugins.program import ProgramPlugin
@@ -46,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument("folder", metavar="DIR", type=Path, help="the plug-in's folder")
     check.add_argument(
         "--timeout",
-        type=_seconds,
+        type=box_arguments.number("a number of seconds, above 0 and at most 86400", 0, 86_400),
         default=_TIMEOUT_S,
         metavar="S",
         help=f"seconds for one call of run ({_TIMEOUT_S:g})",
@@ -65,13 +66,6 @@ def main(args: argparse.Namespace) -> int:
     if args.action == "new":
         return _new(args.name, args.dir, args.json)
     return _check(args)
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 86_400:
-        raise argparse.ArgumentTypeError("seconds, above 0 and at most 86400")
-    return value
 
 
 def _new(name: str, parent: Path, as_json: bool) -> int:

@@ -62,12 +62,7 @@ def _write(text: str, path: Path) -> None:
     if path == Path("-"):
         sys.stdout.write(text)
         return
-    try:
-        store.write_atomically(path, text)
-    except OSError as error:
-        raise UserError(
-            f"cannot write {path}: {error.strerror}", "give a place that can be written to"
-        ) from error
+    store.write_output(path, text)
     print(path)
 
 

@@ -65,7 +65,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
-    from overside.bench import box, launch  # noqa: PLC0415 (all of it is for runs, not for --help)
+    from overside.bench import box  # noqa: PLC0415 (all of it is for runs, not for --help)
     from overside.bench.runner import Runner  # noqa: PLC0415
     from overside.plugins import sandbox  # noqa: PLC0415
 
@@ -83,17 +83,13 @@ def main(args: argparse.Namespace) -> int:
     with begun.run:
         _say(args, f"results go to {begun.run.path}")
         runner = Runner(
-            begun.run,
-            begun.tasks,
-            begun.measure,
-            begun.data,
-            max_s=args.timeout or begun.measure.max_s,
+            begun,
+            max_s=args.timeout,
             quiet=args.quiet,
             consent=_consent(args),
             strict=args.strict,
         )
         code = runner.run()
-        launch.conclude(begun.run)
     _report(args, begun.run.path)
     _explain(args, code, runner.disk_error, begun)
     return code

@@ -7,9 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from overside.bench.statistics import RunView
-from overside.report import formatting, outlook
+from overside.report import break_even, formatting
 
 Json = dict[str, Any]
+
+#: Keys of an answer, and what they tell.
+_BREAK_EVENS = {
+    "pays_from": "Faster from which size, one buffer at a time",
+    "pays_from_anew": "The same with a context set up for each buffer",
+}
 
 VERDICTS = {"yes": "yes", "no": "no", "cannot-tell": "cannot tell"}
 
@@ -199,12 +205,10 @@ def _verdict(comparison: Json) -> str:
 
 def _sentences(target: Json) -> list[str]:
     out = []
-    pays = target.get("pays_from")
-    if pays:
-        out.append(f"One buffer at a time, {_break_even(pays)}.")
-    anew = target.get("pays_from_anew")
-    if anew:
-        out.append(f"With a context set up for each buffer, {_break_even(anew)}.")
+    for key, question in _BREAK_EVENS.items():
+        found = target.get(key)
+        if found:
+            out.append(f"{question}: {break_even.text(found)}{break_even.reason(found)}.")
     keep = target.get("keep_contexts")
     if keep:
         out.append(_contexts(keep))
@@ -231,24 +235,6 @@ def _sentences(target: Json) -> list[str]:
     if target["missing"]:
         out.append(f"Not known: {'; '.join(formatting.clean(m, 200) for m in target['missing'])}.")
     return out
-
-
-def _break_even(pays: Json) -> str:
-    match pays["kind"]:
-        case "range" if pays["low_bytes"] >= pays["high_bytes"]:
-            return f"it is faster from {formatting.size(pays['high_bytes'])} on"
-        case "range" if not pays["low_bytes"]:
-            return f"it is faster from {formatting.size(pays['high_bytes'])} on, or less"
-        case "range":
-            low, high = formatting.size(pays["low_bytes"]), formatting.size(pays["high_bytes"])
-            return f"it is faster from somewhere between {low} and {high} on"
-        case "not-below":
-            low = formatting.size(pays["bytes"])
-            return f"it is not faster below {low}; from where on it is, is not known"
-        case "never":
-            reason = formatting.clean(pays["reason"], 200)
-            return f"it is faster at no size: {outlook.with_sizes(reason)}"
-    return "nothing published tells from which size on it is faster"
 
 
 def _contexts(keep: Json) -> str:

@@ -7,13 +7,12 @@ what is not known, and comes with the facts that it rests on.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from overside.report import formatting
+from overside.report import break_even, formatting
 from overside.report.best import Advice, Best
 from overside.tasks.offload import QUERIES
 
@@ -214,8 +213,8 @@ def _entry(profile: str, advice: Advice, sources: Sources) -> Entry:
         detail=detail,
         supported=True,
         headline=_headline(answers["static"]),
-        faster_from=_break_even(answers["static"]),
-        faster_anew_from=_break_even(answers["reconfiguration"]),
+        faster_from=break_even.text(answers["static"]["break_even"]),
+        faster_anew_from=break_even.text(answers["reconfiguration"]["break_even"]),
         sentences=tuple(_sentences(best, rates, answers)),
         answers=answers,
     )
@@ -237,16 +236,7 @@ def _answer(question: Question, rates: Rates, ask: Callable[[Question], Json]) -
     device = answer["device_rate_bytes_per_s"]
     against = {"low": rates.high, "typ": rates.median, "high": rates.low}
     speedup = {end: device[end] / (rate * 1e6) for end, rate in against.items()}
-    return answer | {"speedup": speedup, "break_even": _between(lowest, highest)}
-
-
-def _between(lowest: Json, highest: Json) -> Json:
-    """The break-even against the lowest and the highest rate in one."""
-    if lowest["kind"] != "range":
-        return lowest
-    if highest["kind"] == "range":
-        return lowest | {"high_bytes": highest["high_bytes"]}
-    return {"kind": "not-below", "bytes": lowest["low_bytes"], "missing": []}
+    return answer | {"speedup": speedup, "break_even": break_even.over_rates(lowest, highest)}
 
 
 def _patterns(advice: Advice) -> tuple[str, ...]:
@@ -301,7 +291,8 @@ def _sentences(best: Best, rates: Rates, answers: Mapping[str, Json]) -> list[st
         "Where contexts are set up anew for each buffer": anew,
     }
     for question, answer in questions.items():
-        text = f"{_break_even(answer)}{_against(answer, rates)}{_why(answer)}"
+        found = answer["break_even"]
+        text = f"{break_even.text(found)}{_against(answer, rates)}{break_even.reason(found)}"
         out.append(f"{question}: {text}.")
     return out
 
@@ -321,40 +312,3 @@ def _against(answer: Json, rates: Rates) -> str:
 
 def _span(low: float, high: float) -> str:
     return formatting.number(low) if low == high else formatting.span(low, high)
-
-
-def _break_even(answer: Json) -> str:
-    """From which size the device is faster, in a few words."""
-    prediction = answer["break_even"]
-    match prediction["kind"]:
-        case "range":
-            low, high = (formatting.size(prediction[key]) for key in ("low_bytes", "high_bytes"))
-            return f"between {low} and {high}"
-        case "not-below":
-            return f"not below {formatting.size(prediction['bytes'])}"
-        case "never":
-            return "never"
-    return "no prediction"
-
-
-def _why(answer: Json) -> str:
-    """What the few words rest on."""
-    prediction = answer["break_even"]
-    match prediction["kind"]:
-        case "none":
-            return ", because not all of its fixed costs are published"
-        case "not-below":
-            return "; from where on is not known"
-        case "never":
-            reason = formatting.clean(prediction["reason"], 300)
-            return f": {with_sizes(reason)}"
-    return ""
-
-
-def with_sizes(text: str) -> str:
-    """What the model gives in bytes, in units for people."""
-    return re.sub(r"\d{4,}(?: bytes)?", lambda found: _bytes_of(found[0]), text)
-
-
-def _bytes_of(text: str) -> str:
-    return formatting.size(int(text.removesuffix(" bytes")))

@@ -1,0 +1,62 @@
+"""The break-even: from which buffer size a device is faster than the CPU, one buffer at a time.
+
+The model computes it (`overside._core`); here it is put into words, the same in every format, and
+two of them are joined into one that holds for a range of CPU rates.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from overside.report import formatting
+
+Json = dict[str, Any]
+
+
+def text(prediction: Json) -> str:
+    """The answer in a few words: `between 4 KiB and 16 KiB`."""
+    match prediction["kind"]:
+        case "range":
+            low, high = (formatting.size(prediction[key]) for key in ("low_bytes", "high_bytes"))
+            if prediction["low_bytes"] >= prediction["high_bytes"]:
+                return f"from {high}"
+            return (
+                f"between {low} and {high}" if prediction["low_bytes"] else f"from {high} or less"
+            )
+        case "not-below":
+            return f"not below {formatting.size(prediction['bytes'])}"
+        case "never":
+            return "never"
+    return "no prediction"
+
+
+def reason(prediction: Json) -> str:
+    """What the answer rests on or leaves open, to be put behind it; empty where it says all."""
+    match prediction["kind"]:
+        case "not-below":
+            return "; above that: unknown"
+        case "never":
+            return f": {with_sizes(formatting.clean(prediction['reason'], 300))}"
+        case "range":
+            return ""
+    return ", because not all of its fixed costs are published"
+
+
+def over_rates(against_lowest: Json, against_highest: Json) -> Json:
+    """The break-even against the lowest and that against the highest rate of the CPU in one: below
+    the first size the device is faster at none of the rates, above the second at all of them."""
+    if against_lowest["kind"] != "range":
+        return against_lowest
+    if against_highest["kind"] == "range":
+        return against_lowest | {"high_bytes": against_highest["high_bytes"]}
+    return {"kind": "not-below", "bytes": against_lowest["low_bytes"], "missing": []}
+
+
+def with_sizes(sentence: str) -> str:
+    """What the model gives in bytes, in units for people."""
+    return re.sub(r"\d{4,}(?: bytes)?", lambda found: _size(found[0]), sentence)
+
+
+def _size(amount: str) -> str:
+    return formatting.size(int(amount.removesuffix(" bytes")))
