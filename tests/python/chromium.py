@@ -12,7 +12,6 @@ import select
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,13 @@ from typing import Any
 Json = dict[str, Any]
 
 TIMEOUT_S = 60
+#: A promise of the page's charts: the page says in this attribute how many it has drawn.
+_UNTIL_DRAWN = """new Promise(resolve => {
+  const root = document.documentElement;
+  const look = () => root.dataset.charts !== undefined && resolve(true);
+  new MutationObserver(look).observe(root, {attributes: true});
+  look();
+})"""
 
 
 def unavailable() -> str | None:
@@ -45,6 +51,7 @@ class Page:
         self._buffer = b""
         self._next = 0
         self._session: str | None = None
+        self._loaded = False
         #: Console messages and exceptions of the page.
         self.console: list[str] = []
         #: Addresses that the page asked for, itself included.
@@ -93,6 +100,8 @@ class Page:
                 self.console.append(str(about["exceptionDetails"]))
             case "Log.entryAdded":
                 self.console.append(f"{about['entry']['level']}: {about['entry']['text']}")
+            case "Page.loadEventFired":
+                self._loaded = True
             case "Network.requestWillBeSent":
                 self.requests.append(about["request"]["url"])
 
@@ -116,12 +125,11 @@ class Page:
             mobile=width < 600,
         )
         self.theme(dark)
+        self._loaded = False
         self.call("Page.navigate", url=path.resolve().as_uri())
-        end = time.monotonic() + TIMEOUT_S
-        ready = "document.readyState === 'complete' && document.documentElement.dataset.charts"
-        while self.evaluate(ready) is None or self.evaluate(ready) is False:
-            assert time.monotonic() < end, "the page did not become ready"
-            time.sleep(0.05)
+        while not self._loaded:
+            self._note(self._receive())
+        self.evaluate(_UNTIL_DRAWN)
 
     def theme(self, dark: bool, media: str = "") -> None:
         """What `prefers-color-scheme` answers, and whether the page is being printed."""

@@ -19,13 +19,13 @@ PATIENCE_S = 60
 
 
 def overside(
-    *words: str | Path, cwd: Path, code: int | None = None
+    *words: str | Path, cwd: Path, code: int | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs a verb; its exit code must be `code` if that is given."""
     done = subprocess.run(
         [sys.executable, "-m", "overside", *map(str, words)],
         cwd=cwd,
-        env=environment(cwd),
+        env=environment() | variables,
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -42,7 +42,7 @@ def start(*words: str | Path, cwd: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "overside", *map(str, words)],
         cwd=cwd,
-        env=environment(cwd),
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
@@ -50,10 +50,9 @@ def start(*words: str | Path, cwd: Path) -> subprocess.Popen[str]:
     )
 
 
-def environment(cwd: Path) -> dict[str, str]:
-    """A cache of its own, no plug-ins from elsewhere, messages 80 columns wide."""
-    own = {"OVERSIDE_CACHE": str(cwd / "cache"), "OVERSIDE_PLUGINS": "", "COLUMNS": "80"}
-    return os.environ | own
+def environment() -> dict[str, str]:
+    """No plug-ins from elsewhere, messages 80 columns wide. The cache is one of this session."""
+    return os.environ | {"OVERSIDE_PLUGINS": "", "COLUMNS": "80"}
 
 
 @contextmanager

@@ -164,7 +164,7 @@ def test_other_threads_run_meanwhile() -> None:
     turns = 0
     while working.is_alive():
         turns += 1
-        time.sleep(0.001)
+        working.join(0.001)
     assert turns > 5
 
 

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 import zlib
 from pathlib import Path
 from typing import Any, Literal
@@ -117,8 +116,7 @@ def test_calls_of_several_threads_take_turns() -> None:
     while call.is_alive():
         # Waits for its turn, and does not keep the other from ending.
         assert compressor.report is None
-        time.sleep(0.001)
-    call.join()
+        call.join(0.001)
     whole = made[0] + compressor.finish()
     assert overside.decompress(whole) == DATA * 4
 

@@ -131,7 +131,8 @@ PLANNED = {
 
 def test_plan_shows_tests_order_and_time(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     write_box(tmp_path, PLANNED, "planned.json")
-    done = overside("plan", "planned.json", cwd=tmp_path, code=0)
+    own = str(tmp_path / "cache")
+    done = overside("plan", "planned.json", cwd=tmp_path, code=0, OVERSIDE_CACHE=own)
     assert done.stdout == snapshot
     assert not (tmp_path / "results").exists()
     assert not (tmp_path / "cache").exists(), "nothing is made"

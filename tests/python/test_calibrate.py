@@ -52,7 +52,7 @@ def test_a_quick_calibration_writes_a_profile_that_is_right_and_used(tmp_path: P
     found = subprocess.run(
         [sys.executable, "-m", "overside", "list", "profiles", "mine"],
         cwd=tmp_path,
-        env=environment(tmp_path) | {"OVERSIDE_PROFILES": str(tmp_path)},
+        env=environment() | {"OVERSIDE_PROFILES": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ def test_other_threads_run_while_it_measures(copy_test: dict[str, Any]) -> None:
     turns = 0
     while measuring.is_alive():
         turns += 1
-        time.sleep(0.001)
+        measuring.join(0.001)
     assert turns > 5
 
 

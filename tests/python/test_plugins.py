@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from overside.bench.plan import Test
@@ -305,20 +306,22 @@ def test_logs_are_kept_and_bounded(tmp_path: Path) -> None:
     assert b"cut here" in log.read_bytes()[-100:]
 
 
-def test_ctrl_c_ends_the_program_and_passes(tmp_path: Path) -> None:
-    folder = make(tmp_path, "sleep 4006")
+def start(tmp_path: Path, *, catches: bool) -> tuple[subprocess.Popen[str], BinaryIO]:
+    """A process in which a plug-in runs for ever, and a pipe that the plug-in holds open."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    folder = make(tmp_path, f"exec 3>{pipe}; exec sleep 4006")
     script = (
-        "import signal, sys\n"
+        "import sys\n"
         "from pathlib import Path\n"
-        "from overside.plugins import discovery\n"
         "from overside.bench.plan import Test\n"
+        "from overside.plugins import discovery\n"
         "plugin = discovery.at(Path(sys.argv[1]), 'probe')\n"
         "test = Test('probe/0', 'probe', {}, [])\n"
         "plugin.prepare(Path(sys.argv[2]), [test])\n"
-        "print('ready', flush=True)\n"
         "try:\n"
         "    plugin.sample(test, 0, 60)\n"
-        "except KeyboardInterrupt:\n"
+        f"except {'KeyboardInterrupt' if catches else 'MemoryError'}:\n"
         "    plugin.clean()\n"
         "    print('passed', flush=True)\n"
     )
@@ -327,38 +330,24 @@ def test_ctrl_c_ends_the_program_and_passes(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    deadline = time.monotonic() + 20
-    while not is_running("sleep 4006") and time.monotonic() < deadline:
-        time.sleep(0.02)
+    # Opening it waits for the plug-in to open it, too.
+    return process, pipe.open("rb")
+
+
+def test_ctrl_c_ends_the_program_and_passes(tmp_path: Path) -> None:
+    process, pipe = start(tmp_path, catches=True)
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=20)[0] == "passed\n"
-    assert not is_running("sleep 4006")
+    with pipe:
+        assert pipe.read() == b"", "its end is closed, for it has ended"
 
 
 def test_a_killed_runner_takes_its_plugin_along(tmp_path: Path) -> None:
-    folder = make(tmp_path, "exec sleep 4007")
-    script = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from overside.plugins import discovery\n"
-        "from overside.bench.plan import Test\n"
-        "plugin = discovery.at(Path(sys.argv[1]), 'probe')\n"
-        "test = Test('probe/0', 'probe', {}, [])\n"
-        "plugin.prepare(Path(sys.argv[2]), [test])\n"
-        "plugin.sample(test, 0, 60)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script, str(folder), str(tmp_path / "run")])
-    deadline = time.monotonic() + 20
-    while not is_running("sleep 4007") and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert is_running("sleep 4007")
+    process, pipe = start(tmp_path, catches=False)
     process.kill()
-    process.wait()
-    while is_running("sleep 4007") and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not is_running("sleep 4007")
+    process.communicate()
+    with pipe:
+        assert pipe.read() == b"", "its end is closed, for it has ended"
 
 
 def test_where_plugins_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

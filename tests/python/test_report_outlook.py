@@ -68,7 +68,7 @@ def test_no_size_is_ruled_out_that_the_slowest_measured_rate_allows() -> None:
     slow_at_first = against((4096, [50.0, *[60.0] * 5]), (65536, [200.0] * 6))
     assert slow_at_first.answers["reconfiguration"]["break_even"]["bytes"] == sizes[50.0]
     assert (
-        "(against 50.0 MB/s, the low end of what was measured here over all buffer sizes); from"
+        "(against 50.0 MB/s, the low end of what was measured here over all buffer sizes); above"
         in slow_at_first.sentences[-1]
     )
     # At its fastest size no card could keep up, at its slowest one could.

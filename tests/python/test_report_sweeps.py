@@ -6,7 +6,6 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import chromium
@@ -178,8 +177,8 @@ ALL = (
 )
 
 
-def test_the_page_stays_well_formed(tmp_path: Path) -> None:
-    document = Document(report.render(view(tmp_path, *ALL), "html"))
+def test_the_page_stays_well_formed(written: Path) -> None:
+    document = Document(written.read_text("utf-8"))
     levels = [int(tag[1]) for tag, _ in document.elements if re.fullmatch(r"h\d", tag)]
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
     ids = Counter(a["id"] for _, a in document.elements if "id" in a)
@@ -189,17 +188,14 @@ def test_the_page_stays_well_formed(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[chromium.Page, Path]]:
-    home = tmp_path_factory.mktemp("sweeps")
-    path = report.write(make(home / "run", *ALL))[0]
-    with chromium.browser(home / "profile") as page:
-        yield page, path
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a run with all of them."""
+    return report.write(make(tmp_path_factory.mktemp("sweeps") / "run", *ALL))[0]
 
 
 @BROWSER
-def test_every_chart_is_drawn_with_both_panels(shown: tuple[chromium.Page, Path]) -> None:
-    tab, path = shown
-    tab.show(path)
+def test_every_chart_is_drawn_with_both_panels(tab: chromium.Page, written: Path) -> None:
+    tab.show(written)
     assert tab.console == []
     plots = tab.evaluate("document.querySelectorAll('#coprocessing .plot').length")
     assert plots == tab.evaluate("document.querySelectorAll('#coprocessing .plot svg').length")
@@ -217,9 +213,8 @@ def test_every_chart_is_drawn_with_both_panels(shown: tuple[chromium.Page, Path]
 
 @BROWSER
 @pytest.mark.parametrize("width", [320, 390, 768, 1280])
-def test_no_width_makes_it_scroll_sideways(shown: tuple[chromium.Page, Path], width: int) -> None:
-    tab, path = shown
-    tab.show(path, width, 844)
+def test_no_width_makes_it_scroll_sideways(tab: chromium.Page, written: Path, width: int) -> None:
+    tab.show(written, width, 844)
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     wide = "[...document.querySelectorAll('.plot svg')].filter(s => "
     wide += "s.getBoundingClientRect().right > innerWidth).length"

@@ -249,7 +249,7 @@ def test_a_full_disk_leaves_an_incomplete_run_that_can_be_resumed(tmp_path: Path
     full = subprocess.run(
         [sys.executable, "-m", "overside", "run", "tiny.json"],
         cwd=tmp_path,
-        env=environment(tmp_path),
+        env=environment(),
         capture_output=True,
         text=True,
         # A file that may not grow any further answers as a full disk does.
@@ -354,7 +354,7 @@ def test_there_is_a_bar_on_a_terminal_and_none_elsewhere(tmp_path: Path) -> None
     process = subprocess.Popen(
         [sys.executable, "-m", "overside", "run", "tiny.json", "--out", "seen"],
         cwd=tmp_path,
-        env=environment(tmp_path),
+        env=environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=terminal,

@@ -39,16 +39,21 @@ class Cached:
     size_bytes: int
 
 
-def root() -> Path:
-    """The directory that all data sets are kept below: `$OVERSIDE_CACHE/data`, without that
-    variable `overside/data` in the user's cache directory (`$XDG_CACHE_HOME` or `~/.cache`)."""
+def directory() -> Path:
+    """What can be made again is kept here: `$OVERSIDE_CACHE`, without that variable `overside` in
+    the user's cache directory (`$XDG_CACHE_HOME` or `~/.cache`)."""
     own = os.environ.get("OVERSIDE_CACHE")
     if own:
-        return Path(own).absolute() / "data"
+        return Path(own).absolute()
     home = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG specification: a relative path is to be ignored.
     base = Path(home) if os.path.isabs(home) else Path.home() / ".cache"
-    return base / "overside" / "data"
+    return base / "overside"
+
+
+def root() -> Path:
+    """The directory that all data sets are kept below."""
+    return directory() / "data"
 
 
 def cached() -> list[Cached]:

@@ -8,7 +8,9 @@ name) is data everywhere: escaped by the template, and never part of a script or
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
+import importlib.metadata
 import json
 import re
 from collections import Counter
@@ -17,7 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overside.bench import store
 from overside.bench.statistics import Estimate, RunView, TestSummary
+from overside.data import cache as cache_of_data
 from overside.report import advice as advised
 from overside.report import (
     audit,
@@ -124,10 +128,25 @@ def _templates() -> tuple[Environment, str, str]:
 
 @cache
 def _bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that sets `vegaEmbed`."""
+    """Vega, Vega-Lite and Vega-Embed as one script that sets `vegaEmbed`. Making it takes seconds,
+    so it is kept in the user's cache, its digest in the first line."""
     import vl_convert  # noqa: PLC0415
 
-    return str(vl_convert.javascript_bundle(_SNIPPET))
+    version = importlib.metadata.version("vl-convert-python")
+    path = cache_of_data.directory() / f"vega-{version}.js"
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        digest, _, script = path.read_text("utf-8").partition("\n")
+        if digest == _sha256(_SNIPPET + script):
+            return script
+    script = str(vl_convert.javascript_bundle(_SNIPPET))
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        store.write_atomically(path, f"{_sha256(_SNIPPET + script)}\n{script}")
+    return script
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
