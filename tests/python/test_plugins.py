@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
+from command import overside
 from overside.bench.plan import Test
 from overside.plugins import discovery
 from overside.plugins.program import ProgramPlugin, ProtocolError, read_lines
@@ -396,12 +397,6 @@ def test_lines_are_bounded() -> None:
     assert read_lines(b'\n{"a": 1}\n\n{"b": 2}') == [{"a": 1}, {"b": 2}]
     with pytest.raises(ProtocolError, match="more than 100000 lines"):
         read_lines(b"{}\n" * 100_001)
-
-
-def overside(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "overside", *words], capture_output=True, text=True, check=False
-    )
 
 
 def test_a_new_plugin_works_at_once(tmp_path: Path) -> None:

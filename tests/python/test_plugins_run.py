@@ -11,18 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from command import overside
 
 HERE = Path(__file__).parent / "plugins"
-
-
-def overside(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "overside", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
 
 
 def run(box: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], dict, list[dict]]:

@@ -6,11 +6,10 @@ import csv
 import io
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command import overside
 from make_run import Scenario, make
 from overside import report
 from overside.bench.statistics import RunView, load_run
@@ -28,16 +27,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunView:
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> RunView:
     scenario = Scenario(hostile=HOSTILE, sizes=(4096,))
     return load_run(make(tmp_path_factory.mktemp("hostile") / "run", scenario))
-
-
-def overside(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "overside", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def test_the_summary_says_what_is_best_and_what_a_dpu_would_change(run: RunView) -> None:

@@ -115,9 +115,10 @@ def clean(text: object, limit: int = TEXT_MAX) -> str:
     what is longer than `limit` characters is cut with an ellipsis.
     """
     out = str(text)[: limit + 1]
-    out = "".join(
-        " " if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"} else c for c in out
-    )
+    if not out.isprintable():
+        out = "".join(
+            " " if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"} else c for c in out
+        )
     out = " ".join(out.split())
     return out if len(out) <= limit else out[:limit].rstrip() + "…"
 

@@ -7,9 +7,11 @@ what is not known, and comes with the facts that it rests on.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from overside.report import break_even, formatting
@@ -126,20 +128,27 @@ def core() -> Sources:
     """The profiles and the model of this installation."""
     from overside import _core  # noqa: PLC0415 (reports without outlooks do not need it)
 
-    def ask(question: Question) -> Json:
-        answer: Json = json.loads(
-            _core.outlook(
-                question.profile,
-                question.operation,
-                question.setting,
-                question.cpu_rate_bytes_per_s,
-                question.ratio,
-                list(question.patterns),
-            )
-        )
-        return answer
+    where = os.environ.get("OVERSIDE_PROFILES", "")
+    return Sources(
+        profiles=json.loads(_core.profiles()),
+        ask=lambda question: json.loads(_outlook(question, where)),
+    )
 
-    return Sources(profiles=json.loads(_core.profiles()), ask=ask)
+
+@lru_cache(maxsize=4096)
+def _outlook(question: Question, profiles: str) -> str:
+    """The model's answer with the profiles of a directory; page and summary ask the same."""
+    del profiles
+    from overside import _core  # noqa: PLC0415 (reports without outlooks do not need it)
+
+    return _core.outlook(
+        question.profile,
+        question.operation,
+        question.setting,
+        question.cpu_rate_bytes_per_s,
+        question.ratio,
+        list(question.patterns),
+    )
 
 
 def outlooks(advice: Sequence[Advice], sources: Sources) -> list[CardOutlook]:

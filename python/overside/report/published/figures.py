@@ -110,10 +110,11 @@ def studies(facts: Sequence[Json], figures: Sequence[Figure]) -> tuple[tuple[str
     """The studies of those figures, and their citations."""
     names = {figure.fact.split(".", 1)[0] for figure in figures}
     cited = {
-        study(fact): formatting.clean(str(fact["citation"]).partition(" of ")[2], 400)
+        name: formatting.clean(str(fact["citation"]).partition(" of ")[2], 400)
         for fact in facts
+        if (name := str(fact["id"]).split(".", 1)[0]) in names
     }
-    return tuple((name, text) for name, text in cited.items() if name in names)
+    return tuple(cited.items())
 
 
 def in_turn(found: list[tuple[Figure, Ours]]) -> list[tuple[Figure, Ours]]:
