@@ -15,6 +15,7 @@ from make_sweep import Sweep, make
 from overside import report
 from overside.bench.statistics import RunView, load_run
 from overside.report import best, sweeps
+from syrupy.assertion import SnapshotAssertion
 from test_report_page import Document
 
 BROWSER = pytest.mark.skipif(
@@ -31,7 +32,9 @@ def one(tmp_path: Path, sweep: Sweep, rounds: int = 6) -> sweeps.Sweep:
     return found
 
 
-def test_the_best_share_and_both_criteria_are_told_by_the_intervals(tmp_path: Path) -> None:
+def test_the_best_share_and_both_criteria_are_told_by_the_intervals(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     found = one(tmp_path, Sweep(cpu_rate=600, device_rate=3000))
     assert [series.setting for series in found.series] == ["static", "reconfiguration"]
     static, anew = found.series
@@ -44,11 +47,7 @@ def test_the_best_share_and_both_criteria_are_told_by_the_intervals(tmp_path: Pa
     assert anew.optimum.name == "CPU alone"
     words = [verdict.word for verdict in sweeps.verdicts(anew)]
     assert words == ["C1 does not hold", "C2 does not hold"]
-    said = dict(sweeps.sentences(static))
-    assert said["Best"].startswith("90 % of the bytes on the device: 3,3")
-    assert "times the best fixed share" in said["Adaptive"]
-    assert "% saved" in said["Host CPU"]
-    assert "Host CPU" not in dict(sweeps.sentences(anew))
+    assert [sweeps.sentences(series) for series in (static, anew)] == snapshot
 
 
 def test_what_overlaps_cannot_be_told(tmp_path: Path) -> None:
@@ -137,13 +136,12 @@ def test_every_format_tells_of_the_shares(tmp_path: Path) -> None:
         report.render(run, "md"),
         report.summary(run),
     )
-    assert "Sharing work between CPU and device" in page
     assert event in page
     assert 'id="sweep-1-shares-emulated"' in page
     assert 'id="sweep-1-stages-emulated"' in page
     assert "| static | 90 % \\(best\\) |" in text
     assert "(emulated)" in text
-    assert "C1 holds: the device alone does" in summary
+    assert "C1 holds" in summary
     content = json.loads(report.render(run, "json"))
     settings = content["sweeps"][0]["settings"]
     assert settings[0]["optimum"] == "split:90"

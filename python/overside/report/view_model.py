@@ -274,14 +274,15 @@ def _note(view: RunView, test: TestSummary) -> str:
         notes.append(f"{share} % of {of} late{verdict}")
     if test.timing == "functional":
         notes.append("functional: its times mean nothing")
-    for outlier in test.outliers[:3]:
+    outliers = test.outliers if groups.has_times(test) else []
+    for outlier in outliers[:3]:
         unit = metric_unit(view, outlier.metric)
         name = formatting.clean(outlier.metric, 60)
         notes.append(
             f"outlier: {name} {formatting.number(outlier.value)}{unit} in round {outlier.round}"
         )
-    if len(test.outliers) > 3:
-        notes.append(f"{len(test.outliers) - 3} more outliers")
+    if len(outliers) > 3:
+        notes.append(f"{len(outliers) - 3} more outliers")
     return "; ".join(notes)
 
 
