@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command import overside
 from overside.bench import modes
-from overside.bench.modes import Card, Seen, Switch
+from overside.bench.modes import Card, Hardware, Switch
 
 #: As the tools print it (their manuals' examples, addresses changed).
 ESWITCH = (
@@ -42,7 +42,7 @@ def card(eswitch: str | None = "switchdev", firmware: dict[str, str] | None = No
     return Card("0000:03:00.0", "BlueField-2", eswitch, DPU if firmware is None else firmware)
 
 
-def mode(seen: Seen) -> str:
+def mode(seen: Hardware) -> str:
     (finding,) = modes.findings(seen)
     assert finding.kind == "mode"
     return finding.message
@@ -61,39 +61,41 @@ def mode(seen: Seen) -> str:
     ],
 )
 def test_submodes_with_open_vswitch(config: dict[str, str], datapath: str, expected: str) -> None:
-    seen = Seen((card(),), Switch(config, (datapath,)), on_card=True)
+    seen = Hardware((card(),), Switch(config, (datapath,)), on_card=True)
     assert mode(seen).endswith(f"is {expected}")
 
 
 def test_a_dpdk_program_forwards_where_no_bridge_does() -> None:
-    assert modes.DPDK in mode(Seen((card(),), None, dpdk=True, on_card=True))
-    assert modes.DPDK in mode(Seen((card(),), Switch({}, ()), dpdk=True, on_card=True))
-    assert "without anything that forwards" in mode(Seen((card(),), None, on_card=True))
+    assert modes.DPDK in mode(Hardware((card(),), None, dpdk=True, on_card=True))
+    assert modes.DPDK in mode(Hardware((card(),), Switch({}, ()), dpdk=True, on_card=True))
+    assert "without anything that forwards" in mode(Hardware((card(),), None, on_card=True))
 
 
 @pytest.mark.parametrize("firmware", [NIC, SEPARATED])
 def test_off_path_is_a_matter_of_firmware(firmware: dict[str, str]) -> None:
     for on_card in (True, False):
-        assert modes.OFF_PATH in mode(Seen((card(firmware=firmware),), on_card=on_card))
+        assert modes.OFF_PATH in mode(Hardware((card(firmware=firmware),), on_card=on_card))
 
 
 def test_offload_without_switchdev_is_only_half_set() -> None:
     switch = Switch({"hw-offload": "true"}, ("system",))
-    (finding,) = modes.findings(Seen((card("legacy"),), switch, on_card=True))
+    (finding,) = modes.findings(Hardware((card("legacy"),), switch, on_card=True))
     assert modes.OVS_KERNEL in finding.message
     assert finding.remedy == "devlink dev eswitch set pci/0000:03:00.0 mode switchdev"
 
 
 def test_a_host_does_not_guess_what_the_card_does() -> None:
-    told = mode(Seen((card(),), Switch({"hw-offload": "true"}, ("system",))))
+    told = mode(Hardware((card(),), Switch({"hw-offload": "true"}, ("system",))))
     assert "DPU mode" in told
     assert "on the card only" in told
-    assert "not known" in mode(Seen((card(firmware={}),)))
+    assert "not known" in mode(Hardware((card(firmware={}),)))
 
 
 def test_a_machine_without_either() -> None:
-    assert mode(Seen()) == "network mode: no BlueField, no Open vSwitch"
-    assert mode(Seen(switch=Switch({}, ("system",)))) == "network mode: no BlueField, Open vSwitch"
+    assert mode(Hardware()) == "network mode: no BlueField, no Open vSwitch"
+    assert (
+        mode(Hardware(switch=Switch({}, ("system",)))) == "network mode: no BlueField, Open vSwitch"
+    )
 
 
 def test_what_the_tools_say_is_read_strictly() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from command import children, wait_for
-from overside.bench.process import Ended, WorkerProcess
+from overside.bench.process import WorkerFailure, WorkerProcess
 from overside.tasks.copy import TASK
 
 
@@ -44,7 +44,7 @@ def test_a_worker_that_hangs_is_ended(tmp_path: Path, interrupt: tuple[int, int]
     assert isinstance(worker.measure(request(tmp_path), 60, math.inf, interrupt[0]), dict)
     stopped(worker)
     ended = worker.measure(request(tmp_path), 0.1, math.inf, interrupt[0])
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, WorkerFailure)
     assert ended.why == "timeout"
     assert not worker.alive
     worker.close()
@@ -56,9 +56,9 @@ def test_the_end_of_the_run_is_no_fault_of_the_test(
 ) -> None:
     worker = WorkerProcess(tmp_path / "log")
     stopped(worker)
-    assert worker.measure(request(tmp_path), 60, time.monotonic() + 0.05, interrupt[0]) == Ended(
-        "time"
-    )
+    assert worker.measure(
+        request(tmp_path), 60, time.monotonic() + 0.05, interrupt[0]
+    ) == WorkerFailure("time")
     worker.close()
 
 
@@ -66,7 +66,7 @@ def test_an_interrupt_is_noticed_at_once(tmp_path: Path, interrupt: tuple[int, i
     worker = WorkerProcess(tmp_path / "log")
     os.write(interrupt[1], b"x")
     slow = request(tmp_path, sample_s=30)
-    assert worker.measure(slow, 60, math.inf, interrupt[0]) == Ended("interrupt")
+    assert worker.measure(slow, 60, math.inf, interrupt[0]) == WorkerFailure("interrupt")
     worker.close()
     wait_for(lambda: not children(os.getpid()))
 
@@ -93,7 +93,7 @@ def test_a_worker_that_cannot_start_says_why(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     worker = WorkerProcess(tmp_path / "log")
     ended = worker.measure(request(tmp_path), 60, math.inf, interrupt[0])
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, WorkerFailure)
     assert ended.why == "crash"
     assert "a library is missing" in ended.message
     worker.close()

@@ -63,7 +63,7 @@ class Switch:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Hardware:
     """All that tells."""
 
     cards: tuple[Card, ...] = ()
@@ -80,7 +80,7 @@ def of_modes() -> list[Finding]:
     return list(findings(look()))
 
 
-def findings(seen: Seen) -> Iterator[Finding]:
+def findings(seen: Hardware) -> Iterator[Finding]:
     """What was seen, in words."""
     if not seen.cards:
         there = "Open vSwitch" if seen.switch else "no Open vSwitch"
@@ -92,7 +92,7 @@ def findings(seen: Seen) -> Iterator[Finding]:
         yield Finding("mode", "note", f"network mode: {where} is {mode}", remedy)
 
 
-def mode_of(card: Card, seen: Seen) -> tuple[str, str]:
+def mode_of(card: Card, seen: Hardware) -> tuple[str, str]:
     """The mode of a card, and what to do where it cannot be told or is only half set."""
     model = card.firmware.get("INTERNAL_CPU_MODEL", "")
     engine = card.firmware.get("INTERNAL_CPU_OFFLOAD_ENGINE", "")
@@ -124,13 +124,13 @@ def mode_of(card: Card, seen: Seen) -> tuple[str, str]:
     return (OVS_KERNEL_OFFLOAD if offloaded else OVS_KERNEL), ""
 
 
-def look() -> Seen:
+def look() -> Hardware:
     """Reads what there is."""
     addresses = list(_bluefields(_PCI))
     cards = tuple(
         Card(address, model, _eswitch(address), _firmware(address)) for address, model in addresses
     )
-    return Seen(cards, _switch(), _dpdk_runs(Path("/var/run/dpdk")), bool(cards) and _is_card())
+    return Hardware(cards, _switch(), _dpdk_runs(Path("/var/run/dpdk")), bool(cards) and _is_card())
 
 
 def _bluefields(devices: Path) -> Iterator[tuple[str, str]]:

@@ -29,7 +29,7 @@ _ALLOCATOR = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=2
 
 
 @dataclass(frozen=True)
-class Ended:
+class WorkerFailure:
     """No sample came."""
 
     #: `timeout`, `crash`, `time` (the run's time is up) or `interrupt`.
@@ -66,7 +66,7 @@ class WorkerProcess:
 
     def measure(
         self, test: Json, timeout_s: float, deadline: float, interrupt_fd: int
-    ) -> Json | Ended:
+    ) -> Json | WorkerFailure:
         """One sample, or why there is none.
 
         `deadline` (monotonic) is the end of the run's time; `interrupt_fd` becomes readable when
@@ -87,14 +87,16 @@ class WorkerProcess:
                     raise ValueError("not a sample")
             except ValueError as error:
                 self.kill()
-                return Ended("crash", f"the worker's answer is not a sample: {error}")
+                return WorkerFailure("crash", f"the worker's answer is not a sample: {error}")
             return sample
         if reply == "closed":
             return self._crashed()
         self.kill()
         if reply == "deadline" and limit <= deadline:
-            return Ended("timeout", f"no answer within {timeout_s + GRACE_S:g} s{self._tail()}")
-        return Ended("interrupt" if reply == "interrupt" else "time")
+            return WorkerFailure(
+                "timeout", f"no answer within {timeout_s + GRACE_S:g} s{self._tail()}"
+            )
+        return WorkerFailure("interrupt" if reply == "interrupt" else "time")
 
     def _reply(self, deadline: float, interrupt_fd: int) -> bytes | str:
         """A line of the worker's, or why there is none: `closed`, `deadline`, `interrupt`."""
@@ -120,7 +122,7 @@ class WorkerProcess:
             elif left <= 0:
                 return "deadline"
 
-    def _crashed(self) -> Ended:
+    def _crashed(self) -> WorkerFailure:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_S)
         code = self._process.poll()
@@ -136,7 +138,7 @@ class WorkerProcess:
                 how += " (is there enough memory?)"
         else:
             how = f"ended with code {code}"
-        return Ended("crash", f"the worker process {how}{self._tail()}")
+        return WorkerFailure("crash", f"the worker process {how}{self._tail()}")
 
     def _tail(self) -> str:
         """The last lines that it said, for a message."""

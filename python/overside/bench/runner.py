@@ -10,7 +10,7 @@ from overside.bench import launch, plan, statistics, store
 from overside.bench.interrupts import Interrupts
 from overside.bench.launch import Launch
 from overside.bench.plan import Test
-from overside.bench.process import Ended, WorkerProcess
+from overside.bench.process import WorkerFailure, WorkerProcess
 from overside.bench.progress import Progress
 from overside.bench.schedule import Schedule
 from overside.errors import Exit
@@ -178,7 +178,7 @@ class Runner:
                 head, begin = _head(test, number, place), time.monotonic()
                 request = self._request(task, test)
                 reply = worker.measure(request, request["timeout_s"], self._deadline, interrupts.fd)
-                if isinstance(reply, Ended):
+                if isinstance(reply, WorkerFailure):
                     worker.close()
                     worker = None
                     reply = self._failure(reply)
@@ -214,7 +214,7 @@ class Runner:
         }
 
     @staticmethod
-    def _failure(ended: Ended) -> Json:
+    def _failure(ended: WorkerFailure) -> Json:
         if ended.why == "time":
             raise _StopError("max_s reached")
         if ended.why == "interrupt":

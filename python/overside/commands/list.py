@@ -149,16 +149,9 @@ def _box_entry(name: str, path: Path) -> Json:
 
 
 def _profiles(args: argparse.Namespace) -> int:
-    from overside import _core  # noqa: PLC0415
-    from overside.errors import UserError  # noqa: PLC0415
+    from overside.commands.profile import read_profiles  # noqa: PLC0415
 
-    try:
-        profiles: list[Json] = json.loads(_core.profiles())
-    except ValueError as error:
-        raise UserError(
-            f"the profiles cannot be read: {error}",
-            "mend the file, or name another directory with OVERSIDE_PROFILES",
-        ) from None
+    profiles = read_profiles()
     if args.name is not None:
         _known("profile", args.name, [profile["name"] for profile in profiles])
         profiles = [profile for profile in profiles if profile["name"] == args.name]

@@ -63,7 +63,11 @@ def shown(name: str) -> Json:
     return found
 
 
-def _list(args: argparse.Namespace) -> int:
+def read_profiles() -> list[Json]:
+    """All profiles.
+
+    Raises `UserError` if one is not valid.
+    """
     from overside import _core  # noqa: PLC0415
 
     try:
@@ -73,6 +77,11 @@ def _list(args: argparse.Namespace) -> int:
             f"the profiles cannot be read: {error}",
             "mend the file, or name another directory with OVERSIDE_PROFILES",
         ) from None
+    return profiles
+
+
+def _list(args: argparse.Namespace) -> int:
+    profiles = read_profiles()
     if args.json:
         rows = [
             {

@@ -31,7 +31,7 @@ class BrokenError(Exception):
 
 
 @dataclass(frozen=True)
-class Cached:
+class CacheEntry:
     """A directory of the cache."""
 
     key: str
@@ -56,7 +56,7 @@ def root() -> Path:
     return directory() / "data"
 
 
-def cached() -> list[Cached]:
+def cached() -> list[CacheEntry]:
     """What the cache holds, by name: data sets, and downloads that were broken off. Sizes are of
     what lies there, whatever the manifests say."""
     found = []
@@ -65,7 +65,7 @@ def cached() -> list[Cached]:
             # Other names with a point are of what is being made just now.
             if path.is_dir() and (path.name[0] != "." or path.name.startswith(_FETCHING)):
                 size = sum(file.lstat().st_size for file in path.rglob("*"))
-                found.append(Cached(path.name, path, size))
+                found.append(CacheEntry(path.name, path, size))
     return found
 
 

@@ -76,7 +76,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Advised:
+class AdviceText:
     """Everything."""
 
     operations: tuple[Operation, ...]
@@ -86,7 +86,7 @@ class Advised:
     citations: Mapping[str, str]
 
 
-def advised(advice: Json) -> Advised:
+def advised(advice: Json) -> AdviceText:
     """An answer of `overside.advise.answer` in words."""
     operations = [
         Operation(formatting.clean(one["title"]), tuple(_target(t) for t in one["targets"]))
@@ -94,7 +94,7 @@ def advised(advice: Json) -> Advised:
         if one["targets"]
     ]
     workload = advice.get("workload")
-    return Advised(
+    return AdviceText(
         operations=tuple(operations),
         workload=_workload_title(workload) if workload else "",
         plans=tuple(_plan(plan) for plan in workload["plans"]) if workload else (),
@@ -105,7 +105,7 @@ def advised(advice: Json) -> Advised:
     )
 
 
-def of_run(view: RunView) -> tuple[Advised | None, str]:
+def of_run(view: RunView) -> tuple[AdviceText | None, str]:
     """The advice for a run by what was asked of it last, else with all cards; and why there is
     none, where that is worth saying."""
     from overside import advise  # noqa: PLC0415 (it reads runs, as this does)

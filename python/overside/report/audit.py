@@ -17,7 +17,7 @@ _ROUNDS = 6
 
 
 @dataclass(frozen=True)
-class Planted:
+class PlantedMistake:
     """A mistake that was planted."""
 
     about: str
@@ -27,13 +27,13 @@ class Planted:
     said: str
 
 
-def planted(view: RunView) -> list[Planted]:
+def planted(view: RunView) -> list[PlantedMistake]:
     """What came of planting each; nothing if the run was not audited."""
     entries = view.manifest.get("audit")
     if not isinstance(entries, list):
         return []
     return [
-        Planted(
+        PlantedMistake(
             about=formatting.clean(one.get("about") or one.get("mistake") or "", 200),
             test=formatting.clean(one.get("test") or "", 200),
             outcome=audit.outcome(one),

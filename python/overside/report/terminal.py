@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from overside.bench.statistics import RunView
 from overside.report import best, formatting, sweeps, view_model
-from overside.report.advice import Advised, Target
+from overside.report.advice import AdviceText, Target
 from overside.report.outlook import CardOutlook
 
 #: Escape sequences (ECMA-48, select graphic rendition).
@@ -52,8 +52,7 @@ def summary(
             more = f" (and {len(one.messages) - 1} like it)" if len(one.messages) > 1 else ""
             remedy = f" Remedy: {one.remedy}." if one.remedy else ""
             page.line(f"- {one.messages[0][0]}{more}.{remedy}", indent="  ")
-        if len(found) > NOTICES_MAX:
-            page.line(f"- and {len(found) - NOTICES_MAX} more in the report")
+        page.rest(len(found) - NOTICES_MAX, "- and")
     return "\n".join(page.lines) + "\n"
 
 
@@ -70,7 +69,7 @@ def _advice(page: _Page, view: RunView) -> None:
         page.line(view_model.no_advice(view))
 
 
-def advice(view: RunView, advised: Advised, width: int, colour: bool) -> str:
+def advice(view: RunView, advised: AdviceText, width: int, colour: bool) -> str:
     """What should run where, `width` columns wide."""
     page = _Page(max(WIDTH_MIN, min(width, WIDTH_MAX)), colour)
     page.line(f"What should run where, by {view_model.title(view)}", BOLD)
@@ -155,8 +154,7 @@ def _sweeps(page: _Page, view: RunView) -> None:
             page.line(f"  {series.title.capitalize()}")
             for name, text in sweeps.sentences(series):
                 page.line(f"    {name}: {text}", indent="      ")
-    if len(found) > SWEEPS_MAX:
-        page.line(f"and {len(found) - SWEEPS_MAX} more in the report")
+    page.rest(len(found) - SWEEPS_MAX, "and")
 
 
 def _figures(page: _Page, view: RunView) -> None:
@@ -170,8 +168,7 @@ def _figures(page: _Page, view: RunView) -> None:
             size = formatting.size(row.size_bytes) if row.size_bytes else ""
             name = ", ".join(filter(None, (row.how, size, row.parameters)))
             page.line(f"  {name}: {row.others}", indent="    ")
-        if len(rows) > ROWS_MAX:
-            page.line(f"  and {formatting.plural(len(rows) - ROWS_MAX, 'test')} more in the report")
+        page.rest(len(rows) - ROWS_MAX, "  and")
 
 
 def _plugins(page: _Page, view: RunView) -> None:
@@ -182,8 +179,7 @@ def _plugins(page: _Page, view: RunView) -> None:
         name = ", ".join(filter(None, (row.operation, row.parameters)))
         mark = "" if row.verified else " [UNVERIFIED]"
         page.line(f"{name}: {row.others}{mark}", indent="  ")
-    if len(found) > ROWS_MAX:
-        page.line(f"and {formatting.plural(len(found) - ROWS_MAX, 'test')} more in the report")
+    page.rest(len(found) - ROWS_MAX, "and")
 
 
 def _problems(page: _Page, view: RunView) -> None:
@@ -195,8 +191,7 @@ def _problems(page: _Page, view: RunView) -> None:
         page.line(
             f"- {one.status}: {reason} ({formatting.plural(len(one.tests), 'test')})", indent="  "
         )
-    if len(found) > NOTICES_MAX:
-        page.line(f"- and {len(found) - NOTICES_MAX} more in the report")
+    page.rest(len(found) - NOTICES_MAX, "- and")
 
 
 class _Page:
@@ -210,6 +205,11 @@ class _Page:
         self.lines.append("")
         # Upper case marks the label for those who see no colours.
         self.line(f"{text} [{label.upper()}]" if label else text, colour)
+
+    def rest(self, count: int, begin: str) -> None:
+        """That `count` more are in the report, if there are."""
+        if count > 0:
+            self.line(f"{begin} {count:,} more in the report")
 
     def line(self, text: str, style: str = "", indent: str = "") -> None:
         wrapped = textwrap.wrap(
