@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use overside_device::{Operation, Outcome, Output};
-use overside_ops::{Config, Format, HashAlgorithm, Kernel, MatchKind, prepare, variants};
+use overside_ops::{Config, Format, Kernel, MatchKind, prepare, variants};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::data::Buffers;
-use crate::reference;
+use crate::reference::HashReference;
 use crate::sample::{Check, Failure, Kind};
 
 /// Bytes at an output's end that are looked at in every completion. No digest is longer.
@@ -319,13 +319,14 @@ impl Verifier {
                 }
             }
             Operation::Hash(algorithm) => {
+                let reference = HashReference::new(algorithm, variant)?;
                 let key = AnswerKey {
                     sources: Arc::clone(&material.source),
                     operation,
                     patterns: Vec::new(),
-                    by: String::new(),
+                    by: reference.variant.into(),
                 };
-                let make = || Ok(digests(algorithm, &material.source));
+                let make = || digests(reference, &material.source);
                 By::Answers {
                     answers: cache.get(key, make)?,
                 }
@@ -542,24 +543,17 @@ fn answer(kind: MatchKind, patterns: &RegexSet, source: &[u8]) -> (Output, Vec<u
     (output, bitmap)
 }
 
-fn digests(algorithm: HashAlgorithm, sources: &Buffers) -> Answers {
-    let all = (sources.iter())
-        .map(|source| {
-            let bytes = reference::digest(algorithm, source);
-            (
-                Output {
-                    written: bytes.len(),
-                    value: None,
-                },
-                bytes,
-            )
-        })
-        .collect();
-    let by = reference::name(algorithm);
-    Answers {
-        method: format!("compared with the digest by {by}"),
-        all,
-    }
+fn digests(mut reference: HashReference, sources: &Buffers) -> Result<Answers, Failure> {
+    let all = sources.iter().map(|source| {
+        let bytes = reference.digest(source)?;
+        let written = bytes.len();
+        let value = None;
+        Ok((Output { written, value }, bytes))
+    });
+    Ok(Answers {
+        all: all.collect::<Result<_, Failure>>()?,
+        method: reference.method(),
+    })
 }
 
 fn internal(error: overside_ops::Error) -> Failure {

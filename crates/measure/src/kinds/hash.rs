@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Measured;
 use crate::evidence::Evidence;
 use crate::measuring::{NoSample, memory_fits};
-use crate::reference;
+use crate::reference::HashReference;
 use crate::sample::{Check, Done, Failure, Kind, Sample, Work};
 use crate::test::{BUFFER_SIZE_MAX, TestError, times_within, within};
 
@@ -186,10 +186,12 @@ impl Measured for HashTest {
         let calls = Calls::new(algorithm, &self.variant)
             .map_err(|error| NoSample::Skipped(error.to_string()))?;
         let inputs = self.inputs();
+        let mut reference = HashReference::new(algorithm, calls.variant.name)?;
+        let digests = inputs
+            .iter()
+            .map(|input| Ok(low(&reference.digest(input)?)));
         let expected = Expected {
-            digests: (inputs.iter())
-                .map(|input| low(&reference::digest(algorithm, input)))
-                .collect(),
+            digests: digests.collect::<Result<_, Failure>>()?,
             method: self.calls,
         };
         let spent = self.run(&calls, &inputs, &expected, deadline)?;
@@ -209,10 +211,7 @@ impl Measured for HashTest {
             },
             elapsed_ns: spent.elapsed_ns,
             check: Check {
-                method: format!(
-                    "compared with the digests by {}",
-                    reference::name(algorithm)
-                ),
+                method: reference.method(),
                 value: format!("{:016x}", expected.sum(&inputs, inputs.iter().len() as u64)),
                 buffers: inputs.iter().len() as u64,
             },

@@ -1,4 +1,5 @@
 //! What measure promises, through its public interface: one program, so that it is linked once.
 
 mod boxes;
+mod hashes;
 mod worker;

@@ -1,4 +1,4 @@
-//! MurmurHash2 and MurmurHash3 with seed 0 (Austin Appleby, SMHasher). The bytes are taken as
+//! MurmurHash2 and MurmurHash3 (Austin Appleby, SMHasher). Digests are by seed 0. The bytes are taken as
 //! little-endian words, as the reference does on the machines that it was written for.
 
 use super::function::{HashLibrary, function};
@@ -13,10 +13,10 @@ pub(super) const LIBRARY: HashLibrary = HashLibrary {
         simd: false,
     },
     functions: &[
-        function!(Murmur2Short, murmur2_32),
-        function!(Murmur2, murmur2_64),
-        function!(Murmur3Short, murmur3_32),
-        function!(Murmur3, murmur3_128),
+        function!(Murmur2Short, |bytes: &[u8]| murmur2_32(bytes, 0)),
+        function!(Murmur2, |bytes: &[u8]| murmur2_64(bytes, 0)),
+        function!(Murmur3Short, |bytes: &[u8]| murmur3_32(bytes, 0)),
+        function!(Murmur3, |bytes: &[u8]| murmur3_128(bytes, 0)),
     ],
 };
 
@@ -28,10 +28,10 @@ fn word(bytes: &[u8]) -> u64 {
 }
 
 /// MurmurHash2, 32 bits.
-fn murmur2_32(bytes: &[u8]) -> u32 {
+pub(super) fn murmur2_32(bytes: &[u8], seed: u32) -> u32 {
     const M: u32 = 0x5bd1_e995;
     let (words, rest) = bytes.as_chunks::<4>();
-    let mut hash = bytes.len() as u32;
+    let mut hash = seed ^ bytes.len() as u32;
     for &chunk in words {
         let mut k = u32::from_le_bytes(chunk).wrapping_mul(M);
         k ^= k >> 24;
@@ -45,10 +45,10 @@ fn murmur2_32(bytes: &[u8]) -> u32 {
 }
 
 /// MurmurHash64A, the 64-bit MurmurHash2.
-fn murmur2_64(bytes: &[u8]) -> u64 {
+pub(super) fn murmur2_64(bytes: &[u8], seed: u64) -> u64 {
     const M: u64 = 0xc6a4_a793_5bd1_e995;
     let (words, rest) = bytes.as_chunks::<8>();
-    let mut hash = (bytes.len() as u64).wrapping_mul(M);
+    let mut hash = seed ^ (bytes.len() as u64).wrapping_mul(M);
     for &chunk in words {
         let mut k = u64::from_le_bytes(chunk).wrapping_mul(M);
         k ^= k >> 47;
@@ -62,14 +62,14 @@ fn murmur2_64(bytes: &[u8]) -> u64 {
 }
 
 /// MurmurHash3_x86_32.
-fn murmur3_32(bytes: &[u8]) -> u32 {
+pub(super) fn murmur3_32(bytes: &[u8], seed: u32) -> u32 {
     let mixed = |k: u32| {
         k.wrapping_mul(0xcc9e_2d51)
             .rotate_left(15)
             .wrapping_mul(0x1b87_3593)
     };
     let (words, rest) = bytes.as_chunks::<4>();
-    let mut hash = 0_u32;
+    let mut hash = seed;
     for &chunk in words {
         hash = (hash ^ mixed(u32::from_le_bytes(chunk))).rotate_left(13);
         hash = hash.wrapping_mul(5).wrapping_add(0xe654_6b64);
@@ -81,13 +81,13 @@ fn murmur3_32(bytes: &[u8]) -> u32 {
 }
 
 /// MurmurHash3_x64_128; its first word is the low half.
-fn murmur3_128(bytes: &[u8]) -> u128 {
+pub(super) fn murmur3_128(bytes: &[u8], seed: u64) -> u128 {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
     const C2: u64 = 0x4cf5_ad43_2745_937f;
     let first = |k: u64| k.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);
     let second = |k: u64| k.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1);
     let (blocks, rest) = bytes.as_chunks::<16>();
-    let (mut h1, mut h2) = (0_u64, 0_u64);
+    let (mut h1, mut h2) = (seed, seed);
     for block in blocks {
         h1 = (h1 ^ first(word(&block[..8]))).rotate_left(27);
         h1 = h1

@@ -1,4 +1,4 @@
-//! SpookyHash V2 with both seeds 0 (Bob Jenkins, public domain). The 64-bit and the 32-bit hash are
+//! SpookyHash V2 (Bob Jenkins, public domain). Digests are by seeds of 0. The 64-bit and the 32-bit hash are
 //! the low bits of the 128-bit one.
 
 use super::function::{HashLibrary, function};
@@ -14,9 +14,9 @@ pub(super) const LIBRARY: HashLibrary = HashLibrary {
     },
     // The shorter ones are the low bits of the longest.
     functions: &[
-        function!(Spooky32, |bytes: &[u8]| spooky_128(bytes) as u32),
-        function!(Spooky64, |bytes: &[u8]| spooky_128(bytes) as u64),
-        function!(Spooky128, spooky_128),
+        function!(Spooky32, |bytes: &[u8]| spooky_128(bytes, [0; 2]) as u32),
+        function!(Spooky64, |bytes: &[u8]| spooky_128(bytes, [0; 2]) as u64),
+        function!(Spooky128, |bytes: &[u8]| spooky_128(bytes, [0; 2])),
     ],
 };
 
@@ -28,11 +28,11 @@ const WORDS: usize = 12;
 const BLOCK: usize = 8 * WORDS;
 
 /// The hash; its first word is the low half.
-fn spooky_128(bytes: &[u8]) -> u128 {
+pub(super) fn spooky_128(bytes: &[u8], seeds: [u64; 2]) -> u128 {
     let (first, second) = if bytes.len() < 2 * BLOCK {
-        short(bytes)
+        short(bytes, seeds)
     } else {
-        long(bytes)
+        long(bytes, seeds)
     };
     u128::from(second) << 64 | u128::from(first)
 }
@@ -79,8 +79,8 @@ fn short_mix([mut a, mut b, mut c, mut d]: [u64; 4]) -> [u64; 4] {
     [a, b, c, d]
 }
 
-fn short(bytes: &[u8]) -> (u64, u64) {
-    let [mut a, mut b, mut c, mut d] = [0, 0, CONSTANT, CONSTANT];
+fn short(bytes: &[u8], seeds: [u64; 2]) -> (u64, u64) {
+    let [mut a, mut b, mut c, mut d] = [seeds[0], seeds[1], CONSTANT, CONSTANT];
     let (blocks, mut rest) = bytes.as_chunks::<32>();
     for block in blocks {
         c = c.wrapping_add(word(&block[..8]));
@@ -118,11 +118,8 @@ fn short(bytes: &[u8]) -> (u64, u64) {
     (a, b)
 }
 
-fn long(bytes: &[u8]) -> (u64, u64) {
-    let mut state = [0; WORDS];
-    for place in [2, 5, 8, 11] {
-        state[place] = CONSTANT;
-    }
+fn long(bytes: &[u8], seeds: [u64; 2]) -> (u64, u64) {
+    let mut state = std::array::from_fn(|place| [seeds[0], seeds[1], CONSTANT][place % 3]);
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
     for block in blocks {
         mix(&mut state, &words(block));
