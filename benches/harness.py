@@ -91,15 +91,7 @@ def run(directory: Path, box: Path) -> tuple[float, int]:
     assert len(tests) == TESTS
     begun = launch.start(chosen, tests, directory / "results", ["bench"])
     with begun.run:
-        runner = Runner(
-            begun.run,
-            begun.tasks,
-            begun.measure,
-            begun.data,
-            max_s=3600,
-            quiet=True,
-            consent=lambda _: False,
-        )
+        runner = Runner(begun, max_s=3600, quiet=True)
         begin = time.perf_counter()
         assert runner.run() == 0
         return time.perf_counter() - begin, len({test.block for test in tests})

@@ -173,7 +173,7 @@ def _entry(entry: Any, pointer: str, path: Path | None, reader: _Reader) -> tupl
             reader.warn(f"{pointer}/{_escape(name)}", f"unknown key {name!r}, not used")
     axes, described = _axes(entry.get("parameters", {}), f"{pointer}/parameters", reader)
     items = _items(entry.get("benchmark_items", []), f"{pointer}/benchmark_items", reader)
-    metrics = _metrics(entry.get("metrics", []), f"{pointer}/metrics", reader)
+    metrics = _names(entry.get("metrics", []), f"{pointer}/metrics", reader)
     reader.tests += math.prod(len(values) for values in axes.values()) * max(1, len(items))
     if reader.tests > TESTS_MAX:
         reader.problem(pointer, f"more than {TESTS_MAX} tests")
@@ -290,20 +290,16 @@ def _without_repeats(values: Sequence[Any], where: str, reader: _Reader) -> list
 
 
 def _items(value: Any, pointer: str, reader: _Reader) -> list[str]:
-    items = value if isinstance(value, list) else [value]
-    names = [item.get("name") if isinstance(item, dict) else item for item in items]
-    if len(names) > 100 or not all(isinstance(n, str) and 0 < len(n) <= 200 for n in names):
-        reader.problem(pointer, "must be a list of at most 100 names")
-        return []
-    for index, item in enumerate(items):
+    for index, item in enumerate(value if isinstance(value, list) else [value]):
         if isinstance(item, dict) and set(item) - {"name"}:
             reader.warn(f"{pointer}/{index}", "only the item's name is used")
-    return list(dict.fromkeys(str(name) for name in names))
+    return _names(value, pointer, reader)
 
 
-def _metrics(value: Any, pointer: str, reader: _Reader) -> list[str]:
-    metrics = value if isinstance(value, list) else [value]
-    names = [metric.get("name") if isinstance(metric, dict) else metric for metric in metrics]
+def _names(value: Any, pointer: str, reader: _Reader) -> list[str]:
+    """Names of benchmark items or metrics: texts, or objects that have one."""
+    entries = value if isinstance(value, list) else [value]
+    names = [entry.get("name") if isinstance(entry, dict) else entry for entry in entries]
     if len(names) > 100 or not all(isinstance(n, str) and 0 < len(n) <= 200 for n in names):
         reader.problem(pointer, "must be a list of at most 100 names")
         return []

@@ -298,12 +298,6 @@ def _threads(value: Any) -> int:
     return count
 
 
-def _operation(value: Any) -> str:
-    if value not in ("compress", "decompress"):
-        raise ValueError("is none of compress and decompress")
-    return str(value)
-
-
 def _algorithm(value: Any) -> str:
     name = str(value).lower().replace("-", "")
     known = ("sha256", "crc32", "xxh3", "md5")
@@ -319,17 +313,20 @@ def _block(value: Any) -> int:
     return size
 
 
-def _access(value: Any) -> str:
-    if value not in ("read", "write"):
-        raise ValueError("is none of read and write")
-    return str(value)
+def _one_of(meanings: Mapping[str, str]) -> Callable[[Any], str]:
+    """Reads a word of dpBento as ours."""
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in meanings:
+            raise ValueError(f"is none of {' and '.join(meanings)}")
+        return meanings[value]
+
+    return read
 
 
-def _order(value: Any) -> str:
-    orders = {"seq": "sequential", "rnd": "random"}
-    if value not in orders:
-        raise ValueError("is none of seq and rnd")
-    return orders[value]
+_operation = _one_of({"compress": "compress", "decompress": "decompress"})
+_access = _one_of({"read": "read", "write": "write"})
+_order = _one_of({"seq": "sequential", "rnd": "random"})
 
 
 def _zero(value: Any) -> int:

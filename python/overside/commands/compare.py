@@ -153,7 +153,7 @@ def _row(entry: MetricComparison, told: Sequence[str]) -> list[str]:
         value = entry.parameters.get(key)
         if value is not None:
             parts.append(plan.text(value) if key in USUAL else f"{key}={plan.text(value)}")
-    kind = "" if ratio.kind == "interval" else " (range)"
+    kind = " (range)" if ratio.kind == "range" else ""
     return [
         " ".join([entry.task, *parts]),
         entry.metric,

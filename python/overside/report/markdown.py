@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from overside.bench.statistics import RunView
-from overside.report import audit, best, formatting, published, sweeps, view_model
+from overside.report import audit, best, formatting, published, run_details, sweeps, view_model
 from overside.report.best import Advice, Best
 from overside.report.outlook import CardOutlook
 
@@ -43,7 +43,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def markdown(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> str:
     """The whole report; the table of all tests is in the CSV file."""
     lines = [f"# Overside report: {escape(view_model.title(view))}", ""]
-    where = [view_model.cpu(view), view_model.when(view.manifest.get("started"))]
+    where = [run_details.cpu(view), run_details.when(view.manifest.get("started"))]
     lines += [escape(", ".join(part for part in where if part)) + "  "]
     lines += [escape(view_model.counts_words(view)), ""]
     lines += [f"> **{escape(alert)}**\n" for alert in view_model.alerts(view)]
@@ -236,9 +236,9 @@ def _problems(view: RunView) -> list[str]:
 
 def _about(view: RunView) -> list[str]:
     lines = ["## Method", ""]
-    lines += [f"- **{escape(name)}**: {escape(text)}" for name, text in view_model.method(view)]
-    lines += [f"- **Command**: {code(view_model.command(view))}"]
-    for item in view_model.data(view):
+    lines += [f"- **{escape(name)}**: {escape(text)}" for name, text in run_details.method(view)]
+    lines += [f"- **Command**: {code(run_details.command(view))}"]
+    for item in run_details.data(view):
         digest, origin = code(item["digest"]), escape(item["origin"])
         lines.append(f"- **Data**: {escape(item['name'])}, {item['size']}, {origin}, {digest}")
     return lines

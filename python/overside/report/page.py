@@ -30,6 +30,7 @@ from overside.report import (
     formatting,
     groups,
     published,
+    run_details,
     sweep_charts,
     sweeps,
     view_model,
@@ -206,9 +207,9 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         "title": view_model.title(view),
         "version": formatting.value(view.manifest.get("version")),
         "run_id": formatting.clean(view.manifest.get("id") or view.path.name, 200),
-        "cpu": view_model.cpu(view),
-        "when": view_model.when(view.manifest.get("started")),
-        "elapsed": view_model.elapsed(view),
+        "cpu": run_details.cpu(view),
+        "when": run_details.when(view.manifest.get("started")),
+        "elapsed": run_details.elapsed(view),
         "counts": view_model.counts_words(view),
         "notes": formatting.plural(len(warnings), "warning") if warnings else "",
         "alerts": view_model.alerts(view),
@@ -217,7 +218,7 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         "advice": [_advice(one) for one in advice],
         "no_advice": view_model.no_advice(view),
         "data_words": formatting.listing(
-            f"“{one['name']}” ({one['size']})" for one in view_model.data(view)
+            f"“{one['name']}” ({one['size']})" for one in run_details.data(view)
         ),
         "bars_words": best.bars_words(view),
         "interval_words": best.interval_words(view),
@@ -242,10 +243,10 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         },
         "problems": problems,
         "warnings": warnings,
-        "method": view_model.method(view),
-        "command": view_model.command(view),
-        "data": view_model.data(view),
-        "machine": view_model.machine(view),
+        "method": run_details.method(view),
+        "command": run_details.command(view),
+        "data": run_details.data(view),
+        "machine": run_details.machine(view),
     }
 
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from overside.bench.statistics import RunView
-from overside.report import best, formatting, sweeps, view_model
+from overside.report import best, formatting, run_details, sweeps, view_model
 from overside.report.advice import AdviceText, Target
 from overside.report.outlook import CardOutlook
 
@@ -34,7 +34,7 @@ def summary(
     """What the machine does best and what a DPU would change, `width` columns wide."""
     width = max(WIDTH_MIN, min(width, WIDTH_MAX))
     page = _Page(width, colour)
-    where = view_model.cpu(view)
+    where = run_details.cpu(view)
     page.line(f"{view_model.title(view)}{f' on {where}' if where else ''}", BOLD)
     page.line(view_model.counts_words(view))
     for alert in view_model.alerts(view):

@@ -1,0 +1,211 @@
+"""How a run came about: its command and method, its machine, its data."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from overside.bench.statistics import RunView
+from overside.report import formatting
+
+#: The most facts about the machine.
+FACTS_MAX = 300
+#: The most ways of checking results that are named.
+CHECKS_MAX = 20
+ABBREVIATIONS = {
+    **{word: word.upper() for word in ("cpu", "smt", "aslr", "numa", "simd")},
+    "khz": "in kHz",
+    "percent": "in %",
+    "c": "in °C",
+}
+
+
+def command(view: RunView) -> str:
+    """The command line that made the run, ready for a shell."""
+    parts = view.manifest.get("command")
+    if not isinstance(parts, list):
+        return formatting.clean(parts or "", 1_000)
+    return " ".join(shlex.quote(formatting.clean(part, 400)) for part in parts[:100])
+
+
+def method(view: RunView) -> list[tuple[str, str]]:
+    """How the figures came about."""
+    manifest = view.manifest
+    rounds, box = mapping(manifest.get("rounds")), mapping(manifest.get("box"))
+    policy = mapping(box.get("measure"))
+    checks = {formatting.clean(t.check.get("method", ""), 80) for t in view.tests if t.check}
+    out = [
+        (
+            "Rounds",
+            f"{formatting.value(rounds.get('done'))} of at least "
+            f"{formatting.value(rounds.get('planned'))}; stopped because: "
+            f"{formatting.value(rounds.get('reason'))}. A round is a fresh process that runs "
+            "each test of a block once; tests that are compared stand in one block, in an "
+            "order that turns round from round to round.",
+        ),
+        (
+            "Estimates",
+            "Median over the rounds. The interval holds the median with 95 % confidence: by "
+            "order statistics from 6 rounds on, by a bootstrap over rounds from 20 on; with "
+            "fewer, the range. Nothing is discarded; outliers are named.",
+        ),
+        (
+            "Verification",
+            "Every sample is checked against an independent implementation"
+            + (f" ({'; '.join(sorted(checks - {''})[:CHECKS_MAX])})." if checks - {""} else ".")
+            + " A failed job is a failed test, never a fast one.",
+        ),
+        (
+            "Units",
+            "MB is a million bytes, KiB is 1,024 bytes. Throughput counts bytes of the "
+            "uncompressed side. "
+            "CPU cost counts the host's CPU seconds, not those that emulation burns.",
+        ),
+    ]
+    times = [
+        f"{text} {formatting.duration(float(policy[key]))}"
+        for key, text in (("warmup_s", "warm-up"), ("sample_s", "sample"), ("max_s", "at most"))
+        if isinstance(policy.get(key), int | float)
+    ]
+    target = policy.get("target_interval")
+    if isinstance(target, int | float):
+        times.append(f"target width of an interval {formatting.number(target * 100, 2)} %")
+    if times:
+        out.append(("Policy", ", ".join(times) + "."))
+    out += [
+        ("Seed", formatting.value(manifest.get("seed"))),
+        ("Box", f"{formatting.value(manifest.get('box_path'))}, SHA-256 {digest(view)}"),
+        ("Started", when(manifest.get("started"))),
+        ("Ended", when(manifest.get("ended"))),
+        ("Overside", formatting.value(manifest.get("version"))),
+    ]
+    return out
+
+
+def digest(view: RunView) -> str:
+    """Of the box."""
+    return formatting.clean(view.manifest.get("box_digest") or "not recorded", 80)
+
+
+def when(text: object) -> str:
+    """A time of the manifest for people: `21 November 2026, 10:00 UTC`."""
+    try:
+        time = datetime.fromisoformat(str(text))
+    except ValueError:
+        return "not recorded"
+    return f"{time.day} {time:%B %Y, %H:%M} UTC"
+
+
+def elapsed(view: RunView) -> str:
+    """How long the run took; empty if it did not end."""
+    try:
+        started = datetime.fromisoformat(str(view.manifest.get("started")))
+        ended = datetime.fromisoformat(str(view.manifest.get("ended")))
+    except ValueError:
+        return ""
+    return formatting.duration((ended - started).total_seconds())
+
+
+def machine(view: RunView) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What was recorded of the machine, by topic; what could not be read says why."""
+    topics: dict[str, list[tuple[str, str]]] = {}
+    left = FACTS_MAX
+    for name, value in view.environment.items():
+        if name == "schema" or name.endswith("_reason") or left <= 0:
+            continue
+        facts = list(_facts(name, value, view.environment.get(f"{name}_reason")))[:left]
+        left -= len(facts)
+        nested = isinstance(value, dict)
+        topic = _words(name) if nested else "General"
+        topics.setdefault(topic, []).extend(facts)
+    return [(topic, facts) for topic, facts in topics.items() if facts]
+
+
+def _facts(name: str, value: object, reason: object, depth: int = 0) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and depth < 3:
+        for key, inner in value.items():
+            if not str(key).endswith("_reason"):
+                for label, text in _facts(str(key), inner, value.get(f"{key}_reason"), depth + 1):
+                    yield (label if depth == 0 else f"{_words(name)}: {label}"), text
+        return
+    yield _words(name), _fact(name, value, reason)
+
+
+def _fact(name: str, value: object, reason: object) -> str:
+    if value is None:
+        return f"not known: {formatting.clean(reason, 200)}" if reason else "not known"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if name.endswith("_bytes"):
+            return formatting.size(value)
+        if name.endswith("_ns"):
+            return formatting.duration(value / 1e9)
+        if name.endswith("_s"):
+            return formatting.duration(value)
+        return f"{value:,}" if isinstance(value, int) else formatting.number(value, 4)
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        return formatting.clean("; ".join(_inline(item) for item in value), 600)
+    if isinstance(value, dict):
+        return formatting.clean(_inline(value), 600)
+    return formatting.value(value) or "none"
+
+
+def _inline(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(
+            f"{_words(str(key)).lower()} {_fact(str(key), item, None)}"
+            for key, item in value.items()
+        )
+    return formatting.value(value)
+
+
+def _words(name: str) -> str:
+    """A key as a label: `huge_pages_bytes` is `Huge pages`."""
+    text = formatting.clean(name, 80)
+    for unit in ("_bytes", "_ns", "_s"):
+        text = text.removesuffix(unit)
+    text = text.replace("_", " ")
+    text = " ".join(ABBREVIATIONS.get(word, word) for word in text.split(" "))
+    return text[:1].upper() + text[1:]
+
+
+def cpu(view: RunView) -> str:
+    """The machine in a few words: its CPU's model and cores; empty if nothing was recorded."""
+    about = view.environment.get("cpu")
+    if not isinstance(about, Mapping):
+        return formatting.clean(about or "", 120)
+    parts = [formatting.clean(about.get("model") or "", 120)]
+    cores = about.get("cores")
+    if isinstance(cores, int):
+        parts.append(formatting.plural(cores, "core"))
+    return ", ".join(part for part in parts if part)
+
+
+def data(view: RunView) -> list[dict[str, str]]:
+    """The data sets."""
+    out = []
+    for item in items(view.manifest.get("data")):
+        about = mapping(item)
+        files = about.get("files")
+        size = about.get("size_bytes")
+        out.append(
+            {
+                "name": formatting.value(about.get("name")),
+                "size": formatting.size(size) if isinstance(size, int | float) else "–",
+                "files": str(len(files)) if isinstance(files, list) else "–",
+                "digest": formatting.clean(about.get("digest") or "–", 140),
+                "origin": formatting.clean(about.get("origin") or "–", 300),
+            }
+        )
+    return out
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """An object of a manifest; empty where something else stands in its place."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def items(value: object) -> list[Any]:
+    """A list of a manifest; empty where something else stands in its place."""
+    return value if isinstance(value, list) else []
