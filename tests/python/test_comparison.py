@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -142,12 +143,11 @@ def test_changes_that_are_many_confirm_each_other() -> None:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(tmp_path_factory: pytest.TempPathFactory, tiny_run: tuple[Path, object]) -> Path:
     """A directory with a run `a`."""
     directory = tmp_path_factory.mktemp("runs")
     tiny_box(directory)
-    overside("run", "tiny.json", cwd=directory, code=0)
-    only_run(directory).rename(directory / "a")
+    shutil.copytree(only_run(tiny_run[0]), directory / "a")
     return directory
 
 

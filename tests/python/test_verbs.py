@@ -113,9 +113,10 @@ def test_clean_wants_a_number_of_days(tmp_path: Path, days: str) -> None:
 
 
 def test_clean_removes_made_data(tmp_path: Path) -> None:
-    overside("data", "make", "noise", cwd=tmp_path, code=0)
-    overside("clean", "--data", "--yes", cwd=tmp_path, code=0)
-    assert "there is nothing" in overside("clean", cwd=tmp_path, code=0).stdout
+    own = {"OVERSIDE_CACHE": str(tmp_path / "cache")}
+    overside("data", "make", "noise", cwd=tmp_path, code=0, **own)
+    overside("clean", "--data", "--yes", cwd=tmp_path, code=0, **own)
+    assert "there is nothing" in overside("clean", cwd=tmp_path, code=0, **own).stdout
 
 
 @pytest.mark.parametrize("words", [(), ("rum",), ("run", "--sed", "1"), ("list", "taks")])
