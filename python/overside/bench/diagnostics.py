@@ -39,18 +39,20 @@ class Finding:
 
 def of_environment(environment: Json, load: Json) -> list[Finding]:
     """What the recorded machine says about the figures that are taken on it."""
-    checks: tuple[Callable[[Json, Json], Iterator[Finding]], ...] = (
-        _load,
+    steady: tuple[Callable[[Json], Iterator[Finding]], ...] = (
         _governor,
         _turbo,
-        _virtualised,
         _quota,
         _cores,
         _memory,
         _huge_pages,
         _clock,
     )
-    return [finding for check in checks for finding in check(environment, load)]
+    return [
+        *_load(environment, load),
+        *_virtualised(environment, load),
+        *(finding for check in steady for finding in check(environment)),
+    ]
 
 
 def _load(environment: Json, load: Json) -> Iterator[Finding]:
@@ -68,8 +70,7 @@ def _load(environment: Json, load: Json) -> Iterator[Finding]:
         yield Finding("load", "ok", f"little else runs: load {average:.1f} on {cores} cores")
 
 
-def _governor(environment: Json, load: Json) -> Iterator[Finding]:
-    del load
+def _governor(environment: Json) -> Iterator[Finding]:
     governor = environment["cpu"].get("governor")
     if governor is None:
         yield Finding("governor", "note", "the clock's governor cannot be read on this machine")
@@ -84,8 +85,7 @@ def _governor(environment: Json, load: Json) -> Iterator[Finding]:
         )
 
 
-def _turbo(environment: Json, load: Json) -> Iterator[Finding]:
-    del load
+def _turbo(environment: Json) -> Iterator[Finding]:
     cpu = environment["cpu"]
     if cpu.get("turbo"):
         intel = cpu.get("driver") in ("intel_pstate", "intel_cpufreq")
@@ -114,8 +114,7 @@ def _virtualised(environment: Json, load: Json) -> Iterator[Finding]:
         )
 
 
-def _quota(environment: Json, load: Json) -> Iterator[Finding]:
-    del load
+def _quota(environment: Json) -> Iterator[Finding]:
     quota = environment["limits"].get("cpu_quota_cores")
     if isinstance(quota, int | float):
         yield Finding(
@@ -127,8 +126,7 @@ def _quota(environment: Json, load: Json) -> Iterator[Finding]:
         )
 
 
-def _cores(environment: Json, load: Json) -> Iterator[Finding]:
-    del load
+def _cores(environment: Json) -> Iterator[Finding]:
     cpu = environment["cpu"]
     usable, online = len(cpu.get("usable") or ()), cpu.get("online")
     if usable and online and usable < online:
@@ -154,8 +152,7 @@ def _cores(environment: Json, load: Json) -> Iterator[Finding]:
         )
 
 
-def _memory(environment: Json, load: Json) -> Iterator[Finding]:
-    del load
+def _memory(environment: Json) -> Iterator[Finding]:
     memory = environment["memory"]
     if (memory.get("swap_used_bytes") or 0) > 64 << 20:
         yield Finding(
@@ -174,8 +171,7 @@ def _memory(environment: Json, load: Json) -> Iterator[Finding]:
         )
 
 
-def _huge_pages(environment: Json, load: Json) -> Iterator[Finding]:
-    del load
+def _huge_pages(environment: Json) -> Iterator[Finding]:
     if environment["memory"].get("transparent_huge_pages") == "always":
         yield Finding(
             "huge-pages",
@@ -185,8 +181,7 @@ def _huge_pages(environment: Json, load: Json) -> Iterator[Finding]:
         )
 
 
-def _clock(environment: Json, load: Json) -> Iterator[Finding]:
-    del load
+def _clock(environment: Json) -> Iterator[Finding]:
     clock = environment["kernel"].get("clock")
     if clock in ("hpet", "acpi_pm"):
         yield Finding(
