@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use overside_base::{EventFd, lock};
-use overside_device::Device;
+use overside_device::{Device, MemoryKind};
 use overside_link::agent::{Offer, Reply, Welcome};
 use rustix::event::{PollFd, PollFlags};
 
@@ -43,7 +43,11 @@ impl Shared {
     pub(crate) fn new(settings: Settings, devices: Vec<Arc<dyn Device>>) -> io::Result<Self> {
         let offers = devices.iter().map(|device| Offer {
             info: device.info().clone(),
-            capabilities: device.capabilities().iter().cloned().collect(),
+            // Jobs' bytes are received into the device's memory, which this thread must address.
+            capabilities: (device.capabilities().iter())
+                .filter(|capability| capability.memory != MemoryKind::Device)
+                .cloned()
+                .collect(),
         });
         let welcome = Reply::Welcome(Welcome {
             release: env!("CARGO_PKG_VERSION").into(),

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use overside_device::Foreign;
-use overside_placement::{Buffer, Chunk, Executor, Piece};
+use overside_placement::{Buffer, Chunk, ChunkResult, Executor};
 
 use crate::framing::{Content, Framing};
 use crate::output::{Output, read};
@@ -305,7 +305,7 @@ impl<W: Write> Compressor<W> {
 }
 
 /// The compressed bytes; `None` if they are not shorter than the chunk.
-fn compressed(piece: &Piece) -> Result<Option<&[u8]>, Error> {
+fn compressed(piece: &ChunkResult) -> Result<Option<&[u8]>, Error> {
     match &piece.result {
         Ok(_) => Ok(piece.output()),
         Err(error) => Err(Error::Job(error.clone())),

@@ -11,8 +11,11 @@ use crate::{ContextConfig, OpenError};
 pub enum MemoryKind {
     /// Any memory of this process.
     Any,
-    /// Only what came from the device's own `alloc` or `register`.
+    /// Only what came from the device's own `alloc` or `register`; the CPU can address it.
     Registered,
+    /// Only what came from the device's own `alloc`, and the CPU cannot address it: bytes go in
+    /// and out through `write` and `read`, and `register` fails.
+    Device,
 }
 
 /// One operation in one direction, with its limits. Probed when the device is opened, never

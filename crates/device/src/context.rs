@@ -1,6 +1,7 @@
 //! Devices and the contexts opened on them.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
@@ -20,11 +21,34 @@ pub trait Device: Send + Sync {
     /// What it can do, probed when it was opened.
     fn capabilities(&self) -> &Capabilities;
 
-    /// Zeroed memory that the device reaches without a copy. `align` is a power of two.
+    /// Zeroed memory that the device reaches without a copy. `align` is a power of two. The CPU can
+    /// address it, except where the capabilities say [`MemoryKind::Device`](crate::MemoryKind).
     ///
     /// # Errors
     /// [`MemoryError`].
     fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError>;
+
+    /// Copies bytes into memory that this device gave out, from `offset` on. Waits until they are
+    /// there.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`]; [`MemoryError::NotAddressable`] if the memory is another
+    /// device's.
+    fn write(&self, to: &mut Region, offset: usize, bytes: &[u8]) -> Result<(), MemoryError> {
+        let range = within(to.len(), offset, bytes.len())?;
+        to.bytes_mut()?[range].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Copies bytes out of memory that this device gave out, from `offset` on.
+    ///
+    /// # Errors
+    /// As [`Device::write`].
+    fn read(&self, from: &Region, offset: usize, into: &mut [u8]) -> Result<(), MemoryError> {
+        let range = within(from.len(), offset, into.len())?;
+        into.copy_from_slice(&from.bytes()?[range]);
+        Ok(())
+    }
 
     /// Makes the caller's memory readable for the device, without a copy. Its owner lives until
     /// the last slice is dropped.
@@ -38,6 +62,21 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// [`OpenError`]; never opens something else instead.
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError>;
+}
+
+/// The range of `len` bytes at `offset` of a region of so many bytes.
+///
+/// # Errors
+/// [`MemoryError::OutOfBounds`].
+pub fn within(region: usize, offset: usize, len: usize) -> Result<Range<usize>, MemoryError> {
+    match offset.checked_add(len) {
+        Some(end) if end <= region => Ok(offset..end),
+        _ => Err(MemoryError::OutOfBounds {
+            offset,
+            len,
+            region,
+        }),
+    }
 }
 
 /// What a context is set up for.

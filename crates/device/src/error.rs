@@ -14,6 +14,19 @@ pub enum MemoryError {
     /// The alignment is not a power of two.
     #[error("{0} is not an alignment")]
     Alignment(usize),
+    /// The memory is a device's, and the CPU cannot address it.
+    #[error("only the device can address this memory; it is read and written through the device")]
+    NotAddressable,
+    /// More was to be read or written than there is.
+    #[error("{len} bytes at {offset} are beyond the end of a region of {region} bytes")]
+    OutOfBounds {
+        /// Where.
+        offset: usize,
+        /// How many.
+        len: usize,
+        /// The region's length.
+        region: usize,
+    },
     /// The device cannot reach this memory.
     #[error("{device} cannot reach this memory: {reason}")]
     Unreachable {
@@ -90,7 +103,8 @@ pub enum Refusal {
         /// The most.
         max: usize,
     },
-    /// The device takes registered memory only, and this is not, or is another device's.
+    /// The device takes registered memory only, and this is not, or is another device's; or the
+    /// memory is another device's that only that can address.
     #[error("the memory is not registered with this device")]
     Unregistered,
 }

@@ -16,6 +16,9 @@
 //! * A job that is past its deadline completes as [`JobError::DeadlineExceeded`] *without* its
 //!   destination: that is quarantined until the engine confirms, because a late engine would write
 //!   into whatever the memory is used for next.
+//! * Memory comes from the device ([`Device::alloc`]) or is registered with it. Some devices take
+//!   only memory that the CPU cannot address ([`MemoryKind::Device`]); [`Device::write`] and
+//!   [`Device::read`] move bytes for all of them.
 //! * A device that cannot do an operation says so; it never runs it elsewhere. [`Applied`] names
 //!   what really ran.
 //!
@@ -32,7 +35,7 @@ pub mod threads;
 mod wait;
 
 pub use capabilities::{Capabilities, Capability, MemoryKind};
-pub use context::{Closed, Context, ContextConfig, CpuTime, Device, Lifecycle};
+pub use context::{Closed, Context, ContextConfig, CpuTime, Device, Lifecycle, within};
 pub use error::{Lost, MemoryError, OpenError, Refusal, SubmitError};
 pub use info::{Applied, DeviceInfo, Provenance, Timing};
 pub use job::{Completion, Job, JobError, Outcome, Source, Stages};

@@ -3,6 +3,11 @@
 //! A [`Region`] is the only handle to its range and can be written. [`Region::share`] turns it
 //! into a [`Slice`], of which there may be many and which can only be read. Both keep the memory
 //! alive, and with it the owner that it came from and the device's registration.
+//!
+//! Memory that only a device can address (a GPU's, a card's) has handles like any other, but no
+//! bytes: [`Region::bytes`] and [`Slice::bytes`] are errors, dereferencing panics, and
+//! [`Device::write`](crate::Device::write) and [`Device::read`](crate::Device::read) move bytes in
+//! and out.
 
 // Hands out `&mut [u8]` into ranges of shared memory that no other handle covers.
 #![allow(unsafe_code)]
@@ -59,6 +64,8 @@ struct Memory {
     len: usize,
     owner: Owner,
     registration: Option<Registration>,
+    /// The CPU can read it, and write it through a `Region`.
+    is_addressable: bool,
 }
 
 // SAFETY: `Memory` is a range of bytes and its owner, which is Send and Sync. Writes go only
@@ -82,6 +89,7 @@ impl Drop for Memory {
 /// Memory of the caller's, to be read by a device: a `Vec`, a mapped file, an Arrow buffer. What
 /// it gives as bytes must stay where it is while the owner lives, which holds for everything that
 /// does not change under a shared reference.
+#[derive(Clone)]
 pub struct Foreign(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
 impl Foreign {
@@ -93,6 +101,24 @@ impl Foreign {
     /// Its bytes.
     pub fn as_bytes(&self) -> &[u8] {
         (*self.0).as_ref()
+    }
+}
+
+impl Memory {
+    fn check_addressable(&self) -> Result<(), MemoryError> {
+        if self.is_addressable {
+            Ok(())
+        } else {
+            Err(MemoryError::NotAddressable)
+        }
+    }
+
+    /// For dereferencing, which cannot say no otherwise.
+    fn assert_addressable(&self) {
+        assert!(
+            self.is_addressable,
+            "memory that only a device can address is used by the CPU"
+        );
     }
 }
 
@@ -133,6 +159,7 @@ impl Region {
             len,
             owner: Owner::Heap { base, layout },
             registration,
+            is_addressable: true,
         };
         Ok(Self {
             memory: Arc::new(memory),
@@ -158,12 +185,66 @@ impl Region {
             len,
             owner: Owner::Device { _allocation: owner },
             registration,
+            is_addressable: true,
         };
         Self {
             memory: Arc::new(memory),
             start: 0,
             len,
         }
+    }
+
+    /// Memory of a device that the CPU cannot address: `len` bytes that the device finds by the
+    /// registration and [`Region::offset`]. It is given back by dropping the registration's handle,
+    /// after the last handle to the memory.
+    pub fn of_device(len: usize, registration: Registration) -> Self {
+        let memory = Memory {
+            start: NonNull::dangling(),
+            len,
+            owner: Owner::Device {
+                _allocation: Box::new(()),
+            },
+            registration: Some(registration),
+            is_addressable: false,
+        };
+        Self {
+            memory: Arc::new(memory),
+            start: 0,
+            len,
+        }
+    }
+
+    /// Its length in bytes, whether or not the CPU can address it.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where it begins in the allocation that it is a part of, in bytes.
+    pub fn offset(&self) -> usize {
+        self.start
+    }
+
+    /// Whether the CPU can address it.
+    pub fn is_addressable(&self) -> bool {
+        self.memory.is_addressable
+    }
+
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// [`MemoryError::NotAddressable`].
+    pub fn bytes(&self) -> Result<&[u8], MemoryError> {
+        self.memory.check_addressable().map(|()| &**self)
+    }
+
+    /// Its bytes, to be written.
+    ///
+    /// # Errors
+    /// [`MemoryError::NotAddressable`].
+    pub fn bytes_mut(&mut self) -> Result<&mut [u8], MemoryError> {
+        self.memory.check_addressable()?;
+        Ok(&mut **self)
     }
 
     /// Splits it at `mid`: `[0, mid)` and `[mid, len)`.
@@ -198,14 +279,18 @@ impl Region {
 impl Deref for Region {
     type Target = [u8];
 
+    /// Panics if the CPU cannot address it.
     fn deref(&self) -> &[u8] {
+        self.memory.assert_addressable();
         // SAFETY: the range lies within the memory, is initialised, and no other handle covers it.
         unsafe { std::slice::from_raw_parts(self.memory.start.as_ptr().add(self.start), self.len) }
     }
 }
 
 impl DerefMut for Region {
+    /// Panics if the CPU cannot address it.
     fn deref_mut(&mut self) -> &mut [u8] {
+        self.memory.assert_addressable();
         // SAFETY: as in `deref`; regions are made by `allocate` and `from_owner`, whose memory is
         // writable, and by splitting, which keeps them disjoint.
         unsafe {
@@ -238,12 +323,37 @@ impl Slice {
             len,
             owner: Owner::Foreign { _bytes: foreign.0 },
             registration,
+            is_addressable: true,
         };
         Self {
             memory: Arc::new(memory),
             start: 0,
             len,
         }
+    }
+
+    /// Its length in bytes, whether or not the CPU can address it.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where it begins in the allocation that it is a part of, in bytes.
+    pub fn offset(&self) -> usize {
+        self.start
+    }
+
+    /// Whether the CPU can address it.
+    pub fn is_addressable(&self) -> bool {
+        self.memory.is_addressable
+    }
+
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// [`MemoryError::NotAddressable`].
+    pub fn bytes(&self) -> Result<&[u8], MemoryError> {
+        self.memory.check_addressable().map(|()| &**self)
     }
 
     /// A part of it, sharing the memory.
@@ -290,7 +400,9 @@ impl Slice {
 impl Deref for Slice {
     type Target = [u8];
 
+    /// Panics if the CPU cannot address it.
     fn deref(&self) -> &[u8] {
+        self.memory.assert_addressable();
         // SAFETY: the range lies within the memory, is initialised, and no `Region` covers it.
         unsafe { std::slice::from_raw_parts(self.memory.start.as_ptr().add(self.start), self.len) }
     }

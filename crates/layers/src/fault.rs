@@ -70,6 +70,11 @@ pub(crate) struct First {
     pub(crate) result: Option<(Outcome, Vec<u8>)>,
 }
 
+/// The destination's bytes, if it is there and the CPU can address it.
+pub(crate) fn destination_bytes(completion: &mut Completion) -> Option<&mut [u8]> {
+    completion.destination.as_mut()?.bytes_mut().ok()
+}
+
 /// Makes a completion that is in order wrong. Returns a second one for the same job, if there is
 /// to be one.
 pub(crate) fn spoil(
@@ -79,8 +84,8 @@ pub(crate) fn spoil(
     first: Option<&First>,
 ) -> Option<Completion> {
     let restore = |completion: &mut Completion| {
-        if let Some(destination) = &mut completion.destination {
-            destination.copy_from_slice(&before.destination);
+        if let Some(bytes) = destination_bytes(completion) {
+            bytes.copy_from_slice(&before.destination);
         }
     };
     let done = match completion.result {
@@ -98,8 +103,8 @@ pub(crate) fn spoil(
         | Fault::Reordering
         | Fault::FirstSource => {}
         Fault::Failure | Fault::FalseCorruption => {
-            if let Some(destination) = &mut completion.destination {
-                destination.fill(0xEE);
+            if let Some(bytes) = destination_bytes(completion) {
+                bytes.fill(0xEE);
             }
             completion.result = Err(match fault {
                 Fault::Failure => JobError::Failed("as injected".into()),
@@ -108,8 +113,8 @@ pub(crate) fn spoil(
         }
         Fault::FalseIncompressible => completion.result = Ok(Outcome::Incompressible),
         Fault::WrongByte => {
-            if let Some(byte) = (completion.destination.as_mut())
-                .and_then(|destination| destination.get_mut(done.written / 2))
+            if let Some(byte) =
+                destination_bytes(completion).and_then(|bytes| bytes.get_mut(done.written / 2))
             {
                 *byte ^= 1;
             }
@@ -145,12 +150,11 @@ pub(crate) fn spoil(
             });
         }
         Fault::Hoisted => {
-            if let (Some(destination), Some((outcome, written))) = (
-                &mut completion.destination,
-                first.and_then(|first| first.result.as_ref()),
-            ) {
-                let len = destination.len().min(written.len());
-                destination[..len].copy_from_slice(&written[..len]);
+            if let Some((outcome, written)) = first.and_then(|first| first.result.as_ref())
+                && let Some(bytes) = destination_bytes(completion)
+            {
+                let len = bytes.len().min(written.len());
+                bytes[..len].copy_from_slice(&written[..len]);
                 completion.result = Ok(*outcome);
             }
         }

@@ -10,7 +10,7 @@ use overside_device::{
     OpenError, Outcome, Refusal, Region, Stages, SubmitError,
 };
 
-use crate::fault::{Before, First, spoil};
+use crate::fault::{Before, First, destination_bytes, spoil};
 use crate::fault_injection::{Counts, JobNumber, Plan};
 use crate::job_table::JobTable;
 use crate::{ContextLayer, Fault};
@@ -103,7 +103,11 @@ impl FaultContext {
             job.source = first.source.clone();
         }
         let before = Before {
-            destination: job.destination.to_vec(),
+            // Empty where the CPU cannot address it: such memory is not made wrong.
+            destination: job
+                .destination
+                .bytes()
+                .map_or_else(|_| Vec::new(), <[u8]>::to_vec),
         };
         let tag = job.tag;
         self.inside.insert(&mut job, (fault, before));
@@ -145,17 +149,18 @@ impl FaultContext {
             self.ready.push_back(completion);
             return;
         };
-        if let (Some(first), Ok(outcome), Some(written)) =
-            (&mut self.first, &completion.result, &completion.destination)
+        if let (Some(first), Ok(outcome)) = (&mut self.first, completion.result.clone())
             && first.result.is_none()
+            && let Some(written) = destination_bytes(&mut completion)
         {
-            first.result = Some((*outcome, written.to_vec()));
+            first.result = Some((outcome, written.to_vec()));
         }
-        if fault.is_none() && !matches!(completion.result, Ok(Outcome::Done(_))) {
+        if fault.is_none()
+            && !matches!(completion.result, Ok(Outcome::Done(_)))
+            && let Some(bytes) = destination_bytes(&mut completion)
+        {
             // The contract leaves the contents open; nobody is to rely on them.
-            if let Some(destination) = &mut completion.destination {
-                destination.fill(0xEE);
-            }
+            bytes.fill(0xEE);
         }
         let second =
             fault.and_then(|fault| spoil(fault, &mut completion, &before, self.first.as_ref()));
@@ -178,9 +183,11 @@ impl FaultContext {
 
     /// Completes what stalled beyond its deadline, and writes where a late engine would.
     fn expire(&mut self) {
-        self.quarantine
-            .iter_mut()
-            .for_each(|region| region.fill(0xDD));
+        for region in &mut self.quarantine {
+            if let Ok(bytes) = region.bytes_mut() {
+                bytes.fill(0xDD);
+            }
+        }
         let now = Instant::now();
         let is_late = |(job, fault): &mut (Job, Fault)| {
             *fault == Fault::Stall && job.deadline.is_some_and(|deadline| now >= deadline)

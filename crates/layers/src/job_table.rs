@@ -35,11 +35,11 @@ impl<T> JobTable<T> {
         job.tag = number as u64;
     }
 
-    /// Forgets a job that was not taken and gives it its tag back.
-    pub(crate) fn undo(&mut self, job: &mut Job) {
-        if let Some((tag, _)) = self.remove(job.tag) {
-            job.tag = tag;
-        }
+    /// Forgets a job that was not taken and gives it its tag back: what was remembered of it.
+    pub(crate) fn undo(&mut self, job: &mut Job) -> Option<T> {
+        let (tag, value) = self.remove(job.tag)?;
+        job.tag = tag;
+        Some(value)
     }
 
     /// What was remembered of a job that is over, which has its tag back; `None` if there is no

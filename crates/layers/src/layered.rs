@@ -27,6 +27,14 @@ pub trait DeviceLayer: Send + Sync {
         self.inner().alloc(len, align)
     }
 
+    fn write(&self, to: &mut Region, offset: usize, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.inner().write(to, offset, bytes)
+    }
+
+    fn read(&self, from: &Region, offset: usize, into: &mut [u8]) -> Result<(), MemoryError> {
+        self.inner().read(from, offset, into)
+    }
+
     fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
         self.inner().register(foreign)
     }
@@ -103,6 +111,14 @@ impl<L: DeviceLayer> Device for Layered<L> {
 
     fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
         self.0.alloc(len, align)
+    }
+
+    fn write(&self, to: &mut Region, offset: usize, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.0.write(to, offset, bytes)
+    }
+
+    fn read(&self, from: &Region, offset: usize, into: &mut [u8]) -> Result<(), MemoryError> {
+        self.0.read(from, offset, into)
     }
 
     fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {

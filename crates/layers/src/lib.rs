@@ -8,8 +8,10 @@
 //! | layer | what it does |
 //! |---|---|
 //! | [`TimeLimit`] | gives each job a deadline, and loses a device that goes on beyond it in silence |
+//! | [`DeviceMemory`] | gives out memory that the CPU cannot address, as a GPU does, for tests |
 //! | [`FaultInjection`] | makes chosen jobs and openings go wrong, for tests and for `overside audit` |
 
+mod device_memory;
 mod fault;
 mod fault_context;
 mod fault_injection;
@@ -17,6 +19,7 @@ mod job_table;
 mod layered;
 mod time_limit;
 
+pub use device_memory::DeviceMemory;
 pub use fault::Fault;
 pub use fault_injection::{FaultInjection, JobNumber};
 pub use layered::{ContextLayer, DeviceLayer, Layered};

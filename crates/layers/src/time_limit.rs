@@ -103,9 +103,10 @@ impl ContextLayer for LimitedContext {
         for job in jobs.iter_mut() {
             job.deadline.get_or_insert(now + self.limit);
         }
-        if self.tags.is_empty() && is_first_offer {
-            self.waiting_since = Some(now);
+        if is_first_offer && self.tags.is_empty() {
+            self.waiting_since = None;
         }
+        self.waiting_since.get_or_insert(now);
         let offered = self.tags.len();
         self.tags.extend(jobs.iter().map(|job| job.tag));
         let result = self.inner.submit(jobs);

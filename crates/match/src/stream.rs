@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use memchr::memchr_iter;
 use overside_device::{Outcome, Slice};
-use overside_placement::{Buffer, Chunk, Executor, Piece};
+use overside_placement::{Buffer, Chunk, ChunkResult, Executor};
 
 use crate::{Answer, Error, Search};
 
@@ -192,7 +192,7 @@ impl<'a> Stream<'a> {
         Ok(self.tally)
     }
 
-    fn piece(&mut self, piece: &Piece) -> Result<(), Error> {
+    fn piece(&mut self, piece: &ChunkResult) -> Result<(), Error> {
         let Some((batch, _)) = self.sent.pop_front() else {
             return Ok(());
         };

@@ -133,6 +133,11 @@ impl Buffers {
                     }
                 }
             }
+            MemoryKind::Device => {
+                let message = "this task cannot verify what is in memory that only the device \
+                               can address";
+                return Err(Failure::new(Kind::Job, message));
+            }
         };
         Ok(self
             .ranges

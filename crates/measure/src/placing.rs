@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use overside_device::{CpuTime, Device, OperationConfig, Slice, Timing};
 use overside_model::{Initiator, Profile};
-use overside_placement::{Executor, Leg, LegReport, Piece, Policy, Report, Setup};
+use overside_placement::{ChunkResult, Executor, Policy, Report, Setup, Target, TargetReport};
 
 use crate::evidence::{Evidence, HostClock, LateCount};
 use crate::measuring::{self, NoSample, Plan};
@@ -55,7 +55,7 @@ pub(super) struct Checked {
 }
 
 /// The test of one leg alone.
-pub(crate) fn leg_test(test: &Test, leg: Leg) -> Test {
+pub(crate) fn leg_test(test: &Test, leg: Target) -> Test {
     let alone = Test {
         setting: Setting::Static,
         completion: Reaping::Event,
@@ -63,14 +63,14 @@ pub(crate) fn leg_test(test: &Test, leg: Leg) -> Test {
         ..test.clone()
     };
     match leg {
-        Leg::Cpu => Test {
+        Target::Cpu => Test {
             device: "cpu".into(),
             timing: None,
             variant: test.cpu_variant.clone(),
             depth: CPU_JOBS_A_THREAD * test.threads,
             ..alone
         },
-        Leg::Device => alone,
+        Target::Device => alone,
     }
 }
 
@@ -136,10 +136,10 @@ impl Placing<'_> {
         self.cpu.iter().chain(&self.device)
     }
 
-    fn side(&self, leg: Leg) -> Option<&Side> {
+    fn side(&self, leg: Target) -> Option<&Side> {
         match leg {
-            Leg::Cpu => self.cpu.as_ref(),
-            Leg::Device => self.device.as_ref(),
+            Target::Cpu => self.cpu.as_ref(),
+            Target::Device => self.device.as_ref(),
         }
     }
 
@@ -182,7 +182,7 @@ impl Placing<'_> {
     fn stream(&self, answers: &mut AnswerCache) -> Result<Stream, NoSample> {
         let sources = self.sources()?;
         let mut checked = [None, None];
-        for leg in [Leg::Cpu, Leg::Device] {
+        for leg in [Target::Cpu, Target::Device] {
             if self.side(leg).is_some() {
                 checked[leg as usize] = Some(self.verify(leg, &sources, answers)?);
             }
@@ -201,7 +201,7 @@ impl Placing<'_> {
     }
 
     fn names(&self) -> [String; 2] {
-        [Leg::Cpu, Leg::Device].map(|leg| {
+        [Target::Cpu, Target::Device].map(|leg| {
             let side = self.side(leg);
             side.map_or_else(String::new, |side| side.device.info().name.clone())
         })
@@ -215,13 +215,13 @@ impl Placing<'_> {
     /// Runs every distinct source once on one leg and looks at every byte. Not timed.
     fn verify(
         &self,
-        leg: Leg,
+        leg: Target,
         sources: &[Slice],
         answers: &mut AnswerCache,
     ) -> Result<Checked, NoSample> {
         let mut executor = self.open(match leg {
-            Leg::Cpu => Policy::Cpu,
-            Leg::Device => Policy::Device,
+            Target::Cpu => Policy::Cpu,
+            Target::Device => Policy::Device,
         })?;
         let mut expected = Vec::with_capacity(sources.len());
         let mut verifier: Option<Verifier> = None;
@@ -230,7 +230,7 @@ impl Placing<'_> {
             all.next()
                 .map(|(label, source)| stream::chunk(label, source))
         };
-        let take = |piece: Piece, _: bool| {
+        let take = |piece: ChunkResult, _: bool| {
             let number = expected.len();
             let (outcome, applied) = stream::result(&piece, number)?;
             let verifier = match &mut verifier {
@@ -303,9 +303,9 @@ impl Placing<'_> {
             cpu,
             report,
         } = taken;
-        let ran = |leg: Leg| (tally.leg(leg).jobs > 0).then(|| self.side(leg)).flatten();
+        let ran = |leg: Target| (tally.leg(leg).jobs > 0).then(|| self.side(leg)).flatten();
         let mut evidence = Evidence::measured(cpu);
-        for leg in [Leg::Cpu, Leg::Device] {
+        for leg in [Target::Cpu, Target::Device] {
             let (Some(side), sums) = (ran(leg), tally.leg(leg)) else {
                 continue;
             };
@@ -319,9 +319,9 @@ impl Placing<'_> {
             });
             evidence = evidence.and(own);
         }
-        let lead = match ran(Leg::Device) {
-            Some(_) => Leg::Device,
-            None => Leg::Cpu,
+        let lead = match ran(Target::Device) {
+            Some(_) => Target::Device,
+            None => Target::Cpu,
         };
         let mut sample = Sample::ok(
             evidence,
@@ -334,7 +334,7 @@ impl Placing<'_> {
         );
         sample.metrics = tally.metrics(elapsed, cpu, lead, &lives);
         sample.stages = tally.stages(lead, &lives);
-        if let (Some(profile), Leg::Device) = (&self.profile, lead) {
+        if let (Some(profile), Target::Device) = (&self.profile, lead) {
             let (source_bytes, destination_bytes) = tally.mean_sizes(lead);
             let patterns = self.device.as_ref().map(|it| &it.plan.operation.patterns);
             sample.model = Some(measuring::model(
@@ -362,7 +362,7 @@ impl Placing<'_> {
     }
 
     fn placed(&self, tally: &Tally, lives: &Lives, streams: u64, report: &Report) -> Placed {
-        let leg = |leg: Leg| {
+        let leg = |leg: Target| {
             let (sums, setups) = (tally.leg(leg), lives.setups(leg));
             self.side(leg).map(|_| PlacedLeg {
                 applied: sums.applied.as_deref().cloned(),
@@ -379,8 +379,8 @@ impl Placing<'_> {
             policy: self.policy.to_string(),
             initiator: self.initiator(),
             streams,
-            cpu: leg(Leg::Cpu),
-            device: leg(Leg::Device),
+            cpu: leg(Target::Cpu),
+            device: leg(Target::Device),
             bounce_copies: report.bounce_copies,
             bounce_bytes: report.bounce_bytes,
             events: report
@@ -446,16 +446,16 @@ struct Taken {
     report: Report,
 }
 
-fn report_leg(report: &Report, leg: Leg) -> Option<&LegReport> {
+fn report_leg(report: &Report, leg: Target) -> Option<&TargetReport> {
     match leg {
-        Leg::Cpu => report.cpu.as_ref(),
-        Leg::Device => report.device.as_ref(),
+        Target::Cpu => report.cpu.as_ref(),
+        Target::Device => report.device.as_ref(),
     }
 }
 
 /// CPU time of both legs' own threads.
 fn spent(report: &Report) -> CpuTime {
-    ([Leg::Cpu, Leg::Device].into_iter())
+    ([Target::Cpu, Target::Device].into_iter())
         .filter_map(|leg| report_leg(report, leg))
         .fold(CpuTime::default(), |sum, leg| sum.plus(leg.cpu_time))
 }

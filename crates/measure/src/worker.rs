@@ -10,7 +10,7 @@ use overside_base::panic_text;
 use overside_device::Device;
 use overside_model::Profile;
 use overside_ops::Format;
-use overside_placement::{Leg, Policy};
+use overside_placement::{Policy, Target};
 
 use crate::data::{Buffers, NoData};
 use crate::evidence::HostClock;
@@ -170,7 +170,7 @@ impl Worker {
         policy: Policy,
         deadline: Instant,
     ) -> Result<Sample, NoSample> {
-        let mut side = |leg: Leg, used: bool| {
+        let mut side = |leg: Target, used: bool| {
             used.then(|| {
                 let alone = leg_test(test, leg);
                 let device = self.device(&alone)?;
@@ -182,8 +182,8 @@ impl Worker {
         let placing = Placing {
             test,
             policy,
-            cpu: side(Leg::Cpu, policy.uses_cpu())?,
-            device: side(Leg::Device, policy.uses_device())?,
+            cpu: side(Target::Cpu, policy.uses_cpu())?,
+            device: side(Target::Device, policy.uses_device())?,
             material: self.material(test)?,
             profile: self.profile(&test.device)?,
             deadline,

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use overside_compress::{Container, Error, Options, Policy, Summary};
-use overside_placement::{LegReport, Report};
+use overside_placement::{Report, TargetReport};
 
 use crate::system;
 use arguments::{Arguments, Asked};
@@ -395,7 +395,7 @@ impl Done {
         }
     }
 
-    fn plain_bytes_of(&self, leg: &LegReport) -> u64 {
+    fn plain_bytes_of(&self, leg: &TargetReport) -> u64 {
         match self.verb {
             Verb::Compress => leg.source_bytes,
             Verb::Decompress => leg.destination_bytes,
@@ -411,7 +411,7 @@ impl Done {
         self.summary.report.as_ref()
     }
 
-    fn legs(&self) -> impl Iterator<Item = &LegReport> {
+    fn legs(&self) -> impl Iterator<Item = &TargetReport> {
         let report = self.report();
         let legs = report.map(|report| [report.cpu.as_ref(), report.device.as_ref()]);
         legs.into_iter().flatten().flatten()

@@ -105,7 +105,7 @@ fn rate(setup: Setup, sources: &[Slice], counted: &[usize], time: Duration) -> f
     let (mut pushed, mut bytes) = (0, 0);
     let mut open = true;
     while open || executor.in_flight() > 0 {
-        while open && executor.room() {
+        while open && executor.has_capacity() {
             let at = pushed % sources.len();
             executor
                 .push(sources[at].clone().into())

@@ -111,7 +111,7 @@ fn directly(context: &mut dyn Context, jobs: &mut VecDeque<Job>) -> f64 {
 fn through<'a>(executor: &mut Executor, next: &mut impl Iterator<Item = &'a Slice>) -> f64 {
     let (begin, mut count, mut open) = (Instant::now(), 0, true);
     while open || executor.in_flight() > 0 {
-        while open && executor.room() {
+        while open && executor.has_capacity() {
             let Some(source) = next.next() else { break };
             executor.push(source.clone().into()).expect("there is room");
         }

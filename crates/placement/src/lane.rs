@@ -1,4 +1,4 @@
-//! One leg: a context, the jobs on their way into it, and what it did.
+//! Where chunks run: a context, the jobs on their way into it, and what it did.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use overside_device::{
     Completion, Context, ContextConfig, CpuTime, Device, DeviceId, Job, Lifecycle, Lost,
-    MemoryError, MemoryKind, OpenError, Source, SubmitError,
+    MemoryError, MemoryKind, OpenError, Region, Slice, Source, SubmitError,
 };
+use overside_layers::TimeLimit;
 
-use crate::memory::Pool;
-use crate::pace::Pace;
-use crate::{Leg, LegReport, Setup, WINDOW_MAX};
+use crate::adaptive::TargetState;
+use crate::adaptive::throughput::ThroughputEstimator;
+use crate::memory::{Buffer, Pool};
+use crate::{Setup, Target, TargetReport, WINDOW_MAX};
 
 /// How long closing waits for what is in flight.
 const CLOSE: Duration = Duration::from_secs(1);
@@ -19,11 +21,9 @@ const CLOSE: Duration = Duration::from_secs(1);
 /// Nobody is called silent sooner than after this.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// The longest time limit of a job: longer than any takes, short enough to be added to a time.
-const TIMEOUT_MAX: Duration = Duration::from_secs(1 << 30);
-
-/// A device that a leg's jobs run on.
+/// The device of a target.
 pub(crate) struct Lane {
+    target: Target,
     device: Arc<dyn Device>,
     pub(crate) config: ContextConfig,
     context: Option<Box<dyn Context>>,
@@ -34,61 +34,62 @@ pub(crate) struct Lane {
     /// Jobs that the context has.
     running: usize,
     /// Source bytes of the jobs that it has, handed over or about to be.
-    pub(crate) outstanding_bytes: u64,
-    reach: Reach,
+    outstanding_bytes: u64,
+    requirements: MemoryRequirements,
     /// Its own destinations.
     own: Arc<Pool>,
-    /// Where destinations come from: its own, or the other leg's, whose they are to account for.
+    /// Where destinations come from: its own, or the other target's, whose they are to account for.
     pub(crate) destinations: Arc<Pool>,
     bounce: Arc<Pool>,
-    /// How long a job may take; `None` for ever.
-    timeout: Option<Duration>,
+    /// Where results go that the device has in memory of its own.
+    results: Arc<Pool>,
     /// When something last came back or, if that is later, when the lane last got something to do.
     progress: Instant,
     /// The longest time in which nothing came back though it had something to do.
     longest_gap: Duration,
-    pub(crate) pace: Pace,
-    pub(crate) tally: LegReport,
+    throughput: ThroughputEstimator,
+    pub(crate) tally: TargetReport,
+    /// Sources copied because the device cannot reach them, and their bytes.
+    pub(crate) bounced: (u64, u64),
 }
 
 /// The memory and the sources that a device takes.
-struct Reach {
+struct MemoryRequirements {
+    kind: MemoryKind,
     /// The device, where only its own memory will do.
     id: Option<DeviceId>,
     max_segments: usize,
 }
 
-/// What was made of an offer.
-#[derive(Default)]
-pub(crate) struct Offered {
-    /// The source, to be kept until the job is over; `None`: the job brings it back.
-    pub(crate) kept: Option<Source>,
-    /// How many bytes were copied because the device cannot reach the source.
-    pub(crate) copied: Option<usize>,
-}
-
 impl Lane {
-    /// A leg that is not open. `lenient`: longer chunks than the device takes are somebody else's.
+    /// One that is not open. `lenient`: longer chunks than the device takes are somebody else's.
     pub(crate) fn new(
         device: &Arc<dyn Device>,
-        leg: Leg,
+        target: Target,
         setup: &Setup,
         lenient: bool,
     ) -> Result<Self, OpenError> {
-        let (config, max_segments, registered) = plan(&**device, leg, setup, lenient)?;
-        let id = if registered {
-            Some(identity(&**device)?)
-        } else {
-            None
+        let (config, max_segments, kind) = plan(&**device, target, setup, lenient)?;
+        let id = match kind {
+            MemoryKind::Any => None,
+            MemoryKind::Registered | MemoryKind::Device => Some(identity(&**device)?),
         };
-        let [own, bounce] = pools(device, &config, setup, registered);
+        let [own, bounce] = pools(device, &config, setup, id.is_some());
         Ok(Self {
             destinations: Arc::clone(&own),
             own,
             bounce,
-            reach: Reach { id, max_segments },
-            timeout: (leg == Leg::Device).then_some(setup.job_timeout.min(TIMEOUT_MAX)),
-            device: Arc::clone(device),
+            results: Pool::plain(config.max_destination_bytes as usize, setup.window()),
+            requirements: MemoryRequirements {
+                kind,
+                id,
+                max_segments,
+            },
+            device: match target {
+                Target::Cpu => Arc::clone(device),
+                Target::Device => TimeLimit::around(Arc::clone(device), setup.job_timeout),
+            },
+            target,
             context: None,
             is_stale: false,
             offered: VecDeque::with_capacity(config.depth),
@@ -96,30 +97,39 @@ impl Lane {
             outstanding_bytes: 0,
             progress: Instant::now(),
             longest_gap: Duration::ZERO,
-            pace: Pace::default(),
-            tally: LegReport {
+            throughput: ThroughputEstimator::default(),
+            tally: TargetReport {
                 device: device.info().name.clone(),
-                ..LegReport::default()
+                ..TargetReport::default()
             },
+            bounced: (0, 0),
             config,
         })
     }
 
-    /// Whether only the device's own memory will do.
+    /// Whether only the device's own memory will do, which the CPU can address as well.
     pub(crate) fn is_registered(&self) -> bool {
-        self.reach.id.is_some()
+        self.requirements.kind == MemoryKind::Registered
     }
 
-    /// A pool of this device's memory.
+    /// Whether the device has memory that only it can address.
+    fn has_own_memory(&self) -> bool {
+        self.requirements.kind == MemoryKind::Device
+    }
+
+    /// A pool of sources for this device, which the CPU fills.
     pub(crate) fn pool(&self, bytes: usize, keep: usize) -> Arc<Pool> {
+        if self.has_own_memory() {
+            return Pool::plain(bytes, keep);
+        }
         Pool::new(&self.device, bytes, keep, self.is_registered())
     }
 
-    /// Takes destinations out of the other leg's pool, if they are as long and within reach: then
-    /// what one leg gives back serves the other.
+    /// Takes destinations out of the other target's pool, if they are as long and within reach: then
+    /// what one target gives back serves the other.
     pub(crate) fn share_destinations(&mut self, other: &Self) {
         let same = self.config.max_destination_bytes == other.config.max_destination_bytes;
-        if same && !self.is_registered() {
+        if same && self.requirements.id.is_none() && !other.has_own_memory() {
             self.destinations = Arc::clone(&other.own);
         }
     }
@@ -184,24 +194,19 @@ impl Lane {
             && destination_bytes as u64 <= self.config.max_destination_bytes
     }
 
-    /// Makes a job of a source, to be handed over at the next doorbell.
-    pub(crate) fn offer(&mut self, tag: u64, source: Source) -> Result<Offered, MemoryError> {
+    /// Makes a job of a source, to be handed over at the next doorbell. Returns the source where it
+    /// is to be kept until the job is over, because it may be needed again or does not come back.
+    pub(crate) fn offer(
+        &mut self,
+        tag: u64,
+        source: Source,
+    ) -> Result<Option<Source>, MemoryError> {
         let destination = self.destinations.take()?;
-        let mut offered = Offered::default();
-        let source = if self.reach.covers(&source) {
-            // With a time limit, the source may be needed again before it comes back.
-            offered.kept = self.timeout.map(|_| source.clone());
-            source
+        let (source, kept) = if self.requirements.are_met(&source) {
+            let kept = (self.target == Target::Device).then(|| source.clone());
+            (source, kept)
         } else {
-            let mut region = self.bounce.take()?;
-            let mut at = 0;
-            for segment in source.segments() {
-                region[at..at + segment.len()].copy_from_slice(segment);
-                at += segment.len();
-            }
-            offered.copied = Some(at);
-            offered.kept = Some(source);
-            self.bounce.lend(region).slice(0..at).into()
+            (self.bounce(&source)?, Some(source))
         };
         if self.load() == 0 {
             self.progress = Instant::now();
@@ -211,20 +216,44 @@ impl Lane {
             tag,
             source,
             destination,
-            deadline: self.timeout.map(|timeout| Instant::now() + timeout),
+            deadline: None,
         });
-        Ok(offered)
+        Ok(kept)
     }
 
-    /// Whether it is time to ring: for as many jobs as half of the depth, or for any if there is
-    /// nothing else to do.
-    pub(crate) fn due(&self) -> bool {
+    /// A copy of a source within the device's reach.
+    fn bounce(&mut self, source: &Source) -> Result<Source, MemoryError> {
+        let mut region = self.bounce.take()?;
+        let mut at = 0;
+        for segment in source.segments() {
+            self.device.write(&mut region, at, segment.bytes()?)?;
+            at += segment.len();
+        }
+        self.bounced.0 += 1;
+        self.bounced.1 += at as u64;
+        Ok(self.bounce.lend(region).slice(0..at).into())
+    }
+
+    /// The result of so many bytes in a destination, where the CPU can address it.
+    pub(crate) fn result(&self, region: Region, written: usize) -> Result<Buffer, MemoryError> {
+        if !self.has_own_memory() {
+            return Ok(Buffer::new(region, &self.destinations));
+        }
+        let mut result = self.results.take()?;
+        let read = self.device.read(&region, 0, &mut result[..written]);
+        self.destinations.put(region);
+        read.map(|()| Buffer::new(result, &self.results))
+    }
+
+    /// Whether it is time to hand over what is offered: as many jobs as half of the depth, or any if
+    /// there is nothing else to do.
+    pub(crate) fn is_kick_due(&self) -> bool {
         !self.offered.is_empty()
             && (self.running == 0 || self.offered.len() >= self.config.depth.div_ceil(2))
     }
 
     /// Hands over what is offered; less may be taken. Returns how many.
-    pub(crate) fn ring(&mut self) -> Result<usize, SubmitError> {
+    pub(crate) fn kick(&mut self) -> Result<usize, SubmitError> {
         let Some(context) = &mut self.context else {
             return Ok(0);
         };
@@ -236,7 +265,7 @@ impl Lane {
         self.running += taken;
         if idle && taken > 0 {
             self.progress = Instant::now();
-            self.pace.begin(self.progress);
+            self.throughput.begin(self.progress);
         }
         Ok(taken)
     }
@@ -267,12 +296,12 @@ impl Lane {
             self.longest_gap = self.longest_gap.max(since);
             let done = out.iter().filter(|done| done.result.is_ok());
             let sizes = done.map(|done| done.source.len() as u64);
-            self.pace.done(sizes, since, now);
+            self.throughput.done(sizes, since, now);
             self.running = self.running.saturating_sub(count);
             let bytes: u64 = (out.iter().map(|done| done.source.len() as u64)).sum();
             self.outstanding_bytes = self.outstanding_bytes.saturating_sub(bytes);
             if self.running == 0 {
-                self.pace.end(now);
+                self.throughput.end(now);
             }
         }
         Ok(())
@@ -283,19 +312,25 @@ impl Lane {
         self.progress
     }
 
+    /// What an adaptive scheduler goes by.
+    pub(crate) fn state(&self) -> TargetState {
+        let (bytes, busy) = self.throughput.so_far();
+        TargetState {
+            chunks: self.tally.chunks,
+            bytes,
+            busy,
+            outstanding_bytes: self.outstanding_bytes,
+            depth: self.config.depth,
+            silent_since: (self.running > 0).then_some(self.progress),
+        }
+    }
+
     pub(crate) fn context(&self) -> Option<&dyn Context> {
         self.context.as_deref()
     }
 
     pub(crate) fn context_mut(&mut self) -> Option<&mut (dyn Context + 'static)> {
         self.context.as_deref_mut()
-    }
-
-    /// When the device must have brought something back, if it has anything or was offered it; a
-    /// little later than it should have itself.
-    pub(crate) fn overdue_at(&self) -> Option<Instant> {
-        let timeout = self.timeout.filter(|_| self.load() > 0)?;
-        Some(self.progress + timeout + timeout / 4 + Duration::from_millis(20))
     }
 
     /// When it has been silent for longer than is to be expected: four times as long as ever
@@ -314,7 +349,7 @@ impl Lane {
     /// destinations do not come back.
     pub(crate) fn abandon(&mut self) -> usize {
         while self.withdraw().is_some() {}
-        self.pace.drop_run();
+        self.throughput.drop_run();
         if let Some(context) = self.context.take() {
             spend(&mut self.tally.cpu_time, context.cpu_time());
         }
@@ -330,12 +365,12 @@ impl Lane {
             return 0;
         };
         let quarantined = context.quarantined();
-        let patience = if quarantined > 0 {
+        let timeout = if quarantined > 0 {
             Duration::ZERO
         } else {
             CLOSE
         };
-        let closed = context.close(Instant::now() + patience);
+        let closed = context.close(Instant::now() + timeout);
         add(&mut self.tally.lifecycle.end_ns, closed.lifecycle.end_ns);
         spend(&mut self.tally.cpu_time, closed.cpu_time);
         self.running = 0;
@@ -346,14 +381,15 @@ impl Lane {
 
     /// Makes everything that belongs to it new: the buffers now, the context when it is next
     /// opened. Returns how many destinations do not come back.
-    pub(crate) fn renew(&mut self) -> usize {
-        self.own = self.own.anew();
+    pub(crate) fn reconfigure(&mut self) -> usize {
+        self.own = self.own.recreate();
         self.destinations = Arc::clone(&self.own);
-        self.bounce = self.bounce.anew();
+        self.bounce = self.bounce.recreate();
+        self.results = self.results.recreate();
         // A CPU's threads and kernels do not depend on the size of buffers, so setting up its
         // context again would change nothing: it ends, and begins anew.
         // Neither can a context be set up again that has a job whose chunk the CPU did.
-        if self.timeout.is_none() || self.running > 0 {
+        if self.target == Target::Cpu || self.running > 0 {
             return self.close();
         }
         self.is_stale = self.context.is_some();
@@ -361,7 +397,7 @@ impl Lane {
     }
 
     /// What it did so far.
-    pub(crate) fn report(&self) -> LegReport {
+    pub(crate) fn report(&self) -> TargetReport {
         let mut report = self.tally.clone();
         if let Some(context) = &self.context {
             spend(&mut report.cpu_time, context.cpu_time());
@@ -371,32 +407,32 @@ impl Lane {
 
     /// Time spent on making its buffers.
     pub(crate) fn memory_spent(&self) -> Duration {
-        self.own.spent() + self.bounce.spent()
+        self.own.spent() + self.bounce.spent() + self.results.spent()
     }
 }
 
-impl Reach {
-    fn covers(&self, source: &Source) -> bool {
+impl MemoryRequirements {
+    fn are_met(&self, source: &Source) -> bool {
         let segments = source.segments();
+        // What cannot be addressed cannot be copied: whether it is in order, the device says.
+        let is_in_reach = |segment: &Slice, id| {
+            (segment.registration()).is_some_and(|registration| registration.device == id)
+                || !segment.is_addressable()
+        };
         segments.len() <= self.max_segments
-            && self.id.is_none_or(|id| {
-                segments.iter().all(|segment| {
-                    (segment.registration()).is_some_and(|registration| registration.device == id)
-                })
-            })
+            && (self.id).is_none_or(|id| segments.iter().all(|segment| is_in_reach(segment, id)))
     }
 }
 
-/// How a leg's context is opened, how many segments it takes, and whether it is particular about
-/// memory.
+/// How a target's context is opened, how many segments it takes, and what memory.
 fn plan(
     device: &dyn Device,
-    leg: Leg,
+    target: Target,
     setup: &Setup,
     lenient: bool,
-) -> Result<(ContextConfig, usize, bool), OpenError> {
+) -> Result<(ContextConfig, usize, MemoryKind), OpenError> {
     let name = &device.info().name;
-    let mut config = setup.config(leg);
+    let mut config = setup.config(target);
     let operation = config.operation.operation;
     let Some(known) = device.capabilities().get(operation) else {
         let device = name.clone();
@@ -409,8 +445,7 @@ fn plan(
             (config.max_destination_bytes).min(known.max_destination_bytes);
     }
     known.check(name, &config)?;
-    let registered = known.memory == MemoryKind::Registered;
-    Ok((config, known.max_segments, registered))
+    Ok((config, known.max_segments, known.memory))
 }
 
 /// Destinations, and memory for sources that are out of reach.

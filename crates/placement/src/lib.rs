@@ -1,39 +1,46 @@
-//! Splits a stream of chunks between the CPU and a device, and merges the results in order.
+//! Splits a stream of chunks between the CPU and a device, and gives the results back in order.
 //!
-//! An [`Executor`] takes [`Chunk`]s and gives [`Piece`]s back in the same order. A [`Policy`] says
-//! which of the two legs gets what: one of them alone, a fixed percentage of the bytes, or what
-//! the [`controller`] finds best while it goes. Every chunk's result is one leg's, whole.
+//! An [`Executor`] takes [`Chunk`]s and gives [`ChunkResult`]s back in the same order. A [`Policy`]
+//! says which of the two [`Target`]s gets what: one of them alone, a fixed percentage of the bytes
+//! (`split`), or what the [`controller`] finds best while it goes (`adaptive`). Every chunk's result
+//! is one target's, whole.
+//!
+//! | question | module |
+//! |---|---|
+//! | who decides? | `scheduler`, with `split` and `adaptive` |
+//! | where does it run? | `lanes` and `lane`: contexts and their memory; `circuit_breaker`: whether a device that failed is used |
+//! | where is each chunk, and what restores order? | `in_flight`, with `reorder` |
+//! | what if a target fails? | `executor/recovery` |
 //!
 //! What the device fails at, the CPU does again from the same source into another destination:
 //! jobs that fail, are refused, or do not come back in time, and everything that was in flight
 //! when the device was lost or told something impossible. A destination that an engine may still
-//! write to is not used again. The device is then left alone for a while, twice as long each time,
-//! and tried again with one job. What happened stands in the [`Report`].
+//! write to is not used again. What happened stands in the [`Report`].
 //!
-//! Buffers go round in a pool of memory that both legs reach. A source that lies elsewhere is
-//! copied for the leg that does not reach it, which is counted.
+//! Buffers go round in a pool of memory that both targets reach. A source that lies elsewhere is
+//! copied for the target that does not reach it, which is counted.
 
-mod ahead;
-pub mod controller;
-mod drive;
+mod adaptive;
+mod chunk;
+mod circuit_breaker;
 mod executor;
 mod file;
-mod health;
+mod in_flight;
 mod lane;
+mod lanes;
 mod memory;
-mod outcome;
-mod pace;
-mod pilot;
 mod policy;
-mod queues;
+mod reorder;
 mod report;
+mod scheduler;
 mod setup;
-mod window;
+mod split;
 
+pub use adaptive::controller;
+pub use chunk::{Chunk, ChunkResult};
 pub use executor::Executor;
 pub use file::{FileError, PlacementFile, Rule, SCHEMA as PLACEMENT_SCHEMA};
 pub use memory::Buffer;
-pub use policy::{Leg, Policy, PolicyError};
-pub use report::{Decided, Event, EventKind, LegReport, Report};
+pub use policy::{Policy, PolicyError, Target};
+pub use report::{DecisionRecord, Event, EventKind, Report, TargetReport};
 pub use setup::{Error, Retry, Setup, WINDOW_MAX, chunk_bytes};
-pub use window::{Chunk, Piece};

@@ -14,10 +14,11 @@ const ALIGN_PLAIN: usize = 64;
 /// What engines that read memory themselves like best: pages.
 const ALIGN_REGISTERED: usize = 4096;
 
-/// Equal regions of one device's memory. There are as many as were ever in use at once; no more
+/// Equal regions of one device's memory, or of plain memory. There are as many as were ever in use at once; no more
 /// than `keep` are kept while nobody uses them.
 pub(crate) struct Pool {
-    device: Arc<dyn Device>,
+    /// `None`: plain memory.
+    device: Option<Arc<dyn Device>>,
     bytes: usize,
     align: usize,
     keep: usize,
@@ -41,7 +42,7 @@ impl Pool {
         registered: bool,
     ) -> Arc<Self> {
         Arc::new(Self {
-            device: Arc::clone(device),
+            device: Some(Arc::clone(device)),
             bytes,
             align: if registered {
                 ALIGN_REGISTERED
@@ -53,10 +54,21 @@ impl Pool {
         })
     }
 
-    /// A pool like this one, with none of its memory.
-    pub(crate) fn anew(&self) -> Arc<Self> {
+    /// Regions of plain memory of `bytes` each.
+    pub(crate) fn plain(bytes: usize, keep: usize) -> Arc<Self> {
         Arc::new(Self {
-            device: Arc::clone(&self.device),
+            device: None,
+            bytes,
+            align: ALIGN_PLAIN,
+            keep,
+            state: Mutex::default(),
+        })
+    }
+
+    /// A pool like this one, with none of its memory.
+    pub(crate) fn recreate(&self) -> Arc<Self> {
+        Arc::new(Self {
+            device: self.device.clone(),
             bytes: self.bytes,
             align: self.align,
             keep: self.keep,
@@ -88,7 +100,10 @@ impl Pool {
 
     fn make(&self, state: &mut State) -> Result<Region, MemoryError> {
         let begin = Instant::now();
-        let region = self.device.alloc(self.bytes, self.align)?;
+        let region = match &self.device {
+            Some(device) => device.alloc(self.bytes, self.align)?,
+            None => Region::allocate(self.bytes, self.align, None)?,
+        };
         state.spent += begin.elapsed();
         Ok(region)
     }
@@ -142,15 +157,15 @@ impl State {
 pub struct Buffer {
     region: Option<Region>,
     len: usize,
-    home: Option<Arc<Pool>>,
+    pool: Option<Arc<Pool>>,
 }
 
 impl Buffer {
-    pub(crate) fn new(region: Region, home: &Arc<Pool>) -> Self {
+    pub(crate) fn new(region: Region, pool: &Arc<Pool>) -> Self {
         Self {
             len: region.len(),
             region: Some(region),
-            home: Some(Arc::clone(home)),
+            pool: Some(Arc::clone(pool)),
         }
     }
 
@@ -159,7 +174,7 @@ impl Buffer {
         Self {
             region: None,
             len: 0,
-            home: None,
+            pool: None,
         }
     }
 
@@ -180,15 +195,15 @@ impl Buffer {
     /// Gives up writing to it for being able to share it, up to its length. The memory goes back
     /// to the pool when the last slice of it is dropped.
     pub fn share(mut self) -> Option<Slice> {
-        let (region, home) = (self.region.take()?, self.home.take()?);
-        Some(home.lend(region).slice(0..self.len))
+        let (region, pool) = (self.region.take()?, self.pool.take()?);
+        Some(pool.lend(region).slice(0..self.len))
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let (Some(region), Some(home)) = (self.region.take(), self.home.take()) {
-            home.put(region);
+        if let (Some(region), Some(pool)) = (self.region.take(), self.pool.take()) {
+            pool.put(region);
         }
     }
 }

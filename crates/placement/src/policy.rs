@@ -1,4 +1,4 @@
-//! Which side gets which chunks.
+//! Placements as they are written: `cpu`, `device`, `split:40`, `adaptive`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -90,43 +90,31 @@ impl FromStr for Policy {
     }
 }
 
-/// A side of the work.
+/// Where a chunk runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Leg {
+pub enum Target {
     /// The CPU.
     Cpu,
     /// The device.
     Device,
 }
 
-impl fmt::Display for Leg {
+impl Target {
+    /// The other one.
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Cpu => Self::Device,
+            Self::Device => Self::Cpu,
+        }
+    }
+}
+
+impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cpu => "cpu",
             Self::Device => "device",
         })
-    }
-}
-
-/// Spreads a fraction of the bytes evenly over chunks of any lengths: after each chunk, the
-/// device's share is off by at most half of the longest one.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Diffusion {
-    total: f64,
-    device: f64,
-}
-
-impl Diffusion {
-    /// Whose the next chunk is.
-    pub(crate) fn next(&mut self, fraction: f64, bytes: usize) -> Leg {
-        // An empty chunk counts as one byte, or it would be everybody's.
-        let bytes = bytes.max(1) as f64;
-        self.total += bytes;
-        if fraction * self.total - self.device < bytes / 2.0 {
-            return Leg::Cpu;
-        }
-        self.device += bytes;
-        Leg::Device
     }
 }

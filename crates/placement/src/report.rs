@@ -6,7 +6,7 @@ use std::time::Duration;
 use overside_device::{Applied, CpuTime, Lifecycle};
 use serde::Serialize;
 
-use crate::Leg;
+use crate::Target;
 
 /// Events that are kept; the rest is counted.
 const EVENTS_MAX: usize = 256;
@@ -19,10 +19,10 @@ pub struct Report {
     /// Since the first chunk was pushed until the last piece was there.
     pub elapsed_ns: u64,
     /// The CPU's part, if there is a CPU.
-    pub cpu: Option<LegReport>,
+    pub cpu: Option<TargetReport>,
     /// The device's part, if there is a device.
-    pub device: Option<LegReport>,
-    /// Chunks copied because a leg could not reach their memory.
+    pub device: Option<TargetReport>,
+    /// Chunks copied because a target could not reach their memory.
     pub bounce_copies: u64,
     /// Bytes of those.
     pub bounce_bytes: u64,
@@ -35,25 +35,25 @@ pub struct Report {
     /// Events beyond those.
     pub events_left_out: u64,
     /// What the controller decided, in order: the first 256 decisions and the last 256.
-    pub decisions: Vec<Decided>,
+    pub decisions: Vec<DecisionRecord>,
     /// Decisions between those.
     pub decisions_left_out: u64,
 }
 
-/// What one leg did.
+/// What one target did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct LegReport {
+pub struct TargetReport {
     /// The device's name.
     pub device: String,
-    /// Chunks whose results are this leg's.
+    /// Chunks whose results are this target's.
     pub chunks: u64,
     /// Bytes read for them.
     pub source_bytes: u64,
     /// Bytes written for them.
     pub destination_bytes: u64,
-    /// Jobs whose results were not used: they have none, or the other leg was first with theirs.
+    /// Jobs whose results were not used: they have none, or the other target was first with theirs.
     pub failed: u64,
-    /// Completions later than the profile says, where the leg is emulated.
+    /// Completions later than the profile says, where the target is emulated.
     pub late: u64,
     /// The time during which such a completion was overdue.
     pub overdue_ns: u64,
@@ -108,8 +108,8 @@ pub enum EventKind {
 pub struct Event {
     /// When, after the executor was opened.
     pub at_ns: u64,
-    /// On which leg.
-    pub leg: Leg,
+    /// On which target.
+    pub target: Target,
     /// What.
     pub kind: EventKind,
     /// In words, with what was done.
@@ -131,7 +131,7 @@ impl fmt::Display for Event {
 
 /// What the controller decided.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Decided {
+pub struct DecisionRecord {
     /// When, after the executor was opened.
     pub at_ns: u64,
     /// The device's part of the bytes, 0 to 1.
@@ -147,22 +147,22 @@ pub struct Decided {
 pub(crate) struct Log {
     pub(crate) events: Vec<Event>,
     pub(crate) events_left_out: u64,
-    decisions: Vec<Decided>,
+    decisions: Vec<DecisionRecord>,
     /// Where the oldest of the last decisions is, once there are too many.
     oldest: usize,
     decisions_left_out: u64,
 }
 
 impl Log {
-    pub(crate) fn event(&mut self, at_ns: u64, leg: Leg, kind: EventKind, message: String) {
+    pub(crate) fn event(&mut self, at_ns: u64, target: Target, kind: EventKind, message: String) {
         if let Some(last) = self.events.last_mut()
-            && (last.leg, last.kind, &last.message) == (leg, kind, &message)
+            && (last.target, last.kind, &last.message) == (target, kind, &message)
         {
             last.times += 1;
         } else if self.events.len() < EVENTS_MAX {
             self.events.push(Event {
                 at_ns,
-                leg,
+                target,
                 kind,
                 message,
                 times: 1,
@@ -172,19 +172,19 @@ impl Log {
         }
     }
 
-    pub(crate) fn decided(&mut self, decided: Decided) {
+    pub(crate) fn decision(&mut self, decision: DecisionRecord) {
         if self.decisions.len() < DECISIONS_MAX {
-            self.decisions.push(decided);
+            self.decisions.push(decision);
             return;
         }
         let half = DECISIONS_MAX / 2;
-        self.decisions[half + self.oldest] = decided;
+        self.decisions[half + self.oldest] = decision;
         self.oldest = (self.oldest + 1) % half;
         self.decisions_left_out += 1;
     }
 
     /// The decisions in order, and how many lie between the first and the last.
-    pub(crate) fn decisions(&self) -> (Vec<Decided>, u64) {
+    pub(crate) fn decisions(&self) -> (Vec<DecisionRecord>, u64) {
         let mut all = self.decisions.clone();
         if all.len() == DECISIONS_MAX {
             all[DECISIONS_MAX / 2..].rotate_left(self.oldest);

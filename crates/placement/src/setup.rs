@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use overside_device::{ContextConfig, Device, MemoryError, OpenError, Operation, OperationConfig};
 
-use crate::{Leg, Policy};
+use crate::{Policy, Target};
 
 /// The most chunks that may be between `push` and `pull`.
 pub const WINDOW_MAX: usize = 4096;
@@ -18,13 +18,13 @@ pub struct Setup {
     pub cpu: Option<Arc<dyn Device>>,
     /// The device. With [`Policy::Adaptive`] opened when first needed, otherwise at the beginning.
     pub device: Option<Arc<dyn Device>>,
-    /// The operation of both legs.
+    /// The operation of both targets.
     pub operation: OperationConfig,
     /// The device's variant of it; `auto` unless set.
     pub device_variant: String,
     /// The device's compression level, in its own numbers; its default unless set.
     pub device_level: Option<u32>,
-    /// Which leg gets what.
+    /// Which target gets what.
     pub policy: Policy,
     /// The longest source of a chunk in bytes, and the size of the buffers that are given out. A
     /// chunk that is longer than the device takes runs on the CPU.
@@ -67,7 +67,7 @@ impl Default for Retry {
 
 impl Setup {
     /// Chunks and results up to 1 MiB, two jobs in flight on the CPU and eight on the device, ten
-    /// seconds a job. The legs are to be filled in.
+    /// seconds a job. The devices are to be filled in.
     pub fn new(operation: OperationConfig, policy: Policy) -> Self {
         Self {
             cpu: None,
@@ -86,7 +86,7 @@ impl Setup {
         }
     }
 
-    /// Chunks between `push` and `pull`: what is in flight on both legs, and as much again for
+    /// Chunks between `push` and `pull`: what is in flight on both targets, and as much again for
     /// results that wait for their turn.
     pub(crate) fn window(&self) -> usize {
         let (cpu, device) = (self.policy.uses_cpu(), self.policy.uses_device());
@@ -100,10 +100,10 @@ impl Setup {
         self.window.unwrap_or(usual).clamp(1, WINDOW_MAX)
     }
 
-    pub(crate) fn config(&self, leg: Leg) -> ContextConfig {
-        let (operation, depth) = match leg {
-            Leg::Cpu => (self.operation.clone(), self.cpu_depth),
-            Leg::Device => {
+    pub(crate) fn config(&self, target: Target) -> ContextConfig {
+        let (operation, depth) = match target {
+            Target::Cpu => (self.operation.clone(), self.cpu_depth),
+            Target::Device => {
                 let operation = OperationConfig {
                     variant: self.device_variant.clone(),
                     level: self.device_level,
@@ -121,9 +121,9 @@ impl Setup {
     }
 }
 
-/// Of so many jobs in flight, how many the leg can have.
-fn depth_of(leg: &Option<Arc<dyn Device>>, setup: &Setup, asked: usize) -> usize {
-    let capabilities = leg.as_ref().map(|device| device.capabilities());
+/// Of so many jobs in flight, how many the target can have.
+fn depth_of(device: &Option<Arc<dyn Device>>, setup: &Setup, asked: usize) -> usize {
+    let capabilities = device.as_ref().map(|device| device.capabilities());
     let known = capabilities.and_then(|all| all.get(setup.operation.operation));
     let most = known.map_or(WINDOW_MAX, |known| known.max_depth);
     asked.min(most).clamp(1, WINDOW_MAX)
@@ -147,24 +147,24 @@ pub fn chunk_bytes(device: &dyn Device, operation: Operation, asked: usize) -> O
 /// it, if there is a CPU.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The policy needs a leg that is not there.
-    #[error("the placement {policy} needs a {leg}, and there is none")]
-    NoLeg {
+    /// The policy needs a target that is not there.
+    #[error("the placement {policy} needs a {target}, and there is none")]
+    NoTarget {
         /// The policy.
         policy: Policy,
         /// What is missing.
-        leg: Leg,
+        target: Target,
     },
     /// The percentage of a split is not one.
     #[error("{0} is not a percentage from 0 to 100")]
     Percent(f64),
-    /// A leg cannot be opened.
+    /// A target cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// There is no memory for the buffers.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// The CPU leg ended, and nothing is left to run its chunks.
+    /// The CPU ended, and nothing is left to run its chunks.
     #[error("{device} is lost: {reason}")]
     Lost {
         /// Its name.

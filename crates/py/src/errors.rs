@@ -140,7 +140,7 @@ pub(crate) fn stream(error: StreamError) -> PyErr {
 /// What is raised for an error of an executor.
 pub(crate) fn executor(error: ExecutorError) -> PyErr {
     match error {
-        ExecutorError::NoLeg { .. } | ExecutorError::Percent(_) => refused(error),
+        ExecutorError::NoTarget { .. } | ExecutorError::Percent(_) => refused(error),
         ExecutorError::Open(OpenError::Operation(error)) => operation(error),
         ExecutorError::Memory(_) => PyMemoryError::new_err(error.to_string()),
         error => DEVICE.error(error),

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use overside_device::{JobError, Slice};
 use overside_ops::checksum::crc32;
-use overside_placement::{Buffer, Chunk, Executor, Piece, Report};
+use overside_placement::{Buffer, Chunk, ChunkResult, Executor, Report};
 use xxhash_rust::xxh32::Xxh32;
 
 use crate::compressor::WAIT;
@@ -277,7 +277,7 @@ impl Parallel {
 }
 
 /// The content of a part, if it is what it has to be.
-fn verified(piece: &Piece, place: Place, expected: Expected) -> Result<&[u8], Error> {
+fn verified(piece: &ChunkResult, place: Place, expected: Expected) -> Result<&[u8], Error> {
     let other_length = || place.corrupt("its content has another length than it says");
     match &piece.result {
         Ok(_) => {}

@@ -30,7 +30,7 @@ fn on(policy: Policy, device: &str, options: Options) -> Options {
 fn chunks(summary: &Summary) -> (u64, u64) {
     let report = summary.report.as_ref().unwrap();
     let chunks =
-        |leg: &Option<overside_placement::LegReport>| leg.as_ref().map_or(0, |leg| leg.chunks);
+        |leg: &Option<overside_placement::TargetReport>| leg.as_ref().map_or(0, |leg| leg.chunks);
     (chunks(&report.cpu), chunks(&report.device))
 }
 

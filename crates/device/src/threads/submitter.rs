@@ -15,7 +15,7 @@ use super::slot::{Over, State};
 use crate::primitive::Ordering;
 use crate::{
     Applied, Closed, Completion, CpuTime, DeviceId, Job, Lifecycle, Lost, MemoryKind, Refusal,
-    Slice, SubmitError,
+    Registration, SubmitError,
 };
 
 /// How long a waiting submitter is kept waiting for more completions than one: short enough
@@ -69,14 +69,21 @@ impl Limits {
             let (segments, max) = (segments.len(), self.max_segments);
             return Err(Refusal::TooManySegments { segments, max });
         }
-        if self.memory == MemoryKind::Registered {
-            let mut registrations =
-                (segments.iter().map(Slice::registration)).chain([job.destination.registration()]);
-            if registrations.any(|held| held.is_none_or(|held| held.device != self.device)) {
-                return Err(Refusal::Unregistered);
-            }
+        let is_own =
+            |held: Option<&Registration>| held.is_some_and(|held| held.device == self.device);
+        let is_reachable = |is_addressable: bool, held| match self.memory {
+            MemoryKind::Any => is_addressable || is_own(held),
+            MemoryKind::Registered | MemoryKind::Device => is_own(held),
+        };
+        let destination = &job.destination;
+        if is_reachable(destination.is_addressable(), destination.registration())
+            && (segments.iter())
+                .all(|segment| is_reachable(segment.is_addressable(), segment.registration()))
+        {
+            Ok(())
+        } else {
+            Err(Refusal::Unregistered)
         }
-        Ok(())
     }
 }
 

@@ -106,7 +106,8 @@ fn devices_find_the_same_and_long_lines_are_searched_beside_them() {
         let uses_device = policy.uses_device();
         assert_eq!(tally.long, if uses_device { 60 } else { 0 }, "{policy}");
         let report = search.report().unwrap();
-        let chunks = |leg: Option<&overside_placement::LegReport>| leg.map_or(0, |leg| leg.chunks);
+        let chunks =
+            |leg: Option<&overside_placement::TargetReport>| leg.map_or(0, |leg| leg.chunks);
         if policy == overside_placement::Policy::Device {
             assert_eq!(chunks(report.cpu.as_ref()), 0, "no chunk ran on the CPU");
             assert!(chunks(report.device.as_ref()) > 0);

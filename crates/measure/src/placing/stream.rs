@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use overside_device::{Applied, JobError, Outcome, Slice};
-use overside_placement::{Chunk, Error, Executor, Piece, Report};
+use overside_placement::{Chunk, ChunkResult, Error, Executor, Report};
 
 use super::{Checked, Tally, ended};
 use crate::measuring::{NoSample, is_beyond};
@@ -29,7 +29,7 @@ pub(super) struct Stream {
     /// Pieces that came back; the next one's label.
     pulled: u64,
     /// By leg: its last pieces, to be compared in full when the clock has stopped.
-    kept: [VecDeque<Piece>; 2],
+    kept: [VecDeque<ChunkResult>; 2],
     /// By leg: how many are kept; as many as it has jobs in flight, so that keeping them does not
     /// ask for more buffers than the work does.
     keeps: [usize; 2],
@@ -95,7 +95,7 @@ impl Stream {
                 chunk(label, &sources[order[place(label, order.len())] as usize])
             })
         };
-        let take = |piece: Piece, ending: bool| self.take(piece, ending, tally);
+        let take = |piece: ChunkResult, ending: bool| self.take(piece, ending, tally);
         run(&mut executor, deadline, next, take)?;
         self.executor = Some(executor);
         self.pushed = pushed;
@@ -108,7 +108,12 @@ impl Stream {
 
     /// Looks at a piece: it is the next one, it was run by a device that was asked, and its output
     /// is what verification saw, or else stands the full test.
-    fn take(&mut self, mut piece: Piece, ending: bool, tally: &mut Tally) -> Result<(), Failure> {
+    fn take(
+        &mut self,
+        mut piece: ChunkResult,
+        ending: bool,
+        tally: &mut Tally,
+    ) -> Result<(), Failure> {
         if piece.label != self.pulled {
             let message = format!("chunk {} came where {} was due", piece.label, self.pulled);
             return Err(Failure::new(Kind::Verification, message));
@@ -116,15 +121,15 @@ impl Stream {
         self.pulled += 1;
         let number = self.number(piece.label);
         let (outcome, applied) = result(&piece, number)?;
-        let name = &self.names[piece.leg as usize];
+        let name = &self.names[piece.target as usize];
         if applied.device != *name {
             let message = format!("{name} was asked, but {} ran the job", applied.device);
             return Err(Failure::new(Kind::Verification, message));
         }
         let source_bytes = self.sources[number].len();
-        let checked = self.checked[piece.leg as usize].as_mut();
+        let checked = self.checked[piece.target as usize].as_mut();
         let checked = checked.ok_or_else(|| {
-            let message = format!("the {} leg ran a chunk, which it was not to", piece.leg);
+            let message = format!("the {} leg ran a chunk, which it was not to", piece.target);
             Failure::new(Kind::Verification, message)
         })?;
         let expected = &checked.expected[number];
@@ -151,8 +156,8 @@ impl Stream {
     }
 
     /// Keeps one of a leg's last pieces, and the oldest no longer if they are too many.
-    fn keep(&mut self, piece: Piece) {
-        let leg = piece.leg as usize;
+    fn keep(&mut self, piece: ChunkResult) {
+        let leg = piece.target as usize;
         self.kept[leg].push_back(piece);
         if self.kept[leg].len() > self.keeps[leg]
             && let Some(mut oldest) = self.kept[leg].pop_front()
@@ -168,7 +173,7 @@ impl Stream {
         for mut piece in std::mem::take(&mut self.kept).into_iter().flatten() {
             let number = self.number(piece.label);
             let (outcome, _) = result(&piece, number)?;
-            let Some(checked) = &mut self.checked[piece.leg as usize] else {
+            let Some(checked) = &mut self.checked[piece.target as usize] else {
                 continue;
             };
             let expected = &checked.expected[number];
@@ -232,7 +237,7 @@ pub(super) fn chunk(label: u64, source: &Slice) -> Chunk {
 }
 
 /// What became of a piece, and who ran it.
-pub(super) fn result(piece: &Piece, number: usize) -> Result<(Outcome, &Applied), Failure> {
+pub(super) fn result(piece: &ChunkResult, number: usize) -> Result<(Outcome, &Applied), Failure> {
     let outcome = piece.result.clone().map_err(|error| {
         let kind = match error {
             JobError::DeadlineExceeded => Kind::Timeout,
@@ -253,11 +258,11 @@ pub(super) fn run(
     executor: &mut Executor,
     deadline: Instant,
     mut next: impl FnMut() -> Option<Chunk>,
-    mut take: impl FnMut(Piece, bool) -> Result<(), Failure>,
+    mut take: impl FnMut(ChunkResult, bool) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut more = true;
     loop {
-        while more && executor.room() {
+        while more && executor.has_capacity() {
             match next() {
                 Some(chunk) => {
                     let full = |_| Failure::new(Kind::Internal, "there was room, and then not");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use overside_device::{Applied, CpuTime, Lifecycle, Operation, Outcome, Stages};
 use overside_ops::Direction;
-use overside_placement::{Leg, LegReport, Piece, Report};
+use overside_placement::{ChunkResult, Report, Target, TargetReport};
 
 use super::report_leg;
 use crate::recorder::{Counted, Late, Told, mismatch, nanoseconds, warnings};
@@ -47,18 +47,18 @@ impl Lives {
             (None, _) => (Lifecycle::default(), 0),
         };
         Self {
-            legs: [leg(Leg::Cpu), leg(Leg::Device)],
+            legs: [leg(Target::Cpu), leg(Target::Device)],
             memory_ns: after.memory_ns.saturating_sub(before.memory_ns),
         }
     }
 
     /// Contexts that were set up.
-    pub(super) fn setups(&self, leg: Leg) -> u64 {
+    pub(super) fn setups(&self, leg: Target) -> u64 {
         self.legs[leg as usize].1
     }
 
     /// Total times of a leg's stages, by name.
-    fn totals(&self, leg: Leg) -> impl Iterator<Item = (&'static str, f64)> + use<> {
+    fn totals(&self, leg: Target) -> impl Iterator<Item = (&'static str, f64)> + use<> {
         let (life, _) = self.legs[leg as usize];
         let all = [
             ("discovery", life.discovery_ns),
@@ -71,7 +71,7 @@ impl Lives {
     }
 }
 
-fn passed(after: &LegReport, before: Option<&LegReport>) -> (Lifecycle, u64) {
+fn passed(after: &TargetReport, before: Option<&TargetReport>) -> (Lifecycle, u64) {
     let earlier = before.map(|leg| leg.lifecycle).unwrap_or_default();
     let since = |after: Option<u64>, before: Option<u64>| {
         after.map(|after| after.saturating_sub(before.unwrap_or(0)))
@@ -99,19 +99,19 @@ impl Tally {
         }
     }
 
-    pub(super) fn leg(&self, leg: Leg) -> &Sums {
+    pub(super) fn leg(&self, leg: Target) -> &Sums {
         &self.legs[leg as usize]
     }
 
     /// Adds a piece that was found to be right. `source_bytes` is the length of what was read.
     pub(super) fn add(
         &mut self,
-        piece: &Piece,
+        piece: &ChunkResult,
         outcome: &Outcome,
         source_bytes: u64,
     ) -> Result<(), Failure> {
         let side = self.operation.uncompressed_side();
-        let sums = &mut self.legs[piece.leg as usize];
+        let sums = &mut self.legs[piece.target as usize];
         if let Some(applied) = &piece.applied {
             match &sums.applied {
                 None => sums.applied = Some(Arc::clone(applied)),
@@ -151,7 +151,7 @@ impl Tally {
 
     /// Takes in how long each leg was at work.
     pub(super) fn busy(&mut self, after: &Report, before: &Report) {
-        for leg in [Leg::Cpu, Leg::Device] {
+        for leg in [Target::Cpu, Target::Device] {
             let busy = |report| report_leg(report, leg).map_or(0, |leg| leg.busy_ns);
             self.legs[leg as usize].busy_ns = busy(after).saturating_sub(busy(before));
         }
@@ -162,7 +162,7 @@ impl Tally {
     }
 
     /// Mean bytes of a leg's sources and of its results.
-    pub(super) fn mean_sizes(&self, leg: Leg) -> (u64, u64) {
+    pub(super) fn mean_sizes(&self, leg: Target) -> (u64, u64) {
         let sums = self.leg(leg);
         let jobs = sums.jobs.max(1);
         let (bytes, other) = (sums.bytes / jobs, sums.compressed_bytes / jobs);
@@ -190,7 +190,7 @@ impl Tally {
     }
 
     /// Mean times of a leg's stages, a job or a context each.
-    fn means(&self, leg: Leg, lives: &Lives) -> Vec<(&'static str, f64)> {
+    fn means(&self, leg: Target, lives: &Lives) -> Vec<(&'static str, f64)> {
         let sums = self.leg(leg);
         let jobs = [
             ("queueing", sums.queueing.mean_ns()),
@@ -206,12 +206,12 @@ impl Tally {
     }
 
     /// Mean nanoseconds of the leading leg's stages, and both legs' totals.
-    pub(super) fn stages(&self, lead: Leg, lives: &Lives) -> BTreeMap<String, f64> {
+    pub(super) fn stages(&self, lead: Target, lives: &Lives) -> BTreeMap<String, f64> {
         let mut all = BTreeMap::new();
         for (name, ns) in self.means(lead, lives) {
             all.insert(format!("{name}_ns"), ns);
         }
-        for leg in [Leg::Cpu, Leg::Device] {
+        for leg in [Target::Cpu, Target::Device] {
             let sums = self.leg(leg);
             if sums.jobs == 0 {
                 continue;
@@ -236,7 +236,7 @@ impl Tally {
         &self,
         elapsed: Duration,
         cpu: CpuTime,
-        lead: Leg,
+        lead: Target,
         lives: &Lives,
     ) -> BTreeMap<String, f64> {
         let mut all = BTreeMap::new();
@@ -254,7 +254,7 @@ impl Tally {
             put("compressed_throughput", compressed / 1e6 / seconds);
             put("ratio", compressed / bytes);
         }
-        for (leg, name) in [(Leg::Cpu, "cpu_leg"), (Leg::Device, "device_leg")] {
+        for (leg, name) in [(Target::Cpu, "cpu_leg"), (Target::Device, "device_leg")] {
             let sums = self.leg(leg);
             if sums.jobs > 0 && sums.busy_ns > 0 {
                 let rate = sums.bytes as f64 / sums.busy_ns as f64 * 1e3;
@@ -263,7 +263,7 @@ impl Tally {
         }
         put(
             "device_share",
-            self.leg(Leg::Device).bytes as f64 / bytes * 100.0,
+            self.leg(Target::Device).bytes as f64 / bytes * 100.0,
         );
         let engine = self.leg(lead);
         if let Some(rate) = engine.engine.rate(engine.engine_bytes) {
@@ -285,7 +285,7 @@ impl Tally {
             jobs: self.sum(|leg| leg.jobs),
             incompressible: self.sum(|leg| leg.incompressible),
             late: Late::Time {
-                overdue_ns: self.leg(Leg::Device).overdue_ns,
+                overdue_ns: self.leg(Target::Device).overdue_ns,
                 elapsed_ns: nanoseconds(elapsed),
             },
             varied,

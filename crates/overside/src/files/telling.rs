@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use overside_device::Provenance;
-use overside_placement::{LegReport, Report};
+use overside_placement::{Report, TargetReport};
 
 use super::arguments::Stats;
 use super::{Done, Verb};
@@ -59,7 +59,7 @@ pub fn line(done: &Done) -> String {
 
 /// Which library did which part, where; and whether its times are a real device's.
 fn places(done: &Done) -> String {
-    let legs: Vec<(&LegReport, u64)> = (done.legs())
+    let legs: Vec<(&TargetReport, u64)> = (done.legs())
         .map(|leg| (leg, done.plain_bytes_of(leg)))
         .filter(|(leg, _)| leg.chunks > 0)
         .collect();
@@ -83,7 +83,7 @@ fn places(done: &Done) -> String {
     places.join(", ")
 }
 
-fn place(leg: &LegReport) -> String {
+fn place(leg: &TargetReport) -> String {
     let Some(applied) = &leg.applied else {
         return leg.device.clone();
     };
@@ -213,7 +213,7 @@ fn text(done: &Done) -> String {
     text
 }
 
-fn leg_text(leg: &LegReport, out: &mut String) {
+fn leg_text(leg: &TargetReport, out: &mut String) {
     let ms = |time_ns: u64| time_ns as f64 / 1e6;
     push(
         out,

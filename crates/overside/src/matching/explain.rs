@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use overside_match::Search;
-use overside_placement::{LegReport, Policy};
+use overside_placement::{Policy, TargetReport};
 
 /// Decisions that are shown; the report has more.
 const DECISIONS_MAX: usize = 40;
@@ -54,7 +54,7 @@ pub fn text(search: &Search, policy: Policy) -> String {
     text
 }
 
-fn of_leg(leg: &LegReport) -> String {
+fn of_leg(leg: &TargetReport) -> String {
     let ran = leg.applied.as_ref().map_or_else(
         || "nothing".to_owned(),
         |applied| format!("{} ({})", applied.variant, applied.library),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::rigged::{Fault, Rig, Rigged};
 use common::{assert_copied, copying, run, stream};
-use overside_placement::{EventKind, Leg, Policy, Report, Retry, Setup};
+use overside_placement::{EventKind, Policy, Report, Retry, Setup, Target};
 
 const CHUNK: usize = 8000;
 
@@ -115,9 +115,9 @@ fn with_time(device: &Arc<Rigged>, chunks: usize, job_timeout: Duration) -> (Dur
     let begin = Instant::now();
     let (pieces, report) = run(setup, &chunks);
     assert_copied(&pieces, &chunks);
-    let of = |leg| pieces.iter().filter(|piece| piece.leg == leg).count() as u64;
-    assert_eq!(report.cpu.as_ref().unwrap().chunks, of(Leg::Cpu));
-    assert_eq!(report.device.as_ref().unwrap().chunks, of(Leg::Device));
+    let of = |leg| pieces.iter().filter(|piece| piece.target == leg).count() as u64;
+    assert_eq!(report.cpu.as_ref().unwrap().chunks, of(Target::Cpu));
+    assert_eq!(report.device.as_ref().unwrap().chunks, of(Target::Device));
     (begin.elapsed(), report)
 }
 

@@ -9,7 +9,7 @@ use overside_backend_emulated::{EmulatedDevice, Mode};
 use overside_device::{Device, Operation, OperationConfig, Provenance};
 use overside_model::profile;
 use overside_ops::prepare;
-use overside_placement::{Error, Executor, Leg, Piece, Policy, Setup};
+use overside_placement::{ChunkResult, Error, Executor, Policy, Setup, Target};
 
 const CHUNK: usize = 32 << 10;
 
@@ -54,7 +54,7 @@ fn each(name: &str, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn outputs(pieces: &[Piece]) -> Vec<Vec<u8>> {
+fn outputs(pieces: &[ChunkResult]) -> Vec<Vec<u8>> {
     pieces
         .iter()
         .map(|piece| piece.output().unwrap().to_vec())
@@ -76,9 +76,9 @@ fn what_both_legs_compress_is_one_stream() {
             assert_eq!(report.bounce_copies, 0);
             for piece in &pieces {
                 let applied = piece.applied.as_ref().unwrap();
-                let expected = match piece.leg {
-                    Leg::Cpu => ("cpu", Provenance::Measured),
-                    Leg::Device => ("emulated:bf2", Provenance::Emulated),
+                let expected = match piece.target {
+                    Target::Cpu => ("cpu", Provenance::Measured),
+                    Target::Device => ("emulated:bf2", Provenance::Emulated),
                 };
                 assert_eq!((applied.device.as_str(), applied.provenance), expected);
             }

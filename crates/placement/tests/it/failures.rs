@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::rigged::{Fault, Rig, Rigged};
 use common::{assert_copied, copying, cpu, run, run_on, stream};
 use overside_device::{JobError, MemoryKind, OpenError, Operation, OperationConfig};
-use overside_placement::{Error, Event, EventKind, Executor, Leg, Policy, Report, Retry, Setup};
+use overside_placement::{Error, Event, EventKind, Executor, Policy, Report, Retry, Setup, Target};
 use proptest::prelude::*;
 
 const SOON: Retry = Retry {
@@ -30,9 +30,9 @@ fn survives(policy: Policy, device: &Arc<Rigged>, count: usize) -> Report {
     let chunks = stream(&vec![700; count]);
     let (pieces, report) = run(setup(policy, device), &chunks);
     assert_copied(&pieces, &chunks);
-    let of = |leg| pieces.iter().filter(|piece| piece.leg == leg).count() as u64;
-    assert_eq!(report.cpu.as_ref().unwrap().chunks, of(Leg::Cpu));
-    assert_eq!(report.device.as_ref().unwrap().chunks, of(Leg::Device));
+    let of = |leg| pieces.iter().filter(|piece| piece.target == leg).count() as u64;
+    assert_eq!(report.cpu.as_ref().unwrap().chunks, of(Target::Cpu));
+    assert_eq!(report.device.as_ref().unwrap().chunks, of(Target::Device));
     report
 }
 
@@ -176,7 +176,7 @@ fn corrupt_input_is_a_result_and_no_fault_of_the_device() {
             matches!(piece.result, Err(JobError::Corrupt(_))),
             "{piece:?}"
         );
-        assert_eq!((piece.leg, piece.attempts), (Leg::Cpu, 2));
+        assert_eq!((piece.target, piece.attempts), (Target::Cpu, 2));
         assert!(piece.output().is_none());
     }
     assert_eq!(report.events, []);
@@ -314,9 +314,9 @@ fn a_policy_needs_its_legs() {
     let error = Executor::open(none.clone()).err().unwrap();
     assert_eq!(
         error,
-        Error::NoLeg {
+        Error::NoTarget {
             policy: Policy::Cpu,
-            leg: Leg::Cpu
+            target: Target::Cpu
         }
     );
     for policy in [Policy::Device, Policy::Split(50.0), Policy::Adaptive] {
@@ -328,9 +328,9 @@ fn a_policy_needs_its_legs() {
         let error = Executor::open(setup).err().unwrap();
         assert_eq!(
             error,
-            Error::NoLeg {
+            Error::NoTarget {
                 policy,
-                leg: Leg::Device
+                target: Target::Device
             }
         );
     }

@@ -10,7 +10,10 @@ use common::rigged::Rig;
 use common::{assert_copied, copying, cpu, foreign, run, stream};
 use overside_base::Random;
 use overside_device::{Foreign, JobError, MemoryKind, Operation, OperationConfig, Source};
-use overside_placement::{Chunk, EventKind, Executor, Leg, Piece, Policy, Setup, chunk_bytes};
+use overside_layers::DeviceMemory;
+use overside_placement::{
+    Chunk, ChunkResult, EventKind, Executor, Policy, Setup, Target, chunk_bytes,
+};
 
 fn picky(max_segments: usize) -> Rig {
     Rig {
@@ -21,11 +24,11 @@ fn picky(max_segments: usize) -> Rig {
 }
 
 /// Pushes sources that exist already.
-fn push_all(executor: &mut Executor, sources: Vec<Source>) -> Vec<Piece> {
+fn push_all(executor: &mut Executor, sources: Vec<Source>) -> Vec<ChunkResult> {
     let (mut pieces, count) = (Vec::new(), sources.len());
     let mut sources = sources.into_iter().zip(0..);
     while pieces.len() < count {
-        while executor.room() {
+        while executor.has_capacity() {
             let Some((source, label)) = sources.next() else {
                 break;
             };
@@ -66,6 +69,30 @@ fn memory_that_the_device_does_not_reach_is_copied_and_counted() {
     let report = executor.close();
     assert_eq!((report.bounce_copies, report.bounce_bytes), (25, 25 * 900));
     assert_eq!(report.events, []);
+}
+
+#[test]
+fn memory_that_only_the_device_can_address_is_filled_and_read_through_the_device() {
+    let alone = Setup {
+        cpu: None,
+        ..copying(Policy::Device)
+    };
+    let setups = [
+        copying(Policy::Split(50.0)),
+        copying(Policy::Adaptive),
+        alone,
+    ];
+    for setup in setups {
+        let setup = Setup {
+            device: Some(DeviceMemory::around(Rig::default().device())),
+            ..setup
+        };
+        let chunks = stream(&[900; 50]);
+        let (pieces, report) = run(setup, &chunks);
+        assert_copied(&pieces, &chunks);
+        let device = report.device.unwrap().chunks;
+        assert_eq!((report.bounce_copies, &report.events), (device, &vec![]));
+    }
 }
 
 #[test]
@@ -202,15 +229,15 @@ fn there_is_room_for_a_window_and_not_for_more() {
     };
     let mut executor = Executor::open(setup).unwrap();
     for label in 0..5 {
-        assert!(executor.room());
+        assert!(executor.has_capacity());
         executor.push(Chunk::new(label, foreign(b"abc"))).unwrap();
     }
-    assert!(!executor.room() && executor.buffer().is_none());
+    assert!(!executor.has_capacity() && executor.buffer().is_none());
     let back = executor.push(Chunk::new(5, foreign(b"abc"))).unwrap_err();
     assert_eq!((back.label, executor.in_flight()), (5, 5));
     executor.wait(Duration::from_secs(10)).unwrap();
     executor.pull().unwrap().unwrap();
-    assert!(executor.room() && executor.buffer().is_some());
+    assert!(executor.has_capacity() && executor.buffer().is_some());
 }
 
 #[test]
@@ -231,7 +258,12 @@ fn chunks_that_are_too_long_for_the_device_run_on_the_cpu_and_are_told() {
         };
         let (pieces, report) = run(setup, &chunks);
         assert_copied(&pieces, &chunks);
-        assert!(pieces.iter().step_by(4).all(|piece| piece.leg == Leg::Cpu));
+        assert!(
+            pieces
+                .iter()
+                .step_by(4)
+                .all(|piece| piece.target == Target::Cpu)
+        );
         let event = &report.events[0];
         assert_eq!((event.kind, event.times), (EventKind::TooLong, 10));
     }

@@ -4,18 +4,18 @@ use crate::common;
 
 use common::rigged::{Fault, Rig};
 use common::{assert_copied, copying, run, stream};
-use overside_placement::{Leg, Piece, Policy, Setup};
+use overside_placement::{ChunkResult, Policy, Setup, Target};
 use proptest::prelude::*;
 
 /// Which leg each chunk was on.
-fn legs(pieces: &[Piece]) -> Vec<Leg> {
-    pieces.iter().map(|piece| piece.leg).collect()
+fn legs(pieces: &[ChunkResult]) -> Vec<Target> {
+    pieces.iter().map(|piece| piece.target).collect()
 }
 
 /// Bytes of the chunks that the device had.
-fn on_device(pieces: &[Piece], chunks: &[Vec<u8>]) -> usize {
+fn on_device(pieces: &[ChunkResult], chunks: &[Vec<u8>]) -> usize {
     (pieces.iter().zip(chunks))
-        .filter(|(piece, _)| piece.leg == Leg::Device)
+        .filter(|(piece, _)| piece.target == Target::Device)
         .map(|(_, chunk)| chunk.len())
         .sum()
 }
@@ -26,7 +26,7 @@ fn two(
     cpu: Rig,
     device: Rig,
     lengths: &[usize],
-) -> (Vec<Piece>, [Vec<Vec<u8>>; 2]) {
+) -> (Vec<ChunkResult>, [Vec<Vec<u8>>; 2]) {
     let ((cpu, cpu_inside), (device, device_inside)) = (cpu.parts(), device.parts());
     let setup = Setup {
         cpu: Some(cpu as _),

@@ -119,7 +119,7 @@ impl Case {
 
     /// Panics unless the completion's answer is right, by a library other than the one that gave
     /// it where there is one.
-    pub(super) fn verify(&self, completion: &Completion) {
+    pub(super) fn verify(&self, device: &dyn Device, completion: &Completion) {
         let operation = self.config.operation;
         let Ok(Outcome::Done(output)) = completion.result else {
             panic!(
@@ -143,7 +143,7 @@ impl Case {
             output.written <= destination.len(),
             "{operation}: {output:?}"
         );
-        let bytes = &destination[..output.written];
+        let bytes = &read(device, destination)[..output.written];
         match operation {
             Operation::Compress(format) => {
                 assert!(
@@ -174,8 +174,15 @@ impl Case {
 /// Bytes in memory that the device reaches.
 pub(super) fn slice(device: &dyn Device, bytes: &[u8]) -> Slice {
     let mut region = device.alloc(bytes.len(), 64).expect("memory for a source");
-    region.copy_from_slice(bytes);
+    device.write(&mut region, 0, bytes).expect("its own memory");
     region.share()
+}
+
+/// The bytes of the device's memory.
+pub(super) fn read(device: &dyn Device, region: &Region) -> Vec<u8> {
+    let mut bytes = vec![0; region.len()];
+    device.read(region, 0, &mut bytes).expect("its own memory");
+    bytes
 }
 
 /// What a library makes of `input`, and the bytes of it.

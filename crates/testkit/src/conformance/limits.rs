@@ -1,14 +1,15 @@
 //! What a device refuses, and how.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::Factory;
 use super::cases::{self, Case};
 use super::driver::{Watch, config, open, poll, submit};
-use crate::data::text;
+use crate::data::{noise, text};
 use overside_device::{
-    Context, ContextConfig, Device, Job, MemoryKind, OpenError, Operation, OperationConfig,
-    Refusal, Region, Source, SubmitError,
+    Context, ContextConfig, Device, DeviceId, Foreign, Job, MemoryError, MemoryKind, OpenError,
+    Operation, OperationConfig, Refusal, Region, Registration, Source, SubmitError,
 };
 
 /// A depth of nothing, or more than the device takes, is an error and not something less.
@@ -156,8 +157,17 @@ pub fn other_devices_memory_refused(factory: Factory<'_>) {
 }
 
 fn refuses_memory_of(device: &dyn Device, alloc: impl Fn(usize) -> Region) {
+    refuses(device, |memory| memory != MemoryKind::Any, alloc);
+}
+
+/// Devices that take such memory refuse regions of `alloc` on either side of a job.
+fn refuses(
+    device: &dyn Device,
+    which: impl Fn(MemoryKind) -> bool,
+    alloc: impl Fn(usize) -> Region,
+) {
     for case in cases::all(device) {
-        if case.capability(device).memory == MemoryKind::Any {
+        if !which(case.capability(device).memory) {
             continue;
         }
         let mut context = open(device, &case, 2);
@@ -204,5 +214,53 @@ fn refused(
     while poll(context, &mut out) == 0 {
         watch.check("the good job");
     }
-    case.verify(&out[0]);
+    case.verify(device, &out[0]);
+}
+
+/// Memory holds what was written through the device, and nothing goes beyond its end. The CPU can
+/// address it, unless the capabilities say that only the device can.
+pub fn memory_holds_what_is_written(factory: Factory<'_>) {
+    let device = &*factory();
+    let kinds = device.capabilities().iter().map(|known| known.memory);
+    let only_device = kinds.clone().all(|kind| kind == MemoryKind::Device);
+    for len in [0, 1, 100, 70_000] {
+        let whole = device.alloc(len, 64).expect("memory");
+        assert_eq!(whole.is_addressable(), !only_device);
+        assert_eq!(whole.bytes().is_ok(), !only_device);
+        assert!(cases::read(device, &whole).iter().all(|byte| *byte == 0));
+        let (_, mut region) = whole.split_at(len / 3);
+        let bytes = noise(region.len() / 2);
+        let at = region.len() - bytes.len();
+        let len = region.len();
+        assert_eq!(device.write(&mut region, at, &bytes), Ok(()));
+        assert!(cases::read(device, &region)[at..] == bytes);
+        let past_the_end = [(at + 1, len - at), (usize::MAX, 1), (region.len() + 1, 0)];
+        let is_beyond = |result| matches!(result, Err(MemoryError::OutOfBounds { .. }));
+        for (offset, len) in past_the_end {
+            let mut bytes = vec![0; len];
+            assert!(is_beyond(device.write(&mut region, offset, &bytes)));
+            assert!(is_beyond(device.read(&region, offset, &mut bytes)));
+        }
+        let slice = region.share();
+        assert_eq!(slice.is_addressable(), !only_device);
+    }
+    let registered = device.register(Foreign::new(vec![7; 100]));
+    match registered {
+        Ok(slice) => assert_eq!(slice.bytes().map(<[u8]>::to_vec), Ok(vec![7; 100])),
+        Err(error) => assert!(matches!(error, MemoryError::Unreachable { .. }), "{error}"),
+    }
+}
+
+/// Memory that only another device can address is refused, whatever memory the device takes.
+pub fn memory_out_of_reach_refused(factory: Factory<'_>) {
+    let device = &*factory();
+    let registration = || Registration {
+        device: DeviceId::unique(),
+        handle: Arc::new(()),
+    };
+    refuses(
+        device,
+        |_| true,
+        |len| Region::of_device(len, registration()),
+    );
 }

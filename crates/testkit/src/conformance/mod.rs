@@ -54,6 +54,8 @@ macro_rules! conformance_promises {
             too_many_segments_refused,
             unregistered_memory_refused,
             other_devices_memory_refused,
+            memory_out_of_reach_refused,
+            memory_holds_what_is_written,
             back_pressure,
             every_tag_comes_back_once,
             deadline_passed,

@@ -10,12 +10,12 @@ use common::{SHORT, agent, cpu, entry};
 use overside_backend_remote::RemoteDevice;
 use overside_device::{Operation, OperationConfig};
 use overside_ops::Format;
-use overside_placement::{Chunk, EventKind, Executor, Piece, Policy, Setup};
+use overside_placement::{Chunk, ChunkResult, EventKind, Executor, Policy, Setup};
 
 const CHUNKS: u64 = 60;
 const CHUNK: usize = 30_000;
 
-fn pieces(executor: &mut Executor) -> Vec<Piece> {
+fn pieces(executor: &mut Executor) -> Vec<ChunkResult> {
     let (mut pieces, mut pushed, begin) = (Vec::new(), 0, Instant::now());
     while (pieces.len() as u64) < CHUNKS {
         while pushed < CHUNKS
@@ -76,7 +76,7 @@ fn outputs(fault: Option<Fault>, policy: Policy) -> (Vec<Vec<u8>>, Vec<EventKind
         .iter()
         .map(|event| event.kind)
         .collect();
-    let output = |piece: &Piece| piece.output().expect("a result").to_vec();
+    let output = |piece: &ChunkResult| piece.output().expect("a result").to_vec();
     (pieces.iter().map(output).collect(), events)
 }
 

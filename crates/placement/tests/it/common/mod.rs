@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_device::{Device, Foreign, Operation, OperationConfig, Slice};
-use overside_placement::{Chunk, Executor, Piece, Policy, Report, Setup};
+use overside_placement::{Chunk, ChunkResult, Executor, Policy, Report, Setup};
 
 /// Longer than any of these streams takes, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,14 +57,14 @@ pub fn stream(lengths: &[usize]) -> Vec<Vec<u8>> {
 }
 
 /// Pushes all chunks, out of the executor's own buffers, and pulls all pieces.
-pub fn run(setup: Setup, chunks: &[Vec<u8>]) -> (Vec<Piece>, Report) {
+pub fn run(setup: Setup, chunks: &[Vec<u8>]) -> (Vec<ChunkResult>, Report) {
     let mut executor = Executor::open(setup).unwrap();
     let pieces = run_on(&mut executor, chunks);
     (pieces, executor.close())
 }
 
 /// As [`run`], on an executor that is there already.
-pub fn run_on(executor: &mut Executor, chunks: &[Vec<u8>]) -> Vec<Piece> {
+pub fn run_on(executor: &mut Executor, chunks: &[Vec<u8>]) -> Vec<ChunkResult> {
     let mut pieces = Vec::new();
     let mut pushed = 0;
     let begin = Instant::now();
@@ -97,7 +97,7 @@ pub fn run_on(executor: &mut Executor, chunks: &[Vec<u8>]) -> Vec<Piece> {
 }
 
 /// Each chunk's piece came once, in order, with its own bytes copied.
-pub fn assert_copied(pieces: &[Piece], chunks: &[Vec<u8>]) {
+pub fn assert_copied(pieces: &[ChunkResult], chunks: &[Vec<u8>]) {
     assert_eq!(pieces.len(), chunks.len());
     for ((piece, chunk), label) in pieces.iter().zip(chunks).zip(0..) {
         assert_eq!(piece.label, label);

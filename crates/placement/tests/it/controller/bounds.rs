@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use overside_placement::controller::{
-    Controller, Decision, Epoch, Gate, Settings, Share, Verdict, Work,
+    Controller, Decision, Epoch, Gate, Settings, SideSample, Verdict, Work,
 };
 use proptest::prelude::*;
 
@@ -40,8 +40,8 @@ fn number() -> impl Strategy<Value = f64> {
     ]
 }
 
-fn share() -> impl Strategy<Value = Share> {
-    (amount(), time()).prop_map(|(bytes, busy)| Share { bytes, busy })
+fn share() -> impl Strategy<Value = SideSample> {
+    (amount(), time()).prop_map(|(bytes, busy)| SideSample { bytes, busy })
 }
 
 fn epoch() -> impl Strategy<Value = Epoch> {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-use overside_placement::controller::{Controller, Decision, Epoch, Settings, Share, Work};
+use overside_placement::controller::{Controller, Decision, Epoch, Settings, SideSample, Work};
 
 use super::world::{MB, Random, Truth};
 
@@ -38,7 +38,7 @@ struct Service {
 }
 
 #[derive(Default)]
-struct Leg {
+struct Target {
     queue: VecDeque<u64>,
     service: Option<Service>,
     /// Since the epoch began.
@@ -48,21 +48,21 @@ struct Leg {
     told_s: f64,
 }
 
-impl Leg {
+impl Target {
     fn room(&self) -> bool {
         self.queue.len() + usize::from(self.service.is_some()) < DEPTH
     }
 
     /// What the epoch brought: chunks that ended with their time, or else the time of one that did
     /// not.
-    fn share(&mut self, now_s: f64) -> Share {
+    fn share(&mut self, now_s: f64) -> SideSample {
         let bytes = std::mem::take(&mut self.bytes);
         let mut busy_s = std::mem::take(&mut self.busy_s);
         if let (0, Some(service)) = (bytes, self.service) {
             busy_s = now_s - service.begin_s - self.told_s;
             self.told_s += busy_s;
         }
-        Share {
+        SideSample {
             bytes,
             busy: Duration::from_secs_f64(busy_s),
         }
@@ -83,7 +83,7 @@ struct Stream<'a, F> {
     rule: Rule,
     truth: &'a F,
     seed: u64,
-    legs: [Leg; 2],
+    legs: [Target; 2],
     now_s: f64,
     next: u64,
     chunks: Range<u64>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use overside_placement::controller::{Controller, Decision, Epoch, Settings, Share, Work};
+use overside_placement::controller::{Controller, Decision, Epoch, Settings, SideSample, Work};
 
 pub const MB: f64 = 1e6;
 /// Decisions of a scenario.
@@ -180,8 +180,8 @@ impl Truth {
     }
 }
 
-fn share(bytes: f64, busy_s: f64) -> Share {
-    Share {
+fn share(bytes: f64, busy_s: f64) -> SideSample {
+    SideSample {
         bytes: bytes as u64,
         busy: Duration::from_secs_f64(busy_s),
     }

@@ -1,20 +1,23 @@
-//! Finishing together: which leg may take the next chunk while both work.
+//! Finishing together: which target may take the next chunk while both work.
+//!
+//! List scheduling on uniform machines (Graham, 1969) with one exception: a target may not take a
+//! chunk if it would be longer at it than the other one would be at everything.
 
-/// What a leg has ahead of it.
+/// What a target has ahead of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct Lookahead {
     /// Bytes that it has taken and not finished.
     bytes: f64,
-    /// Its rate; in any unit, but the same one for both legs.
+    /// Its rate; in any unit, but the same one for both targets.
     rate: f64,
 }
 
-impl Ahead {
+impl Lookahead {
     pub(crate) fn new(bytes: f64, rate: f64) -> Self {
         Self { bytes, rate }
     }
 
-    /// Whether the leg may take a chunk of so many bytes, which is the next of `waiting` bytes.
+    /// Whether the target may take a chunk of so many bytes, which is the next of `waiting` bytes.
     ///
     /// It may not if it would be longer at it than the other one would be at everything. So at the
     /// end of a stream both are done within the time of one chunk; and one of them may always take
@@ -41,8 +44,8 @@ mod tests {
     }
 
     impl Worker {
-        fn ahead(&self) -> Ahead {
-            Ahead::new(self.taken.iter().sum(), self.rate)
+        fn ahead(&self) -> Lookahead {
+            Lookahead::new(self.taken.iter().sum(), self.rate)
         }
 
         fn end_s(&self) -> f64 {

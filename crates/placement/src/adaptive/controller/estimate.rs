@@ -109,7 +109,7 @@ impl Rate {
 /// where the other one was done early: it is the rate that the fraction leads to, and following it
 /// leads to the fraction at which both are done together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Company {
+pub(super) enum Contention {
     Alone,
     Together,
 }
@@ -120,11 +120,11 @@ pub(super) enum Company {
 /// moves the other, too. So the first observations in a company tell what company costs, and after
 /// them what moves the one rate shifts the other by the same factor.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Leg {
+pub(super) struct TargetRates {
     alone: Option<Rate>,
     together: Option<Rate>,
     /// The company of the last observation, and how many in a row were made in it.
-    company: Option<Company>,
+    company: Option<Contention>,
     in_company: u8,
     /// It was given work and finished nothing for so long that it counts as stopped.
     stopped: bool,
@@ -134,7 +134,7 @@ pub(super) struct Leg {
     was_silent: bool,
 }
 
-impl Leg {
+impl TargetRates {
     /// The leg's rate while the other one rests, in B/s; `None` if it has never worked.
     ///
     /// No leg is slower for being alone. The ratio of the two rates may come from one noisy epoch
@@ -184,7 +184,7 @@ impl Leg {
     /// Takes what the leg finished in an epoch. `chunk_bytes` is at least 1.
     pub(super) fn observe(
         &mut self,
-        company: Company,
+        company: Contention,
         bytes: u64,
         busy_s: f64,
         chunk_bytes: f64,
@@ -220,19 +220,19 @@ impl Leg {
 
     /// No leg is much faster for having company. Where the rates say so, the one that was not just
     /// seen is out of date.
-    fn order(&mut self, seen: Company) {
+    fn order(&mut self, seen: Contention) {
         let (Some(alone), Some(together)) = (&mut self.alone, &mut self.together) else {
             return;
         };
         match seen {
-            Company::Alone => together.ln = together.ln.min(alone.ln + COMPANY_GAIN_LN),
-            Company::Together => alone.ln = alone.ln.max(together.ln - COMPANY_GAIN_LN),
+            Contention::Alone => together.ln = together.ln.min(alone.ln + COMPANY_GAIN_LN),
+            Contention::Together => alone.ln = alone.ln.max(together.ln - COMPANY_GAIN_LN),
         }
     }
 
     /// An epoch in which the leg worked and finished nothing. In a short epoch that says little; as
     /// it goes on, it bounds the rate: less than one chunk in that time.
-    fn silence(&mut self, company: Company, busy_s: f64, chunk_bytes: f64) -> Change {
+    fn silence(&mut self, company: Contention, busy_s: f64, chunk_bytes: f64) -> Change {
         if busy_s <= 0.0 {
             // It has nothing to finish: what it had was taken from it.
             self.silent_s = 0.0;
@@ -260,7 +260,7 @@ impl Leg {
     }
 
     /// Counts an observation, and says whether there were enough in this company.
-    fn settled(&mut self, company: Company) -> bool {
+    fn settled(&mut self, company: Contention) -> bool {
         if self.company == Some(company) {
             self.in_company = self.in_company.saturating_add(1);
         } else {
@@ -270,10 +270,10 @@ impl Leg {
         self.in_company > SETTLED
     }
 
-    fn pair(&mut self, company: Company) -> (&mut Option<Rate>, &mut Option<Rate>) {
+    fn pair(&mut self, company: Contention) -> (&mut Option<Rate>, &mut Option<Rate>) {
         match company {
-            Company::Alone => (&mut self.alone, &mut self.together),
-            Company::Together => (&mut self.together, &mut self.alone),
+            Contention::Alone => (&mut self.alone, &mut self.together),
+            Contention::Together => (&mut self.together, &mut self.alone),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! How fast a leg is, seen from what it finished.
+//! How fast a target is, seen from what it finished.
 
 use std::time::{Duration, Instant};
 
-/// Bytes that a leg finished and the time that they took, made for telling its rate while it has
+/// Bytes that a target finished and the time that they took, made for telling its rate while it has
 /// enough to do.
 ///
 /// A device may work on several jobs at once, so the first job after a rest says how long a job
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 /// out, unless nothing follows it. A few jobs that come back together do not make a device
 /// infinitely fast: as many as were in flight take at least as long as the first one took.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct ThroughputEstimator {
     bytes: u64,
     busy: Duration,
     run: Option<Run>,
 }
 
-/// What was done since the leg last rested.
+/// What was done since the target was last idle.
 #[derive(Debug)]
 struct Run {
     begun: Instant,
@@ -30,8 +30,8 @@ struct First {
     bytes: u64,
 }
 
-impl Pace {
-    /// The leg has something to do again.
+impl ThroughputEstimator {
+    /// The target has something to do again.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.run = Some(Run {
             begun: now,
@@ -55,7 +55,7 @@ impl Pace {
         }
     }
 
-    /// The leg has nothing to do any more; what it did last came back at `last`.
+    /// The target has nothing to do any more; what it did last came back at `last`.
     pub(crate) fn end(&mut self, last: Instant) {
         let Some(run) = self.run.take() else { return };
         let Some(first) = run.first else { return };
@@ -90,15 +90,15 @@ mod tests {
     /// Feeds completions of 100 bytes at these milliseconds after the beginning.
     fn seen(at: &[u32]) -> (u64, Duration) {
         let begun = Instant::now();
-        let (mut pace, mut last) = (Pace::default(), begun);
-        pace.begin(begun);
+        let (mut estimator, mut last) = (ThroughputEstimator::default(), begun);
+        estimator.begin(begun);
         for at in at {
             let now = begun + MS * *at;
-            pace.done([100].into_iter(), now - last, now);
+            estimator.done([100].into_iter(), now - last, now);
             last = now;
         }
-        pace.end(last);
-        pace.so_far()
+        estimator.end(last);
+        estimator.so_far()
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(super) struct DeviceForecast {
 
 /// What the gates say.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Judgement {
+pub(super) struct GateResults {
     pub(super) placement: Placement,
     pub(super) c1: Option<Gate>,
     pub(super) c2: Option<Gate>,
@@ -175,9 +175,9 @@ impl Forecast {
     }
 
     /// Which placement the gates let through.
-    pub(super) fn judge(&self, in_use: Placement, settings: &Settings) -> Judgement {
+    pub(super) fn judge(&self, in_use: Placement, settings: &Settings) -> GateResults {
         let Some(device) = self.device else {
-            return Judgement {
+            return GateResults {
                 placement: Placement::Cpu,
                 c1: None,
                 c2: None,
@@ -205,7 +205,7 @@ impl Forecast {
         } else {
             Placement::Cpu
         };
-        Judgement {
+        GateResults {
             placement,
             c1: Some(c1),
             c2,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::estimate::{Change, Company, Leg, Overhead, WEIGHT};
-use super::forecast::{DeviceForecast, Forecast, Judgement, Placement};
+use super::estimate::{Change, Contention, Overhead, TargetRates, WEIGHT};
+use super::forecast::{DeviceForecast, Forecast, GateResults, Placement};
 use super::probes::{Probe, Schedule, wait_s};
 use super::reason::{Reason, Verdict};
 use super::{Epoch, Probing, Settings};
@@ -30,9 +30,9 @@ impl Changes {
 
 /// The record of one chunk size.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bucket {
-    cpu: Leg,
-    device: Leg,
+pub(super) struct SizeClass {
+    cpu: TargetRates,
+    device: TargetRates,
     overhead: Overhead,
     /// ln(time of a split epoch / time of its longer leg): what the legs lose by waiting for each
     /// other.
@@ -47,12 +47,12 @@ pub(super) struct Bucket {
     schedules: [Schedule; Probe::ALL.len()],
 }
 
-impl Bucket {
+impl SizeClass {
     /// A record that begins with what a neighbouring size taught, if there is one.
     pub(super) fn new(neighbour: Option<&Self>) -> Self {
         Self {
-            cpu: neighbour.map_or_else(Leg::default, |it| it.cpu.inherited()),
-            device: neighbour.map_or_else(Leg::default, |it| it.device.inherited()),
+            cpu: neighbour.map_or_else(TargetRates::default, |it| it.cpu.inherited()),
+            device: neighbour.map_or_else(TargetRates::default, |it| it.device.inherited()),
             overhead: neighbour.map_or_else(Overhead::default, |it| it.overhead),
             join_ln: neighbour.map_or(0.0, |it| it.join_ln),
             epoch_s: 0.0,
@@ -144,9 +144,9 @@ impl Bucket {
         // good as alone, unless that takes most of its time.
         let company = |most: bool, own_s: f64, other_s: f64| {
             if split || !most || other_s > own_s / 2.0 {
-                Company::Together
+                Contention::Together
             } else {
-                Company::Alone
+                Contention::Alone
             }
         };
         let most_on_device = epoch.fraction >= 0.5;
@@ -216,7 +216,7 @@ impl Bucket {
     pub(super) fn reason(
         &self,
         bytes: u64,
-        forecast: Option<(&Forecast, Judgement)>,
+        forecast: Option<(&Forecast, GateResults)>,
         now: Duration,
     ) -> Reason {
         let mut reason = Reason {

@@ -16,10 +16,10 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use overside_placement::controller::{Controller, Epoch, Settings, Share, Work};
+//! use overside_placement::controller::{Controller, Epoch, Settings, SideSample, Work};
 //!
 //! // A CPU of 1 byte a nanosecond and a device of 3, in epochs of 8 MiB.
-//! let run = |bytes: u64, rate: u64| Share { bytes, busy: Duration::from_nanos(bytes / rate) };
+//! let run = |bytes: u64, rate: u64| SideSample { bytes, busy: Duration::from_nanos(bytes / rate) };
 //! let mut controller = Controller::new(Settings::default());
 //! let work = Work { bytes: 8 << 20, chunk_bytes: 1 << 20 };
 //! let mut now = Duration::ZERO;
@@ -39,19 +39,19 @@
 //! assert!((decision.fraction - 0.75).abs() < 0.01, "{}", decision.reason);
 //! ```
 
-mod bucket;
 mod estimate;
 mod forecast;
 mod probes;
 mod reason;
+mod size_class;
 
 use std::time::Duration;
 
-use bucket::Bucket;
 use forecast::Placement;
 use probes::Budget;
 pub use probes::Probe;
 pub use reason::{Gate, Rates, Reason, Verdict};
+use size_class::SizeClass;
 
 /// One for each power of two of a chunk's bytes, 2^0 to 2^64.
 const BUCKETS: usize = 65;
@@ -124,7 +124,7 @@ pub struct Work {
 /// the next chunk ends. A leg at work that ended no chunk has `bytes` 0 and `busy` above 0; the next
 /// `bytes` are then taken to have needed that time, too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Share {
+pub struct SideSample {
     /// Bytes finished, of the sources.
     pub bytes: u64,
     /// Time in which the leg had at least one chunk, without `Epoch::overhead`. Not the sum over
@@ -138,9 +138,9 @@ pub struct Epoch {
     /// The fraction that ruled it: the decision's, or another if that could not be followed.
     pub fraction: f64,
     /// What the CPU did.
-    pub cpu: Share,
+    pub cpu: SideSample,
     /// What the device did.
-    pub device: Share,
+    pub device: SideSample,
     /// Time in which the device could not work because it was opened or reconfigured.
     pub overhead: Duration,
     /// The time that the epoch took, without the time in which there was no input, or nobody took
@@ -166,7 +166,7 @@ pub struct Decision {
 #[derive(Debug)]
 pub struct Controller {
     settings: Settings,
-    buckets: [Option<Box<Bucket>>; BUCKETS],
+    buckets: [Option<Box<SizeClass>>; BUCKETS],
     budget: Budget,
     /// The latest time seen; time that goes backwards stands still instead.
     now: Duration,
@@ -284,16 +284,16 @@ impl Controller {
         self.paying = Some(probed);
     }
 
-    fn bucket(&mut self, index: usize) -> &mut Bucket {
+    fn bucket(&mut self, index: usize) -> &mut SizeClass {
         if self.buckets[index].is_none() {
             let distance = |at: &usize| at.abs_diff(index);
             let neighbour = (0..BUCKETS)
                 .filter(|at| self.buckets[*at].is_some())
                 .min_by_key(distance)
                 .and_then(|at| self.buckets[at].as_deref());
-            self.buckets[index] = Some(Box::new(Bucket::new(neighbour)));
+            self.buckets[index] = Some(Box::new(SizeClass::new(neighbour)));
         }
-        self.buckets[index].get_or_insert_with(|| Box::new(Bucket::new(None)))
+        self.buckets[index].get_or_insert_with(|| Box::new(SizeClass::new(None)))
     }
 
     fn decided(&mut self, fraction: f64, reason: Reason, probing: Option<Probing>) -> Decision {

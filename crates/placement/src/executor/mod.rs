@@ -1,0 +1,270 @@
+//! The executor: what its owner calls.
+//!
+//! It puts three parts together: who decides ([`Scheduler`]), where chunks run ([`Lanes`]), and
+//! where each chunk is and in what order they leave ([`InFlight`]). `drive` moves chunks between
+//! them; `recovery` says what happens to a chunk that a target did not do.
+
+mod drive;
+mod recovery;
+
+use std::time::{Duration, Instant};
+
+use overside_device::{Completion, Foreign, JobError, Slice};
+
+use crate::in_flight::InFlight;
+use crate::lane::Lane;
+use crate::lanes::Lanes;
+use crate::report::{EventKind, Log};
+use crate::scheduler::Scheduler;
+use crate::{Buffer, Chunk, ChunkResult, Error, Policy, Report, Setup, Target};
+
+/// Runs a stream of chunks on two targets and gives the results back in order.
+///
+/// Owned and driven by one thread; it starts none itself. What its contexts are made of may.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use overside_backend_cpu::{CpuDevice, CpuOptions};
+/// use overside_device::{Operation, OperationConfig};
+/// use overside_placement::{Chunk, Executor, Policy, Setup};
+///
+/// let compress: Operation = "compress-deflate".parse()?;
+/// let cpu = CpuDevice::new(CpuOptions { threads: 2, cores: None })?;
+/// let mut executor = Executor::open(Setup {
+///     cpu: Some(Arc::new(cpu)),
+///     cpu_depth: 4,
+///     ..Setup::new(OperationConfig::new(compress), Policy::Cpu)
+/// })?;
+///
+/// let mut text = &*b"What I tell you three times is true. ".repeat(100_000);
+/// let (mut pushed, mut pulled, mut compressed) = (0, 0, Vec::new());
+/// while !text.is_empty() || executor.in_flight() > 0 {
+///     // Fill buffers while there are any: read() could write straight into them.
+///     while !text.is_empty()
+///         && let Some(mut buffer) = executor.buffer()
+///     {
+///         let (now, later) = text.split_at(text.len().min(buffer.len()));
+///         buffer[..now.len()].copy_from_slice(now);
+///         buffer.set_len(now.len());
+///         let chunk = Chunk { label: pushed, ..buffer.into() };
+///         executor.push(chunk).expect("there is room where there is a buffer");
+///         (text, pushed) = (later, pushed + 1);
+///     }
+///     // Results come in the order of the chunks, wherever they were made.
+///     while let Some(piece) = executor.pull()? {
+///         assert_eq!(piece.label, pulled);
+///         compressed.extend_from_slice(piece.output().expect("text gets smaller"));
+///         pulled += 1;
+///     }
+///     executor.wait(Duration::from_secs(1))?;
+/// }
+/// let report = executor.close();
+/// assert_eq!(report.cpu.map(|cpu| cpu.chunks), Some(pushed));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Executor {
+    setup: Setup,
+    scheduler: Scheduler,
+    lanes: Lanes,
+    in_flight: InFlight,
+    log: Log,
+    opened: Instant,
+    first_push: Option<Instant>,
+    last_done: Option<Instant>,
+    /// Reused.
+    completions: Vec<Completion>,
+    /// Why it cannot go on.
+    failure: Option<Error>,
+}
+
+impl Executor {
+    /// Makes an executor and opens the targets that its policy uses; under [`Policy::Adaptive`] the
+    /// device is opened when it is first needed.
+    ///
+    /// # Errors
+    /// [`Error`]: a target that the policy needs is missing or cannot be opened. Under
+    /// [`Policy::Adaptive`] a device that cannot do the operation is an event, not an error.
+    pub fn open(setup: Setup) -> Result<Self, Error> {
+        let opened = Instant::now();
+        if let Policy::Split(percent) = setup.policy
+            && !(0.0..=100.0).contains(&percent)
+        {
+            return Err(Error::Percent(percent));
+        }
+        let mut log = Log::default();
+        Ok(Self {
+            lanes: Lanes::open(&setup, &mut log)?,
+            scheduler: Scheduler::new(setup.policy, opened),
+            in_flight: InFlight::new(setup.window()),
+            log,
+            opened,
+            first_push: None,
+            last_done: None,
+            completions: Vec::new(),
+            failure: None,
+            setup,
+        })
+    }
+
+    /// An empty buffer that both targets reach, for the next chunk. Its length is the longest that a
+    /// source may have, to be set to what it is; what is in it is unspecified. `None`: there is no
+    /// room for another chunk, pull first.
+    pub fn buffer(&mut self) -> Option<Buffer> {
+        if !self.has_capacity() {
+            return None;
+        }
+        match self.lanes.buffer() {
+            Ok(buffer) => Some(buffer),
+            Err(error) => {
+                self.failure = Some(error);
+                None
+            }
+        }
+    }
+
+    /// The caller's memory as a source, without a copy: registered with the device if that needs
+    /// it and can. What cannot be registered is copied when the device needs it, and counted.
+    pub fn register(&self, foreign: Foreign) -> Slice {
+        match (&self.setup.device, self.lanes.get(Target::Device)) {
+            (Some(device), Some(lane)) if lane.is_registered() => (device
+                .register(foreign.clone()))
+            .unwrap_or_else(|_| Slice::from_foreign(foreign, None)),
+            _ => Slice::from_foreign(foreign, None),
+        }
+    }
+
+    /// Whether [`Executor::push`] would take a chunk.
+    pub fn has_capacity(&self) -> bool {
+        self.failure.is_none() && !self.in_flight.is_full()
+    }
+
+    /// Takes the next chunk of the stream, and may hand some over. A chunk that no target takes
+    /// comes back as a result that failed.
+    ///
+    /// # Errors
+    /// Gives the chunk back if there is no room for it; pull first.
+    // The chunk is what the caller goes on with.
+    #[allow(clippy::result_large_err)]
+    pub fn push(&mut self, chunk: Chunk) -> Result<(), Chunk> {
+        if !self.has_capacity() {
+            return Err(chunk);
+        }
+        if self.first_push.is_none() {
+            self.first_push = Some(Instant::now());
+        }
+        let source_bytes = chunk.source.len();
+        let destination_bytes = chunk.destination_bytes.min(self.setup.destination_bytes);
+        let place = self.in_flight.push(chunk, destination_bytes);
+        self.route(place, (source_bytes, destination_bytes));
+        self.pump(false);
+        Ok(())
+    }
+
+    /// The next result in the order of the stream, if it is there. Drives both targets; never
+    /// blocks, except that a device that failed may be opened again.
+    ///
+    /// # Errors
+    /// [`Error`] if nothing can go on: the CPU is lost, or there is no memory. A chunk that failed
+    /// is a result that says so.
+    pub fn pull(&mut self) -> Result<Option<ChunkResult>, Error> {
+        if !(self.in_flight.is_ready() && self.in_flight.is_none_waiting()) {
+            self.drive(false)?;
+        }
+        Ok(self.in_flight.pop())
+    }
+
+    /// Waits until there may be something to pull, but not longer than `timeout`. Returns at once
+    /// if nothing is in flight.
+    ///
+    /// # Errors
+    /// As [`Executor::pull`]; [`Error::Wait`].
+    pub fn wait(&mut self, timeout: Duration) -> Result<(), Error> {
+        let begin = Instant::now();
+        while !self.in_flight.is_ready() && self.in_flight.len() > 0 {
+            self.drive(true)?;
+            if self.in_flight.is_ready() {
+                return Ok(());
+            }
+            let left = timeout.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            self.sleep(left)?;
+        }
+        Ok(())
+    }
+
+    /// Chunks pushed and not yet pulled.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Tears both contexts and all buffers down and sets them up again, as for a stream whose
+    /// buffers have another size. Under [`Policy::Adaptive`] the device follows when it is next
+    /// used, and what the controller has learned stays; buffers are of the device's memory only from
+    /// when the device is in use. Times and counts go on.
+    ///
+    /// # Errors
+    /// [`Error::InFlight`] if not everything has been pulled; else as [`Executor::open`], but that a
+    /// device that fails now is an event if there is a CPU to do its work.
+    pub fn reconfigure(&mut self) -> Result<(), Error> {
+        if let Some(error) = &self.failure {
+            return Err(error.clone());
+        }
+        if self.in_flight() > 0 {
+            return Err(Error::InFlight(self.in_flight()));
+        }
+        let uses_device = self.scheduler.uses_device();
+        let unopened = self.lanes.reconfigure(&self.setup, uses_device)?;
+        self.forget_superseded();
+        if let Some(error) = unopened {
+            self.cannot_open(&error);
+        }
+        Ok(())
+    }
+
+    /// What was done so far.
+    pub fn report(&self) -> Report {
+        let of = |target| self.lanes.get(target).map(Lane::report);
+        let (decisions, decisions_left_out) = self.log.decisions();
+        let elapsed = (self.first_push.zip(self.last_done))
+            .map_or(Duration::ZERO, |(first, last)| {
+                last.saturating_duration_since(first)
+            });
+        let quarantined = self.lanes.iter().map(|lane| lane.quarantined() as u64);
+        Report {
+            elapsed_ns: elapsed.as_nanos() as u64,
+            cpu: of(Target::Cpu),
+            device: of(Target::Device),
+            bounce_copies: self.lanes.iter().map(|lane| lane.bounced.0).sum(),
+            bounce_bytes: self.lanes.iter().map(|lane| lane.bounced.1).sum(),
+            memory_ns: self.lanes.memory_spent().as_nanos() as u64,
+            quarantined: self.lanes.quarantined + quarantined.sum::<u64>(),
+            events: self.log.events.clone(),
+            events_left_out: self.log.events_left_out,
+            decisions,
+            decisions_left_out,
+        }
+    }
+
+    /// Lets both targets go and says what was done. What was pushed and not pulled is dropped; what
+    /// is in flight is waited for, for a second at most.
+    pub fn close(mut self) -> Report {
+        self.forget_superseded();
+        self.lanes.close();
+        self.report()
+    }
+
+    /// Notes what went wrong.
+    fn event(&mut self, target: Target, kind: EventKind, message: String) {
+        let at_ns = self.opened.elapsed().as_nanos() as u64;
+        self.log.event(at_ns, target, kind, message);
+    }
+
+    /// Ends a chunk that nothing ran.
+    fn fail_chunk(&mut self, place: u64, target: Target, error: JobError) {
+        self.in_flight.fail(place, target, error);
+        self.last_done = Some(Instant::now());
+    }
+}
