@@ -430,3 +430,16 @@ def test_check_says_what_is_wrong(tmp_path: Path) -> None:
     assert checked.returncode == 100
     assert "wrong  plug-in probe (run) line 1 of its output is not JSON" in checked.stdout
     assert overside("plugin", "check", str(tmp_path)).returncode == 2
+
+
+def test_check_runs_what_changes_the_system_only_if_that_is_allowed(tmp_path: Path) -> None:
+    mark = tmp_path / "prepared"
+    about = ABOUT | {"changes_system": ["loads a kernel module"]}
+    folder = make(tmp_path, f"echo '{GOOD}'", prepare=f"touch {mark}", about=about)
+    checked = overside("plugin", "check", folder, "--json", code=0)
+    steps = json.loads(checked.stdout)["steps"]
+    assert [step["verdict"] for step in steps] == ["ok", "note"]
+    assert "loads a kernel module" in steps[-1]["what"]
+    assert not mark.exists()
+    overside("plugin", "check", folder, "--allow-scripts", code=0)
+    assert mark.exists()

@@ -64,7 +64,7 @@ def profile(
     ]
     if not groups:
         raise UserError(
-            f"{view.path} has no verified figures of {device} without a placement",
+            f"{view.path} has no verified figures with valid timing of {device} alone",
             "measure it: overside calibrate --device " + device,
             Exit.NOTHING_SELECTED,
         )
