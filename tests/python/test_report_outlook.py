@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 from overside.report import best, outlook
-from overside.report.outlook import CardOutlook, Entry
+from overside.report.outlook import CardOutlook, OutlookEntry
 from test_report_best import around, summary, view
 
 
-def card(name: str, rate: float, **given: object) -> tuple[CardOutlook, Entry]:
+def card(name: str, rate: float, **given: object) -> tuple[CardOutlook, OutlookEntry]:
     """A card against a CPU that compresses at `rate` MB/s, unless `given` says otherwise."""
     test = summary("isal", around(rate), ratio=0.4, **given)
     found = outlook.outlooks(best.advise(view(test)), outlook.core())
@@ -43,7 +43,7 @@ def test_a_cpu_faster_than_the_card_is_told_that() -> None:
     assert entry.faster_anew_from == "never"
 
 
-def against(*measured: tuple[int, list[float]]) -> Entry:
+def against(*measured: tuple[int, list[float]]) -> OutlookEntry:
     """BlueField-2 against a CPU with those MB/s, round by round, at those sizes."""
     tests = (summary("isal", rates, size=size, ratio=0.4) for size, rates in measured)
     found = outlook.outlooks(best.advise(view(*tests)), outlook.core())
@@ -89,7 +89,7 @@ def test_a_range_of_sizes_holds_for_all_measured_rates() -> None:
             "bounded": True,
         }
 
-    def entry(slow: float, fast: float) -> Entry:
+    def entry(slow: float, fast: float) -> OutlookEntry:
         tests = [
             summary("isal", [rate] * 6, size=size, ratio=0.4)
             for size, rate in ((4096, slow), (65536, fast))

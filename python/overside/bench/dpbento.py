@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from overside.bench.dpbento_tasks import CLASSES, Entry, built_in
+from overside.bench.dpbento_tasks import CLASSES, DpBentoEntry, built_in
 from overside.plugins import discovery
 from overside.plugins.scripts import ITEMS
 from overside.plugins.task import PluginTask
@@ -192,7 +192,7 @@ def _entry(entry: Any, pointer: str, path: Path | None, reader: _Reader) -> tupl
                 **common,
             }
         ], True
-    source = Entry(
+    source = DpBentoEntry(
         _known_class(class_name),
         [ITEM_ALIASES.get(item, item) for item in items],
         axes,

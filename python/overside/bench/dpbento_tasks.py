@@ -46,7 +46,7 @@ for _power, _letter in enumerate("KMGT", 1):
 
 
 @dataclass(frozen=True)
-class Entry:
+class DpBentoEntry:
     """One entry of a dpBento box, its class's and items' aliases resolved."""
 
     name: str
@@ -59,7 +59,7 @@ class Entry:
 class _Parts:
     """The task entries made from one of dpBento's."""
 
-    def __init__(self, entry: Entry, warn: Warn) -> None:
+    def __init__(self, entry: DpBentoEntry, warn: Warn) -> None:
         self.entry = entry
         self.axes = dict(entry.axes)
         self.made: list[Json] = []
@@ -108,7 +108,7 @@ class _Parts:
             self.ignore(name, f"the class {self.entry.name} has no such parameter")
 
 
-def built_in(entry: Entry, warn: Warn) -> list[Json]:
+def built_in(entry: DpBentoEntry, warn: Warn) -> list[Json]:
     """Task entries for an entry of a dpBento box that has no plug-in directory."""
     parts = _Parts(entry, warn)
     make = CLASSES.get(entry.name)
@@ -349,7 +349,7 @@ def _no_accelerator(engine: str, task: str | None) -> str:
     return reason
 
 
-def _metrics(entry: Entry, warn: Warn, known: Mapping[str, str]) -> list[str]:
+def _metrics(entry: DpBentoEntry, warn: Warn, known: Mapping[str, str]) -> list[str]:
     names = []
     for index, name in enumerate(entry.metrics):
         if name in known:

@@ -25,7 +25,7 @@ _KEPT = ("variant", "level", "patterns", "data", "timing")
 
 
 @dataclass
-class Group:
+class OperationTests:
     """Tests of one operation that differ in nothing but size, depth, batch and the like."""
 
     operation: str
@@ -59,7 +59,7 @@ def profile(
     device = device_of(view, device)
     usable = [test for test in view.tests if _is_usable(test, device)]
     groups = [
-        Group(operation, _one_way(operation, tests), device)
+        OperationTests(operation, _one_way(operation, tests), device)
         for operation, tests in _by_operation(usable).items()
     ]
     if not groups:
@@ -208,7 +208,7 @@ def _full(tests: Sequence[TestSummary]) -> list[TestSummary]:
     return sorted(queues[max(queues, key=rank)], key=_size)
 
 
-def _operation(writer: Writer, group: Group, limits: Json | None) -> None:
+def _operation(writer: Writer, group: OperationTests, limits: Json | None) -> None:
     full = _full(group.tests)
     if not full:
         return
@@ -248,7 +248,7 @@ def _operation(writer: Writer, group: Group, limits: Json | None) -> None:
         writer.form["operations"].append(entry)
 
 
-def _ways(group: Group) -> list[str]:
+def _ways(group: OperationTests) -> list[str]:
     """How completions were waited for, the way with the highest throughput first."""
     best: dict[str, float] = {}
     for test in _full(group.pick(completion="poll")) + _full(group.pick(completion="event")):
@@ -294,7 +294,7 @@ def _patterns(full: Sequence[TestSummary], fact: str) -> list[Json]:
     return entries
 
 
-def _completion(writer: Writer, group: Group, entry: Json, completion: str) -> None:
+def _completion(writer: Writer, group: OperationTests, entry: Json, completion: str) -> None:
     """Costs and rates with one way of waiting for completions. The first way gives the
     operation's own figures."""
     mine = group.pick(completion=completion)
@@ -464,7 +464,7 @@ def _copies(writer: Writer, mine: Sequence[TestSummary], completion: str, fact: 
     writer.table(f"dma.copy.rate.{completion}", "bytes", rates, "MB/s", fact)
 
 
-def _scaling(writer: Writer, group: Group) -> None:
+def _scaling(writer: Writer, group: OperationTests) -> None:
     """Rates by depth, by batch and by threads, at the size that has most of each."""
     static = group.pick(setting="static")
     for name, key, by in (("depth", "depth", "depth"), ("cores", "threads", "cores")):
@@ -485,7 +485,7 @@ def _scaling(writer: Writer, group: Group) -> None:
             writer.table(f"job.{name}.{group.operation}", by, points, "MB/s", group.fact)
 
 
-def _contexts(writer: Writer, group: Group) -> None:
+def _contexts(writer: Writer, group: OperationTests) -> None:
     """Times of a context's stages of life, and of changing one that is in use."""
     for stage in ("init", "memory", "discovery", "end"):
         every = [

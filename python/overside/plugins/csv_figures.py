@@ -37,7 +37,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Figure:
+class CsvFigure:
     """One number that a plug-in gave."""
 
     value: float
@@ -45,14 +45,14 @@ class Figure:
 
 
 @dataclass
-class State:
+class ResultFiles:
     """The result files below some folders at one moment."""
 
     stamps: dict[Path, tuple[int, int]] = field(default_factory=dict)
     tables: dict[Path, Table] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, folders: Sequence[Path]) -> State:
+    def of(cls, folders: Sequence[Path]) -> ResultFiles:
         """Looks at all files below `folders`, and reads those that are CSV."""
         state = cls()
         for path in _files(folders):
@@ -67,11 +67,11 @@ class State:
                     state.tables[path] = table
         return state
 
-    def changed(self, before: State) -> list[Path]:
+    def changed(self, before: ResultFiles) -> list[Path]:
         """Files that are new or were written since."""
         return [path for path, stamp in self.stamps.items() if before.stamps.get(path) != stamp]
 
-    def new_rows(self, before: State) -> Iterator[tuple[Row, Row]]:
+    def new_rows(self, before: ResultFiles) -> Iterator[tuple[Row, Row]]:
         """Columns and row, for every row of a CSV file that was not there before."""
         for path, table in self.tables.items():
             old = before.tables.get(path)
@@ -84,7 +84,7 @@ class State:
 
 def figures(
     rows: Sequence[tuple[Row, Row]], parameters: Mapping[str, Any], asked: Sequence[str]
-) -> dict[str, Figure]:
+) -> dict[str, CsvFigure]:
     """The numbers in new rows, by column; texts in the row tell its figures from other rows'.
 
     Columns that only repeat a parameter are no figures.
@@ -93,7 +93,7 @@ def figures(
     texts = {_plain(text) for value in parameters.values() for text in _texts(value)}
     numbers = {float(m[1]) for text in texts if (m := _NUMBER.fullmatch(text))}
     wanted = {_plain(name) for name in asked}
-    collected: dict[str, list[Figure]] = {}
+    collected: dict[str, list[CsvFigure]] = {}
     for columns, row in rows:
         labels, found = [], []
         for column, cell in zip(columns, row, strict=False):
@@ -109,14 +109,14 @@ def figures(
             value = float(number[1])
             if not math.isfinite(value) or (value in numbers and not is_wanted):
                 continue
-            found.append((name, Figure(value, unit or number[2])))
+            found.append((name, CsvFigure(value, unit or number[2])))
         suffix = f"[{','.join(labels)}]" if labels else ""
         for name, figure in found:
             key = f"{name}{suffix}"[:NAME_CHARS_MAX]
             if key in collected or len(collected) < FIGURES_MAX:
                 collected.setdefault(key, []).append(figure)
     return {
-        key: Figure(statistics.median(figure.value for figure in many), many[-1].unit)
+        key: CsvFigure(statistics.median(figure.value for figure in many), many[-1].unit)
         for key, many in collected.items()
     }
 

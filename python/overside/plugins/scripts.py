@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overside.plugins.csv_figures import State, figures
+from overside.plugins.csv_figures import ResultFiles, figures
 from overside.plugins.subprocess_limits import Limits, Outcome
 from overside.plugins.task import PluginTask
 from overside.tasks.common import Json, Metric
@@ -104,13 +104,13 @@ class ScriptsPlugin(PluginTask):
         """See `ExternalTask`."""
         if self.failure:
             return self.failed(self.failure)
-        before = State.of(self._places())
+        before = ResultFiles.of(self._places())
         metrics = self._metrics(test.metrics)
         outcome = self._call("run.py", [*arguments(test.parameters), metrics], timeout_s)
         fault = self.fault(outcome, "(run.py)")
         if fault:
             return self.failed(fault, "timeout" if outcome.fault == "timeout" else "plugin")
-        after = State.of(self._places())
+        after = ResultFiles.of(self._places())
         rows = list(after.new_rows(before))
         changed = after.changed(before)
         if not changed and not outcome.stdout.strip():
@@ -124,7 +124,7 @@ class ScriptsPlugin(PluginTask):
             fault = self.fault(report, "(report.py)")
             if fault:
                 return self.failed(fault)
-            final = State.of(self._places())
+            final = ResultFiles.of(self._places())
             rows = list(final.new_rows(before))
             changed += final.changed(after)
         self._changed.update(changed)
@@ -155,9 +155,9 @@ class ScriptsPlugin(PluginTask):
             return
         try:
             if self._changed:
-                before = State.of(self._places())
+                before = ResultFiles.of(self._places())
                 self._call("report.py", [self._reported], REPORT_TIMEOUT_S)
-                self._changed.update(State.of(self._places()).changed(before))
+                self._changed.update(ResultFiles.of(self._places()).changed(before))
                 try:
                     self._keep_results()
                 except OSError as error:

@@ -21,7 +21,7 @@ VERDICTS = {"yes": "yes", "no": "no", "cannot-tell": "cannot tell"}
 
 
 @dataclass(frozen=True)
-class Row:
+class AdviceRow:
     """One range of sizes."""
 
     sizes: str
@@ -50,7 +50,7 @@ class Target:
     card: str
     #: Why it cannot do this; empty if it can.
     unsupported: str
-    rows: tuple[Row, ...]
+    rows: tuple[AdviceRow, ...]
     #: Whole sentences.
     sentences: tuple[str, ...]
 
@@ -132,8 +132,8 @@ def _target(target: Json) -> Target:
     )
 
 
-def _row(part: Json) -> Row:
-    return Row(
+def _row(part: Json) -> AdviceRow:
+    return AdviceRow(
         sizes=_sizes(part),
         where=where(part["placement"], part.get("fraction")),
         provenance=part["provenance"],

@@ -45,7 +45,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Ratio:
+class SpeedUp:
     """How many times as fast, with the widest interval that the two intervals allow."""
 
     typical: float
@@ -64,7 +64,7 @@ class Best:
     #: How many ways were measured.
     among: int
     reference: Candidate | None
-    speed_up: Ratio | None
+    speed_up: SpeedUp | None
 
     @property
     def level(self) -> tuple[Candidate, ...]:
@@ -164,11 +164,11 @@ def _how(test: TestSummary) -> tuple[object, ...]:
     return tuple(str(test.parameters.get(name)) for name in groups.CHOICES if name != "variant")
 
 
-def speed_up(mine: Estimate, other: Estimate) -> Ratio | None:
+def speed_up(mine: Estimate, other: Estimate) -> SpeedUp | None:
     """How many times as fast; `None` if the other's figures allow no ratio."""
     if min(other.low, other.median) <= 0:
         return None
-    return Ratio(mine.median / other.median, mine.low / other.high, mine.high / other.low)
+    return SpeedUp(mine.median / other.median, mine.low / other.high, mine.high / other.low)
 
 
 def interval(estimate: Estimate) -> str:

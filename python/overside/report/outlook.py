@@ -80,7 +80,7 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class Entry:
+class OutlookEntry:
     """What one card would change for one operation."""
 
     title: str
@@ -108,14 +108,14 @@ class CardOutlook:
     name: str
     #: The exact card, its link and the mode: one card is not a generation.
     card: str
-    entries: tuple[Entry, ...]
+    entries: tuple[OutlookEntry, ...]
     #: What no published fact tells.
     unknown: tuple[str, ...]
     #: Fact id -> what it says and where it stands.
     facts: Mapping[str, str]
     notes: tuple[str, ...]
 
-    def named(self) -> list[tuple[str, Entry]]:
+    def named(self) -> list[tuple[str, OutlookEntry]]:
         """The entries with their titles; where two have the same, with what differs."""
         titles = Counter(entry.title for entry in self.entries)
         return [
@@ -198,7 +198,7 @@ def operation(advice: Advice) -> str:
     return f"{task}-{of or default}"
 
 
-def _entry(profile: str, advice: Advice, sources: Sources) -> Entry:
+def _entry(profile: str, advice: Advice, sources: Sources) -> OutlookEntry:
     best = advice.best[-1]
     name = operation(advice)
     title, detail = advice.group.title, advice.group.detail
@@ -207,7 +207,7 @@ def _entry(profile: str, advice: Advice, sources: Sources) -> Entry:
         ratio = 1.0
     if ratio is None or ratio <= 0:
         text = "No prediction: the compression ratio was not measured."
-        return Entry(title, detail, True, "no prediction", "–", "–", (text,), {})
+        return OutlookEntry(title, detail, True, "no prediction", "–", "–", (text,), {})
     rates = Rates.of(advice)
     answers: dict[str, Json] = {}
     for setting in ("static", "reconfiguration"):
@@ -216,8 +216,8 @@ def _entry(profile: str, advice: Advice, sources: Sources) -> Entry:
             answers[setting] = _answer(question, rates, sources.ask)
         except ValueError as error:
             text = f"The profile has no answer: {formatting.clean(error, 300)}."
-            return Entry(title, detail, False, "cannot do this", "", "", (text,), {})
-    return Entry(
+            return OutlookEntry(title, detail, False, "cannot do this", "", "", (text,), {})
+    return OutlookEntry(
         title=title,
         detail=detail,
         supported=True,

@@ -36,7 +36,7 @@ STAND_IN = (
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Criterion:
     """Whether a criterion holds, and the figures that say so."""
 
     name: str
@@ -253,28 +253,28 @@ def _series(tests: Sequence[TestSummary], setting: str) -> Series:
     return Series(setting, tuple(fixed), free[0] if free else None)
 
 
-def verdicts(series: Series) -> list[Verdict]:
+def verdicts(series: Series) -> list[Criterion]:
     """C1 and C2."""
     cpu, device = series.at(0.0), series.at(100.0)
     if cpu is None or device is None:
         side = "the CPU" if cpu is None else "the device"
         text = f"{side} alone has no result."
-        return [Verdict("C1", None, text), Verdict("C2", None, text)]
+        return [Criterion("C1", None, text), Criterion("C2", None, text)]
     return [_c1(cpu, device), _c2(series, cpu, device)]
 
 
-def _c1(cpu: Point, device: Point) -> Verdict:
+def _c1(cpu: Point, device: Point) -> Criterion:
     text = (
         f"the device alone does {rate(device)}, the CPU alone {rate(cpu)} (TT)"
         f"{_times(device, cpu)}."
     )
-    return Verdict("C1", _faster(device, cpu), text)
+    return Criterion("C1", _faster(device, cpu), text)
 
 
-def _c2(series: Series, cpu: Point, device: Point) -> Verdict:
+def _c2(series: Series, cpu: Point, device: Point) -> Criterion:
     splits = [p for p in series.points if p.asked is not None and 0.0 < p.asked < 100.0]
     if not splits:
-        return Verdict("C2", None, "no split was measured.")
+        return Criterion("C2", None, "no split was measured.")
     top = max(splits, key=lambda one: one.throughput.median)
     better = max(cpu, device, key=lambda one: one.throughput.median)
     text = (
@@ -283,7 +283,7 @@ def _c2(series: Series, cpu: Point, device: Point) -> Verdict:
     )
     faster = [_faster(top, cpu), _faster(top, device)]
     holds = False if False in faster else (None if None in faster else True)
-    return Verdict("C2", holds, text)
+    return Criterion("C2", holds, text)
 
 
 def _faster(one: Point, other: Point) -> bool | None:
