@@ -75,7 +75,7 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(CARGO) bench --locked -p overside-placement
 	$(CARGO) bench --locked -p overside-backend-remote
 	$(CARGO) bench --locked -p overside-model --bench events --bench kv --bench predict
-	$(CARGO) bench --locked -p overside-link --bench link --bench network
+	$(CARGO) bench --locked -p overside-link --bench link
 	$(BIN)/python benches/harness.py
 	$(BIN)/pip install --quiet --disable-pip-version-check -r benches/requirements.txt
 	$(BIN)/python benches/compression.py

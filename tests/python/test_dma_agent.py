@@ -56,7 +56,8 @@ def box(directory: Path, sample_s: float = 0.01, **parameters: object) -> Path:
 def test_every_operation_from_either_side(tmp_path: Path) -> None:
     path = box(
         tmp_path,
-        device=["dpu0/tcp", "dpu0/shm"],
+        device=["dpu0/ucx", "dpu0/shm"],
+        variant="tcp",
         completion="event",
         initiator=["host", "dpu"],
         operation=["read", "write", "send"],
@@ -66,33 +67,41 @@ def test_every_operation_from_either_side(tmp_path: Path) -> None:
     assert len(found) == 12
     for sample in found:
         applied = sample["applied"]
-        assert applied["device"] in ("dpu0/tcp", "dpu0/shm"), sample
+        assert applied["device"] in ("dpu0/ucx", "dpu0/shm"), sample
         assert "with the agent at 127.0.0.1" in applied["driver"], sample
         assert applied["provenance"] == "measured", sample
         assert sample["metrics"]["latency_p50"] > 0, sample
         assert [w["kind"] for w in sample["warnings"]].count("one-machine") == 1, sample
     page = (only_run(tmp_path) / "report.html").read_text()
-    assert "TCP with dpu0" in page
+    assert "UCX with dpu0" in page
 
 
 @pytest.mark.usefixtures("agent")
 def test_who_is_not_there_is_told_before_anything_runs(tmp_path: Path) -> None:
-    devices = ["dpu0/tcp", "dpu0/cpu", "gone/tcp"]
+    devices = ["dpu0/ucx", "dpu0/cpu", "gone/ucx"]
     planned = overside("plan", box(tmp_path, device=devices), "--json", cwd=tmp_path, code=0)
     tests: list[Json] = json.loads(planned.stdout)["tests"]
     reasons = {test["parameters"]["device"]: test.get("reason") or "" for test in tests}
-    assert not reasons["dpu0/tcp"]
-    assert "the links are dpu0/shm, dpu0/tcp, dpu0/ucx" in reasons["dpu0/cpu"]
-    assert "is `overside agent` running?" in reasons["gone/tcp"]
-    done = overside("plan", box(tmp_path, device="nobody/tcp"), cwd=tmp_path)
+    assert not reasons["dpu0/ucx"]
+    assert "the links are dpu0/shm, dpu0/ucx" in reasons["dpu0/cpu"]
+    assert "is `overside agent` running?" in reasons["gone/ucx"]
+    done = overside("plan", box(tmp_path, device="nobody/ucx"), cwd=tmp_path)
     assert done.returncode != 0
     assert "no agent is called 'nobody'" in " ".join(done.stderr.split())
+
+
+def test_the_name_of_a_link_that_is_gone_says_which_one_to_take(tmp_path: Path) -> None:
+    for device in ("tcp", "dpu0/tcp"):
+        done = overside("plan", box(tmp_path, device=device), cwd=tmp_path, code=2)
+        ucx = device.replace("tcp", "ucx")
+        said = " ".join(done.stderr.split())
+        assert f"use device {ucx!r} with variant 'tcp'" in said
 
 
 def test_an_agent_that_dies_fails_the_sample_and_says_why(
     tmp_path: Path, agent: subprocess.Popen[str]
 ) -> None:
-    path = box(tmp_path, 20.0, device="dpu0/tcp", initiator="dpu", operation="send")
+    path = box(tmp_path, 20.0, device="dpu0/shm", initiator="dpu", operation="send")
     with start("run", path, cwd=tmp_path) as run:
         # It has nothing to do before a sample is taken.
         wait_for(lambda: cpu_s(agent.pid) > 1.0)

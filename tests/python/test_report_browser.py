@@ -69,13 +69,13 @@ def test_names_in_legends_are_whole_and_inside_the_chart(
         moved(
             {"latency_p50": 1.0 + size / 1000},
             device=device,
-            variant="engine" if device == "shm" else None,
+            variant=variant,
             initiator=initiator,
             completion=completion,
             buffer_size=size,
             measure="latency",
         )
-        for device in ("shm", "tcp", "ucx")
+        for device, variant in (("shm", "engine"), ("ucx", None), ("ucx", "tcp"))
         for initiator in ("host", "dpu")
         for completion in ("poll", "event")
         for size in (64, 4096, 65536)

@@ -10,12 +10,12 @@
 //! A host that goes takes its contexts and their memory with it. All that a host can ask for is
 //! bounded: connections, jobs in flight, bytes held for them, the time to say who it is.
 
-mod active;
 mod error;
-mod introduction;
+mod handshake;
 pub mod keys;
+mod open_context;
 mod pool;
-mod probing;
+mod probe_session;
 mod server;
 mod session;
 
@@ -28,7 +28,7 @@ use overside_link::agent::Probe;
 use rustls::ServerConfig;
 
 pub use error::AgentError;
-use server::{Door, Shared};
+use server::{Acceptor, Shared};
 
 /// How an agent serves.
 #[derive(Clone)]
@@ -73,9 +73,9 @@ pub struct Limits {
     /// The most connections of hosts that have said who they are. Each context takes one.
     pub connections: usize,
     /// The most connections that have not.
-    pub strangers: usize,
+    pub unauthenticated: usize,
     /// How long a host has to say who it is.
-    pub introduction: Duration,
+    pub handshake: Duration,
     /// The most bytes of memory held for the jobs of one connection. One job's is always given.
     pub bytes: usize,
     /// How long a host may stop in the middle of a job or a message.
@@ -88,8 +88,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 256,
-            strangers: 32,
-            introduction: Duration::from_secs(5),
+            unauthenticated: 32,
+            handshake: Duration::from_secs(5),
             bytes: 256 << 20,
             stall: Duration::from_secs(30),
             probes: 4,
@@ -100,7 +100,7 @@ impl Default for Limits {
 /// A running agent. Dropping it ends it at once; [`Agent::drain`] lets it finish.
 pub struct Agent {
     shared: Arc<Shared>,
-    door: Door,
+    door: Acceptor,
 }
 
 impl Agent {
@@ -125,7 +125,7 @@ impl Agent {
             return Err(AgentError::Nothing);
         }
         let shared = Arc::new(Shared::new(settings, devices).map_err(AgentError::System)?);
-        let door = Door::open(&shared)?;
+        let door = Acceptor::open(&shared)?;
         Ok(Self { shared, door })
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use overside_base::{EventFd, lock};
 use overside_device::{Device, MemoryKind};
-use overside_link::agent::{Offer, Reply, Welcome};
+use overside_link::agent::{Offer, Reply, Welcome, control};
 use rustix::event::{PollFd, PollFlags};
 
 use crate::{AgentError, Settings, session};
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     open: Mutex<usize>,
     changed: Condvar,
     /// Those of them whose hosts have not said who they are.
-    strangers: AtomicUsize,
+    unauthenticated: AtomicUsize,
     /// Tests of which an end is played.
     probes: AtomicUsize,
 }
@@ -56,21 +56,21 @@ impl Shared {
         Ok(Self {
             settings,
             devices,
-            welcome: welcome.encode(),
+            welcome: control(&welcome),
             draining: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             drain: EventFd::new()?,
             stop: EventFd::new()?,
             open: Mutex::new(0),
             changed: Condvar::new(),
-            strangers: AtomicUsize::new(0),
+            unauthenticated: AtomicUsize::new(0),
             probes: AtomicUsize::new(0),
         })
     }
 
     pub(crate) fn connections(&self) -> usize {
         let open = *lock(&self.open);
-        open.saturating_sub(self.strangers.load(Ordering::Acquire))
+        open.saturating_sub(self.unauthenticated.load(Ordering::Acquire))
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -110,47 +110,50 @@ impl Shared {
 }
 
 /// A place among the connections, given back when it is dropped.
-pub(crate) struct Place {
+pub(crate) struct ConnectionPermit {
     shared: Arc<Shared>,
-    stranger: bool,
+    unauthenticated: bool,
 }
 
-impl Place {
-    /// `None` if there are too many strangers already.
+impl ConnectionPermit {
+    /// `None` if there are too many already who have not said who they are.
     fn take(shared: &Arc<Shared>) -> Option<Self> {
-        let limit = shared.settings.limits.strangers;
+        let limit = shared.settings.limits.unauthenticated;
         // Only the listening thread adds.
-        if shared.strangers.load(Ordering::Acquire) >= limit {
+        if shared.unauthenticated.load(Ordering::Acquire) >= limit {
             return None;
         }
-        shared.strangers.fetch_add(1, Ordering::AcqRel);
+        shared.unauthenticated.fetch_add(1, Ordering::AcqRel);
         *lock(&shared.open) += 1;
         let shared = Arc::clone(shared);
-        let stranger = true;
-        Some(Self { shared, stranger })
+        let unauthenticated = true;
+        Some(Self {
+            shared,
+            unauthenticated,
+        })
     }
 
     /// The host has said who it is. Whether there is a place for it.
-    pub(crate) fn introduced(&mut self) -> bool {
+    pub(crate) fn authenticate(&mut self) -> bool {
         let open = self.shared.open.lock();
         let open = open.unwrap_or_else(PoisonError::into_inner);
-        let known = open.saturating_sub(self.shared.strangers.load(Ordering::Acquire));
+        let known = open.saturating_sub(self.shared.unauthenticated.load(Ordering::Acquire));
         if known >= self.shared.settings.limits.connections {
             return false;
         }
-        if std::mem::take(&mut self.stranger) {
-            self.shared.strangers.fetch_sub(1, Ordering::AcqRel);
+        if std::mem::take(&mut self.unauthenticated) {
+            self.shared.unauthenticated.fetch_sub(1, Ordering::AcqRel);
         }
         true
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let open = self.shared.open.lock();
         let mut open = open.unwrap_or_else(PoisonError::into_inner);
-        if self.stranger {
-            self.shared.strangers.fetch_sub(1, Ordering::AcqRel);
+        if self.unauthenticated {
+            self.shared.unauthenticated.fetch_sub(1, Ordering::AcqRel);
         }
         *open -= 1;
         self.shared.changed.notify_all();
@@ -158,9 +161,9 @@ impl Drop for Place {
 }
 
 /// A place among the tests of which an end is played, given back when it is dropped.
-pub(crate) struct Seat(Arc<Shared>);
+pub(crate) struct ProbePermit(Arc<Shared>);
 
-impl Seat {
+impl ProbePermit {
     /// Takes one.
     ///
     /// # Errors
@@ -176,21 +179,21 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ProbePermit {
     fn drop(&mut self) {
         self.0.probes.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// What listens.
-pub(crate) struct Door {
+pub(crate) struct Acceptor {
     address: SocketAddr,
     /// Readable when the door is to be closed.
     signal: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Door {
+impl Acceptor {
     pub(crate) fn open(shared: &Arc<Shared>) -> Result<Self, AgentError> {
         let address = shared.settings.listen;
         let failed = |error| AgentError::Listen { address, error };
@@ -249,12 +252,12 @@ fn attend(listener: &TcpListener, closed: &EventFd, shared: &Arc<Shared>) {
 
 fn admit(socket: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
     // Whoever does not get in finds the connection closed: who it is, is not known yet.
-    let Some(place) = Place::take(shared) else {
+    let Some(permit) = ConnectionPermit::take(shared) else {
         return;
     };
     let inside = Arc::clone(shared);
-    // If there is no thread left, the place is given back and the socket closed.
+    // If there is no thread left, the permit is given back and the socket closed.
     let _ = std::thread::Builder::new()
         .name("agent".into())
-        .spawn(move || session::serve(&inside, place, socket, peer));
+        .spawn(move || session::serve(&inside, permit, socket, peer));
 }

@@ -9,22 +9,23 @@ use std::time::{Duration, Instant};
 
 use overside_device::{Lifecycle, OpenError};
 use overside_link::agent::{
-    Gone, Host, JobHead, Opened, OpeningError, Outbox, Probe, Reader, Reply, Request, Setup, Side,
-    Stream, Violation, clean, plain_error,
+    CancellationToken, Host, JobHead, Opened, OpeningError, Outbox, Probe, Reader, Reply, Request,
+    Setup, Side, Stream, Violation, plain_error,
 };
+use overside_link::codec::{CodecError, clean};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::active::{Active, Intake};
-use crate::introduction::{introduce, linger};
-use crate::probing::Probing;
-use crate::server::{Place, Seat, Shared};
+use crate::handshake::{drain_and_close, handshake};
+use crate::open_context::{IncomingJob, OpenContext};
+use crate::probe_session::ProbeSession;
+use crate::server::{ConnectionPermit, ProbePermit, Shared};
 
 /// How often a device that tells nothing is looked at.
-const LOOK: Duration = Duration::from_micros(20);
+const POLL_INTERVAL: Duration = Duration::from_micros(20);
 /// How long a host that does not say that it has heard may go on with jobs when the agent drains.
-const LEAVE: Duration = Duration::from_secs(1);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a host whose jobs take long is told that they are not forgotten.
-const BEAT: Duration = Duration::from_secs(1);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// How many pieces are sent at once.
 const PIECES: usize = 64;
 
@@ -36,6 +37,12 @@ enum End {
     Broken(String),
 }
 
+impl From<CodecError> for End {
+    fn from(error: CodecError) -> Self {
+        Violation::from(error).into()
+    }
+}
+
 impl From<Violation> for End {
     fn from(violation: Violation) -> Self {
         Self::Broken(violation.to_string())
@@ -43,8 +50,13 @@ impl From<Violation> for End {
 }
 
 /// Lets a host in and serves it.
-pub(crate) fn serve(shared: &Arc<Shared>, mut place: Place, socket: TcpStream, peer: SocketAddr) {
-    match introduce(shared, &mut place, socket) {
+pub(crate) fn serve(
+    shared: &Arc<Shared>,
+    mut permit: ConnectionPermit,
+    socket: TcpStream,
+    peer: SocketAddr,
+) {
+    match handshake(shared, &mut permit, socket) {
         Ok(Some(stream)) => Session::new(shared, stream).run(),
         Ok(None) => {}
         Err(error) => shared.settings.tell(&format!("{peer} is refused: {error}")),
@@ -56,11 +68,11 @@ struct Session<'a> {
     stream: Stream,
     reader: Reader,
     outbox: Outbox,
-    active: Option<Active>,
+    active: Option<OpenContext>,
     /// An end of a test that is played instead of a context.
-    probing: Option<Probing>,
+    probing: Option<ProbeSession>,
     /// A job that is coming in.
-    intake: Option<Intake>,
+    intake: Option<IncomingJob>,
     /// A job for which there is no memory yet.
     waiting: Option<(JobHead, usize)>,
     /// A request that waits for the jobs before it. Nothing behind it is read.
@@ -99,7 +111,7 @@ impl<'a> Session<'a> {
                 Ok(()) => {}
                 Err(End::Over) => break,
                 Err(End::Broken(reason)) => {
-                    self.outbox.message(Reply::Lost(reason).encode());
+                    self.outbox.control(&Reply::Lost(reason));
                     // Whether it can still be told or not, that was all.
                     let _ = self.send();
                     break;
@@ -108,7 +120,7 @@ impl<'a> Session<'a> {
         }
         // The context goes first: memory and threads are not to wait for a slow host.
         (self.active, self.probing) = (None, None);
-        linger(&mut self.stream);
+        drain_and_close(&mut self.stream);
     }
 
     /// Does what there is to do; waits if there is nothing.
@@ -123,7 +135,7 @@ impl<'a> Session<'a> {
             moved |= probing.answer(&mut self.outbox).map_err(End::Broken)?;
         }
         moved |= self.settle()?;
-        if self.is_busy() && self.spoke.elapsed() >= BEAT {
+        if self.is_busy() && self.spoke.elapsed() >= HEARTBEAT_INTERVAL {
             self.spoke = Instant::now();
             self.outbox.pong(0);
         }
@@ -142,7 +154,7 @@ impl<'a> Session<'a> {
         let opened = match devices.find(|device| device.info().name == name) {
             _ if self.drained.is_some() => Err(failed(name, "the agent is about to end")),
             None => Err(failed(name, "the agent does not offer it")),
-            Some(device) => Active::open(device, config, self.shared.settings.limits.bytes),
+            Some(device) => OpenContext::open(device, config, self.shared.settings.limits.bytes),
         };
         let reply = match opened {
             Ok(active) => {
@@ -152,7 +164,7 @@ impl<'a> Session<'a> {
             }
             Err(error) => Reply::Refused(plain_error(&error)),
         };
-        self.outbox.message(reply.encode());
+        self.outbox.control(&reply);
         Ok(())
     }
 
@@ -179,16 +191,24 @@ impl<'a> Session<'a> {
             }
             Err(reason) => Reply::Refused(OpeningError::Failed(reason)),
         };
-        self.outbox.message(reply.encode());
+        self.outbox.control(&reply);
         Ok(())
     }
 
-    fn begin(&self, probe: &dyn Probe) -> Result<Probing, String> {
-        let seat = Seat::take(self.shared)?;
+    fn begin(&self, probe: &dyn Probe) -> Result<ProbeSession, String> {
+        let permit = ProbePermit::take(self.shared)?;
         let [here, there] = (self.stream.addresses())
             .map_err(|error| format!("the connection has no address: {error}"))?;
-        let gone = Gone::default();
-        Probing::start(probe, Host { here, there, gone }, seat)
+        let cancelled = CancellationToken::default();
+        ProbeSession::start(
+            probe,
+            Host {
+                here,
+                there,
+                cancelled,
+            },
+            permit,
+        )
     }
 
     /// The connection carries one thing at a time.
@@ -219,18 +239,18 @@ impl<'a> Session<'a> {
                     }),
                     Err(error) => Reply::Refused(plain_error(&error)),
                 };
-                self.outbox.message(reply.encode());
+                self.outbox.control(&reply);
                 Ok(true)
             }
             Some(Request::Close) => {
                 if let Some(active) = self.active.take() {
                     let (lifecycle, usage) = active.close();
                     self.outbox.usage(usage);
-                    self.outbox.message(Reply::Closed(lifecycle).encode());
+                    self.outbox.control(&Reply::Closed(lifecycle));
                 } else {
                     self.probing = None;
                     let none = Lifecycle::default();
-                    self.outbox.message(Reply::Closed(none).encode());
+                    self.outbox.control(&Reply::Closed(none));
                 }
                 Ok(true)
             }
@@ -282,7 +302,7 @@ impl<'a> Session<'a> {
         }
         let Some(since) = self.drained else {
             self.drained = Some(now);
-            self.outbox.message(Reply::Drain.encode());
+            self.outbox.control(&Reply::Drain);
             self.send()?;
             return Ok(());
         };
@@ -292,7 +312,7 @@ impl<'a> Session<'a> {
             || self.intake.is_some()
             || self.waiting.is_some();
         let unsent = !self.outbox.is_empty() || self.stream.wants_write();
-        let heard = self.active.is_none() || self.leaving || now - since >= LEAVE;
+        let heard = self.active.is_none() || self.leaving || now - since >= LEAVE_TIMEOUT;
         match heard && !busy && !unsent {
             true => Err(End::Over),
             false => Ok(()),
@@ -301,7 +321,7 @@ impl<'a> Session<'a> {
 
     fn is_busy(&self) -> bool {
         self.active.as_ref().is_some_and(|active| active.jobs() > 0)
-            || self.probing.as_ref().is_some_and(Probing::is_busy)
+            || self.probing.as_ref().is_some_and(ProbeSession::is_busy)
     }
 
     /// The host has begun with something and does not go on with it, though it could.
@@ -335,17 +355,21 @@ impl<'a> Session<'a> {
         if let Some(since) = self.drained
             && self.probing.is_none()
         {
-            until(LEAVE.saturating_sub(since.elapsed()).max(LOOK));
+            until(
+                LEAVE_TIMEOUT
+                    .saturating_sub(since.elapsed())
+                    .max(POLL_INTERVAL),
+            );
         }
         if jobs {
-            until(BEAT.saturating_sub(self.spoke.elapsed()));
+            until(HEARTBEAT_INTERVAL.saturating_sub(self.spoke.elapsed()));
         }
         let mut armed = false;
         if let Some(active) = &mut self.active
             && jobs
         {
             match active.arm() {
-                None => until(LOOK),
+                None => until(POLL_INTERVAL),
                 Some(Ok(false)) => armed = true,
                 // Completions are there, or polling says what was lost.
                 Some(Ok(true) | Err(_)) => return Ok(()),
@@ -361,7 +385,7 @@ impl<'a> Session<'a> {
         if self.drained.is_none() {
             set.push(PollFd::from_borrowed_fd(shared.drains(), PollFlags::IN));
         }
-        if let Some(event) = self.active.as_ref().and_then(Active::event)
+        if let Some(event) = self.active.as_ref().and_then(OpenContext::event)
             && armed
         {
             set.push(PollFd::from_borrowed_fd(event, PollFlags::IN));

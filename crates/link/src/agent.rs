@@ -17,11 +17,11 @@
 //! ```
 //!
 //! After the preamble everything is a frame: eight bytes that say how long it is and what, then
-//! that many bytes. What happens once a context is JSON ([`Request`], [`Reply`]); what happens
-//! once a job is fixed fields and the job's bytes ([`JobHead`], [`AnswerHead`]).
+//! that many bytes. What happens once a context is a [`Message`] ([`Request`], [`Reply`]); what
+//! happens once a job is fixed fields and the job's bytes ([`JobHead`], [`AnswerHead`]).
 //!
 //! A host can also have an agent play one end of a test, a [`Probe`]. What is said then is the
-//! kind's own: a question, its answer, the next question.
+//! kind's own: a question, its answer, the next question, each a [`Message`].
 //!
 //! ```text
 //!   probe: its kind                ->
@@ -36,6 +36,10 @@
 //! items and gives bytes, and a driver on either side moves bytes between them and a socket. All
 //! numbers are little-endian, and every length is bounded before anything is made of it.
 
+use crate::codec::CodecError;
+#[cfg(doc)]
+use crate::codec::Message;
+
 mod frame;
 #[cfg(feature = "tls")]
 pub mod keys;
@@ -49,11 +53,11 @@ mod stream;
 
 pub use frame::{AnswerHead, Frame, JobHead, Status, Usage, control, probe};
 pub use message::{
-    Offer, Opened, OpeningError, Reply, Request, Setup, Welcome, clean, plain_error, typed_error,
+    Offer, Opened, OpeningError, Reply, Request, Setup, Welcome, plain_error, typed_error,
 };
 pub use outbox::Outbox;
 pub use preamble::{Preamble, Versions};
-pub use probe::{Gone, Host, Part, Probe};
+pub use probe::{CancellationToken, Host, Probe, ProbePeer};
 pub use reader::{Item, Reader, Side};
 #[cfg(feature = "tls")]
 pub use stream::{Stream, readable_or_writable};
@@ -116,9 +120,9 @@ pub enum Violation {
         /// The most.
         max: u64,
     },
-    /// A message that cannot be read.
-    #[error("a message cannot be read: {0}")]
-    Message(String),
+    /// A message that cannot be read, or asks for more than there is.
+    #[error(transparent)]
+    Message(#[from] CodecError),
     /// Something that is no answer to anything, or comes at the wrong time.
     #[error("{0}")]
     OutOfTurn(String),

@@ -6,26 +6,19 @@
 //! connected.
 
 pub mod agent;
-mod arrived;
+pub mod codec;
 pub mod conformance;
-pub mod control;
-mod credit;
 mod doorbell;
-mod exports;
-mod heap;
 pub mod listing;
 #[cfg(all(test, loom))]
 mod loom;
-mod network;
 mod primitive;
 mod ring;
 mod secret;
-mod service;
 mod shared;
 pub mod shm;
 mod spsc;
 mod stream;
-pub mod tcp;
 pub mod ucx;
 pub mod verbs;
 mod window;

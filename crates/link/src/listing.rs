@@ -6,9 +6,8 @@ use overside_device::{Provenance, Timing};
 use serde::Serialize;
 
 use crate::shm::{self, EngineOptions, ShmOptions};
-use crate::ucx::UcxOptions;
+use crate::ucx::{self, Transport, UcxOptions};
 use crate::verbs::{Capabilities, ConnectError, Endpoint, LinkConfig, Side};
-use crate::{tcp, ucx};
 
 /// How long connecting may take.
 const CONNECTING: Duration = Duration::from_secs(10);
@@ -57,12 +56,10 @@ pub fn list() -> Vec<Listed> {
         let ends = shm::pair([host, dpu], [&engine, &ShmOptions::default()], deadline);
         ends.map(<(_, _)>::from)
     };
-    let tcp = |[host, dpu]: [&LinkConfig; 2]| tcp::pair(host, dpu);
     let ucx = |[host, dpu]: [&LinkConfig; 2]| ucx::pair(host, dpu, &UcxOptions::default());
     vec![
         listed("shm", &["engine", "caller"], shm),
-        listed("tcp", &[], tcp),
-        listed("ucx", &[], ucx),
+        listed("ucx", &Transport::ALL.map(Transport::name), ucx),
     ]
 }
 

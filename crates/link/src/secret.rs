@@ -1,11 +1,15 @@
 //! What only the expected peer knows.
 
-use crate::exports;
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde::{Deserialize, Serialize};
+
+use crate::codec::hex;
 
 /// Sixteen random bytes that a listening end gives to the peer that it expects, by another way
 /// than the link. Whoever connects without them is turned away. They are sent in the clear, so
 /// they are good for one link and for as long as it takes to connect.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Secret([u8; Secret::BYTES]);
 
 impl Secret {
@@ -17,36 +21,60 @@ impl Secret {
     /// # Errors
     /// What the system says.
     pub fn random() -> std::io::Result<Self> {
-        exports::random_bytes().map(Self)
+        random_bytes().map(Self)
     }
 
     /// The secret with these digits: two hexadecimal ones a byte.
     pub fn from_hex(text: &str) -> Option<Self> {
-        if text.len() != 2 * Self::BYTES || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return None;
-        }
-        let value = u128::from_str_radix(text, 16).ok()?;
-        Some(Self(value.to_be_bytes()))
+        hex::decode(text)?.try_into().ok().map(Self)
     }
 
     /// Its digits.
     pub fn to_hex(self) -> String {
-        format!("{:032x}", u128::from_be_bytes(self.0))
+        hex::encode(&self.0)
     }
 
-    /// As it is sent; zeroes where there is none.
-    pub(crate) fn sent(secret: Option<Self>) -> [u8; Self::BYTES] {
-        secret.map_or([0; Self::BYTES], |secret| secret.0)
+    /// Its bytes, for a connection that begins with them.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        self.0
     }
 
-    /// Whether `told` is what was to be told. Looks at all of it whatever it is.
-    pub(crate) fn admits(expected: Option<Self>, told: [u8; Self::BYTES]) -> bool {
-        let Some(expected) = expected else {
-            return true;
-        };
-        let bytes = expected.0.into_iter().zip(told);
-        bytes.fold(0, |all, (one, other)| all | (one ^ other)) == 0
+    /// Whether these bytes are it. Looks at all of them whatever they are, so that the time tells
+    /// nothing of how much of them is right.
+    pub fn is(&self, bytes: &[u8; Self::BYTES]) -> bool {
+        let pairs = self.0.iter().zip(bytes);
+        pairs.fold(0, |all, (one, other)| all | (one ^ other)) == 0
     }
+
+    /// Whether `told` is what was to be told.
+    pub(crate) fn admits(expected: Option<Self>, told: Option<Self>) -> bool {
+        let told = told.map_or([0; Self::BYTES], Self::to_bytes);
+        expected.is_none_or(|expected| expected.is(&told))
+    }
+}
+
+impl TryFrom<String> for Secret {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::from_hex(&text).ok_or("no secret: it has 32 hexadecimal digits")
+    }
+}
+
+impl From<Secret> for String {
+    fn from(secret: Secret) -> Self {
+        secret.to_hex()
+    }
+}
+
+/// Random bytes, for names that nobody can guess.
+pub(crate) fn random_bytes<const N: usize>() -> std::io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
+    }
+    Ok(bytes)
 }
 
 impl std::fmt::Debug for Secret {
@@ -74,9 +102,14 @@ mod tests {
     fn nobody_gets_in_without_it() {
         let secret = Secret::random().unwrap();
         let other = Secret::random().unwrap();
-        assert!(Secret::admits(Some(secret), Secret::sent(Some(secret))));
-        assert!(!Secret::admits(Some(secret), Secret::sent(Some(other))));
-        assert!(!Secret::admits(Some(secret), Secret::sent(None)));
-        assert!(Secret::admits(None, Secret::sent(Some(other))));
+        assert!(Secret::admits(Some(secret), Some(secret)));
+        assert!(!Secret::admits(Some(secret), Some(other)));
+        assert!(!Secret::admits(Some(secret), None));
+        assert!(Secret::admits(None, Some(other)));
+        for at in 0..Secret::BYTES {
+            let mut bytes = secret.to_bytes();
+            bytes[at] ^= 0x80;
+            assert!(!secret.is(&bytes), "{at}");
+        }
     }
 }

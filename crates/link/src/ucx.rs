@@ -1,4 +1,4 @@
-//! Queue pairs over RDMA, through UCX.
+//! Queue pairs over RDMA, or between machines without it, through UCX.
 //!
 //! UCX chooses the transport: a network card's where there is one, else shared memory or TCP, which
 //! is what can be tried anywhere. It is opened when it is asked for, from a shared library of its
@@ -11,29 +11,75 @@
 //! UCX believes what its peers say, and its shared-memory transports let them reach into this
 //! process by address: the peer must be one's own program. Only the handshake is checked.
 
+mod arrived;
+mod buffer;
 mod connect;
 mod context;
+mod control;
+mod credit;
 mod describe;
+mod endpoint;
 mod engine;
 mod environment;
+mod exports;
 mod keys;
+mod pair;
+mod queue_pair;
+mod service;
 mod shim;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use crate::control::Door;
-use crate::control::channel::Manners;
-use crate::control::frame::Carrier;
-use crate::network::{NetworkEndpoint, delegate_endpoint};
+use control::handshake::HandshakeConfig;
+pub use endpoint::UcxEndpoint;
+use serde::{Deserialize, Serialize};
+
 use crate::secret::Secret;
 use crate::verbs::{ConnectError, LinkConfig};
 
 /// The transport's name.
 pub(crate) const NAME: &str = "rdma";
 
-/// What a handshake is about.
-const CARRIER: Carrier = Carrier::Ucx;
+/// How long an end waits for a sign of life of the other, unless told otherwise.
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Transports of UCX's that can be chosen by name, as in `UCX_TLS`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// TCP through the systems of both ends, encrypted by nobody.
+    Tcp,
+    /// All kinds of shared memory.
+    Sm,
+    /// Reliable connections of RDMA hardware.
+    Rc,
+    /// Unreliable datagrams of RDMA hardware.
+    Ud,
+    /// Dynamic connections of RDMA hardware.
+    Dc,
+}
+
+impl Transport {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Tcp, Self::Sm, Self::Rc, Self::Ud, Self::Dc];
+
+    /// As UCX calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Sm => "sm",
+            Self::Rc => "rc",
+            Self::Ud => "ud",
+            Self::Dc => "dc",
+        }
+    }
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+}
 
 /// How UCX is to be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +92,7 @@ pub struct UcxOptions {
     pub devices: Option<String>,
     /// How long to wait for a sign of life of the peer before it is taken for gone; at
     /// least 0.1 and at most 600 seconds.
-    pub patience: Duration,
+    pub peer_timeout: Duration,
     /// What the end that connects tells, and the end that listens asks for.
     pub secret: Option<Secret>,
 }
@@ -56,26 +102,29 @@ impl Default for UcxOptions {
         Self {
             transports: None,
             devices: None,
-            patience: crate::tcp::PATIENCE,
+            peer_timeout: PEER_TIMEOUT,
             secret: None,
         }
     }
 }
 
 impl UcxOptions {
-    fn manners(&self) -> Manners {
-        Manners {
-            carrier: CARRIER,
-            patience: self.patience,
+    /// With that transport, and the one that UCX wants beside for what stays within a worker; what
+    /// `UCX_TLS` says where none is given.
+    pub fn over(transport: Option<Transport>) -> Self {
+        Self {
+            transports: transport.map(|one| format!("{},self", one.name())),
+            ..Self::default()
+        }
+    }
+
+    fn handshake(&self) -> HandshakeConfig {
+        HandshakeConfig {
+            peer_timeout: self.peer_timeout,
             secret: self.secret,
         }
     }
 }
-
-/// One end of a link over UCX.
-pub struct UcxEndpoint(NetworkEndpoint<engine::UcxEngine>);
-
-delegate_endpoint!(UcxEndpoint);
 
 /// The version of UCX that would be used; loads it.
 ///
@@ -87,7 +136,7 @@ pub fn version() -> Result<String, ConnectError> {
 
 /// An address where a peer can connect: workers find each other over a TCP connection to it.
 pub struct Listener {
-    door: Door,
+    control: control::Listener,
     options: UcxOptions,
 }
 
@@ -98,14 +147,14 @@ impl Listener {
     /// [`ConnectError::System`].
     pub fn bind(address: SocketAddr, options: UcxOptions) -> Result<Self, ConnectError> {
         Ok(Self {
-            door: Door::bind(address)?,
+            control: control::Listener::bind(address)?,
             options,
         })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.door.address()
+        self.control.address()
     }
 
     /// The link with the next peer that connects. Who connects and does not speak the protocol is
@@ -118,7 +167,7 @@ impl Listener {
         config: &LinkConfig,
         deadline: Instant,
     ) -> Result<UcxEndpoint, ConnectError> {
-        connect::accept(&self.door, config, &self.options, deadline)
+        connect::accept(&self.control, config, &self.options, deadline)
     }
 }
 

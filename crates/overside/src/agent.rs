@@ -37,7 +37,7 @@ Usage: overside agent [OPTIONS]
   --role dpu|host   whose cores these are: dpu unless given. The CPU time of an end of a test that
                     is played here goes to that ledger
   --no-probes       play no end of a test for a host: no `dpu0` as source or destination of the
-                    task `network`, and no `dpu0/tcp` as device of the task `dma`
+                    task `network`, and no `dpu0/ucx` as device of the task `dma`
   --drain SECONDS   how long hosts have to fetch what is done when the agent ends, 0 to 3600; 30
                     unless told otherwise
   --json            tell programs where it listens and what it offers
@@ -229,8 +229,8 @@ fn serve(all: &Arguments) -> ExitCode {
 /// The kinds of tests of which it plays an end.
 fn probes(role: Role) -> Vec<Arc<dyn Probe>> {
     vec![
-        Arc::new(network::far::Far { role }),
-        Arc::new(dma::far::Far),
+        Arc::new(network::remote::NetworkProbe { role }),
+        Arc::new(dma::remote::DmaProbe),
     ]
 }
 

@@ -119,7 +119,6 @@ fn mover(mover: Mover) -> &'static str {
     match mover {
         Mover::Caller => "whoever starts it",
         Mover::Engine => "a thread that stands for a DMA engine",
-        Mover::Socket => "both ends' processors",
         Mover::Nic => "a network card, or what UCX takes in its place",
     }
 }

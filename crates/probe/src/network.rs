@@ -1,58 +1,55 @@
 //! TCP between two ends: round trips with a real queue depth, and streams, every message checked.
 //!
-//! [`Server`] answers: it echoes round trips and swallows streams. [`Client`] measures. A client
-//! opens a *session* by a control connection, then its data connections:
+//! [`Receiver`] answers: it echoes round trips, or swallows and checks streams. [`Client`] sends and
+//! measures. Whoever runs the test makes a secret, tells the receiver what will be sent ([`Load`]) and
+//! the client where to ([`Plan`]):
 //!
 //! ```text
-//!   client                                              server
-//!   control   hello: what is going to be sent    ->     a session and its threads
-//!             a session's number                 <-
-//!   data      hello: session, which connection   ->     handed to one of those threads
+//!   client                                              receiver
+//!   reports   greeting: secret                   ->     one connection for reports
+//!   data      greeting: secret, which connection ->     handed to one of its threads
 //!             messages                           <->    echoed whole, or checked and counted
-//!   control   how much has come?                 ->
+//!   reports   how much has come?                 ->
 //!             bytes a connection, wrong messages, CPU time, clock <-
 //! ```
 //!
-//! Who measures decides when to start and stop; the server never looks at a clock but to tell it.
-//! There is no encryption, and no identification but a token for one test, if the server is given
-//! one: a server listens on loopback unless it is told otherwise, and bounds what a session may
-//! take. [`far`] is an end that an agent plays for a host.
+//! The client decides when to start and stop; the receiver never looks at a clock but to tell it. Nothing
+//! is encrypted. A receiver takes the connections of one test from whoever knows the secret. [`remote`]
+//! is an end that an agent plays for a host.
 
 mod client;
 mod connection;
-mod content;
-pub mod far;
-mod lookout;
+mod event_loop;
+mod pattern;
 mod place;
-mod server;
+mod receiver;
+pub mod remote;
+mod round_trips;
 mod session;
 mod streams;
-mod token;
-mod trips;
 mod wire;
 
 pub use client::{Client, Limit, Pass, Record, Slice};
 pub use place::machine;
-pub use server::{Options, Server};
-pub use token::Token;
+pub use receiver::{Receiver, ReceiverConfig};
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use overside_link::Secret;
 use serde::{Deserialize, Serialize};
-use wire::Hello;
 
 /// The longest message in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
-/// The most connections of one session.
+/// The most connections of one test.
 pub const CONNECTIONS_MAX: usize = 1024;
-/// The most threads of one end of a session.
+/// The most threads of one end.
 pub const THREADS_MAX: usize = 64;
 /// The most messages outstanding on one connection, and the most in one write.
 pub const DEPTH_MAX: usize = 4096;
-/// The most bytes of messages that the connections of one session collect, or write at once.
+/// The most bytes of messages that the connections of one test collect, or write at once.
 pub const SESSION_BYTES_MAX: usize = 1 << 30;
 /// The most messages a second that can be asked for.
 pub const RATE_MAX: f64 = 1e7;
@@ -94,15 +91,11 @@ pub enum Role {
     Dpu,
 }
 
-/// What a client is to do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// What goes over the connections of a test, as both of its ends have to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
-    /// The server.
-    pub destination: SocketAddr,
-    /// What the server was given, if it was.
-    pub token: Token,
-    /// What goes over the connections.
+pub struct Load {
+    /// What goes over them.
     pub traffic: Traffic,
     /// One message in bytes; 1 to [`MESSAGE_BYTES_MAX`].
     pub message_bytes: usize,
@@ -110,6 +103,24 @@ pub struct Plan {
     pub connections: usize,
     /// Threads of either end; 1 to [`THREADS_MAX`], and not more than connections.
     pub threads: usize,
+    /// How both ends wait.
+    pub waiting: Waiting,
+    /// What is asked of the sockets' buffers, in bytes; the system decides otherwise.
+    pub socket_buffer: Option<usize>,
+    /// Makes the content of the messages.
+    pub seed: u64,
+}
+
+/// What a client is to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// The receiver.
+    pub destination: SocketAddr,
+    /// What the receiver wants to hear.
+    pub secret: Secret,
+    /// What both ends know.
+    pub load: Load,
     /// Messages outstanding on a connection, for round trips; 1 to [`DEPTH_MAX`].
     pub depth: usize,
     /// The most messages in one write; 1 to [`DEPTH_MAX`].
@@ -117,20 +128,14 @@ pub struct Plan {
     /// Messages a second over all connections, at even distances. Without it each end does what it
     /// can. For round trips.
     pub rate_per_s: Option<f64>,
-    /// How both ends wait.
-    pub waiting: Waiting,
     /// The cores that the client's threads are pinned to, one after the other.
     pub cores: Option<Vec<usize>>,
     /// The network namespace that the connections are made in, as a file of it. Of this machine, so
     /// it is not sent.
     #[serde(skip)]
     pub namespace: Option<PathBuf>,
-    /// What is asked of the sockets' buffers, in bytes; the system decides otherwise.
-    pub socket_buffer: Option<usize>,
     /// Length of the slices that a pass is told in; none without it.
     pub slice: Option<Duration>,
-    /// Makes the content of the messages.
-    pub seed: u64,
 }
 
 /// Why there is no figure.
@@ -149,28 +154,21 @@ pub enum Error {
         most: String,
     },
     /// Nobody answers there.
-    #[error("{address} cannot be reached: {source}; {remedy}")]
+    #[error(
+        "{address} cannot be reached: {source}; does something between the two machines let only some \
+         ports through?"
+    )]
     Unreachable {
         /// The address.
         address: SocketAddr,
         /// What the system says.
         source: io::Error,
-        /// What may help.
-        remedy: &'static str,
     },
-    /// What answers there is something else, or of another version.
-    #[error("{address} is not a network server of this version of Overside")]
+    /// What answers there is something else, or does not take part in this test.
+    #[error("what answers at {address} is not the other end of this test")]
     Stranger {
         /// The address.
         address: SocketAddr,
-    },
-    /// The server does not want the session.
-    #[error("{address} refuses: {reason}")]
-    Refused {
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        reason: &'static str,
     },
     /// Something came that is not what was sent.
     #[error("{0}")]
@@ -198,7 +196,7 @@ impl Error {
     }
 }
 
-impl Plan {
+impl Load {
     /// Checks that every number lies within its bounds.
     ///
     /// # Errors
@@ -206,32 +204,34 @@ impl Plan {
     pub fn check(&self) -> Result<(), Error> {
         within("message_bytes", self.message_bytes, 1, MESSAGE_BYTES_MAX)?;
         within("connections", self.connections, 1, CONNECTIONS_MAX)?;
-        let together = self.connections * self.message_bytes;
         let what = "connections * message_bytes";
-        within(what, together, 1, SESSION_BYTES_MAX)?;
+        within(what, self.bytes_together(), 1, SESSION_BYTES_MAX)?;
         let threads_most = THREADS_MAX.min(self.connections);
         within("threads", self.threads, 1, threads_most)?;
-        within("depth", self.depth, 1, DEPTH_MAX)?;
-        let batch_most = DEPTH_MAX.min(SESSION_BYTES_MAX / together);
-        within("batch", self.batch, 1, batch_most)?;
-        if let Some(rate) = self.rate_per_s {
-            within("rate_per_s", rate, 1e-3, RATE_MAX)?;
-        }
-        cores_within(self.cores.as_deref())?;
         let buffer = self.socket_buffer.unwrap_or(SOCKET_BUFFER_MAX);
         within("socket_buffer", buffer, 1, SOCKET_BUFFER_MAX)
     }
 
-    fn hello(&self) -> Hello {
-        Hello {
-            traffic: self.traffic,
-            waiting: self.waiting,
-            message_bytes: self.message_bytes as u32,
-            connections: self.connections as u32,
-            threads: self.threads as u32,
-            socket_buffer: self.socket_buffer.unwrap_or(0) as u32,
-            seed: self.seed,
+    /// Bytes of one message on each connection.
+    fn bytes_together(&self) -> usize {
+        self.connections * self.message_bytes
+    }
+}
+
+impl Plan {
+    /// Checks that every number lies within its bounds.
+    ///
+    /// # Errors
+    /// [`Error::Bound`] for the first that does not.
+    pub fn check(&self) -> Result<(), Error> {
+        self.load.check()?;
+        within("depth", self.depth, 1, DEPTH_MAX)?;
+        let batch_most = DEPTH_MAX.min(SESSION_BYTES_MAX / self.load.bytes_together());
+        within("batch", self.batch, 1, batch_most)?;
+        if let Some(rate) = self.rate_per_s {
+            within("rate_per_s", rate, 1e-3, RATE_MAX)?;
         }
+        cores_within(self.cores.as_deref())
     }
 }
 

@@ -139,6 +139,9 @@ def _device(name: str, here: Machine, links: Sequence[str]) -> tuple[str, str | 
     node, slash, rest = name.partition("/")
     if slash and rest in links:
         return _node(node, here)
+    if links and name.rpartition("/")[2] == "tcp":
+        ucx = name.removesuffix("tcp") + "ucx"
+        return f"{name!r} is no link: use device {ucx!r} with variant 'tcp'", ucx
     known = [*links]
     known += [device["name"] for device in here.devices if not device["name"].endswith(":*")]
     # One that is elsewhere or not available makes its tests skipped, not the box invalid.

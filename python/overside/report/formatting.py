@@ -265,9 +265,9 @@ def device(name: object) -> str:
     text = clean(name, 80)
     if text.startswith("emulated:"):
         return f"emulated {card(text.removeprefix('emulated:'))}"
-    known = {"cpu": "CPU", "shm": "shared memory", "tcp": "TCP", "ucx": "UCX"}
+    known = {"cpu": "CPU", "shm": "shared memory", "ucx": "UCX"}
     node, slash, link = text.partition("/")
-    if slash and link in ("shm", "tcp", "ucx"):
+    if slash and link in ("shm", "ucx"):
         return f"{known[link]} with {node}"
     return known.get(text, text)
 

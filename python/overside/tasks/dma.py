@@ -7,21 +7,27 @@ from collections.abc import Mapping
 from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter, latencies
 
 #: Links: between two ends in one process, or after the name of an agent with its end there.
-LINKS = ("shm", "tcp", "ucx")
+LINKS = ("shm", "ucx")
+#: Who copies over shared memory.
+_COPIERS = ("engine", "caller")
+#: Transports that UCX can be told to take, as its UCX_TLS names them.
+_TRANSPORTS = ("tcp", "sm", "rc", "ud", "dc")
 
 _PARAMETERS: Mapping[str, Parameter] = {
     "device": Parameter(
         "string",
-        "what the bytes go over: shm (shared memory), tcp (loopback), ucx (RDMA where there is a "
-        "card, else what UCX has), one of these with an agent as the DPU (dpu0/tcp), emulated: and "
-        "a profile, dpdk: and a device that copies",
+        "what the bytes go over: shm (shared memory), ucx (RDMA where there is a card, else what "
+        "UCX has), one of these with an agent as the DPU (dpu0/ucx), emulated: and a profile, "
+        "dpdk: and a device that copies",
         "shm",
     ),
     "variant": Parameter(
         "string",
-        "of shm: a thread that copies in place of a DMA engine, or whoever posts copies itself",
+        "of shm: a thread that copies in place of a DMA engine (engine), or whoever posts copies "
+        "itself (caller); of ucx: the transport that it is to take, as in tcp; without one UCX "
+        "chooses",
         None,
-        choices=("engine", "caller"),
+        choices=(*_COPIERS, *_TRANSPORTS),
     ),
     "initiator": Parameter("string", "who starts operations", "host", choices=("host", "dpu")),
     "operation": Parameter(
@@ -91,11 +97,13 @@ class DmaTask(MeasuredTask):
     links = LINKS
 
     def normal(self, parameters: Json) -> Json:
-        """Fills in defaults; only shared memory has variants, a batch is never larger than the
-        depth, and a read has no payload to hand over."""
+        """Fills in defaults; a link has variants of its own or none, a batch is never larger than
+        the depth, and a read has no payload to hand over."""
         full = super().normal(parameters)
-        is_shared = full["device"].rpartition("/")[2] == "shm"
-        full["variant"] = (full["variant"] or "engine") if is_shared else None
+        link = full["device"].rpartition("/")[2]
+        known = {"shm": _COPIERS, "ucx": _TRANSPORTS}.get(link, ())
+        if full["variant"] not in known:
+            full["variant"] = "engine" if link == "shm" else None
         if full["variant"] != "engine" and not full["device"].startswith("emulated:"):
             full["engine_core"] = None
         full["batch"] = min(full["batch"], full["depth"])

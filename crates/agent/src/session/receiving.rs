@@ -4,6 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use overside_link::agent::{Item, Request};
+use overside_link::codec::Message;
 
 use super::{End, Session, out_of_turn};
 
@@ -138,7 +139,7 @@ impl Session<'_> {
                 Some(probing) => Ok(probing.ask(question)?),
                 None => Err(out_of_turn("a question comes before a probe has begun")),
             },
-            Item::Control(json) => match Request::parse(&json)? {
+            Item::Control(json) => match Request::decode(&json)? {
                 Request::Open { device, setup } => self.open(&device, setup),
                 Request::Probe { kind } => self.probe(&kind),
                 Request::Leave => {

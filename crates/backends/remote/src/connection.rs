@@ -4,6 +4,7 @@ use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 
 use overside_link::agent::{Item, Outbox, Reader, Reply, Request, Side, Stream, Usage, Violation};
+use overside_link::codec::CodecError;
 
 use crate::dialer::between_contexts;
 
@@ -22,6 +23,12 @@ pub(crate) enum Broken {
 impl From<io::Error> for Broken {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
+    }
+}
+
+impl From<CodecError> for Broken {
+    fn from(error: CodecError) -> Self {
+        Self::Violation(error.into())
     }
 }
 
@@ -53,8 +60,6 @@ impl std::fmt::Display for Broken {
 
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
-    /// Of the language that both ends speak.
-    pub(crate) version: u16,
     pub(crate) reader: Reader,
     pub(crate) outbox: Outbox,
     /// When the last byte came.
@@ -66,10 +71,9 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, version: u16) -> Self {
+    pub(crate) fn new(stream: Stream) -> Self {
         Self {
             stream,
-            version,
             reader: Reader::new(Side::Host),
             outbox: Outbox::default(),
             heard: Instant::now(),
@@ -155,7 +159,7 @@ impl Connection {
 
     /// Asks for something.
     pub(crate) fn request(&mut self, request: &Request) {
-        self.outbox.message(request.encode());
+        self.outbox.control(request);
     }
 
     /// Sends all there is and waits for a message. No job is in flight.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use overside_base::lock;
 use overside_link::agent::{Item, Preamble, Reply, Stream, Violation, Welcome, keys};
+use overside_link::codec::Message;
 use rustls::ClientConfig;
 
 use crate::connection::{Broken, Connection};
@@ -119,8 +120,8 @@ impl Dialer {
         stream
             .read_all(&mut preamble, deadline)
             .map_err(unreachable)?;
-        let version = Preamble::agree(&preamble).map_err(|violation| self.stranger(violation))?;
-        let mut connection = Connection::new(stream, version);
+        Preamble::agree(&preamble).map_err(|violation| self.stranger(violation))?;
+        let mut connection = Connection::new(stream);
         match connection.reply(deadline) {
             Ok(Reply::Welcome(welcome)) => Ok((connection, welcome)),
             Ok(Reply::Busy(reason)) => Err(RemoteError::Busy {
@@ -211,7 +212,7 @@ pub(crate) fn is_this_machine(address: SocketAddr) -> bool {
 /// What comes on a connection that has no context: messages, or something that must not.
 pub(crate) fn between_contexts(item: Item) -> Result<Option<Reply>, Violation> {
     match item {
-        Item::Control(json) => Reply::parse(&json).map(Some),
+        Item::Control(json) => Ok(Some(Reply::decode(&json)?)),
         Item::Usage(_) | Item::Pong(_) => Ok(None),
         Item::Answer(..) | Item::Job(..) | Item::Ping(_) | Item::Probe(_) => Err(
             Violation::OutOfTurn("an answer comes and nothing was asked".into()),

@@ -98,7 +98,7 @@ impl Incoming {
     pub(crate) fn result(&self, capacity: usize) -> Result<Outcome, JobError> {
         let text = || {
             let text = String::from_utf8_lossy(&self.text);
-            overside_link::agent::clean(&text, MAX_TEXT_BYTES)
+            overside_link::codec::clean(&text, MAX_TEXT_BYTES)
         };
         match self.head.status {
             Status::Done => Ok(Outcome::Done(Output {

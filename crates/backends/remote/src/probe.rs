@@ -4,9 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use overside_link::agent::{
-    Item, MAX_TEXT_BYTES, OpeningError, Preamble, Reply, Request, Violation, clean, probe,
-};
+use overside_link::agent::{Item, MAX_TEXT_BYTES, OpeningError, Reply, Request, Violation, probe};
+use overside_link::codec::{Message, clean};
 
 use crate::connection::{Broken, Connection};
 use crate::dialer::Dialer;
@@ -37,17 +36,11 @@ impl RemoteProbe {
         kind: &str,
         patience: Patience,
     ) -> Result<Self, ProbeError> {
-        let (mut connection, welcome) = Dialer::new(node, entry, patience)?.dial()?;
+        let (mut connection, _) = Dialer::new(node, entry, patience)?.dial()?;
         let refused = |reason: String| ProbeError::Refused {
             node: node.into(),
             reason,
         };
-        if connection.version < Preamble::PROBES {
-            return Err(refused(format!(
-                "it is of release {}, which knows no tests; install the same release on both sides",
-                welcome.release
-            )));
-        }
         let lost = |reason: String| ProbeError::Lost {
             node: node.into(),
             reason,
@@ -110,7 +103,7 @@ impl RemoteProbe {
     pub fn tell(&mut self, question: &[u8]) -> Result<(), ProbeError> {
         assert!(!self.asked, "one question at a time");
         self.asked = true;
-        self.connection.outbox.message(probe(question));
+        self.connection.outbox.frame(probe(question));
         let deadline = Instant::now() + self.patience.silence;
         let sent = self.send(deadline);
         sent.map_err(|broken| self.lost(&broken))
@@ -157,7 +150,7 @@ impl RemoteProbe {
             while let Some(item) = self.connection.reader.item()? {
                 match item {
                     Item::Probe(answer) => return Ok(Waited::Answer(answer)),
-                    Item::Control(json) => match Reply::parse(&json)? {
+                    Item::Control(json) => match Reply::decode(&json)? {
                         Reply::Lost(reason) => return Ok(Waited::Lost(reason)),
                         // It still does what it was asked for.
                         Reply::Drain => {}

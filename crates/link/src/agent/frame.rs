@@ -3,6 +3,7 @@
 use super::{
     MAX_BUFFER_BYTES, MAX_CONTROL_BYTES, MAX_DEPTH, MAX_PROBE_BYTES, MAX_TEXT_BYTES, Violation,
 };
+use crate::codec::Message;
 use overside_device::Stages;
 
 /// Length of what stands before every frame's body: the body's length in 4 bytes, the kind in 1,
@@ -13,7 +14,7 @@ pub(super) const HEADER: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Frame {
-    /// JSON: a request of the host's, a reply of the agent's.
+    /// A request of the host's, a reply of the agent's.
     Control = 1,
     /// A job: its fields, then its source. From the host.
     Job = 2,
@@ -93,9 +94,10 @@ impl Frame {
     }
 }
 
-/// A frame with a message.
-pub fn control(json: &[u8]) -> Vec<u8> {
-    [&Frame::Control.header(json.len())[..], json].concat()
+/// A frame with a [`Request`](super::Request) or a [`Reply`](super::Reply).
+pub fn control(message: &impl Message) -> Vec<u8> {
+    let bytes = message.encode();
+    [&Frame::Control.header(bytes.len())[..], &bytes].concat()
 }
 
 /// A frame with a question of a probe's, or the answer to one.

@@ -1,13 +1,14 @@
-//! What is said once a context, as JSON.
+//! What is said once a context.
 
 use overside_device::{
     Applied, Capability, ContextConfig, DeviceInfo, Lifecycle, OpenError, Operation,
     OperationConfig, Provenance,
 };
 use overside_ops::Error;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{MAX_BUFFER_BYTES, MAX_DEPTH, MAX_TEXT_BYTES, Violation};
+use super::{MAX_BUFFER_BYTES, MAX_CONTROL_BYTES, MAX_DEPTH, MAX_TEXT_BYTES};
+use crate::codec::{self, CodecError, Message, at_most, clean};
 
 /// The longest name of a device or a library in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -24,6 +25,7 @@ pub enum Request {
     /// Open a context on a device. There is none yet.
     Open {
         /// The device's name there.
+        #[serde(deserialize_with = "codec::text::<_, MAX_NAME_BYTES>")]
         device: String,
         /// What for.
         setup: Setup,
@@ -38,6 +40,7 @@ pub enum Request {
     /// it.
     Probe {
         /// Of which kind of test.
+        #[serde(deserialize_with = "codec::text::<_, MAX_NAME_BYTES>")]
         kind: String,
     },
 }
@@ -49,10 +52,12 @@ pub struct Setup {
     /// The operation.
     pub operation: Operation,
     /// Its library, or `auto`.
+    #[serde(deserialize_with = "codec::text::<_, MAX_NAME_BYTES>")]
     pub variant: String,
     /// Its level.
     pub level: Option<u32>,
     /// Its patterns.
+    #[serde(deserialize_with = "patterns")]
     pub patterns: Vec<String>,
     /// The most jobs in flight.
     pub depth: u64,
@@ -60,6 +65,15 @@ pub struct Setup {
     pub max_source_bytes: u64,
     /// The longest destination in bytes.
     pub max_destination_bytes: u64,
+}
+
+fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(transparent)]
+    struct Pattern(#[serde(deserialize_with = "codec::text::<_, MAX_PATTERN_BYTES>")] String);
+
+    let all = codec::list::<_, Pattern, MAX_PATTERNS>(deserializer)?;
+    Ok(all.into_iter().map(|Pattern(text)| text).collect())
 }
 
 impl From<&ContextConfig> for Setup {
@@ -81,8 +95,8 @@ impl Setup {
     /// What a device is opened with.
     ///
     /// # Errors
-    /// [`Violation::Field`] if it asks for more than the wire carries.
-    pub fn config(self) -> Result<ContextConfig, Violation> {
+    /// [`CodecError::Field`] if it asks for more than the wire carries.
+    pub fn config(self) -> Result<ContextConfig, CodecError> {
         at_most("a context's depth", self.depth, MAX_DEPTH as u64)?;
         at_most(
             "its longest source",
@@ -91,11 +105,6 @@ impl Setup {
         )?;
         let longest = self.max_destination_bytes;
         at_most("its longest destination", longest, MAX_BUFFER_BYTES as u64)?;
-        at_most(
-            "its variant's name",
-            self.variant.len() as u64,
-            MAX_NAME_BYTES as u64,
-        )?;
         Ok(ContextConfig {
             operation: OperationConfig {
                 operation: self.operation,
@@ -141,6 +150,7 @@ pub struct Welcome {
     /// The release it is of.
     pub release: String,
     /// What it offers.
+    #[serde(deserialize_with = "codec::list::<_, _, MAX_DEVICES>")]
     pub devices: Vec<Offer>,
 }
 
@@ -282,59 +292,21 @@ pub fn typed_error(device: &str, asked: &ContextConfig, error: OpeningError) -> 
     }
 }
 
-impl Request {
-    /// As it is sent.
-    pub fn encode(&self) -> Vec<u8> {
-        encode(self)
-    }
-
-    /// Reads one.
-    ///
-    /// # Errors
-    /// [`Violation`] if it is none, or asks for more than the wire carries.
-    pub fn parse(json: &[u8]) -> Result<Self, Violation> {
-        let request: Self = parse(json)?;
-        if let Self::Open { device, .. } = &request {
-            at_most(
-                "a device's name",
-                device.len() as u64,
-                MAX_NAME_BYTES as u64,
-            )?;
-        }
-        if let Self::Probe { kind } = &request {
-            let len = kind.len() as u64;
-            at_most("a kind's name", len, MAX_NAME_BYTES as u64)?;
-        }
-        if let Self::Open { setup, .. } | Self::Reconfigure(setup) = &request {
-            at_most("patterns", setup.patterns.len() as u64, MAX_PATTERNS as u64)?;
-            let longest = setup.patterns.iter().map(String::len).max();
-            let longest = longest.unwrap_or_default() as u64;
-            at_most("a pattern's length", longest, MAX_PATTERN_BYTES as u64)?;
-        }
-        Ok(request)
-    }
+impl Message for Request {
+    const MAX_BYTES: usize = MAX_CONTROL_BYTES;
 }
 
-impl Reply {
-    /// As it is sent.
-    pub fn encode(&self) -> Vec<u8> {
-        encode(self)
-    }
+/// Texts are cut and have no control characters, and capabilities are no more than the wire carries,
+/// whatever the peer said.
+impl Message for Reply {
+    const MAX_BYTES: usize = MAX_CONTROL_BYTES;
 
-    /// Reads one. Texts are cut and have no control characters, and capabilities are no more than
-    /// the wire carries, whatever the peer said.
-    ///
-    /// # Errors
-    /// [`Violation`] if it is none.
-    pub fn parse(json: &[u8]) -> Result<Self, Violation> {
-        let mut reply: Self = parse(json)?;
+    fn check(&mut self) -> Result<(), CodecError> {
         let tidy = |text: &mut String| *text = clean(text, MAX_TEXT_BYTES);
-        match &mut reply {
+        match self {
             Self::Welcome(welcome) => {
-                let count = welcome.devices.len() as u64;
-                at_most("the number of devices", count, MAX_DEVICES as u64)?;
                 tidy(&mut welcome.release);
-                welcome.devices.iter_mut().try_for_each(Offer::tidy)?;
+                welcome.devices.iter_mut().try_for_each(Offer::check)?;
             }
             Self::Busy(text) | Self::Lost(text) => tidy(text),
             Self::Applied(applied) => {
@@ -348,12 +320,12 @@ impl Reply {
             }
             Self::Opened(_) | Self::Refused(_) | Self::Closed(_) | Self::Drain | Self::Probing => {}
         }
-        Ok(reply)
+        Ok(())
     }
 }
 
 impl Offer {
-    fn tidy(&mut self) -> Result<(), Violation> {
+    fn check(&mut self) -> Result<(), CodecError> {
         let info = &mut self.info;
         let texts = [
             &mut info.name,
@@ -366,7 +338,7 @@ impl Offer {
         }
         if info.provenance > Provenance::Emulated {
             let text = "a device runs jobs, so its times are measured or emulated";
-            return Err(Violation::OutOfTurn(text.into()));
+            return Err(CodecError::Malformed(text.into()));
         }
         for (index, one) in self.capabilities.iter_mut().enumerate() {
             one.max_source_bytes = one.max_source_bytes.min(MAX_BUFFER_BYTES as u64);
@@ -378,40 +350,9 @@ impl Offer {
             let usable = one.max_depth > 0 && one.max_segments > 0 && !one.variants.is_empty();
             if !usable || index >= Operation::all().len() {
                 let text = "a device cannot do what it says it can";
-                return Err(Violation::OutOfTurn(text.into()));
+                return Err(CodecError::Malformed(text.into()));
             }
         }
         Ok(())
-    }
-}
-
-/// A text of somebody else's, no longer than that and without what a terminal would obey.
-pub fn clean(text: &str, max_bytes: usize) -> String {
-    let mut cleaned = String::new();
-    for letter in text.chars() {
-        let letter = if letter.is_control() { ' ' } else { letter };
-        if cleaned.len() + letter.len_utf8() > max_bytes {
-            break;
-        }
-        cleaned.push(letter);
-    }
-    cleaned
-}
-
-fn encode(message: &impl Serialize) -> Vec<u8> {
-    // Strings, numbers and lists; there is no map whose keys might not be strings.
-    let json = serde_json::to_vec(message).expect("a message is JSON");
-    super::control(&json)
-}
-
-fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Violation> {
-    serde_json::from_slice(json)
-        .map_err(|error| Violation::Message(clean(&error.to_string(), MAX_TEXT_BYTES)))
-}
-
-fn at_most(field: &'static str, value: u64, max: u64) -> Result<(), Violation> {
-    match value <= max {
-        true => Ok(()),
-        false => Err(Violation::Field { field, value, max }),
     }
 }

@@ -7,6 +7,7 @@ use overside_device::{Region, Slice, Source};
 
 use super::frame::{HEADER, numbered};
 use super::{AnswerHead, Frame, JobHead, Usage};
+use crate::codec::Message;
 
 /// The longest head of a frame that comes once a job.
 const HEAD: usize = HEADER + AnswerHead::BYTES;
@@ -52,8 +53,13 @@ impl Outbox {
         self.chunks.len()
     }
 
-    /// Adds a message; see [`super::control`].
-    pub fn message(&mut self, frame: Vec<u8>) {
+    /// Adds a request or a reply.
+    pub fn control(&mut self, message: &impl Message) {
+        self.frame(super::control(message));
+    }
+
+    /// Adds a frame that is whole.
+    pub fn frame(&mut self, frame: Vec<u8>) {
         self.chunks.push_back(Chunk::Text(frame));
     }
 

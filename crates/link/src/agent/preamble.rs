@@ -30,14 +30,11 @@ pub struct Preamble(pub Versions);
 impl Preamble {
     /// How long it is.
     pub const BYTES: usize = 16;
-    /// What this release speaks. Version 2 has probes.
+    /// What this release speaks.
     pub const OURS: Versions = Versions {
-        oldest: 1,
-        newest: 2,
+        oldest: 3,
+        newest: 3,
     };
-
-    /// The first version that has probes.
-    pub const PROBES: u16 = 2;
 
     /// This release's.
     pub fn ours() -> [u8; Self::BYTES] {

@@ -13,19 +13,19 @@ pub trait Probe: Send + Sync {
     ///
     /// # Errors
     /// Why not; the host is told.
-    fn begin(&self, host: Host) -> Result<Box<dyn Part>, String>;
+    fn begin(&self, host: Host) -> Result<Box<dyn ProbePeer>, String>;
 }
 
 /// One end of one test. It lives on a thread of its own, from the host's first question until the
 /// host has gone.
-pub trait Part: Send {
+pub trait ProbePeer: Send {
     /// Answers a question. It may take as long as the test does, as long as it looks at
-    /// [`Host::gone`] now and then. Answers longer than [`super::MAX_PROBE_BYTES`] end the
+    /// [`Host::cancelled`] now and then. Answers longer than [`super::MAX_PROBE_BYTES`] end the
     /// connection.
     fn answer(&mut self, question: &[u8]) -> Vec<u8>;
 }
 
-/// For whom a part is played.
+/// For whom an end is played.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The address that the host has reached this machine at.
@@ -33,21 +33,21 @@ pub struct Host {
     /// The host's own.
     pub there: SocketAddr,
     /// Whether it has gone.
-    pub gone: Gone,
+    pub cancelled: CancellationToken,
 }
 
-/// Says whether a host has gone.
+/// Says whether anybody still waits for what is being done.
 #[derive(Clone, Debug, Default)]
-pub struct Gone(Arc<AtomicBool>);
+pub struct CancellationToken(Arc<AtomicBool>);
 
-impl Gone {
+impl CancellationToken {
     /// Nobody waits for an answer any more.
-    pub fn is(&self) -> bool {
+    pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 
-    /// The host has gone.
-    pub fn set(&self) {
+    /// Nobody waits any more.
+    pub fn cancel(&self) {
         self.0.store(true, Ordering::Release);
     }
 }

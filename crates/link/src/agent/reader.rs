@@ -33,7 +33,7 @@ impl Side {
 /// What came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// A message, as JSON.
+    /// A request or a reply, to be decoded.
     Control(Vec<u8>),
     /// A job. Its source of that many bytes comes next: [`Reader::body`].
     Job(JobHead, usize),

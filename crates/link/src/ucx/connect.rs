@@ -1,26 +1,25 @@
 //! The handshake for UCX: addresses of workers, over a TCP connection that stays.
 
-// Registers memory by its address.
+// Makes workers, which need their context.
 #![allow(unsafe_code)]
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::{
-    Applied, DeviceId, Foreign, MemoryError, MemoryKind, Provenance, Region, Slice, Timing,
-};
+use overside_device::{Applied, MemoryKind, Provenance, Timing};
 
 use super::context::Context;
+use super::control::Listener;
+use super::control::frame::ControlMessage;
+use super::control::handshake::{self, Channel, Negotiated};
+use super::credit::Limits;
+use super::endpoint::Parts;
 use super::engine::UcxEngine;
+use super::exports;
+use super::pair::Pair;
 use super::shim::{RawWorker, Shim};
 use super::{NAME, UcxEndpoint, UcxOptions};
-use crate::control::channel::{self, Channel, Door, Terms};
-use crate::control::frame::Frame;
-use crate::credit::Limits;
-use crate::exports::{self, Exports, Prepared};
-use crate::heap::Heap;
-use crate::network::{Memory, NetworkEndpoint, Pair, Parts};
 use crate::verbs::{Capabilities, ConnectError, LinkConfig, LinkInfo, Mover, VerbLimits};
 
 /// The most bytes of one read or write.
@@ -29,7 +28,7 @@ const MAX_BYTES: u64 = 1 << 30;
 const MAX_INLINE_BYTES: u64 = 2 << 10;
 
 pub(super) fn accept(
-    door: &Door,
+    listener: &Listener,
     config: &LinkConfig,
     options: &UcxOptions,
     deadline: Instant,
@@ -37,18 +36,15 @@ pub(super) fn accept(
     config.check()?;
     let context = open(options)?;
     loop {
-        let (mut control, first) = door.next(deadline)?;
-        let link = exports::random_bytes()
-            .map_err(|error| channel::system("drawing a random name".into(), error))?;
-        let manners = options.manners();
-        let welcomed = channel::welcome(&mut control, &first, &manners, config, link, deadline);
-        match welcomed {
-            Ok(terms) => {
-                let setup = Setup::new(context, control, terms)?;
-                return setup.endpoint(config, options.patience, deadline);
+        let (mut control, first) = listener.next(deadline)?;
+        let ours = options.handshake();
+        match handshake::welcome(&mut control, &first, &ours, config, deadline) {
+            Ok(negotiated) => {
+                let setup = Setup::new(context, control, negotiated)?;
+                return setup.endpoint(config, options.peer_timeout, deadline);
             }
             // The next one may be who is waited for.
-            Err(error @ ConnectError::Protocol { .. }) => channel::refuse(control, &error),
+            Err(error @ ConnectError::Protocol { .. }) => handshake::refuse(control, &error),
             Err(error) => return Err(error),
         }
     }
@@ -63,8 +59,9 @@ pub(super) fn connect(
     config.check()?;
     let context = open(options)?;
     let mut control = Channel::connect(address, deadline)?;
-    let terms = channel::greet(&mut control, &options.manners(), config.side, deadline)?;
-    Setup::new(context, control, terms)?.endpoint(config, options.patience, deadline)
+    let ours = options.handshake();
+    let negotiated = handshake::greet(&mut control, &ours, config.side, deadline)?;
+    Setup::new(context, control, negotiated)?.endpoint(config, options.peer_timeout, deadline)
 }
 
 fn open(options: &UcxOptions) -> Result<Arc<Context>, ConnectError> {
@@ -83,22 +80,26 @@ fn unavailable(reason: String) -> ConnectError {
 struct Setup {
     context: Arc<Context>,
     control: Channel,
-    terms: Terms,
+    negotiated: Negotiated,
     limits: Limits,
     /// With what the peer is to mark its messages.
     workers: Vec<(RawWorker, u64)>,
 }
 
 impl Setup {
-    fn new(context: Arc<Context>, control: Channel, terms: Terms) -> Result<Self, ConnectError> {
+    fn new(
+        context: Arc<Context>,
+        control: Channel,
+        negotiated: Negotiated,
+    ) -> Result<Self, ConnectError> {
         let limits = Limits {
-            depth: terms.decision.depth as usize,
-            max_message_bytes: terms.decision.max_message_bytes as usize,
+            depth: negotiated.decision.depth as usize,
+            max_message_bytes: negotiated.decision.max_message_bytes as usize,
         };
         let mut workers = Vec::new();
-        for _ in 0..terms.decision.queue_pairs {
+        for _ in 0..negotiated.decision.queue_pairs {
             let tag = exports::random()
-                .map_err(|error| channel::system("drawing a random tag".into(), error))?;
+                .map_err(|error| handshake::system("drawing a random tag".into(), error))?;
             let slots = UcxEngine::slots(&limits);
             // SAFETY: the engine holds the context for longer than the worker.
             let worker = unsafe { context.shim.worker(context.raw(), slots, tag) };
@@ -107,7 +108,7 @@ impl Setup {
         Ok(Self {
             context,
             control,
-            terms,
+            negotiated,
             limits,
             workers,
         })
@@ -117,7 +118,7 @@ impl Setup {
     fn endpoint(
         mut self,
         config: &LinkConfig,
-        patience: Duration,
+        our_timeout: Duration,
         deadline: Instant,
     ) -> Result<UcxEndpoint, ConnectError> {
         let connected = self.exchange(deadline).and_then(|()| self.greet(deadline));
@@ -126,7 +127,7 @@ impl Setup {
             std::mem::forget(Arc::clone(&self.context));
             return Err(error);
         }
-        self.finish(config, patience)
+        self.finish(config, our_timeout)
     }
 
     /// Both ends say all of their addresses first: they are short.
@@ -134,7 +135,7 @@ impl Setup {
         for (index, (worker, tag)) in self.workers.iter().enumerate() {
             let address = worker.address().map_err(unavailable)?;
             let (index, tag) = (index as u32, *tag);
-            let frame = Frame::Worker {
+            let frame = ControlMessage::Worker {
                 index,
                 tag,
                 address,
@@ -143,7 +144,7 @@ impl Setup {
         }
         for (index, (worker, _)) in self.workers.iter_mut().enumerate() {
             match self.control.receive(deadline)? {
-                Frame::Worker {
+                ControlMessage::Worker {
                     index: theirs,
                     tag,
                     address,
@@ -173,11 +174,11 @@ impl Setup {
             }
             if stands && !said {
                 said = true;
-                self.control.send(&Frame::Ready, deadline)?;
+                self.control.send(&ControlMessage::Ready, deadline)?;
             }
-            if said && self.control.has_word() {
+            if said && self.control.has_input() {
                 return match self.control.receive(deadline)? {
-                    Frame::Ready => Ok(()),
+                    ControlMessage::Ready => Ok(()),
                     _ => Err(self.control.unexpected("it does not say that it is ready")),
                 };
             }
@@ -189,9 +190,13 @@ impl Setup {
         }
     }
 
-    fn finish(self, config: &LinkConfig, patience: Duration) -> Result<UcxEndpoint, ConnectError> {
+    fn finish(
+        self,
+        config: &LinkConfig,
+        our_timeout: Duration,
+    ) -> Result<UcxEndpoint, ConnectError> {
         let peer = self.control.peer().to_owned();
-        let failed = |error| channel::system(format!("setting up the link with {peer}"), error);
+        let failed = |error| handshake::system(format!("setting up the link with {peer}"), error);
         let transports = self.workers.first().map(|(worker, _)| worker.describe());
         let transports = super::describe::transports(&transports.unwrap_or_default());
         let mut pairs = Vec::new();
@@ -203,57 +208,17 @@ impl Setup {
             pairs.push(Arc::new(pair));
         }
         let driver = format!("ucx {}", self.context.shim.version());
-        let endpoint = NetworkEndpoint::new(Parts {
-            name: NAME,
+        UcxEndpoint::new(Parts {
             info: info(&peer, &driver, &transports),
             applied: applied(&driver, &transports),
             capabilities: capabilities(config, &self.limits, pairs.len()),
-            memory: Box::new(Registered(self.context)),
-            exports: Exports::new(true),
+            context: self.context,
             control: self.control,
-            patience,
-            their_patience: self.terms.their_patience,
+            our_timeout,
+            their_timeout: self.negotiated.their_timeout,
             pairs,
             config,
-        })?;
-        Ok(UcxEndpoint(endpoint))
-    }
-}
-
-/// Memory that UCX's devices reach.
-struct Registered(Arc<Context>);
-
-impl Memory for Registered {
-    fn device(&self) -> DeviceId {
-        self.0.device
-    }
-
-    fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
-        self.0.alloc(len, align)
-    }
-
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
-        self.0.register(foreign)
-    }
-
-    fn prepare(&self, memory: &Heap) -> Result<Prepared, String> {
-        let (start, len) = (memory.window().as_ptr(), memory.window().len());
-        // SAFETY: what is exported holds both, and lets go of the registration first.
-        let mapped = unsafe { self.0.map(start, len) }?;
-        let mut description = (start as u64).to_le_bytes().to_vec();
-        description.extend(mapped.key()?);
-        Ok(Prepared {
-            description,
-            registration: Some(Box::new(mapped)),
         })
-    }
-
-    fn end(&self, exports: Arc<Exports>, parted: &dyn Fn() -> bool) {
-        // Some transports write to this process's memory by its address, whether it is registered
-        // or not. So it is given back once the peer says that it has stopped, or else never.
-        if !exports.is_empty() && !parted() {
-            std::mem::forget(exports);
-        }
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use overside_device::{DeviceId, Foreign, MemoryError, Region, Registration, Slice};
 
+use super::buffer::Buffer;
 use super::shim::{RawContext, Shim, text};
-use crate::heap::Heap;
 use crate::verbs::ConnectError;
 
 /// An open context; closed with its last user.
@@ -116,14 +116,14 @@ impl Context {
         if len == 0 {
             return Region::allocate(0, align, None);
         }
-        let heap = Heap::zeroed(len, align).ok_or(MemoryError::Exhausted { len })?;
-        let start = heap.window().as_ptr();
+        let buffer = Buffer::zeroed(len, align).ok_or(MemoryError::Exhausted { len })?;
+        let start = buffer.window().as_ptr();
         // SAFETY: the region holds both, and lets go of the registration first.
         let mapped = unsafe { self.map(start, len) }.map_err(|reason| self.unreachable(reason))?;
         let registration = self.registration(mapped);
         let start = NonNull::new(start).expect("memory is not at null");
-        let owner: Box<dyn Any + Send + Sync> = Box::new(heap);
-        // SAFETY: the bytes are the heap's, which nobody else reaches.
+        let owner: Box<dyn Any + Send + Sync> = Box::new(buffer);
+        // SAFETY: the bytes are the buffer's, which nobody else reaches.
         Ok(unsafe { Region::from_owner(start, len, owner, Some(registration)) })
     }
 

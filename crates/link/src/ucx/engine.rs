@@ -19,13 +19,12 @@ use std::time::Duration;
 
 use overside_device::{Region, Slice};
 
+use super::arrived::Arrived;
 use super::context::Context;
+use super::credit::{Limits, cost};
 use super::keys::Keys;
+use super::service::Wait;
 use super::shim::{Operation, RawWorker, What};
-use crate::arrived::Arrived;
-use crate::credit::{Limits, cost};
-use crate::network::Engine;
-use crate::service::Wait;
 use crate::verbs::{Cause, Completion, Inbox, Messages, RemoteSlice, Verb, Work};
 use posting::{local, to};
 
@@ -56,7 +55,7 @@ enum Use {
     },
     /// A message on its way into memory that waits; with a buffer if that is too short.
     Receive(u64, Region, Option<Vec<u8>>, usize),
-    /// A message of [`Engine::send`].
+    /// A message of [`UcxEngine::send`].
     Copy { _bytes: Vec<u8> },
     /// A message on its way to the inbox.
     Fetch(Vec<u8>),
@@ -212,8 +211,10 @@ impl UcxEngine {
     }
 }
 
-impl Engine for UcxEngine {
-    fn post(&mut self, work: Work) -> Result<(), Work> {
+/// What the owner and the service thread call, one at a time. Nothing blocks.
+impl UcxEngine {
+    /// Takes one piece of work, which has been checked; gives it back if there is no room.
+    pub(super) fn post(&mut self, work: Work) -> Result<(), Work> {
         let full = self.in_flight() >= self.limits.depth || self.free.len() <= FLUSHES;
         let (tag, inline) = (work.tag, work.inline);
         let broke = matches!(&work.verb, Verb::Send { from } if cost(from.len()) > self.may_send);
@@ -255,14 +256,16 @@ impl Engine for UcxEngine {
         Ok(())
     }
 
-    fn ring(&mut self) {
+    /// Hands over what was taken, at one doorbell.
+    pub(super) fn ring(&mut self) {
         self.flush();
         self.reap();
         // What was here already is received now, and nothing may come before the peer knows.
         self.tell();
     }
 
-    fn progress(&mut self) {
+    /// Does what there is to do, until there is nothing more or it has been enough.
+    pub(super) fn progress(&mut self) {
         for _ in 0..STEPS {
             if self.lost.is_some() {
                 return;
@@ -278,17 +281,20 @@ impl Engine for UcxEngine {
         }
     }
 
-    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
+    /// Moves completions; how many.
+    pub(super) fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
         let count = self.done.len().min(max);
         out.extend(self.done.drain(..count));
         count
     }
 
-    fn completed(&self) -> usize {
+    /// Completions that can be moved.
+    pub(super) fn completed(&self) -> usize {
         self.done.len()
     }
 
-    fn send(&mut self, messages: &Messages<'_>) -> usize {
+    /// Takes messages; how many.
+    pub(super) fn send(&mut self, messages: &Messages<'_>) -> usize {
         let each = messages.each();
         let mut count = 0;
         for message in messages.as_bytes().chunks_exact(each) {
@@ -308,7 +314,8 @@ impl Engine for UcxEngine {
         count
     }
 
-    fn receive(&mut self, inbox: &mut Inbox, max: usize) -> usize {
+    /// Moves messages that have arrived; how many.
+    pub(super) fn receive(&mut self, inbox: &mut Inbox, max: usize) -> usize {
         self.take(max.min(self.limits.depth));
         self.reap();
         let (count, len) = self.arrived.take(inbox, max);
@@ -317,22 +324,27 @@ impl Engine for UcxEngine {
         count
     }
 
-    fn waits_for_messages(&self) -> bool {
+    /// Memory waits for messages.
+    pub(super) fn waits_for_messages(&self) -> bool {
         let begun = |held: &Option<Use>| matches!(held, Some(Use::Receive(..)));
         !self.waiting.is_empty() || self.slots.iter().any(begun)
     }
 
-    fn has_news(&mut self) -> bool {
+    /// Completions, messages, or the end, can be fetched, or there is room for more messages since
+    /// [`Self::noticed`].
+    pub(super) fn has_news(&mut self) -> bool {
         let here = !self.done.is_empty() || !self.arrived.is_empty() || self.end().is_some();
         // UCX may have a message that nobody has asked for yet.
         here || self.has_room || self.worker.as_mut().and_then(RawWorker::probe).is_some()
     }
 
-    fn noticed(&mut self) {
+    /// The owner knows that there is room.
+    pub(super) fn noticed(&mut self) {
         self.has_room = false;
     }
 
-    fn end(&self) -> Option<(Cause, Vec<u64>)> {
+    /// Why there will be no more, with the tags of what is in flight.
+    pub(super) fn end(&self) -> Option<(Cause, Vec<u64>)> {
         if let Some((cause, tags)) = &self.lost {
             return Some((cause.clone(), tags.clone()));
         }
@@ -340,11 +352,13 @@ impl Engine for UcxEngine {
         over.then(|| (Cause::Closed, self.tags()))
     }
 
-    fn is_closed(&self) -> bool {
+    /// Nothing is taken any more.
+    pub(super) fn is_closed(&self) -> bool {
         self.heard_bye.is_some() || self.lost.is_some()
     }
 
-    fn tags(&self) -> Vec<u64> {
+    /// The tags of what is not over.
+    pub(super) fn tags(&self) -> Vec<u64> {
         let held = self.slots.iter().flatten().filter_map(|held| match held {
             Use::Write { tag, .. } | Use::Read { tag, .. } | Use::Send { tag, .. } => Some(*tag),
             Use::Receive(tag, ..) => Some(*tag),
@@ -354,17 +368,20 @@ impl Engine for UcxEngine {
             .collect()
     }
 
-    fn active(&self) -> usize {
+    /// Work that goes on by itself: all but memory that waits for messages.
+    pub(super) fn active(&self) -> usize {
         let fetching = self.fetching.len();
         self.pending - self.waiting.len() + fetching
     }
 
-    fn in_flight(&self) -> usize {
+    /// Work that is not over or not fetched.
+    pub(super) fn in_flight(&self) -> usize {
         let lost = self.lost.as_ref().map_or(0, |(_, tags)| tags.len());
         self.pending + self.done.len() + lost
     }
 
-    fn quarantined(&self) -> usize {
+    /// Destinations that somebody may still write to though their work is over.
+    pub(super) fn quarantined(&self) -> usize {
         let writes = |held: &&Use| matches!(held, Use::Read { .. } | Use::Receive(..));
         match self.lost {
             Some(_) => self.slots.iter().flatten().filter(writes).count(),
@@ -372,21 +389,22 @@ impl Engine for UcxEngine {
         }
     }
 
-    fn say_bye(&mut self) {
+    /// Tells the peer that nothing more will come.
+    pub(super) fn say_bye(&mut self) {
         self.bye.get_or_insert(false);
         self.tell();
     }
 
-    fn is_delivered(&self) -> bool {
+    /// What was said has reached the peer's system, or never will.
+    pub(super) fn is_delivered(&self) -> bool {
         let sending = |held: &Use| matches!(held, Use::Send { .. } | Use::Copy { .. });
         let sends = self.slots.iter().flatten().any(sending);
         let told = self.worker.as_ref().is_none_or(RawWorker::has_told);
         self.is_lost() || self.bye != Some(false) && !sends && told
     }
 
-    fn shut(&mut self) {}
-
-    fn lose(&mut self, cause: &Cause) {
+    /// The link is lost.
+    pub(super) fn lose(&mut self, cause: &Cause) {
         if self.lost.is_some() || std::mem::replace(&mut self.losing, true) {
             return;
         }
@@ -410,7 +428,8 @@ impl Engine for UcxEngine {
         self.lost = Some((cause, tags));
     }
 
-    fn wait(&mut self) -> Wait {
+    /// What to wait for after [`Self::progress`]; prepares the descriptor for it.
+    pub(super) fn wait(&mut self) -> Wait {
         if self.is_lost() {
             return Wait::Never;
         }
@@ -423,10 +442,6 @@ impl Engine for UcxEngine {
             }
             None => Wait::Never,
         }
-    }
-
-    fn needs_service(&mut self) -> bool {
-        false
     }
 }
 

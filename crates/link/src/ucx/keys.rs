@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use super::endpoint::Import;
 use super::shim::{RawKey, RawWorker};
-use crate::network::Import;
 use crate::verbs::Remote;
 
 /// From so many on, keys of regions that nobody has any more are let go.

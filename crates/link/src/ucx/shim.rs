@@ -286,7 +286,7 @@ impl RawWorker {
     }
 
     pub(crate) fn address(&self) -> Result<Vec<u8>, String> {
-        let mut out = vec![0; crate::control::frame::MAX_ADDRESS_BYTES];
+        let mut out = vec![0; super::control::frame::MAX_ADDRESS_BYTES];
         // SAFETY: at most `out`'s length is written.
         let status =
             unsafe { (self.table().address)(self.worker.as_ptr(), out.as_mut_ptr(), out.len()) };
@@ -300,7 +300,7 @@ impl RawWorker {
     pub(crate) fn connect(&mut self, address: &[u8], send_tag: u64) -> Result<(), String> {
         // UCX does not ask how long an address is. One that is cut off ends in zeroes.
         let mut padded = address.to_vec();
-        padded.resize(address.len() + crate::control::frame::MAX_ADDRESS_BYTES, 0);
+        padded.resize(address.len() + super::control::frame::MAX_ADDRESS_BYTES, 0);
         // SAFETY: the address outlives the call, with room behind it.
         let status =
             unsafe { (self.table().connect)(self.worker.as_ptr(), padded.as_ptr(), send_tag) };

@@ -11,8 +11,6 @@ pub enum Mover {
     Caller,
     /// A thread of this machine that stands for a DMA engine.
     Engine,
-    /// Both ends' processors, through the system's sockets.
-    Socket,
     /// Network hardware, or what UCX puts in its place; see the link's description.
     Nic,
 }

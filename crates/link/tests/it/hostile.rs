@@ -2,14 +2,14 @@
 //! bounded time, and nothing outside of what is shared is touched.
 
 #[path = "common/hostile.rs"]
-mod hostile;
+mod attacker;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hostile::{
+use attacker::{
     CLOSED, EXPORT, HEAD, HELLO, MAGIC, Peer, RING, TAIL, VERSION, WELCOME, WISH, config, deadline,
     send, send_bytes, victim,
 };
@@ -397,7 +397,7 @@ proptest! {
     /// Whatever else a peer may do, in whatever order.
     #[test]
     fn anything(data in proptest::collection::vec(any::<u8>(), 0..600)) {
-        hostile::session(&data);
+        attacker::session(&data);
     }
 }
 
@@ -408,7 +408,7 @@ fn the_corpus() {
     let mut seen = 0;
     for entry in std::fs::read_dir(corpus).expect("a corpus") {
         let data = std::fs::read(entry.expect("an entry").path()).expect("a file");
-        hostile::session(&data);
+        attacker::session(&data);
         seen += 1;
     }
     assert!(seen > 0);

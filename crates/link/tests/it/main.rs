@@ -5,6 +5,4 @@ mod hostile;
 mod network_processes;
 mod processes;
 mod shm;
-mod tcp;
-mod tcp_hostile;
 mod ucx;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_backends::agents::{ProbeError, RemoteProbe};
-use overside_link::agent::{MAX_TEXT_BYTES, clean};
+use overside_link::agent::MAX_TEXT_BYTES;
+use overside_link::codec::{Message, clean};
 use overside_link::verbs::{Endpoint, Side};
-use overside_probe::dma::far::{KIND, Opening, Question, Reply, TIMEOUT_MS_MAX};
+use overside_probe::dma::remote::{DmaQuestion, DmaReply, KIND, Opening, TIMEOUT_MS_MAX};
 use overside_probe::dma::{
     Answer, Command, CopyEngine, Failure, Initiator, Kind, Link, Party, Patience, Peer, Plan, Ran,
     conduct, dial,
@@ -111,15 +112,16 @@ impl There {
             plan: self.plan,
             engine: engine.filter(|_| initiates),
             cores: test.cores.clone().filter(|_| initiates),
+            transport: test.transport().filter(|_| link == Link::Ucx),
             timeout_ms: (left.as_millis() as u64).clamp(1, TIMEOUT_MS_MAX),
         };
-        let Reply::Listening(reach) = self.ask(&Question::Open(opening))? else {
+        let DmaReply::Listening(reach) = self.ask(&DmaQuestion::Open(opening))? else {
             return Err(self.strange("it does not say where it listens").into());
         };
         let config = self.plan.link_config(Side::Host);
         let (there, engine) = (self.probe.there(), engine.filter(|_| !initiates));
         let soon = deadline.min(Instant::now() + CONNECTING);
-        let end = dial(link, &reach, there, engine, &config, soon);
+        let end = dial(link, &reach, there, engine, test.transport(), &config, soon);
         Ok(end.map_err(|failure| self.told(failure))?)
     }
 
@@ -137,15 +139,13 @@ impl There {
         ))
     }
 
-    fn ask(&mut self, question: &Question) -> Result<Reply, Failure> {
-        let question = serde_json::to_vec(question)
-            .map_err(|error| Failure::new(Kind::Internal, error.to_string()))?;
-        let answer = self.probe.ask(&question, self.deadline);
+    fn ask(&mut self, question: &DmaQuestion) -> Result<DmaReply, Failure> {
+        let answer = self.probe.ask(&question.encode(), self.deadline);
         let answer = answer.map_err(gone)?;
-        match serde_json::from_slice(&answer) {
-            Ok(Reply::Failed(failure)) => Err(self.told(failure)),
+        match DmaReply::decode(&answer) {
+            Ok(DmaReply::Failed(failure)) => Err(self.told(failure)),
             Ok(reply) => Ok(reply),
-            Err(error) => Err(self.strange(&format!("its answer cannot be read: {error}"))),
+            Err(error) => Err(self.strange(&format!("its answer: {error}"))),
         }
     }
 
@@ -183,16 +183,6 @@ impl There {
         }
         // Its cores are not this machine's.
         ran.cpu.host_ns = 0;
-        let applied = &mut ran.applied;
-        let texts = [
-            &mut applied.device,
-            &mut applied.driver,
-            &mut applied.variant,
-            &mut applied.library,
-        ];
-        texts
-            .into_iter()
-            .for_each(|text| *text = clean(text, MAX_TEXT_BYTES));
         Ok(ran)
     }
 }
@@ -200,16 +190,16 @@ impl There {
 impl Party for There {
     fn obey(&mut self, command: Command) -> Result<Answer, Failure> {
         let begun = Instant::now();
-        match self.ask(&Question::Obey(command))? {
-            Reply::Answered(Answer::Ran(ran)) => {
+        match self.ask(&DmaQuestion::Obey(command))? {
+            DmaReply::Answered(Answer::Ran(ran)) => {
                 let ran = self.checked(*ran, begun.elapsed())?;
                 Ok(Answer::Ran(Box::new(ran)))
             }
-            Reply::Answered(Answer::Spent(mut time)) => {
+            DmaReply::Answered(Answer::Spent(mut time)) => {
                 time.host_ns = 0;
                 Ok(Answer::Spent(time))
             }
-            Reply::Answered(answer) => Ok(answer),
+            DmaReply::Answered(answer) => Ok(answer),
             _ => Err(self.strange("it answers something else")),
         }
     }

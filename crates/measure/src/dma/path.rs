@@ -6,7 +6,6 @@ use std::time::Instant;
 use overside_backends::{OpenError, Options};
 use overside_device::Device;
 use overside_link::shm::{self, EngineOptions, ShmOptions};
-use overside_link::tcp;
 use overside_link::ucx::{self, UcxOptions};
 use overside_link::verbs::{ConnectError, Endpoint, Side};
 use overside_probe::dma::Link;
@@ -49,11 +48,13 @@ impl Path {
         let name = test.device.as_str();
         let agent = of_agent(name);
         let link = agent.map(|(_, link)| link).or_else(|| Link::named(name));
-        if test.variant != "auto" && link != Some(Link::Shm) {
-            let message = format!(
-                "{name} has no variants to choose from, so none is {:?}",
-                test.variant
-            );
+        let fits = match link {
+            Some(Link::Shm) => ["engine", "caller"].contains(&test.variant.as_str()),
+            Some(Link::Ucx) => test.transport().is_some(),
+            None => false,
+        };
+        if test.variant != "auto" && !fits {
+            let message = format!("{name} has no variant {:?}", test.variant);
             return Err(NoSample::Skipped(message));
         }
         if let Some((node, link)) = agent {
@@ -61,18 +62,12 @@ impl Path {
         }
         let configs = [Side::Host, Side::Dpu].map(|side| plan(test).link_config(side));
         match link {
-            Some(Link::Tcp) => {
-                let ends = tcp::pair(&configs[0], &configs[1]);
-                let (host, dpu) = ends.map_err(cannot_connect)?;
-                return Ok(Self::Link(ends_of(
-                    test,
-                    Arc::new(host),
-                    Arc::new(dpu),
-                    None,
-                )));
-            }
             Some(Link::Ucx) => {
-                let ends = ucx::pair(&configs[0], &configs[1], &UcxOptions::default());
+                let ends = ucx::pair(
+                    &configs[0],
+                    &configs[1],
+                    &UcxOptions::over(test.transport()),
+                );
                 let (host, dpu) = ends.map_err(cannot_connect)?;
                 return Ok(Self::Link(ends_of(
                     test,

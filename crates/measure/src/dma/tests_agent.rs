@@ -9,9 +9,11 @@ use overside_agent::{Agent, Settings, keys};
 use overside_backends::Options;
 use overside_backends::agents::{Entry, RemoteProbe};
 use overside_device::Provenance;
-use overside_link::agent::{Host, Part, Probe};
+use overside_link::Secret;
+use overside_link::agent::{Host, Probe, ProbePeer};
+use overside_link::codec::Message;
 use overside_link::verbs::Side;
-use overside_probe::dma::far::{Far, KIND, Reply};
+use overside_probe::dma::remote::{DmaProbe, DmaReply, KIND};
 use overside_probe::dma::{Answer, Link, Ran, Reach};
 
 use super::agent::with;
@@ -96,7 +98,7 @@ fn failed(taken: Result<Sample, NoSample>) -> Failure {
 
 #[test]
 fn every_primitive_is_measured_with_an_agent_and_verified_there() {
-    let agent = agent(Arc::new(Far), false);
+    let agent = agent(Arc::new(DmaProbe), false);
     for link in Link::ALL {
         for operation in OPERATIONS {
             for initiator in [Side::Host, Side::Dpu] {
@@ -146,7 +148,7 @@ fn is_whole(test: &DmaTest, sample: &Sample) {
 
 #[test]
 fn threads_depth_and_throughput_over_an_encrypted_connection() {
-    let agent = agent(Arc::new(Far), true);
+    let agent = agent(Arc::new(DmaProbe), true);
     for initiator in [Side::Host, Side::Dpu] {
         let test = DmaTest {
             measure: DmaMeasure::Throughput,
@@ -154,7 +156,7 @@ fn threads_depth_and_throughput_over_an_encrypted_connection() {
             depth: 9,
             batch: 4,
             buffer_size: 70_000,
-            ..test(Link::Tcp, DmaOperation::Write, initiator)
+            ..test(Link::Shm, DmaOperation::Write, initiator)
         };
         let sample = taken(&test, reach(&agent, true), LinkFault::None).unwrap();
         assert!(sample.metrics["throughput"] > 0.0);
@@ -168,21 +170,21 @@ fn threads_depth_and_throughput_over_an_encrypted_connection() {
 
 #[test]
 fn wrong_bytes_are_found_at_the_agent() {
-    let agent = agent(Arc::new(Far), false);
+    let agent = agent(Arc::new(DmaProbe), false);
     for (fault, operation, whose) in [
         (LinkFault::First, DmaOperation::Write, "dpu0: "),
         (LinkFault::Nothing, DmaOperation::Send, "dpu0: "),
         (LinkFault::First, DmaOperation::Send, "dpu0: "),
         (LinkFault::Nothing, DmaOperation::Read, "initiator"),
     ] {
-        let test = test(Link::Tcp, operation, Side::Host);
+        let test = test(Link::Shm, operation, Side::Host);
         let failure = failed(taken(&test, reach(&agent, false), fault));
         assert_eq!(failure.kind, Kind::Verification, "{failure}");
         assert!(failure.message.contains(whose), "{failure}");
     }
     // What goes the other way does not even get to the bytes: the agent exports them for one.
     for operation in [DmaOperation::Read, DmaOperation::Write] {
-        let test = test(Link::Tcp, operation, Side::Host);
+        let test = test(Link::Shm, operation, Side::Host);
         let failure = failed(taken(&test, reach(&agent, false), LinkFault::Swapped));
         assert!(failure.message.contains("may not be"), "{failure}");
     }
@@ -190,8 +192,8 @@ fn wrong_bytes_are_found_at_the_agent() {
 
 #[test]
 fn what_the_agent_cannot_is_skipped_with_its_reason() {
-    let agent = agent(Arc::new(Far), false);
-    let base = |initiator| test(Link::Tcp, DmaOperation::Write, initiator);
+    let agent = agent(Arc::new(DmaProbe), false);
+    let base = |initiator| test(Link::Shm, DmaOperation::Write, initiator);
     for (test, words) in [
         (
             DmaTest {
@@ -231,12 +233,12 @@ fn an_agent_that_ends_in_the_middle_fails_the_sample() {
             (DmaOperation::Write, Reaping::Poll),
             (DmaOperation::Send, Reaping::Event),
         ] {
-            let agent = agent(Arc::new(Far), false);
+            let agent = agent(Arc::new(DmaProbe), false);
             let probe = reach(&agent, false);
             let test = DmaTest {
                 completion,
                 sample_s: 15.0,
-                ..test(Link::Tcp, operation, initiator)
+                ..test(Link::Shm, operation, initiator)
             };
             let begin = Instant::now();
             let failure = std::thread::scope(|scope| {
@@ -258,12 +260,12 @@ fn an_agent_that_ends_in_the_middle_fails_the_sample() {
 
 #[test]
 fn time_that_is_over_is_a_failed_sample_whoever_initiates() {
-    let agent = agent(Arc::new(Far), false);
+    let agent = agent(Arc::new(DmaProbe), false);
     for initiator in [Side::Host, Side::Dpu] {
         let test = DmaTest {
             sample_s: 60.0,
             timeout_s: 0.5,
-            ..test(Link::Tcp, DmaOperation::Read, initiator)
+            ..test(Link::Shm, DmaOperation::Read, initiator)
         };
         let failure = failed(taken(&test, reach(&agent, false), LinkFault::None));
         assert_eq!(failure.kind, Kind::Timeout, "{failure}");
@@ -271,54 +273,54 @@ fn time_that_is_over_is_a_failed_sample_whoever_initiates() {
 }
 
 /// An agent that answers something else than its honest part does.
-struct Liar(fn(Reply) -> Vec<u8>);
+struct Liar(fn(DmaReply) -> Vec<u8>);
 
 impl Probe for Liar {
     fn kind(&self) -> &str {
         KIND
     }
 
-    fn begin(&self, host: Host) -> Result<Box<dyn Part>, String> {
-        Ok(Box::new(Lying(Far.begin(host)?, self.0)))
+    fn begin(&self, host: Host) -> Result<Box<dyn ProbePeer>, String> {
+        Ok(Box::new(Lying(DmaProbe.begin(host)?, self.0)))
     }
 }
 
-struct Lying(Box<dyn Part>, fn(Reply) -> Vec<u8>);
+struct Lying(Box<dyn ProbePeer>, fn(DmaReply) -> Vec<u8>);
 
-impl Part for Lying {
+impl ProbePeer for Lying {
     fn answer(&mut self, question: &[u8]) -> Vec<u8> {
         let honest = self.0.answer(question);
-        (self.1)(serde_json::from_slice(&honest).expect("a reply"))
+        (self.1)(DmaReply::decode(&honest).expect("a reply"))
     }
 }
 
 /// The answer, with what it says of a run changed.
-fn changed(reply: Reply, change: impl Fn(&mut Ran)) -> Vec<u8> {
+fn changed(reply: DmaReply, change: impl Fn(&mut Ran)) -> Vec<u8> {
     let reply = match reply {
-        Reply::Answered(Answer::Ran(mut ran)) => {
+        DmaReply::Answered(Answer::Ran(mut ran)) => {
             change(&mut ran);
-            Reply::Answered(Answer::Ran(ran))
+            DmaReply::Answered(Answer::Ran(ran))
         }
         other => other,
     };
-    serde_json::to_vec(&reply).unwrap()
+    reply.encode()
 }
 
 #[test]
 fn an_agent_that_lies_gives_no_figures() {
-    type Lie = fn(Reply) -> Vec<u8>;
+    type Lie = fn(DmaReply) -> Vec<u8>;
     let lies: [(Lie, &str); 9] = [
         (|_| b"[[[[".to_vec(), "cannot be read"),
         (|_| br#"{"answered":"done"}"#.to_vec(), "where it listens"),
         (
             |reply| match reply {
-                Reply::Listening(_) => {
-                    let path = Reach::Path("/etc/passwd".into());
-                    serde_json::to_vec(&Reply::Listening(path)).unwrap()
+                DmaReply::Listening(_) => {
+                    let secret = Secret::random().unwrap();
+                    DmaReply::Listening(Reach::Port { port: 1, secret }).encode()
                 }
-                other => serde_json::to_vec(&other).unwrap(),
+                other => other.encode(),
             },
-            "no place for tcp",
+            "no place for shm",
         ),
         (
             |reply| changed(reply, |ran| ran.elapsed_ns = u64::MAX),
@@ -333,7 +335,7 @@ fn an_agent_that_lies_gives_no_figures() {
             "its latencies",
         ),
         (
-            |reply| changed(reply, |ran| ran.counts = vec![1; 1000]),
+            |reply| changed(reply, |ran| ran.counts = vec![1; 2]),
             "not each thread",
         ),
         (
@@ -342,17 +344,17 @@ fn an_agent_that_lies_gives_no_figures() {
         ),
         (
             |reply| match reply {
-                Reply::Answered(_) => {
+                DmaReply::Answered(_) => {
                     br#"{"failed":{"kind":"job","message":"\u001b[2Jgone"}}"#.to_vec()
                 }
-                other => serde_json::to_vec(&other).unwrap(),
+                other => other.encode(),
             },
             "dpu0:  [2Jgone",
         ),
     ];
     for (lie, words) in lies {
         let agent = agent(Arc::new(Liar(lie)), false);
-        let test = test(Link::Tcp, DmaOperation::Write, Side::Dpu);
+        let test = test(Link::Shm, DmaOperation::Write, Side::Dpu);
         let failure = failed(taken(&test, reach(&agent, false), LinkFault::None));
         assert!(failure.message.contains(words), "{words}: {failure}");
     }

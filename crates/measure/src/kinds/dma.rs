@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use overside_link::ucx::Transport;
 use overside_link::verbs::{LinkConfig, Side};
 use overside_probe::dma::{DEPTH_MAX, Link, SIZE_MAX};
 use serde::{Deserialize, Serialize};
@@ -18,10 +19,11 @@ pub use overside_probe::dma::Operation as DmaOperation;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DmaTest {
-    /// What the bytes go over: `shm`, `tcp`, `ucx`, one of these with an agent at the other end as in
-    /// `dpu0/tcp`, `emulated:` and a profile, or `dpdk:` and a device that copies.
+    /// What the bytes go over: `shm`, `ucx`, one of these with an agent at the other end as in
+    /// `dpu0/ucx`, `emulated:` and a profile, or `dpdk:` and a device that copies.
     pub device: String,
-    /// With `shm`: `engine`, a thread that copies, or `caller`, whoever posts; `auto` is `engine`.
+    /// With `shm`: `engine`, a thread that copies, or `caller`, whoever posts; `auto` is `engine`. With
+    /// `ucx`: one of its transports, as in `tcp`; `auto` is what UCX takes.
     #[serde(default = "auto")]
     pub variant: String,
     /// Who starts operations.
@@ -90,6 +92,13 @@ pub enum DmaBuffers {
     Distinct,
 }
 
+impl DmaTest {
+    /// The transport that UCX is to use.
+    pub(crate) fn transport(&self) -> Option<Transport> {
+        Transport::named(&self.variant)
+    }
+}
+
 impl Measured for DmaTest {
     fn check(&self) -> Result<(), TestError> {
         within("buffer_size", self.buffer_size, 1, SIZE_MAX)?;
@@ -105,8 +114,10 @@ impl Measured for DmaTest {
             value: format!("{value:?}"),
             allowed,
         };
-        if !["auto", "engine", "caller"].contains(&self.variant.as_str()) {
-            let allowed = "auto, engine or caller".into();
+        let known = ["auto", "engine", "caller"].contains(&self.variant.as_str());
+        if !known && self.transport().is_none() {
+            let transports = Transport::ALL.map(Transport::name).join(", ");
+            let allowed = format!("auto, engine, caller, or one of UCX's: {transports}");
             return Err(bound("variant", &self.variant, allowed));
         }
         if self.inline && self.operation == DmaOperation::Read {
@@ -114,6 +125,11 @@ impl Measured for DmaTest {
             return Err(bound("inline", "true", allowed));
         }
         let links = Link::ALL.map(Link::name).join(", ");
+        if self.device.rsplit('/').next() == Some("tcp") {
+            let ucx = format!("{}ucx", self.device.trim_end_matches("tcp"));
+            let allowed = format!("{ucx:?} with variant \"tcp\": UCX carries bytes over TCP");
+            return Err(bound("device", &self.device, allowed));
+        }
         if let Some((node, link)) = self.device.split_once('/') {
             let allowed = format!("one of {links} after the name of an agent");
             return match Link::named(link) {

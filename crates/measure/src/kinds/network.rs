@@ -10,8 +10,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use overside_device::threads::process_cpu_ns;
+use overside_link::Secret;
 use overside_probe::latency::Latencies;
-use overside_probe::network::{CONNECTIONS_MAX, Error, Limit, Pass, Plan, Token, Traffic, Waiting};
+use overside_probe::network::{CONNECTIONS_MAX, Error, Limit, Load, Pass, Plan, Traffic, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -124,11 +125,9 @@ pub struct Hop {
 }
 
 impl NetworkTest {
-    /// What the client does, once it is known where the server is.
-    fn plan(&self, destination: SocketAddr, token: Token) -> Plan {
-        Plan {
-            destination,
-            token,
+    /// What both ends know.
+    fn load(&self) -> Load {
+        Load {
             traffic: match self.pattern {
                 NetworkPattern::RoundTrip => Traffic::RoundTrips,
                 NetworkPattern::Stream => Traffic::Stream,
@@ -136,18 +135,27 @@ impl NetworkTest {
             message_bytes: self.message_size,
             connections: self.connections,
             threads: self.threads,
-            depth: self.depth,
-            batch: self.batch,
-            rate_per_s: self.rate,
             waiting: match self.completion {
                 Reaping::Event => Waiting::Event,
                 Reaping::Poll => Waiting::Poll,
             },
+            socket_buffer: self.socket_buffer,
+            seed: self.seed,
+        }
+    }
+
+    /// What the client does, once it is known who answers where.
+    fn plan(&self, destination: SocketAddr, secret: Secret) -> Plan {
+        Plan {
+            destination,
+            secret,
+            load: self.load(),
+            depth: self.depth,
+            batch: self.batch,
+            rate_per_s: self.rate,
             cores: self.cores.clone(),
             namespace: self.hop.as_ref().map(|hop| hop.client_namespace.clone()),
-            socket_buffer: self.socket_buffer,
             slice: self.slice_s.map(Duration::from_secs_f64),
-            seed: self.seed,
         }
     }
 
@@ -207,7 +215,8 @@ impl Measured for NetworkTest {
             Beside::parse(beside, self)?;
         }
         let anywhere = (Ipv4Addr::LOCALHOST, 1).into();
-        self.plan(anywhere, Token::default())
+        let secret = Secret::random().map_err(|error| TestError::Json(error.to_string()))?;
+        self.plan(anywhere, secret)
             .check()
             .map_err(|error| match error {
                 Error::Bound {
@@ -297,10 +306,7 @@ fn no_sample(error: Error) -> NoSample {
         Error::Closed => Kind::Lost,
         Error::Timeout(_) => Kind::Timeout,
         Error::Bound { .. } => Kind::Internal,
-        Error::Unreachable { .. }
-        | Error::Stranger { .. }
-        | Error::Refused { .. }
-        | Error::System { .. } => Kind::Job,
+        Error::Unreachable { .. } | Error::Stranger { .. } | Error::System { .. } => Kind::Job,
     };
     Failure::new(kind, error.to_string()).into()
 }

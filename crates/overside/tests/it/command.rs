@@ -147,11 +147,7 @@ fn devices_are_listed_for_programs() {
     );
     let (links, devices): (Vec<_>, Vec<_>) = (devices.into_iter())
         .filter(|device| !dpdk(device))
-        .partition(|device| {
-            ["shm", "tcp", "ucx"]
-                .map(Some)
-                .contains(&device["name"].as_str())
-        });
+        .partition(|device| ["shm", "ucx"].map(Some).contains(&device["name"].as_str()));
     links_are_listed_for_programs(&links);
     let names: Vec<_> = devices
         .iter()
@@ -187,7 +183,7 @@ fn devices_are_listed_for_programs() {
 
 fn links_are_listed_for_programs(links: &[serde_json::Value]) {
     let names: Vec<_> = links.iter().map(|link| &link["name"]).collect();
-    assert_eq!(names, ["shm", "tcp", "ucx"]);
+    assert_eq!(names, ["shm", "ucx"]);
     for link in links {
         // They run no jobs.
         assert_eq!(link["capabilities"], serde_json::json!([]));

@@ -4,10 +4,15 @@
 use std::time::Duration;
 
 use overside_device::{Applied, CpuTime};
+use overside_link::codec;
+use overside_link::verbs::LinkConfig;
 use serde::{Deserialize, Serialize};
 
 use super::failure::{Failure, Kind};
 use crate::latency::Latencies;
+
+/// The most threads of a side.
+const THREADS_MAX: usize = LinkConfig::MAX_QUEUE_PAIRS;
 
 /// What a side is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +22,7 @@ pub enum Command {
     Prepare,
     /// To the initiator: open queue pairs, with the peer's memory by its tokens, one a thread where
     /// operations are one-sided. [`Answer::Done`].
+    #[serde(deserialize_with = "codec::list::<_, _, THREADS_MAX>")]
     Start(Vec<Vec<u8>>),
     /// Fill all places with the payloads of that number, and overwrite the memory where bytes
     /// arrive. [`Answer::Done`].
@@ -29,6 +35,7 @@ pub enum Command {
     /// To the initiator: run. [`Answer::Ran`].
     Run(Until),
     /// Look at the bytes of each thread's first places, so many of them. [`Answer::Compared`].
+    #[serde(deserialize_with = "codec::list::<_, _, THREADS_MAX>")]
     Compare(Vec<u64>),
     /// Tell what CPU time was spent so far. [`Answer::Spent`].
     Usage,
@@ -55,6 +62,7 @@ pub enum Answer {
     /// It is done.
     Done,
     /// Tokens of exported memory, one a thread; none where operations are messages.
+    #[serde(deserialize_with = "codec::list::<_, _, THREADS_MAX>")]
     Prepared(Vec<Vec<u8>>),
     /// What came of running.
     Ran(Box<Ran>),
@@ -71,6 +79,7 @@ pub struct Ran {
     /// From before the first doorbell of any thread until the last operation was reaped.
     pub elapsed_ns: u64,
     /// Operations of each thread; all of them are over.
+    #[serde(deserialize_with = "codec::list::<_, _, THREADS_MAX>")]
     pub counts: Vec<u64>,
     /// Doorbells that took something.
     pub doorbells: u64,

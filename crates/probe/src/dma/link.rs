@@ -8,8 +8,7 @@ use std::time::Instant;
 
 use overside_link::Secret;
 use overside_link::shm::{self, EngineOptions, ShmOptions};
-use overside_link::tcp;
-use overside_link::ucx::{self, UcxOptions};
+use overside_link::ucx::{self, Transport, UcxOptions};
 use overside_link::verbs::{ConnectError, Endpoint, LinkConfig};
 use serde::{Deserialize, Serialize};
 
@@ -21,21 +20,18 @@ use super::failure::{Failure, Kind, unsupported};
 pub enum Link {
     /// Shared memory: both programs are this machine's, and the same user's.
     Shm,
-    /// TCP.
-    Tcp,
-    /// UCX.
+    /// UCX, by the transports that its configuration says, or by one.
     Ucx,
 }
 
 impl Link {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Shm, Self::Tcp, Self::Ucx];
+    pub const ALL: [Self; 2] = [Self::Shm, Self::Ucx];
 
     /// As boxes say it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Shm => "shm",
-            Self::Tcp => "tcp",
             Self::Ucx => "ucx",
         }
     }
@@ -62,8 +58,8 @@ pub enum Reach {
     Port {
         /// The port.
         port: u16,
-        /// The secret, as digits.
-        secret: String,
+        /// What the listener asks for.
+        secret: Secret,
     },
     /// At that socket of its machine.
     Path(PathBuf),
@@ -72,7 +68,6 @@ pub enum Reach {
 /// What listens for one peer.
 pub(super) enum Listening {
     Shm(shm::Listener, ShmOptions),
-    Tcp(tcp::Listener),
     Ucx(ucx::Listener),
 }
 
@@ -82,14 +77,11 @@ impl Listening {
         link: Link,
         mut here: SocketAddr,
         engine: Option<CopyEngine>,
+        transport: Option<Transport>,
     ) -> Result<(Self, Reach), Failure> {
         here.set_port(0);
         let secret = Secret::random();
         let secret = secret.map_err(|error| Failure::new(Kind::Job, error.to_string()))?;
-        let reach = |port| Reach::Port {
-            port,
-            secret: secret.to_hex(),
-        };
         match link {
             Link::Shm => {
                 // The name is a secret as well, though the listener only lets its user in.
@@ -98,21 +90,16 @@ impl Listening {
                 let listener = shm::Listener::bind(&path)?;
                 Ok((Self::Shm(listener, options(engine)), Reach::Path(path)))
             }
-            Link::Tcp => {
-                let listener = tcp::Listener::bind(here)?.secret(secret);
-                let port = listener.address().port();
-                Ok((Self::Tcp(listener), reach(port)))
-            }
             Link::Ucx => {
                 // Whether there is UCX at all is known before anybody comes.
                 ucx::version()?;
                 let options = UcxOptions {
                     secret: Some(secret),
-                    ..UcxOptions::default()
+                    ..UcxOptions::over(transport)
                 };
                 let listener = ucx::Listener::bind(here, options)?;
                 let port = listener.address().port();
-                Ok((Self::Ucx(listener), reach(port)))
+                Ok((Self::Ucx(listener), Reach::Port { port, secret }))
             }
         }
     }
@@ -125,7 +112,6 @@ impl Listening {
     ) -> Result<Arc<dyn Endpoint>, ConnectError> {
         Ok(match self {
             Self::Shm(listener, options) => Arc::new(listener.accept(config, options, deadline)?),
-            Self::Tcp(listener) => Arc::new(listener.accept(config, deadline)?),
             Self::Ucx(listener) => Arc::new(listener.accept(config, deadline)?),
         })
     }
@@ -140,30 +126,25 @@ pub fn dial(
     reach: &Reach,
     there: SocketAddr,
     engine: Option<CopyEngine>,
+    transport: Option<Transport>,
     config: &LinkConfig,
     deadline: Instant,
 ) -> Result<Arc<dyn Endpoint>, Failure> {
     match (link, reach) {
         (Link::Shm, Reach::Path(path)) => {
             if !there.ip().to_canonical().is_loopback() {
-                let message = "memory is shared only with agents of this machine; use tcp or ucx";
+                let message = "memory is shared only with agents of this machine; use ucx";
                 return Err(unsupported(message));
             }
             let end = shm::connect(path, config, &options(engine), deadline);
             Ok(Arc::new(end.map_err(not_shared)?))
         }
-        (Link::Tcp | Link::Ucx, Reach::Port { port, secret }) => {
-            let secret = Secret::from_hex(secret);
-            let secret = secret.ok_or_else(|| Failure::new(Kind::Job, "the secret is none"))?;
+        (Link::Ucx, Reach::Port { port, secret }) => {
             let mut address = there;
             address.set_port(*port);
-            if link == Link::Tcp {
-                let end = tcp::connect_with_secret(address, config, secret, deadline)?;
-                return Ok(Arc::new(end));
-            }
             let options = UcxOptions {
-                secret: Some(secret),
-                ..UcxOptions::default()
+                secret: Some(*secret),
+                ..UcxOptions::over(transport)
             };
             Ok(Arc::new(ucx::connect(address, config, &options, deadline)?))
         }
@@ -179,7 +160,7 @@ fn not_shared(error: ConnectError) -> Failure {
     match error {
         ConnectError::System { .. } | ConnectError::Protocol { .. } => unsupported(format!(
             "memory cannot be shared with it ({error}): it has to run as the same user and with \
-             the same directory for temporary files; or use tcp or ucx"
+             the same directory for temporary files; or use ucx"
         )),
         other => other.into(),
     }

@@ -1,7 +1,7 @@
 //! Moving bytes between two sides: reads, writes and messages, verified where they arrive.
 //!
 //! A test has an [`Initiator`] that starts operations and a [`Peer`] at the other end of a link;
-//! either can be a part of this program or on an agent ([`far`]). Both are told the same
+//! either can be a part of this program or on an agent ([`remote`]). Both are told the same
 //! [`Command`]s, by [`conduct`]. One loop drives a [`Lane`]: a queue pair of any link, or whatever
 //! else moves bytes. The clock starts before the first doorbell and stops when the last operation
 //! was reaped. Payloads say which operation they belong to, and are looked at before and after the
@@ -12,7 +12,6 @@ mod command;
 mod conduct;
 mod crew;
 mod failure;
-pub mod far;
 mod initiator;
 mod lane;
 mod link;
@@ -21,6 +20,7 @@ mod pass;
 mod payload;
 mod peer;
 mod plan;
+pub mod remote;
 mod two_sided;
 
 pub use command::{Answer, Command, Party, Ran, Until};

@@ -1,22 +1,22 @@
 //! The end that measures.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use overside_link::agent::Gone;
+use overside_link::agent::CancellationToken;
 use rustix::event::epoll::EventFlags;
 use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
 
 use super::connection::{Inbox, Outbox, gone};
-use super::content::Content;
-use super::lookout::Lookout;
-use super::wire::{ANSWER_BYTES, Answer, COUNTS_BYTES, Counts, GREETING_BYTES, Greeting, Question};
-use super::{Error, Plan, Role, SLICES_MAX, Traffic, place, streams, trips};
+use super::event_loop::EventLoop;
+use super::pattern::BytePattern;
+use super::wire::{self, Counts, Question, REPORTS};
+use super::{Error, Plan, SLICES_MAX, Traffic, place, round_trips, streams};
 
-/// How long a server may take to answer.
+/// How long the other end may take to answer.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// The most patience that is asked of a server at a time.
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
@@ -79,22 +79,20 @@ pub struct Slice {
     pub latency_max_ns: u64,
 }
 
-/// An open session.
+/// The end that sends, with all connections open.
 pub struct Client {
     plan: Plan,
-    control: TcpStream,
+    reports: TcpStream,
     groups: Vec<Group>,
-    content: Content,
+    pattern: BytePattern,
     /// Bytes that the server has had so far.
     sent: u64,
-    role: Role,
-    machine: u64,
-    gone: Gone,
+    cancelled: CancellationToken,
 }
 
 /// The connections of one thread.
 pub(super) struct Group {
-    pub lookout: Lookout,
+    pub events: EventLoop,
     pub links: Vec<Link>,
     pub core: Option<usize>,
 }
@@ -126,100 +124,89 @@ pub(super) struct Done {
 /// What every thread of a pass knows.
 pub(super) struct Task<'a> {
     pub plan: &'a Plan,
-    pub content: &'a Content,
+    pub pattern: &'a BytePattern,
     pub limit: Limit,
     pub start: Instant,
     pub deadline: Instant,
-    pub gone: &'a Gone,
+    pub cancelled: &'a CancellationToken,
 }
 
 impl Client {
-    /// Opens a session and its connections.
+    /// Opens the connections.
     ///
     /// # Errors
-    /// [`Error::Bound`], [`Error::Unreachable`], [`Error::Stranger`], [`Error::Refused`],
-    /// [`Error::System`].
+    /// [`Error::Bound`], [`Error::Unreachable`], [`Error::Stranger`], [`Error::System`].
     pub fn open(plan: Plan) -> Result<Self, Error> {
-        Self::open_for(plan, Gone::default())
+        Self::open_for(plan, CancellationToken::default())
     }
 
     /// The same for somebody who may go: then it gives up, [`Client::pass`] as well.
     ///
     /// # Errors
     /// The same, and [`Error::Closed`].
-    pub fn open_for(plan: Plan, gone: Gone) -> Result<Self, Error> {
+    pub fn open_for(plan: Plan, cancelled: CancellationToken) -> Result<Self, Error> {
         plan.check()?;
         let Some(namespace) = plan.namespace.clone() else {
-            return Self::connect(plan, gone);
+            return Self::connect(plan, cancelled);
         };
         // A thread of its own enters the namespace; sockets stay where they were made.
         std::thread::scope(|scope| {
             let opened = scope.spawn(move || {
                 place::enter(&namespace)?;
-                Self::connect(plan, gone)
+                Self::connect(plan, cancelled)
             });
-            opened.join().expect("opening a session does not panic")
+            opened.join().expect("opening connections does not panic")
         })
     }
 
-    fn connect(plan: Plan, gone: Gone) -> Result<Self, Error> {
-        let (control, given) = greet(&plan, Greeting::Control(plan.hello()))?;
-        let content = Content::new(plan.message_bytes, plan.seed);
-        let mut groups: Vec<Group> = (0..plan.threads)
+    fn connect(plan: Plan, cancelled: CancellationToken) -> Result<Self, Error> {
+        let reports = connect(&plan, REPORTS)?;
+        let pattern = BytePattern::new(plan.load.message_bytes, plan.load.seed);
+        let mut groups: Vec<Group> = (0..plan.load.threads)
             .map(|thread| {
                 let cores = plan.cores.as_deref().unwrap_or(&[]);
                 Ok(Group {
-                    lookout: Lookout::new(plan.waiting)?,
+                    events: EventLoop::new(plan.load.waiting)?,
                     links: Vec::new(),
                     core: cores.get(thread % cores.len().max(1)).copied(),
                 })
             })
             .collect::<Result<_, Error>>()?;
-        for index in 0..plan.connections {
-            if gone.is() {
+        for index in 0..plan.load.connections {
+            if cancelled.is_cancelled() {
                 return Err(Error::Closed);
             }
-            let greeting = Greeting::Data {
-                session: given.session,
-                index: index as u32,
-            };
-            let (stream, _) = greet(&plan, greeting)?;
-            let failed = || Error::system("a connection");
-            stream.set_read_timeout(None).map_err(failed())?;
-            stream.set_nonblocking(true).map_err(failed())?;
-            let group = &mut groups[index % plan.threads];
+            let stream = connect(&plan, index as u32)?;
+            stream
+                .set_nonblocking(true)
+                .map_err(Error::system("a connection"))?;
+            let group = &mut groups[index % plan.load.threads];
             let interest = EventFlags::IN;
-            group.lookout.add(&stream, interest)?;
+            group.events.add(&stream, interest)?;
             group.links.push(Link {
                 index,
                 stream,
-                inbox: Inbox::new(plan.message_bytes),
-                outbox: Outbox::new(&content, plan.batch),
+                inbox: Inbox::new(plan.load.message_bytes),
+                outbox: Outbox::new(&pattern, plan.batch),
                 sent: 0,
                 returned: 0,
                 interest,
             });
         }
+        reports
+            .set_read_timeout(Some(ANSWER_TIME))
+            .map_err(Error::system("a connection"))?;
+        // Who is not the other end of this test hangs up or says something else.
+        let address = plan.destination;
+        ask(&reports, 0, plan.load.connections).map_err(|_| Error::Stranger { address })?;
         Ok(Self {
             plan,
-            control,
+            reports,
             groups,
-            content,
+            pattern,
             sent: 0,
-            role: given.role,
-            machine: given.machine,
-            gone,
+            cancelled,
         })
-    }
-
-    /// Which machine the server says that it stands for.
-    pub fn role(&self) -> Role {
-        self.role
-    }
-
-    /// Which machine the server runs on, as [`machine`](super::machine) tells it there.
-    pub fn server_machine(&self) -> u64 {
-        self.machine
     }
 
     /// Sends for as long as `limit` says and waits for all that is on its way, but not beyond
@@ -238,9 +225,9 @@ impl Client {
         let before = self.counts(0)?;
         let already: Vec<u64> = self.links().map(|link| link.sent).collect();
         let gate = Barrier::new(self.groups.len() + 1);
-        let (plan, content, gone) = (&self.plan, &self.content, &self.gone);
-        let control = &self.control;
-        let connections = plan.connections;
+        let (plan, pattern, cancelled) = (&self.plan, &self.pattern, &self.cancelled);
+        let reports = &self.reports;
+        let connections = plan.load.connections;
         let (done, mut slices, start) = std::thread::scope(|scope| {
             let gate = &gate;
             let threads: Vec<_> = (self.groups.iter_mut().zip(records.iter_mut()))
@@ -251,15 +238,15 @@ impl Client {
                         pinned?;
                         let task = Task {
                             plan,
-                            content,
+                            pattern,
                             limit,
                             start: Instant::now(),
                             deadline,
-                            gone,
+                            cancelled,
                         };
                         let cpu = place::thread_cpu_ns();
-                        let mut done = match plan.traffic {
-                            Traffic::RoundTrips => trips::run(group, &task, record),
+                        let mut done = match plan.load.traffic {
+                            Traffic::RoundTrips => round_trips::run(group, &task, record),
                             Traffic::Stream => streams::run(group, &task),
                         }?;
                         done.cpu_ns = place::thread_cpu_ns() - cpu;
@@ -270,9 +257,9 @@ impl Client {
             let start = Instant::now();
             gate.wait();
             let still = || threads.iter().any(|thread| !thread.is_finished());
-            let slices = match (plan.traffic, plan.slice) {
+            let slices = match (plan.load.traffic, plan.slice) {
                 (Traffic::Stream, Some(length)) => {
-                    watch(control, connections, length, start, still)
+                    watch(reports, connections, length, start, still)
                 }
                 _ => Ok(Vec::new()),
             };
@@ -285,9 +272,9 @@ impl Client {
         let sent: u64 = (self.links().zip(&already))
             .map(|(link, before)| link.sent - before)
             .sum();
-        self.sent += sent * self.plan.message_bytes as u64;
+        self.sent += sent * self.plan.load.message_bytes as u64;
         let (after, ended) = self.settle(deadline)?;
-        let end = match self.plan.traffic {
+        let end = match self.plan.load.traffic {
             Traffic::RoundTrips => done.iter().filter_map(|done| done.end).max(),
             Traffic::Stream => Some(ended),
         };
@@ -295,7 +282,7 @@ impl Client {
             merge(&mut slices, &one.slices);
         }
         let connection_bytes = (self.links().zip(&already))
-            .map(|(link, before)| (link.sent - before) * self.plan.message_bytes as u64)
+            .map(|(link, before)| (link.sent - before) * self.plan.load.message_bytes as u64)
             .collect::<Vec<_>>();
         Ok(Pass {
             start,
@@ -314,7 +301,7 @@ impl Client {
     /// All links in the order of their numbers.
     fn links(&self) -> impl Iterator<Item = &Link> {
         let groups = self.groups.len();
-        (0..self.plan.connections)
+        (0..self.plan.load.connections)
             .map(move |index| &self.groups[index % groups].links[index / groups])
     }
 
@@ -329,116 +316,90 @@ impl Client {
                     counts.wrong, counts.messages
                 )));
             }
-            if counts.bytes >= self.sent {
-                return match counts.bytes == self.sent {
+            let bytes = counts.bytes();
+            if bytes >= self.sent {
+                return match bytes == self.sent {
                     true => Ok((counts, now)),
                     false => Err(Error::Wrong(format!(
-                        "{} bytes came of {} that were sent",
-                        counts.bytes, self.sent
+                        "{bytes} bytes came of {} that were sent",
+                        self.sent
                     ))),
                 };
             }
-            if self.gone.is() {
+            if self.cancelled.is_cancelled() {
                 return Err(Error::Closed);
             }
             if now >= deadline {
-                let missing = self.sent - counts.bytes;
+                let missing = self.sent - bytes;
                 return Err(Error::Timeout(format!("{missing} bytes had not come")));
             }
         }
     }
 
     fn counts(&self, bytes: u64) -> Result<Counts, Error> {
-        Ok(ask(&self.control, bytes, self.plan.connections)?.0)
+        ask(&self.reports, bytes, self.plan.load.connections)
     }
 }
 
-/// Connects and says what the connection is for.
-fn greet(plan: &Plan, greeting: Greeting) -> Result<(TcpStream, Answer), Error> {
+/// Connects and says which connection it is.
+fn connect(plan: &Plan, index: u32) -> Result<TcpStream, Error> {
     let address = plan.destination;
-    let stream =
-        TcpStream::connect_timeout(&address, ANSWER_TIME).map_err(|source| Error::Unreachable {
-            address,
-            source,
-            remedy: match plan.token.is_none() {
-                true => "is `overside network serve` running there?",
-                false => "does something between the two machines let only some ports through?",
-            },
-        })?;
+    let stream = TcpStream::connect_timeout(&address, ANSWER_TIME)
+        .map_err(|source| Error::Unreachable { address, source })?;
     let failed = || Error::system(format!("the connection to {address}"));
-    if let (Some(bytes), Greeting::Data { .. }) = (plan.socket_buffer, greeting) {
+    if let (Some(bytes), true) = (plan.load.socket_buffer, index != REPORTS) {
         let sized = sockopt::set_socket_recv_buffer_size(&stream, bytes)
             .and_then(|()| sockopt::set_socket_send_buffer_size(&stream, bytes));
         sized.map_err(|error| failed()(error.into()))?;
     }
     stream.set_nodelay(true).map_err(failed())?;
-    stream
-        .set_read_timeout(Some(ANSWER_TIME))
-        .map_err(failed())?;
-    let bytes: [u8; GREETING_BYTES] = greeting.to_bytes(&plan.token);
-    let mut bytes_back = [0; ANSWER_BYTES];
-    let said = (&stream).write_all(&bytes);
-    let heard = said.and_then(|()| (&stream).read_exact(&mut bytes_back));
-    // Who does not speak our language hangs up or says nothing.
-    let answer = heard.ok().and_then(|()| Answer::parse(&bytes_back));
-    match answer.ok_or(Error::Stranger { address })? {
-        Ok(answer) => Ok((stream, answer)),
-        Err(refusal) => Err(Error::Refused {
-            address,
-            reason: refusal.reason(),
-        }),
-    }
+    let greeting = wire::greeting(plan.secret, index);
+    (&stream).write_all(&greeting).map_err(gone)?;
+    Ok(stream)
 }
 
 /// Asks how much has come, once `bytes` have or some patience is over.
-fn ask(
-    mut control: &TcpStream,
-    bytes: u64,
-    connections: usize,
-) -> Result<(Counts, Vec<u64>), Error> {
+fn ask(reports: &TcpStream, bytes: u64, connections: usize) -> Result<Counts, Error> {
     let question = Question {
         bytes,
         patience_ms: PATIENCE_MAX.as_millis() as u32,
     };
-    control.write_all(&question.to_bytes()).map_err(gone)?;
-    let mut reply = vec![0; COUNTS_BYTES + 8 * connections];
-    control.read_exact(&mut reply).map_err(gone)?;
-    let (head, rest) = reply.split_at(COUNTS_BYTES);
-    let counts = Counts::parse(head.try_into().expect("of that length"));
-    if counts.connections as usize != connections {
-        return Err(Error::Wrong(format!(
-            "the server counts {} connections, not {connections}",
-            counts.connections
-        )));
+    wire::send(reports, &question).map_err(gone)?;
+    let counts: Counts = wire::receive(reports).map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => Error::Wrong(error.to_string()),
+        _ => gone(error),
+    })?;
+    match counts.received.len() == connections {
+        true => Ok(counts),
+        false => Err(Error::Wrong(format!(
+            "the other end counts {} connections, not {connections}",
+            counts.received.len()
+        ))),
     }
-    let received = rest
-        .chunks_exact(8)
-        .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("of that length")))
-        .collect();
-    Ok((counts, received))
 }
 
 /// Asks the server again and again how much has come, as long as the threads send.
 fn watch(
-    control: &TcpStream,
+    reports: &TcpStream,
     connections: usize,
     length: Duration,
     start: Instant,
     still: impl Fn() -> bool,
 ) -> Result<Vec<Slice>, Error> {
-    let first = ask(control, 0, connections)?.0;
+    let first = ask(reports, 0, connections)?;
     // From here on by the server's clock, which knows when the bytes came.
     let offset = start.elapsed();
+    let first_ns = first.clock_ns;
     let (mut slices, mut before) = (Vec::new(), first);
     let mut next = offset + length;
     while still() && slices.len() < SLICES_MAX {
         std::thread::sleep(next.saturating_sub(start.elapsed()));
-        let now = ask(control, 0, connections)?.0;
-        let end = offset + Duration::from_nanos(now.clock_ns.saturating_sub(first.clock_ns));
+        let now = ask(reports, 0, connections)?;
+        let end = offset + Duration::from_nanos(now.clock_ns.saturating_sub(first_ns));
         slices.push(Slice {
             end,
             length: Duration::from_nanos(now.clock_ns.saturating_sub(before.clock_ns)),
-            bytes: now.bytes.saturating_sub(before.bytes),
+            bytes: now.bytes().saturating_sub(before.bytes()),
             messages: now.messages.saturating_sub(before.messages),
             ..Slice::default()
         });

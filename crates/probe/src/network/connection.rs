@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use super::Error;
-use super::content::Content;
+use super::pattern::BytePattern;
 
 /// Bytes that are asked of the system at once, unless a message is longer.
 const READ_BYTES: usize = 128 << 10;
@@ -72,10 +72,10 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    pub(super) fn new(content: &Content, batch: usize) -> Self {
+    pub(super) fn new(pattern: &BytePattern, batch: usize) -> Self {
         Self {
-            buffer: content.repeated(batch),
-            message_bytes: content.message_bytes(),
+            buffer: pattern.repeated(batch),
+            message_bytes: pattern.message_bytes(),
             len: 0,
             written: 0,
         }
@@ -96,10 +96,10 @@ impl Outbox {
     }
 
     /// Puts messages in, numbered from `first` on. There is room for them.
-    pub(super) fn fill(&mut self, content: &Content, first: u64, count: usize) {
+    pub(super) fn fill(&mut self, pattern: &BytePattern, first: u64, count: usize) {
         let messages = self.buffer.chunks_exact_mut(self.message_bytes);
         for (number, message) in (first..).zip(messages.take(count)) {
-            content.stamp(message, number);
+            pattern.stamp(message, number);
         }
         self.len = count * self.message_bytes;
         self.written = 0;

@@ -1,8 +1,8 @@
-//! A session of the server's: its threads, and what has come over its connections.
+//! The threads of the end that answers, and what has come over its connections.
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
@@ -10,25 +10,24 @@ use overside_device::threads::ThreadClock;
 use rustix::event::epoll::EventFlags;
 
 use super::connection::{Inbox, write};
-use super::content::Content;
-use super::lookout::{Lookout, Waker};
-use super::wire::{Counts, Hello, Refusal};
-use super::{Error, Traffic, Waiting, place};
+use super::event_loop::{EventLoop, Waker};
+use super::pattern::BytePattern;
+use super::wire::Counts;
+use super::{Error, Load, Traffic, Waiting, place};
 
 /// How long a thread sleeps at most before it looks whether the session is over.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 /// How often an eager thread goes round its connections before it looks.
 const ROUNDS_A_LOOK: u32 = 64;
-/// How long the control thread waits for more before it counts again.
+/// How long whoever counts waits for more before it counts again.
 const PARK_MAX: Duration = Duration::from_millis(50);
 /// Reads from one connection before it is another's turn.
 const READS_A_TURN: u32 = 16;
 
-/// What the threads of a session and its control connection share.
+/// What the threads and whoever counts share.
 pub(super) struct Session {
-    pub number: u64,
-    hello: Hello,
-    content: Content,
+    load: Load,
+    pattern: BytePattern,
     workers: Vec<Worker>,
     stop: AtomicBool,
     /// Bytes of whole messages that came, by connection.
@@ -38,9 +37,9 @@ pub(super) struct Session {
     messages: AtomicU64,
     bytes: AtomicU64,
     wrong: AtomicU64,
-    /// The control thread is waiting for so many bytes.
+    /// Whoever counts is waiting for so many bytes.
     target: AtomicU64,
-    control: OnceLock<Thread>,
+    counting: Thread,
     started: Instant,
     running: AtomicUsize,
 }
@@ -53,13 +52,13 @@ struct Worker {
 }
 
 impl Session {
-    /// Starts the threads; on `cores`, one after the other, if there are any.
+    /// Starts the threads; on `cores`, one after the other, if there are any. Whoever starts it is who
+    /// counts.
     pub(super) fn start(
-        number: u64,
-        hello: Hello,
+        load: Load,
         cores: Option<&[usize]>,
     ) -> Result<(Arc<Self>, Vec<JoinHandle<()>>), Error> {
-        let workers = (0..hello.threads).map(|_| {
+        let workers = (0..load.threads).map(|_| {
             Ok(Worker {
                 arrivals: Mutex::default(),
                 waker: Waker::new()?,
@@ -67,22 +66,20 @@ impl Session {
             })
         });
         let session = Arc::new(Self {
-            number,
-            hello,
-            content: Content::new(hello.message_bytes as usize, hello.seed),
+            load,
+            pattern: BytePattern::new(load.message_bytes, load.seed),
             workers: workers.collect::<Result<_, Error>>()?,
             stop: AtomicBool::new(false),
-            received: (0..hello.connections).map(|_| AtomicU64::new(0)).collect(),
-            taken: Mutex::new(vec![false; hello.connections as usize]),
+            received: (0..load.connections).map(|_| AtomicU64::new(0)).collect(),
+            taken: Mutex::new(vec![false; load.connections]),
             messages: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             wrong: AtomicU64::new(0),
             target: AtomicU64::new(u64::MAX),
-            control: OnceLock::new(),
+            counting: std::thread::current(),
             started: Instant::now(),
             running: AtomicUsize::new(0),
         });
-        let _ = session.control.set(std::thread::current());
         let mut threads = Vec::new();
         for index in 0..session.workers.len() {
             let core = cores.and_then(|cores| cores.get(index % cores.len().max(1)).copied());
@@ -97,23 +94,19 @@ impl Session {
         Ok((session, threads))
     }
 
-    /// Hands a connection to its thread.
-    pub(super) fn take(&self, index: u32, stream: TcpStream) -> Result<(), Refusal> {
+    /// Hands a connection to its thread; whether there is one of that number that has not come yet.
+    pub(super) fn take(&self, index: u32, stream: TcpStream) -> bool {
         let index = index as usize;
         let mut taken = lock(&self.taken);
         match taken.get_mut(index) {
             Some(taken) if !*taken => *taken = true,
-            _ => return Err(Refusal::NoSession),
+            _ => return false,
         }
         drop(taken);
         let worker = &self.workers[index % self.workers.len()];
         lock(&worker.arrivals).push((index, stream));
         worker.waker.wake();
-        Ok(())
-    }
-
-    pub(super) fn hello(&self) -> &Hello {
-        &self.hello
+        true
     }
 
     /// Tells the threads to end.
@@ -126,7 +119,7 @@ impl Session {
 
     /// Waits for the bytes, no longer than `patience`, and counts. Called by the thread that
     /// started the session.
-    pub(super) fn counts(&self, bytes: u64, patience: Duration) -> (Counts, Vec<u64>) {
+    pub(super) fn counts(&self, bytes: u64, patience: Duration) -> Counts {
         let deadline = Instant::now() + patience;
         self.target.store(bytes, Ordering::SeqCst);
         while self.bytes.load(Ordering::SeqCst) < bytes {
@@ -142,17 +135,15 @@ impl Session {
         let received: Vec<u64> = (self.received.iter())
             .map(|count| count.load(Ordering::Acquire))
             .collect();
-        let counts = Counts {
+        Counts {
             clock_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
             messages: self.messages.load(Ordering::Acquire),
-            bytes: received.iter().sum(),
             wrong: self.wrong.load(Ordering::Acquire),
             cpu_ns: (self.workers.iter())
                 .map(|worker| worker.clock.spent_ns())
                 .sum(),
-            connections: received.len() as u32,
-        };
-        (counts, received)
+            received,
+        }
     }
 
     /// Adds what came over a connection.
@@ -160,10 +151,8 @@ impl Session {
         self.messages.fetch_add(messages, Ordering::AcqRel);
         self.received[connection].fetch_add(bytes, Ordering::AcqRel);
         let all = self.bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
-        if all >= self.target.load(Ordering::SeqCst)
-            && let Some(control) = self.control.get()
-        {
-            control.unpark();
+        if all >= self.target.load(Ordering::SeqCst) {
+            self.counting.unpark();
         }
     }
 }
@@ -213,22 +202,22 @@ struct Served {
 /// The loop of one thread.
 fn serve(session: &Session, index: usize) -> Result<(), Error> {
     let worker = &session.workers[index];
-    let mut lookout = Lookout::new(session.hello.waiting)?;
-    lookout.add_waker(&worker.waker)?;
+    let mut events = EventLoop::new(session.load.waiting)?;
+    events.add_waker(&worker.waker)?;
     let mut all: Vec<Option<Served>> = Vec::new();
-    let eager = session.hello.waiting == Waiting::Poll;
+    let eager = session.load.waiting == Waiting::Poll;
     let mut rounds = 0_u32;
     while !session.stop.load(Ordering::Acquire) {
         rounds = rounds.wrapping_add(1);
-        if lookout.woken || (eager && rounds.is_multiple_of(ROUNDS_A_LOOK)) {
+        if events.woken || (eager && rounds.is_multiple_of(ROUNDS_A_LOOK)) {
             worker.waker.clear();
             for (index, stream) in lock(&worker.arrivals).drain(..) {
                 let interest = EventFlags::IN;
-                lookout.add(&stream, interest)?;
+                events.add(&stream, interest)?;
                 all.push(Some(Served {
                     index,
                     stream,
-                    inbox: Inbox::new(session.content.message_bytes()),
+                    inbox: Inbox::new(session.pattern.message_bytes()),
                     next: 0,
                     echoed: 0,
                     interest,
@@ -239,20 +228,20 @@ fn serve(session: &Session, index: usize) -> Result<(), Error> {
             // Nothing to be eager about.
             std::thread::sleep(Duration::from_millis(1));
         }
-        lookout.look(SLEEP_MAX)?;
-        for place in 0..lookout.ready.len() {
-            let number = lookout.ready[place];
+        events.look(SLEEP_MAX)?;
+        for place in 0..events.ready.len() {
+            let number = events.ready[place];
             let Some(served) = all.get_mut(number).and_then(Option::as_mut) else {
                 continue;
             };
-            let interest = match session.hello.traffic {
+            let interest = match session.load.traffic {
                 Traffic::RoundTrips => served.echo(session),
                 Traffic::Stream => served.swallow(session),
             };
             match interest {
                 Ok(interest) if interest == served.interest || eager => {}
                 Ok(interest) => {
-                    lookout.change(number, &served.stream, interest)?;
+                    events.change(number, &served.stream, interest)?;
                     served.interest = interest;
                 }
                 // The client has gone, or the network has.
@@ -280,7 +269,7 @@ impl Served {
         let bytes = whole.len();
         self.inbox.consume();
         self.echoed = 0;
-        let messages = bytes / session.content.message_bytes();
+        let messages = bytes / session.pattern.message_bytes();
         if messages > 0 {
             session.add(self.index, messages as u64, bytes as u64);
         }
@@ -295,8 +284,8 @@ impl Served {
             }
             let whole = self.inbox.whole();
             let (mut messages, mut wrong) = (0, 0);
-            for message in whole.chunks_exact(session.content.message_bytes()) {
-                wrong += u64::from(!session.content.is(message, self.next));
+            for message in whole.chunks_exact(session.pattern.message_bytes()) {
+                wrong += u64::from(!session.pattern.is(message, self.next));
                 self.next += 1;
                 messages += 1;
             }

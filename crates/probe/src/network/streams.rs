@@ -21,7 +21,7 @@ pub(super) fn run(group: &mut Group, task: &Task<'_>) -> Result<Done, Error> {
         wait_for(group, number, EventFlags::OUT)?;
     }
     while open.contains(&true) {
-        group.lookout.look(SLEEP_MAX)?;
+        group.events.look(SLEEP_MAX)?;
         let now = Instant::now();
         let more = |sent: u64| match task.limit {
             Limit::Messages(most) => most - sent.min(most),
@@ -29,15 +29,15 @@ pub(super) fn run(group: &mut Group, task: &Task<'_>) -> Result<Done, Error> {
             Limit::Time(time) if sent > 0 && now - task.start >= time => 0,
             Limit::Time(_) => u64::MAX,
         };
-        for place in 0..group.lookout.ready.len() {
-            let number = group.lookout.ready[place];
+        for place in 0..group.events.ready.len() {
+            let number = group.events.ready[place];
             let link = &mut group.links[number];
             if open[number] && turn(link, task, before[number], more, &mut done)? {
                 open[number] = false;
                 wait_for(group, number, EventFlags::empty())?;
             }
         }
-        if task.gone.is() {
+        if task.cancelled.is_cancelled() {
             return Err(Error::Closed);
         }
         if now >= task.deadline {
@@ -61,7 +61,7 @@ fn turn(
             if count == 0 {
                 return Ok(true);
             }
-            link.outbox.fill(task.content, link.sent, count as usize);
+            link.outbox.fill(task.pattern, link.sent, count as usize);
             link.sent += count;
             done.messages += count;
         }
@@ -76,7 +76,7 @@ fn turn(
 /// Changes what a connection waits for. When polling, nobody waits.
 fn wait_for(group: &mut Group, number: usize, interest: EventFlags) -> Result<(), Error> {
     let link = &mut group.links[number];
-    group.lookout.change(number, &link.stream, interest)?;
+    group.events.change(number, &link.stream, interest)?;
     link.interest = interest;
     Ok(())
 }

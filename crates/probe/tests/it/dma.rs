@@ -4,22 +4,25 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use overside_link::agent::{Gone, Host, Part, Probe};
+use overside_link::Secret;
+use overside_link::agent::{CancellationToken, Host, Probe, ProbePeer};
+use overside_link::codec::Message;
+use overside_link::ucx::{self, Transport};
 use overside_link::verbs::Side;
-use overside_probe::dma::far::{Far, Opening, Question, Reply};
+use overside_probe::dma::remote::{DmaProbe, DmaQuestion, DmaReply, Opening};
 use overside_probe::dma::{
     Answer, Command, Failure, Kind, Link, Operation, Party, Patience, Peer, Plan, Reach, Until,
     dial,
 };
 
-fn part() -> (Box<dyn Part>, Gone) {
-    let gone = Gone::default();
+fn part() -> (Box<dyn ProbePeer>, CancellationToken) {
+    let gone = CancellationToken::default();
     let host = Host {
         here: (Ipv4Addr::LOCALHOST, 7433).into(),
         there: (Ipv4Addr::LOCALHOST, 40_000).into(),
-        gone: gone.clone(),
+        cancelled: gone.clone(),
     };
-    (Far.begin(host).expect("a part"), gone)
+    (DmaProbe.begin(host).expect("a part"), gone)
 }
 
 fn plan() -> Plan {
@@ -39,23 +42,23 @@ fn plan() -> Plan {
 
 fn opening() -> Opening {
     Opening {
-        link: Link::Tcp,
+        link: Link::Shm,
         initiates: true,
         plan: plan(),
         engine: None,
         cores: None,
+        transport: None,
         timeout_ms: 20_000,
     }
 }
 
-fn ask(part: &mut dyn Part, question: &Question) -> Reply {
-    let question = serde_json::to_vec(question).expect("a question is JSON");
-    serde_json::from_slice(&part.answer(&question)).expect("a reply")
+fn ask(part: &mut dyn ProbePeer, question: &DmaQuestion) -> DmaReply {
+    DmaReply::decode(&part.answer(&question.encode())).expect("a reply")
 }
 
-fn refused(reply: Reply) -> Failure {
+fn refused(reply: DmaReply) -> Failure {
     match reply {
-        Reply::Failed(failure) => failure,
+        DmaReply::Failed(failure) => failure,
         other => panic!("{other:?}"),
     }
 }
@@ -81,16 +84,20 @@ fn questions_that_cannot_be_are_refused_with_the_bound() {
         (with(|one| one.timeout_ms = u64::MAX), "1 to 3600000"),
         (with(|one| one.cores = Some(vec![])), "0 cores"),
         (
-            with(|one| one.engine = Some(Default::default())),
+            with(|one| (one.link, one.engine) = (Link::Ucx, Some(Default::default()))),
             "no thread that copies",
+        ),
+        (
+            with(|one| one.transport = Some(Transport::Tcp)),
+            "no transports to choose from",
         ),
     ] {
         let (mut part, _) = part();
-        let failure = refused(ask(&mut *part, &Question::Open(opening)));
+        let failure = refused(ask(&mut *part, &DmaQuestion::Open(opening)));
         assert_eq!(failure.kind, Kind::Unsupported);
         assert!(failure.message.contains(words), "{failure}");
         // It is over: an honest question comes too late.
-        let late = refused(ask(&mut *part, &Question::Open(self::opening())));
+        let late = refused(ask(&mut *part, &DmaQuestion::Open(self::opening())));
         assert!(late.message.contains("out of turn"), "{late}");
     }
 }
@@ -107,31 +114,31 @@ fn questions_out_of_turn_and_none_at_all_are_refused() {
         &[0xff; 1000],
     ] {
         let (mut part, _) = part();
-        let reply = serde_json::from_slice(&part.answer(question)).expect("a reply");
+        let reply = DmaReply::decode(&part.answer(question)).expect("a reply");
         assert_eq!(refused(reply).kind, Kind::Job);
     }
 }
 
 /// A link with the part, and a host's end that has prepared.
-fn met(part: &mut dyn Part, opening: Opening) -> (Peer, Vec<Vec<u8>>) {
+fn met(part: &mut dyn ProbePeer, opening: Opening) -> (Peer, Vec<Vec<u8>>) {
     let plan = opening.plan;
-    let Reply::Listening(reach) = ask(part, &Question::Open(opening)) else {
+    let DmaReply::Listening(reach) = ask(part, &DmaQuestion::Open(opening)) else {
         panic!("it does not listen");
     };
     let there = (Ipv4Addr::LOCALHOST, 7433).into();
     let deadline = Instant::now() + Duration::from_secs(5);
     let config = plan.link_config(Side::Host);
-    let end = dial(Link::Tcp, &reach, there, None, &config, deadline).expect("a link");
+    let end = dial(Link::Shm, &reach, there, None, None, &config, deadline).expect("a link");
     let patience = Patience::until(Instant::now() + Duration::from_secs(20));
-    let mut peer = Peer::over(end, "tcp", (plan, Side::Host), patience);
+    let mut peer = Peer::over(end, "shm", (plan, Side::Host), patience);
     let Ok(Answer::Prepared(tokens)) = peer.obey(Command::Prepare) else {
         panic!("it does not prepare");
     };
     (peer, tokens)
 }
 
-fn obey(part: &mut dyn Part, command: Command) -> Reply {
-    ask(part, &Question::Obey(command))
+fn obey(part: &mut dyn ProbePeer, command: Command) -> DmaReply {
+    ask(part, &DmaQuestion::Obey(command))
 }
 
 #[test]
@@ -157,21 +164,30 @@ fn commands_in_any_order_and_tokens_of_nobody_break_nothing() {
 
 #[test]
 fn who_does_not_know_the_secret_does_not_get_the_link() {
+    if let Err(reason) = ucx::version() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
     let (mut part, _) = part();
-    let Reply::Listening(Reach::Port { port, .. }) = ask(&mut *part, &Question::Open(opening()))
+    let opening = Opening {
+        link: Link::Ucx,
+        ..opening()
+    };
+    let DmaReply::Listening(Reach::Port { port, .. }) =
+        ask(&mut *part, &DmaQuestion::Open(opening))
     else {
         panic!("it does not listen");
     };
     let wrong = Reach::Port {
         port,
-        secret: "0".repeat(32),
+        secret: Secret::random().expect("random bytes"),
     };
     let (there, soon) = (
         (Ipv4Addr::LOCALHOST, 1).into(),
         Instant::now() + Duration::from_secs(5),
     );
     let config = plan().link_config(Side::Host);
-    let Err(failure) = dial(Link::Tcp, &wrong, there, None, &config, soon) else {
+    let Err(failure) = dial(Link::Ucx, &wrong, there, None, None, &config, soon) else {
         panic!("a link without the secret");
     };
     assert!(failure.message.contains("was told"), "{failure}");
@@ -185,7 +201,7 @@ fn a_run_ends_when_the_host_has_gone() {
     let (mut peer, tokens) = met(&mut *part, opening());
     assert!(matches!(
         obey(&mut *part, Command::Start(tokens)),
-        Reply::Answered(Answer::Done)
+        DmaReply::Answered(Answer::Done)
     ));
     peer.obey(Command::Fill(0)).expect("filled");
     obey(&mut *part, Command::Fill(0));
@@ -193,7 +209,7 @@ fn a_run_ends_when_the_host_has_gone() {
     let reply = std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(50));
-            gone.set();
+            gone.cancel();
         });
         obey(&mut *part, Command::Run(Until::Count(u64::MAX)))
     });

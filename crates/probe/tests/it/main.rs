@@ -2,5 +2,5 @@
 
 mod dma;
 mod network;
-mod network_far;
+mod network_remote;
 mod wire;

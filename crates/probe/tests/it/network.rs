@@ -1,11 +1,12 @@
 //! Both ends over loopback, and ends that do not keep to the rules.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use overside_link::Secret;
 use overside_probe::network::{
-    Client, Error, Limit, Options, Pass, Plan, Record, Server, Token, Traffic, Waiting,
+    Client, Error, Limit, Load, Pass, Plan, Receiver, ReceiverConfig, Record, Traffic, Waiting,
 };
 
 #[derive(Default)]
@@ -17,31 +18,62 @@ impl Record for All {
     }
 }
 
-fn server() -> Server {
-    Server::start(any(), Options::default()).unwrap()
+fn config(load: Load) -> ReceiverConfig {
+    ReceiverConfig {
+        load,
+        secret: Secret::random().unwrap(),
+        namespace: None,
+        cores: None,
+    }
+}
+
+/// Both ends; the first is kept for as long as the test.
+fn ends(plan: Plan) -> (Receiver, Client) {
+    let (receiver, plan) = receiving(plan);
+    let client = Client::open(plan).unwrap();
+    (receiver, client)
+}
+
+/// The end that answers, and the plan of the other, which knows where and what.
+fn receiving(plan: Plan) -> (Receiver, Plan) {
+    let config = config(plan.load);
+    let secret = config.secret;
+    let receiver = Receiver::listen(any(), config).unwrap();
+    let plan = Plan {
+        destination: receiver.address(),
+        secret,
+        ..plan
+    };
+    (receiver, plan)
 }
 
 fn any() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
 
-fn plan(server: &Server, traffic: Traffic) -> Plan {
-    Plan {
-        destination: server.address(),
-        token: Token::default(),
+fn load(traffic: Traffic) -> Load {
+    Load {
         traffic,
         message_bytes: 64,
         connections: 1,
         threads: 1,
+        waiting: Waiting::Event,
+        socket_buffer: None,
+        seed: 3,
+    }
+}
+
+fn plan(load: Load) -> Plan {
+    Plan {
+        destination: any(),
+        secret: Secret::random().unwrap(),
+        load,
         depth: 1,
         batch: 1,
         rate_per_s: None,
-        waiting: Waiting::Event,
         cores: None,
         namespace: None,
-        socket_buffer: None,
         slice: None,
-        seed: 3,
     }
 }
 
@@ -58,7 +90,6 @@ fn pass(client: &mut Client, threads: usize, limit: Limit) -> (Pass, Vec<u64>) {
 
 #[test]
 fn every_message_comes_back_once_and_is_timed() {
-    let server = server();
     for waiting in [Waiting::Event, Waiting::Poll] {
         for (message_bytes, connections, threads, depth, batch) in [
             (1, 1, 1, 1, 1),
@@ -67,16 +98,19 @@ fn every_message_comes_back_once_and_is_timed() {
             (3000, 3, 3, 4, 3),
             (1 << 20, 2, 1, 3, 2),
         ] {
-            let plan = Plan {
+            let load = Load {
                 message_bytes,
                 connections,
                 threads,
+                waiting,
+                ..load(Traffic::RoundTrips)
+            };
+            let plan = Plan {
                 depth,
                 batch,
-                waiting,
-                ..plan(&server, Traffic::RoundTrips)
+                ..plan(load)
             };
-            let mut client = Client::open(plan).unwrap();
+            let (_receiver, mut client) = ends(plan);
             for count in [20, 7] {
                 let (pass, latencies) = pass(&mut client, threads, Limit::Messages(count));
                 assert_eq!(pass.messages, count * connections as u64);
@@ -93,21 +127,22 @@ fn every_message_comes_back_once_and_is_timed() {
 
 #[test]
 fn a_stream_is_all_received_and_checked_before_the_clock_stops() {
-    let server = server();
     for (message_bytes, connections, threads, batch) in [
         (1, 1, 1, 64),
         (64, 3, 2, 1),
         (131_072, 2, 2, 1),
         (1 << 20, 1, 1, 2),
     ] {
-        let plan = Plan {
+        let load = Load {
             message_bytes,
             connections,
             threads,
-            batch,
-            ..plan(&server, Traffic::Stream)
+            ..load(Traffic::Stream)
         };
-        let mut client = Client::open(plan).unwrap();
+        let (_receiver, mut client) = ends(Plan {
+            batch,
+            ..plan(load)
+        });
         let (first, none) = pass(&mut client, threads, Limit::Messages(70));
         assert_eq!(first.messages, 70 * connections as u64);
         assert!(none.is_empty());
@@ -122,13 +157,12 @@ fn a_stream_is_all_received_and_checked_before_the_clock_stops() {
 #[test]
 fn depth_is_what_is_outstanding() {
     // A server that keeps what comes for a while: with a depth of 8 all 8 wait together.
-    let server = server();
     let deep = |depth| {
         let plan = Plan {
             depth,
-            ..plan(&server, Traffic::RoundTrips)
+            ..plan(load(Traffic::RoundTrips))
         };
-        let mut client = Client::open(plan).unwrap();
+        let (_receiver, mut client) = ends(plan);
         let (pass, latencies) = pass(&mut client, 1, Limit::Messages(4000));
         let sum: u64 = latencies.iter().sum();
         // Little's law: what is outstanding on average.
@@ -141,14 +175,15 @@ fn depth_is_what_is_outstanding() {
 
 #[test]
 fn a_rate_is_kept_and_latencies_begin_at_intended_times() {
-    let server = server();
     let plan = Plan {
         rate_per_s: Some(2000.0),
-        connections: 2,
         depth: 4,
-        ..plan(&server, Traffic::RoundTrips)
+        ..plan(Load {
+            connections: 2,
+            ..load(Traffic::RoundTrips)
+        })
     };
-    let mut client = Client::open(plan).unwrap();
+    let (_receiver, mut client) = ends(plan);
     let (timed, latencies) = pass(&mut client, 1, Limit::Time(Duration::from_millis(200)));
     assert_eq!(timed.messages, 400);
     assert_eq!(latencies.len(), 400);
@@ -157,14 +192,15 @@ fn a_rate_is_kept_and_latencies_begin_at_intended_times() {
 
 #[test]
 fn a_rate_that_cannot_be_kept_shows_in_the_latencies() {
-    let server = server();
     let plan = Plan {
         // 1 MiB each 10 µs is more than any of these machines carries.
-        message_bytes: 1 << 20,
         rate_per_s: Some(100_000.0),
-        ..plan(&server, Traffic::RoundTrips)
+        ..plan(Load {
+            message_bytes: 1 << 20,
+            ..load(Traffic::RoundTrips)
+        })
     };
-    let mut client = Client::open(plan).unwrap();
+    let (_receiver, mut client) = ends(plan);
     let (timed, latencies) = pass(&mut client, 1, Limit::Time(Duration::from_millis(5)));
     assert_eq!(timed.messages, 500);
     assert!(timed.late > 250, "{}", timed.late);
@@ -175,14 +211,15 @@ fn a_rate_that_cannot_be_kept_shows_in_the_latencies() {
 
 #[test]
 fn slices_add_up_to_the_pass() {
-    let server = server();
     for traffic in [Traffic::RoundTrips, Traffic::Stream] {
         let plan = Plan {
-            message_bytes: 4096,
             slice: Some(Duration::from_millis(10)),
-            ..plan(&server, traffic)
+            ..plan(Load {
+                message_bytes: 4096,
+                ..load(traffic)
+            })
         };
-        let mut client = Client::open(plan).unwrap();
+        let (_receiver, mut client) = ends(plan);
         let (timed, latencies) = pass(&mut client, 1, Limit::Time(Duration::from_millis(100)));
         assert!(timed.slices.len() >= 2, "{}", timed.slices.len());
         let ends: Vec<Duration> = timed.slices.iter().map(|slice| slice.end).collect();
@@ -201,32 +238,11 @@ fn slices_add_up_to_the_pass() {
 }
 
 #[test]
-fn sessions_end_with_their_clients_and_are_bounded() {
-    let options = Options {
-        sessions_max: 2,
-        ..Options::default()
-    };
-    let server = Server::start(any(), options).unwrap();
-    let open = || Client::open(plan(&server, Traffic::Stream));
-    let (one, two) = (open().unwrap(), open().unwrap());
-    assert_eq!(server.sessions(), 2);
-    assert!(matches!(open(), Err(Error::Refused { .. })));
-    drop((one, two));
-    let deadline = soon();
-    while server.sessions() > 0 {
-        assert!(Instant::now() < deadline, "sessions outlive their clients");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    open().unwrap();
-}
-
-#[test]
-fn a_server_that_goes_away_is_an_error_and_no_figure() {
-    let server = server();
-    let mut client = Client::open(plan(&server, Traffic::RoundTrips)).unwrap();
+fn a_receiver_that_goes_away_is_an_error_and_no_figure() {
+    let (receiver, mut client) = ends(plan(load(Traffic::RoundTrips)));
     let stopper = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(50));
-        drop(server);
+        drop(receiver);
     });
     let begun = Instant::now();
     let limit = Limit::Time(Duration::from_secs(10));
@@ -241,17 +257,18 @@ fn nobody_and_strangers_are_told_apart() {
     let listener = TcpListener::bind(any()).unwrap();
     let address = listener.local_addr().unwrap();
     let stranger = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let _ = stream.read(&mut [0; 64]);
-        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        }
     });
     let plan = Plan {
         destination: address,
-        ..plan(&server(), Traffic::Stream)
+        ..plan(load(Traffic::Stream))
     };
     assert!(matches!(
         Client::open(plan.clone()),
-        Err(Error::Stranger { .. })
+        Err(Error::Stranger { .. } | Error::Closed)
     ));
     stranger.join().unwrap();
     // The listener is closed by now.
@@ -259,51 +276,113 @@ fn nobody_and_strangers_are_told_apart() {
 }
 
 #[test]
-fn garbage_does_not_disturb_a_server() {
-    let server = server();
+fn only_who_knows_the_secret_takes_part_and_the_first_who_does() {
+    let (receiver, plan) = receiving(plan(load(Traffic::RoundTrips)));
+    let wrong = Plan {
+        secret: Secret::random().unwrap(),
+        ..plan.clone()
+    };
+    let refused = Client::open(wrong).err().expect("a stranger");
+    assert!(
+        matches!(refused, Error::Stranger { .. } | Error::Closed),
+        "{refused}"
+    );
+    let mut client = Client::open(plan.clone()).unwrap();
+    let (pass, _) = pass(&mut client, 1, Limit::Messages(10));
+    assert_eq!(pass.messages, 10);
+    // All connections are there, so nobody listens any more.
+    let second = Client::open(plan).err();
+    assert!(
+        matches!(second, Some(Error::Unreachable { .. })),
+        "{second:?}"
+    );
+    drop(receiver);
+}
+
+#[test]
+fn garbage_does_not_keep_the_client_out() {
+    let (_receiver, plan) = receiving(plan(load(Traffic::RoundTrips)));
     let mut idle = Vec::new();
     for bytes in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
         &[0; 64],
         &[0xff; 4096],
-        b"ovs-net\x01",
+        b"ovs-net\x03",
     ] {
-        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let mut stream = TcpStream::connect(plan.destination).unwrap();
         stream.write_all(bytes).unwrap();
         idle.push(stream);
     }
-    let mut client = Client::open(plan(&server, Traffic::RoundTrips)).unwrap();
+    let mut client = Client::open(plan).unwrap();
     let (pass, _) = pass(&mut client, 1, Limit::Messages(10));
     assert_eq!(pass.messages, 10);
 }
 
 #[test]
-fn numbers_out_of_bounds_are_named() {
-    let server = server();
-    let good = plan(&server, Traffic::Stream);
-    let named = |plan: Plan| match Client::open(plan).err() {
-        Some(Error::Bound { what, .. }) => what,
-        other => panic!("{other:?}"),
-    };
-    let bad = Plan {
-        message_bytes: 0,
-        ..good.clone()
-    };
-    assert_eq!(named(bad), "message_bytes");
-    let bad = Plan {
+fn a_receiver_that_nobody_comes_to_ends_when_it_is_dropped() {
+    let (receiver, plan) = receiving(plan(Load {
+        connections: 3,
         threads: 2,
-        ..good.clone()
-    };
-    assert_eq!(named(bad), "threads");
-    let bad = Plan {
-        connections: 1000,
-        message_bytes: 16 << 20,
-        ..good.clone()
-    };
-    assert_eq!(named(bad), "connections * message_bytes");
+        ..load(Traffic::Stream)
+    }));
+    let _half = TcpStream::connect(plan.destination).unwrap();
+    let begun = Instant::now();
+    drop(receiver);
+    assert!(begun.elapsed() < Duration::from_secs(3));
+}
+
+#[test]
+fn numbers_out_of_bounds_are_named_at_either_end() {
+    let good = load(Traffic::Stream);
+    for (bad, name) in [
+        (
+            Load {
+                message_bytes: 0,
+                ..good
+            },
+            "message_bytes",
+        ),
+        (Load { threads: 2, ..good }, "threads"),
+        (
+            Load {
+                connections: 1 << 40,
+                ..good
+            },
+            "connections",
+        ),
+        (
+            Load {
+                socket_buffer: Some(usize::MAX),
+                ..good
+            },
+            "socket_buffer",
+        ),
+        (
+            Load {
+                connections: 1000,
+                message_bytes: 16 << 20,
+                ..good
+            },
+            "connections * message_bytes",
+        ),
+    ] {
+        let errors = [
+            Client::open(plan(bad)).err(),
+            Receiver::listen(any(), config(bad)).err(),
+        ];
+        for error in errors {
+            match error {
+                Some(Error::Bound { what, .. }) => assert_eq!(what, name),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
     let bad = Plan {
         rate_per_s: Some(f64::NAN),
-        ..good
+        ..plan(good)
     };
-    assert_eq!(named(bad), "rate_per_s");
+    match Client::open(bad).err() {
+        Some(Error::Bound { what, .. }) => assert_eq!(what, "rate_per_s"),
+        other => panic!("{other:?}"),
+    }
 }

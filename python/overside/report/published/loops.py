@@ -34,7 +34,6 @@ _BATCH = re.compile(r"batch \d+")
 _HERE = {
     "engine": "a thread of this machine that copies within its memory: no engine, no PCIe",
     "caller": "a copy by whoever starts it, within this machine’s memory: no engine, no PCIe",
-    "tcp": "TCP over loopback by this machine’s cores: no DMA, no card",
 }
 _REAPED = {"poll": "polling", "event": "event"}
 
@@ -73,7 +72,8 @@ def _title(test: TestSummary) -> tuple[str, str]:
     if test.task == "dma":
         device = f"Move bytes over {formatting.device(test.parameters.get('device'))}"
         how = {"engine": "a thread copies", "caller": "whoever starts it copies"}
-        return device, how.get(str(test.parameters.get("variant")), "")
+        variant = words.clean(test.parameters.get("variant") or "", 40)
+        return device, how.get(variant, variant)
     mode = test.parameters.get("mode")
     return formatting.operation(test.task, test.parameters), f"through {mode}" if mode else ""
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use overside_device::{Applied, CpuTime};
 use overside_link::agent::{Item, Reply, Request, Usage, Violation, readable_or_writable};
+use overside_link::codec::Message;
 
 use super::RemoteContext;
 use super::jobs::Slot;
@@ -82,7 +83,7 @@ impl RemoteContext {
                     emulator_ns: usage.emulator_ns,
                 };
             }
-            Item::Control(json) => match Reply::parse(&json)? {
+            Item::Control(json) => match Reply::decode(&json)? {
                 Reply::Applied(there) => {
                     let info = &self.shared.info;
                     self.told = true;

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use common::jobs::{End, copying, is_late, job, reap, run};
-use common::{LOOPBACK, SHORT, cpu, entry};
+use common::{Framed, LOOPBACK, SHORT, cpu, entry};
 use overside_backend_remote::{Patience, RemoteDevice, RemoteError};
 use overside_device::{Applied, Device, Job, Lifecycle, Provenance, Region, Stages};
 use overside_link::agent::{AnswerHead, Offer, Opened, Outbox, Preamble, Reply, Status, Welcome};
@@ -29,7 +29,7 @@ fn agent(greeting: Vec<u8>, then: impl FnOnce(&mut TcpStream) + Send + 'static) 
         let opened = Opened {
             lifecycle: Lifecycle::default(),
         };
-        host.write_all(&Reply::Opened(opened).encode()).unwrap();
+        host.write_all(&Reply::Opened(opened).framed()).unwrap();
         if matches!(host.read(&mut piece), Ok(1..)) {
             then(&mut host);
         }
@@ -49,7 +49,7 @@ fn welcome() -> Vec<u8> {
         release: "0".into(),
         devices: vec![offer],
     };
-    [&Preamble::ours()[..], &Reply::Welcome(welcome).encode()].concat()
+    [&Preamble::ours()[..], &Reply::Welcome(welcome).framed()].concat()
 }
 
 fn applied() -> Vec<u8> {
@@ -60,7 +60,7 @@ fn applied() -> Vec<u8> {
         library: "none".into(),
         provenance: Provenance::Measured,
     })
-    .encode()
+    .framed()
 }
 
 fn answer(slot: u32, len: usize) -> Vec<u8> {
@@ -113,9 +113,9 @@ fn an_agent_that_breaks_the_rules_is_lost_with_the_reason() {
             "a result's length is 101, where at most 100",
         ),
         (vec![0xFF; 64], "kind 255"),
-        (opened.encode(), "that nothing asked for"),
+        (opened.framed(), "that nothing asked for"),
         (
-            Reply::Lost("unplugged\u{1b}[2J".into()).encode(),
+            Reply::Lost("unplugged\u{1b}[2J".into()).framed(),
             "its agent says: unplugged [2J",
         ),
         ([applied(), half].concat(), "does not answer"),
@@ -171,7 +171,7 @@ fn what_does_not_greet_as_an_agent_is_none() {
     newer[10] = 9;
     let newer = connected(newer.to_vec()).to_string();
     assert!(
-        newer.contains("speaks versions 9") && newer.contains("this one 1 to 2"),
+        newer.contains("speaks versions 9") && newer.contains("this one 3"),
         "{newer}"
     );
     let begin = Instant::now();

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{LOOPBACK, SHORT, agent_playing, cpu, entry};
+use common::{Framed, LOOPBACK, SHORT, agent_playing, cpu, entry};
 use overside_agent::{Agent, Limits};
 use overside_backend_remote::{ProbeError, RemoteProbe};
 use overside_link::agent::{
-    Host, MAX_PROBE_BYTES, Part, Preamble, Probe, Reply, Request, Setup, Versions, Welcome, probe,
+    Host, MAX_PROBE_BYTES, Preamble, Probe, ProbePeer, Reply, Request, Setup, Versions, Welcome,
+    probe,
 };
 
 const SOON: Duration = Duration::from_secs(20);
@@ -34,14 +35,14 @@ impl Probe for Puppet {
         "puppet"
     }
 
-    fn begin(&self, host: Host) -> Result<Box<dyn Part>, String> {
+    fn begin(&self, host: Host) -> Result<Box<dyn ProbePeer>, String> {
         let playing = Arc::clone(&self.playing);
         playing.fetch_add(1, Ordering::SeqCst);
         Ok(Box::new(Strings { host, playing }))
     }
 }
 
-impl Part for Strings {
+impl ProbePeer for Strings {
     fn answer(&mut self, question: &[u8]) -> Vec<u8> {
         match question {
             b"addresses" => format!("{} {}", self.host.here, self.host.there).into(),
@@ -51,7 +52,7 @@ impl Part for Strings {
             }
             b"until gone" => {
                 let begin = Instant::now();
-                while !self.host.gone.is() && begin.elapsed() < SOON {
+                while !self.host.cancelled.is_cancelled() && begin.elapsed() < SOON {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 b"gone".into()
@@ -231,12 +232,12 @@ fn a_host_that_breaks_the_rules_is_told_so_and_has_to_go() {
     let begin = Request::Probe {
         kind: "puppet".into(),
     }
-    .encode();
+    .framed();
     let context = Request::Open {
         device: "cpu".into(),
         setup: Setup::from(&common::jobs::copying(1)),
     }
-    .encode();
+    .framed();
     let huge = [((MAX_PROBE_BYTES + 1) as u32).to_le_bytes(), [7, 0, 0, 0]].concat();
     for (say, expected) in [
         (probe(b"?"), "before a probe has begun"),
@@ -277,7 +278,7 @@ fn impostor(versions: Versions, say: Vec<Vec<u8>>) -> RemoteProbeOf {
             release: "0".into(),
             devices: Vec::new(),
         });
-        let greeting = [&Preamble(versions).encode()[..], &welcome.encode()].concat();
+        let greeting = [&Preamble(versions).encode()[..], &welcome.framed()].concat();
         let _ = host.write_all(&greeting);
         for one in say {
             if !matches!(host.read(&mut piece), Ok(1..)) {
@@ -294,12 +295,12 @@ type RemoteProbeOf = Result<RemoteProbe, ProbeError>;
 
 #[test]
 fn an_agent_that_breaks_the_rules_is_lost_with_the_reason() {
-    let probing = Reply::Probing.encode();
+    let probing = Reply::Probing.framed();
     for (say, expected) in [
-        (Reply::Probing.encode(), "nothing asked for"),
+        (Reply::Probing.framed(), "nothing asked for"),
         (vec![0xFF; 16], "kind 255"),
         (probe(b"?")[..8].to_vec(), "does not answer"),
-        (Reply::Lost("bye\u{1b}[2J".into()).encode(), "bye [2J"),
+        (Reply::Lost("bye\u{1b}[2J".into()).framed(), "bye [2J"),
     ] {
         let mut probe = impostor(Preamble::OURS, vec![probing.clone(), say]).unwrap();
         assert_eq!(probe.there().ip(), IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -317,6 +318,9 @@ fn an_agent_of_another_time_is_not_asked() {
         oldest: 1,
         newest: 1,
     };
-    let old = refused(impostor(one, Vec::new()));
-    assert!(old.contains("install the same release"), "{old}");
+    let old = impostor(one, Vec::new()).err().expect("no probe");
+    assert!(
+        old.to_string().contains("install the same release"),
+        "{old}"
+    );
 }

@@ -1,6 +1,7 @@
 //! What an agent does with hosts that are many, rude, dead or slow, and how it ends.
 
 use crate::common;
+use crate::common::Framed as _;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -56,8 +57,8 @@ fn garbage_gets_nothing_and_disturbs_nobody() {
 #[test]
 fn who_does_not_say_who_it_is_has_to_go() {
     let limits = Limits {
-        introduction: Duration::from_millis(200),
-        strangers: 2,
+        handshake: Duration::from_millis(200),
+        unauthenticated: 2,
         ..Limits::default()
     };
     for secure in [false, true] {
@@ -66,7 +67,7 @@ fn who_does_not_say_who_it_is_has_to_go() {
         let begin = Instant::now();
         let first = if secure { b"\x16" } else { b"O" };
         assert_eq!(told(&agent, first), b"");
-        assert!(begin.elapsed() >= limits.introduction);
+        assert!(begin.elapsed() >= limits.handshake);
         // There is no place for a third, and there is one as soon as the others had to go.
         let waiting: Vec<_> = (0..2)
             .map(|_| TcpStream::connect(agent.address()).unwrap())
@@ -146,7 +147,7 @@ fn rude(agent: &Agent, open: bool, say: &[u8]) -> String {
     if open {
         let device = "cpu".into();
         let setup = Setup::from(&config);
-        bytes.extend(Request::Open { device, setup }.encode());
+        bytes.extend(Request::Open { device, setup }.framed());
     }
     bytes.extend_from_slice(say);
     String::from_utf8_lossy(&told(agent, &bytes)).into_owned()
@@ -191,7 +192,7 @@ fn a_host_that_breaks_the_rules_is_told_so_and_has_to_go() {
                 device: "cpu".into(),
                 setup: Setup::from(&copying(1)),
             }
-            .encode(),
+            .framed(),
             "a second context",
         ),
     ];

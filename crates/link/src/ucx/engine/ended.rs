@@ -5,8 +5,7 @@
 use overside_device::{Region, Slice};
 
 use super::{BATCH, UcxEngine, Use, Written};
-use crate::credit::cost;
-use crate::network::Engine;
+use crate::ucx::credit::cost;
 use crate::ucx::shim::Done;
 use crate::verbs::{Cause, Completion, WorkError};
 

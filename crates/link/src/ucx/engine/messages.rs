@@ -6,8 +6,7 @@ use overside_device::Region;
 
 use super::posting::to;
 use super::{FLUSHES, UcxEngine, Use};
-use crate::credit::cost;
-use crate::network::Engine;
+use crate::ucx::credit::cost;
 use crate::ucx::shim::{BYE, CREDIT, RawWorker, What};
 use crate::verbs::{Cause, WorkError};
 

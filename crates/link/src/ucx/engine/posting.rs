@@ -5,7 +5,7 @@
 use overside_device::Slice;
 
 use super::{UcxEngine, Use, Written};
-use crate::network::import_of;
+use crate::ucx::endpoint::import_of;
 use crate::ucx::shim::{Operation, What};
 use crate::verbs::{RemoteSlice, Verb, WorkError};
 

@@ -6,6 +6,7 @@ use overside_device::{Foreign, Region, Slice};
 use overside_link::agent::{
     Item, MAX_CONTROL_BYTES, Outbox, Preamble, Reader, Reply, Request, Side, Status, Violation,
 };
+use overside_link::codec::Message;
 
 /// Bytes of a job before its source, the frame's header among them.
 const JOB_HEAD: usize = 8 + 16;
@@ -14,7 +15,8 @@ const ANSWER_HEAD: usize = 8 + 48;
 
 /// The first byte says who reads and in what pieces, the rest is what comes: a preamble is one or
 /// a violation; what follows are items, which are written as they were read, or a violation; and
-/// it makes no difference how the bytes come. Returns whether all of them were items.
+/// it makes no difference how the bytes come. Returns whether all of them were items, with messages
+/// that can be read.
 pub fn agent_wire(data: &[u8]) -> bool {
     let Some((how, bytes)) = data.split_first() else {
         return false;
@@ -38,7 +40,13 @@ pub fn agent_wire(data: &[u8]) -> bool {
         }
         _ => true,
     };
-    let sound = violation.is_none() && end == bytes.len();
+    let known = |seen: &Seen| match seen {
+        Seen::Whole(Item::Control(message)) => is_message(side, message),
+        _ => true,
+    };
+    // All are looked at.
+    let known = items.iter().filter(|seen| !known(seen)).count() == 0;
+    let sound = violation.is_none() && end == bytes.len() && known;
     if violation.is_some() || !items.iter().all(text) {
         return sound;
     }
@@ -104,7 +112,6 @@ fn read(side: Side, mut bytes: &[u8], piece: usize) -> (Vec<Seen>, usize, Option
                             body = Some((item, Vec::new(), len))
                         }
                         Item::Control(json) => {
-                            messages(&json);
                             end += 8 + json.len();
                             seen.push(Seen::Whole(Item::Control(json)));
                         }
@@ -139,25 +146,31 @@ fn read(side: Side, mut bytes: &[u8], piece: usize) -> (Vec<Seen>, usize, Option
     }
 }
 
-/// A message can be read, and is then written so that it is read as the same; or it cannot.
-fn messages(json: &[u8]) {
-    if let Ok(request) = Request::parse(json) {
-        assert_eq!(
-            Request::parse(&request.encode()[8..]).as_ref(),
-            Ok(&request)
-        );
+/// A message can be read, and is then written so that it is read as the same; or it cannot. Whether
+/// it is one for that side.
+fn is_message(side: Side, bytes: &[u8]) -> bool {
+    let (request, reply) = (Request::decode(bytes), Reply::decode(bytes));
+    if let Ok(request) = &request {
+        assert_eq!(Request::decode(&request.encode()).as_ref(), Ok(request));
         if let Request::Reconfigure(setup) | Request::Open { setup, .. } = request {
-            let _ = setup.config();
+            let _ = setup.clone().config();
         }
     }
-    if let Ok(reply) = Reply::parse(json) {
-        assert_eq!(Reply::parse(&reply.encode()[8..]), Ok(reply));
+    if let Ok(reply) = &reply {
+        assert_eq!(Reply::decode(&reply.encode()).as_ref(), Ok(reply));
+    }
+    match side {
+        Side::Host => reply.is_ok(),
+        Side::Agent => request.is_ok(),
     }
 }
 
 fn write(item: &Item, body: &[u8], outbox: &mut Outbox) {
     match item {
-        Item::Control(json) => outbox.message(overside_link::agent::control(json)),
+        Item::Control(json) => {
+            let header = [(json.len() as u32).to_le_bytes(), [1, 0, 0, 0]].concat();
+            outbox.frame([&header[..], json].concat());
+        }
         Item::Job(head, _) => {
             let slice = Slice::from_foreign(Foreign::new(body.to_vec()), None);
             outbox.job(*head, &slice.into());
@@ -174,7 +187,7 @@ fn write(item: &Item, body: &[u8], outbox: &mut Outbox) {
         Item::Usage(usage) => outbox.usage(*usage),
         Item::Ping(number) => outbox.ping(*number),
         Item::Pong(number) => outbox.pong(*number),
-        Item::Probe(message) => outbox.message(overside_link::agent::probe(message)),
+        Item::Probe(message) => outbox.frame(overside_link::agent::probe(message)),
     }
 }
 

@@ -4,11 +4,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use overside_backends::agents::RemoteProbe;
+use overside_link::Secret;
+use overside_link::codec::Message;
 use overside_probe::latency::Latencies;
-use overside_probe::network::far::{self, Ask, FailedKind, Told};
-use overside_probe::network::{
-    Client, Error, Limit, Options, Pass, Plan, Role, Server, Token, machine,
-};
+use overside_probe::network::remote::{self, FailedKind, NetworkQuestion, NetworkReply};
+use overside_probe::network::{Client, Error, Limit, Pass, Plan, ReceiverConfig, Role, machine};
 
 use super::{NetworkTest, no_sample};
 use crate::measuring::NoSample;
@@ -39,6 +39,15 @@ pub(super) struct Whose {
 }
 
 impl Whose {
+    /// This process's.
+    fn ours() -> Self {
+        Self {
+            role: Role::Host,
+            here: true,
+            machine: machine(),
+        }
+    }
+
     /// 0 is a machine that does not say which it is.
     fn new(role: Role, whose: u64) -> Self {
         Self {
@@ -62,7 +71,9 @@ enum Sender {
 
 /// Who answers. It lives as long as the test.
 enum Receiver {
-    Here { _server: Server },
+    Here {
+        _receiver: overside_probe::network::Receiver,
+    },
     There(Box<RemoteProbe>),
 }
 
@@ -70,21 +81,22 @@ impl Ends {
     /// Opens them.
     pub(super) fn open(test: &NetworkTest, deadline: Instant) -> Result<Self, NoSample> {
         let source = test.source_node.as_deref();
-        let source = source.map(|node| crate::far::open(node, far::KIND));
+        let source = source.map(|node| crate::far::open(node, remote::KIND));
         let source = source.transpose()?;
-        let (receiver, destination, token) = receiver(test, source.as_ref(), deadline)?;
-        let plan = test.plan(destination, token);
+        let Receiving {
+            receiver,
+            destination,
+            secret,
+            whose: server,
+        } = receiver(test, source.as_ref(), deadline)?;
+        let plan = test.plan(destination, secret);
         let Some(mut probe) = source else {
             let client = Client::open(plan).map_err(no_sample)?;
             return Ok(Self {
                 receiver,
                 destination,
-                client: Whose {
-                    role: Role::Host,
-                    here: true,
-                    machine: machine(),
-                },
-                server: Whose::new(client.role(), client.server_machine()),
+                client: Whose::ours(),
+                server,
                 sender: Sender::Here(Box::new(client)),
             });
         };
@@ -92,13 +104,8 @@ impl Ends {
             return Err(NoSample::Skipped(reason));
         }
         let plan = Box::new(plan);
-        let told = ask(&mut probe, &Ask::Connect(plan.clone()), deadline)?;
-        let Told::Connected {
-            role,
-            machine,
-            server_role,
-            server_machine,
-        } = told
+        let question = NetworkQuestion::Connect(plan.clone());
+        let NetworkReply::Connected { role, machine } = ask(&mut probe, &question, deadline)?
         else {
             return Err(something_else(&probe));
         };
@@ -107,7 +114,7 @@ impl Ends {
             receiver,
             destination,
             client: Whose::new(role, machine),
-            server: Whose::new(server_role, server_machine),
+            server,
         })
     }
 
@@ -138,11 +145,11 @@ impl Ends {
             Sender::There(probe, plan) => {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let within = left.saturating_sub(HEAD_START).max(left / 2);
-                let question = Ask::Pass {
+                let question = NetworkQuestion::Pass {
                     limit,
                     within_ns: u64::try_from(within.as_nanos()).unwrap_or(u64::MAX).max(1),
                 };
-                let Told::Passed(passed) = ask(probe, &question, deadline)? else {
+                let NetworkReply::Passed(passed) = ask(probe, &question, deadline)? else {
                     return Err(something_else(probe));
                 };
                 let figures = passed.pass(plan);
@@ -168,23 +175,44 @@ impl Ends {
     }
 }
 
-/// Who answers, where, and what the client has to know.
+/// Who answers.
+struct Receiving {
+    receiver: Receiver,
+    destination: SocketAddr,
+    /// What the client has to know.
+    secret: Secret,
+    whose: Whose,
+}
+
 fn receiver(
     test: &NetworkTest,
     source: Option<&RemoteProbe>,
     deadline: Instant,
-) -> Result<(Receiver, SocketAddr, Token), NoSample> {
+) -> Result<Receiving, NoSample> {
     if let Some(node) = &test.destination_node {
-        let mut probe = crate::far::open(node, far::KIND)?;
-        let cores = test.server_cores.clone();
-        let Told::Serving { port, token } = ask(&mut probe, &Ask::Serve { cores }, deadline)?
+        let mut probe = crate::far::open(node, remote::KIND)?;
+        let question = NetworkQuestion::Receive {
+            load: test.load(),
+            cores: test.server_cores.clone(),
+        };
+        let NetworkReply::Receiving {
+            port,
+            secret,
+            role,
+            machine,
+        } = ask(&mut probe, &question, deadline)?
         else {
             return Err(something_else(&probe));
         };
         // Where the agent is reached, its end of the test is.
-        let mut address = probe.there();
-        address.set_port(port);
-        return Ok((Receiver::There(Box::new(probe)), address, token));
+        let mut destination = probe.there();
+        destination.set_port(port);
+        return Ok(Receiving {
+            receiver: Receiver::There(Box::new(probe)),
+            destination,
+            secret,
+            whose: Whose::new(role, machine),
+        });
     }
     let mut address = match (&test.hop, source) {
         (Some(hop), _) => (hop.server_address, 0).into(),
@@ -192,19 +220,26 @@ fn receiver(
         (None, None) => (Ipv4Addr::LOCALHOST, 0).into(),
     };
     address.set_port(0);
-    let token = Token::fresh().map_err(|source| {
-        let what = "a token".into();
+    let secret = Secret::random().map_err(|source| {
+        let what = "a secret".into();
         no_sample(Error::System { what, source })
     })?;
-    let options = Options {
+    let config = ReceiverConfig {
+        load: test.load(),
+        secret,
         namespace: test.hop.as_ref().map(|hop| hop.server_namespace.clone()),
         cores: test.server_cores.clone(),
-        token: Some(token.clone()),
-        ..Options::default()
     };
-    let server = Server::start(address, options).map_err(no_sample)?;
-    let address = server.address();
-    Ok((Receiver::Here { _server: server }, address, token))
+    let receiver = overside_probe::network::Receiver::listen(address, config);
+    let receiver = receiver.map_err(no_sample)?;
+    Ok(Receiving {
+        destination: receiver.address(),
+        receiver: Receiver::Here {
+            _receiver: receiver,
+        },
+        secret,
+        whose: Whose::ours(),
+    })
 }
 
 /// Why an agent does not get to the server, if that is certain.
@@ -220,11 +255,15 @@ fn no_way(source: &RemoteProbe, destination: SocketAddr) -> Option<String> {
 }
 
 /// Asks an agent; what it answers, unless it says that something went wrong.
-fn ask(probe: &mut RemoteProbe, question: &Ask, deadline: Instant) -> Result<Told, NoSample> {
+fn ask(
+    probe: &mut RemoteProbe,
+    question: &NetworkQuestion,
+    deadline: Instant,
+) -> Result<NetworkReply, NoSample> {
     let answer = probe.ask(&question.encode(), deadline);
     let answer = answer.map_err(crate::far::no_sample)?;
-    match Told::parse(&answer) {
-        Ok(Told::Failed { kind, message }) => {
+    match NetworkReply::decode(&answer) {
+        Ok(NetworkReply::Failed { kind, message }) => {
             let kind = match kind {
                 FailedKind::Wrong => Kind::Verification,
                 FailedKind::Closed => Kind::Lost,
@@ -233,7 +272,7 @@ fn ask(probe: &mut RemoteProbe, question: &Ask, deadline: Instant) -> Result<Tol
             };
             Err(of(probe.node(), kind, &message))
         }
-        Ok(told) => Ok(told),
+        Ok(reply) => Ok(reply),
         Err(error) => Err(of(probe.node(), Kind::Job, &error)),
     }
 }

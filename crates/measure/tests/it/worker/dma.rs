@@ -68,7 +68,7 @@ fn with(base: &Value, changes: Value) -> Value {
 #[test]
 fn every_primitive_is_measured_and_verified() {
     for primitive in matrix() {
-        for (device, variant) in [("shm", "engine"), ("shm", "caller"), ("tcp", "auto")] {
+        for (device, variant) in [("shm", "engine"), ("shm", "caller")] {
             let sample = measured(with(
                 &primitive,
                 json!({"device": device, "variant": variant, "depth": 5, "batch": 2,
@@ -78,7 +78,7 @@ fn every_primitive_is_measured_and_verified() {
             assert_eq!(sample.timing, Some(Timing::Real));
             let applied = sample.applied.as_ref().unwrap();
             assert_eq!(applied.device, device);
-            assert!(device == "tcp" || applied.variant == variant);
+            assert_eq!(applied.variant, variant);
             assert!(sample.check.as_ref().unwrap().buffers >= 6, "{primitive}");
             figures_agree(&sample, 64, primitive["measure"] == "latency");
         }
@@ -172,7 +172,14 @@ fn what_a_device_cannot_is_skipped_with_the_limit() {
             json!({"inline": true, "buffer_size": 4096}),
             "64 bytes inline",
         ),
-        (json!({"device": "tcp", "variant": "engine"}), "no variants"),
+        (
+            json!({"device": "ucx", "variant": "engine"}),
+            "no variant \"engine\"",
+        ),
+        (
+            json!({"device": "emulated:bf2", "variant": "tcp"}),
+            "no variant \"tcp\"",
+        ),
         (json!({"cores": [1023]}), "core 1023 cannot be used"),
         (json!({"engine_core": 1023}), "core 1023 cannot be used"),
         (
@@ -215,7 +222,12 @@ fn bounds_are_refused_by_name() {
         (json!({"inline": true, "operation": "read"}), "inline is"),
         (json!({"variant": "fast"}), "variant is \"fast\""),
         (json!({"device": "bf2"}), "\"emulated:bf2\""),
-        (json!({"device": "cable"}), "shm, tcp, ucx"),
+        (json!({"device": "cable"}), "shm, ucx"),
+        (json!({"device": "tcp"}), "\"ucx\" with variant \"tcp\""),
+        (
+            json!({"device": "dpu0/tcp"}),
+            "\"dpu0/ucx\" with variant \"tcp\"",
+        ),
         (json!({"initiator": "nobody"}), "unknown variant `nobody`"),
     ] {
         let message = refused(&dma(changes));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use overside_link::agent::Probe;
 use overside_measure::{Kind, Sample, Status, Worker};
 use overside_probe::network::Role;
-use overside_probe::network::far::Far;
+use overside_probe::network::remote::NetworkProbe;
 use serde_json::{Value, json};
 
 use crate::worker::agents::in_own_process;
@@ -24,7 +24,7 @@ fn sample(changes: &Value) -> Sample {
 }
 
 fn far(role: Role) -> Vec<Arc<dyn Probe>> {
-    vec![Arc::new(Far { role })]
+    vec![Arc::new(NetworkProbe { role })]
 }
 
 #[test]

@@ -2,50 +2,50 @@
 
 use std::net::Ipv4Addr;
 
-use overside_probe::dma::far::{BYTES_MAX, Question, Reply};
-use overside_probe::network::far::{Ask, Told};
-use overside_probe::network::{Plan, Token, Traffic, Waiting};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use overside_link::Secret;
+use overside_link::codec::Message;
+use overside_probe::dma::remote::{BYTES_MAX, DmaQuestion, DmaReply};
+use overside_probe::network::remote::{NetworkQuestion, NetworkReply};
+use overside_probe::network::{Load, Plan, Traffic, Waiting};
 
 /// The first byte says what the rest is: a question to an agent about a link or a network, or its
 /// answer. It is one, which is then written so that it is read as the same, or it is refused; and what
 /// it asks for or claims is within bounds, or refused. Returns whether it was not refused.
 pub fn probe_wire(data: &[u8]) -> bool {
-    let Some((what, json)) = data.split_first() else {
+    let Some((what, bytes)) = data.split_first() else {
         return false;
     };
     match what % 4 {
-        0 => match again(json) {
-            Some(Question::Open(opening)) => {
+        0 => match again(bytes) {
+            Some(DmaQuestion::Open(opening)) => {
                 let fits = opening.check().is_ok();
                 assert!(!fits || opening.plan.memory_bytes() <= BYTES_MAX);
                 fits
             }
             question => question.is_some(),
         },
-        1 => again::<Reply>(json).is_some(),
-        2 => again::<Ask>(json).is_some(),
-        _ => match Told::parse(json) {
-            Ok(Told::Passed(passed)) => {
+        1 => again::<DmaReply>(bytes).is_some(),
+        2 => again::<NetworkQuestion>(bytes).is_some(),
+        _ => match again(bytes) {
+            Some(NetworkReply::Passed(passed)) => {
                 let right = passed.pass(&plan());
                 if let Ok((pass, latencies)) = &right {
                     assert!(pass.messages > 0 && latencies.count() == pass.messages);
                 }
                 right.is_ok()
             }
-            told => told.is_ok(),
+            reply => reply.is_some(),
         },
     }
 }
 
 /// Reads it, and reads it again from what it is written as.
-fn again<T: DeserializeOwned + Serialize>(json: &[u8]) -> Option<T> {
-    let read: T = serde_json::from_slice(json).ok()?;
-    let written = serde_json::to_vec(&read).expect("it is JSON");
-    let second: T = serde_json::from_slice(&written).expect("it was read before");
-    let rewritten = serde_json::to_vec(&second).expect("it is JSON");
-    assert_eq!(written, rewritten);
+fn again<M: Message>(bytes: &[u8]) -> Option<M> {
+    let read = M::decode(bytes).ok()?;
+    let written = read.encode();
+    // Escaped control characters become spaces, and numbers get longer than they were written.
+    let second = M::decode(&written).ok()?;
+    assert_eq!(written, second.encode());
     Some(read)
 }
 
@@ -53,19 +53,21 @@ fn again<T: DeserializeOwned + Serialize>(json: &[u8]) -> Option<T> {
 fn plan() -> Plan {
     Plan {
         destination: (Ipv4Addr::LOCALHOST, 7).into(),
-        token: Token::default(),
-        traffic: Traffic::RoundTrips,
-        message_bytes: 64,
-        connections: 2,
-        threads: 1,
+        secret: Secret::from_hex(&"0".repeat(32)).expect("a secret"),
+        load: Load {
+            traffic: Traffic::RoundTrips,
+            message_bytes: 64,
+            connections: 2,
+            threads: 1,
+            waiting: Waiting::Poll,
+            socket_buffer: None,
+            seed: 0,
+        },
         depth: 1,
         batch: 1,
         rate_per_s: None,
-        waiting: Waiting::Poll,
         cores: None,
         namespace: None,
-        socket_buffer: None,
         slice: None,
-        seed: 0,
     }
 }

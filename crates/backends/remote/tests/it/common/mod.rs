@@ -17,7 +17,8 @@ use overside_backend_emulated::{EmulatedDevice, Mode};
 use overside_backend_remote::{Entry, Patience, RemoteDevice};
 use overside_device::Device;
 use overside_layers::DeviceLayer;
-use overside_link::agent::Probe;
+use overside_link::agent::{Probe, control};
+use overside_link::codec::Message;
 
 use proxy::{Fault, Proxy};
 
@@ -129,5 +130,16 @@ impl WithAgent {
 impl DeviceLayer for WithAgent {
     fn inner(&self) -> &dyn Device {
         &self.device
+    }
+}
+
+/// Messages as whole frames.
+pub trait Framed {
+    fn framed(&self) -> Vec<u8>;
+}
+
+impl<M: Message> Framed for M {
+    fn framed(&self) -> Vec<u8> {
+        control(self)
     }
 }

@@ -1,0 +1,308 @@
+//! An open context: jobs from a host in, answers out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use overside_device::{
+    Applied, Completion, Context, ContextConfig, Device, Job, JobError, Lifecycle, Lost, OpenError,
+    Outcome, Region, Source, SubmitError,
+};
+use overside_link::agent::{
+    AnswerHead, JobHead, MAX_TEXT_BYTES, Outbox, Reply, Status, Usage, Violation,
+};
+use overside_link::codec::clean;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::pool::Pool;
+
+/// How many completions are taken at once.
+const AT_ONCE: usize = 64;
+/// How old a report of CPU time becomes while jobs keep coming.
+const USAGE_AGE: Duration = Duration::from_millis(1);
+/// How long a device has to let an idle context go.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// A job that is coming in.
+pub(crate) struct IncomingJob {
+    slot: u32,
+    destination: Region,
+    source: Region,
+    len: usize,
+    at: usize,
+}
+
+impl IncomingJob {
+    /// Where the rest of its source goes; empty once all is there.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        &mut self.source[self.at..self.len]
+    }
+
+    /// That many bytes were put there.
+    pub(crate) fn filled(&mut self, count: usize) {
+        self.at += count;
+    }
+}
+
+pub(crate) struct OpenContext {
+    device: Arc<dyn Device>,
+    context: Box<dyn Context>,
+    config: ContextConfig,
+    event: bool,
+    /// When the last byte of each job came, by its number; `None` where there is no such job.
+    held: Vec<Option<Instant>>,
+    /// Jobs that came and that the device has not taken.
+    queue: VecDeque<Job>,
+    /// Jobs whose answers have not been made, those in the queue included.
+    jobs: usize,
+    completions: Vec<Completion>,
+    pool: Pool,
+    pool_bytes: usize,
+    applied: Option<Arc<Applied>>,
+    /// CPU time of this thread when the context was opened, in nanoseconds.
+    own_before_ns: u64,
+    told: Instant,
+}
+
+impl OpenContext {
+    pub(crate) fn open(
+        device: &Arc<dyn Device>,
+        config: ContextConfig,
+        pool_bytes: usize,
+    ) -> Result<Self, OpenError> {
+        let own_before_ns = own_ns();
+        let context = device.open(config.clone())?;
+        let event = context.event_fd().is_some();
+        Ok(Self {
+            device: Arc::clone(device),
+            context,
+            event,
+            held: vec![None; config.depth],
+            queue: VecDeque::with_capacity(config.depth),
+            jobs: 0,
+            completions: Vec::with_capacity(AT_ONCE),
+            pool: Pool::new(pool_bytes, config.depth),
+            pool_bytes,
+            applied: None,
+            own_before_ns,
+            told: Instant::now(),
+            config,
+        })
+    }
+
+    /// Jobs whose answers have not been made.
+    pub(crate) fn jobs(&self) -> usize {
+        self.jobs
+    }
+
+    pub(crate) fn lifecycle(&self) -> Lifecycle {
+        self.context.lifecycle()
+    }
+
+    /// What to wait for, if the device tells when it is done. `None`: it has to be looked at.
+    pub(crate) fn arm(&mut self) -> Option<Result<bool, Lost>> {
+        self.event.then(|| self.context.arm())
+    }
+
+    pub(crate) fn event(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.context.event_fd()
+    }
+
+    /// Whether there is memory now for a job that is announced.
+    pub(crate) fn admits(&self, head: JobHead, len: usize) -> bool {
+        self.pool.admits(len, head.capacity)
+    }
+
+    /// Checks a job that is announced.
+    pub(crate) fn check(&self, head: JobHead, len: usize) -> Result<(), Violation> {
+        let config = &self.config;
+        let field = |field, value: usize, max: u64| Violation::Field {
+            field,
+            value: value as u64,
+            max,
+        };
+        if len as u64 > config.max_source_bytes {
+            return Err(field("a source", len, config.max_source_bytes));
+        }
+        if head.capacity as u64 > config.max_destination_bytes {
+            let max = config.max_destination_bytes;
+            return Err(field("a destination", head.capacity, max));
+        }
+        match self.held.get(head.slot as usize) {
+            None => {
+                let max = config.depth as u64 - 1;
+                Err(field("a job's number", head.slot as usize, max))
+            }
+            Some(Some(_)) => Err(Violation::OutOfTurn(format!(
+                "job {} comes while it is in flight",
+                head.slot
+            ))),
+            Some(None) => Ok(()),
+        }
+    }
+
+    /// Memory for a job that was checked and admitted; why there is none.
+    pub(crate) fn begin(&mut self, head: JobHead, len: usize) -> Result<IncomingJob, String> {
+        let device = &*self.device;
+        let told = |error: overside_device::MemoryError| error.to_string();
+        let source = self.pool.take(device, len).map_err(told)?;
+        let whole = self.pool.take(device, head.capacity).map_err(told)?;
+        let (destination, _) = whole.split_at(head.capacity);
+        Ok(IncomingJob {
+            slot: head.slot,
+            destination,
+            source,
+            len,
+            at: 0,
+        })
+    }
+
+    /// Queues a job that has come in whole.
+    pub(crate) fn accept(&mut self, intake: IncomingJob) {
+        let slot = intake.slot;
+        self.held[slot as usize] = Some(Instant::now());
+        self.jobs += 1;
+        self.queue.push_back(Job {
+            tag: slot.into(),
+            source: intake.source.share().slice(0..intake.len).into(),
+            destination: intake.destination,
+            deadline: None,
+        });
+    }
+
+    /// Hands what came to the device; whether it took any.
+    pub(crate) fn submit(&mut self, outbox: &mut Outbox) -> Result<bool, Lost> {
+        if self.queue.is_empty() {
+            return Ok(false);
+        }
+        match self.context.submit(&mut self.queue) {
+            Ok(count) => Ok(count > 0),
+            Err(SubmitError::Lost(lost)) => Err(lost),
+            Err(SubmitError::Refused { refusal, .. }) => {
+                if let Some(job) = self.queue.pop_front() {
+                    let head = self.head(job.tag as u32, Status::Failed);
+                    outbox.failure(head, &clean(&refusal.to_string(), MAX_TEXT_BYTES));
+                    self.pool.give_back(job.destination);
+                    self.recycle(job.source);
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Makes answers of what the device has completed; whether there was any.
+    pub(crate) fn complete(&mut self, outbox: &mut Outbox) -> Result<bool, Lost> {
+        if self.jobs == self.queue.len() {
+            return Ok(false);
+        }
+        let mut completions = std::mem::take(&mut self.completions);
+        let polled = self.context.poll(&mut completions, AT_ONCE);
+        let count = completions.len();
+        if count > 0 && (self.jobs == count || self.told.elapsed() >= USAGE_AGE) {
+            outbox.usage(self.usage());
+            self.told = Instant::now();
+        }
+        for completion in completions.drain(..) {
+            self.answer(completion, outbox);
+        }
+        self.completions = completions;
+        polled.map(|_| count > 0)
+    }
+
+    /// Memory of an answer that has been sent.
+    pub(crate) fn sent(&mut self, region: Region) {
+        self.pool.give_back(region);
+    }
+
+    /// Sets the idle context up for something else.
+    pub(crate) fn reconfigure(&mut self, config: ContextConfig) -> Result<(), OpenError> {
+        self.context.reconfigure(config.clone())?;
+        self.event = self.context.event_fd().is_some();
+        self.held = vec![None; config.depth];
+        self.pool = Pool::new(self.pool_bytes, config.depth);
+        self.applied = None;
+        self.config = config;
+        Ok(())
+    }
+
+    /// Closes the idle context: its times, and the CPU time it took in all.
+    pub(crate) fn close(self) -> (Lifecycle, Usage) {
+        let closed = self.context.close(Instant::now() + CLOSING);
+        let usage = usage(closed.cpu_time, self.own_before_ns);
+        (closed.lifecycle, usage)
+    }
+
+    fn usage(&self) -> Usage {
+        usage(self.context.cpu_time(), self.own_before_ns)
+    }
+
+    fn answer(&mut self, completion: Completion, outbox: &mut Outbox) {
+        let same = |applied: &Arc<Applied>| {
+            Arc::ptr_eq(applied, &completion.applied) || **applied == *completion.applied
+        };
+        if !self.applied.as_ref().is_some_and(same) {
+            let applied = Applied::clone(&completion.applied);
+            outbox.control(&Reply::Applied(applied));
+            self.applied = Some(Arc::clone(&completion.applied));
+        }
+        let (status, text) = match &completion.result {
+            Ok(Outcome::Done(_)) => (Status::Done, None),
+            Ok(Outcome::Incompressible) => (Status::Incompressible, None),
+            Err(JobError::OutputTooSmall { .. }) => (Status::OutputTooSmall, None),
+            Err(JobError::Corrupt(reason)) => (Status::Corrupt, Some(reason.clone())),
+            Err(error @ JobError::DeadlineExceeded) => (Status::Failed, Some(error.to_string())),
+            Err(JobError::Failed(reason)) => (Status::Failed, Some(reason.clone())),
+        };
+        let mut head = self.head(completion.tag as u32, status);
+        head.stages = completion.stages;
+        self.recycle(completion.source);
+        match (completion.result, completion.destination) {
+            (Ok(Outcome::Done(output)), Some(destination)) => {
+                head.value = output.value;
+                let len = output.written.min(destination.len());
+                outbox.result(head, destination, len);
+            }
+            (_, destination) => {
+                let text = text.unwrap_or_default();
+                outbox.failure(head, &clean(&text, MAX_TEXT_BYTES));
+                if let Some(destination) = destination {
+                    self.pool.give_back(destination);
+                }
+            }
+        }
+    }
+
+    /// The fields of an answer, and an end to the job's being held.
+    fn head(&mut self, slot: u32, status: Status) -> AnswerHead {
+        self.jobs -= 1;
+        let since = (self.held.get_mut(slot as usize)).and_then(Option::take);
+        AnswerHead {
+            slot,
+            status,
+            value: None,
+            stages: overside_device::Stages::default(),
+            held_ns: since.map_or(0, |since| since.elapsed().as_nanos() as u64),
+        }
+    }
+
+    fn recycle(&mut self, source: Source) {
+        if let Source::One(slice) = source {
+            self.pool.give_back_source(slice);
+        }
+    }
+}
+
+/// CPU time of a context and of the thread that serves it, as the host's ledgers have it: this
+/// machine's cores are the DPU's.
+fn usage(context: overside_device::CpuTime, own_before_ns: u64) -> Usage {
+    Usage {
+        dpu_ns: context.host_ns + context.dpu_ns + own_ns().saturating_sub(own_before_ns),
+        emulator_ns: context.emulator_ns,
+    }
+}
+
+/// CPU time of the calling thread in nanoseconds.
+fn own_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,277 @@
+//! The end that answers: lets the connections of one test in and hands them to its threads.
+//!
+//! 1. It listens. Whoever connects says the secret and which connection this is, in 5 seconds; other
+//!    words, and more than 64 connections that have said nothing yet, are hung up on.
+//! 2. Once all of the test's connections are there it listens no more.
+//! 3. It answers what the client asks on the connection of reports, until that ends or it is dropped.
+
+use std::io::{ErrorKind, Read};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use overside_link::Secret;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt;
+
+use super::event_loop::Waker;
+use super::session::Session;
+use super::wire::{self, Counts, GREETING_BYTES, Question, REPORTS};
+use super::{Error, Load, place};
+
+/// How long a new connection may take to say what it is.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
+/// New connections that have not said it yet; more are closed at once.
+const GREETING_MAX: usize = 64;
+/// How long to wait before the next try where the system has no descriptors left.
+const ACCEPT_RETRY: Duration = Duration::from_millis(20);
+/// A client that is silent is asked whether it lives after this time.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+/// The longest that a client may let its question wait.
+const PATIENCE_MAX: Duration = Duration::from_secs(60);
+
+/// What a receiver receives, and where.
+#[derive(Clone, Debug)]
+pub struct ReceiverConfig {
+    /// What is going to be sent.
+    pub load: Load,
+    /// Its client is who knows this.
+    pub secret: Secret,
+    /// The network namespace that it listens in, as a file of it.
+    pub namespace: Option<PathBuf>,
+    /// The cores that its threads are pinned to, one after the other.
+    pub cores: Option<Vec<usize>>,
+}
+
+/// Answers one client until it is dropped.
+pub struct Receiver {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    config: ReceiverConfig,
+    stop: AtomicBool,
+    waker: Waker,
+    /// The connection of reports, for ending it.
+    reports: Mutex<Option<TcpStream>>,
+}
+
+/// A connection that has not said yet what it is.
+struct Newcomer {
+    stream: TcpStream,
+    greeting: [u8; GREETING_BYTES],
+    filled: usize,
+    deadline: Instant,
+}
+
+impl Receiver {
+    /// Listens at `address`; port 0 takes any that is free.
+    ///
+    /// # Errors
+    /// [`Error::Bound`] if the load cannot be; [`Error::System`] if it cannot listen there, or has no
+    /// such cores.
+    pub fn listen(address: SocketAddr, config: ReceiverConfig) -> Result<Self, Error> {
+        config.load.check()?;
+        place::are_there(config.cores.as_deref().unwrap_or_default())?;
+        let shared = Arc::new(Shared {
+            config,
+            stop: AtomicBool::new(false),
+            waker: Waker::new()?,
+            reports: Mutex::default(),
+        });
+        let (say, hear) = mpsc::sync_channel(1);
+        let own = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("net-receiver".into())
+            .spawn(move || match begin(address, &own.config) {
+                Ok((listener, address, session, threads)) => {
+                    let _ = say.send(Ok(address));
+                    own.serve(listener, &session);
+                    session.end();
+                    for thread in threads {
+                        let _ = thread.join();
+                    }
+                }
+                Err(error) => drop(say.send(Err(error))),
+            })
+            .map_err(Error::system("a thread"))?;
+        let address = hear
+            .recv()
+            .unwrap_or_else(|_| Err(Error::Timeout("the receiver had ended".into())))?;
+        Ok(Self {
+            shared,
+            address,
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.waker.wake();
+        if let Some(reports) = &*self.shared.reports() {
+            let _ = reports.shutdown(Shutdown::Both);
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+type Begun = (TcpListener, SocketAddr, Arc<Session>, Vec<JoinHandle<()>>);
+
+/// What the receiver's thread does first; threads that it starts are in its namespace.
+fn begin(address: SocketAddr, config: &ReceiverConfig) -> Result<Begun, Error> {
+    if let Some(namespace) = &config.namespace {
+        place::enter(namespace)?;
+    }
+    let failed = || Error::system(format!("listening at {address}"));
+    let listener = TcpListener::bind(address).map_err(failed())?;
+    listener.set_nonblocking(true).map_err(failed())?;
+    let address = listener.local_addr().map_err(failed())?;
+    let (session, threads) = Session::start(config.load, config.cores.as_deref())?;
+    Ok((listener, address, session, threads))
+}
+
+impl Shared {
+    fn reports(&self) -> MutexGuard<'_, Option<TcpStream>> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self, listener: TcpListener, session: &Session) {
+        let Some(reports) = self.admit(&listener, session) else {
+            return;
+        };
+        drop(listener);
+        *self.reports() = reports.try_clone().ok();
+        if !self.stop.load(Ordering::Acquire) {
+            let _ = converse(session, &reports);
+        }
+    }
+
+    /// Lets connections in until all are there; the one for reports. `None`: it is to stop.
+    fn admit(&self, listener: &TcpListener, session: &Session) -> Option<TcpStream> {
+        let (mut newcomers, mut reports): (Vec<Newcomer>, _) = (Vec::new(), None);
+        let mut missing = self.config.load.connections;
+        while missing > 0 || reports.is_none() {
+            self.wait(listener, &newcomers);
+            if self.stop.load(Ordering::Acquire) {
+                return None;
+            }
+            match listener.accept() {
+                Ok((stream, _)) if newcomers.len() < GREETING_MAX => {
+                    newcomers.extend(Newcomer::new(stream));
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => std::thread::sleep(ACCEPT_RETRY),
+            }
+            for newcomer in std::mem::take(&mut newcomers) {
+                match newcomer.hear(&self.config.secret) {
+                    Heard::Nothing(newcomer) => newcomers.push(newcomer),
+                    Heard::Index(REPORTS, stream) if reports.is_none() => reports = Some(stream),
+                    Heard::Index(index, stream) => {
+                        let taken = prepare(&stream, self.config.load.socket_buffer)
+                            && session.take(index, stream);
+                        missing -= usize::from(taken);
+                    }
+                    Heard::Stranger => {}
+                }
+            }
+        }
+        reports
+    }
+
+    /// Until there is something to do.
+    fn wait(&self, listener: &TcpListener, newcomers: &[Newcomer]) {
+        let descriptors = [listener.as_fd(), self.waker.descriptor().as_fd()].into_iter();
+        let others = newcomers.iter().map(|newcomer| newcomer.stream.as_fd());
+        let all = descriptors.chain(others);
+        let mut set: Vec<PollFd<'_>> = all
+            .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
+            .collect();
+        let first = newcomers.iter().map(|newcomer| newcomer.deadline).min();
+        let left = first.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let timeout = left.and_then(|left| left.try_into().ok());
+        // Who cannot wait looks at once.
+        let _ = poll(&mut set, timeout.as_ref());
+    }
+}
+
+/// What a newcomer has said.
+enum Heard {
+    Nothing(Newcomer),
+    Index(u32, TcpStream),
+    Stranger,
+}
+
+impl Newcomer {
+    fn new(stream: TcpStream) -> Option<Self> {
+        stream.set_nonblocking(true).ok()?;
+        Some(Self {
+            stream,
+            greeting: [0; GREETING_BYTES],
+            filled: 0,
+            deadline: Instant::now() + GREETING_TIMEOUT,
+        })
+    }
+
+    /// Reads what is there, and no more than the greeting.
+    fn hear(mut self, secret: &Secret) -> Heard {
+        while self.filled < GREETING_BYTES {
+            match self.stream.read(&mut self.greeting[self.filled..]) {
+                Ok(0) => return Heard::Stranger,
+                Ok(count) => self.filled += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return match Instant::now() < self.deadline {
+                        true => Heard::Nothing(self),
+                        false => Heard::Stranger,
+                    };
+                }
+                Err(_) => return Heard::Stranger,
+            }
+        }
+        match wire::parse_greeting(&self.greeting, secret) {
+            Some(index) => Heard::Index(index, self.stream),
+            None => Heard::Stranger,
+        }
+    }
+}
+
+/// Answers the client's questions until it hangs up.
+fn converse(session: &Session, stream: &TcpStream) -> Option<()> {
+    stream.set_nonblocking(false).ok()?;
+    // A client that has crashed is noticed, though it may be silent for an hour.
+    sockopt::set_socket_keepalive(stream, true).ok()?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE).ok()?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE).ok()?;
+    stream.set_nodelay(true).ok()?;
+    loop {
+        let question: Question = wire::receive(stream).ok()?;
+        let patience = Duration::from_millis(question.patience_ms.into()).min(PATIENCE_MAX);
+        let counts: Counts = session.counts(question.bytes, patience);
+        wire::send(stream, &counts).ok()?;
+    }
+}
+
+/// Sets a data connection up.
+fn prepare(stream: &TcpStream, buffer: Option<usize>) -> bool {
+    let sized = buffer.is_none_or(|bytes| {
+        sockopt::set_socket_recv_buffer_size(stream, bytes).is_ok()
+            && sockopt::set_socket_send_buffer_size(stream, bytes).is_ok()
+    });
+    sized && stream.set_nodelay(true).is_ok()
+}

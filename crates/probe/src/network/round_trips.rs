@@ -1,0 +1,294 @@
+//! Round trips: so many messages outstanding on each connection, each timed.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use rustix::event::epoll::EventFlags;
+
+use super::client::{Done, Group, Limit, Link, Record, Slice, Task};
+use super::{Error, SLICES_MAX, Waiting};
+
+/// How long a thread sleeps at most before it looks at the clock.
+const SLEEP_MAX: Duration = Duration::from_millis(50);
+/// Less than this before a message is due, a thread stays awake: a sleep may last longer.
+const AWAKE_NS: u64 = 30_000;
+/// A message that is sent so long after its time is late.
+const LATE_NS: u64 = 1_000_000;
+
+/// Runs the connections of one thread.
+pub(super) fn run(
+    group: &mut Group,
+    task: &Task<'_>,
+    record: &mut impl Record,
+) -> Result<Done, Error> {
+    let links = std::mem::take(&mut group.links);
+    let mut all: Vec<RoundTripClient> = links
+        .into_iter()
+        .map(|link| RoundTripClient::new(link, task))
+        .collect();
+    let mut sender = Sender {
+        task,
+        schedule: Schedule::new(task),
+        record,
+        done: Done::default(),
+    };
+    let result = sender.run(group, &mut all);
+    group.links = all.into_iter().map(|trips| trips.link).collect();
+    result.map(|()| sender.done)
+}
+
+/// When messages are due, in nanoseconds of the pass.
+#[derive(Clone, Copy)]
+struct Schedule {
+    /// Between two messages of one connection; 0: each as soon as there is room.
+    step_ns: f64,
+    connections: f64,
+    limit: Limit,
+}
+
+impl Schedule {
+    fn new(task: &Task<'_>) -> Self {
+        let connections = task.plan.load.connections as f64;
+        let rate = task.plan.rate_per_s;
+        Self {
+            step_ns: rate.map_or(0.0, |rate| 1e9 * connections / rate),
+            connections,
+            limit: task.limit,
+        }
+    }
+
+    fn has_rate(self) -> bool {
+        self.step_ns > 0.0
+    }
+
+    /// When message `number` of connection `index` is to be sent: connections take turns.
+    fn intended_ns(self, index: usize, number: u64) -> u64 {
+        ((number as f64 + index as f64 / self.connections) * self.step_ns) as u64
+    }
+
+    /// Whether a connection that has sent `number` messages sends another one, now or later.
+    fn goes_on(self, index: usize, number: u64, now_ns: u64) -> bool {
+        match self.limit {
+            Limit::Messages(most) => number < most,
+            // At least one.
+            Limit::Time(_) if number == 0 => true,
+            Limit::Time(time) => {
+                let at = if self.has_rate() {
+                    self.intended_ns(index, number)
+                } else {
+                    now_ns
+                };
+                u128::from(at) < time.as_nanos()
+            }
+        }
+    }
+
+    /// The same, and the time for it has come.
+    fn is_due(self, index: usize, number: u64, now_ns: u64) -> bool {
+        self.goes_on(index, number, now_ns) && self.intended_ns(index, number) <= now_ns
+    }
+}
+
+/// One connection's part of a pass.
+struct RoundTripClient {
+    link: Link,
+    /// Messages that the connection had sent before.
+    before: u64,
+    /// When each of those under way began, in nanoseconds of the pass.
+    begun: VecDeque<u64>,
+}
+
+impl RoundTripClient {
+    fn new(link: Link, task: &Task<'_>) -> Self {
+        Self {
+            before: link.sent,
+            begun: VecDeque::with_capacity(task.plan.depth),
+            link,
+        }
+    }
+
+    /// Messages of this pass that were sent.
+    fn sent(&self) -> u64 {
+        self.link.sent - self.before
+    }
+}
+
+struct Sender<'a, R> {
+    task: &'a Task<'a>,
+    schedule: Schedule,
+    record: &'a mut R,
+    done: Done,
+}
+
+impl<R: Record> Sender<'_, R> {
+    fn run(&mut self, group: &mut Group, all: &mut [RoundTripClient]) -> Result<(), Error> {
+        for (number, trips) in all.iter_mut().enumerate() {
+            self.send(group, trips, number)?;
+        }
+        loop {
+            let now = self.now_ns();
+            let Some(wait) = self.wait(all, now) else {
+                return Ok(());
+            };
+            group.events.look(wait)?;
+            for place in 0..group.events.ready.len() {
+                let number = group.events.ready[place];
+                let trips = &mut all[number];
+                if self.receive(trips)? || !trips.link.outbox.is_empty() {
+                    self.send(group, trips, number)?;
+                }
+            }
+            if self.schedule.has_rate() {
+                for (number, trips) in all.iter_mut().enumerate() {
+                    self.send(group, trips, number)?;
+                }
+            }
+            if self.task.cancelled.is_cancelled() {
+                return Err(Error::Closed);
+            }
+            if self.task.start + Duration::from_nanos(now) >= self.task.deadline {
+                let missing: usize = all.iter().map(|trips| trips.begun.len()).sum();
+                let what = format!("{missing} messages had not come back");
+                return Err(Error::Timeout(what));
+            }
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.task.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// How long nothing is to be done unless something comes; `None` when all is done.
+    fn wait(&self, all: &[RoundTripClient], now: u64) -> Option<Duration> {
+        if !self.schedule.has_rate() {
+            // Nothing under way means that nothing was left to be sent.
+            let busy = all.iter().any(|trips| !trips.begun.is_empty());
+            return busy.then_some(SLEEP_MAX);
+        }
+        let (mut busy, mut next) = (false, None::<u64>);
+        for trips in all {
+            let (index, sent) = (trips.link.index, trips.sent());
+            busy |= !trips.begun.is_empty();
+            if self.schedule.goes_on(index, sent, now) {
+                busy = true;
+                if trips.begun.len() < self.task.plan.depth && trips.link.outbox.is_empty() {
+                    let at = self.schedule.intended_ns(index, sent);
+                    next = Some(next.map_or(at, |next| next.min(at)));
+                }
+            }
+        }
+        let left = next.map(|at| at.saturating_sub(now).saturating_sub(AWAKE_NS));
+        busy.then(|| left.map_or(SLEEP_MAX, Duration::from_nanos).min(SLEEP_MAX))
+    }
+
+    /// Puts messages under way that are due, as far as depth and connection allow.
+    fn send(
+        &mut self,
+        group: &Group,
+        trips: &mut RoundTripClient,
+        number: usize,
+    ) -> Result<(), Error> {
+        loop {
+            if trips.link.outbox.is_empty() {
+                let count = self.admit(trips);
+                if count == 0 {
+                    break;
+                }
+                let first = trips.link.sent - count as u64;
+                trips.link.outbox.fill(self.task.pattern, first, count);
+            }
+            if !trips.link.outbox.write(&trips.link.stream)? {
+                break;
+            }
+            self.done.writes += 1;
+        }
+        let interest = match trips.link.outbox.is_empty() {
+            true => EventFlags::IN,
+            false => EventFlags::IN | EventFlags::OUT,
+        };
+        if interest != trips.link.interest && self.task.plan.load.waiting == Waiting::Event {
+            (group.events).change(number, &trips.link.stream, interest)?;
+            trips.link.interest = interest;
+        }
+        Ok(())
+    }
+
+    /// Counts the messages of the next write as under way, and returns how many they are.
+    fn admit(&mut self, trips: &mut RoundTripClient) -> usize {
+        let now = self.now_ns();
+        let room = trips.link.outbox.room();
+        let room = room.min(self.task.plan.depth - trips.begun.len());
+        let index = trips.link.index;
+        let mut count = 0;
+        while count < room && self.schedule.is_due(index, trips.sent(), now) {
+            let begun = match self.schedule.has_rate() {
+                true => self.schedule.intended_ns(index, trips.sent()),
+                false => now,
+            };
+            self.done.late += u64::from(now - begun > LATE_NS);
+            trips.begun.push_back(begun);
+            trips.link.sent += 1;
+            count += 1;
+        }
+        count
+    }
+
+    /// Reads once and takes the messages that are whole. `false`: there were none.
+    fn receive(&mut self, trips: &mut RoundTripClient) -> Result<bool, Error> {
+        let link = &mut trips.link;
+        if link.inbox.read(&link.stream)?.is_none() {
+            return Ok(false);
+        }
+        let now = self.now_ns();
+        let whole = link.inbox.whole();
+        let (bytes, message_bytes) = (whole.len(), self.task.pattern.message_bytes());
+        for message in whole.chunks_exact(message_bytes) {
+            if !self.task.pattern.is(message, link.returned) {
+                return Err(Error::Wrong(format!(
+                    "message {} of connection {} is not what was sent when it comes back",
+                    link.returned, link.index
+                )));
+            }
+            link.returned += 1;
+            let Some(begun) = trips.begun.pop_front() else {
+                let what = format!("connection {} brings more than was sent", link.index);
+                return Err(Error::Wrong(what));
+            };
+            let latency = now.saturating_sub(begun);
+            self.record.latency(latency);
+            self.done.note(self.task, now, latency, message_bytes);
+        }
+        link.inbox.consume();
+        if bytes > 0 {
+            self.done.end = Some(self.task.start + Duration::from_nanos(now));
+        }
+        Ok(bytes > 0)
+    }
+}
+
+impl Done {
+    /// Adds a round trip to the slice that it ended in.
+    fn note(&mut self, task: &Task<'_>, now_ns: u64, latency_ns: u64, bytes: usize) {
+        self.messages += 1;
+        let Some(length) = task.plan.slice else {
+            return;
+        };
+        let length_ns = length.as_nanos().max(1) as u64;
+        let index = (now_ns / length_ns) as usize;
+        if index >= SLICES_MAX {
+            return;
+        }
+        while self.slices.len() <= index {
+            self.slices.push(Slice {
+                end: length * (self.slices.len() as u32 + 1),
+                length,
+                ..Slice::default()
+            });
+        }
+        let slice = &mut self.slices[index];
+        slice.bytes += bytes as u64;
+        slice.messages += 1;
+        slice.latency_sum_ns += latency_ns;
+        slice.latency_max_ns = slice.latency_max_ns.max(latency_ns);
+    }
+}
