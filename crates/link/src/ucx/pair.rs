@@ -3,9 +3,9 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
-use rustix::event::{EventfdFlags, eventfd};
+use overside_base::{EventFd, lock};
 
 use super::engine::UcxEngine;
 use super::service::Wait;
@@ -19,7 +19,7 @@ pub(crate) struct Pair {
     visits: AtomicU64,
     /// The owner sleeps until the descriptor or the signal wakes it.
     armed: AtomicBool,
-    signal: OwnedFd,
+    signal: EventFd,
 }
 
 impl Pair {
@@ -29,13 +29,13 @@ impl Pair {
             descriptor,
             visits: AtomicU64::new(0),
             armed: AtomicBool::new(false),
-            signal: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            signal: EventFd::new()?,
         })
     }
 
     fn lock(&self) -> MutexGuard<'_, UcxEngine> {
         // Whoever panicked under it has left a state that is checked at every step.
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.engine)
     }
 
     /// For the owner, which the service thread then leaves alone.
@@ -56,7 +56,7 @@ impl Pair {
         if armed {
             self.armed.store(true, Ordering::Release);
         } else if self.armed.swap(false, Ordering::AcqRel) {
-            let _ = rustix::io::read(&self.signal, &mut [0u8; 8]);
+            self.signal.clear();
         }
     }
 
@@ -67,7 +67,7 @@ impl Pair {
 
     fn tell_owner(&self) {
         if self.armed.load(Ordering::Acquire) {
-            let _ = rustix::io::write(&self.signal, &1u64.to_ne_bytes());
+            self.signal.signal();
         }
     }
 

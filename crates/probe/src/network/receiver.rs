@@ -10,10 +10,11 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use overside_base::lock;
 use overside_link::Secret;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt;
@@ -147,7 +148,7 @@ fn begin(address: SocketAddr, config: &ReceiverConfig) -> Result<Begun, Error> {
 
 impl Shared {
     fn reports(&self) -> MutexGuard<'_, Option<TcpStream>> {
-        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.reports)
     }
 
     fn serve(&self, listener: TcpListener, session: &Session) {

@@ -197,8 +197,8 @@ fn look_at(sample: &Sample, test: &Value, participants: &Participants) {
 
 fn look_at_all(agents: &Agents) {
     let probes: [Arc<dyn overside_link::agent::Probe>; 2] = [
-        Arc::new(network::far::Far { role: Role::Dpu }),
-        Arc::new(dma::far::Far),
+        Arc::new(network::remote::NetworkProbe { role: Role::Dpu }),
+        Arc::new(dma::remote::DmaProbe),
     ];
     let offered = ["cpu".to_owned(), "emulated:bf2".to_owned()];
     let _dpu0 = agents.start_with("dpu0", true, probes.into(), &offered);
