@@ -72,7 +72,7 @@ def _title(test: TestSummary) -> tuple[str, str]:
     if test.task == "dma":
         device = f"Move bytes over {formatting.device(test.parameters.get('device'))}"
         how = {"engine": "a thread copies", "caller": "whoever starts it copies"}
-        variant = words.clean(test.parameters.get("variant") or "", 40)
+        variant = formatting.clean(test.parameters.get("variant") or "", 40)
         return device, how.get(variant, variant)
     mode = test.parameters.get("mode")
     return formatting.operation(test.task, test.parameters), f"through {mode}" if mode else ""
