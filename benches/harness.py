@@ -100,13 +100,14 @@ def run(directory: Path, box: Path) -> tuple[float, int]:
 def bare(directory: Path) -> float:
     """Seconds that the same tests take in a worker without a harness."""
     from overside import _core  # noqa: PLC0415
-    from overside.tasks.copy import TASK  # noqa: PLC0415
+    from overside.tasks.offload import OffloadTask  # noqa: PLC0415
 
     worker = _core.Worker()
+    copy = OffloadTask("copy")
     requests = []
     for depth in range(1, TESTS + 1):
-        parameters = TASK.normal({"buffer_size": 1024, "depth": depth, "batch": 1})
-        request = TASK.test(parameters)
+        parameters = copy.normal({"buffer_size": 1024, "depth": depth, "batch": 1})
+        request = copy.test(parameters)
         request["data"] = {
             "name": "data",
             "files": [str(directory / "data")],

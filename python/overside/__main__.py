@@ -17,7 +17,7 @@ from overside.errors import Exit, UserError
 
 VERBS = {
     "doctor": "say what this machine lacks or what makes it noisy, and what mends it",
-    "list": "list tasks, boxes, profiles or data sets",
+    "list": "list tasks, variants, boxes, profiles or data sets",
     "validate": "check a box",
     "plan": "show a box's tests and the time they take; run nothing",
     "run": "run a box and write its report",

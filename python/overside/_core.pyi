@@ -230,17 +230,23 @@ def pattern_problem(patterns: list[str]) -> str | None:
     """Why the patterns cannot be searched for together, naming the one to blame; `None` if they
     can. All engines take the same ones. Other threads run meanwhile."""
 
-def devices_dpdk() -> str:
-    """The devices that DPDK drives, as `devices` lists the others. Starts DPDK, once a process,
-    which takes a quarter of a second; without it, one entry `dpdk:*` says what is missing."""
+def tasks() -> str:
+    """What the built-in tasks declare of themselves, as a JSON list of {name, description,
+    operation, verified, parameters, metrics, report}; crates/measure/src/tasks/spec.rs says what
+    is in them."""
 
-def devices_agents() -> str:
-    """The devices of all agents that this machine knows, likewise. All are asked at once, for less
-    than a second; for one that cannot be reached there is an entry `dpu0/*` that says why."""
+def backends() -> str:
+    """The backends, as a JSON list of {prefix, wildcard, cost}: what their devices' names begin
+    with, the name that stands for all of them where it is not known which there are, and what
+    listing them starts or asks, or null."""
 
-def devices() -> str:
-    """All devices, as a JSON list of {name, unavailable, driver, location, description,
-    provenance, timing, capabilities}.
+def doctor() -> str:
+    """What the backends find on this machine, as a JSON list of {level, message}; the level is
+    `ok`, `note` or `lack`."""
+
+def devices(backend: str) -> str:
+    """The devices of the backend with that prefix, as a JSON list of {name, unavailable, driver,
+    location, description, provenance, timing, capabilities}. Raises `ValueError`.
 
     `unavailable` is null or why the device cannot be used here; then it has only its name and no
     capabilities. A capability is {operation, variants, max_source_bytes, max_destination_bytes,
@@ -250,8 +256,9 @@ def devices() -> str:
 def variants() -> str:
     """All operations, as a JSON list of {operation, variants}.
 
-    A variant is {name, library, version, simd, levels, default_level}; `levels` is null or the
-    lowest and the highest. The first is what `auto` takes.
+    A variant is {name, label, library, version, simd, levels, default_level}; `label` is for
+    tables and charts, `levels` is null or the lowest and the highest. The first is what `auto`
+    takes.
     """
 
 def profiles() -> str:

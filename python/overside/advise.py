@@ -18,6 +18,8 @@ from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.errors import UserError
 from overside.report import groups
 from overside.report.groups import Group
+from overside.tasks.common import operation as operation_of
+from overside.tasks.common import operation_parameter
 from overside.tasks.offload import QUERIES
 
 Json = dict[str, Any]
@@ -27,14 +29,6 @@ ASKED = "advise.json"
 ASKED_SCHEMA = "advise/1"
 #: No profile or workload is longer.
 FILE_BYTES_MAX = 1 << 20
-
-#: By task: the parameter that completes the operation's name, and what it is unless set.
-_NAMES = {
-    "compress": ("format", "deflate"),
-    "decompress": ("format", "deflate"),
-    "match": ("kind", "count"),
-    "hash": ("algorithm", "xxh3"),
-}
 
 
 @dataclass(frozen=True)
@@ -165,7 +159,7 @@ def _measured(view: RunView) -> Iterator[Json]:
 
 
 def _known(group: Group) -> bool:
-    return group.task in _NAMES or group.task == "copy"
+    return operation_of(group.task, group.parameters) is not None
 
 
 def _work(group: Group) -> str:
@@ -175,10 +169,7 @@ def _work(group: Group) -> str:
 
 def operation(group: Group) -> str:
     """The operation's name in profiles: `compress-deflate`."""
-    if group.task not in _NAMES:
-        return group.task
-    parameter, default = _NAMES[group.task]
-    return f"{group.task}-{group.parameters.get(parameter) or default}"
+    return operation_of(group.task, group.parameters) or group.task
 
 
 def _patterns(group: Group) -> list[str]:
@@ -316,8 +307,8 @@ def _stages(form: Json, workload: Json) -> Iterator[Json]:
         entry = json.loads(json.dumps(templates[task]))
         entry["description"] = f"the workload's stage {name}"
         parameters = entry["parameters"]
-        if task in _NAMES:
-            parameters[_NAMES[task][0]] = [kind]
+        if completed := operation_parameter(task):
+            parameters[completed[0]] = [kind]
         if patterns:
             parameters["patterns"] = [patterns]
             parameters["data"] = templates["match"]["parameters"]["data"]
@@ -329,9 +320,10 @@ def _stages(form: Json, workload: Json) -> Iterator[Json]:
 
 
 def _kinds(entry: Json) -> list[str]:
-    if entry["task"] not in _NAMES:
+    completed = operation_parameter(entry["task"])
+    if completed is None:
         return [""]
-    parameter, default = _NAMES[entry["task"]]
+    parameter, default = completed
     return [str(one) for one in entry["parameters"].get(parameter, [default])]
 
 

@@ -175,7 +175,7 @@ def test_a_test_has_the_same_name_in_every_run(tmp_path: Path) -> None:
         (("--set", "copy.dept=3"), "did you mean 'depth'?"),
         (("--set", "cpy.depth=3"), "did you mean copy?"),
         (("--set", "depth=3"), "write task.parameter=value"),
-        (("--set", "measure.rounds=0"), "1 to 1000"),
+        (("--set", "measure.rounds=0"), "0 is too small, the least is 1"),
         (("--set", "measure.round=3"), "did you mean measure.rounds?"),
         (("--set", "mesure.rounds=3"), "did you mean measure?"),
         (("--filter", "depth"), "'depth' is not KEY=GLOB"),

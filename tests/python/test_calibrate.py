@@ -77,7 +77,7 @@ def test_what_copies_cost_traffic_to_another_machine_is_measured_if_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = "dpdk:dma_skeleton"
-    found = {str(one["name"]): one for one in json.loads(_core.devices_dpdk())}
+    found = {str(one["name"]): one for one in json.loads(_core.devices("dpdk"))}
     if device not in found or found[device].get("unavailable"):
         pytest.skip("DPDK's software DMA device is not here")
     with running_agent("--insecure") as (_, said):

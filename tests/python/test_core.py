@@ -78,7 +78,12 @@ def test_boxes_are_read_or_all_that_is_wrong_is_told() -> None:
 
 
 def test_devices_operations_and_profiles_are_told() -> None:
-    devices = {device["name"]: device for device in json.loads(_core.devices())}
+    backends = {one["prefix"]: one for one in json.loads(_core.backends())}
+    assert list(backends) == ["cpu", "emulated", "dpdk", "*/"]
+    assert backends["cpu"]["cost"] is None
+    assert backends["dpdk"]["wildcard"] == "dpdk:*"
+    listed = [*json.loads(_core.devices("cpu")), *json.loads(_core.devices("emulated"))]
+    devices = {device["name"]: device for device in listed}
     assert devices["cpu"]["unavailable"] is None
     assert devices["cpu"]["provenance"] == "measured"
     assert devices["emulated:bf2"]["timing"] == "replay"

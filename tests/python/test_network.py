@@ -32,6 +32,10 @@ MODES = [
 ]
 
 
+def test_every_mode_can_be_built() -> None:
+    assert TASK.parameters["mode"].choices == tuple(network_path.MODES)
+
+
 def box(directory: Path, measure: dict[str, float] | None = None, **parameters: Any) -> Path:
     """A short box of one network entry."""
     times = {"rounds": 1, "warmup_s": 0, "sample_s": 0.05, "max_s": 120}

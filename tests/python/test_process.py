@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from command import children, wait_for
 from overside.bench.process import WorkerFailure, WorkerProcess
-from overside.tasks.copy import TASK
+from overside.tasks.offload import OffloadTask
 
 
 @pytest.fixture
@@ -28,7 +28,8 @@ def interrupt() -> Iterator[tuple[int, int]]:
 
 def request(directory: Path, **changes: Any) -> dict[str, Any]:
     (directory / "data").write_bytes(bytes(65536))
-    test = TASK.test(TASK.normal({"buffer_size": 4096, "data": "data", "sample_bytes": 4096}))
+    copy = OffloadTask("copy")
+    test = copy.test(copy.normal({"buffer_size": 4096, "data": "data", "sample_bytes": 4096}))
     test["data"]["files"] = [str(directory / "data")]
     return test | {"warmup_s": 0, "sample_s": 0.001, "timeout_s": 60, "seed": 0} | changes
 

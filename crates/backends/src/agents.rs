@@ -8,35 +8,78 @@ pub use overside_backend_remote::{
 };
 use overside_backend_remote::{Patience, RemoteDevice, RemoteError};
 use overside_device::Device;
+use overside_device::backend::{Backend, Described, OpenError, Options};
 
-use crate::describe::unavailable;
-use crate::{About, Described, OpenError, closest};
+use crate::closest;
 
 /// How long an agent has to say what it offers, when all are asked.
 const LISTING: Duration = Duration::from_millis(900);
 
-pub(crate) fn open(name: &str, node: &str, device: &str) -> Result<Arc<dyn Device>, OpenError> {
-    let failed = |reason: String| OpenError::Unavailable {
-        name: name.into(),
-        reason,
-    };
-    let inventory = Inventory::load().map_err(|error| failed(error.to_string()))?;
-    let Some(entry) = inventory.get(node) else {
-        return Err(failed(unknown(node, &inventory)));
-    };
-    match RemoteDevice::connect(node, entry, device, Patience::default()) {
-        Ok(device) => Ok(Arc::new(device)),
-        Err(RemoteError::NotOffered { offered, .. }) => {
-            let known: Vec<String> = (offered.iter())
-                .map(|offered| format!("{node}/{offered}"))
-                .collect();
-            Err(OpenError::Unknown {
-                name: name.into(),
-                suggestion: closest(name, &known),
-                known: known.join(", "),
-            })
+/// The devices of agents: an agent's name, a slash and its name of the device.
+pub struct AgentBackend;
+
+/// The agent and its device that the name of an agent's device asks for, as in `dpu0/cpu`; `None`
+/// for devices of this machine.
+pub fn agents_device(name: &str) -> Option<(&str, &str)> {
+    name.split_once('/')
+}
+
+impl Backend for AgentBackend {
+    fn prefix(&self) -> &'static str {
+        "*/"
+    }
+
+    fn wildcard(&self) -> String {
+        "*/*".into()
+    }
+
+    fn owns(&self, name: &str) -> bool {
+        agents_device(name).is_some()
+    }
+
+    fn cost(&self) -> Option<&'static str> {
+        Some("asks all agents")
+    }
+
+    /// For each agent that cannot be reached there is one that says why. Takes less than a second.
+    fn list(&self) -> Vec<Described> {
+        let inventory = match Inventory::load() {
+            Ok(inventory) => inventory,
+            Err(error) => return vec![Described::unavailable(&self.wildcard(), error.to_string())],
+        };
+        let devices = |(node, _, found): (&str, &Entry, Result<Found, String>)| match found {
+            Ok(found) => (found.devices.into_iter())
+                .map(|(info, capabilities)| {
+                    Described::of(info, capabilities.iter().cloned().collect())
+                })
+                .collect(),
+            Err(reason) => vec![Described::unavailable(&format!("{node}/*"), reason)],
+        };
+        ask(&inventory).into_iter().flat_map(devices).collect()
+    }
+
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    fn known_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn open(&self, name: &str, _: &Options) -> Result<Arc<dyn Device>, OpenError> {
+        let (node, device) = agents_device(name).unwrap_or_default();
+        let inventory = Inventory::load().map_err(|error| OpenError::unavailable(name, error))?;
+        let Some(entry) = inventory.get(node) else {
+            return Err(OpenError::unavailable(name, unknown(node, &inventory)));
+        };
+        match RemoteDevice::connect(node, entry, device, Patience::default()) {
+            Ok(device) => Ok(Arc::new(device)),
+            Err(RemoteError::NotOffered { offered, .. }) => {
+                let known = offered.iter().map(|offered| format!("{node}/{offered}"));
+                Err(OpenError::unknown(name, known.collect()))
+            }
+            Err(error) => Err(OpenError::unavailable(name, error)),
         }
-        Err(error) => Err(failed(error.to_string())),
     }
 }
 
@@ -84,20 +127,6 @@ pub fn ask(inventory: &Inventory) -> Vec<(&str, &Entry, Result<Found, String>)> 
     asked.into_iter().map(heard).collect()
 }
 
-/// The devices of all known agents, and one that cannot be used and says why for each agent that
-/// cannot be reached, or for the inventory if that cannot be read. Takes less than a second.
-pub fn list() -> Vec<Described> {
-    let inventory = match Inventory::load() {
-        Ok(inventory) => inventory,
-        Err(error) => return vec![unavailable("*/*", error.to_string())],
-    };
-    let devices = |(node, _, found): (&str, &Entry, Result<Found, String>)| match found {
-        Ok(found) => found.devices.into_iter().map(described).collect(),
-        Err(reason) => vec![unavailable(&format!("{node}/*"), reason)],
-    };
-    ask(&inventory).into_iter().flat_map(devices).collect()
-}
-
 /// Asks an agent on a thread of its own, because a name may take long to be looked up.
 fn answer(node: &str, entry: &Entry) -> mpsc::Receiver<Result<Found, RemoteError>> {
     let (say, answer) = mpsc::channel();
@@ -114,15 +143,4 @@ fn answer(node: &str, entry: &Entry) -> mpsc::Receiver<Result<Found, RemoteError
             let _ = say.send(overside_backend_remote::ask(&node, &entry, patience));
         });
     answer
-}
-
-fn described(
-    (info, capabilities): (overside_device::DeviceInfo, overside_device::Capabilities),
-) -> Described {
-    Described {
-        name: info.name.clone(),
-        unavailable: None,
-        info: Some(About::from(info)),
-        capabilities: capabilities.iter().cloned().collect(),
-    }
 }

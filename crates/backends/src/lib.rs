@@ -1,61 +1,48 @@
 //! Every backend behind its name.
 
 pub mod agents;
-mod describe;
-mod error;
-mod names;
 
 use std::sync::Arc;
 
-pub use describe::{About, Described, describe, list, list_dpdk};
-pub use error::OpenError;
-pub use names::{agents_device, closest, profile_of};
-use overside_backend_cpu::{CpuDevice, CpuOptions};
-use overside_backend_dpdk::{DpdkDevice, DpdkError, Environment, SOFTWARE_DEVICES};
-use overside_backend_emulated::{EmulatedDevice, Mode};
+use overside_backend_cpu::CpuBackend;
+use overside_backend_dpdk::DpdkBackend;
+use overside_backend_emulated::EmulatedBackend;
 use overside_device::{Device, Timing};
-use overside_model::ProfileError;
 
-/// How a device is to be opened.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Options {
-    /// Threads of each context; for devices made of this machine's cores. At least 1.
-    pub threads: usize,
-    /// The cores that those threads are pinned to, in turn; not pinned if absent.
-    pub cores: Option<Vec<usize>>,
-    /// How an emulated device times its completions; `replay` if absent. Other devices have a
-    /// clock of their own.
-    pub timing: Option<Timing>,
+pub use agents::agents_device;
+pub use overside_backend_emulated::profile_of;
+pub use overside_device::backend::{
+    About, Backend, Described, Finding, OpenError, Options, Severity,
+};
+
+/// The registry of backends, in the order in which their devices are listed.
+pub const BACKENDS: &[&dyn Backend] = &[
+    &CpuBackend,
+    &EmulatedBackend,
+    &DpdkBackend,
+    &agents::AgentBackend,
+];
+
+/// The backend that a device's name belongs to.
+fn owner(name: &str) -> Option<&'static dyn Backend> {
+    BACKENDS.iter().copied().find(|backend| backend.owns(name))
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            threads: 1,
-            cores: None,
-            timing: None,
-        }
-    }
+/// The devices that are there without starting or asking anything.
+pub fn list() -> Vec<Described> {
+    let free = BACKENDS.iter().filter(|backend| backend.cost().is_none());
+    free.flat_map(|backend| backend.list()).collect()
 }
 
-impl Options {
-    /// Only what the device of that name looks at; the rest as it is by default. Devices opened
-    /// with the same of these are the same.
-    pub fn that_matter_to(&self, name: &str) -> Self {
-        if names::dpdk_instance(name).is_some() || agents_device(name).is_some() {
-            return Self::default();
-        }
-        if profile_of(name).is_some() {
-            return Self {
-                timing: Some(self.timing.unwrap_or(Timing::Replay)),
-                ..Self::default()
-            };
-        }
-        Self {
-            timing: None,
-            ..self.clone()
-        }
-    }
+/// The devices of all backends. Starts DPDK and asks all agents: about a second.
+pub fn list_all() -> Vec<Described> {
+    BACKENDS.iter().flat_map(|backend| backend.list()).collect()
+}
+
+/// Of the options for the device called `name` only what it looks at. Devices opened with the same
+/// of these are the same.
+pub fn relevant_options(options: &Options, name: &str) -> Options {
+    owner(name).map_or_else(|| options.clone(), |backend| backend.relevant(options))
 }
 
 /// Opens the device that is to work beside `threads` threads of the CPU; `None` if that is the CPU
@@ -64,8 +51,8 @@ impl Options {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_beside_cpu(name: &str, threads: usize) -> Result<Option<Arc<dyn Device>>, OpenError> {
-    if name == names::CPU {
+pub fn open_accelerator(name: &str, threads: usize) -> Result<Option<Arc<dyn Device>>, OpenError> {
+    if name == overside_backend_cpu::NAME {
         return Ok(None);
     }
     let options = Options {
@@ -84,89 +71,33 @@ pub fn open_beside_cpu(name: &str, threads: usize) -> Result<Option<Arc<dyn Devi
 /// # Errors
 /// [`OpenError`]: no such name, the bare name of a card, or a device that cannot be used here.
 pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Device>, OpenError> {
-    if name == names::CPU {
-        return cpu(options);
-    }
-    if let Some(instance) = names::dpdk_instance(name) {
-        return dpdk(name, instance);
-    }
-    if let Some((node, device)) = agents_device(name) {
-        return agents::open(name, node, device);
-    }
-    let unavailable = |error: ProfileError| OpenError::Unavailable {
-        name: name.into(),
-        reason: error.to_string(),
+    let result = match owner(name) {
+        Some(backend) => backend.open(name, options),
+        None => {
+            let unknown = || {
+                let known = BACKENDS.iter().flat_map(|backend| backend.known_names());
+                OpenError::unknown(name, known.collect())
+            };
+            let misnamed = BACKENDS.iter().find_map(|backend| backend.misnamed(name));
+            Err(misnamed.unwrap_or_else(unknown))
+        }
     };
-    let profiles = overside_model::profiles().map_err(unavailable)?;
-    let asked = profile_of(name).unwrap_or(name);
-    if let Some(profile) = profiles.into_iter().find(|profile| profile.name == asked) {
-        if let Some(reason) = profile.why_not_emulated() {
-            let name = name.into();
-            return Err(OpenError::Unavailable { name, reason });
-        }
-        if profile_of(name).is_none() {
-            return Err(OpenError::BareCard {
-                name: name.into(),
-                suggestion: names::emulated(name),
-            });
-        }
-        return Ok(Arc::new(EmulatedDevice::new(profile, mode(options.timing))));
-    }
-    let mut known = vec![names::CPU.to_string()];
-    let emulated = emulated_profiles().map_err(unavailable)?;
-    known.extend(emulated.iter().map(|profile| names::emulated(profile)));
-    known.extend(SOFTWARE_DEVICES.map(names::dpdk));
-    Err(OpenError::Unknown {
-        name: name.into(),
-        suggestion: closest(name, &known),
-        known: known.join(", "),
+    result.map_err(|error| match error {
+        OpenError::Unknown { name, known, .. } => OpenError::Unknown {
+            suggestion: closest(&name, &known),
+            name,
+            known,
+        },
+        error => error,
     })
 }
 
-fn dpdk(name: &str, instance: &str) -> Result<Arc<dyn Device>, OpenError> {
-    match DpdkDevice::new(instance) {
-        Ok(device) => Ok(Arc::new(device)),
-        Err(DpdkError::Unknown { .. }) => {
-            let known = Environment::shared().map_or_else(|_| Vec::new(), |all| all.names());
-            let known: Vec<String> = known.iter().map(|known| names::dpdk(known)).collect();
-            Err(OpenError::Unknown {
-                name: name.into(),
-                suggestion: closest(name, &known),
-                known: known.join(", "),
-            })
-        }
-        Err(error) => Err(OpenError::Unavailable {
-            name: name.into(),
-            reason: error.to_string(),
-        }),
-    }
-}
-
-fn cpu(options: &Options) -> Result<Arc<dyn Device>, OpenError> {
-    let options = CpuOptions {
-        threads: options.threads,
-        cores: options.cores.clone(),
-    };
-    let device = CpuDevice::new(options).map_err(|error| OpenError::Unavailable {
-        name: names::CPU.into(),
-        reason: error.to_string(),
-    })?;
-    Ok(Arc::new(device))
-}
-
-fn mode(timing: Option<Timing>) -> Mode {
-    match timing {
-        Some(Timing::Paced) => Mode::Paced,
-        Some(Timing::Functional) => Mode::Functional,
-        // An emulated device has no clock of its own.
-        None | Some(Timing::Replay | Timing::Real) => Mode::Replay,
-    }
-}
-
-/// The names of the profiles that can be emulated.
-fn emulated_profiles() -> Result<Vec<String>, ProfileError> {
-    Ok((overside_model::profiles()?.into_iter())
-        .filter(|profile| profile.why_not_emulated().is_none())
-        .map(|profile| profile.name)
-        .collect())
+/// The one of `known` that `name` may have been meant to be.
+pub fn closest(name: &str, known: &[String]) -> Option<String> {
+    let distance = |one: &&String| strsim::damerau_levenshtein(name, one);
+    known
+        .iter()
+        .min_by_key(distance)
+        .filter(|one| distance(one) <= 2.max(one.len() / 4))
+        .cloned()
 }

@@ -24,6 +24,7 @@
 //!
 //! Every backend passes the conformance suite of `overside-testkit`.
 
+pub mod backend;
 mod capabilities;
 mod context;
 mod error;

@@ -12,23 +12,23 @@ mod dma;
 mod driver;
 mod evidence;
 mod far;
-mod kinds;
 mod measuring;
 mod placing;
 mod recorder;
 mod reference;
 mod sample;
+pub mod tasks;
 mod test;
 mod verify;
 mod worker;
 
 pub use data::BUFFERS_MAX;
-pub use kinds::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
-pub use kinds::{HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkPattern, NetworkTest};
 pub use overside_probe::latency::{HistogramError, Merged, merge_histograms};
 pub use sample::{
     Check, Cpu, Failure, Kind, Model, Placed, PlacedLeg, Sample, Series, Status, Warning, Work,
 };
+pub use tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
+pub use tasks::{HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkPattern, NetworkTest};
 pub use test::{
     BUFFER_SIZE_MAX, DEPTH_MAX, Data, FILES_MAX, PATTERN_BYTES_MAX, PATTERNS_MAX, Reaping,
     SAMPLE_BYTES_MAX, Setting, THREADS_MAX, Test, TestError,

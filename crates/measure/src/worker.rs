@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_backends::{OpenError, Options};
+use overside_backends::{OpenError, Options, relevant_options};
 use overside_base::panic_text;
 use overside_device::Device;
 use overside_model::Profile;
@@ -14,10 +14,10 @@ use overside_placement::{Policy, Target};
 
 use crate::data::{Buffers, NoData};
 use crate::evidence::HostClock;
-use crate::kinds::AnyTest;
 use crate::measuring::{self, Bench, NoSample};
 use crate::placing::{Placing, Side, leg_test};
 use crate::sample::{Failure, Kind, Sample};
+use crate::tasks::AnyTest;
 use crate::test::{Data, Test, TestError};
 use crate::verify::{AnswerCache, Material};
 
@@ -71,7 +71,7 @@ impl Worker {
     }
 
     /// Measures a test of any kind that is given as JSON, and answers in JSON. Without the key
-    /// `kind` it is a [`Test`], of jobs on a device; the other kinds stand in `kinds`.
+    /// `kind` it is a [`Test`], of jobs on a device; the other kinds stand in `tasks`.
     ///
     /// # Errors
     /// [`TestError`] if it is no test. Whatever goes wrong after that is in the sample.
@@ -197,7 +197,10 @@ impl Worker {
             cores: test.cores.clone(),
             timing: test.timing,
         };
-        let key = (test.device.clone(), options.that_matter_to(&test.device));
+        let key = (
+            test.device.clone(),
+            relevant_options(&options, &test.device),
+        );
         if let Some((_, device)) = self.devices.iter().find(|(kept, _)| *kept == key) {
             return Ok(Arc::clone(device));
         }

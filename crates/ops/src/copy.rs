@@ -14,6 +14,7 @@ pub(crate) fn copiers() -> Vec<Entry> {
 
 const MEMCPY: Library = Library {
     name: "memcpy",
+    label: "memcpy",
     title: "the C library",
     version: c_library_version,
     simd: true,

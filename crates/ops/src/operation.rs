@@ -110,56 +110,45 @@ impl HashAlgorithm {
         Self::Md5,
     ];
 
+    /// Its name, its title, and the length of its digest in bytes.
+    const fn about(self) -> (&'static str, &'static str, usize) {
+        match self {
+            Self::Xxh3 => ("xxh3", "XXH3", 8),
+            Self::Crc32 => ("crc32", "CRC-32", 4),
+            Self::Sha256 => ("sha256", "SHA-256", 32),
+            Self::Xxh3Long => ("xxh3-128", "XXH3, 128 bits", 16),
+            Self::Xxh32 => ("xxh32", "XXH32", 4),
+            Self::Xxh64 => ("xxh64", "XXH64", 8),
+            Self::City32 => ("city-32", "CityHash, 32 bits", 4),
+            Self::City64 => ("city-64", "CityHash, 64 bits", 8),
+            Self::City128 => ("city-128", "CityHash, 128 bits", 16),
+            Self::Murmur2Short => ("murmur2-32", "MurmurHash2, 32 bits", 4),
+            Self::Murmur2 => ("murmur2-64", "MurmurHash2, 64 bits", 8),
+            Self::Murmur3Short => ("murmur3-32", "MurmurHash3, 32 bits", 4),
+            Self::Murmur3 => ("murmur3-128", "MurmurHash3, 128 bits", 16),
+            Self::Spooky32 => ("spooky-32", "SpookyHash, 32 bits", 4),
+            Self::Spooky64 => ("spooky-64", "SpookyHash, 64 bits", 8),
+            Self::Spooky128 => ("spooky-128", "SpookyHash, 128 bits", 16),
+            Self::Fnv32 => ("fnv-32", "FNV-1a, 32 bits", 4),
+            Self::Fnv64 => ("fnv-64", "FNV-1a, 64 bits", 8),
+            Self::Fnv128 => ("fnv-128", "FNV-1a, 128 bits", 16),
+            Self::Md5 => ("md5", "MD5", 16),
+        }
+    }
+
     /// Its name, as in `hash-xxh3`.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Xxh3 => "xxh3",
-            Self::Crc32 => "crc32",
-            Self::Sha256 => "sha256",
-            Self::Xxh3Long => "xxh3-128",
-            Self::Xxh32 => "xxh32",
-            Self::Xxh64 => "xxh64",
-            Self::City32 => "city-32",
-            Self::City64 => "city-64",
-            Self::City128 => "city-128",
-            Self::Murmur2Short => "murmur2-32",
-            Self::Murmur2 => "murmur2-64",
-            Self::Murmur3Short => "murmur3-32",
-            Self::Murmur3 => "murmur3-128",
-            Self::Spooky32 => "spooky-32",
-            Self::Spooky64 => "spooky-64",
-            Self::Spooky128 => "spooky-128",
-            Self::Fnv32 => "fnv-32",
-            Self::Fnv64 => "fnv-64",
-            Self::Fnv128 => "fnv-128",
-            Self::Md5 => "md5",
-        }
+        self.about().0
+    }
+
+    /// As people know it: `XXH3`.
+    pub const fn title(self) -> &'static str {
+        self.about().1
     }
 
     /// Length of the digest in bytes.
     pub const fn digest_len(self) -> usize {
-        match self {
-            Self::Crc32
-            | Self::Xxh32
-            | Self::City32
-            | Self::Murmur2Short
-            | Self::Murmur3Short
-            | Self::Spooky32
-            | Self::Fnv32 => 4,
-            Self::Xxh3
-            | Self::Xxh64
-            | Self::City64
-            | Self::Murmur2
-            | Self::Spooky64
-            | Self::Fnv64 => 8,
-            Self::Xxh3Long
-            | Self::City128
-            | Self::Murmur3
-            | Self::Spooky128
-            | Self::Fnv128
-            | Self::Md5 => 16,
-            Self::Sha256 => 32,
-        }
+        self.about().2
     }
 }
 

@@ -14,6 +14,8 @@ use crate::{Config, Error, Operation, codec, copy, hash, matching};
 pub struct Variant {
     /// The name that boxes and the command line use: `isal`, `libdeflate`, `zlib`, `hyperscan`...
     pub name: &'static str,
+    /// What people call it, for tables and charts.
+    pub label: &'static str,
     /// The library's own name. Of a [`Prepared`] whose patterns match every record or none, that
     /// no engine is needed: the library does not run.
     pub library: &'static str,
@@ -84,6 +86,8 @@ pub trait Kernel: Send {
 pub(crate) struct Library {
     /// [`Variant::name`].
     pub name: &'static str,
+    /// [`Variant::label`].
+    pub label: &'static str,
     /// [`Variant::library`].
     pub title: &'static str,
     /// [`Variant::version`].
@@ -97,6 +101,7 @@ impl Library {
     pub(crate) fn variant(&self) -> Variant {
         Variant {
             name: self.name,
+            label: self.label,
             library: self.title,
             version: (self.version)(),
             simd: self.simd,

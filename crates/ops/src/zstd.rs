@@ -25,6 +25,7 @@ pub(crate) const CODECS: &[&Codec] = &[&CODEC];
 const CODEC: Codec = Codec {
     library: Library {
         name: "zstd",
+        label: "Zstandard",
         title: LIBRARY,
         version: || version_string().into(),
         simd: false,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use lexopt::Arg::{Long, Short, Value};
 use overside_agent::{Agent, Settings, keys};
-use overside_backends::{Options, open};
+use overside_backends::{BACKENDS, Options, open};
 use overside_link::agent::{PORT, Probe};
 use overside_probe::network::Role;
 use overside_probe::{dma, network};
@@ -234,13 +234,12 @@ fn probes(role: Role) -> Vec<Arc<dyn Probe>> {
     ]
 }
 
-/// This machine's cores, and what DPDK drives here.
+/// The devices that this machine really has.
 fn usable() -> Vec<String> {
-    let dpdk = overside_backends::list_dpdk().into_iter();
-    let dpdk = dpdk.filter(|device| device.unavailable.is_none());
-    let cpu = ["cpu".to_owned()];
-    cpu.into_iter()
-        .chain(dpdk.map(|device| device.name))
+    let own = BACKENDS.iter().filter(|backend| backend.is_local());
+    own.flat_map(|backend| backend.list())
+        .filter(|device| device.unavailable.is_none())
+        .map(|device| device.name)
         .collect()
 }
 

@@ -32,9 +32,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
             }
         }
     }
-    let mut devices = overside_backends::list();
-    devices.extend(overside_backends::list_dpdk());
-    devices.extend(overside_backends::agents::list());
+    let devices = overside_backends::list_all();
     let links = listing::list();
     if !json {
         return crate::print(&for_people(&devices, &links));

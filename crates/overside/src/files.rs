@@ -133,7 +133,7 @@ fn options(all: &Arguments) -> Result<Options, String> {
         options.chunk_bytes = chunk_bytes;
     }
     if let Some(name) = &all.device {
-        let device = overside_backends::open_beside_cpu(name, all.threads);
+        let device = overside_backends::open_accelerator(name, all.threads);
         options.device = device.map_err(|error| error.to_string())?;
     }
     Ok(options)

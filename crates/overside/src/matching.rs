@@ -82,7 +82,7 @@ impl<'a> Work<'a> {
     fn new(all: &'a Arguments) -> Result<Self, String> {
         let device = match &all.device {
             None => None,
-            Some(name) => overside_backends::open_beside_cpu(name, all.threads)
+            Some(name) => overside_backends::open_accelerator(name, all.threads)
                 .map_err(|error| error.to_string())?,
         };
         let mut options = Options::new(all.patterns.iter().cloned());

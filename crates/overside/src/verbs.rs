@@ -22,7 +22,7 @@ const PYTHON: &[(&str, &str)] = &[
         "doctor",
         "say what this machine lacks or what makes it noisy, and what mends it",
     ),
-    ("list", "list tasks, boxes, profiles or data sets"),
+    ("list", "list tasks, variants, boxes, profiles or data sets"),
     ("validate", "check a box"),
     (
         "plan",

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use overside_backends::{BACKENDS, Backend};
 use overside_measure::boxes;
 use overside_model::{Question, Setting};
 use overside_ops::{Config, MatchKind, Operation, prepare, variants as variants_of};
@@ -18,8 +19,9 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(suggest, module)?)?;
     module.add_function(wrap_pyfunction!(pattern_problem, module)?)?;
     module.add_function(wrap_pyfunction!(devices, module)?)?;
-    module.add_function(wrap_pyfunction!(devices_dpdk, module)?)?;
-    module.add_function(wrap_pyfunction!(devices_agents, module)?)?;
+    module.add_function(wrap_pyfunction!(tasks, module)?)?;
+    module.add_function(wrap_pyfunction!(backends, module)?)?;
+    module.add_function(wrap_pyfunction!(doctor, module)?)?;
     module.add_function(wrap_pyfunction!(variants, module)?)?;
     module.add_function(wrap_pyfunction!(profiles, module)?)?;
     module.add_function(wrap_pyfunction!(outlook, module)?)?;
@@ -73,22 +75,48 @@ fn pattern_problem(py: Python<'_>, patterns: Vec<String>) -> PyResult<Option<Str
     })
 }
 
-/// The devices that DPDK drives and what they can do. Starts DPDK.
+/// What the built-in tasks declare of themselves.
 #[pyfunction]
-fn devices_dpdk(py: Python<'_>) -> PyResult<String> {
-    guarded(|| text(&py.detach(overside_backends::list_dpdk)))
+fn tasks() -> PyResult<String> {
+    guarded(|| text(&overside_measure::tasks::tasks()))
 }
 
-/// The devices of all agents that are known, and what they can do. Takes less than a second.
+/// The backends, in the order in which their devices are listed.
 #[pyfunction]
-fn devices_agents(py: Python<'_>) -> PyResult<String> {
-    guarded(|| text(&py.detach(overside_backends::agents::list)))
+fn backends() -> PyResult<String> {
+    guarded(|| {
+        let about = |backend: &&dyn Backend| {
+            json!({
+                "prefix": backend.prefix(),
+                "wildcard": backend.wildcard(),
+                "cost": backend.cost(),
+            })
+        };
+        text(&BACKENDS.iter().map(about).collect::<Vec<_>>())
+    })
 }
 
-/// The devices that are there without DPDK, and what they can do.
+/// The devices of the backend with that prefix, and what they can do. Raises `ValueError`.
 #[pyfunction]
-fn devices(py: Python<'_>) -> PyResult<String> {
-    guarded(|| text(&py.detach(overside_backends::list)))
+fn devices(py: Python<'_>, backend: &str) -> PyResult<String> {
+    guarded(|| {
+        let found = BACKENDS.iter().find(|one| one.prefix() == backend);
+        let found = found.ok_or_else(|| refused(format!("there is no backend {backend:?}")))?;
+        text(&py.detach(|| found.list()))
+    })
+}
+
+/// What the backends find on this machine, for `overside doctor`.
+#[pyfunction]
+fn doctor(py: Python<'_>) -> PyResult<String> {
+    guarded(|| {
+        let found: Vec<_> = py.detach(|| {
+            (BACKENDS.iter())
+                .flat_map(|backend| backend.doctor())
+                .collect()
+        });
+        text(&found)
+    })
 }
 
 /// All operations and the libraries that do them.
@@ -109,6 +137,7 @@ fn operation(operation: Operation) -> serde_json::Value {
                 .map(|(range, _)| [*range.start(), *range.end()]);
             json!({
                 "name": variant.name,
+                "label": variant.label,
                 "library": variant.library,
                 "version": variant.version,
                 "simd": variant.simd,

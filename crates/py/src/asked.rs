@@ -46,7 +46,7 @@ impl Legs {
                 )));
             }
         };
-        let open = |name| py.detach(|| overside_backends::open_beside_cpu(name, threads));
+        let open = |name| py.detach(|| overside_backends::open_accelerator(name, threads));
         let device = device.map(open).transpose().map_err(errors::device)?;
         Ok(Self {
             policy,

@@ -219,18 +219,19 @@ def _problems(entries: Iterable[Json]) -> list[Problem]:
 
 def machine() -> Machine:
     """What this machine can measure."""
-    return Machine(json.loads(_core.devices()), json.loads(_core.variants()), _dpdk, _agents)
+    backends = json.loads(_core.backends())
+    free = [backend["prefix"] for backend in backends if backend["cost"] is None]
+    costly = [backend["prefix"] for backend in backends if backend["cost"] is not None]
+    return Machine(
+        [device for prefix in free for device in _devices(prefix)],
+        json.loads(_core.variants()),
+        {prefix: functools.partial(_devices, prefix) for prefix in costly},
+    )
 
 
 @functools.cache
-def _dpdk() -> Sequence[Json]:
-    devices: list[Json] = json.loads(_core.devices_dpdk())
-    return devices
-
-
-@functools.cache
-def _agents() -> Sequence[Json]:
-    devices: list[Json] = json.loads(_core.devices_agents())
+def _devices(prefix: str) -> Sequence[Json]:
+    devices: list[Json] = json.loads(_core.devices(prefix))
     return devices
 
 

@@ -27,7 +27,7 @@ def entry(entry: Json, task: Task, here: Machine) -> Iterator[Finding]:
                 yield place, *_unknown("parameter", name, list(task.parameters), task.name)
             continue
         for value in values:
-            finding = _value(value, parameter) or _name(name, value, task, here)
+            finding = _value(value, parameter) or _name(value, parameter, here)
             if finding is not None:
                 yield place, *finding
 
@@ -107,30 +107,26 @@ def _is(value: Any, kind: str) -> bool:
     return True
 
 
-def _name(name: str, value: Any, task: Task, here: Machine) -> tuple[str, str | None] | None:
-    """What is wrong with the name of a device, variant or data set, or with patterns, in a
-    measured task."""
-    from overside.tasks.common import MeasuredTask  # noqa: PLC0415
-
-    if not isinstance(task, MeasuredTask):
-        return None
-    if name == "device":
-        return _device(value, here, task.links)
-    if name in task.nodes:
-        return _node(value, here)
-    if task.parameters[name].choices:
-        return None  # what it can be is checked with its kind
-    if name in ("variant", "cpu_variant"):
-        return _variant(value, here)
-    if name == "placement":
-        return _placement(value)
-    if name == "patterns":
-        return _patterns(value)
-    return _data(value) if name == "data" else None
+def _name(value: Any, parameter: Parameter, here: Machine) -> tuple[str, str | None] | None:
+    """What is wrong with what a value names."""
+    match parameter.refers_to:
+        case "device":
+            return _device(value, here, parameter.links)
+        case "node":
+            return _node(value, here)
+        case "variant":
+            return _variant(value, here)
+        case "placement":
+            return _placement(value)
+        case "patterns":
+            return _patterns(value)
+        case "data":
+            return _data(value)
+    return None
 
 
-#: Backends that a box may name though this build has none of them: its tests are skipped here.
-ELSEWHERE = ("dpdk", "doca")
+#: Devices that a box may name though this build has no backend of them: its tests are skipped.
+_OTHER_BACKENDS = ("doca",)
 
 
 def _device(name: str, here: Machine, links: Sequence[str]) -> tuple[str, str | None] | None:
@@ -145,7 +141,7 @@ def _device(name: str, here: Machine, links: Sequence[str]) -> tuple[str, str | 
     known = [*links]
     known += [device["name"] for device in here.devices if not device["name"].endswith(":*")]
     # One that is elsewhere or not available makes its tests skipped, not the box invalid.
-    if "/" in name or name.partition(":")[0] in ELSEWHERE:
+    if "/" in name or name.partition(":")[0] in {*here.costly, *_OTHER_BACKENDS}:
         return None
     if here.device(name) is not None and not name.endswith(":*"):
         return None
@@ -218,24 +214,14 @@ def _patterns(value: str | list[str]) -> tuple[str, str | None] | None:
     return None if problem is None else (problem, None)
 
 
-_BOUNDS: dict[str, tuple[float, float]] = {
-    "rounds": (1, 1000),
-    "warmup_s": (0, 3600),
-    "sample_s": (1e-6, 3600),
-    "max_s": (1e-3, 604_800),
-    "target_interval": (1e-6, 1),
-    "threshold": (1e-6, 1),
-}
-
-
 def measure(name: str, value: Any) -> None:
     """Checks a value of a box's `measure` that was given on the command line.
 
-    Raises `UserError` if it is out of bounds.
+    Raises `UserError` if a box cannot have it.
     """
-    low, high = _BOUNDS[name]
-    kind = "integer" if name == "rounds" else "number"
-    if not _is(value, kind) or not low <= value <= high:
-        raise UserError(
-            f"measure.{name} cannot be {value!r}", f"it is {_KINDS[kind]}, {low:g} to {high:g}"
-        )
+    form = {"schema": "box/1", "name": "x", "tasks": [{"task": "x"}], "measure": {name: value}}
+    try:
+        _core.parse_box(json.dumps(form))
+    except _core.BoxError as error:
+        message = json.loads(str(error))[0]["message"]
+        raise UserError(f"measure.{name}: {message}") from None

@@ -5,6 +5,7 @@ Nothing here changes anything: the commands are for the user to run, or not.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from overside import _core
 from overside.tasks.common import Json, Machine
 
 
@@ -194,16 +196,7 @@ def _clock(environment: Json) -> Iterator[Finding]:
 
 def of_equipment(here: Machine) -> list[Finding]:
     """What can be measured, and what is missing for it."""
-    found = []
-    for device in (*here.devices, *here.dpdk(), *here.agents()):
-        reason = device.get("unavailable")
-        if reason and device["name"] == "dpdk:*":
-            found.append(Finding("device", "note", f"no DPDK devices: {reason}"))
-        elif reason:
-            found.append(Finding("device", "lack", f"{device['name']}: {reason}"))
-        else:
-            count = len(device.get("capabilities") or ())
-            found.append(Finding("device", "ok", f"{device['name']} does {count} operations"))
+    found = [Finding("device", one["level"], one["message"]) for one in json.loads(_core.doctor())]
     for operation in here.operations:
         if not operation["variants"]:
             message = f"no library does {operation['operation']}"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from overside.errors import Exit, UserError
-from overside.tasks.common import Json, Machine
+from overside.tasks.common import Json, Machine, operation_parameter
 
 #: What is measured of a device that can do more than there is time for, in this order.
 PREFERRED = (
@@ -22,7 +22,6 @@ _KIB, _MIB = 1 << 10, 1 << 20
 _LIMITS = ("max_source_bytes", "max_destination_bytes")
 #: Copies long enough to be bound by memory, not by their number.
 _TRAFFIC_COPY = 256 * _KIB
-_KEYS = {"compress": "format", "decompress": "format", "match": "kind", "hash": "algorithm"}
 #: A queue that is full for any device that we know.
 _DEPTH = 16
 _DEEP = 64
@@ -153,8 +152,8 @@ def _tasks(device: str, capability: Json, *, quick: bool) -> list[Json]:
     middle = max(size for size in sizes if size <= 64 * _KIB or size == sizes[0])
     ways = [way for way in ("poll", "event") if way == "poll" or capability.get("event")]
     common: Json = {"device": device, "sample_bytes": _MIB // 4 if quick else _MIB}
-    if verb in _KEYS:
-        common[_KEYS[verb]] = kind
+    if completed := operation_parameter(verb):
+        common[completed[0]] = kind
     if verb == "compress" and kind in ("deflate", "zlib", "gzip"):
         common["level"] = 1
     if verb == "match":

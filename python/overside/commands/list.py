@@ -1,4 +1,4 @@
-"""List tasks, boxes, profiles or data sets."""
+"""List tasks, variants, boxes, profiles or data sets."""
 
 from __future__ import annotations
 
@@ -23,18 +23,24 @@ _BELOW = "as below"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the verb's arguments."""
-    parser.add_argument("what", choices=("tasks", "boxes", "profiles", "data"))
+    parser.add_argument("what", choices=("tasks", "variants", "boxes", "profiles", "data"))
     parser.add_argument(
         "name",
         nargs="?",
-        help="show one only: a task with its parameters and metrics, a box's file, ...",
+        help="show one only: a task with parameters and metrics, an operation, a box's file, ...",
     )
     parser.add_argument("--json", action="store_true", help="print JSON to stdout")
 
 
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
-    lists = {"tasks": _tasks, "boxes": _boxes, "profiles": _profiles, "data": _data}
+    lists = {
+        "tasks": _tasks,
+        "variants": _variants,
+        "boxes": _boxes,
+        "profiles": _profiles,
+        "data": _data,
+    }
     return lists[args.what](args)
 
 
@@ -54,6 +60,37 @@ def _tasks(args: argparse.Namespace) -> int:
         print(table.text(["task", ""], [[task.name, task.description] for task in chosen]))
         print("\n`overside list tasks NAME` shows parameters and metrics.")
     return 0
+
+
+def _variants(args: argparse.Namespace) -> int:
+    from overside import _core  # noqa: PLC0415
+
+    operations: list[Json] = json.loads(_core.variants())
+    if args.name is not None:
+        _known("operation", args.name, [one["operation"] for one in operations])
+        operations = [one for one in operations if one["operation"] == args.name]
+    if args.json:
+        print(json.dumps(operations, ensure_ascii=False))
+        return 0
+    rows = [
+        [
+            one["operation"] if place == 0 else "",
+            variant["name"],
+            f"{variant['library']} {variant['version']}",
+            _levels(variant),
+        ]
+        for one in operations
+        for place, variant in enumerate(one["variants"])
+    ]
+    print(table.text(["operation", "variant", "library", "levels"], rows))
+    return 0
+
+
+def _levels(variant: Json) -> str:
+    if variant["levels"] is None:
+        return ""
+    low, high = variant["levels"]
+    return f"{low} to {high}, {variant['default_level']} unasked"
 
 
 def _known(kind: str, name: str, names: Sequence[str]) -> None:

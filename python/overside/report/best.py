@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.report import formatting, groups
 from overside.report.groups import Group
+from overside.tasks.common import presentation
 
 #: What a winner is compared with, by task: the library that a system has anyway.
 REFERENCES = {"compress": ("zlib", "lz4"), "decompress": ("zlib", "lz4"), "match": ("regex",)}
@@ -102,7 +103,7 @@ def advise(view: RunView) -> list[Advice]:
     """The advice of a run, in the order of its tests."""
     out = []
     for group in groups.groups(view):
-        if group.task in groups.BETWEEN:
+        if not presentation(group.task)["advised"]:
             continue
         tests = [
             t
@@ -161,7 +162,11 @@ def _reference(winner: Candidate, others: Sequence[Candidate]) -> Candidate | No
 
 
 def _how(test: TestSummary) -> tuple[object, ...]:
-    return tuple(str(test.parameters.get(name)) for name in groups.CHOICES if name != "variant")
+    return tuple(
+        str(test.parameters.get(name))
+        for name in presentation(test.task)["ways"]
+        if name != "variant"
+    )
 
 
 def speed_up(mine: Estimate, other: Estimate) -> SpeedUp | None:

@@ -14,7 +14,7 @@ from overside.bench.statistics import Estimate, TestSummary
 from overside.report import formatting, groups, vega
 from overside.report.groups import Group
 from overside.report.vega import Point, Spec
-from overside.tasks.common import Metric
+from overside.tasks.common import Metric, presentation
 
 #: The most lines in one chart; more cannot be told apart. The table has them all.
 SERIES_MAX = 8
@@ -84,7 +84,7 @@ def charts(group: Group, provenance: str) -> list[Chart]:
     alone = [test for test in group.of(provenance) if test.parameters.get("placement") is None]
     tests = [test for test in alone if groups.timed(test)]
     left_out = len(alone) - len(tests)
-    if group.task == "network":
+    if presentation(group.task)["charts"] == "traffic":
         from overside.report import traffic  # noqa: PLC0415 (it draws by what is here)
 
         return traffic.charts(tests, provenance)
@@ -206,7 +206,7 @@ def _utilisation(group: Group, provenance: str, series: Sequence[_Series]) -> Ch
 
 
 def _moves(group: Group) -> bool:
-    return group.task == "dma"
+    return bool(presentation(group.task)["charts"] == "moves")
 
 
 def _against_size(provenance: str, series: Sequence[_Series], metric: str) -> Chart | None:

@@ -2,95 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import math
+import string
 import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from overside import _core
+from overside.tasks.common import choices, declarations, presentation
+
 # The longest text from outside (a plug-in's message, a path) that is shown in one place.
 TEXT_MAX = 2_000
-
-FORMATS = {
-    "deflate": "DEFLATE",
-    "zlib": "DEFLATE in zlib framing",
-    "gzip": "DEFLATE in gzip framing",
-    "lz4-block": "LZ4 blocks",
-    "lz4": "LZ4 frames",
-    "zstd": "Zstandard",
-}
-
-HASHES = {
-    "xxh3": "XXH3",
-    "crc32": "CRC-32",
-    "sha256": "SHA-256",
-    "xxh3-128": "XXH3, 128 bits",
-    "xxh32": "XXH32",
-    "xxh64": "XXH64",
-    "city-32": "CityHash, 32 bits",
-    "city-64": "CityHash, 64 bits",
-    "city-128": "CityHash, 128 bits",
-    "murmur2-32": "MurmurHash2, 32 bits",
-    "murmur2-64": "MurmurHash2, 64 bits",
-    "murmur3-32": "MurmurHash3, 32 bits",
-    "murmur3-128": "MurmurHash3, 128 bits",
-    "spooky-32": "SpookyHash, 32 bits",
-    "spooky-64": "SpookyHash, 64 bits",
-    "spooky-128": "SpookyHash, 128 bits",
-    "fnv-32": "FNV-1a, 32 bits",
-    "fnv-64": "FNV-1a, 64 bits",
-    "fnv-128": "FNV-1a, 128 bits",
-    "md5": "MD5",
-}
-
-CALLS = {
-    "chain": "Hash calls that wait for each other",
-    "row": "Hash calls in a row",
-}
-
-PATTERNS = {
-    "chase": "Memory reads that wait for each other",
-    "stream": "STREAM",
-    "access": "Memory reads and writes of 8 bytes",
-}
-
-#: What operations of the task `dma` do, seen from their initiator.
-MOVES = {
-    "read": "Read the peer's memory",
-    "write": "Write the peer's memory",
-    "send": "Send messages",
-}
-
-MATCHES = {
-    "search": "Find the first matching record",
-    "count": "Count matching records",
-    "bitmap": "Mark matching records",
-}
-
-# What people call the libraries; a name that is not here is shown as it is.
-LIBRARIES = {
-    "isal": "ISA-L",
-    "libdeflate": "libdeflate",
-    "zlib": "zlib",
-    "lz4": "LZ4",
-    "lz4_flex": "lz4_flex",
-    "lz4-flex": "lz4_flex",
-    "zstd": "Zstandard",
-    "literal": "Literal search",
-    "regex": "Rust regex",
-    "re2": "RE2",
-    "hyperscan": "Hyperscan",
-    "vectorscan": "Vectorscan",
-    "xxhash": "xxHash",
-    "chase": "Dependent reads",
-    "copy": "Copy",
-    "scale": "Scale",
-    "add": "Add",
-    "triad": "Triad",
-    "read-sequential": "Sequential reads",
-    "read-random": "Random reads",
-    "write-sequential": "Sequential writes",
-    "write-random": "Random writes",
-}
 
 PROVENANCE = {
     "measured": "Measured",
@@ -198,47 +122,53 @@ def listing(words: Iterable[str]) -> str:
     )
 
 
+@functools.cache
+def _libraries() -> Mapping[str, str]:
+    """What people call variants: libraries, and what tasks do without one."""
+    variants = [one for form in json.loads(_core.variants()) for one in form["variants"]]
+    own = [one for task in declarations() for one in presentation(task)["variants"]]
+    return {one["name"]: one["label"] for one in variants} | {
+        one["name"]: one["title"] for one in own
+    }
+
+
 def library(variant: object) -> str:
-    """What people call a variant's library."""
+    """What people call a variant's library; one that is not known is shown as it is."""
     name = clean(variant, 60)
-    return LIBRARIES.get(name, name)
+    return _libraries().get(name, name)
 
 
-def hash_name(algorithm: object) -> str:
-    """A hash as people know it."""
-    name = clean(algorithm or "xxh3", 60)
-    return HASHES.get(name, name)
+def choice(task: str, parameter: str, parameters: Mapping[str, Any]) -> str:
+    """A parameter's value as people know it: `DEFLATE`."""
+    value = parameters.get(parameter)
+    if value is None:
+        declared = declarations()[task]["parameters"]
+        value = next((one["default"] for one in declared if one["name"] == parameter), "")
+    name = clean(value, 60)
+    return choices(task).get(parameter, {}).get(name, name)
 
 
 def operation(task: str, parameters: Mapping[str, Any]) -> str:
     """What a test does, in words: `Compress to DEFLATE`."""
-    form = clean(parameters.get("format") or "deflate", 60)
-    match task:
-        case "compress":
-            return f"Compress to {FORMATS.get(form, form)}"
-        case "decompress":
-            return f"Decompress {FORMATS.get(form, form)}"
-        case "match":
-            kind = clean(parameters.get("kind") or "count", 60)
-            return MATCHES.get(kind, f"Match ({kind})")
-        case "hash" if parameters.get("calls"):
-            return CALLS.get(str(parameters["calls"]), "Hash calls")
-        case "hash":
-            return f"Hash with {hash_name(parameters.get('algorithm'))}"
-        case "memory":
-            pattern = clean(parameters.get("pattern") or "chase", 60)
-            return PATTERNS.get(pattern, f"Memory ({pattern})")
-        case "copy":
-            return "Copy"
-        case "network":
-            stream = parameters.get("pattern") == "stream"
-            jobs = parameters.get("jobs")
-            beside = f" beside jobs ({clean(jobs, 60)})" if jobs else ""
-            return f"TCP {'stream' if stream else 'round trips'}{beside}"
-        case "dma":
-            doing = clean(parameters.get("operation") or "write", 60)
-            return MOVES.get(doing, doing)
+    for title in presentation(task)["titles"]:
+        if title["when"] is None or parameters.get(title["when"]):
+            names = _placeholders(title["text"])
+            values = {name: choice(task, name, parameters) for name in names}
+            return str(title["text"].format_map(values))
     return clean(task, 120)
+
+
+def _placeholders(title: str) -> list[str]:
+    return [name for _, name, _, _ in string.Formatter().parse(title) if name]
+
+
+@functools.cache
+def named() -> frozenset[str]:
+    """The parameters that stand in titles and at the beginning of labels."""
+    forms = [presentation(task) for task in declarations()]
+    titles = [title["text"] for form in forms for title in form["titles"]]
+    labels = [name for form in forms for name in form["labels"]["parameters"]]
+    return frozenset(labels + [name for title in titles for name in _placeholders(title)])
 
 
 def ends(parameters: Mapping[str, Any]) -> str:

@@ -15,52 +15,7 @@ from typing import Any
 
 from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.report import formatting
-
-#: Parameters that say how work is done, not what work.
-CHOICES = (
-    "device",
-    "variant",
-    "threads",
-    "cores",
-    "depth",
-    "batch",
-    "completion",
-    "timing",
-    "placement",
-    "cpu_variant",
-    "pages",
-    # Of network tests.
-    "mode",
-    "source",
-    "destination",
-    "connections",
-    "rate",
-    "socket_buffer",
-    "server_cores",
-    "slice_ms",
-    "initiator",
-    "engine_core",
-)
-
-#: Tasks about what lies between two sides: another side, mode or depth is no better way to do the
-#: same work, so nothing is advised.
-BETWEEN = ("network", "dma")
-
-#: Parameters that tell apart what a group has side by side, by task: a label begins with them.
-BESIDE = {"memory": ("kernel", "access", "order"), "hash": ("algorithm",)}
-
-#: Beside these, the parameters that stand in the operation's own name.
-NAMED = {
-    "format",
-    "kind",
-    "algorithm",
-    "pattern",
-    "kernel",
-    "access",
-    "order",
-    "calls",
-    "operation",
-}
+from overside.tasks.common import presentation
 
 #: How `applied.library` begins where the patterns match every record or none.
 NO_ENGINE = "no engine needed"
@@ -114,8 +69,7 @@ def timed(test: TestSummary) -> bool:
 
 def size_bytes(test: TestSummary) -> int | None:
     """A test's buffer size; of network tests the messages'."""
-    name = "message_size" if test.task == "network" else "buffer_size"
-    size = test.parameters.get(name)
+    size = test.parameters.get(presentation(test.task)["size"])
     return size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
 
 
@@ -146,16 +100,16 @@ def groups(view: RunView) -> list[Group]:
 
 def work_parameters(test: TestSummary) -> dict[str, Any]:
     """The parameters that say what work is done."""
-    size = "message_size" if test.task == "network" else "buffer_size"
-    left_out = {*CHOICES, size, *_beside(test)}
+    form = presentation(test.task)
+    left_out = {*form["ways"], form["size"], *_labelled(test)}
     return {name: value for name, value in test.parameters.items() if name not in left_out}
 
 
-def _beside(test: TestSummary) -> tuple[str, ...]:
-    """Jobs of different hashes are different work; bare calls are what is compared."""
-    if test.task == "hash" and not test.parameters.get("calls"):
-        return ()
-    return BESIDE.get(test.task, ())
+def _labelled(test: TestSummary) -> tuple[str, ...]:
+    """The parameters that tell apart what a group has side by side."""
+    labels = presentation(test.task)["labels"]
+    holds = labels["when"] is None or test.parameters.get(labels["when"])
+    return tuple(labels["parameters"]) if holds else ()
 
 
 def _key(test: TestSummary) -> str:
@@ -169,7 +123,7 @@ def _detail(parameters: dict[str, Any], alike: Sequence[dict[str, Any]], many_da
     for name, value in parameters.items():
         differs = any(other.get(name) != value for other in alike)
         match name:
-            case _ if name in NAMED:
+            case _ if name in formatting.named():
                 continue
             case "level" if value is not None:
                 parts.append(f"level {formatting.value(value)}")
@@ -199,8 +153,8 @@ def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, 
     parameters = test.parameters
     device = str(parameters.get("device") or "")
     who = library(test)
-    if test.task == "hash" and parameters.get("calls"):
-        who = formatting.hash_name(parameters.get("algorithm"))
+    if not presentation(test.task)["variants"] and (labelled := _labelled(test)):
+        who = ", ".join(formatting.choice(test.task, name, parameters) for name in labelled)
     is_cpu = device in {"cpu", ""}
     if device.startswith("emulated:"):
         who = formatting.card(device.removeprefix("emulated:"))
@@ -209,7 +163,9 @@ def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, 
     if test.task == "network" and len({formatting.ends(t.parameters) for t in (test, *beside)}) > 1:
         who = ", ".join(filter(None, (formatting.ends(parameters), who)))
     how = []
-    for name in CHOICES[2:]:
+    for name in presentation(test.task)["ways"]:
+        if name in ("device", "variant"):
+            continue
         if test.task == "network" and name in ("source", "destination"):
             continue  # part of who it is
         mine = parameters.get(name)

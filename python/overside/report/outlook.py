@@ -16,6 +16,7 @@ from typing import Any
 
 from overside.report import break_even, formatting
 from overside.report.best import Advice, Best
+from overside.tasks.common import operation as operation_of
 from overside.tasks.offload import QUERIES
 
 Json = dict[str, Any]
@@ -192,10 +193,8 @@ def _card(profile: Json, advice: Sequence[Advice], sources: Sources) -> CardOutl
 
 def operation(advice: Advice) -> str:
     """The operation's name in profiles: `compress-deflate`."""
-    task, parameters = advice.group.task, advice.group.parameters
-    default = {"compress": "deflate", "decompress": "deflate", "match": "count"}[task]
-    of = parameters.get("kind" if task == "match" else "format")
-    return f"{task}-{of or default}"
+    group = advice.group
+    return operation_of(group.task, group.parameters) or group.task
 
 
 def _entry(profile: str, advice: Advice, sources: Sources) -> OutlookEntry:

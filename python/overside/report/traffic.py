@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from overside import tasks
 from overside.bench.statistics import TestSummary
 from overside.report import formatting, vega
 from overside.report.charts import SERIES_MAX, Chart
 from overside.report.vega import Point, Spec
-from overside.tasks.common import Json
-from overside.tasks.network import TASK
+from overside.tasks.common import Json, Metric
 
 #: What can be swept, and the title of its axis.
 AXES = {
@@ -46,6 +46,12 @@ _TITLES = {
 _METRICS_MAX = 4
 #: Bars in one chart.
 _BARS_MAX = 24
+
+
+def _metric(name: str) -> Metric:
+    task = tasks.find("network")
+    assert task is not None
+    return task.metrics[name]
 
 
 def charts(tests: Sequence[TestSummary], provenance: str) -> list[Chart]:
@@ -136,7 +142,7 @@ def _sweep(
                 points.append(point | {"x": value, "size": value, "buffer": at})
     if not points:
         return
-    unit = TASK.metrics[metric].unit
+    unit = _metric(metric).unit
     spec = vega.lines(points, unit, provenance)
     along = spec["encoding"]["x"]["axis"]
     along["title"] = f"{AXES[axis]} (log scale)"
@@ -158,7 +164,7 @@ def _sweep(
 
 def _bars(tests: Sequence[TestSummary], metric: str, provenance: str) -> Iterator[Chart]:
     told = [test for test in tests if metric in test.metrics]
-    unit = TASK.metrics[metric].unit
+    unit = _metric(metric).unit
     points = [_point(test, metric, _who(test), _how(test, told, None)) for test in told]
     if not points:
         return
@@ -181,7 +187,7 @@ def _title(metric: str) -> str:
 
 
 def _caption(metric: str) -> str:
-    text = TASK.metrics[metric].description
+    text = _metric(metric).description
     return f"{text[:1].upper()}{text[1:]}."
 
 

@@ -10,6 +10,7 @@ from overside import tasks
 from overside.bench import statistics
 from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.report import formatting, groups, run_details
+from overside.tasks.common import presentation
 
 Json = dict[str, Any]
 
@@ -156,7 +157,7 @@ def of_figures(view: RunView) -> list[Row]:
         formatting.clean(test.id, 200)
         for test in view.tests
         if test.task in tasks.NAMES
-        and (test.task in groups.BETWEEN or "throughput" not in test.metrics)
+        and (not presentation(test.task)["advised"] or "throughput" not in test.metrics)
     }
     return [row for row in rows(view) if row.id in own and row.others]
 
@@ -177,7 +178,7 @@ def constants(view: RunView) -> dict[str, Any]:
             values = found.setdefault(name, [])
             if value not in values:
                 values.append(value)
-    own_column = {*SHOWN_ELSEWHERE, *groups.NAMED}
+    own_column = {*SHOWN_ELSEWHERE, *formatting.named()}
     return {n: v[0] for n, v in found.items() if len(v) == 1 and n not in own_column}
 
 
@@ -196,7 +197,7 @@ def parameter(name: str, value: object) -> str:
 
 
 def _row(view: RunView, test: TestSummary, operation: str, same: Mapping[str, Any]) -> Row:
-    hidden = {*SHOWN_ELSEWHERE, *groups.NAMED, *same}
+    hidden = {*SHOWN_ELSEWHERE, *formatting.named(), *same}
     who, how = groups.label_parts(test, [test])
     device = formatting.device(test.parameters.get("device") or "")
     if device.endswith(who) or who.startswith(device):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from overside import _core
 
 if TYPE_CHECKING:
     from overside.bench.plan import Test
@@ -15,6 +19,67 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 #: Answers whether what the text says may be done; asked once a run.
 Consent = Callable[[str], bool]
+
+
+@functools.cache
+def declarations() -> Mapping[str, Json]:
+    """What the built-in tasks declare of themselves, by name; in Rust, crates/measure/src/tasks."""
+    return {task["name"]: task for task in json.loads(_core.tasks())}
+
+
+@functools.cache
+def operation_parameter(task: str) -> tuple[str, str] | None:
+    """The parameter that completes the name of a built-in task's operation, and its default;
+    `None` for a task that has one operation or none."""
+    declared = declarations().get(task)
+    template: str = (declared and declared["operation"]) or ""
+    for one in declared["parameters"] if declared else ():
+        if f"{{{one['name']}}}" in template:
+            return one["name"], one["default"]
+    return None
+
+
+def operation(task: str, parameters: Mapping[str, Any]) -> str | None:
+    """The operation of a built-in task's jobs, as profiles and devices call it; `None` for what is
+    not about jobs on a device."""
+    declared = declarations().get(task)
+    if declared is None or declared["operation"] is None:
+        return None
+    completed = operation_parameter(task)
+    if completed is None:
+        return str(declared["operation"])
+    name, default = completed
+    return str(declared["operation"].format_map({name: parameters.get(name) or default}))
+
+
+@functools.cache
+def presentation(task: str) -> Json:
+    """How tests of a task are grouped, titled and drawn; of a plug-in, which declares nothing of
+    that, as if their parameters meant what they mean to the built-in tasks."""
+    declared = declarations()
+    if task in declared:
+        form: Json = declared[task]["report"]
+        return form
+    ways = [way for known in declared.values() for way in known["report"]["ways"]]
+    return {
+        "titles": [],
+        "ways": list(dict.fromkeys(ways)),
+        "size": "buffer_size",
+        "labels": {"when": None, "parameters": []},
+        "variants": [],
+        "advised": True,
+        "charts": "jobs",
+    }
+
+
+@functools.cache
+def choices(task: str) -> Mapping[str, Mapping[str, str]]:
+    """The titles of a built-in task's parameters' values."""
+    parameters = declarations()[task]["parameters"] if task in declarations() else []
+    return {
+        parameter["name"]: {choice["name"]: choice["title"] for choice in parameter["choices"]}
+        for parameter in parameters
+    }
 
 
 @dataclass(frozen=True)
@@ -37,6 +102,17 @@ class Parameter:
     maximum: float | None = None
     #: The most that a value which is a list may hold.
     most_values: int | None = None
+    #: What the text names: `device`, `variant`, `data`, `node`, `placement`, `patterns` or nothing.
+    refers_to: str | None = None
+    #: Links that may stand for a device, by themselves or after an agent's name.
+    links: tuple[str, ...] = ()
+
+    @staticmethod
+    def declared(form: Json) -> Parameter:
+        """One of a built-in task."""
+        fields = {name: value for name, value in form.items() if name != "name"}
+        choices = tuple(choice["name"] for choice in form["choices"])
+        return Parameter(**fields | {"choices": choices, "links": tuple(form["links"])})
 
 
 @dataclass(frozen=True)
@@ -51,22 +127,6 @@ class Metric:
     def json(self) -> Json:
         """As in a run's manifest."""
         return {"unit": self.unit, "better": self.better, "description": self.description}
-
-
-def latencies(of: str) -> dict[str, Metric]:
-    """What a histogram of latencies tells; `of` says of what."""
-    return {
-        f"latency_{name}": Metric("µs", "lower", f"{what} {of}")
-        for name, what in {
-            "mean": "mean",
-            "min": "shortest",
-            "p50": "median",
-            "p90": "90th percentile of the",
-            "p99": "99th percentile of the",
-            "p999": "99.9th percentile of the",
-            "max": "longest",
-        }.items()
-    }
 
 
 class Task(ABC):
@@ -84,6 +144,17 @@ class Task(ABC):
     verified: bool = True
     #: Parameters and metrics that are not listed are allowed too, with any value.
     is_open: bool = False
+
+    def declare(self, name: str) -> None:
+        """Becomes the built-in task of that name."""
+        form = declarations()[name]
+        self.name, self.description = name, form["description"]
+        self.verified = form["verified"]
+        self.parameters = {one["name"]: Parameter.declared(one) for one in form["parameters"]}
+        self.metrics = {
+            one["name"]: Metric(one["unit"], one["better"], one["description"])
+            for one in form["metrics"]
+        }
 
     def normal(self, parameters: Json) -> Json:
         """The parameters with the defaults filled in, and without what has no effect on this
@@ -106,18 +177,18 @@ class Task(ABC):
 class MeasuredTask(Task):
     """A task that the measuring loop runs in a worker process."""
 
-    #: What may stand as its `device` though it is none of the devices: links.
-    links: tuple[str, ...] = ()
-    #: Parameters that name a node: `host`, an agent, or an address with a colon.
-    nodes: tuple[str, ...] = ()
     #: How long a sample may take beside its timed parts and what it reads.
     beside_s: float = 60.0
 
-    @abstractmethod
+    def __init__(self, name: str) -> None:
+        self.declare(name)
+
     def test(self, parameters: Json) -> Json:
         """The test as `overside._core.Worker.measure` takes it; `kind` says which of its kinds it
-        is (crates/measure/src/kinds), without it jobs on a device. Of the data, where it has some,
+        is (crates/measure/src/tasks), without it jobs on a device. Of the data, where it has some,
         it gives the name and `sample_bytes`; the runner adds the files, the times and the seed."""
+        given = {name: value for name, value in parameters.items() if value is not None}
+        return {"kind": self.name, **given}
 
     def worker_prefix(self, parameters: Json) -> Sequence[str]:
         """The command that the worker of a test is started by; empty: as it is."""
@@ -159,14 +230,19 @@ class ExternalTask(Task):
 class Machine:
     """What can be measured here: asked once, before tests are planned."""
 
-    #: What `overside._core.devices()` lists.
+    #: The devices that `overside._core.devices` lists without starting or asking anything.
     devices: Sequence[Json] = ()
     #: What `overside._core.variants()` lists.
     operations: Sequence[Json] = ()
-    #: What `overside._core.devices_dpdk()` lists, asked when it matters: asking starts DPDK.
-    dpdk: Callable[[], Sequence[Json]] = tuple
-    #: What `overside._core.devices_agents()` lists, asked when it matters: asking takes a while.
-    agents: Callable[[], Sequence[Json]] = tuple
+    #: Lists the devices of the other backends, by their prefixes; asked when it matters.
+    costly: Mapping[str, Callable[[], Sequence[Json]]] = field(default_factory=dict)
+
+    def agents(self) -> Sequence[Json]:
+        """The devices of all agents."""
+        return self._listed("*/")
+
+    def _listed(self, prefix: str) -> Sequence[Json]:
+        return self.costly[prefix]() if prefix in self.costly else self.devices
 
     def no_node(self, node: str) -> str | None:
         """Why the agent of that name cannot be used, or `None`."""
@@ -195,7 +271,7 @@ class Machine:
         `dpu0/*`, where the agent cannot be reached; `*/*`, where it is not known which there
         are)."""
         node, slash, _ = name.partition("/")
-        kind = f"{node}/*" if slash else f"{name.partition(':')[0]}:*"
-        devices = self.dpdk() if kind == "dpdk:*" else self.agents() if slash else self.devices
-        found = {device["name"]: device for device in devices}
+        prefix = "*/" if slash else name.partition(":")[0]
+        found = {device["name"]: device for device in self._listed(prefix)}
+        kind = f"{node}/*" if slash else f"{prefix}:*"
         return found.get(name) or found.get(kind) or found.get("*/*")

@@ -2,148 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from overside.tasks import placement
-from overside.tasks.common import Json, Machine, MeasuredTask, Metric, Parameter, latencies
-
-_MIB = 1 << 20
+from overside.tasks.common import Json, Machine, MeasuredTask, operation
 
 
-def data(default: str) -> Parameter:
-    """The parameter that names the data set."""
-    return Parameter("string", "a data set (`overside data list`), file or directory", default)
-
-
-_BEFORE: Mapping[str, Parameter] = {
-    "device": Parameter("string", "what runs the jobs; `overside devices` lists them", "cpu"),
-    "variant": Parameter("string", "the library or engine by name; `auto`: the fastest", "auto"),
-}
-
-_AFTER: Mapping[str, Parameter] = {
-    "buffer_size": Parameter(
-        "integer", "one buffer, on the uncompressed side", 65536, "bytes", (), 1, 1 << 30
-    ),
-    "depth": Parameter("integer", "jobs in flight", 16, "", (), 1, 4096),
-    "batch": Parameter("integer", "jobs handed over at one doorbell", 16, "", (), 1, 4096),
-    "threads": Parameter(
-        "integer", "threads of a device that is made of threads", 1, "", (), 1, 1024
-    ),
-    "cores": Parameter("integers", "the cores that those threads are pinned to", None),
-    "placement": Parameter(
-        "string",
-        f"who gets which chunks of a stream: {placement.WORDS}; without one the device has all, "
-        "a job at a time",
-        None,
-    ),
-    "cpu_variant": Parameter("string", "with a placement: the library of the CPU's leg", None),
-    "setting": Parameter(
-        "string",
-        "reuse contexts and buffers, or set them up again for each job (with a placement: for "
-        "each stream)",
-        "static",
-        choices=("static", "reconfiguration"),
-    ),
-    "completion": Parameter(
-        "string", "wait for completions, or ask for them", "event", choices=("event", "poll")
-    ),
-    "timing": Parameter(
-        "string",
-        "how an emulated device times its completions",
-        None,
-        choices=("replay", "paced", "functional"),
-    ),
-    "data": data("corpus"),
-    "sample_bytes": Parameter(
-        "integer",
-        "how much of the data set is used, in buffers evenly spaced over it",
-        8 * _MIB,
-        "bytes",
-        (),
-        1,
-        4 << 30,
-    ),
-}
-
-_THROUGHPUT: Mapping[str, Metric] = {
-    "throughput": Metric(
-        "MB/s", "higher", "bytes of the uncompressed side in the elapsed time; MB is 10^6 bytes"
-    ),
-    "engine_throughput": Metric(
-        "MB/s", "higher", "bytes of the uncompressed side in the engine's own time"
-    ),
-    "rate": Metric("jobs/s", "higher", "jobs in the elapsed time"),
-}
-
-_COMPRESSION: Mapping[str, Metric] = {
-    "compressed_throughput": Metric(
-        "MB/s", "higher", "bytes of the compressed side in the elapsed time; MB is 10^6 bytes"
-    ),
-    "ratio": Metric("-", "lower", "compressed bytes / uncompressed bytes"),
-}
-
-_PLACEMENT: Mapping[str, Metric] = {
-    "device_share": Metric("%", "higher", "bytes that the device processed, of all; placements"),
-    "cpu_leg_throughput": Metric(
-        "MB/s", "higher", "bytes by the CPU's leg in the time that it had work; placements"
-    ),
-    "device_leg_throughput": Metric(
-        "MB/s", "higher", "bytes by the device's leg in the time that it had work; placements"
-    ),
-    "cpu_utilisation": Metric(
-        "%", "lower", "host CPU seconds in the elapsed time, one core being 100; placements"
-    ),
-}
-
-_COST: Mapping[str, Metric] = {
-    **latencies("time from submission to reaping of a job"),
-    "cpu_cost": Metric("s/GB", "lower", "host CPU seconds per 10^9 bytes of the uncompressed side"),
-    "cpu_seconds": Metric("s", "lower", "host CPU seconds of the sample"),
-    **{
-        f"stage_{stage}": Metric("µs", "lower", f"mean time of a job {what}")
-        for stage, what in {
-            "queueing": "in the device's queue",
-            "transfer": "on the link",
-            "engine": "in the engine",
-        }.items()
-    },
-    **{
-        f"stage_{stage}": Metric("µs", "lower", what)
-        for stage, what in {
-            "discovery": "finding the device",
-            "init": "setting up a context",
-            "memory": "making memory reachable for the device",
-            "end": "tearing a context down",
-        }.items()
-    },
-}
-
-
-@dataclass(frozen=True)
 class OffloadTask(MeasuredTask):
     """One operation, or a family of them, on the buffers of a data set."""
 
-    name: str
-    description: str
-    #: The operation as the devices call it, from the parameters.
-    operation: Callable[[Json], str]
-    #: Parameters that only this task has.
-    own: Mapping[str, Parameter]
-    #: It has a compressed side.
-    compression: bool = False
-
-    @property
-    def parameters(self) -> Mapping[str, Parameter]:  # type: ignore[override]
-        """What all have, and its own after the variant; its own count where both are."""
-        return {**_BEFORE, **self.own, **_AFTER, **self.own}
-
-    @property
-    def metrics(self) -> Mapping[str, Metric]:  # type: ignore[override]
-        """What all have, and those of the compressed side."""
-        sides = _COMPRESSION if self.compression else {}
-        return {**_THROUGHPUT, **sides, **_COST, **_PLACEMENT}
+    def operation(self, parameters: Json) -> str:
+        """The operation as the devices call it."""
+        return operation(self.name, parameters) or self.name
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; a batch is never larger than the depth, reconfiguration runs one job

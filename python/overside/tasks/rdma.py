@@ -9,12 +9,12 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from overside.bench import perftest
-from overside.tasks.common import ExternalTask, Json, Machine, Metric, Parameter
+from overside.tasks.common import ExternalTask, Json, Machine
 
 if TYPE_CHECKING:
     from overside.bench.plan import Test
@@ -22,67 +22,13 @@ if TYPE_CHECKING:
 _DEVICES = Path("/sys/class/infiniband")
 #: How long a server may take until it listens.
 _READY_S = 10.0
-_OPERATIONS = ("send", "write", "read")
-
-_PARAMETERS: Mapping[str, Parameter] = {
-    "operation": Parameter("string", "the verb", "write", choices=_OPERATIONS),
-    "metric": Parameter(
-        "string", "latency or bandwidth", "latency", choices=("latency", "bandwidth")
-    ),
-    "device": Parameter("string", "the RDMA device by name; without one, the first", None),
-    "destination": Parameter(
-        "string",
-        "`host`: a server is started here; or the address of a host where perftest's server for "
-        "this test waits",
-        "host",
-    ),
-    "port": Parameter(
-        "integer", "the server's TCP port; without one any that is free", None, "", (), 1024, 65535
-    ),
-    "message_size": Parameter("integer", "one message", 2, "bytes", (), 1, 8 << 20),
-    "iterations": Parameter("integer", "messages of a sample", 5000, "", (), 5, 100_000_000),
-    "depth": Parameter("integer", "bandwidth: messages in flight", 128, "", (), 1, 16384),
-    "queue_pairs": Parameter("integer", "bandwidth: queue pairs", 1, "", (), 1, 1024),
-    "completion": Parameter(
-        "string", "wait for completions, or ask for them", "poll", choices=("event", "poll")
-    ),
-}
-
-_METRICS: Mapping[str, Metric] = {
-    **{
-        f"latency_{name}": Metric(
-            "µs",
-            "lower",
-            f"{what} time of an operation; of a round trip for send and write, of which perftest "
-            "prints the half",
-        )
-        for name, what in {
-            "p50": "median",
-            "mean": "mean",
-            "min": "shortest",
-            "max": "longest",
-            "p99": "99th percentile of the",
-            "p999": "99.9th percentile of the",
-        }.items()
-    },
-    "throughput": Metric("MB/s", "higher", "mean bandwidth; MB is 10^6 bytes"),
-    "bit_rate": Metric("Gb/s", "higher", "the same in 10^9 bits"),
-    "peak_bit_rate": Metric("Gb/s", "higher", "peak bandwidth, as perftest finds it"),
-    "rate": Metric("messages/s", "higher", "messages a second"),
-}
 
 
 class RdmaTask(ExternalTask):
     """One of perftest's programs at both ends. Nobody looks at the bytes that arrive."""
 
-    name = "rdma"
-    description = "RDMA verbs by perftest's programs (ib_write_lat, ib_send_bw, ...)"
-    parameters = _PARAMETERS
-    metrics = _METRICS
-    #: perftest compares nothing.
-    verified = False
-
     def __init__(self) -> None:
+        self.declare("rdma")
         self._logs = Path()
 
     def normal(self, parameters: Json) -> Json:

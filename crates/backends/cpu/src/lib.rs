@@ -7,6 +7,7 @@
 //! # Ok::<(), overside_backend_cpu::CpuError>(())
 //! ```
 
+mod backend;
 mod capabilities;
 mod context;
 mod error;
@@ -16,6 +17,7 @@ use overside_device::{
     OpenError, Operation, Provenance, Region, Slice, Timing,
 };
 
+pub use backend::CpuBackend;
 pub use error::CpuError;
 
 use context::CpuContext;

@@ -12,6 +12,7 @@
 //! All devices are polled, and all take registered memory only, whatever their drivers would let
 //! pass.
 
+mod backend;
 mod batch;
 mod capabilities;
 mod context;
@@ -35,6 +36,7 @@ use overside_device::{
     OpenError, Provenance, Region, Slice, Timing,
 };
 
+pub use backend::DpdkBackend;
 pub use environment::{ARGUMENTS, Environment, SOFTWARE_DEVICES};
 pub use error::DpdkError;
 pub use rules::RULES;

@@ -15,6 +15,7 @@
 //! in [`overside_device::Context::reconfigure`], where it is part of what is asked for, and none
 //! in `close`.
 
+mod backend;
 mod capabilities;
 mod context;
 mod engine;
@@ -29,6 +30,8 @@ use overside_device::{
     OpenError, Provenance, Region, Registration, Slice, Timing,
 };
 use overside_model::{Fifo, Profile, Quantity};
+
+pub use backend::{EmulatedBackend, profile_of};
 
 use context::EmulatedContext;
 use replay::Replay;

@@ -1,6 +1,8 @@
 //! Which names become devices, and what is said of those that do not.
 
-use overside_backends::{OpenError, Options, closest, list, list_dpdk, open, profile_of};
+use overside_backends::{
+    BACKENDS, OpenError, Options, Severity, closest, list, open, profile_of, relevant_options,
+};
 use overside_device::{Provenance, Timing};
 
 fn refused(name: &str) -> OpenError {
@@ -96,7 +98,7 @@ fn only_what_matters_to_a_device_tells_it_from_another() {
         cores: Some(vec![0]),
         timing: None,
     };
-    let emulated = options.that_matter_to("emulated:bf2");
+    let emulated = relevant_options(&options, "emulated:bf2");
     assert_eq!(
         emulated,
         Options {
@@ -108,8 +110,8 @@ fn only_what_matters_to_a_device_tells_it_from_another() {
         timing: Some(Timing::Paced),
         ..options.clone()
     };
-    assert_eq!(paced.that_matter_to("cpu"), options);
-    assert_ne!(paced.that_matter_to("emulated:bf2"), emulated);
+    assert_eq!(relevant_options(&paced, "cpu"), options);
+    assert_ne!(relevant_options(&paced, "emulated:bf2"), emulated);
 }
 
 #[test]
@@ -136,7 +138,8 @@ fn a_suggestion_is_near() {
 
 #[test]
 fn dpdk_devices_are_listed_with_what_they_can_do_or_with_what_is_missing() {
-    for described in list_dpdk() {
+    let dpdk = BACKENDS.iter().find(|backend| backend.prefix() == "dpdk");
+    for described in dpdk.unwrap().list() {
         let opened = open(&described.name, &Options::default());
         match (&described.unavailable, opened) {
             (None, Ok(device)) => {
@@ -160,5 +163,27 @@ fn dpdk_devices_are_listed_with_what_they_can_do_or_with_what_is_missing() {
         }
         OpenError::Unavailable { reason, .. } => assert!(reason.contains("apt-get"), "{reason}"),
         other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn each_backend_lists_its_own_names_and_no_others() {
+    for backend in BACKENDS {
+        let listed = backend.list().into_iter().map(|device| device.name);
+        for name in listed.chain(backend.known_names()) {
+            let owners: Vec<_> = (BACKENDS.iter())
+                .filter(|one| one.owns(&name))
+                .map(|one| one.prefix())
+                .collect();
+            assert_eq!(owners, [backend.prefix()], "{name}");
+        }
+        assert!(backend.owns(&backend.wildcard()));
+        let found = backend.doctor();
+        assert_eq!(found.len(), backend.list().len());
+        let usable = found.iter().filter(|one| one.level == Severity::Ok).count();
+        let opened = (backend.list().iter())
+            .filter(|device| device.unavailable.is_none())
+            .count();
+        assert_eq!(usable, opened, "{found:?}");
     }
 }

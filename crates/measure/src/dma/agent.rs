@@ -16,9 +16,9 @@ use overside_probe::dma::{
 use super::taking::{Through, plan, sample, times};
 use crate::evidence::Evidence;
 use crate::far;
-use crate::kinds::DmaTest;
 use crate::measuring::NoSample;
 use crate::sample::{Sample, Warning};
+use crate::tasks::DmaTest;
 
 /// How long the link may take to stand.
 const CONNECTING: Duration = Duration::from_secs(5);

@@ -13,9 +13,9 @@ use overside_probe::dma::Link;
 use super::shape::{self, Emulated};
 use super::taking::{Through, plan};
 use crate::evidence::Evidence;
-use crate::kinds::{DmaOperation, DmaTest};
 use crate::measuring::NoSample;
 use crate::sample::{Failure, Kind};
+use crate::tasks::{DmaOperation, DmaTest};
 use crate::test::Reaping;
 
 /// Both ends of a link, in this process.

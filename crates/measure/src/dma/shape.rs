@@ -5,9 +5,9 @@ use overside_link::verbs::Side;
 use overside_model::dma::{self, Access, Completion, Primitive, Transfer};
 use overside_model::{Closeness, Initiator, Library};
 
-use crate::kinds::{DmaMeasure, DmaOperation, DmaTest};
 use crate::measuring::NoSample;
 use crate::sample::{Failure, Kind, Model, Warning};
+use crate::tasks::{DmaMeasure, DmaOperation, DmaTest};
 use crate::test::Reaping;
 
 /// An engine that a profile gives the times of.

@@ -11,10 +11,10 @@ use super::agent;
 use super::copying::Copying;
 use super::path::{Ends, Path};
 use crate::evidence::{Evidence, LateCount};
-use crate::kinds::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 use crate::measuring::{NoSample, memory_fits};
 use crate::recorder::{Counted, Late, warnings};
 use crate::sample::{Check, Done, Sample, Work};
+use crate::tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 use crate::test::Reaping;
 
 /// An end of a link in place of another.

@@ -11,9 +11,9 @@ use overside_link::verbs::{LinkConfig, Side};
 use super::path::Ends;
 use super::taking::over_link;
 use crate::audit::{LinkFault, with_fault};
-use crate::kinds::{DmaMeasure, DmaOperation, DmaTest};
 use crate::measuring::NoSample;
 use crate::sample::{Failure, Kind};
+use crate::tasks::{DmaMeasure, DmaOperation, DmaTest};
 use crate::test::Reaping;
 
 fn test(operation: DmaOperation) -> DmaTest {
@@ -30,7 +30,7 @@ fn test(operation: DmaOperation) -> DmaTest {
         threads: 1,
         cores: None,
         engine_core: None,
-        buffers: crate::kinds::DmaBuffers::Distinct,
+        buffers: crate::tasks::DmaBuffers::Distinct,
         inline: false,
         warmup_s: 0.0,
         sample_s: 0.002,

@@ -18,9 +18,9 @@ use overside_probe::dma::{Answer, Link, Ran, Reach};
 
 use super::agent::with;
 use crate::audit::{LinkFault, with_fault};
-use crate::kinds::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 use crate::measuring::NoSample;
 use crate::sample::{Failure, Kind, Sample};
+use crate::tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 use crate::test::Reaping;
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

@@ -2,4 +2,5 @@
 
 mod boxes;
 mod hashes;
+mod tasks;
 mod worker;

@@ -15,6 +15,7 @@ const LIBRARY: &str = "ISA-L";
 pub(super) const CODEC: Codec = Codec {
     library: Library {
         name: "isal",
+        label: "ISA-L",
         title: LIBRARY,
         version: || env!("OVERSIDE_VERSION_ISAL").into(),
         simd: true,

@@ -25,6 +25,7 @@ const NAME: &str = "libdeflate";
 pub(super) const CODEC: Codec = Codec {
     library: Library {
         name: NAME,
+        label: NAME,
         title: NAME,
         version: || env!("OVERSIDE_VERSION_LIBDEFLATE").into(),
         simd: true,

@@ -18,6 +18,7 @@ const NAME: &str = "zlib";
 pub(super) const CODEC: Codec = Codec {
     library: Library {
         name: NAME,
+        label: NAME,
         title: NAME,
         version,
         simd: false,

@@ -13,6 +13,7 @@ const NAME: &str = "zlib-rs";
 pub(super) const CODEC: Codec = Codec {
     library: Library {
         name: NAME,
+        label: NAME,
         title: NAME,
         version: || env!("OVERSIDE_VERSION_ZLIB_RS").into(),
         simd: true,

@@ -8,6 +8,7 @@ use crate::variant::Library;
 pub(super) const LIBRARY: HashLibrary = HashLibrary {
     library: Library {
         name: "cityhash",
+        label: "cityhash",
         title: "Google CityHash",
         version: || "1.1.1".into(),
         simd: false,

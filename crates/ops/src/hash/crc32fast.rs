@@ -6,6 +6,7 @@ use crate::variant::Library;
 pub(super) const LIBRARY: HashLibrary = HashLibrary {
     library: Library {
         name: "crc32fast",
+        label: "crc32fast",
         title: "crc32fast",
         version: || env!("OVERSIDE_VERSION_CRC32FAST").into(),
         simd: true,

@@ -7,6 +7,7 @@ use crate::variant::Library;
 pub(super) const LIBRARY: HashLibrary = HashLibrary {
     library: Library {
         name: "fnv",
+        label: "fnv",
         title: "overside",
         version: own_version,
         simd: false,

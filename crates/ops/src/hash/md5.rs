@@ -8,6 +8,7 @@ use crate::variant::Library;
 pub(super) const LIBRARY: HashLibrary = HashLibrary {
     library: Library {
         name: "md5",
+        label: "md5",
         title: "RustCrypto md-5",
         version: || env!("OVERSIDE_VERSION_MD_5").into(),
         simd: false,

@@ -8,6 +8,7 @@ use crate::variant::Library;
 pub(super) const LIBRARY: HashLibrary = HashLibrary {
     library: Library {
         name: "murmur",
+        label: "murmur",
         title: "overside",
         version: own_version,
         simd: false,

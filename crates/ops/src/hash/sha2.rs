@@ -8,6 +8,7 @@ use crate::variant::Library;
 pub(super) const LIBRARY: HashLibrary = HashLibrary {
     library: Library {
         name: "sha2",
+        label: "sha2",
         title: "RustCrypto sha2",
         version: || env!("OVERSIDE_VERSION_SHA2").into(),
         simd: true,

@@ -30,6 +30,7 @@ pub(super) const SCALAR: HashLibrary = HashLibrary {
 const fn library(simd: bool) -> Library {
     Library {
         name: "xxhash",
+        label: "xxHash",
         title: "xxhash-rust",
         version: || env!("OVERSIDE_VERSION_XXHASH_RUST").into(),
         simd,

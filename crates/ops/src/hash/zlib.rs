@@ -7,6 +7,7 @@ use crate::variant::Library;
 pub(super) const LIBRARY: HashLibrary = HashLibrary {
     library: Library {
         name: "zlib",
+        label: "zlib",
         title: "zlib",
         version: zlib_version,
         simd: false,

@@ -61,6 +61,7 @@ unsafe extern "C" {
 pub(super) const CODEC: Codec = Codec {
     library: Library {
         name: "lz4",
+        label: "LZ4",
         title: LIBRARY,
         version,
         simd: false,

@@ -21,6 +21,7 @@ const MAX_BLOCK: usize = 0x7e00_0000;
 pub(super) const CODEC: Codec = Codec {
     library: Library {
         name: "lz4-flex",
+        label: "lz4_flex",
         title: "lz4_flex",
         version: || env!("OVERSIDE_VERSION_LZ4_FLEX").into(),
         simd: false,

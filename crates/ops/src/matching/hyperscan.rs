@@ -25,6 +25,7 @@ const MAX_LEN: usize = u32::MAX as usize;
 pub(super) const ENGINE: EngineLibrary = EngineLibrary {
     library: Library {
         name: "hyperscan",
+        label: LIBRARY,
         title: LIBRARY,
         version,
         simd: true,

@@ -33,6 +33,7 @@ const SAMPLE_BUFFERS: u32 = 16;
 pub(super) const ENGINE: EngineLibrary = EngineLibrary {
     library: Library {
         name: NAME,
+        label: "Literal search",
         title: "memchr",
         version: || env!("OVERSIDE_VERSION_MEMCHR").into(),
         simd: true,

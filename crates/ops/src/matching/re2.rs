@@ -27,6 +27,7 @@ unsafe extern "C" {
 pub(super) const ENGINE: EngineLibrary = EngineLibrary {
     library: Library {
         name: "re2",
+        label: "RE2",
         title: "RE2",
         version: || env!("OVERSIDE_VERSION_RE2").into(),
         simd: false,

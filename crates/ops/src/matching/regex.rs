@@ -12,6 +12,7 @@ pub(super) const NAME: &str = "regex";
 pub(super) const ENGINE: EngineLibrary = EngineLibrary {
     library: Library {
         name: NAME,
+        label: "Rust regex",
         title: "Rust regex",
         version: || env!("OVERSIDE_VERSION_REGEX").into(),
         simd: true,

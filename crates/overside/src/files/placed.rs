@@ -60,7 +60,7 @@ impl Placed {
         if let Some((_, device)) = open.iter().find(|(known, _)| known == name) {
             return Ok(Arc::clone(device));
         }
-        let device = overside_backends::open_beside_cpu(name, threads)
+        let device = overside_backends::open_accelerator(name, threads)
             .map_err(|error| error.to_string())?
             .ok_or_else(|| format!("{name} is no device beside the CPU"))?;
         open.push((name.to_owned(), Arc::clone(&device)));

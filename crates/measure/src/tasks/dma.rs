@@ -8,12 +8,109 @@ use overside_probe::dma::{DEPTH_MAX, Link, SIZE_MAX};
 use serde::{Deserialize, Serialize};
 
 use super::Measured;
+use super::spec::{Charts, Parameter, Reference, Report, TaskSpec, higher, latencies, lower};
 use crate::dma;
 use crate::measuring::NoSample;
 use crate::sample::Sample;
-use crate::test::{Reaping, TestError, auto, cores_within, one, times_within, within};
+use crate::test::{Reaping, THREADS_MAX, TestError, auto, cores_within, one, times_within, within};
 
 pub use overside_probe::dma::Operation as DmaOperation;
+
+#[rustfmt::skip]
+pub(super) fn spec() -> TaskSpec {
+    let operations = [
+        ("read", "Read the peer's memory"),
+        ("write", "Write the peer's memory"),
+        ("send", "Send messages"),
+    ];
+    let mut variants = vec!["engine", "caller"];
+    variants.extend(Transport::ALL.map(Transport::name));
+    let device = Parameter {
+        links: Link::ALL.map(Link::name).into(),
+        ..Parameter::text(
+            "device",
+            "what the bytes go over: shm (shared memory), ucx (RDMA where there is a card, else \
+             what UCX has), one of these with an agent as the DPU (dpu0/ucx), emulated: and a \
+             profile, dpdk: and a device that copies",
+        )
+    };
+    let parameters = vec![
+        device.default("shm").names(Reference::Device),
+        Parameter::choice("variant", "of shm: a thread that copies in place of a DMA engine \
+            (engine), or whoever posts copies itself (caller); of ucx: the transport that it is \
+            to take, as in tcp; without one UCX chooses", &variants),
+        Parameter::choice("initiator", "who starts operations", &["host", "dpu"]).default("host"),
+        Parameter::titled("operation", "bring the peer's bytes here (read), put ours there \
+            (write), send a message that the peer's program confirms (send)", operations)
+            .default("write"),
+        Parameter::choice("completion", "wait for completions, or ask for them", &["event", "poll"])
+            .default("poll"),
+        Parameter::choice("measure", "time each operation, or only all of them together",
+            &["latency", "throughput"]).default("latency"),
+        Parameter::integer("buffer_size", "one operation", 1, SIZE_MAX).default(64).unit("bytes"),
+        Parameter::integer("depth", "operations in flight on each thread", 1, DEPTH_MAX).default(1),
+        Parameter::integer("batch", "operations handed over at one doorbell", 1, DEPTH_MAX)
+            .default(1),
+        Parameter::integer("threads", "the initiator's threads", 1, LinkConfig::MAX_QUEUE_PAIRS as
+            u64).default(1),
+        Parameter::cores("cores", "the initiator's cores that those threads are pinned to, in \
+            turn"),
+        Parameter::integer("engine_core", "the core of the thread that stands for a DMA engine", 0,
+            THREADS_MAX as u64 - 1),
+        Parameter::choice("buffers", "operations in flight carry the same payload, or each one of \
+            its own", &["same", "distinct"]).default("same"),
+        Parameter::boolean("inline", "writes and sends: copy the payload into the queue when it is \
+            posted").default(false),
+    ];
+    let rates = [
+        higher("throughput", "MB/s", "bytes moved in the elapsed time; MB is 10^6 bytes"),
+        higher("rate", "operations/s", "operations in the elapsed time"),
+    ];
+    let sides = [
+        ("host", "the host's side"),
+        ("dpu", "the DPU's side"),
+        ("initiator", "the side that starts operations"),
+        ("engine", "the thread that stands for a DMA engine"),
+    ];
+    let utilisation = |(name, what): (&str, &str)| {
+        let description = format!("CPU seconds of {what} in the elapsed time, one core being 100");
+        lower(format!("{name}_utilisation"), "%", description)
+    };
+    let cost = [
+        lower("cpu_seconds", "s", "host CPU seconds of the sample"),
+        lower("cpu_cost", "s/GB", "host CPU seconds per 10^9 bytes moved"),
+    ];
+    let ways = [
+        "device",
+        "variant",
+        "threads",
+        "cores",
+        "depth",
+        "batch",
+        "completion",
+        "initiator",
+        "engine_core",
+    ];
+    TaskSpec {
+        name: "dma",
+        description: "move bytes between host and DPU; they are looked at where they arrive",
+        operation: None,
+        verified: true,
+        parameters,
+        metrics: (rates.into_iter())
+            .chain(latencies(
+                "time of an operation, from its doorbell until it was reaped",
+            ))
+            .chain(sides.map(utilisation))
+            .chain(cost)
+            .collect(),
+        report: Report {
+            advised: false,
+            charts: Charts::Moves,
+            ..Report::new("{operation}", &ways)
+        },
+    }
+}
 
 /// What a test of moving bytes measures, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,8 @@ use overside_ops::{HashAlgorithm, Operation};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::Measured;
+use super::spec::{Labels, Parameter, TaskSpec, higher, lower};
+use super::{Measured, jobs};
 use crate::evidence::Evidence;
 use crate::measuring::{NoSample, memory_fits};
 use crate::reference::HashReference;
@@ -25,6 +26,42 @@ const PASS_NS: u64 = 1_000_000;
 /// The most that passes are lengthened by at a time, and the most calls of one.
 const LONGER: u64 = 16;
 const CALLS_MAX: u64 = 1 << 24;
+
+#[rustfmt::skip]
+pub(super) fn spec() -> TaskSpec {
+    let algorithms = HashAlgorithm::ALL.map(|one| (one.name(), one.title()));
+    let calls = [
+        ("chain", "Hash calls that wait for each other"),
+        ("row", "Hash calls in a row"),
+    ];
+    let own = vec![
+        Parameter::titled("algorithm", "the hash or checksum", algorithms).default("xxh3"),
+        Parameter::titled("calls", "not jobs on a device but bare calls in a loop on one core: \
+            each waiting for the digest before it (chain), or one after the other (row)", calls),
+    ];
+    let mut metrics = jobs::metrics(Vec::new());
+    metrics.extend([
+        lower("call_latency", "ns", "one call that waits for the digest of the one before \
+            (calls=chain)"),
+        higher("call_bandwidth", "MB/s", "bytes hashed by calls in a row on one core; MB is 10^6 \
+            bytes (calls=row)"),
+    ]);
+    let mut spec = jobs::task(
+        "hash",
+        "hash buffers; each digest is compared with another implementation's",
+        "hash-{algorithm}",
+        own,
+        metrics,
+        "Hash with {algorithm}",
+    );
+    spec.report = spec.report.titled_when("calls", "{calls}");
+    // Jobs of different hashes are different work; bare calls are what is compared.
+    spec.report.labels = Labels {
+        when: Some("calls"),
+        parameters: &["algorithm"],
+    };
+    spec
+}
 
 /// What a hash test measures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

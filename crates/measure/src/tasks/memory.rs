@@ -4,15 +4,94 @@ use std::time::{Duration, Instant};
 
 use overside_device::{Applied, CpuTime, Provenance};
 use overside_probe::memory::{
-    Access, Event, Events, Kernel, Order, Pages, Pattern, Probe, ProbeError, Taken, Times,
+    Access, Event, Events, Kernel, MAX_BYTES, Order, Pages, Pattern, Probe, ProbeError, Taken,
+    Times,
 };
 use serde::{Deserialize, Serialize};
 
 use super::Measured;
+use super::spec::{Choice, Labels, Parameter, Report, TaskSpec, higher, lower};
 use crate::evidence::Evidence;
 use crate::measuring::{NoSample, memory_fits};
 use crate::sample::{Check, Done, Failure, Kind, Sample, Warning, Work};
 use crate::test::{THREADS_MAX, TestError, cores_within, one, times_within, within};
+
+#[rustfmt::skip]
+pub(super) fn spec() -> TaskSpec {
+    let patterns = [
+        ("chase", "Memory reads that wait for each other"),
+        ("stream", "STREAM"),
+        ("access", "Memory reads and writes of 8 bytes"),
+    ];
+    let parameters = vec![
+        Parameter::titled("pattern", "reads that each tell where the next is (chase), kernels over \
+            arrays (stream), reads and writes of 8 bytes (access)", patterns).default("chase"),
+        Parameter::choice("kernel", "of stream: c = a, b = s c, c = a + b, a = b + s c",
+            &Kernel::ALL.map(Kernel::name)),
+        Parameter::choice("access", "of access: what is done", &["read", "write"]),
+        Parameter::choice("order", "of access: one after the other, or each once at random",
+            &["sequential", "random"]),
+        Parameter::integer("buffer_size", "memory of one thread: its block (chase), each of its \
+            arrays (stream), its object (access)", 8, MAX_BYTES as u64).default(1 << 24)
+            .unit("bytes"),
+        Parameter::choice("pages", "pages that the memory is on: as the system gives them, small \
+            ones, huge ones", &["system", "small", "huge"]).default("system"),
+        Parameter::integer("threads", "threads, each with memory of its own", 1, THREADS_MAX as u64)
+            .default(1),
+        Parameter::cores("cores", "the cores that they are pinned to, in turn"),
+        Parameter::boolean("events", "count cache misses and the like where the processor lets us")
+            .default(true),
+    ];
+    let metrics = vec![
+        lower("read_latency", "ns", "one read that waits for the one before (chase)"),
+        higher("bandwidth", "MB/s", "bytes read and written by all threads in the elapsed time \
+            (stream and access)"),
+        higher("best_bandwidth", "MB/s", "the same of the fastest pass, as STREAM reports it \
+            (stream and access)"),
+        lower("access_time", "ns", "one read or write of 8 bytes on one thread (access)"),
+        higher("access_rate", "M/s", "reads or writes of 8 bytes by all threads in the elapsed \
+            time (access)"),
+        lower("cpu_seconds", "s", "host CPU seconds of the sample"),
+    ];
+    let counted = [
+        ("l1d_misses", "reads that miss the first cache, for"),
+        ("llc_misses", "reads that miss the last cache, for"),
+        ("dtlb_misses", "reads whose address is not in the translation cache, for"),
+        ("cycles", "cycles for"),
+        ("instructions", "instructions for"),
+    ];
+    let counted = counted.map(|(name, what)| {
+        let description = format!("{what} an access, counted by the processor");
+        lower(name, "-", description)
+    });
+    let variants = [
+        ("chase", "Dependent reads"),
+        ("copy", "Copy"),
+        ("scale", "Scale"),
+        ("add", "Add"),
+        ("triad", "Triad"),
+        ("read-sequential", "Sequential reads"),
+        ("read-random", "Random reads"),
+        ("write-sequential", "Sequential writes"),
+        ("write-random", "Random writes"),
+    ];
+    TaskSpec {
+        name: "memory",
+        description: "read and write memory; what was read and written is checked",
+        operation: None,
+        verified: true,
+        parameters,
+        metrics: metrics.into_iter().chain(counted).collect(),
+        report: Report {
+            labels: Labels {
+                when: None,
+                parameters: &["kernel", "access", "order"],
+            },
+            variants: variants.map(|(name, title)| Choice { name, title }).into(),
+            ..Report::new("{pattern}", &["threads", "cores", "pages"])
+        },
+    }
+}
 
 /// What a memory test measures, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 mod beside;
 mod ends;
 mod figures;
+mod spec;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use crate::sample::{Failure, Kind, Sample};
 use crate::test::{Reaping, TestError, cores_within, one, times_within, within};
 use beside::Beside;
 use ends::{Ends, Whose};
+pub(super) use spec::spec;
 
 /// Messages of each connection that verification sends, if they are short enough.
 const VERIFIED_MESSAGES: u64 = 64;

@@ -1,20 +1,31 @@
-//! Kinds of tests. A test in JSON may have the key `kind`; without it, or with `jobs`, it is one of
-//! jobs on a device ([`crate::Test`]). Every other kind is a module here:
+//! The built-in tasks, a module each: what a task declares of itself ([`TaskSpec`]), and, where its
+//! tests are not of jobs on a device, how one is measured.
 //!
-//! 1. a struct that serde reads, with `deny_unknown_fields`, without the key `kind`. The runner adds
+//! A test in JSON may have the key `kind`, the name of a task with tests of its own; without it, or
+//! with `jobs`, it is one of jobs on a device ([`crate::Test`]). Such a task has in its module
+//!
+//! 1. `spec`, its declaration;
+//! 2. a struct that serde reads, with `deny_unknown_fields`, without the key `kind`. The runner adds
 //!    `warmup_s`, `sample_s`, `timeout_s` and `seed` to what the task gives;
-//! 2. [`Measured`] for it: `check` for bounds (every number that comes from outside; errors name the
+//! 3. [`Measured`] for it: `check` for bounds (every number that comes from outside; errors name the
 //!    key and what it can be), `timeout_s`, and `take`, which measures once;
-//! 3. a line in [`KINDS`].
+//!
+//! and a line in [`TASKS`].
 //!
 //! What goes wrong in `take`, a panic included, becomes a failed or skipped sample in
 //! [`crate::Worker`], and a sample whose figures contradict each other a failed one. `take` keeps
 //! track of the deadline itself.
 
+mod compress;
+mod copy;
 mod dma;
 mod hash;
+mod jobs;
+mod matching;
 mod memory;
 mod network;
+mod rdma;
+mod spec;
 
 use std::time::Instant;
 
@@ -29,6 +40,9 @@ pub use dma::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 pub use hash::{HashCalls, HashTest};
 pub use memory::{MemoryPattern, MemoryTest};
 pub use network::{Hop, NetworkPattern, NetworkTest};
+pub use spec::{
+    Better, Charts, Choice, Kind, Labels, Metric, Parameter, Reference, Report, TaskSpec, Title,
+};
 
 /// A test that a worker can measure without a device's queue.
 pub(crate) trait Measured {
@@ -44,19 +58,42 @@ pub(crate) trait Measured {
 
 type Parse = fn(Value) -> Result<Box<dyn Measured>, TestError>;
 
-/// The kinds beside `jobs`.
-const KINDS: [(&str, Parse); 4] = [
-    ("dma", parse::<DmaTest>),
-    ("hash", parse::<HashTest>),
-    ("memory", parse::<MemoryTest>),
-    ("network", parse::<NetworkTest>),
+/// A built-in task.
+struct Task {
+    spec: fn() -> TaskSpec,
+    /// Reads a test of its own; `None`: its tests are jobs on a device, or Python runs them.
+    parse: Option<Parse>,
+}
+
+/// The registry of tasks, in the order in which they are listed.
+const TASKS: &[Task] = &[
+    Task::new(compress::compress, None),
+    Task::new(compress::decompress, None),
+    Task::new(matching::spec, None),
+    Task::new(hash::spec, Some(parse::<HashTest>)),
+    Task::new(copy::spec, None),
+    Task::new(memory::spec, Some(parse::<MemoryTest>)),
+    Task::new(dma::spec, Some(parse::<DmaTest>)),
+    Task::new(network::spec, Some(parse::<NetworkTest>)),
+    Task::new(rdma::spec, None),
 ];
+
+impl Task {
+    const fn new(spec: fn() -> TaskSpec, parse: Option<Parse>) -> Self {
+        Self { spec, parse }
+    }
+}
+
+/// What all built-in tasks declare of themselves.
+pub fn tasks() -> Vec<TaskSpec> {
+    TASKS.iter().map(|task| (task.spec)()).collect()
+}
 
 /// A test of any kind.
 pub(crate) enum AnyTest {
     /// Jobs on a device.
     Jobs(Box<Test>),
-    /// One of [`KINDS`].
+    /// One of a task that has tests of its own.
     Other(Box<dyn Measured>),
 }
 
@@ -75,14 +112,16 @@ impl AnyTest {
             test.check()?;
             return Ok(Self::Jobs(Box::new(test)));
         }
-        match KINDS.iter().find(|(name, _)| *name == kind) {
+        let own = TASKS
+            .iter()
+            .filter_map(|task| Some(((task.spec)().name, task.parse?)));
+        let own: Vec<_> = own.collect();
+        match own.iter().find(|(name, _)| *name == kind) {
             Some((_, parse)) => parse(rest).map(Self::Other),
             None => Err(TestError::Bound {
                 field: "kind",
                 value: format!("{kind:?}"),
-                allowed: KINDS
-                    .iter()
-                    .fold("jobs".into(), |all, (name, _)| all + ", " + name),
+                allowed: (own.iter()).fold("jobs".into(), |all, (name, _)| all + ", " + name),
             }),
         }
     }

@@ -43,7 +43,10 @@ fn a_kind_that_there_is_not_is_refused() {
     for kind in [json!("teleport"), json!(7)] {
         let message = refused(&json!({"kind": kind}));
         assert!(message.contains("kind is"), "{message}");
-        assert!(message.contains("jobs, dma, hash, memory"), "{message}");
+        assert!(
+            message.contains("jobs, hash, memory, dma, network"),
+            "{message}"
+        );
     }
     assert!(refused(&memory(json!({"depth": 3}))).contains("unknown field `depth`"));
     assert!(refused(&json!([1])).contains("this is not a test"));

@@ -1,0 +1,50 @@
+//! `compress` and `decompress`: buffers of a data set through the codecs.
+
+use super::jobs;
+use super::spec::{Metric, Parameter, TaskSpec, higher, lower};
+
+/// The formats, as boxes and as titles name them.
+const FORMATS: [(&str, &str); 6] = [
+    ("deflate", "DEFLATE"),
+    ("zlib", "DEFLATE in zlib framing"),
+    ("gzip", "DEFLATE in gzip framing"),
+    ("lz4-block", "LZ4 blocks"),
+    ("lz4", "LZ4 frames"),
+    ("zstd", "Zstandard"),
+];
+
+fn format() -> Parameter {
+    Parameter::titled("format", "the format of the compressed side", FORMATS).default("deflate")
+}
+
+#[rustfmt::skip]
+fn metrics() -> Vec<Metric> {
+    jobs::metrics(vec![
+        higher("compressed_throughput", "MB/s", "bytes of the compressed side in the elapsed time; \
+            MB is 10^6 bytes"),
+        lower("ratio", "-", "compressed bytes / uncompressed bytes"),
+    ])
+}
+
+pub(super) fn compress() -> TaskSpec {
+    let level = "compression level; without one the library's own";
+    jobs::task(
+        "compress",
+        "compress buffers; each output is restored and compared",
+        "compress-{format}",
+        vec![format(), Parameter::integer("level", level, 0, 22)],
+        metrics(),
+        "Compress to {format}",
+    )
+}
+
+pub(super) fn decompress() -> TaskSpec {
+    jobs::task(
+        "decompress",
+        "restore compressed buffers; each output is compared with the original",
+        "decompress-{format}",
+        vec![format()],
+        metrics(),
+        "Decompress {format}",
+    )
+}

@@ -1,0 +1,142 @@
+//! What the tasks about jobs on a device share: parameters, metrics and what a report makes of
+//! them.
+
+use super::spec::{Metric, Parameter, Reference, Report, TaskSpec, higher, latencies, lower};
+use crate::test::{BUFFER_SIZE_MAX, DEPTH_MAX, SAMPLE_BYTES_MAX, THREADS_MAX};
+
+/// What a placement can be, for people.
+const PLACEMENTS: &str = "cpu, device, split:PERCENT or adaptive";
+
+/// A task of jobs of `operation`, with parameters of its own after the variant.
+pub(super) fn task(
+    name: &'static str,
+    description: &'static str,
+    operation: &'static str,
+    own: Vec<Parameter>,
+    metrics: Vec<Metric>,
+    title: &'static str,
+) -> TaskSpec {
+    let first = [
+        Parameter::text(
+            "device",
+            "what runs the jobs; `overside devices` lists them",
+        )
+        .default("cpu")
+        .names(Reference::Device),
+        Parameter::text(
+            "variant",
+            "the library or engine by name; `auto`: the fastest",
+        )
+        .default("auto")
+        .names(Reference::Variant),
+    ];
+    let mut parameters: Vec<_> = first.into_iter().chain(own).collect();
+    for parameter in common() {
+        // A task's own counts where both are.
+        if !parameters.iter().any(|one| one.name == parameter.name) {
+            parameters.push(parameter);
+        }
+    }
+    TaskSpec {
+        name,
+        description,
+        operation: Some(operation),
+        verified: true,
+        parameters,
+        metrics,
+        report: Report::new(
+            title,
+            &[
+                "device",
+                "variant",
+                "threads",
+                "cores",
+                "depth",
+                "batch",
+                "completion",
+                "timing",
+                "placement",
+                "cpu_variant",
+            ],
+        ),
+    }
+}
+
+/// The parameter that names the data set.
+pub(super) fn data(default: &'static str) -> Parameter {
+    let doc = "a data set (`overside data list`), file or directory";
+    Parameter::text("data", doc)
+        .default(default)
+        .names(Reference::Data)
+}
+
+#[rustfmt::skip]
+fn common() -> Vec<Parameter> {
+    let (depth, threads) = (DEPTH_MAX as u64, THREADS_MAX as u64);
+    let size = "one buffer, on the uncompressed side";
+    let doorbell = "jobs handed over at one doorbell";
+    let made_of = "threads of a device that is made of threads";
+    vec![
+        Parameter::integer("buffer_size", size, 1, BUFFER_SIZE_MAX).default(65536).unit("bytes"),
+        Parameter::integer("depth", "jobs in flight", 1, depth).default(16),
+        Parameter::integer("batch", doorbell, 1, depth).default(16),
+        Parameter::integer("threads", made_of, 1, threads).default(1),
+        Parameter::cores("cores", "the cores that those threads are pinned to"),
+        Parameter::text("placement", format!("who gets which chunks of a stream: {PLACEMENTS}; \
+            without one the device has all, a job at a time")).names(Reference::Placement),
+        Parameter::text("cpu_variant", "with a placement: the library of the CPU's leg")
+            .names(Reference::Variant),
+        Parameter::choice("setting", "reuse contexts and buffers, or set them up again for each \
+            job (with a placement: for each stream)", &["static", "reconfiguration"])
+            .default("static"),
+        Parameter::choice("completion", "wait for completions, or ask for them", &["event", "poll"])
+            .default("event"),
+        Parameter::choice("timing", "how an emulated device times its completions", &["replay",
+            "paced", "functional"]),
+        data("corpus"),
+        Parameter::integer("sample_bytes", "how much of the data set is used, in buffers evenly \
+            spaced over it", 1, SAMPLE_BYTES_MAX).default(8 << 20).unit("bytes"),
+    ]
+}
+
+/// The metrics of jobs; `of_sides` are those of a compressed side.
+#[rustfmt::skip]
+pub(super) fn metrics(of_sides: Vec<Metric>) -> Vec<Metric> {
+    let throughput = [
+        higher("throughput", "MB/s", "bytes of the uncompressed side in the elapsed time; MB is \
+            10^6 bytes"),
+        higher("engine_throughput", "MB/s", "bytes of the uncompressed side in the engine's own \
+            time"),
+        higher("rate", "jobs/s", "jobs in the elapsed time"),
+    ];
+    let cost = [
+        lower("cpu_cost", "s/GB", "host CPU seconds per 10^9 bytes of the uncompressed side"),
+        lower("cpu_seconds", "s", "host CPU seconds of the sample"),
+    ];
+    let stages = [
+        ("queueing", "mean time of a job in the device's queue"),
+        ("transfer", "mean time of a job on the link"),
+        ("engine", "mean time of a job in the engine"),
+        ("discovery", "finding the device"),
+        ("init", "setting up a context"),
+        ("memory", "making memory reachable for the device"),
+        ("end", "tearing a context down"),
+    ];
+    let stage = |(name, what): (&str, &str)| lower(format!("stage_{name}"), "µs", what);
+    let placement = [
+        higher("device_share", "%", "bytes that the device processed, of all; placements"),
+        higher("cpu_leg_throughput", "MB/s", "bytes by the CPU's leg in the time that it had work; \
+            placements"),
+        higher("device_leg_throughput", "MB/s", "bytes by the device's leg in the time that it had \
+            work; placements"),
+        lower("cpu_utilisation", "%", "host CPU seconds in the elapsed time, one core being 100; \
+            placements"),
+    ];
+    (throughput.into_iter())
+        .chain(of_sides)
+        .chain(latencies("time from submission to reaping of a job"))
+        .chain(cost)
+        .chain(stages.map(stage))
+        .chain(placement)
+        .collect()
+}

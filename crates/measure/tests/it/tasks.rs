@@ -1,0 +1,99 @@
+//! What tasks declare of themselves holds together.
+
+use std::collections::HashSet;
+
+use overside_measure::tasks::{Kind, TaskSpec, tasks};
+use overside_ops::Operation;
+use serde_json::Value;
+
+/// The parameters in braces.
+fn placeholders(template: &str) -> Vec<&str> {
+    let parts = template.split('{').skip(1);
+    parts.filter_map(|part| part.split('}').next()).collect()
+}
+
+#[test]
+fn names_are_unique_and_defaults_are_allowed() {
+    let mut names = HashSet::new();
+    for task in tasks() {
+        assert!(names.insert(task.name), "{}", task.name);
+        let mut parameters = HashSet::new();
+        for parameter in &task.parameters {
+            let name = parameter.name;
+            assert!(parameters.insert(name), "{} {name}", task.name);
+            let (minimum, maximum) = (parameter.minimum, parameter.maximum);
+            assert!(minimum <= maximum, "{} {name}", task.name);
+            let fits = match (&parameter.default, parameter.kind) {
+                (Value::Null, _) => true,
+                (Value::String(text), Kind::String) => {
+                    let choices = &parameter.choices;
+                    choices.is_empty() || choices.iter().any(|choice| choice.name == text)
+                }
+                (Value::Number(number), Kind::Integer) => {
+                    number.is_u64() && minimum <= number.as_f64() && number.as_f64() <= maximum
+                }
+                (Value::Bool(_), Kind::Boolean) | (Value::Array(_), Kind::Strings) => true,
+                _ => false,
+            };
+            assert!(fits, "{} {name} {:?}", task.name, parameter.default);
+        }
+        let mut metrics = HashSet::new();
+        for metric in &task.metrics {
+            assert!(
+                metrics.insert(&metric.name),
+                "{} {}",
+                task.name,
+                metric.name
+            );
+            assert!(!metric.unit.is_empty() && !metric.description.is_empty());
+        }
+    }
+}
+
+#[test]
+fn reports_speak_of_parameters_that_there_are() {
+    for task in tasks() {
+        let (report, last) = (&task.report, task.report.titles.last());
+        assert!(
+            last.is_some_and(|title| title.when.is_none()),
+            "{}",
+            task.name
+        );
+        let titles = report.titles.iter();
+        let named = (titles.clone().flat_map(|title| placeholders(title.text)))
+            .chain(titles.filter_map(|title| title.when))
+            .chain(report.ways.iter().copied())
+            .chain(report.labels.when)
+            .chain(report.labels.parameters.iter().copied())
+            .chain(task.operation.into_iter().flat_map(placeholders));
+        for name in named {
+            let is_there = task.parameters.iter().any(|one| one.name == name);
+            assert!(is_there, "{} has no parameter {name}", task.name);
+        }
+    }
+}
+
+#[test]
+fn every_choice_of_an_operation_is_one() {
+    let operations = |task: &TaskSpec| -> Vec<String> {
+        let Some(template) = task.operation else {
+            return Vec::new();
+        };
+        let [name] = placeholders(template)[..] else {
+            return vec![template.into()];
+        };
+        let parameter = task.parameters.iter().find(|one| one.name == name).unwrap();
+        let filled = |choice: &str| template.replace(&format!("{{{name}}}"), choice);
+        let choices = parameter.choices.iter();
+        choices.map(|choice| filled(choice.name)).collect()
+    };
+    let declared: Vec<String> = tasks().iter().flat_map(operations).collect();
+    for operation in &declared {
+        assert!(operation.parse::<Operation>().is_ok(), "{operation}");
+    }
+    // Parts of streams are for files, not for boxes.
+    for operation in Operation::all().iter().map(Operation::to_string) {
+        let is_part = operation.ends_with("-deflate-part");
+        assert_eq!(declared.contains(&operation), !is_part, "{operation}");
+    }
+}
