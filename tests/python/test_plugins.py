@@ -28,6 +28,9 @@ ABOUT = {
 }
 GOOD = '{"metrics": {"rate": 2}, "check": {"ok": true, "method": "eye", "value": "v"}}'
 
+#: Seconds, and nobody else's: the processes of these tests are told by their command line.
+FOREVER = 10_000_000 + os.getpid()
+
 
 def make(
     tmp_path: Path, run: str, *, prepare: str = ":", clean: str = ":", about: object = ABOUT
@@ -81,7 +84,7 @@ def is_running(command: str) -> bool:
 
 
 BAD = {
-    "hangs": ("sleep 4001", "timeout", "did not end within 0.5 s"),
+    "hangs": (f"sleep {FOREVER}.1", "timeout", "did not end within 0.5 s"),
     "ignores SIGTERM": (
         'trap "" TERM; while :; do sleep 0.1; done',
         "timeout",
@@ -104,24 +107,29 @@ BAD = {
     ),
     "prints nothing": (":", "plugin", "answered run with nothing"),
     "prints a gigabyte": ("head -c 1000000000 /dev/zero", "plugin", "wrote more than 16 MiB"),
-    "lingers": ("exec >&-; sleep 4002", "plugin", "closed its output, but did not end within 2 s"),
+    "lingers": (
+        f"exec >&-; sleep {FOREVER}.2",
+        "plugin",
+        "closed its output, but did not end within 2 s",
+    ),
     "leaves a child with its output": (
-        f"sleep 4003 &\necho '{GOOD}'",
+        f"sleep {FOREVER}.3 &\necho '{GOOD}'",
         "plugin",
         "a child that it left behind still holds its output",
     ),
     "leaves a daemon": (
-        f"setsid sleep 4004 >/dev/null 2>&1 &\necho '{GOOD}'",
+        f"setsid sleep {FOREVER}.4 >/dev/null 2>&1 &\necho '{GOOD}'",
         "plugin",
         "left processes running (",
     ),
     "leaves a daemon without environment": (
-        f"setsid env -i sleep 4008 >/dev/null 2>&1 &\necho '{GOOD}'",
+        f"setsid env -i sleep {FOREVER}.8 >/dev/null 2>&1 &\necho '{GOOD}'",
         "plugin",
         "left processes running (",
     ),
     "leaves a daemon of a daemon": (
-        "setsid env -i sh -c 'setsid sleep 4009 & exec sleep 4009' >/dev/null 2>&1 &\n"
+        f"setsid env -i sh -c 'setsid sleep {FOREVER}.9 & exec sleep {FOREVER}.9' "
+        ">/dev/null 2>&1 &\n"
         f"echo '{GOOD}'",
         "plugin",
         "left processes running (",
@@ -165,8 +173,8 @@ def test_a_bad_plugin_becomes_a_failed_sample(case: str, tmp_path: Path) -> None
     assert sample["error"]["kind"] == kind
     assert sample["error"]["message"].startswith("plug-in probe ")
     assert message in sample["error"]["message"]
-    for number in (4001, 4002, 4003, 4004, 4008, 4009):
-        assert not is_running(f"sleep {number}")
+    for number in (1, 2, 3, 4, 8, 9):
+        assert not is_running(f"sleep {FOREVER}.{number}")
 
 
 def test_repetitions_become_one_sample(tmp_path: Path) -> None:
@@ -236,10 +244,10 @@ def test_what_prepare_started_lives_until_clean(tmp_path: Path) -> None:
     folder = make(
         tmp_path,
         f"kill -0 $(cat server.pid) && echo '{GOOD}'",
-        prepare="sleep 4005 >/dev/null 2>&1 & echo $! > server.pid",
+        prepare=f"sleep {FOREVER}.5 >/dev/null 2>&1 & echo $! > server.pid",
     )
     assert measure(load(folder), tmp_path / "run")["status"] == "ok"
-    assert not is_running("sleep 4005")
+    assert not is_running(f"sleep {FOREVER}.5")
 
 
 def test_a_plugin_that_cannot_start_says_why(tmp_path: Path) -> None:
@@ -311,7 +319,7 @@ def start(tmp_path: Path, *, catches: bool) -> tuple[subprocess.Popen[str], Bina
     """A process in which a plug-in runs for ever, and a pipe that the plug-in holds open."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    folder = make(tmp_path, f"exec 3>{pipe}; exec sleep 4006")
+    folder = make(tmp_path, f"exec 3>{pipe}; exec sleep {FOREVER}.6")
     script = (
         "import sys\n"
         "from pathlib import Path\n"

@@ -225,11 +225,11 @@ def machine() -> Machine:
     return Machine(
         [device for prefix in free for device in _devices(prefix)],
         json.loads(_core.variants()),
-        {prefix: functools.partial(_devices, prefix) for prefix in costly},
+        # Asked once, when it matters: it takes a while.
+        {prefix: functools.cache(functools.partial(_devices, prefix)) for prefix in costly},
     )
 
 
-@functools.cache
 def _devices(prefix: str) -> Sequence[Json]:
     devices: list[Json] = json.loads(_core.devices(prefix))
     return devices
