@@ -169,11 +169,17 @@ impl Consumer {
         }
     }
 
+    /// Nothing is left of what was seen last.
+    #[inline]
+    pub(crate) fn is_drained(&self) -> bool {
+        self.tail == self.taken
+    }
+
     /// How much can be taken; looks at the producer's cursor only if there was nothing left of
     /// what it saw last.
     #[inline]
     pub(crate) fn available(&mut self) -> Result<u64, Broken> {
-        if self.tail == self.taken {
+        if self.is_drained() {
             // Acquire: with `publish`'s store, so that the entries are read after they were
             // written.
             let tail = self.cursors.tail.0.load(Ordering::Acquire);

@@ -7,7 +7,13 @@
 //!
 //! Messages of equal length that are sent together make one *run*: eight bytes that say how long
 //! each is and how many there are, then the messages, close together. So a batch of small messages
-//! is moved by one copy at each end, and a single one lies in one cache line.
+//! is moved by one copy at each end, and a single one lies in one cache line. Runs of [`LONG`] bytes
+//! and more begin their messages at the next cache line: a copy that begins in the midst of one has
+//! every other of its stores in two lines.
+//!
+//! A receiver that finds the ring empty fetches the line of the next header together with the cursor:
+//! once the sender has written both, it waits for the two lines at the same time and not for one after
+//! the other.
 //!
 //! Nothing that is read here is believed: a run must lie within what was published.
 
@@ -17,8 +23,10 @@ use crate::window::Window;
 
 /// Runs begin at its multiples, so that a short one touches a single cache line.
 const ALIGN: u64 = 64;
-/// Bytes before the messages of a run.
+/// Bytes of a run's header.
 const HEADER: u64 = 8;
+/// Messages that have so many bytes together begin at a multiple of [`ALIGN`].
+const LONG: u64 = 512;
 
 /// The bytes of a ring. Positions count up for ever.
 #[derive(Clone, Copy, Debug)]
@@ -85,10 +93,22 @@ fn rounded(bytes: u64) -> u64 {
     bytes.next_multiple_of(ALIGN)
 }
 
+/// Where the messages of a run begin that have so many bytes together.
+#[inline]
+fn lead(payload: u64) -> u64 {
+    if payload < LONG { HEADER } else { ALIGN }
+}
+
+/// What a run takes whose messages have so many bytes together.
+#[inline]
+fn run_bytes(payload: u64) -> u64 {
+    rounded(lead(payload) + payload)
+}
+
 /// Bytes of a ring that takes messages up to `longest` and at least `count` short ones.
 pub(crate) fn ring_bytes(longest: usize, count: usize) -> u64 {
     // Twice the longest, so that one can be written while another is read.
-    (2 * rounded(longest as u64 + HEADER))
+    (2 * run_bytes(longest as u64))
         .max(count as u64 * ALIGN)
         .max(4096)
         .next_power_of_two()
@@ -115,8 +135,19 @@ impl Outgoing {
     /// [`Outgoing::publish`].
     #[inline]
     pub(crate) fn stage(&mut self, messages: Messages<'_>) -> Result<usize, Broken> {
+        let count = self.stage_run(messages)?;
+        if count == 0 || count == messages.count() {
+            return Ok(count);
+        }
+        // Behind a long run there may be room for a short one.
+        Ok(count + self.stage_run(messages.after(count))?)
+    }
+
+    /// Copies in one run.
+    #[inline]
+    fn stage_run(&mut self, messages: Messages<'_>) -> Result<usize, Broken> {
         let each = messages.each() as u64;
-        let wanted = rounded(HEADER + messages.as_bytes().len() as u64);
+        let wanted = run_bytes(messages.as_bytes().len() as u64);
         let room = self.cursors.room(wanted.min(self.bytes.mask + 1))?;
         // Room is a multiple of `ALIGN` unless the peer's cursor is not, and then less of it is
         // used.
@@ -124,19 +155,23 @@ impl Outgoing {
         let count = if wanted <= room {
             messages.count()
         } else {
-            (room.saturating_sub(HEADER) / each).min(messages.count() as u64) as usize
+            // What fits behind the longer of the two leads, or at least a short run.
+            let short = room.saturating_sub(HEADER).min(LONG - 1) / each;
+            let long = room.saturating_sub(ALIGN) / each;
+            short.max(long).min(messages.count() as u64) as usize
         };
         if count == 0 {
             return Ok(0);
         }
         let payload = &messages.as_bytes()[..count * messages.each()];
-        let position = self.cursors.stage(rounded(HEADER + payload.len() as u64));
+        let lead = lead(payload.len() as u64);
+        let position = self.cursors.stage(run_bytes(payload.len() as u64));
         let header = (count as u64) << 32 | each;
         self.bytes
             .window
             .store(self.bytes.at(position).0, header)
             .expect(WITHIN);
-        self.bytes.copy_in(position.wrapping_add(HEADER), payload);
+        self.bytes.copy_in(position.wrapping_add(lead), payload);
         Ok(count)
     }
 
@@ -148,7 +183,7 @@ impl Outgoing {
 
     /// There is room for a message of `len` bytes.
     pub(crate) fn has_room(&mut self, len: usize) -> Result<bool, Broken> {
-        let wanted = rounded(HEADER + len as u64);
+        let wanted = run_bytes(len as u64);
         Ok(self.cursors.room(wanted)? >= wanted)
     }
 
@@ -202,6 +237,11 @@ impl Incoming {
     /// Takes the header of the next run.
     #[inline]
     fn begin(&mut self) -> Result<Option<Run>, Broken> {
+        if self.cursors.is_drained() {
+            self.bytes
+                .window
+                .prefetch(self.bytes.at(self.cursors.position()).0);
+        }
         let available = self.cursors.available()?;
         if available < HEADER {
             // Also after something broken: then it is less for ever.
@@ -222,16 +262,16 @@ impl Incoming {
         if payload == 0 || payload > available || each > self.longest as u64 {
             return Err(Broken);
         }
-        let whole = rounded(HEADER + payload);
+        let (lead, whole) = (lead(payload), run_bytes(payload));
         if whole > available {
             return Err(Broken);
         }
-        self.cursors.take(HEADER);
+        self.cursors.take(lead);
         Ok(Some(Run {
             each: each as usize,
             left: left as usize,
-            position: position.wrapping_add(HEADER),
-            padding: whole - HEADER - payload,
+            position: position.wrapping_add(lead),
+            padding: whole - lead - payload,
         }))
     }
 

@@ -134,6 +134,27 @@ impl Window {
         Ok(())
     }
 
+    /// Starts to fetch the cache line at `at`, if that is within. A hint: nothing else changes.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: usize) {
+        if at >= self.len {
+            return;
+        }
+        let line = self.start.as_ptr().wrapping_add(at);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: prefetching reads nothing, and no address faults.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+        }
+        #[cfg(all(target_arch = "aarch64", not(miri)))]
+        // SAFETY: as above.
+        unsafe {
+            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, readonly));
+        }
+        #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+        let _ = line;
+    }
+
     #[inline]
     fn word(&self, at: usize) -> Result<&AtomicU64, OutOfBounds> {
         self.check(at, size_of::<u64>())?;

@@ -16,7 +16,7 @@ use crate::verbs::{ConnectError, LinkConfig, Side};
 /// Every message begins with this: "OVERSIDE".
 const MAGIC: u64 = u64::from_le_bytes(*b"OVERSIDE");
 /// Version of this protocol and of the layout.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -47,6 +47,8 @@ struct Wishes {
     peer_room: Shared<Armed>,
 }
 
+/// One thread's, and in lines of its own: each thread writes its queue pair at every message.
+#[repr(align(128))]
 pub(super) struct ShmQueuePair {
     session: Arc<Session>,
     /// The session's, at one hop less.

@@ -322,7 +322,7 @@ fn callers_that_are_none() {
     let versions = ConnectError::Version {
         peer: "this process".into(),
         theirs: 9,
-        ours: 1,
+        ours: 2,
     };
     assert_eq!(error.to_string(), versions.to_string());
     for wrong in [

@@ -17,7 +17,7 @@ use rustix::net::{
 };
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"OVERSIDE");
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 pub const HELLO: u64 = 1;
 pub const WELCOME: u64 = 2;
 pub const READY: u64 = 3;
