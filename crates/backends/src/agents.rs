@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 pub use overside_backend_remote::{
     Entry, Found, INVENTORY, Inventory, InventoryError, ProbeError, RemoteProbe,
 };
-use overside_backend_remote::{Patience, RemoteDevice, RemoteError};
+use overside_backend_remote::{RemoteDevice, RemoteError, Timeouts};
 use overside_device::Device;
 use overside_device::backend::{Backend, Described, OpenError, Options};
 
@@ -72,7 +72,7 @@ impl Backend for AgentBackend {
         let Some(entry) = inventory.get(node) else {
             return Err(OpenError::unavailable(name, unknown(node, &inventory)));
         };
-        match RemoteDevice::connect(node, entry, device, Patience::default()) {
+        match RemoteDevice::connect(node, entry, device, Timeouts::default()) {
             Ok(device) => Ok(Arc::new(device)),
             Err(RemoteError::NotOffered { offered, .. }) => {
                 let known = offered.iter().map(|offered| format!("{node}/{offered}"));
@@ -92,7 +92,7 @@ pub fn probe(node: &str, kind: &str) -> Result<RemoteProbe, ProbeError> {
     let Some(entry) = inventory.get(node) else {
         return Err(ProbeError::Unknown(unknown(node, &inventory)));
     };
-    RemoteProbe::open(node, entry, kind, Patience::default())
+    RemoteProbe::open(node, entry, kind, Timeouts::default())
 }
 
 /// That there is no such agent, and which one may have been meant.
@@ -131,16 +131,16 @@ pub fn ask(inventory: &Inventory) -> Vec<(&str, &Entry, Result<Found, String>)> 
 fn answer(node: &str, entry: &Entry) -> mpsc::Receiver<Result<Found, RemoteError>> {
     let (say, answer) = mpsc::channel();
     let (node, entry) = (node.to_owned(), entry.clone());
-    let patience = Patience {
+    let timeouts = Timeouts {
         connect: LISTING,
-        ..Patience::default()
+        ..Timeouts::default()
     };
     // Without a thread the channel ends, which is no answer.
     let _ = std::thread::Builder::new()
         .name("agents".into())
         .spawn(move || {
             // Nobody waits any more if it took too long.
-            let _ = say.send(overside_backend_remote::ask(&node, &entry, patience));
+            let _ = say.send(overside_backend_remote::ask(&node, &entry, timeouts));
         });
     answer
 }

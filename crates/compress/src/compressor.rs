@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use overside_device::Foreign;
+use overside_device::ExternalBytes;
 use overside_placement::{Buffer, Chunk, ChunkResult, Executor};
 
 use crate::framing::{Content, Framing};
@@ -96,7 +96,7 @@ impl<W: Write> Compressor<W> {
     ///
     /// # Errors
     /// [`Error`]; then the stream cannot be gone on with.
-    pub fn lend(&mut self, bytes: Foreign) -> Result<(), Error> {
+    pub fn lend(&mut self, bytes: ExternalBytes) -> Result<(), Error> {
         self.guarded(|this| {
             this.seal()?;
             let all = this.executor.register(bytes);

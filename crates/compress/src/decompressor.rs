@@ -7,7 +7,7 @@ mod pieces;
 
 use std::io::{Read, Write};
 
-use overside_device::{Foreign, Slice};
+use overside_device::{ExternalBytes, Slice};
 
 use crate::output::{Output, read};
 use crate::{Container, Error, Options, Summary};
@@ -65,12 +65,12 @@ impl<W: Write> Decompressor<W> {
     ///
     /// # Errors
     /// [`Error`]; then the stream cannot be gone on with.
-    pub fn lend(&mut self, bytes: Foreign) -> Result<(), Error> {
+    pub fn lend(&mut self, bytes: ExternalBytes) -> Result<(), Error> {
         if !self.input.is_empty() {
             return self.write(bytes.as_bytes());
         }
         self.guarded(|this| {
-            let bytes = Slice::from_foreign(bytes, None);
+            let bytes = Slice::from_external(bytes, None);
             this.bytes_in += bytes.len() as u64;
             this.take_apart(bytes, 0, false)
         })

@@ -9,7 +9,7 @@ use overside_ops::Config as OperationConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Capabilities, Completion, DeviceInfo, Foreign, Job, Lost, MemoryError, OpenError, Region,
+    Capabilities, Completion, DeviceInfo, ExternalBytes, Job, Lost, MemoryError, OpenError, Region,
     Slice, SubmitError,
 };
 
@@ -55,7 +55,7 @@ pub trait Device: Send + Sync {
     ///
     /// # Errors
     /// [`MemoryError::Unreachable`] if the device cannot read memory of that kind.
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError>;
+    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError>;
 
     /// Opens a context for one operation. May take as long as the device takes to be set up.
     ///

@@ -40,7 +40,7 @@ pub use context::{Closed, Context, ContextConfig, CpuTime, Device, Lifecycle, wi
 pub use error::{Lost, MemoryError, OpenError, Refusal, SubmitError};
 pub use info::{Applied, DeviceInfo, Provenance, Timing};
 pub use job::{Completion, Job, JobError, Outcome, Source, Stages};
-pub use region::{DeviceId, Foreign, Region, Registration, Slice};
+pub use region::{DeviceId, ExternalBytes, Region, Registration, Slice};
 pub use wait::wait;
 
 pub use overside_ops::{Config as OperationConfig, Operation, Output};

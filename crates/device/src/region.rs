@@ -54,7 +54,7 @@ enum Owner {
         _allocation: Box<dyn Any + Send + Sync>,
     },
     /// Kept for being dropped last.
-    Foreign {
+    External {
         _bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
     },
 }
@@ -81,7 +81,7 @@ impl Drop for Memory {
         match &self.owner {
             // SAFETY: allocated by `Region::allocate` with this layout, and this is the last handle.
             Owner::Heap { base, layout } => unsafe { dealloc(base.as_ptr(), *layout) },
-            Owner::Device { .. } | Owner::Foreign { .. } => {}
+            Owner::Device { .. } | Owner::External { .. } => {}
         }
     }
 }
@@ -90,9 +90,9 @@ impl Drop for Memory {
 /// it gives as bytes must stay where it is while the owner lives, which holds for everything that
 /// does not change under a shared reference.
 #[derive(Clone)]
-pub struct Foreign(Arc<dyn AsRef<[u8]> + Send + Sync>);
+pub struct ExternalBytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
-impl Foreign {
+impl ExternalBytes {
     /// Wraps an owner of bytes.
     pub fn new(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         Self(Arc::new(owner))
@@ -315,13 +315,13 @@ pub struct Slice {
 
 impl Slice {
     /// The caller's memory, for backends' `register` and, without a registration, for tests.
-    pub fn from_foreign(foreign: Foreign, registration: Option<Registration>) -> Self {
+    pub fn from_external(foreign: ExternalBytes, registration: Option<Registration>) -> Self {
         let bytes = foreign.as_bytes();
         let (start, len) = (NonNull::from(bytes).cast(), bytes.len());
         let memory = Memory {
             start,
             len,
-            owner: Owner::Foreign { _bytes: foreign.0 },
+            owner: Owner::External { _bytes: foreign.0 },
             registration,
             is_addressable: true,
         };
@@ -379,7 +379,7 @@ impl Slice {
     /// # Errors
     /// The slice itself, if other handles exist or if the memory is somebody else's.
     pub fn reclaim(mut self) -> Result<Region, Self> {
-        let foreign = matches!(self.memory.owner, Owner::Foreign { .. });
+        let foreign = matches!(self.memory.owner, Owner::External { .. });
         if !foreign && Arc::get_mut(&mut self.memory).is_some() {
             let len = self.memory.len;
             return Ok(Region {

@@ -12,8 +12,8 @@ use overside_base::lock;
 use overside_device::threads::Limits;
 use overside_device::{
     Capabilities, Capability, Closed, Completion, Context, ContextConfig, Device, DeviceId,
-    Foreign, Job, Lost, MemoryError, MemoryKind, OpenError, Region, Registration, Slice, Source,
-    SubmitError, within,
+    ExternalBytes, Job, Lost, MemoryError, MemoryKind, OpenError, Region, Registration, Slice,
+    Source, SubmitError, within,
 };
 
 use crate::job_table::JobTable;
@@ -112,7 +112,7 @@ impl DeviceLayer for DeviceMemory {
         })
     }
 
-    fn register(&self, _foreign: Foreign) -> Result<Slice, MemoryError> {
+    fn register(&self, _foreign: ExternalBytes) -> Result<Slice, MemoryError> {
         Err(MemoryError::Unreachable {
             device: self.inner.info().name.clone(),
             reason: "it has memory of its own".into(),
@@ -161,7 +161,7 @@ impl OwnMemoryContext {
         };
         let mut copy = Job {
             tag: job.tag,
-            source: Slice::from_foreign(Foreign::new(source), None).into(),
+            source: Slice::from_external(ExternalBytes::new(source), None).into(),
             destination,
             deadline: job.deadline,
         };

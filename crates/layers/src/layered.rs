@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use overside_device::{
-    Capabilities, Closed, Completion, Context, ContextConfig, CpuTime, Device, DeviceInfo, Foreign,
-    Job, Lifecycle, Lost, MemoryError, OpenError, Region, Slice, SubmitError,
+    Capabilities, Closed, Completion, Context, ContextConfig, CpuTime, Device, DeviceInfo,
+    ExternalBytes, Job, Lifecycle, Lost, MemoryError, OpenError, Region, Slice, SubmitError,
 };
 
 /// A device around another one; as [`Device`].
@@ -35,7 +35,7 @@ pub trait DeviceLayer: Send + Sync {
         self.inner().read(from, offset, into)
     }
 
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
+    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
         self.inner().register(foreign)
     }
 
@@ -121,7 +121,7 @@ impl<L: DeviceLayer> Device for Layered<L> {
         self.0.read(from, offset, into)
     }
 
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
+    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
         self.0.register(foreign)
     }
 

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use overside_device::{
-    Applied, CpuTime, Foreign, MemoryError, MemoryKind, Provenance, Region, Slice, Timing,
+    Applied, CpuTime, ExternalBytes, MemoryError, MemoryKind, Provenance, Region, Slice, Timing,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -263,8 +263,8 @@ impl Endpoint for ShmEndpoint {
         Region::allocate(len, align, None)
     }
 
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
-        Ok(Slice::from_foreign(foreign, None))
+    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
+        Ok(Slice::from_external(foreign, None))
     }
 
     fn export(&self, len: usize, access: Access) -> Result<Exported, ExportError> {

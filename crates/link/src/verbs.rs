@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use overside_device::{Applied, CpuTime, Foreign, MemoryError, Region, Slice};
+use overside_device::{Applied, CpuTime, ExternalBytes, MemoryError, Region, Slice};
 use serde::{Deserialize, Serialize};
 
 pub use capabilities::{Capabilities, LinkInfo, Mover, VerbLimits};
@@ -157,7 +157,7 @@ pub trait Endpoint: Send + Sync {
     ///
     /// # Errors
     /// [`MemoryError::Unreachable`] if the transport cannot read memory of that kind.
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError>;
+    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError>;
 
     /// Zeroed memory that the peer can import with the handle's token and then read, write or
     /// both. Dropping the handle withdraws the token; a peer that has imported it may keep what it

@@ -3,7 +3,7 @@
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use memchr::{memchr, memchr_iter, memrchr};
-use overside_device::{Foreign, Slice};
+use overside_device::{ExternalBytes, Slice};
 
 use crate::rows::Rows;
 use crate::search::TRIAL_BYTES;
@@ -16,7 +16,7 @@ impl Search {
     ///
     /// # Errors
     /// [`Error`]; records found before are in the sink.
-    pub fn memory(&mut self, text: Foreign, sink: &mut dyn Sink) -> Result<Tally, Error> {
+    pub fn memory(&mut self, text: ExternalBytes, sink: &mut dyn Sink) -> Result<Tally, Error> {
         let bytes = text.as_bytes();
         let sample = match self.wants_trial(Some(bytes.len() as u64)) {
             true => &bytes[..bytes.len().min(TRIAL_BYTES)],

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use overside_device::{Device, Foreign, MemoryKind, Operation, Region, Slice};
+use overside_device::{Device, ExternalBytes, MemoryKind, Operation, Region, Slice};
 use overside_ops::{Config, Format, prepare};
 
 use crate::sample::{Failure, Kind};
@@ -122,7 +122,7 @@ impl Buffers {
         let whole = match memory {
             MemoryKind::Any => self.memory.clone(),
             MemoryKind::Registered => {
-                match device.register(Foreign::new(Holder(self.memory.clone()))) {
+                match device.register(ExternalBytes::new(Holder(self.memory.clone()))) {
                     Ok(slice) => slice,
                     Err(_) => {
                         let mut region = device

@@ -1,8 +1,9 @@
 //! What digests are compared with: another library of the same hash where there is one, else the
 //! same one, on the worker's own thread. Either has given the published digests in this process.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use overside_base::lock;
 use overside_ops::hash::check_known_answers;
 use overside_ops::{Config, HashAlgorithm, Kernel, Operation, prepare, variants};
 
@@ -58,7 +59,7 @@ impl HashReference {
 }
 
 fn check_once(algorithm: HashAlgorithm) -> Result<(), Failure> {
-    let mut checked = CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut checked = lock(&CHECKED);
     if !checked.contains(&algorithm) {
         check_known_answers(algorithm)
             .map_err(|error| Failure::new(Kind::Verification, error.to_string()))?;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use data::{compressed, plain};
 use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_backend_emulated::{EmulatedDevice, Mode};
-use overside_device::{Device, Foreign, Operation, OperationConfig, Slice};
+use overside_device::{Device, ExternalBytes, Operation, OperationConfig, Slice};
 use overside_model::profile;
 use overside_placement::{Executor, Policy, Setup};
 
@@ -69,7 +69,7 @@ fn sweep(title: &str, card: &str, name: &str, plain: &[Vec<u8>], is_bench: bool)
     let sources: Vec<Slice> = (inputs.iter())
         .map(|input| {
             device
-                .register(Foreign::new(input.clone()))
+                .register(ExternalBytes::new(input.clone()))
                 .expect("reachable")
         })
         .collect();

@@ -1,7 +1,7 @@
 //! The functions `compress` and `decompress`.
 
 use overside_compress::{Compressor, Container, Decompressor, Error, Options};
-use overside_device::Foreign;
+use overside_device::ExternalBytes;
 use pyo3::prelude::*;
 
 use crate::asked::Legs;
@@ -92,7 +92,7 @@ fn compress(
 fn compress_all(data: Lent, options: &Options) -> Result<Output, Error> {
     let mut compressor = Compressor::new(Gathered::new(None), options)?;
     match ReadOnly::new(data) {
-        Ok(data) => compressor.lend(Foreign::new(data))?,
+        Ok(data) => compressor.lend(ExternalBytes::new(data))?,
         Err(data) => {
             let mut reader = data.reader();
             while compressor.fill(&mut reader)? > 0 {}
@@ -127,7 +127,7 @@ fn decompress(
 fn decompress_all(data: Lent, options: &Options, max_size: Option<u64>) -> Result<Output, Error> {
     let mut decompressor = Decompressor::new(Gathered::new(max_size), options)?;
     match ReadOnly::new(data) {
-        Ok(data) => decompressor.lend(Foreign::new(data))?,
+        Ok(data) => decompressor.lend(ExternalBytes::new(data))?,
         Err(data) => {
             let mut reader = data.reader();
             while decompressor.fill(&mut reader)? > 0 {}

@@ -4,7 +4,7 @@ use std::io;
 
 use arrow_array::BooleanArray;
 use overside_compress::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
-use overside_device::Foreign;
+use overside_device::ExternalBytes;
 use overside_match::{Answer, Error, Found, Input, Options, Search, Sink, Tally};
 use overside_placement::Report;
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
@@ -128,7 +128,7 @@ fn search(data: Data, options: Options) -> Result<Done, Error> {
     let mut rows = None;
     let tally = match data {
         Data::Text(lent) => match ReadOnly::new(lent) {
-            Ok(text) => search.memory(Foreign::new(text), &mut records)?,
+            Ok(text) => search.memory(ExternalBytes::new(text), &mut records)?,
             Err(lent) => search.text(&mut lent.reader(), &mut records)?,
         },
         Data::Column(mut column) => {

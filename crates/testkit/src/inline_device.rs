@@ -9,7 +9,7 @@ use overside_base::lock;
 use overside_device::threads::{Limits, outcome};
 use overside_device::{
     Applied, Capabilities, Capability, Closed, Completion, Context, ContextConfig, CpuTime, Device,
-    DeviceId, DeviceInfo, Foreign, Job, JobError, Lifecycle, Lost, MemoryError, MemoryKind,
+    DeviceId, DeviceInfo, ExternalBytes, Job, JobError, Lifecycle, Lost, MemoryError, MemoryKind,
     OpenError, Operation, OperationConfig, Provenance, Region, Registration, Slice, Stages,
     SubmitError, Timing,
 };
@@ -150,8 +150,8 @@ impl Device for InlineDevice {
         Region::allocate(len, align, self.0.registration())
     }
 
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
-        Ok(Slice::from_foreign(foreign, self.0.registration()))
+    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
+        Ok(Slice::from_external(foreign, self.0.registration()))
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {

@@ -11,14 +11,13 @@
 
 use std::collections::VecDeque;
 use std::hint::black_box;
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use overside_backend_cpu::{CpuDevice, CpuOptions};
-use overside_base::Random;
 use overside_device::{Completion, Context, ContextConfig, Device, Job, Region, Slice, wait};
 use overside_ops::{Config, Format, HashAlgorithm, Kernel, MatchKind, Operation, prepare};
+use overside_testkit::data::{sources, text};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 const BUFFER: usize = 64 << 10;
@@ -325,9 +324,13 @@ struct Inputs {
 impl Inputs {
     /// Half generated text, half this repository's own files; compressed where that is the input.
     fn new(config: &Config) -> Self {
-        let plain: Vec<Vec<u8>> = (repository().chunks_exact(BUFFER).take(BUFFERS / 2))
+        let plain: Vec<Vec<u8>> = (sources().chunks_exact(BUFFER).take(BUFFERS / 2))
             .map(<[u8]>::to_vec)
-            .chain(generated().chunks_exact(BUFFER).map(<[u8]>::to_vec))
+            .chain(
+                text(7, BUFFERS * BUFFER)
+                    .chunks_exact(BUFFER)
+                    .map(<[u8]>::to_vec),
+            )
             .take(BUFFERS)
             .collect();
         let capacity = 2 * BUFFER;
@@ -369,44 +372,6 @@ fn slice(bytes: &[u8]) -> Slice {
     let mut region = Region::allocate(bytes.len(), 64, None).expect("memory");
     region.copy_from_slice(bytes);
     region.share()
-}
-
-/// Log lines out of a few words and numbers, from a fixed seed.
-fn generated() -> Vec<u8> {
-    let words = [
-        "GET", "status", "on", "the road", "at", "needle", "Exit", "queue", "device",
-    ];
-    let (mut random, mut text) = (Random::new(7), Vec::new());
-    while text.len() < BUFFERS * BUFFER {
-        let word = random.below(words.len() as u64) as usize;
-        let number = random.below(1 << 16);
-        text.extend_from_slice(words[word].as_bytes());
-        text.extend_from_slice(format!(" {number}").as_bytes());
-        text.push(if number % 7 == 0 { b'\n' } else { b' ' });
-    }
-    text
-}
-
-/// This repository's own sources, one after the other.
-fn repository() -> Vec<u8> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    let mut folders = vec![root.join("crates"), root.join("python"), root.join("docs")];
-    let mut files = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            match path.extension().and_then(|extension| extension.to_str()) {
-                _ if path.is_dir() => folders.push(path),
-                Some("rs" | "py" | "md" | "toml") => files.push(path),
-                _ => {}
-            }
-        }
-    }
-    files.sort();
-    files
-        .iter()
-        .flat_map(|file| std::fs::read(file).unwrap_or_default())
-        .collect()
 }
 
 /// How much faster the second side was.

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use overside_device::threads::{Body, Ledger, Limits, Next, Runner, Threads};
+use overside_device::threads::{CpuAccounting, Limits, Next, Runner, Threads, WorkerMain};
 use overside_device::{
     Applied, Capabilities, Closed, Completion, Context, ContextConfig, CpuTime, DeviceId, Job,
     Lifecycle, Lost, MemoryKind, OpenError, Provenance, SubmitError,
@@ -139,17 +139,17 @@ fn start(
         max_segments: capability.max_segments,
         gather: true,
     };
-    let bodies = (0..options.threads)
+    let mains = (0..options.threads)
         .map(|index| {
             let runner = Runner::new(config.operation.operation, Arc::clone(&prepared))?;
-            let body = worker(index, runner);
+            let main = worker(index, runner);
             Ok(match &options.cores {
-                Some(cores) => body.pinned(cores[index % cores.len()]),
-                None => body,
+                Some(cores) => main.pinned(cores[index % cores.len()]),
+                None => main,
             })
         })
         .collect::<Result<Vec<_>, overside_ops::Error>>()?;
-    Threads::spawn(limits, Arc::new(applied), Ledger::Host, bodies).map_err(|error| {
+    Threads::spawn(limits, Arc::new(applied), CpuAccounting::Host, mains).map_err(|error| {
         OpenError::Failed {
             device: NAME.into(),
             reason: error.to_string(),
@@ -157,11 +157,11 @@ fn start(
     })
 }
 
-fn worker(index: usize, mut runner: Runner) -> Body {
-    Body::new(format!("cpu-{index}"), move |mut port| {
-        while let Next::Job(mut taken) = port.next(None) {
-            let result = runner.run(&mut taken);
-            port.finish_timed(taken, result);
+fn worker(index: usize, mut runner: Runner) -> WorkerMain {
+    WorkerMain::new(format!("cpu-{index}"), move |mut queue| {
+        while let Next::Job(mut job) = queue.next(None) {
+            let result = runner.run(&mut job);
+            queue.finish_timed(job, result);
         }
     })
 }

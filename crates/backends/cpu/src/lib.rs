@@ -13,7 +13,7 @@ mod context;
 mod error;
 
 use overside_device::{
-    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, Foreign, MemoryError,
+    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, ExternalBytes, MemoryError,
     OpenError, Operation, Provenance, Region, Slice, Timing,
 };
 
@@ -114,8 +114,8 @@ impl Device for CpuDevice {
         Region::allocate(len, align, None)
     }
 
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
-        Ok(Slice::from_foreign(foreign, None))
+    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
+        Ok(Slice::from_external(foreign, None))
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {

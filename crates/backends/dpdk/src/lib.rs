@@ -32,7 +32,7 @@ pub mod shim;
 use std::sync::Arc;
 
 use overside_device::{
-    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, Foreign, MemoryError,
+    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, ExternalBytes, MemoryError,
     OpenError, Provenance, Region, Slice, Timing,
 };
 
@@ -120,7 +120,7 @@ impl Device for DpdkDevice {
         memory::allocate(&self.shared.environment, self.names(), len, align)
     }
 
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
+    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
         memory::register(&self.shared.environment, self.names(), foreign)
     }
 

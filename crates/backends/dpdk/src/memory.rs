@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use overside_base::lock;
-use overside_device::{DeviceId, Foreign, MemoryError, Region, Registration, Slice};
+use overside_device::{DeviceId, ExternalBytes, MemoryError, Region, Registration, Slice};
 
 use crate::Environment;
 use crate::shim::Shim;
@@ -71,7 +71,7 @@ pub(crate) fn allocate(
 pub(crate) fn register(
     environment: &Arc<Environment>,
     (device, name): (DeviceId, &str),
-    foreign: Foreign,
+    foreign: ExternalBytes,
 ) -> Result<Slice, MemoryError> {
     environment.enter_thread();
     let (start, len) = (foreign.as_bytes().as_ptr(), foreign.as_bytes().len());
@@ -86,7 +86,7 @@ pub(crate) fn register(
         device,
         handle: Arc::new(mapping) as Arc<dyn Any + Send + Sync>,
     };
-    Ok(Slice::from_foreign(foreign, Some(registration)))
+    Ok(Slice::from_external(foreign, Some(registration)))
 }
 
 fn check_known(shim: Shim, name: &str, start: *const u8, len: usize) -> Result<(), MemoryError> {
@@ -100,7 +100,7 @@ fn check_known(shim: Shim, name: &str, start: *const u8, len: usize) -> Result<(
     Ok(())
 }
 
-/// Foreign memory that DPDK knows, by its first address: where it ends, and how many use it.
+/// ExternalBytes memory that DPDK knows, by its first address: where it ends, and how many use it.
 /// Areas do not overlap, because DPDK does not allow it: memory is registered by whole pages, and
 /// two buffers may share one.
 #[derive(Default)]

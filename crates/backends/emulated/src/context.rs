@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use overside_device::threads::{Body, Ledger, Limits, Runner, Threads};
+use overside_device::threads::{CpuAccounting, Limits, Runner, Threads, WorkerMain};
 use overside_device::{
     Applied, Closed, Completion, Context, ContextConfig, CpuTime, Job, Lifecycle, Lost, MemoryKind,
     OpenError, Provenance, SubmitError,
@@ -86,9 +86,14 @@ fn start(
         config.depth,
         late_setup,
     );
-    let body = Body::new(state.info.name.as_str(), move |port| engine.run(port));
-    Threads::spawn(limits, Arc::new(applied), Ledger::Emulator, vec![body])
-        .map_err(|reason| error::failed(state, reason))
+    let main = WorkerMain::new(state.info.name.as_str(), move |queue| engine.run(queue));
+    Threads::spawn(
+        limits,
+        Arc::new(applied),
+        CpuAccounting::Emulator,
+        vec![main],
+    )
+    .map_err(|reason| error::failed(state, reason))
 }
 
 impl Context for EmulatedContext {

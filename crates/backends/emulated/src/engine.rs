@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use overside_base::lock;
-use overside_device::threads::{Next, Port, Runner, Taken};
+use overside_device::threads::{Next, Runner, RunningJob, WorkerQueue};
 use overside_device::{JobError, OperationConfig, Outcome, Stages};
 use overside_model::Pace;
 
@@ -45,7 +45,7 @@ pub(crate) struct Engine {
 
 /// A result that waits for its time.
 struct Pending {
-    taken: Taken,
+    job: RunningJob,
     result: Result<Outcome, JobError>,
     stages: Stages,
     due: Instant,
@@ -75,11 +75,11 @@ impl Engine {
     }
 
     /// Serves jobs until the context goes.
-    pub(crate) fn run(mut self, mut port: Port) {
+    pub(crate) fn run(mut self, mut queue: WorkerQueue) {
         loop {
-            self.release(&mut port);
-            match port.next(self.pending.front().map(|first| first.due)) {
-                Next::Job(taken) => self.take(&mut port, taken),
+            self.release(&mut queue);
+            match queue.next(self.pending.front().map(|first| first.due)) {
+                Next::Job(job) => self.take(&mut queue, job),
                 Next::Timeout => {}
                 Next::Stop => return,
             }
@@ -88,7 +88,7 @@ impl Engine {
 
     /// Hands back what is due. If the next one is due before this thread would be done with
     /// another job, waits for it.
-    fn release(&mut self, port: &mut Port) {
+    fn release(&mut self, queue: &mut WorkerQueue) {
         let near = self.busy.min(NEAR);
         while let Some(first) = self.pending.front() {
             let mut now = Instant::now();
@@ -100,7 +100,7 @@ impl Engine {
                 now = Instant::now();
             }
             if let Some(Pending {
-                taken,
+                job,
                 result,
                 mut stages,
                 due,
@@ -113,19 +113,19 @@ impl Engine {
                     stages.overdue_ns += overdue.as_nanos() as u64;
                 }
                 self.released = now;
-                port.finish(taken, result, stages);
+                queue.finish(job, result, stages);
             }
         }
     }
 
-    fn take(&mut self, port: &mut Port, mut taken: Taken) {
+    fn take(&mut self, queue: &mut WorkerQueue, mut job: RunningJob) {
         let begin = Instant::now();
-        let result = self.compute(&mut taken);
+        let result = self.compute(&mut job);
         let Some(pace) = &self.pace else {
-            port.finish(taken, result, Stages::default());
+            queue.finish(job, result, Stages::default());
             return;
         };
-        let source_len = taken.source().len() as u64;
+        let source_len = job.source().len() as u64;
         let result_len = match &result {
             Ok(Outcome::Done(output)) => output.written as u64,
             // The engine finds out by doing it.
@@ -133,7 +133,7 @@ impl Engine {
             Err(_) => 0,
         };
         let times = pace.stages(source_len, result_len);
-        let (epoch, submitted) = (self.state.epoch, taken.submitted());
+        let (epoch, submitted) = (self.state.epoch, job.submitted());
         let arrival_ns = submitted.saturating_duration_since(epoch).as_nanos() as u64;
         let mut servers = lock(&self.state.servers);
         let schedule = servers.admit(arrival_ns, &times);
@@ -149,7 +149,7 @@ impl Engine {
         };
         let late_after = due + tolerance(due.saturating_duration_since(submitted));
         self.pending.push_back(Pending {
-            taken,
+            job,
             result,
             stages,
             due,
@@ -158,17 +158,17 @@ impl Engine {
         self.busy = begin.elapsed();
     }
 
-    fn compute(&mut self, taken: &mut Taken) -> Result<Outcome, JobError> {
+    fn compute(&mut self, job: &mut RunningJob) -> Result<Outcome, JobError> {
         if self.state.mode != Mode::Replay {
-            return self.runner.run(taken);
+            return self.runner.run(job);
         }
-        let key = Key::new(self.config, taken.source());
+        let key = Key::new(self.config, job.source());
         if let Some(kept) = self.state.replay.get(&key) {
-            return kept.deliver(taken.destination());
+            return kept.deliver(job.destination());
         }
-        let result = self.runner.run(taken);
+        let result = self.runner.run(job);
         if let Ok(outcome) = result {
-            self.state.replay.keep(key, outcome, taken.destination());
+            self.state.replay.keep(key, outcome, job.destination());
         }
         result
     }

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use overside_device::{
-    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, Foreign, MemoryError,
+    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, ExternalBytes, MemoryError,
     OpenError, Provenance, Region, Registration, Slice, Timing,
 };
 use overside_model::{Fifo, Profile, Quantity};
@@ -142,8 +142,8 @@ impl Device for EmulatedDevice {
         Ok(region)
     }
 
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
-        Ok(Slice::from_foreign(
+    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
+        Ok(Slice::from_external(
             foreign,
             Some(self.0.registration.clone()),
         ))

@@ -119,10 +119,10 @@ impl Replay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use overside_device::{Foreign, Output, Slice};
+    use overside_device::{ExternalBytes, Output, Slice};
 
     fn source(bytes: &[u8]) -> Source {
-        Slice::from_foreign(Foreign::new(bytes.to_vec()), None).into()
+        Slice::from_external(ExternalBytes::new(bytes.to_vec()), None).into()
     }
 
     fn done(written: usize) -> Outcome {
@@ -142,9 +142,10 @@ mod tests {
         assert_eq!((kept.deliver(&mut out), &out), (Ok(done(2)), b"xy\0\0"));
         assert!(replay.get(&Key::new(2, &source(b"abc"))).is_none());
         assert!(replay.get(&Key::new(1, &source(b"abd"))).is_none());
-        let chain = Source::Chain(Box::new(
-            [b"a", b"b", b"c"].map(|one| Slice::from_foreign(Foreign::new(one.to_vec()), None)),
-        ));
+        let chain =
+            Source::Chain(Box::new([b"a", b"b", b"c"].map(|one| {
+                Slice::from_external(ExternalBytes::new(one.to_vec()), None)
+            })));
         assert_eq!(Key::new(1, &chain), key);
     }
 

@@ -71,10 +71,10 @@ impl RemoteContext {
             check_same(&shared.offer, &welcome).map_err(failed)?;
         }
         let begin = Instant::now();
-        let patience = shared.dialer.patience;
+        let timeouts = shared.dialer.timeouts;
         connection.usage = Usage::default();
         connection.request(&request);
-        let mut reply = connection.reply(Instant::now() + patience.open);
+        let mut reply = connection.reply(Instant::now() + timeouts.open);
         if reply.is_err() && !known {
             // A connection that was kept may have ended meanwhile.
             let begin = Instant::now();
@@ -85,7 +85,7 @@ impl RemoteContext {
                 check_same(&shared.offer, &welcome).map_err(failed)?;
             }
             connection.request(&request);
-            reply = connection.reply(Instant::now() + patience.open);
+            reply = connection.reply(Instant::now() + timeouts.open);
         }
         let there = match reply.map_err(|broken| failed(broken.to_string()))? {
             Reply::Opened(Opened { lifecycle }) => lifecycle,
@@ -200,8 +200,8 @@ impl Context for RemoteContext {
         let Some(connection) = &self.connection else {
             return Err(self.lost());
         };
-        let patience = self.shared.dialer.patience;
-        let beat = connection.next_beat(patience.ask, patience.silence);
+        let timeouts = self.shared.dialer.timeouts;
+        let beat = connection.next_beat(timeouts.ask, timeouts.silence);
         let until = self.earliest.map_or(beat, |at| at.min(beat));
         let room = connection.wants_write();
         let mut watched = self.timer.follow(Some(until), &self.event);
@@ -236,7 +236,7 @@ impl Context for RemoteContext {
             return Err(failed("its agent ends".into()));
         }
         let begin = Instant::now();
-        let deadline = begin + self.shared.dialer.patience.open;
+        let deadline = begin + self.shared.dialer.timeouts.open;
         let request = Request::Reconfigure(Setup::from(&config));
         match self.ask(&request, deadline).map_err(failed)? {
             Reply::Opened(Opened { lifecycle: there }) => {

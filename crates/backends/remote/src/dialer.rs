@@ -12,7 +12,7 @@ use overside_link::codec::Message;
 use rustls::ClientConfig;
 
 use crate::connection::{Broken, Connection};
-use crate::{Entry, Patience, RemoteError};
+use crate::{Entry, RemoteError, Timeouts};
 
 /// The most connections that are kept for the next context.
 const SPARE_MAX: usize = 4;
@@ -24,7 +24,7 @@ pub(crate) struct Dialer {
     pub(crate) node: String,
     address: String,
     keys: Option<Arc<ClientConfig>>,
-    pub(crate) patience: Patience,
+    pub(crate) timeouts: Timeouts,
     spare: Mutex<Vec<Connection>>,
     rest: Mutex<Rest>,
 }
@@ -39,7 +39,7 @@ struct Rest {
 }
 
 impl Dialer {
-    pub(crate) fn new(node: &str, entry: &Entry, patience: Patience) -> Result<Self, RemoteError> {
+    pub(crate) fn new(node: &str, entry: &Entry, timeouts: Timeouts) -> Result<Self, RemoteError> {
         let keys = match &entry.keys {
             Some(directory) => {
                 let keys = keys::host(directory).map_err(|error| RemoteError::Keys {
@@ -54,7 +54,7 @@ impl Dialer {
             node: node.into(),
             address: entry.address.clone(),
             keys,
-            patience,
+            timeouts,
             spare: Mutex::default(),
             rest: Mutex::default(),
         })
@@ -104,7 +104,7 @@ impl Dialer {
 
     /// Makes a connection, as far as the agent's greeting.
     pub(crate) fn dial(&self) -> Result<(Connection, Welcome), RemoteError> {
-        let deadline = Instant::now() + self.patience.connect;
+        let deadline = Instant::now() + self.timeouts.connect;
         let socket = self.reach(deadline)?;
         let unreachable = |error: io::Error| self.unreachable(self.explained(&error));
         let mut stream = match &self.keys {
@@ -165,7 +165,7 @@ impl Dialer {
                 "nobody listens there; is `overside agent` running?".into()
             }
             io::ErrorKind::TimedOut => {
-                format!("nothing came within {:?}", self.patience.connect)
+                format!("nothing came within {:?}", self.timeouts.connect)
             }
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset if with_keys => {
                 "it ended the connection at once; perhaps it was started without keys, or has all \

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use overside_device::{
-    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, Foreign, MemoryError,
+    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, ExternalBytes, MemoryError,
     OpenError, Region, Slice,
 };
 use overside_link::agent::{Offer, Welcome};
@@ -40,7 +40,7 @@ pub use probe::RemoteProbe;
 
 /// How long to wait for an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct Timeouts {
     /// For a connection, keys and greeting included.
     pub connect: Duration,
     /// For a context to be opened, set up anew or closed there.
@@ -51,7 +51,7 @@ pub struct Patience {
     pub silence: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(3),
@@ -86,9 +86,9 @@ impl RemoteDevice {
         node: &str,
         entry: &Entry,
         device: &str,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Self, RemoteError> {
-        let dialer = Dialer::new(node, entry, patience)?;
+        let dialer = Dialer::new(node, entry, timeouts)?;
         let (connection, welcome) = dialer.dial()?;
         let found = welcome
             .devices
@@ -120,8 +120,8 @@ impl RemoteDevice {
 ///
 /// # Errors
 /// [`RemoteError`].
-pub fn ask(node: &str, entry: &Entry, patience: Patience) -> Result<Found, RemoteError> {
-    let (_, welcome) = Dialer::new(node, entry, patience)?.dial()?;
+pub fn ask(node: &str, entry: &Entry, timeouts: Timeouts) -> Result<Found, RemoteError> {
+    let (_, welcome) = Dialer::new(node, entry, timeouts)?.dial()?;
     let devices = welcome.devices.iter().map(|offer| {
         let info = info(node, entry, &welcome, offer);
         (info, capabilities::of(offer))
@@ -175,8 +175,8 @@ impl Device for RemoteDevice {
         Region::allocate(len, align, None)
     }
 
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
-        Ok(Slice::from_foreign(foreign, None))
+    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
+        Ok(Slice::from_external(foreign, None))
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {

@@ -9,7 +9,7 @@ use overside_link::codec::{Message, clean};
 
 use crate::connection::{Broken, Connection};
 use crate::dialer::Dialer;
-use crate::{Entry, Patience, ProbeError};
+use crate::{Entry, ProbeError, Timeouts};
 
 /// How long an agent may take to let go of a test.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -17,7 +17,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 /// The host's end of a test of which an agent plays the other. Dropping it ends the test there.
 pub struct RemoteProbe {
     node: String,
-    patience: Patience,
+    timeouts: Timeouts,
     connection: Connection,
     here: SocketAddr,
     there: SocketAddr,
@@ -34,9 +34,9 @@ impl RemoteProbe {
         node: &str,
         entry: &Entry,
         kind: &str,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Self, ProbeError> {
-        let (mut connection, _) = Dialer::new(node, entry, patience)?.dial()?;
+        let (mut connection, _) = Dialer::new(node, entry, timeouts)?.dial()?;
         let refused = |reason: String| ProbeError::Refused {
             node: node.into(),
             reason,
@@ -48,12 +48,12 @@ impl RemoteProbe {
         let [here, there] =
             (connection.stream.addresses()).map_err(|error| lost(Broken::Io(error).to_string()))?;
         connection.request(&Request::Probe { kind: kind.into() });
-        let deadline = Instant::now() + patience.open;
+        let deadline = Instant::now() + timeouts.open;
         let replied = connection.reply(deadline);
         match replied.map_err(|broken| lost(broken.to_string()))? {
             Reply::Probing => Ok(Self {
                 node: node.into(),
-                patience,
+                timeouts,
                 connection,
                 here,
                 there,
@@ -104,7 +104,7 @@ impl RemoteProbe {
         assert!(!self.asked, "one question at a time");
         self.asked = true;
         self.connection.outbox.frame(probe(question));
-        let deadline = Instant::now() + self.patience.silence;
+        let deadline = Instant::now() + self.timeouts.silence;
         let sent = self.send(deadline);
         sent.map_err(|broken| self.lost(&broken))
     }
@@ -145,7 +145,7 @@ impl RemoteProbe {
     }
 
     fn wait(&mut self, deadline: Instant) -> Result<Waited, Broken> {
-        let (ask, silence) = (self.patience.ask, self.patience.silence);
+        let (ask, silence) = (self.timeouts.ask, self.timeouts.silence);
         loop {
             while let Some(item) = self.connection.reader.item()? {
                 match item {

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{compressed, contents, decompressed, options, text, tool};
 use overside_compress::{Compressor, Container, Decompressor, Options};
-use overside_device::Foreign;
+use overside_device::ExternalBytes;
 
 /// Programs that decompress from stdin to stdout.
 fn readers(container: Container) -> &'static [(&'static str, &'static [&'static str])] {
@@ -92,7 +92,9 @@ fn memory_that_is_lent_makes_the_same_file_and_is_read_where_it_is() {
             let options = options(container);
             let (expected, _) = compressed(&content, &options);
             let mut compressor = Compressor::new(Vec::new(), &options).unwrap();
-            compressor.lend(Foreign::new(content.clone())).unwrap();
+            compressor
+                .lend(ExternalBytes::new(content.clone()))
+                .unwrap();
             let (bytes, summary) = compressor.finish().unwrap();
             assert!(bytes == expected, "{container} of {what}");
             assert_eq!(summary.bytes_in, content.len() as u64);
@@ -101,7 +103,9 @@ fn memory_that_is_lent_makes_the_same_file_and_is_read_where_it_is() {
             for middle in [0, bytes.len() / 2] {
                 let mut decompressor = Decompressor::new(Vec::new(), &options).unwrap();
                 for part in [&bytes[..middle], &bytes[middle..]] {
-                    decompressor.lend(Foreign::new(part.to_vec())).unwrap();
+                    decompressor
+                        .lend(ExternalBytes::new(part.to_vec()))
+                        .unwrap();
                 }
                 let (back, summary) = decompressor.finish().unwrap();
                 assert!(back == content, "{container} of {what} {middle}");

@@ -76,7 +76,7 @@ impl Shared {
         })
     }
 
-    /// As `Port::next`, `finish` and `idle`, without spinning and without a clock: nobody is
+    /// As `WorkerQueue::next`, `finish` and `idle`, without spinning and without a clock: nobody is
     /// ever out of patience.
     fn work(&self) {
         loop {

@@ -1,40 +1,40 @@
 //! What devices made of software threads share: a bounded queue in, threads, a bounded queue out,
 //! an event, deadlines, quarantine, closing.
 //!
-//! A backend makes one [`Body`] a thread. A body is a loop over [`Port::next`] and
-//! [`Port::finish`] until it is told to stop; [`Threads`] does for the submitter what
+//! A backend makes one [`WorkerMain`] a thread: a loop over [`WorkerQueue::next`] and
+//! [`WorkerQueue::finish`] until it is told to stop; [`Threads`] does for the submitter what
 //! [`crate::Context`] promises. [`Runner`] runs one kernel and says what became of a job.
 //!
 //! ```text
 //!   submitter                                            threads
-//!   Threads::submit -> slots + queue of their numbers -> Port::next
-//!   Threads::poll   <- slots + queue of their numbers <- Port::finish
+//!   Threads::submit -> slots + queue of their numbers -> WorkerQueue::next
+//!   Threads::poll   <- slots + queue of their numbers <- WorkerQueue::finish
 //! ```
 //!
 //! Nothing is allocated after the context is opened, and nothing blocks: a slot for each of
 //! `depth` jobs is made at the beginning, and the queues carry the slots' numbers.
 
-mod body;
 mod clock;
 mod doorbell;
 mod event;
-mod port;
 mod prefetch;
 mod rings;
 mod runner;
 mod slot;
 mod submitter;
+mod worker_main;
+mod worker_queue;
 
 #[cfg(all(test, loom))]
 mod loom;
 
-pub use body::{Body, pin};
 pub use clock::{ThreadClock, process_cpu_ns};
 pub use doorbell::Doorbell;
 pub use event::{Event, Timer};
-pub use port::{Next, Port, Taken};
 pub use runner::{Runner, outcome};
-pub use submitter::{Ledger, Limits, Threads};
+pub use submitter::{CpuAccounting, Limits, Threads};
+pub use worker_main::{WorkerMain, pin};
+pub use worker_queue::{Next, RunningJob, WorkerQueue};
 
 use std::sync::{Condvar, Mutex};
 use std::time::Instant;

@@ -86,18 +86,18 @@ impl Submitted {
 /// waited for long, or when a thread would fall idle.
 ///
 /// No wake-up is lost and no fence is needed, because the wish to be woken is a bit of the
-/// counter that every thread has to increment: either the increment sees the wish, or the wish
+/// counter that every thread has to increment: either the increment sees the wake, or the wish
 /// sees the increment.
 pub(super) struct Finished {
     /// Zero is empty, anything else a number plus one.
     entries: Box<[AtomicU32]>,
     /// How many numbers were pushed or are about to be, and [`ARMED`].
     tail: Padded<AtomicUsize>,
-    wish: Padded<Wish>,
+    wake: Padded<WakeFlag>,
 }
 
 /// Written by the submitter, read by the threads.
-struct Wish {
+struct WakeFlag {
     /// How many completions are enough, counted as `tail` is.
     target: AtomicUsize,
     /// The time, on the context's own clock, from which every completion wakes.
@@ -114,7 +114,7 @@ impl Finished {
         Self {
             entries: entries(capacity),
             tail: Padded(AtomicUsize::new(0)),
-            wish: Padded(Wish {
+            wake: Padded(WakeFlag {
                 target: AtomicUsize::new(0),
                 patience_ns: AtomicU64::new(0),
                 taken: AtomicUsize::new(0),
@@ -134,8 +134,8 @@ impl Finished {
             return false;
         }
         // Relaxed: written before the bit was set.
-        let enough = position + 1 >= self.wish.0.target.load(Ordering::Relaxed);
-        let late = || now_ns() >= self.wish.0.patience_ns.load(Ordering::Relaxed);
+        let enough = position + 1 >= self.wake.0.target.load(Ordering::Relaxed);
+        let late = || now_ns() >= self.wake.0.patience_ns.load(Ordering::Relaxed);
         (enough || late()) && self.claim()
     }
 
@@ -144,7 +144,7 @@ impl Finished {
     pub(super) fn idle(&self) -> bool {
         let tail = self.tail.0.load(Ordering::Acquire);
         // Relaxed: written before the bit was set.
-        let pending = || tail & !ARMED != self.wish.0.taken.load(Ordering::Relaxed);
+        let pending = || tail & !ARMED != self.wake.0.taken.load(Ordering::Relaxed);
         tail & ARMED != 0 && pending() && self.claim()
     }
 
@@ -159,12 +159,12 @@ impl Finished {
     #[must_use]
     pub(super) fn arm(&self, taken: usize, enough: usize, patience_ns: u64) -> bool {
         // Relaxed: ordered by the exchange below.
-        self.wish.0.target.store(taken + enough, Ordering::Relaxed);
-        self.wish
+        self.wake.0.target.store(taken + enough, Ordering::Relaxed);
+        self.wake
             .0
             .patience_ns
             .store(patience_ns, Ordering::Relaxed);
-        self.wish.0.taken.store(taken, Ordering::Relaxed);
+        self.wake.0.taken.store(taken, Ordering::Relaxed);
         let pending = self.tail.0.fetch_or(ARMED, Ordering::AcqRel) & !ARMED != taken;
         if pending {
             self.tail.0.fetch_and(!ARMED, Ordering::AcqRel);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use overside_base::panic_text;
 use overside_ops::{Error, Kernel, Operation, Output, Prepared};
 
-use super::Taken;
+use super::RunningJob;
 use crate::{JobError, Outcome};
 
 /// Segments up to here are gathered without allocating.
@@ -38,7 +38,7 @@ impl Runner {
     ///
     /// # Errors
     /// As [`outcome`]; [`JobError::Failed`] if the kernel panics.
-    pub fn run(&mut self, taken: &mut Taken) -> Result<Outcome, JobError> {
+    pub fn run(&mut self, job: &mut RunningJob) -> Result<Outcome, JobError> {
         let kernel = match &mut self.kernel {
             Some(kernel) => kernel,
             none => {
@@ -46,7 +46,7 @@ impl Runner {
                 none.insert(kernel.map_err(|error| JobError::Failed(error.to_string()))?)
             }
         };
-        let (source, destination) = taken.buffers();
+        let (source, destination) = job.buffers();
         let (source_len, capacity) = (source.len(), destination.len());
         let result = catch_unwind(AssertUnwindSafe(|| match source.segments() {
             [one] => kernel.run(&[one], destination),

@@ -40,10 +40,10 @@ pub(super) enum State {
     /// destination.
     Quarantined,
     /// Ready to be returned.
-    Over(Over),
+    Finished(FinishedJob),
 }
 
-pub(super) struct Over {
+pub(super) struct FinishedJob {
     pub(super) tag: u64,
     pub(super) result: Result<Outcome, JobError>,
     pub(super) source: Source,
@@ -57,7 +57,7 @@ impl State {
         match self {
             Self::Queued { job, .. } => Some(job.tag),
             Self::Running { tag, .. } => Some(*tag),
-            Self::Vacant | Self::Withdrawn | Self::Quarantined | Self::Over(_) => None,
+            Self::Vacant | Self::Withdrawn | Self::Quarantined | Self::Finished(_) => None,
         }
     }
 
@@ -66,13 +66,13 @@ impl State {
         match self {
             Self::Queued { job, .. } => job.deadline,
             Self::Running { expiry, .. } => expiry.as_ref().map(|(at, _)| *at),
-            Self::Vacant | Self::Withdrawn | Self::Quarantined | Self::Over(_) => None,
+            Self::Vacant | Self::Withdrawn | Self::Quarantined | Self::Finished(_) => None,
         }
     }
 
     /// Gives up on a job that is past its deadline: what is returned to the submitter, and
     /// whether its destination is quarantined.
-    pub(super) fn expire(&mut self) -> Option<(Over, bool)> {
+    pub(super) fn expire(&mut self) -> Option<(FinishedJob, bool)> {
         let (next, tag, source, destination) = match std::mem::replace(self, Self::Vacant) {
             Self::Queued { job, .. } => {
                 (Self::Withdrawn, job.tag, job.source, Some(job.destination))
@@ -91,7 +91,7 @@ impl State {
         let result = Err(JobError::DeadlineExceeded);
         let stages = Stages::default();
         Some((
-            Over {
+            FinishedJob {
                 tag,
                 result,
                 source,

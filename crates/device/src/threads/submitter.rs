@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use overside_base::lock;
 
 use super::Shared;
-use super::body::{self, Body};
 use super::event::Timer;
-use super::slot::{Over, State};
+use super::slot::{FinishedJob, State};
+use super::worker_main::{self, WorkerMain};
 use crate::primitive::Ordering;
 use crate::{
     Applied, Closed, Completion, CpuTime, DeviceId, Job, Lifecycle, Lost, MemoryKind, Refusal,
@@ -89,7 +89,7 @@ impl Limits {
 
 /// Whose cores the threads' CPU time is counted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ledger {
+pub enum CpuAccounting {
     /// The host's: the threads are the device.
     Host,
     /// The emulator's: the threads stand for a device.
@@ -102,7 +102,7 @@ pub struct Threads {
     shared: Arc<Shared>,
     limits: Limits,
     applied: Arc<Applied>,
-    ledger: Ledger,
+    accounting: CpuAccounting,
     /// The numbers of vacant slots.
     free: Vec<u32>,
     /// How far the submitter has written the queue to the threads.
@@ -128,19 +128,19 @@ impl Threads {
     pub fn spawn(
         limits: Limits,
         applied: Arc<Applied>,
-        ledger: Ledger,
-        bodies: Vec<Body>,
+        accounting: CpuAccounting,
+        mains: Vec<WorkerMain>,
     ) -> io::Result<Self> {
-        if bodies.is_empty() || limits.depth == 0 {
+        if mains.is_empty() || limits.depth == 0 {
             return Err(io::Error::other(
                 "no thread, or no job in flight, is asked for",
             ));
         }
-        let shared = Arc::new(Shared::new(limits.depth, bodies.len())?);
+        let shared = Arc::new(Shared::new(limits.depth, mains.len())?);
         let (report, started) = mpsc::channel();
-        let count = bodies.len();
-        let result = (bodies.into_iter().enumerate())
-            .try_for_each(|(index, body)| body::start(&shared, index, body, report.clone()))
+        let count = mains.len();
+        let result = (mains.into_iter().enumerate())
+            .try_for_each(|(index, body)| worker_main::start(&shared, index, body, report.clone()))
             .and_then(|()| {
                 drop(report);
                 started.into_iter().take(count).collect::<io::Result<()>>()
@@ -155,7 +155,7 @@ impl Threads {
             shared,
             limits,
             applied,
-            ledger,
+            accounting,
             staged: 0,
             reaped: 0,
             in_flight: 0,
@@ -240,8 +240,8 @@ impl Threads {
                 State::Vacant,
             );
             self.free.push(number);
-            if let State::Over(over) = state {
-                out.push(self.completion(over));
+            if let State::Finished(finished) = state {
+                out.push(self.completion(finished));
                 count += 1;
             }
         }
@@ -302,12 +302,12 @@ impl Threads {
     pub fn cpu_time(&self) -> CpuTime {
         let live = [&self.shared].into_iter().chain(&self.retired);
         let spent_ns = live.map(|shared| shared.spent_ns()).sum::<u64>() + self.retired_ns;
-        match self.ledger {
-            Ledger::Host => CpuTime {
+        match self.accounting {
+            CpuAccounting::Host => CpuTime {
                 host_ns: spent_ns,
                 ..CpuTime::default()
             },
-            Ledger::Emulator => CpuTime {
+            CpuAccounting::Emulator => CpuTime {
                 emulator_ns: spent_ns,
                 ..CpuTime::default()
             },
@@ -378,7 +378,7 @@ impl Threads {
                 earliest = Some(earliest.map_or(deadline, |at| at.min(deadline)));
                 continue;
             }
-            let Some((over, quarantined)) = state.expire() else {
+            let Some((finished, quarantined)) = state.expire() else {
                 continue;
             };
             if quarantined {
@@ -386,22 +386,22 @@ impl Threads {
                 self.shared.quarantined.fetch_add(1, Ordering::Relaxed);
             }
             drop(state);
-            out.push(self.completion(over));
+            out.push(self.completion(finished));
             count += 1;
         }
         self.earliest = earliest;
         count
     }
 
-    fn completion(&mut self, over: Over) -> Completion {
+    fn completion(&mut self, finished: FinishedJob) -> Completion {
         self.in_flight -= 1;
-        let Over {
+        let FinishedJob {
             tag,
             result,
             source,
             destination,
             stages,
-        } = over;
+        } = finished;
         let applied = Arc::clone(&self.applied);
         Completion {
             tag,
@@ -420,9 +420,9 @@ impl Threads {
         for number in 0..self.limits.depth {
             let mut state = self.shared.slots[number].lock();
             match std::mem::replace(&mut *state, State::Vacant) {
-                State::Over(over) => {
+                State::Finished(finished) => {
                     drop(state);
-                    completions.push(self.completion(over));
+                    completions.push(self.completion(finished));
                 }
                 other => {
                     unfinished.extend(other.unfinished());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use overside_device::{DeviceId, Foreign, MemoryError, Region, Registration, Slice};
+use overside_device::{DeviceId, ExternalBytes, MemoryError, Region, Registration, Slice};
 use proptest::prelude::*;
 
 fn region(len: usize) -> Region {
@@ -54,7 +54,10 @@ fn the_owner_and_the_registration_go_with_the_last_handle() {
         handle: handle.clone(),
     };
     OWNERS.fetch_add(1, Ordering::Relaxed);
-    let slice = Slice::from_foreign(Foreign::new(Bytes(*b"0123456789")), Some(registration));
+    let slice = Slice::from_external(
+        ExternalBytes::new(Bytes(*b"0123456789")),
+        Some(registration),
+    );
     let part = slice.slice(3..6);
     drop(slice);
     assert_eq!(&*part, b"345");
@@ -71,7 +74,7 @@ fn the_owner_and_the_registration_go_with_the_last_handle() {
 
 #[test]
 fn somebody_elses_memory_is_never_given_out_for_writing() {
-    let slice = Slice::from_foreign(Foreign::new(vec![1, 2, 3]), None);
+    let slice = Slice::from_external(ExternalBytes::new(vec![1, 2, 3]), None);
     assert_eq!(&*slice.reclaim().unwrap_err(), [1, 2, 3]);
 }
 

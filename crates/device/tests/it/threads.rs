@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use overside_device::threads::{Body, Ledger, Limits, Next, Port, Threads};
+use overside_device::threads::{CpuAccounting, Limits, Next, Threads, WorkerMain, WorkerQueue};
 use overside_device::{
     Applied, Completion, DeviceId, Job, JobError, Lifecycle, MemoryKind, Outcome, Output,
     Provenance, Region, Registration, Stages, SubmitError,
@@ -36,8 +36,8 @@ fn limits(depth: usize) -> Limits {
     }
 }
 
-fn spawn(depth: usize, bodies: Vec<Body>) -> Threads {
-    Threads::spawn(limits(depth), applied(), Ledger::Host, bodies).unwrap()
+fn spawn(depth: usize, bodies: Vec<WorkerMain>) -> Threads {
+    Threads::spawn(limits(depth), applied(), CpuAccounting::Host, bodies).unwrap()
 }
 
 fn done() -> Result<Outcome, JobError> {
@@ -45,17 +45,17 @@ fn done() -> Result<Outcome, JobError> {
 }
 
 /// Finishes jobs as they come.
-fn prompt(mut port: Port) {
+fn prompt(mut port: WorkerQueue) {
     while let Next::Job(taken) = port.next(None) {
         port.finish_timed(taken, done());
     }
 }
 
 /// Says when it has taken a job and finishes it when told to.
-fn held() -> (Body, mpsc::Receiver<()>, mpsc::Sender<()>) {
+fn held() -> (WorkerMain, mpsc::Receiver<()>, mpsc::Sender<()>) {
     let (tell, told) = mpsc::channel();
     let (release, released) = mpsc::channel();
-    let body = Body::new("held", move |mut port| {
+    let body = WorkerMain::new("held", move |mut port| {
         while let Next::Job(taken) = port.next(None) {
             let _ = tell.send(());
             let _ = released.recv();
@@ -94,7 +94,7 @@ fn poll(threads: &mut Threads) -> Vec<Completion> {
 
 #[test]
 fn jobs_come_back_with_their_buffers_and_times() {
-    let mut threads = spawn(4, vec![Body::new("toy", prompt)]);
+    let mut threads = spawn(4, vec![WorkerMain::new("toy", prompt)]);
     assert_eq!(submit(&mut threads, [job(7, None)]), 1);
     assert_eq!(threads.in_flight(), 1);
     let completion = poll(&mut threads).pop().unwrap();
@@ -174,7 +174,7 @@ fn a_queued_job_past_its_deadline_comes_back_whole_while_the_engine_is_busy() {
 #[test]
 fn a_job_whose_deadline_has_passed_is_not_begun() {
     let begun = Arc::new(AtomicUsize::new(0));
-    let body = Body::new("counts", {
+    let body = WorkerMain::new("counts", {
         let begun = Arc::clone(&begun);
         move |mut port| {
             while let Next::Job(taken) = port.next(None) {
@@ -216,7 +216,7 @@ fn the_event_tells_of_a_deadline_though_the_engine_hangs() {
 
 #[test]
 fn a_thread_that_panics_loses_the_context_and_nothing_hangs() {
-    let body = Body::new("panics", |mut port: Port| {
+    let body = WorkerMain::new("panics", |mut port: WorkerQueue| {
         while let Next::Job(taken) = port.next(None) {
             assert_ne!(taken.tag(), 2, "two is too many");
             port.finish_timed(taken, done());
@@ -244,7 +244,7 @@ fn a_thread_that_panics_loses_the_context_and_nothing_hangs() {
 #[test]
 fn a_waiting_submitter_is_woken_when_the_device_is_lost() {
     let (tell, told) = mpsc::channel::<()>();
-    let body = Body::new("returns", move |mut port: Port| {
+    let body = WorkerMain::new("returns", move |mut port: WorkerQueue| {
         let _job = port.next(None);
         let _ = told.recv();
     });
@@ -282,7 +282,7 @@ fn closing_gives_up_at_its_deadline_and_names_what_it_left() {
 #[test]
 fn closing_while_threads_finish_accounts_for_every_job_once() {
     for _ in 0..500 {
-        let bodies = (0..3).map(|_| Body::new("prompt", prompt)).collect();
+        let bodies = (0..3).map(|_| WorkerMain::new("prompt", prompt)).collect();
         let mut threads = spawn(8, bodies);
         let taken = submit(&mut threads, (0..8).map(|tag| job(tag, None)));
         let closed = threads.close(Lifecycle::default(), Instant::now());
@@ -295,7 +295,10 @@ fn closing_while_threads_finish_accounts_for_every_job_once() {
 
 #[test]
 fn closing_waits_for_what_is_in_flight() {
-    let mut threads = spawn(64, vec![Body::new("a", prompt), Body::new("b", prompt)]);
+    let mut threads = spawn(
+        64,
+        vec![WorkerMain::new("a", prompt), WorkerMain::new("b", prompt)],
+    );
     submit(&mut threads, (0..64).map(|tag| job(tag, None)));
     let closed = threads.close(Lifecycle::default(), Instant::now() + LONG);
     let mut tags: Vec<u64> = closed
@@ -312,7 +315,7 @@ fn closing_waits_for_what_is_in_flight() {
 #[test]
 fn a_port_wakes_at_the_time_asked_for_and_not_before() {
     let (tell, told) = mpsc::channel();
-    let body = Body::new("timed", move |mut port: Port| {
+    let body = WorkerMain::new("timed", move |mut port: WorkerQueue| {
         for wait in [
             Duration::ZERO,
             Duration::from_micros(40),
@@ -333,7 +336,7 @@ fn a_port_wakes_at_the_time_asked_for_and_not_before() {
 
 #[test]
 fn jobs_can_be_finished_later_and_in_another_order() {
-    let body = Body::new("batches", |mut port: Port| {
+    let body = WorkerMain::new("batches", |mut port: WorkerQueue| {
         let mut hands = Vec::new();
         while let Next::Job(taken) = port.next(None) {
             hands.push(taken);
@@ -369,7 +372,7 @@ fn replaced_threads_stay_on_the_books() {
     taken.recv().unwrap();
     poll(&mut threads);
     assert_eq!(threads.quarantined(), 1);
-    threads.replace(spawn(1, vec![Body::new("toy", prompt)]));
+    threads.replace(spawn(1, vec![WorkerMain::new("toy", prompt)]));
     assert_eq!(threads.quarantined(), 1);
     submit(&mut threads, [job(2, None)]);
     assert_eq!(poll(&mut threads)[0].tag, 2);
@@ -378,28 +381,28 @@ fn replaced_threads_stay_on_the_books() {
         std::thread::yield_now();
     }
     let before = threads.cpu_time().host_ns;
-    threads.replace(spawn(1, vec![Body::new("toy", prompt)]));
+    threads.replace(spawn(1, vec![WorkerMain::new("toy", prompt)]));
     assert!(threads.cpu_time().host_ns >= before);
 }
 
 #[test]
 fn a_core_that_does_not_exist_is_an_error() {
-    let body = Body::new("nowhere", prompt).pinned(1023);
-    let other = Body::new("here", prompt);
-    let spawned = Threads::spawn(limits(1), applied(), Ledger::Host, vec![other, body]);
+    let body = WorkerMain::new("nowhere", prompt).pinned(1023);
+    let other = WorkerMain::new("here", prompt);
+    let spawned = Threads::spawn(limits(1), applied(), CpuAccounting::Host, vec![other, body]);
     assert!(spawned.err().unwrap().to_string().contains("core 1023"));
 }
 
 #[test]
 fn without_a_thread_or_a_place_nothing_is_opened() {
-    for (depth, bodies) in [(1, Vec::new()), (0, vec![Body::new("toy", prompt)])] {
-        assert!(Threads::spawn(limits(depth), applied(), Ledger::Host, bodies).is_err());
+    for (depth, bodies) in [(1, Vec::new()), (0, vec![WorkerMain::new("toy", prompt)])] {
+        assert!(Threads::spawn(limits(depth), applied(), CpuAccounting::Host, bodies).is_err());
     }
 }
 
 #[test]
 fn a_submitter_that_waits_is_woken_for_several_completions_at_once() {
-    let body = Body::new("slow", |mut port: Port| {
+    let body = WorkerMain::new("slow", |mut port: WorkerQueue| {
         while let Next::Job(taken) = port.next(None) {
             let begun = taken.begun();
             while begun.elapsed() < Duration::from_micros(20) {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use overside_base::Random;
-use overside_device::{Foreign, Region, Slice};
+use overside_device::{ExternalBytes, Region, Slice};
 
 use super::{Ends, Factory};
 use crate::verbs::{
@@ -75,7 +75,7 @@ pub(super) fn source(endpoint: &dyn Endpoint, bytes: &[u8]) -> Slice {
 
 /// Memory of the caller's with these bytes.
 pub(super) fn foreign(endpoint: &dyn Endpoint, bytes: &[u8]) -> Slice {
-    let registered = endpoint.register(Foreign::new(bytes.to_vec()));
+    let registered = endpoint.register(ExternalBytes::new(bytes.to_vec()));
     registered.unwrap_or_else(|_| source(endpoint, bytes))
 }
 

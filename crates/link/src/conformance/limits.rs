@@ -106,7 +106,7 @@ pub fn regions_of_other_links_are_refused(make: Factory<'_>) {
     let to = remote.all();
     assert_eq!(
         refusal(&mut host, Verb::Write { from, to }),
-        Refusal::Foreign
+        Refusal::ExternalBytes
     );
     let unknown = link.host.import(exported.token());
     assert!(unknown.is_err(), "a token of another link: {unknown:?}");

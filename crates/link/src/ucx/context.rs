@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use overside_device::{DeviceId, Foreign, MemoryError, Region, Registration, Slice};
+use overside_device::{DeviceId, ExternalBytes, MemoryError, Region, Registration, Slice};
 
 use super::buffer::Buffer;
 use super::shim::{RawContext, Shim, text};
@@ -128,15 +128,15 @@ impl Context {
     }
 
     /// Registers memory of the caller's for being read.
-    pub(crate) fn register(self: &Arc<Self>, foreign: Foreign) -> Result<Slice, MemoryError> {
+    pub(crate) fn register(self: &Arc<Self>, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
         let bytes = foreign.as_bytes();
         let (start, len) = (bytes.as_ptr().cast_mut(), bytes.len());
         if len == 0 {
-            return Ok(Slice::from_foreign(foreign, None));
+            return Ok(Slice::from_external(foreign, None));
         }
         // SAFETY: the slice holds both, and lets go of the registration first.
         let mapped = unsafe { self.map(start, len) }.map_err(|reason| self.unreachable(reason))?;
-        Ok(Slice::from_foreign(
+        Ok(Slice::from_external(
             foreign,
             Some(self.registration(mapped)),
         ))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use overside_device::{Applied, CpuTime, Foreign, MemoryError, Region, Slice};
+use overside_device::{Applied, CpuTime, ExternalBytes, MemoryError, Region, Slice};
 
 use super::buffer::Buffer;
 use super::context::Context;
@@ -144,7 +144,7 @@ impl Endpoint for UcxEndpoint {
         self.0.context.alloc(len, align)
     }
 
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
+    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
         self.0.context.register(foreign)
     }
 

@@ -74,7 +74,7 @@ fn check_remote(
         _ => None,
     };
     if remote.remote().endpoint() != endpoint {
-        return Err(Refusal::Foreign);
+        return Err(Refusal::ExternalBytes);
     }
     if let Some(refused) = refused {
         return Err(Refusal::Access(refused));

@@ -199,7 +199,7 @@ pub enum Refusal {
     Access(&'static str),
     /// The remote region was imported by another endpoint.
     #[error("the remote region belongs to another link")]
-    Foreign,
+    ExternalBytes,
     /// The transport takes registered memory only, and this is not, or is another's.
     #[error("the memory is not registered with this link")]
     Unregistered,

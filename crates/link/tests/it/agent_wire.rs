@@ -6,7 +6,7 @@ mod checks;
 use std::io::IoSlice;
 
 use overside_device::{
-    ContextConfig, Foreign, Lifecycle, OpenError, Operation, OperationConfig, Region, Slice,
+    ContextConfig, ExternalBytes, Lifecycle, OpenError, Operation, OperationConfig, Region, Slice,
     Source, Stages,
 };
 use overside_link::agent::{
@@ -58,7 +58,7 @@ fn received(side: Side, bytes: &[u8]) -> Result<Vec<(Item, Vec<u8>)>, Violation>
 }
 
 fn slice(bytes: &[u8]) -> Slice {
-    Slice::from_foreign(Foreign::new(bytes.to_vec()), None)
+    Slice::from_external(ExternalBytes::new(bytes.to_vec()), None)
 }
 
 #[test]

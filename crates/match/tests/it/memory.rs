@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_schema::DataType;
 use common::{Kept, Oracle, bluefield, options, placements, selected};
-use overside_device::Foreign;
+use overside_device::ExternalBytes;
 use overside_match::{Answer, Error, Found, Search, Sink};
 use proptest::prelude::*;
 
@@ -35,13 +35,13 @@ proptest! {
         let mut records = search(Answer::Records);
         for _ in 0..2 {
             let mut kept = Kept::default();
-            let tally = records.memory(Foreign::new(text.clone()), &mut kept).unwrap();
+            let tally = records.memory(ExternalBytes::new(text.clone()), &mut kept).unwrap();
             prop_assert_eq!(tally.selected, expected.len() as u64);
             prop_assert_eq!(&kept.records, &expected);
         }
-        let count = search(Answer::Count).memory(Foreign::new(text.clone()), &mut ()).unwrap();
+        let count = search(Answer::Count).memory(ExternalBytes::new(text.clone()), &mut ()).unwrap();
         prop_assert_eq!(count.selected, expected.len() as u64);
-        let any = search(Answer::Any).memory(Foreign::new(text), &mut ()).unwrap();
+        let any = search(Answer::Any).memory(ExternalBytes::new(text), &mut ()).unwrap();
         prop_assert_eq!(any.selected > 0, !expected.is_empty());
     }
 }
@@ -70,7 +70,7 @@ fn memory_is_read_where_it_is() {
         let addresses = text.as_ptr_range();
         let mut within = Within(addresses.start as usize..addresses.end as usize, 0);
         let tally = search
-            .memory(Foreign::new(Arc::clone(&text)), &mut within)
+            .memory(ExternalBytes::new(Arc::clone(&text)), &mut within)
             .unwrap();
         assert_eq!((tally, within.1), (selected(100_000), 100_000), "{policy}");
     }
@@ -84,7 +84,7 @@ fn a_line_that_is_too_long_ends_the_search() {
     let text = [&b"a\n"[..], &[b'x'; 101], b"\n"].concat();
     let result = Search::new(options)
         .unwrap()
-        .memory(Foreign::new(text), &mut ());
+        .memory(ExternalBytes::new(text), &mut ());
     let Err(Error::TooLong {
         place,
         max_bytes: 100,

@@ -54,7 +54,7 @@ pub(super) fn software_worker() -> Worker {
         if name == "cpu" {
             return Ok(device);
         }
-        let software = overside_backends::open("cpu", options)?;
+        let software = overside_backends::open("cpu", &overside_backends::Options::default())?;
         Ok(Arc::new(Layered(SoftwareFallback { device, software })))
     }))
 }

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use overside_device::{Applied, CpuTime, Foreign, MemoryError, Region, Slice};
+use overside_device::{Applied, CpuTime, ExternalBytes, MemoryError, Region, Slice};
 use overside_link::verbs::{
     Access, Capabilities, Closed, Completion, ConnectError, Endpoint, EndpointId, ExportError,
     Exported, ImportError, Inbox, LinkInfo, Lost, Messages, PostError, QueuePair, Remote, Token,
@@ -60,7 +60,7 @@ impl Endpoint for Faulty {
         self.end.alloc(len, align)
     }
 
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
+    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
         self.end.register(foreign)
     }
 
@@ -138,7 +138,7 @@ impl FaultyPair {
     }
 
     fn source(&self, bytes: Vec<u8>) -> Slice {
-        let registered = self.end.register(Foreign::new(bytes));
+        let registered = self.end.register(ExternalBytes::new(bytes));
         registered.expect("memory that the link can read")
     }
 

@@ -1,14 +1,15 @@
 //! What the benches work on.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use overside_device::{Operation, OperationConfig};
 use overside_ops::{Format, prepare};
+use overside_testkit::data::{shared, sources};
 
 /// So many chunks of so many bytes: files of the Silesia corpus, one after the other, where they
 /// are at hand, else this repository's own sources again and again.
 pub fn plain(bytes: usize, count: usize) -> Vec<Vec<u8>> {
-    let all = silesia().unwrap_or_else(repository);
+    let all = silesia().unwrap_or_else(sources);
     // Spread over all of it.
     let step = all.len().saturating_sub(bytes) / count.max(1);
     (0..count)
@@ -37,9 +38,7 @@ pub fn compressed(operation: &OperationConfig, plain: &[Vec<u8>]) -> Vec<Vec<u8>
 }
 
 fn silesia() -> Option<Vec<u8>> {
-    let shared = std::env::var_os("OVERSIDE_SHARED").map(PathBuf::from);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let folder = shared.unwrap_or(root).join("data/silesia");
+    let folder = shared("data/silesia")?;
     let mut files: Vec<PathBuf> = (std::fs::read_dir(folder).ok()?.flatten())
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "zip"))
@@ -80,25 +79,4 @@ fn unzipped(archive: &[u8]) -> Option<Vec<u8>> {
         .run(&[archive.get(begin..begin + packed)?], &mut out)
         .ok()?;
     Some(out)
-}
-
-fn repository() -> Vec<u8> {
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates")];
-    let mut files = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for path in
-            (std::fs::read_dir(folder).into_iter().flatten().flatten()).map(|entry| entry.path())
-        {
-            match path.extension().and_then(|extension| extension.to_str()) {
-                _ if path.is_dir() => folders.push(path),
-                Some("rs") => files.push(path),
-                _ => {}
-            }
-        }
-    }
-    files.sort();
-    files
-        .iter()
-        .flat_map(|file| std::fs::read(file).unwrap_or_default())
-        .collect()
 }

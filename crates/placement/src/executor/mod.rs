@@ -9,7 +9,7 @@ mod recovery;
 
 use std::time::{Duration, Instant};
 
-use overside_device::{Completion, Foreign, JobError, Slice};
+use overside_device::{Completion, ExternalBytes, JobError, Slice};
 
 use crate::in_flight::InFlight;
 use crate::lane::Lane;
@@ -125,12 +125,12 @@ impl Executor {
 
     /// The caller's memory as a source, without a copy: registered with the device if that needs
     /// it and can. What cannot be registered is copied when the device needs it, and counted.
-    pub fn register(&self, foreign: Foreign) -> Slice {
+    pub fn register(&self, foreign: ExternalBytes) -> Slice {
         match (&self.setup.device, self.lanes.get(Target::Device)) {
             (Some(device), Some(lane)) if lane.is_registered() => (device
                 .register(foreign.clone()))
-            .unwrap_or_else(|_| Slice::from_foreign(foreign, None)),
-            _ => Slice::from_foreign(foreign, None),
+            .unwrap_or_else(|_| Slice::from_external(foreign, None)),
+            _ => Slice::from_external(foreign, None),
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::rigged::Rig;
 use common::{assert_copied, copying, cpu, foreign, run, stream};
 use overside_base::Random;
-use overside_device::{Foreign, JobError, MemoryKind, Operation, OperationConfig, Source};
+use overside_device::{ExternalBytes, JobError, MemoryKind, Operation, OperationConfig, Source};
 use overside_layers::DeviceMemory;
 use overside_placement::{
     Chunk, ChunkResult, EventKind, Executor, Policy, Setup, Target, chunk_bytes,
@@ -104,7 +104,7 @@ fn the_callers_memory_can_be_registered_instead() {
     let mut executor = Executor::open(setup).unwrap();
     let chunks = stream(&[900; 50]);
     let sources = (chunks.iter())
-        .map(|chunk| executor.register(Foreign::new(chunk.clone())).into())
+        .map(|chunk| executor.register(ExternalBytes::new(chunk.clone())).into())
         .collect();
     assert_copied(&push_all(&mut executor, sources), &chunks);
     assert_eq!(executor.close().bounce_copies, 0);
@@ -168,7 +168,7 @@ fn chains_longer_than_a_leg_takes_are_gathered() {
         let parts = |chunk: &Vec<u8>| {
             let parts = chunk
                 .chunks(300)
-                .map(|part| executor.register(Foreign::new(part.to_vec())));
+                .map(|part| executor.register(ExternalBytes::new(part.to_vec())));
             Source::Chain(parts.collect())
         };
         let sources = chunks.iter().map(parts).collect();

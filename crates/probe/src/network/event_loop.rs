@@ -5,8 +5,9 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use overside_base::EventFd;
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
@@ -21,29 +22,9 @@ const EXACT_BELOW: Duration = Duration::from_millis(20);
 /// Connections that are told of at a time.
 const EVENTS: usize = 256;
 
-/// Wakes the thread of a loop, from any other.
-pub(super) struct Waker(OwnedFd);
-
-impl Waker {
-    pub(super) fn new() -> Result<Self, Error> {
-        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let descriptor = descriptor.map_err(|error| failed(error, "an event descriptor"))?;
-        Ok(Self(descriptor))
-    }
-
-    pub(super) fn wake(&self) {
-        // Fails only when 2^64 - 1 signals have not been cleared; then it is readable anyway.
-        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
-    }
-
-    pub(super) fn clear(&self) {
-        // Fails only when there is none.
-        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
-    }
-
-    pub(super) fn descriptor(&self) -> &OwnedFd {
-        &self.0
-    }
+/// What wakes the thread of a loop, from any other.
+pub(super) fn waker() -> Result<EventFd, Error> {
+    EventFd::new().map_err(|error| failed(error, "an event descriptor"))
 }
 
 /// Says which connections of one thread have something to do, by their numbers.
@@ -82,9 +63,9 @@ impl EventLoop {
     }
 
     /// Lets `waker` end a wait.
-    pub(super) fn add_waker(&self, waker: &Waker) -> Result<(), Error> {
+    pub(super) fn add_waker(&self, waker: &EventFd) -> Result<(), Error> {
         let data = EventData::new_u64(WAKE);
-        let added = epoll::add(&self.set, waker.descriptor(), data, EventFlags::IN);
+        let added = epoll::add(&self.set, waker, data, EventFlags::IN);
         added.map_err(|error| failed(error, "an event descriptor"))
     }
 

@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use overside_base::lock;
+use overside_base::{EventFd, lock};
 use overside_link::Secret;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt;
 
-use super::event_loop::Waker;
+use super::event_loop::waker;
 use super::session::Session;
 use super::wire::{self, Counts, GREETING_BYTES, Question, REPORTS};
 use super::{Error, Load, place};
@@ -58,7 +58,7 @@ pub struct Receiver {
 struct Shared {
     config: ReceiverConfig,
     stop: AtomicBool,
-    waker: Waker,
+    waker: EventFd,
     /// The connection of reports, for ending it.
     reports: Mutex<Option<TcpStream>>,
 }
@@ -83,7 +83,7 @@ impl Receiver {
         let shared = Arc::new(Shared {
             config,
             stop: AtomicBool::new(false),
-            waker: Waker::new()?,
+            waker: waker()?,
             reports: Mutex::default(),
         });
         let (say, hear) = mpsc::sync_channel(1);
@@ -121,7 +121,7 @@ impl Receiver {
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        self.shared.waker.wake();
+        self.shared.waker.signal();
         if let Some(reports) = &*self.shared.reports() {
             let _ = reports.shutdown(Shutdown::Both);
         }
@@ -197,7 +197,7 @@ impl Shared {
 
     /// Until there is something to do.
     fn wait(&self, listener: &TcpListener, newcomers: &[Newcomer]) {
-        let descriptors = [listener.as_fd(), self.waker.descriptor().as_fd()].into_iter();
+        let descriptors = [listener.as_fd(), self.waker.as_fd()].into_iter();
         let others = newcomers.iter().map(|newcomer| newcomer.stream.as_fd());
         let all = descriptors.chain(others);
         let mut set: Vec<PollFd<'_>> = all

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
+use overside_base::{EventFd, lock};
 use overside_device::threads::ThreadClock;
 use rustix::event::epoll::EventFlags;
 
 use super::connection::{Inbox, write};
-use super::event_loop::{EventLoop, Waker};
+use super::event_loop::{EventLoop, waker};
 use super::pattern::BytePattern;
 use super::wire::Counts;
 use super::{Error, Load, Traffic, Waiting, place};
@@ -47,7 +48,7 @@ pub(super) struct Session {
 /// One thread's letter box and clock.
 struct Worker {
     arrivals: Mutex<Vec<(usize, TcpStream)>>,
-    waker: Waker,
+    waker: EventFd,
     clock: ThreadClock,
 }
 
@@ -61,7 +62,7 @@ impl Session {
         let workers = (0..load.threads).map(|_| {
             Ok(Worker {
                 arrivals: Mutex::default(),
-                waker: Waker::new()?,
+                waker: waker()?,
                 clock: ThreadClock::default(),
             })
         });
@@ -105,7 +106,7 @@ impl Session {
         drop(taken);
         let worker = &self.workers[index % self.workers.len()];
         lock(&worker.arrivals).push((index, stream));
-        worker.waker.wake();
+        worker.waker.signal();
         true
     }
 
@@ -113,7 +114,7 @@ impl Session {
     pub(super) fn end(&self) {
         self.stop.store(true, Ordering::Release);
         for worker in &self.workers {
-            worker.waker.wake();
+            worker.waker.signal();
         }
     }
 
@@ -155,12 +156,6 @@ impl Session {
             self.counting.unpark();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn spawn(

@@ -13,7 +13,7 @@ use super::driver::{
     Watch, config, nothing_more, open, patience, poll, run, run_one, submit, tags,
 };
 use overside_device::{
-    Context, ContextConfig, Device, Foreign, Job, JobError, MemoryKind, OpenError, Refusal,
+    Context, ContextConfig, Device, ExternalBytes, Job, JobError, MemoryKind, OpenError, Refusal,
     SubmitError, wait,
 };
 
@@ -340,7 +340,7 @@ pub fn drop_without_close(factory: Factory<'_>) {
         }
         let bytes = Bytes(case.input.clone(), Arc::clone(&freed));
         let source = device
-            .register(Foreign::new(bytes))
+            .register(ExternalBytes::new(bytes))
             .expect("memory of this process");
         let jobs = (0..8).map(|tag| case.job(&*device, tag, &source));
         submit(&mut *context, &mut jobs.collect());

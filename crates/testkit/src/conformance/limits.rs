@@ -8,8 +8,8 @@ use super::cases::{self, Case};
 use super::driver::{Watch, config, open, poll, submit};
 use crate::data::{noise, text};
 use overside_device::{
-    Context, ContextConfig, Device, DeviceId, Foreign, Job, MemoryError, MemoryKind, OpenError,
-    Operation, OperationConfig, Refusal, Region, Registration, Source, SubmitError,
+    Context, ContextConfig, Device, DeviceId, ExternalBytes, Job, MemoryError, MemoryKind,
+    OpenError, Operation, OperationConfig, Refusal, Region, Registration, Source, SubmitError,
 };
 
 /// A depth of nothing, or more than the device takes, is an error and not something less.
@@ -244,7 +244,7 @@ pub fn memory_holds_what_is_written(factory: Factory<'_>) {
         let slice = region.share();
         assert_eq!(slice.is_addressable(), !only_device);
     }
-    let registered = device.register(Foreign::new(vec![7; 100]));
+    let registered = device.register(ExternalBytes::new(vec![7; 100]));
     match registered {
         Ok(slice) => assert_eq!(slice.bytes().map(<[u8]>::to_vec), Ok(vec![7; 100])),
         Err(error) => assert!(matches!(error, MemoryError::Unreachable { .. }), "{error}"),

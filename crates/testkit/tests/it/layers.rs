@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_device::{
-    Context, ContextConfig, Device, Foreign, Job, JobError, Lost, Operation, OperationConfig,
+    Context, ContextConfig, Device, ExternalBytes, Job, JobError, Lost, Operation, OperationConfig,
     SubmitError,
 };
 use overside_layers::{Fault, FaultInjection, TimeLimit, is_silence};
@@ -49,7 +49,10 @@ fn open(device: &dyn Device) -> Box<dyn Context> {
 fn job(device: &dyn Device, tag: u64) -> Job {
     Job {
         tag,
-        source: device.register(Foreign::new(vec![7; 100])).unwrap().into(),
+        source: device
+            .register(ExternalBytes::new(vec![7; 100]))
+            .unwrap()
+            .into(),
         destination: device.alloc(100, 1).unwrap(),
         deadline: None,
     }

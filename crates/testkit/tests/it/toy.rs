@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::threads::{Body, Ledger, Limits, Next, Runner, Threads};
+use overside_device::threads::{CpuAccounting, Limits, Next, Runner, Threads, WorkerMain};
 use overside_device::*;
 use overside_ops::{prepare, variants};
 
@@ -149,31 +149,31 @@ impl Toy {
         };
         let mut runner = Runner::new(config.operation.operation, prepared)?;
         let fault = self.fault;
-        let body = Body::new("toy", move |mut port| {
-            while let Next::Job(mut taken) = port.next(None) {
-                if fault == Fault::MissesDeadlines && taken.source().len() > 1_000 {
+        let main = WorkerMain::new("toy", move |mut queue| {
+            while let Next::Job(mut job) = queue.next(None) {
+                if fault == Fault::MissesDeadlines && job.source().len() > 1_000 {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                let result = runner.run(&mut taken);
-                let result = break_result(fault, &mut taken, result);
+                let result = runner.run(&mut job);
+                let result = break_result(fault, &mut job, result);
                 if fault == Fault::LeaksMemory {
-                    std::mem::forget(taken.source().clone());
+                    std::mem::forget(job.source().clone());
                 }
-                port.finish_timed(taken, result);
+                queue.finish_timed(job, result);
             }
         });
-        Threads::spawn(limits, Arc::new(applied), Ledger::Host, vec![body]).map_err(|error| {
-            OpenError::Failed {
+        Threads::spawn(limits, Arc::new(applied), CpuAccounting::Host, vec![main]).map_err(
+            |error| OpenError::Failed {
                 device: "toy".into(),
                 reason: error.to_string(),
-            }
-        })
+            },
+        )
     }
 }
 
 fn break_result(
     fault: Fault,
-    taken: &mut threads::Taken,
+    job: &mut threads::RunningJob,
     result: Result<Outcome, JobError>,
 ) -> Result<Outcome, JobError> {
     let done = |written, value| Ok(Outcome::Done(Output { written, value }));
@@ -181,7 +181,7 @@ fn break_result(
         (Fault::CutsShort, Err(JobError::OutputTooSmall { capacity })) => done(capacity, None),
         (Fault::StoresIncompressible, Ok(Outcome::Incompressible)) => done(0, None),
         (Fault::AcceptsCorrupt, Err(JobError::Corrupt(_))) => done(0, None),
-        (Fault::DropsEmpty, _) if taken.source().is_empty() => done(0, None),
+        (Fault::DropsEmpty, _) if job.source().is_empty() => done(0, None),
         (_, result) => result,
     }
 }
@@ -199,8 +199,8 @@ impl Device for Toy {
         Region::allocate(len, align, self.registration())
     }
 
-    fn register(&self, foreign: Foreign) -> Result<Slice, MemoryError> {
-        Ok(Slice::from_foreign(foreign, self.registration()))
+    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
+        Ok(Slice::from_external(foreign, self.registration()))
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {

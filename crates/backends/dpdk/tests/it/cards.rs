@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use common::{Behaviour, allocated_bytes, behave, card, mapped_within};
 use overside_backend_dpdk::{DpdkDevice, DpdkError};
 use overside_device::{
-    Completion, Context, ContextConfig, Device, Foreign, Job, JobError, MemoryKind, Operation,
-    OperationConfig, Outcome, SubmitError,
+    Completion, Context, ContextConfig, Device, ExternalBytes, Job, JobError, MemoryKind,
+    Operation, OperationConfig, Outcome, SubmitError,
 };
 use overside_ops::Format;
 use overside_testkit::conformance::PROMISES;
@@ -255,7 +255,7 @@ fn buffers_that_share_pages_are_registered_once_and_let_go_by_the_last() {
     let whole = Arc::new(vec![b'f'; 400_000]);
     let register = |range: Range<usize>| {
         let part = Part(Arc::clone(&whole), range);
-        device.register(Foreign::new(part)).unwrap()
+        device.register(ExternalBytes::new(part)).unwrap()
     };
     let mapped = || mapped_within(whole.as_ptr() as usize, whole.len());
     let middle = register(100_000..150_000);

@@ -32,8 +32,8 @@ impl RemoteContext {
         connection.send()?;
         let was_all = self.receive(all)?;
         if let Some(connection) = &mut self.connection {
-            let patience = self.shared.dialer.patience;
-            connection.beat(Instant::now(), patience.ask, patience.silence)?;
+            let timeouts = self.shared.dialer.timeouts;
+            connection.beat(Instant::now(), timeouts.ask, timeouts.silence)?;
         }
         Ok(was_all)
     }
@@ -153,14 +153,14 @@ impl RemoteContext {
 
     /// Waits for bytes, or room for some, or until nothing can be expected; not beyond `deadline`.
     pub(super) fn wait(&mut self, deadline: Instant) -> Result<(), Broken> {
-        let patience = self.shared.dialer.patience;
+        let timeouts = self.shared.dialer.timeouts;
         let Some(connection) = &self.connection else {
             return Ok(());
         };
         if Instant::now() >= deadline {
             return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
         }
-        let beat = connection.next_beat(patience.ask, patience.silence);
+        let beat = connection.next_beat(timeouts.ask, timeouts.silence);
         let until = [Some(deadline), Some(beat), self.earliest];
         let until = until.into_iter().flatten().min().unwrap_or(deadline);
         let socket = connection.stream.socket();

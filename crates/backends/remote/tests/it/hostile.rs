@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::jobs::{End, copying, is_late, job, reap, run};
 use common::{Framed, LOOPBACK, SHORT, cpu, entry};
-use overside_backend_remote::{Patience, RemoteDevice, RemoteError};
+use overside_backend_remote::{RemoteDevice, RemoteError, Timeouts};
 use overside_device::{Applied, Device, Job, Lifecycle, Provenance, Region, Stages};
 use overside_link::agent::{AnswerHead, Offer, Opened, Outbox, Preamble, Reply, Status, Welcome};
 
@@ -156,11 +156,11 @@ fn an_agent_that_raves_holds_nobody_up() {
 fn what_does_not_greet_as_an_agent_is_none() {
     let connected = |greeting: Vec<u8>| {
         let address = agent(greeting, |_| {});
-        let patience = Patience {
+        let timeouts = Timeouts {
             connect: Duration::from_secs(1),
             ..SHORT
         };
-        let connected = RemoteDevice::connect("dpu0", &entry(address, false), "cpu", patience);
+        let connected = RemoteDevice::connect("dpu0", &entry(address, false), "cpu", timeouts);
         connected.err().expect("an error")
     };
     let other = connected(b"HTTP/1.1 400 Bad Request\r\n".to_vec());

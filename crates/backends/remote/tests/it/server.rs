@@ -155,8 +155,10 @@ fn rude(agent: &Agent, open: bool, say: &[u8]) -> String {
 
 fn frame_of(slot: u32, capacity: usize, source: usize) -> Vec<u8> {
     let mut outbox = Outbox::default();
-    let slice =
-        overside_device::Slice::from_foreign(overside_device::Foreign::new(vec![7; source]), None);
+    let slice = overside_device::Slice::from_external(
+        overside_device::ExternalBytes::new(vec![7; source]),
+        None,
+    );
     outbox.job(JobHead { slot, capacity }, &slice.into());
     let mut pieces = [std::io::IoSlice::new(&[]); 4];
     let count = outbox.gather(&mut pieces);

@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 
-use overside_device::{Foreign, Region, Slice};
+use overside_device::{ExternalBytes, Region, Slice};
 use overside_link::agent::{
     Item, MAX_CONTROL_BYTES, Outbox, Preamble, Reader, Reply, Request, Side, Status, Violation,
 };
@@ -172,7 +172,7 @@ fn write(item: &Item, body: &[u8], outbox: &mut Outbox) {
             outbox.frame([&header[..], json].concat());
         }
         Item::Job(head, _) => {
-            let slice = Slice::from_foreign(Foreign::new(body.to_vec()), None);
+            let slice = Slice::from_external(ExternalBytes::new(body.to_vec()), None);
             outbox.job(*head, &slice.into());
         }
         Item::Answer(head, _) if head.status == Status::Done => {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_backend_cpu::{CpuDevice, CpuOptions};
-use overside_device::{Device, Foreign, Operation, OperationConfig, Slice};
+use overside_device::{Device, ExternalBytes, Operation, OperationConfig, Slice};
 use overside_placement::{Chunk, ChunkResult, Executor, Policy, Report, Setup};
 
 /// Longer than any of these streams takes, however busy the machine is.
@@ -40,7 +40,7 @@ pub fn copying(policy: Policy) -> Setup {
 
 /// The caller's memory, which no device registered.
 pub fn foreign(bytes: &[u8]) -> Slice {
-    Slice::from_foreign(Foreign::new(bytes.to_vec()), None)
+    Slice::from_external(ExternalBytes::new(bytes.to_vec()), None)
 }
 
 /// Chunks of these lengths; each begins with its number, as far as it is long enough.

@@ -3,7 +3,7 @@
 #![allow(dead_code, unused_imports, reason = "each test binary uses a part")]
 
 use overside_backend_emulated::{EmulatedDevice, Mode};
-use overside_device::{ContextConfig, Device, Foreign, Job, Operation, OperationConfig};
+use overside_device::{ContextConfig, Device, ExternalBytes, Job, Operation, OperationConfig};
 use overside_model::Profile;
 pub use overside_testkit::data::text;
 pub use overside_testkit::{Timed, run};
@@ -61,7 +61,7 @@ pub fn config(name: &str, depth: usize, longest: usize) -> ContextConfig {
 pub fn job(device: &EmulatedDevice, tag: u64, source: Vec<u8>, capacity: usize) -> Job {
     Job {
         tag,
-        source: device.register(Foreign::new(source)).unwrap().into(),
+        source: device.register(ExternalBytes::new(source)).unwrap().into(),
         destination: device.alloc(capacity, 64).unwrap(),
         deadline: None,
     }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use overside_base::Random;
 use overside_device::{
-    Completion, Context, ContextConfig, Device, Foreign, Job, JobError, Operation, OperationConfig,
-    Outcome, Slice, SubmitError, wait,
+    Completion, Context, ContextConfig, Device, ExternalBytes, Job, JobError, Operation,
+    OperationConfig, Outcome, Slice, SubmitError, wait,
 };
 
 /// Longer than any of these tests takes, however busy the machine is.
@@ -30,7 +30,7 @@ pub fn bytes(tag: u64, len: usize) -> Vec<u8> {
 pub fn job(device: &dyn Device, tag: u64, len: usize) -> Job {
     Job {
         tag,
-        source: Slice::from_foreign(Foreign::new(bytes(tag, len)), None).into(),
+        source: Slice::from_external(ExternalBytes::new(bytes(tag, len)), None).into(),
         destination: device.alloc(len, 1).expect("memory"),
         deadline: None,
     }

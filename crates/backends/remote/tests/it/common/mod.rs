@@ -14,7 +14,7 @@ use std::time::Duration;
 use overside_agent::{Agent, Limits, Settings};
 use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_backend_emulated::{EmulatedDevice, Mode};
-use overside_backend_remote::{Entry, Patience, RemoteDevice};
+use overside_backend_remote::{Entry, RemoteDevice, Timeouts};
 use overside_device::Device;
 use overside_layers::DeviceLayer;
 use overside_link::agent::{Probe, control};
@@ -25,7 +25,7 @@ use proxy::{Fault, Proxy};
 pub const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Short, so that tests of silence are; long enough for a busy machine.
-pub const SHORT: Patience = Patience {
+pub const SHORT: Timeouts = Timeouts {
     connect: Duration::from_secs(5),
     open: Duration::from_secs(20),
     ask: Duration::from_millis(200),

@@ -7,20 +7,20 @@ use std::sync::{Arc, mpsc};
 use overside_base::{lock, panic_text};
 
 use super::Shared;
-use super::port::Port;
+use super::worker_queue::WorkerQueue;
 use crate::primitive::Ordering;
 
 /// What one thread does.
-pub struct Body {
+pub struct WorkerMain {
     name: String,
     core: Option<usize>,
-    run: Box<dyn FnOnce(Port) + Send>,
+    run: Box<dyn FnOnce(WorkerQueue) + Send>,
 }
 
-impl Body {
-    /// A loop over [`Port::next`] that ends at [`super::Next::Stop`]. The name is the thread's;
+impl WorkerMain {
+    /// A loop over [`WorkerQueue::next`] that ends at [`super::Next::Stop`]. The name is the thread's;
     /// Linux keeps 15 bytes of it.
-    pub fn new(name: impl Into<String>, run: impl FnOnce(Port) + Send + 'static) -> Self {
+    pub fn new(name: impl Into<String>, run: impl FnOnce(WorkerQueue) + Send + 'static) -> Self {
         Self {
             name: name.into(),
             core: None,
@@ -41,10 +41,10 @@ impl Body {
 pub(super) fn start(
     shared: &Arc<Shared>,
     index: usize,
-    body: Body,
+    body: WorkerMain,
     report: mpsc::Sender<io::Result<()>>,
 ) -> io::Result<()> {
-    let Body { name, core, run } = body;
+    let WorkerMain { name, core, run } = body;
     let context = Arc::clone(shared);
     let alive = || lock(&shared.alive);
     *alive() += 1;
@@ -55,8 +55,8 @@ pub(super) fn start(
         // Nobody listens any more if another thread could not be started.
         let _ = report.send(pinned);
         if ready {
-            let port = Port::new(Arc::clone(&context));
-            let ended = catch_unwind(AssertUnwindSafe(|| run(port)));
+            let queue = WorkerQueue::new(Arc::clone(&context));
+            let ended = catch_unwind(AssertUnwindSafe(|| run(queue)));
             if !context.stop.load(Ordering::Acquire) {
                 context.lose(match ended {
                     Ok(()) => "a thread returned".to_owned(),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Shared;
 use super::prefetch;
-use super::slot::{Over, Slot, State};
+use super::slot::{FinishedJob, Slot, State};
 use crate::primitive::Ordering;
 use crate::{Job, JobError, Outcome, Source, Stages};
 
@@ -21,26 +21,26 @@ const PRECISE: Duration = Duration::from_micros(60);
 /// What a thread is to do next.
 #[derive(Debug)]
 pub enum Next {
-    /// Run this job and hand it to [`Port::finish`].
-    Job(Taken),
+    /// Run this job and hand it to [`WorkerQueue::finish`].
+    Job(RunningJob),
     /// The time that was asked for has come.
     Timeout,
     /// The context is going: return, dropping the jobs in hand.
     Stop,
 }
 
-/// A job in a thread's hands. Every one goes back through [`Port::finish`], unless the context
+/// A job in a thread's hands. Every one goes back through [`WorkerQueue::finish`], unless the context
 /// stops first.
 #[derive(Debug)]
 #[must_use = "a job that is not finished never completes"]
-pub struct Taken {
+pub struct RunningJob {
     number: u32,
     job: Job,
     submitted: Instant,
     begun: Instant,
 }
 
-impl Taken {
+impl RunningJob {
     /// The caller's name for the job.
     pub fn tag(&self) -> u64 {
         self.job.tag
@@ -78,7 +78,7 @@ impl Taken {
 }
 
 /// A thread's end of a context: jobs come out, results go in.
-pub struct Port {
+pub struct WorkerQueue {
     shared: Arc<Shared>,
     /// The time as of the last finished job, which is when the next one begins if it waits
     /// already. Saves every other look at the clock.
@@ -86,7 +86,7 @@ pub struct Port {
     precise: bool,
 }
 
-impl Port {
+impl WorkerQueue {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
@@ -107,12 +107,12 @@ impl Port {
             if let Some(number) = self.shared.submitted.take() {
                 let begun = now.take().unwrap_or_else(Instant::now);
                 match self.begin(number, begun) {
-                    Some(taken) => {
+                    Some(running) => {
                         // The submitter's core has the next slot; it arrives while this job runs.
                         if let Some(slot) = self.next_slot() {
                             prefetch::for_writing(slot);
                         }
-                        return Next::Job(taken);
+                        return Next::Job(running);
                     }
                     None => continue,
                 }
@@ -126,20 +126,25 @@ impl Port {
     }
 
     /// Hands a job back. `stages` is for a device that knows better than the clock; see
-    /// [`Port::finish_timed`].
-    pub fn finish(&mut self, taken: Taken, result: Result<Outcome, JobError>, stages: Stages) {
-        self.give_back(taken, result, stages, Instant::now());
+    /// [`WorkerQueue::finish_timed`].
+    pub fn finish(
+        &mut self,
+        running: RunningJob,
+        result: Result<Outcome, JobError>,
+        stages: Stages,
+    ) {
+        self.give_back(running, result, stages, Instant::now());
     }
 
-    /// Hands a job back whose engine time is the time since it was taken.
-    pub fn finish_timed(&mut self, taken: Taken, result: Result<Outcome, JobError>) {
+    /// Hands a job back whose engine time is the time since it was running.
+    pub fn finish_timed(&mut self, running: RunningJob, result: Result<Outcome, JobError>) {
         let now = Instant::now();
         let stages = Stages {
-            queueing_ns: Some(nanoseconds(taken.submitted, taken.begun)),
-            engine_ns: Some(nanoseconds(taken.begun, now)),
+            queueing_ns: Some(nanoseconds(running.submitted, running.begun)),
+            engine_ns: Some(nanoseconds(running.begun, now)),
             ..Stages::default()
         };
-        self.give_back(taken, result, stages, now);
+        self.give_back(running, result, stages, now);
         self.now = Some(now);
     }
 
@@ -150,7 +155,7 @@ impl Port {
             .get(self.shared.submitted.peek()? as usize)
     }
 
-    fn begin(&self, number: u32, begun: Instant) -> Option<Taken> {
+    fn begin(&self, number: u32, begun: Instant) -> Option<RunningJob> {
         let shared = &*self.shared;
         let mut state = shared.slots[number as usize].lock();
         match std::mem::replace(&mut *state, State::Vacant) {
@@ -162,14 +167,14 @@ impl Port {
                         expiry,
                     };
                     drop(state);
-                    return Some(Taken {
+                    return Some(RunningJob {
                         number,
                         job,
                         submitted,
                         begun,
                     });
                 }
-                *state = State::Over(Over {
+                *state = State::Finished(FinishedJob {
                     tag: job.tag,
                     result: Err(JobError::DeadlineExceeded),
                     source: job.source,
@@ -187,13 +192,13 @@ impl Port {
 
     fn give_back(
         &self,
-        taken: Taken,
+        running: RunningJob,
         result: Result<Outcome, JobError>,
         stages: Stages,
         now: Instant,
     ) {
         let shared = &*self.shared;
-        let Taken {
+        let RunningJob {
             number,
             job:
                 Job {
@@ -203,7 +208,7 @@ impl Port {
                     deadline,
                 },
             ..
-        } = taken;
+        } = running;
         let late = deadline.is_some_and(|at| now >= at);
         let result = if late {
             Err(JobError::DeadlineExceeded)
@@ -218,14 +223,14 @@ impl Port {
             std::mem::replace(&mut *state, State::Vacant)
         } else {
             let destination = Some(destination);
-            let over = Over {
+            let finished = FinishedJob {
                 tag,
                 result,
                 source,
                 destination,
                 stages,
             };
-            std::mem::replace(&mut *state, State::Over(over))
+            std::mem::replace(&mut *state, State::Finished(finished))
         };
         drop(state);
         shared.completed(number, now);
