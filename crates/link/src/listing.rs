@@ -35,7 +35,8 @@ pub struct About {
     pub provenance: Provenance,
     /// What its completion times mean.
     pub timing: Timing,
-    /// Who can copy, where there is a choice; the first is what was tried.
+    /// What a test can choose: who copies, of which the first is what was tried, or UCX's transports,
+    /// of which each is there only where UCX and the hardware have it.
     pub variants: Vec<&'static str>,
     /// What carries the bytes between two ends on this machine that poll: UCX's choice of
     /// transports, say.
