@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use overside_device::{Device, ExternalBytes, MemoryKind, Operation, Region, Slice};
 use overside_ops::{Config, Format, prepare};
 
-use crate::sample::{Failure, Kind};
 use crate::test::Data;
+use overside_probe::{Failure, FailureKind};
 
 /// The most distinct buffers of one test. Tiny buffers reach it before `sample_bytes`.
 pub const BUFFERS_MAX: u64 = 65_536;
@@ -73,7 +73,7 @@ impl Buffers {
             ranges.push(start..end);
         }
         let mut region = Region::allocate(end, 4096, None)
-            .map_err(|error| Failure::new(Kind::Data, error.to_string()))?;
+            .map_err(|error| Failure::new(FailureKind::Data, error.to_string()))?;
         for (number, range) in ranges.iter().enumerate() {
             fill(number, &mut region[range.clone()])?;
         }
@@ -127,7 +127,7 @@ impl Buffers {
                     Err(_) => {
                         let mut region = device
                             .alloc(self.memory.len(), 4096)
-                            .map_err(|error| Failure::new(Kind::Job, error.to_string()))?;
+                            .map_err(|error| Failure::new(FailureKind::Job, error.to_string()))?;
                         region.copy_from_slice(&self.memory);
                         region.share()
                     }
@@ -136,7 +136,7 @@ impl Buffers {
             MemoryKind::Device => {
                 let message = "this task cannot verify what is in memory that only the device \
                                can address";
-                return Err(Failure::new(Kind::Job, message));
+                return Err(Failure::new(FailureKind::Job, message));
             }
         };
         Ok(self
@@ -163,7 +163,7 @@ impl Buffers {
         };
         let failed = |error: overside_ops::Error| {
             Failure::new(
-                Kind::Data,
+                FailureKind::Data,
                 format!("{variant} cannot compress the data: {error}"),
             )
         };
@@ -195,7 +195,7 @@ impl Buffers {
         let mut all = Vec::with_capacity(self.count());
         for part in parts {
             let part = part
-                .map_err(|_| Failure::new(Kind::Internal, format!("{variant} panicked")))?
+                .map_err(|_| Failure::new(FailureKind::Internal, format!("{variant} panicked")))?
                 .map_err(failed)?;
             all.extend(part);
         }
@@ -293,7 +293,7 @@ impl Reader<'_> {
 
 fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Failure {
     Failure::new(
-        Kind::Data,
+        FailureKind::Data,
         format!("{} cannot be read: {why}", path.display()),
     )
 }
@@ -368,7 +368,7 @@ mod tests {
     fn what_cannot_be_read_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let missing = failure(&dir.path().join("missing"));
-        assert_eq!(missing.kind, Kind::Data);
+        assert_eq!(missing.kind, FailureKind::Data);
         assert!(missing.message.contains("missing"), "{missing}");
         assert!(failure(dir.path()).message.contains("not a file"));
         assert!(

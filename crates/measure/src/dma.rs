@@ -13,22 +13,3 @@ mod tests;
 mod tests_agent;
 
 pub(crate) use taking::{take, take_through};
-
-use overside_probe::dma::{Failure, Kind};
-
-use crate::measuring::NoSample;
-use crate::sample;
-
-impl From<Failure> for NoSample {
-    fn from(failure: Failure) -> Self {
-        let kind = match failure.kind {
-            Kind::Unsupported => return Self::Skipped(failure.message),
-            Kind::Verification => sample::Kind::Verification,
-            Kind::Job => sample::Kind::Job,
-            Kind::Lost => sample::Kind::Lost,
-            Kind::Timeout => sample::Kind::Timeout,
-            Kind::Internal => sample::Kind::Internal,
-        };
-        sample::Failure::new(kind, failure.message).into()
-    }
-}

@@ -2,22 +2,21 @@
 
 use overside_backends::agents::{ProbeError, RemoteProbe, probe};
 
-use crate::measuring::NoSample;
-use crate::sample::{Failure, Kind};
+use overside_probe::{Failure, FailureKind};
 
 /// Has the agent `node` play one end of a test of that kind.
-pub(crate) fn open(node: &str, kind: &str) -> Result<RemoteProbe, NoSample> {
+pub(crate) fn open(node: &str, kind: &str) -> Result<RemoteProbe, Failure> {
     probe(node, kind).map_err(no_sample)
 }
 
 /// What it means for a sample that an agent does not play its end.
-pub(crate) fn no_sample(error: ProbeError) -> NoSample {
+pub(crate) fn no_sample(error: ProbeError) -> Failure {
     let kind = match &error {
         ProbeError::Unknown(_) | ProbeError::Agent(_) | ProbeError::Refused { .. } => {
-            return NoSample::Skipped(error.to_string());
+            return Failure::unsupported(error.to_string());
         }
-        ProbeError::Lost { .. } => Kind::Lost,
-        ProbeError::Late { .. } => Kind::Timeout,
+        ProbeError::Lost { .. } => FailureKind::Lost,
+        ProbeError::Late { .. } => FailureKind::Timeout,
     };
-    Failure::new(kind, error.to_string()).into()
+    Failure::new(kind, error.to_string())
 }

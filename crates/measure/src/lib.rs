@@ -7,26 +7,30 @@
 
 pub mod audit;
 pub mod boxes;
+mod context_bench;
+mod context_queue;
 mod data;
 mod dma;
-mod driver;
 mod evidence;
 mod far;
-mod measuring;
-mod placing;
-mod recorder;
-mod reference;
+mod job_totals;
+mod lifecycle_times;
+mod memory_budget;
+mod placement_bench;
+mod plan;
+mod prediction;
 mod sample;
+mod shuffle;
 pub mod tasks;
 mod test;
 mod verify;
+mod warnings;
 mod worker;
 
 pub use data::BUFFERS_MAX;
 pub use overside_probe::latency::{HistogramError, Merged, merge_histograms};
-pub use sample::{
-    Check, Cpu, Failure, Kind, Model, Placed, PlacedLeg, Sample, Series, Status, Warning, Work,
-};
+pub use overside_probe::{Failure, FailureKind};
+pub use sample::{Check, Cpu, Model, Placed, PlacedLeg, Sample, Series, Status, Warning, Work};
 pub use tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 pub use tasks::{HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkPattern, NetworkTest};
 pub use test::{

@@ -1,9 +1,11 @@
 //! One measured repetition of a test; what its keys mean stands in docs/results.md.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use overside_device::{Applied, CpuTime, Provenance, Timing};
 use overside_model::Initiator;
+use overside_probe::{Failure, FailureKind};
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::Evidence;
@@ -83,43 +85,6 @@ pub enum Status {
     Failed,
     /// The device cannot do this; there are no figures.
     Skipped,
-}
-
-/// Why a sample failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{message}")]
-pub struct Failure {
-    /// Which sort of thing went wrong.
-    pub kind: Kind,
-    /// What happened, to what.
-    pub message: String,
-}
-
-/// Sorts of failures that the worker itself notices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A result is wrong.
-    Verification,
-    /// A job has no result, or the device did not take it.
-    Job,
-    /// The device is gone.
-    Lost,
-    /// It took too long.
-    Timeout,
-    /// The data set cannot be read.
-    Data,
-    /// A bug of ours.
-    Internal,
-}
-
-impl Failure {
-    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-        }
-    }
 }
 
 /// How much was done under the clock.
@@ -347,7 +312,7 @@ impl Sample {
     /// The sample, unless its figures contradict each other: then a failed one that says how.
     pub(crate) fn settled(self) -> Self {
         match self.contradiction() {
-            Some(message) => Self::failed(Failure::new(Kind::Verification, message)),
+            Some(message) => Self::failed(Failure::new(FailureKind::Verification, message)),
             None => self,
         }
     }
@@ -369,6 +334,14 @@ impl Sample {
         })
     }
 
+    /// What a failure makes of a sample: one that cannot be taken is skipped.
+    pub fn without(failure: Failure) -> Self {
+        match failure.kind {
+            FailureKind::Unsupported => Self::skipped(failure.message),
+            _ => Self::failed(failure),
+        }
+    }
+
     /// A sample that was not taken because it cannot be.
     pub fn skipped(reason: impl Into<String>) -> Self {
         Self {
@@ -384,4 +357,9 @@ impl Sample {
             ..Self::empty(Status::Failed)
         }
     }
+}
+
+/// A duration in nanoseconds; 584 years at most.
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,6 @@
 //! Measures tests one after the other and keeps what the next one can use again.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,18 +13,20 @@ use overside_model::Profile;
 use overside_ops::Format;
 use overside_placement::{Policy, Target};
 
+use crate::context_bench::ContextBench;
 use crate::data::{Buffers, NoData};
 use crate::evidence::HostClock;
-use crate::measuring::{self, Bench, NoSample};
-use crate::placing::{Placing, Side, leg_test};
-use crate::sample::{Failure, Kind, Sample};
+use crate::placement_bench::{PlacementBench, Side, leg_test};
+use crate::plan::{compressed_input, plan};
+use crate::sample::Sample;
 use crate::tasks::AnyTest;
 use crate::test::{Data, Test, TestError};
-use crate::verify::{AnswerCache, Material};
+use crate::verify::{ReferenceCache, TestBuffers};
+use overside_probe::{Failure, FailureKind};
 
 /// Data sets kept ready, and the most bytes that they may take together.
-const MATERIALS_MAX: usize = 8;
-const MATERIAL_BYTES_MAX: u64 = 1 << 30;
+const BUFFERS_KEPT_MAX: usize = 8;
+const BUFFER_BYTES_MAX: u64 = 1 << 30;
 /// Devices kept open.
 const DEVICES_MAX: usize = 16;
 
@@ -34,14 +37,14 @@ pub type Opener = Box<dyn Fn(&str, &Options) -> Result<Arc<dyn Device>, OpenErro
 pub struct Worker {
     open: Opener,
     devices: VecDeque<((String, Options), Arc<dyn Device>)>,
-    materials: VecDeque<(MaterialKey, Material)>,
-    answers: AnswerCache,
+    kept_buffers: VecDeque<(BuffersKey, TestBuffers)>,
+    references: RefCell<ReferenceCache>,
     profiles: HashMap<String, Arc<Profile>>,
 }
 
 /// What a test's buffers depend on.
 #[derive(Clone, PartialEq, Eq)]
-struct MaterialKey {
+struct BuffersKey {
     data: Data,
     buffer_size: u64,
     compressed: Option<Format>,
@@ -64,8 +67,8 @@ impl Worker {
         Self {
             open,
             devices: VecDeque::new(),
-            materials: VecDeque::new(),
-            answers: AnswerCache::default(),
+            kept_buffers: VecDeque::new(),
+            references: RefCell::default(),
             profiles: HashMap::new(),
         }
     }
@@ -101,7 +104,7 @@ impl Worker {
 
     fn checked(&mut self, test: &Test, clock: HostClock, ready: impl FnOnce()) -> Sample {
         if let Err(error) = test.check() {
-            return Sample::failed(Failure::new(Kind::Internal, error.to_string()));
+            return Sample::failed(Failure::new(FailureKind::Internal, error.to_string()));
         }
         self.guarded(test.timeout_s, |worker, deadline| {
             worker.take(test, deadline, clock, ready)
@@ -112,28 +115,27 @@ impl Worker {
     pub(crate) fn guarded(
         &mut self,
         timeout_s: f64,
-        take: impl FnOnce(&mut Self, Instant) -> Result<Sample, NoSample>,
+        take: impl FnOnce(&mut Self, Instant) -> Result<Sample, Failure>,
     ) -> Sample {
         let deadline = Instant::now() + Duration::from_secs_f64(timeout_s.clamp(0.0, 86400.0));
         let taken = catch_unwind(AssertUnwindSafe(|| take(self, deadline)));
         match taken {
             Ok(Ok(sample)) => sample.settled(),
-            Ok(Err(NoSample::Skipped(reason))) => Sample::skipped(reason),
-            Ok(Err(NoSample::Failed(failure))) => {
-                if matches!(failure.kind, Kind::Lost | Kind::Timeout) {
+            Ok(Err(failure)) => {
+                if matches!(failure.kind, FailureKind::Lost | FailureKind::Timeout) {
                     // The next test may find a lost device again, and must not wait behind the
                     // jobs that a test out of time has left in its device's queue.
                     self.devices.clear();
                 }
-                Sample::failed(failure)
+                Sample::without(failure)
             }
             Err(panic) => {
                 // Whatever was half done is not used again.
                 self.devices.clear();
-                self.materials.clear();
-                self.answers = AnswerCache::default();
+                self.kept_buffers.clear();
+                self.references.take();
                 let text = format!("the worker panicked: {}", panic_text(&*panic));
-                Sample::failed(Failure::new(Kind::Internal, text))
+                Sample::failed(Failure::new(FailureKind::Internal, text))
             }
         }
     }
@@ -144,54 +146,49 @@ impl Worker {
         deadline: Instant,
         clock: HostClock,
         ready: impl FnOnce(),
-    ) -> Result<Sample, NoSample> {
+    ) -> Result<Sample, Failure> {
         if let Some(policy) = test.placement {
             return self.place(test, policy, deadline);
         }
         let device = self.device(test)?;
-        let plan = measuring::plan(test, &*device)?;
-        let material = self.material(test)?;
+        let plan = plan(test, &*device)?;
+        let buffers = self.buffers(test)?;
         let profile = self.profile(&test.device)?;
-        let bench = Bench {
+        let bench = ContextBench {
             test,
             device,
             plan,
-            material,
+            buffers,
             profile,
             clock,
             deadline,
         };
-        bench.measure(&mut self.answers, ready)
+        bench.measure(&self.references, ready)
     }
 
-    fn place(
-        &mut self,
-        test: &Test,
-        policy: Policy,
-        deadline: Instant,
-    ) -> Result<Sample, NoSample> {
+    fn place(&mut self, test: &Test, policy: Policy, deadline: Instant) -> Result<Sample, Failure> {
         let mut side = |leg: Target, used: bool| {
             used.then(|| {
                 let alone = leg_test(test, leg);
                 let device = self.device(&alone)?;
-                let plan = measuring::plan(&alone, &*device)?;
-                Ok::<_, NoSample>(Side { device, plan })
+                let plan = plan(&alone, &*device)?;
+                Ok::<_, Failure>(Side { device, plan })
             })
             .transpose()
         };
-        let placing = Placing {
+        let bench = PlacementBench {
             test,
             policy,
             cpu: side(Target::Cpu, policy.uses_cpu())?,
             device: side(Target::Device, policy.uses_device())?,
-            material: self.material(test)?,
+            buffers: self.buffers(test)?,
             profile: self.profile(&test.device)?,
             deadline,
         };
-        placing.measure(&mut self.answers)
+        bench.measure(&self.references)
     }
 
-    fn device(&mut self, test: &Test) -> Result<Arc<dyn Device>, NoSample> {
+    fn device(&mut self, test: &Test) -> Result<Arc<dyn Device>, Failure> {
         let options = Options {
             threads: test.threads,
             cores: test.cores.clone(),
@@ -205,8 +202,8 @@ impl Worker {
             return Ok(Arc::clone(device));
         }
         let device = (self.open)(&key.0, &key.1).map_err(|error| match error {
-            OpenError::Unavailable { .. } => NoSample::Skipped(error.to_string()),
-            _ => NoSample::Failed(Failure::new(Kind::Job, error.to_string())),
+            OpenError::Unavailable { .. } => Failure::unsupported(error.to_string()),
+            _ => Failure::new(FailureKind::Job, error.to_string()),
         })?;
         self.devices.push_back((key, Arc::clone(&device)));
         while self.devices.len() > DEVICES_MAX {
@@ -222,15 +219,15 @@ impl Worker {
         };
         if !self.profiles.contains_key(name) {
             let profile = overside_model::profile(name)
-                .map_err(|error| Failure::new(Kind::Internal, error.to_string()))?;
+                .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
             self.profiles.insert(name.into(), Arc::new(profile));
         }
         Ok(self.profiles.get(name).cloned())
     }
 
-    fn material(&mut self, test: &Test) -> Result<Material, NoSample> {
-        let compressed = measuring::compressed_input(test.operation);
-        let key = MaterialKey {
+    fn buffers(&mut self, test: &Test) -> Result<TestBuffers, Failure> {
+        let compressed = compressed_input(test.operation);
+        let key = BuffersKey {
             data: test.data.clone(),
             buffer_size: test.buffer_size,
             compressed: None,
@@ -238,10 +235,10 @@ impl Worker {
         let original = self.kept(key.clone(), || {
             let original = match Buffers::read(&test.data, test.buffer_size) {
                 Ok(buffers) => Arc::new(buffers),
-                Err(NoData::TooShort(reason)) => return Err(NoSample::Skipped(reason)),
-                Err(NoData::Failed(failure)) => return Err(failure.into()),
+                Err(NoData::TooShort(reason)) => return Err(Failure::unsupported(reason)),
+                Err(NoData::Failed(failure)) => return Err(failure),
             };
-            Ok(Material {
+            Ok(TestBuffers {
                 source: Arc::clone(&original),
                 original,
             })
@@ -249,9 +246,9 @@ impl Worker {
         let Some(format) = compressed else {
             return Ok(original);
         };
-        self.kept(MaterialKey { compressed, ..key }, || {
+        self.kept(BuffersKey { compressed, ..key }, || {
             let source = Arc::new(original.original.compressed(format)?);
-            Ok(Material {
+            Ok(TestBuffers {
                 source,
                 original: original.original,
             })
@@ -262,26 +259,26 @@ impl Worker {
     /// much.
     fn kept(
         &mut self,
-        key: MaterialKey,
-        make: impl FnOnce() -> Result<Material, NoSample>,
-    ) -> Result<Material, NoSample> {
-        let place = self.materials.iter().position(|(kept, _)| *kept == key);
-        let material = match place.and_then(|place| self.materials.remove(place)) {
-            Some((_, material)) => material,
+        key: BuffersKey,
+        make: impl FnOnce() -> Result<TestBuffers, Failure>,
+    ) -> Result<TestBuffers, Failure> {
+        let place = self.kept_buffers.iter().position(|(kept, _)| *kept == key);
+        let buffers = match place.and_then(|place| self.kept_buffers.remove(place)) {
+            Some((_, buffers)) => buffers,
             None => make()?,
         };
-        self.materials.push_back((key, material.clone()));
-        let bytes = |all: &VecDeque<(MaterialKey, Material)>| -> u64 {
+        self.kept_buffers.push_back((key, buffers.clone()));
+        let bytes = |all: &VecDeque<(BuffersKey, TestBuffers)>| -> u64 {
             all.iter()
-                .map(|(_, material)| material.source.memory_bytes())
+                .map(|(_, buffers)| buffers.source.memory_bytes())
                 .sum()
         };
-        while self.materials.len() > MATERIALS_MAX
-            || (self.materials.len() > 2 && bytes(&self.materials) > MATERIAL_BYTES_MAX)
+        while self.kept_buffers.len() > BUFFERS_KEPT_MAX
+            || (self.kept_buffers.len() > 2 && bytes(&self.kept_buffers) > BUFFER_BYTES_MAX)
         {
-            self.materials.pop_front();
-            self.answers.forget_unused();
+            self.kept_buffers.pop_front();
+            self.references.get_mut().forget_unused();
         }
-        Ok(material)
+        Ok(buffers)
     }
 }

@@ -1,7 +1,12 @@
 //! Loops that measure a machine: its memory ([`memory`]), its network ([`network`]) and its links
-//! ([`dma`]); and what they take latencies down in ([`latency`]).
+//! ([`dma`]); the loop that keeps operations in flight ([`closed_loop`]), and what latencies are taken
+//! down in ([`latency`]).
 
+pub mod closed_loop;
 pub mod dma;
+mod failure;
 pub mod latency;
 pub mod memory;
 pub mod network;
+
+pub use failure::{Failure, FailureKind};

@@ -9,14 +9,15 @@ use overside_link::codec::{Message, clean};
 use overside_link::verbs::{Endpoint, Side};
 use overside_probe::dma::remote::{DmaQuestion, DmaReply, KIND, Opening, TIMEOUT_MS_MAX};
 use overside_probe::dma::{
-    Answer, Command, CopyEngine, Failure, Initiator, Kind, Link, Party, Patience, Peer, Plan, Ran,
-    conduct, dial,
+    Answer, Command, CopyEngine, Initiator, Link, Party, Peer, Plan, Ran, conduct, dial,
 };
+
+use overside_probe::closed_loop::Timeouts;
+use overside_probe::{Failure, FailureKind};
 
 use super::taking::{Through, plan, sample, times};
 use crate::evidence::Evidence;
 use crate::far;
-use crate::measuring::NoSample;
 use crate::sample::{Sample, Warning};
 use crate::tasks::DmaTest;
 
@@ -33,7 +34,7 @@ pub(super) fn take(
     node: &str,
     link: Link,
     (deadline, through): (Instant, Through<'_>),
-) -> Result<Sample, NoSample> {
+) -> Result<Sample, Failure> {
     with(test, far::open(node, KIND)?, link, (deadline, through))
 }
 
@@ -43,7 +44,7 @@ pub(super) fn with(
     probe: RemoteProbe,
     link: Link,
     (deadline, through): (Instant, Through<'_>),
-) -> Result<Sample, NoSample> {
+) -> Result<Sample, Failure> {
     let plan = plan(test);
     let mut there = There {
         probe,
@@ -52,15 +53,15 @@ pub(super) fn with(
     };
     let end = through(there.meet(test, link, deadline)?);
     let evidence = Evidence::of_link(end.info());
-    let (what, patience) = ((plan, Side::Host), Patience::until(deadline));
+    let (what, timeouts) = ((plan, Side::Host), Timeouts::until(deadline));
     let mut taken = match test.initiator {
         Side::Host => {
             let cores = test.cores.clone();
-            let mut here = Initiator::over(end, link.name(), what, cores, patience);
+            let mut here = Initiator::over(end, link.name(), what, cores, timeouts);
             conduct(&plan, &times(test), &mut here, Some(&mut there))
         }
         Side::Dpu => {
-            let mut here = Peer::over(end, link.name(), what, patience);
+            let mut here = Peer::over(end, link.name(), what, timeouts);
             conduct(&plan, &times(test), &mut there, Some(&mut here))
         }
     }?;
@@ -79,8 +80,8 @@ pub(super) fn with(
 /// An agent that does not answer any more.
 fn gone(error: ProbeError) -> Failure {
     let kind = match error {
-        ProbeError::Late { .. } => Kind::Timeout,
-        _ => Kind::Lost,
+        ProbeError::Late { .. } => FailureKind::Timeout,
+        _ => FailureKind::Lost,
     };
     Failure::new(kind, error.to_string())
 }
@@ -99,7 +100,7 @@ impl There {
         test: &DmaTest,
         link: Link,
         deadline: Instant,
-    ) -> Result<Arc<dyn Endpoint>, NoSample> {
+    ) -> Result<Arc<dyn Endpoint>, Failure> {
         // Only the end that initiates has an engine: nobody else asks for anything.
         let engine = (link == Link::Shm && test.variant != "caller").then_some(CopyEngine {
             core: test.engine_core,
@@ -116,13 +117,13 @@ impl There {
             timeout_ms: (left.as_millis() as u64).clamp(1, TIMEOUT_MS_MAX),
         };
         let DmaReply::Listening(reach) = self.ask(&DmaQuestion::Open(opening))? else {
-            return Err(self.strange("it does not say where it listens").into());
+            return Err(self.strange("it does not say where it listens"));
         };
         let config = self.plan.link_config(Side::Host);
         let (there, engine) = (self.probe.there(), engine.filter(|_| !initiates));
         let soon = deadline.min(Instant::now() + CONNECTING);
         let end = dial(link, &reach, there, engine, test.transport(), &config, soon);
-        Ok(end.map_err(|failure| self.told(failure))?)
+        end.map_err(|failure| self.told(failure))
     }
 
     /// If the agent's machine is this one.
@@ -161,7 +162,7 @@ impl There {
             "agent {} is not one for this test: {what}",
             self.probe.node()
         );
-        Failure::new(Kind::Lost, message)
+        Failure::new(FailureKind::Lost, message)
     }
 
     /// Whether figures can be: they come from another machine.

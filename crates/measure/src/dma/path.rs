@@ -13,10 +13,9 @@ use overside_probe::dma::Link;
 use super::shape::{self, Emulated};
 use super::taking::{Through, plan};
 use crate::evidence::Evidence;
-use crate::measuring::NoSample;
-use crate::sample::{Failure, Kind};
 use crate::tasks::{DmaOperation, DmaTest};
 use crate::test::Reaping;
+use overside_probe::{Failure, FailureKind};
 
 /// Both ends of a link, in this process.
 pub(crate) struct Ends {
@@ -44,7 +43,7 @@ pub(crate) fn of_agent(name: &str) -> Option<(&str, Link)> {
 
 impl Path {
     /// Opens what the test asks for.
-    pub(crate) fn open(test: &DmaTest, deadline: Instant) -> Result<Self, NoSample> {
+    pub(crate) fn open(test: &DmaTest, deadline: Instant) -> Result<Self, Failure> {
         let name = test.device.as_str();
         let agent = of_agent(name);
         let link = agent.map(|(_, link)| link).or_else(|| Link::named(name));
@@ -55,7 +54,7 @@ impl Path {
         };
         if test.variant != "auto" && !fits {
             let message = format!("{name} has no variant {:?}", test.variant);
-            return Err(NoSample::Skipped(message));
+            return Err(Failure::unsupported(message));
         }
         if let Some((node, link)) = agent {
             return Ok(Self::Agent(node.to_owned(), link));
@@ -95,8 +94,8 @@ impl Path {
         }
         let device = overside_backends::open(name, &Options::default());
         let device = device.map_err(|error| match error {
-            OpenError::Unavailable { .. } => NoSample::Skipped(error.to_string()),
-            _ => Failure::new(Kind::Job, error.to_string()).into(),
+            OpenError::Unavailable { .. } => Failure::unsupported(error.to_string()),
+            _ => Failure::new(FailureKind::Job, error.to_string()),
         })?;
         copies(test, &*device)?;
         Ok(Self::Device(device))
@@ -104,9 +103,9 @@ impl Path {
 }
 
 /// Whether a device can stand for both sides.
-fn copies(test: &DmaTest, device: &dyn Device) -> Result<(), NoSample> {
+fn copies(test: &DmaTest, device: &dyn Device) -> Result<(), Failure> {
     let name = &device.info().name;
-    let skip = |reason: String| Err(NoSample::Skipped(reason));
+    let skip = |reason: String| Err(Failure::unsupported(reason));
     let Some(capability) = device.capabilities().get(overside_device::Operation::Copy) else {
         return skip(format!("{name} cannot copy"));
     };
@@ -129,7 +128,7 @@ fn shared_memory(
     engine: Option<EngineOptions>,
     emulated: Option<Box<Emulated>>,
     deadline: Instant,
-) -> Result<Path, NoSample> {
+) -> Result<Path, Failure> {
     let configs = [Side::Host, Side::Dpu].map(|side| plan(test).link_config(side));
     // Only the end that initiates has an engine: nobody else asks for anything.
     let mut options = [ShmOptions::default(), ShmOptions::default()];
@@ -169,8 +168,8 @@ fn ends_of(
     }
 }
 
-fn cannot_connect(error: ConnectError) -> NoSample {
-    overside_probe::dma::Failure::from(error).into()
+fn cannot_connect(error: ConnectError) -> Failure {
+    error.into()
 }
 
 impl Ends {

@@ -5,10 +5,10 @@ use overside_link::verbs::Side;
 use overside_model::dma::{self, Access, Completion, Primitive, Transfer};
 use overside_model::{Closeness, Initiator, Library};
 
-use crate::measuring::NoSample;
-use crate::sample::{Failure, Kind, Model, Warning};
+use crate::sample::{Model, Warning};
 use crate::tasks::{DmaMeasure, DmaOperation, DmaTest};
 use crate::test::Reaping;
+use overside_probe::{Failure, FailureKind};
 
 /// An engine that a profile gives the times of.
 pub(crate) struct Emulated {
@@ -22,18 +22,21 @@ pub(crate) struct Emulated {
 ///
 /// # Errors
 /// Skipped where the profile lacks what the test is about, by the parameter's name.
-pub(crate) fn of(profile: &str, test: &DmaTest) -> Result<Emulated, NoSample> {
-    let skip = |reason: String| Err(NoSample::Skipped(reason));
+pub(crate) fn of(profile: &str, test: &DmaTest) -> Result<Emulated, Failure> {
+    let skip = |reason: String| Err(Failure::unsupported(reason));
     if test.operation == DmaOperation::Send {
         return skip(format!(
             "{} emulates a DMA engine, which reads and writes",
             test.device
         ));
     }
-    let internal = |error: String| NoSample::from(Failure::new(Kind::Internal, error));
+    let internal = |error: String| Failure::new(FailureKind::Internal, error);
     let library = Library::installed().map_err(|error| internal(error.to_string()))?;
     if library.profile(profile).is_none() {
-        return Err(Failure::new(Kind::Job, format!("there is no profile {profile:?}")).into());
+        return Err(Failure::new(
+            FailureKind::Job,
+            format!("there is no profile {profile:?}"),
+        ));
     }
     let transfer = transfer(test);
     let engine = dma::engine(&library, profile, &transfer, test.threads as f64);

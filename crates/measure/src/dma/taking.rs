@@ -5,23 +5,25 @@ use std::time::{Duration, Instant};
 
 use overside_device::{Device, Timing};
 use overside_link::verbs::{Endpoint, Side};
-use overside_probe::dma::{Filling, Initiator, Lane, Patience, Peer, Plan, Taken, Times, conduct};
+use overside_probe::Failure;
+use overside_probe::closed_loop::Timeouts;
+use overside_probe::dma::{Filling, Initiator, Lane, Peer, Plan, Taken, Times, conduct};
 
 use super::agent;
 use super::copying::Copying;
 use super::path::{Ends, Path};
 use crate::evidence::{Evidence, LateCount};
-use crate::measuring::{NoSample, memory_fits};
-use crate::recorder::{Counted, Late, warnings};
+use crate::memory_budget::memory_fits;
 use crate::sample::{Check, Done, Sample, Work};
 use crate::tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 use crate::test::Reaping;
+use crate::warnings::{Counted, Late, warnings};
 
 /// An end of a link in place of another.
 pub(crate) type Through<'a> = &'a dyn Fn(Arc<dyn Endpoint>) -> Arc<dyn Endpoint>;
 
 /// Takes the sample.
-pub(crate) fn take(test: &DmaTest, deadline: Instant) -> Result<Sample, NoSample> {
+pub(crate) fn take(test: &DmaTest, deadline: Instant) -> Result<Sample, Failure> {
     take_through(test, deadline, &|end| end)
 }
 
@@ -30,7 +32,7 @@ pub(crate) fn take_through(
     test: &DmaTest,
     deadline: Instant,
     through: Through<'_>,
-) -> Result<Sample, NoSample> {
+) -> Result<Sample, Failure> {
     let needed = plan(test).memory_bytes();
     memory_fits("the buffers of all operations in flight", needed)?;
     match Path::open(test, deadline)? {
@@ -64,8 +66,8 @@ pub(super) fn times(test: &DmaTest) -> Times {
 }
 
 /// Over a link, with the other end in this process as well.
-pub(super) fn over_link(test: &DmaTest, ends: Ends, deadline: Instant) -> Result<Sample, NoSample> {
-    let (plan, patience) = (plan(test), Patience::until(deadline));
+pub(super) fn over_link(test: &DmaTest, ends: Ends, deadline: Instant) -> Result<Sample, Failure> {
+    let (plan, timeouts) = (plan(test), Timeouts::until(deadline));
     let peer_side = match test.initiator {
         Side::Host => Side::Dpu,
         Side::Dpu => Side::Host,
@@ -73,8 +75,8 @@ pub(super) fn over_link(test: &DmaTest, ends: Ends, deadline: Instant) -> Result
     let evidence = ends.evidence();
     let (name, what) = (test.device.as_str(), (plan, test.initiator));
     let cores = test.cores.clone();
-    let mut initiator = Initiator::over(ends.initiator, name, what, cores, patience.clone());
-    let mut peer = Peer::over(ends.peer, name, (plan, peer_side), patience);
+    let mut initiator = Initiator::over(ends.initiator, name, what, cores, timeouts.clone());
+    let mut peer = Peer::over(ends.peer, name, (plan, peer_side), timeouts);
     let mut taken = conduct(&plan, &times(test), &mut initiator, Some(&mut peer))?;
     let applied = &mut taken.ran.applied;
     applied.device = test.device.clone();
@@ -93,15 +95,15 @@ fn on_device(
     test: &DmaTest,
     device: &Arc<dyn Device>,
     deadline: Instant,
-) -> Result<Sample, NoSample> {
+) -> Result<Sample, Failure> {
     let plan = plan(test);
     let lanes = (0..test.threads).map(|index| {
         let lane = Copying::new(Arc::clone(device), Filling::new(plan, index))?;
-        Ok::<Box<dyn Lane>, NoSample>(Box::new(lane))
+        Ok::<Box<dyn Lane>, Failure>(Box::new(lane))
     });
     let lanes = lanes.collect::<Result<Vec<_>, _>>()?;
     let (what, cores) = ((plan, test.initiator), test.cores.clone());
-    let mut initiator = Initiator::alone(lanes, what, cores, Patience::until(deadline));
+    let mut initiator = Initiator::alone(lanes, what, cores, Timeouts::until(deadline));
     let taken = conduct(&plan, &times(test), &mut initiator, None)?;
     Ok(sample(test, taken, Evidence::of_device(device.info())))
 }

@@ -11,10 +11,9 @@ use overside_link::verbs::{LinkConfig, Side};
 use super::path::Ends;
 use super::taking::over_link;
 use crate::audit::{LinkFault, with_fault};
-use crate::measuring::NoSample;
-use crate::sample::{Failure, Kind};
 use crate::tasks::{DmaMeasure, DmaOperation, DmaTest};
 use crate::test::Reaping;
+use overside_probe::{Failure, FailureKind};
 
 fn test(operation: DmaOperation) -> DmaTest {
     DmaTest {
@@ -72,8 +71,8 @@ fn failure(fault: LinkFault, operation: DmaOperation) -> Option<Failure> {
     };
     match over_link(&test, ends, Instant::now() + Duration::from_secs(10)) {
         Ok(_) => None,
-        Err(NoSample::Failed(failure)) => Some(failure),
-        Err(NoSample::Skipped(reason)) => panic!("skipped: {reason}"),
+        Err(failure) if failure.kind != FailureKind::Unsupported => Some(failure),
+        Err(failure) => panic!("skipped: {failure}"),
     }
 }
 
@@ -82,7 +81,7 @@ fn a_payload_that_went_the_other_way_fails_the_sample() {
     for operation in [DmaOperation::Read, DmaOperation::Write] {
         assert_eq!(failure(LinkFault::None, operation), None);
         let failure = failure(LinkFault::Swapped, operation).expect("a failed sample");
-        assert_eq!(failure.kind, Kind::Verification, "{failure}");
+        assert_eq!(failure.kind, FailureKind::Verification, "{failure}");
     }
 }
 
@@ -95,7 +94,7 @@ fn a_payload_that_did_not_arrive_or_not_whole_fails_the_sample() {
             (DmaOperation::Send, "peer"),
         ] {
             let failure = failure(fault, operation).expect("a failed sample");
-            assert_eq!(failure.kind, Kind::Verification, "{failure}");
+            assert_eq!(failure.kind, FailureKind::Verification, "{failure}");
             assert!(failure.message.contains(where_to), "{failure}");
         }
     }
@@ -127,9 +126,9 @@ fn a_connection_that_is_cut_fails_the_sample() {
                 over_link(&test, ends, begin + Duration::from_secs(10))
             });
             assert!(begin.elapsed() < Duration::from_secs(4));
-            let lost = |failure: &Failure| failure.kind == Kind::Lost;
+            let lost = |failure: &Failure| failure.kind == FailureKind::Lost;
             assert!(
-                matches!(&taken, Err(NoSample::Failed(failure)) if lost(failure)),
+                matches!(&taken, Err(failure) if lost(failure)),
                 "{operation:?} {completion:?}: {taken:?}"
             );
         }

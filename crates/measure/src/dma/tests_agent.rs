@@ -18,10 +18,10 @@ use overside_probe::dma::{Answer, Link, Ran, Reach};
 
 use super::agent::with;
 use crate::audit::{LinkFault, with_fault};
-use crate::measuring::NoSample;
-use crate::sample::{Failure, Kind, Sample};
+use crate::sample::Sample;
 use crate::tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 use crate::test::Reaping;
+use overside_probe::{Failure, FailureKind};
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const OPERATIONS: [DmaOperation; 3] = [DmaOperation::Read, DmaOperation::Write, DmaOperation::Send];
@@ -83,15 +83,15 @@ fn link(test: &DmaTest) -> Link {
     Link::named(name).expect("a link's name")
 }
 
-fn taken(test: &DmaTest, probe: RemoteProbe, fault: LinkFault) -> Result<Sample, NoSample> {
+fn taken(test: &DmaTest, probe: RemoteProbe, fault: LinkFault) -> Result<Sample, Failure> {
     let deadline = Instant::now() + Duration::from_secs_f64(test.timeout_s);
     let through = |end| with_fault(end, fault, 0);
     with(test, probe, link(test), (deadline, &through))
 }
 
-fn failed(taken: Result<Sample, NoSample>) -> Failure {
+fn failed(taken: Result<Sample, Failure>) -> Failure {
     match taken {
-        Err(NoSample::Failed(failure)) => failure,
+        Err(failure) if failure.kind != FailureKind::Unsupported => failure,
         other => panic!("{other:?}"),
     }
 }
@@ -109,9 +109,12 @@ fn every_primitive_is_measured_with_an_agent_and_verified_there() {
                     };
                     match taken(&test, reach(&agent, false), LinkFault::None) {
                         Ok(sample) => is_whole(&test, &sample),
-                        Err(NoSample::Skipped(reason)) if link == Link::Ucx => {
+                        Err(reason)
+                            if reason.kind == FailureKind::Unsupported && link == Link::Ucx =>
+                        {
                             assert!(
-                                reason.contains("UCX") || reason.contains("completions"),
+                                reason.message.contains("UCX")
+                                    || reason.message.contains("completions"),
                                 "{reason}"
                             );
                         }
@@ -179,7 +182,7 @@ fn wrong_bytes_are_found_at_the_agent() {
     ] {
         let test = test(Link::Shm, operation, Side::Host);
         let failure = failed(taken(&test, reach(&agent, false), fault));
-        assert_eq!(failure.kind, Kind::Verification, "{failure}");
+        assert_eq!(failure.kind, FailureKind::Verification, "{failure}");
         assert!(failure.message.contains(whose), "{failure}");
     }
     // What goes the other way does not even get to the bytes: the agent exports them for one.
@@ -220,7 +223,9 @@ fn what_the_agent_cannot_is_skipped_with_its_reason() {
         ),
     ] {
         match taken(&test, reach(&agent, false), LinkFault::None) {
-            Err(NoSample::Skipped(reason)) => assert!(reason.contains(words), "{reason}"),
+            Err(reason) if reason.kind == FailureKind::Unsupported => {
+                assert!(reason.message.contains(words), "{reason}");
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -248,7 +253,7 @@ fn an_agent_that_ends_in_the_middle_fails_the_sample() {
                 });
                 failed(taken(&test, probe, LinkFault::None))
             });
-            assert_eq!(failure.kind, Kind::Lost, "{failure}");
+            assert_eq!(failure.kind, FailureKind::Lost, "{failure}");
             assert!(
                 begin.elapsed() < Duration::from_secs(10),
                 "{:?}",
@@ -268,7 +273,7 @@ fn time_that_is_over_is_a_failed_sample_whoever_initiates() {
             ..test(Link::Shm, DmaOperation::Read, initiator)
         };
         let failure = failed(taken(&test, reach(&agent, false), LinkFault::None));
-        assert_eq!(failure.kind, Kind::Timeout, "{failure}");
+        assert_eq!(failure.kind, FailureKind::Timeout, "{failure}");
     }
 }
 

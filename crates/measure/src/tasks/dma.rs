@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use overside_link::ucx::Transport;
 use overside_link::verbs::{LinkConfig, Side};
+use overside_probe::Failure;
 use overside_probe::dma::{DEPTH_MAX, Link, SIZE_MAX};
 use serde::{Deserialize, Serialize};
 
 use super::Measured;
 use super::spec::{Charts, Parameter, Reference, Report, TaskSpec, higher, latencies, lower};
 use crate::dma;
-use crate::measuring::NoSample;
 use crate::sample::Sample;
 use crate::test::{Reaping, THREADS_MAX, TestError, auto, cores_within, one, times_within, within};
 
@@ -256,7 +256,7 @@ impl Measured for DmaTest {
         self.timeout_s
     }
 
-    fn take(&self, deadline: Instant) -> Result<Sample, NoSample> {
+    fn take(&self, deadline: Instant) -> Result<Sample, Failure> {
         dma::take(self, deadline)
     }
 }

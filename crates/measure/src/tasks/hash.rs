@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 use super::spec::{Labels, Parameter, TaskSpec, higher, lower};
 use super::{Measured, jobs};
 use crate::evidence::Evidence;
-use crate::measuring::{NoSample, memory_fits};
-use crate::reference::HashReference;
-use crate::sample::{Check, Done, Failure, Kind, Sample, Work};
+use crate::memory_budget::memory_fits;
+use crate::sample::{Check, Done, Sample, Work};
 use crate::test::{BUFFER_SIZE_MAX, TestError, times_within, within};
+use crate::verify::HashReference;
+use overside_probe::{Failure, FailureKind};
 
 /// The most inputs, and the bytes that several of them take together at most: a first cache holds
 /// them.
@@ -167,11 +168,11 @@ impl HashTest {
             let right = expected.sum(inputs, count);
             if sum != right {
                 let message = format!("{count} calls add up to {sum:#x}, not to {right:#x}");
-                return Err(Failure::new(Kind::Verification, message));
+                return Err(Failure::new(FailureKind::Verification, message));
             }
             if Instant::now() > deadline {
                 let message = "the calls were not done before the test's time was over";
-                return Err(Failure::new(Kind::Timeout, message));
+                return Err(Failure::new(FailureKind::Timeout, message));
             }
             Ok((elapsed_ns.max(1), cpu_ns))
         };
@@ -214,14 +215,14 @@ impl Measured for HashTest {
         self.timeout_s
     }
 
-    fn take(&self, deadline: Instant) -> Result<Sample, NoSample> {
+    fn take(&self, deadline: Instant) -> Result<Sample, Failure> {
         let Some(algorithm) = self.algorithm() else {
             let message = format!("{} is no hash", self.operation);
-            return Err(Failure::new(Kind::Internal, message).into());
+            return Err(Failure::new(FailureKind::Internal, message));
         };
         memory_fits("the bytes to hash", 2 * self.buffer_size)?;
         let calls = Calls::new(algorithm, &self.variant)
-            .map_err(|error| NoSample::Skipped(error.to_string()))?;
+            .map_err(|error| Failure::unsupported(error.to_string()))?;
         let inputs = self.inputs();
         let mut reference = HashReference::new(algorithm, calls.variant.name)?;
         let digests = inputs

@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::Measured;
 use super::spec::{Choice, Labels, Parameter, Report, TaskSpec, higher, lower};
 use crate::evidence::Evidence;
-use crate::measuring::{NoSample, memory_fits};
-use crate::sample::{Check, Done, Failure, Kind, Sample, Warning, Work};
+use crate::memory_budget::memory_fits;
+use crate::sample::{Check, Done, Sample, Warning, Work};
 use crate::test::{THREADS_MAX, TestError, cores_within, one, times_within, within};
+use overside_probe::{Failure, FailureKind};
 
 #[rustfmt::skip]
 pub(super) fn spec() -> TaskSpec {
@@ -201,7 +202,7 @@ impl Measured for MemoryTest {
         self.timeout_s
     }
 
-    fn take(&self, deadline: Instant) -> Result<Sample, NoSample> {
+    fn take(&self, deadline: Instant) -> Result<Sample, Failure> {
         let probe = self.probe();
         memory_fits("the memory of all threads", probe.memory_bytes() as u64)?;
         let taken = probe.run(&Times {
@@ -261,14 +262,14 @@ fn sample(probe: &Probe, taken: Taken) -> Sample {
     sample
 }
 
-fn no_sample(error: ProbeError) -> NoSample {
+fn no_sample(error: ProbeError) -> Failure {
     let kind = match &error {
-        ProbeError::NotGiven { .. } => return NoSample::Skipped(error.to_string()),
-        ProbeError::Wrong(_) => Kind::Verification,
-        ProbeError::Timeout => Kind::Timeout,
-        ProbeError::Bound { .. } | ProbeError::Panicked(_) => Kind::Internal,
+        ProbeError::NotGiven { .. } => return Failure::unsupported(error.to_string()),
+        ProbeError::Wrong(_) => FailureKind::Verification,
+        ProbeError::Timeout => FailureKind::Timeout,
+        ProbeError::Bound { .. } | ProbeError::Panicked(_) => FailureKind::Internal,
     };
-    Failure::new(kind, error.to_string()).into()
+    Failure::new(kind, error.to_string())
 }
 
 fn method(pattern: Pattern) -> &'static str {

@@ -29,10 +29,10 @@ mod spec;
 
 use std::time::Instant;
 
+use overside_probe::Failure;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::measuring::NoSample;
 use crate::sample::Sample;
 use crate::test::{Test, TestError};
 
@@ -53,7 +53,7 @@ pub(crate) trait Measured {
     fn timeout_s(&self) -> f64;
 
     /// Measures once: verifies, warms up, runs under the clock.
-    fn take(&self, deadline: Instant) -> Result<Sample, NoSample>;
+    fn take(&self, deadline: Instant) -> Result<Sample, Failure>;
 }
 
 type Parse = fn(Value) -> Result<Box<dyn Measured>, TestError>;

@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Measured;
-use crate::measuring::NoSample;
-use crate::sample::{Failure, Kind, Sample};
+use crate::sample::Sample;
 use crate::test::{Reaping, TestError, cores_within, one, times_within, within};
 use beside::Beside;
 use ends::{Ends, Whose};
+use overside_probe::{Failure, FailureKind};
 pub(super) use spec::spec;
 
 /// Messages of each connection that verification sends, if they are short enough.
@@ -239,7 +239,7 @@ impl Measured for NetworkTest {
         self.timeout_s
     }
 
-    fn take(&self, deadline: Instant) -> Result<Sample, NoSample> {
+    fn take(&self, deadline: Instant) -> Result<Sample, Failure> {
         let mut ends = Ends::open(self, deadline)?;
         let mut pass = |limit: Limit| ends.pass(limit, self.threads, deadline);
         let (verified, _) = pass(Limit::Messages(self.verified()))?;
@@ -250,7 +250,7 @@ impl Measured for NetworkTest {
             None => None,
             Some(beside) => {
                 let beside = Beside::parse(beside, self)
-                    .map_err(|error| Failure::new(Kind::Internal, error.to_string()))?;
+                    .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
                 Some(beside.start(deadline)?)
             }
         };
@@ -302,13 +302,15 @@ struct Taken {
     jobs: Option<beside::Ran>,
 }
 
-fn no_sample(error: Error) -> NoSample {
+fn no_sample(error: Error) -> Failure {
     let kind = match &error {
-        Error::Wrong(_) => Kind::Verification,
-        Error::Closed => Kind::Lost,
-        Error::Timeout(_) => Kind::Timeout,
-        Error::Bound { .. } => Kind::Internal,
-        Error::Unreachable { .. } | Error::Stranger { .. } | Error::System { .. } => Kind::Job,
+        Error::Wrong(_) => FailureKind::Verification,
+        Error::Closed => FailureKind::Lost,
+        Error::Timeout(_) => FailureKind::Timeout,
+        Error::Bound { .. } => FailureKind::Internal,
+        Error::Unreachable { .. } | Error::Stranger { .. } | Error::System { .. } => {
+            FailureKind::Job
+        }
     };
-    Failure::new(kind, error.to_string()).into()
+    Failure::new(kind, error.to_string())
 }

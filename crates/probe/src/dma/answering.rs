@@ -10,10 +10,10 @@ use overside_base::lock;
 use overside_device::threads::ThreadClock;
 use overside_link::verbs::{Inbox, Messages, QueuePair};
 
-use super::failure::{Failure, Kind, misplaced};
 use super::lane;
-use super::pass::Patience;
 use super::plan::Plan;
+use crate::closed_loop::Timeouts;
+use crate::failure::{Failure, FailureKind};
 
 /// How long it sleeps before it looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
@@ -53,7 +53,7 @@ impl Answering {
     pub(super) fn start(
         pair: Box<dyn QueuePair>,
         plan: Plan,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Self, Failure> {
         let shared = Arc::new(Shared::default());
         let own = Arc::clone(&shared);
@@ -61,11 +61,13 @@ impl Answering {
             .name("dma-peer".into())
             .spawn(move || {
                 own.clock.begin();
-                let ended = answer(pair, &own, &plan, &patience);
+                let ended = answer(pair, &own, &plan, &timeouts);
                 own.clock.end();
                 ended
             })
-            .map_err(|error| Failure::new(Kind::Job, format!("starting a thread: {error}")))?;
+            .map_err(|error| {
+                Failure::new(FailureKind::Job, format!("starting a thread: {error}"))
+            })?;
         Ok(Self {
             shared,
             thread: Some(thread),
@@ -89,7 +91,7 @@ impl Answering {
     fn join(&mut self) -> Result<(), Failure> {
         let panicked = |_| {
             let message = "the thread that answers has panicked";
-            Err(Failure::new(Kind::Internal, message))
+            Err(Failure::new(FailureKind::Internal, message))
         };
         self.thread
             .take()
@@ -132,7 +134,7 @@ fn answer(
     mut pair: Box<dyn QueuePair>,
     shared: &Shared,
     plan: &Plan,
-    patience: &Patience,
+    timeouts: &Timeouts,
 ) -> Result<(), Failure> {
     let (mut inbox, mut received) = (Inbox::new(), 0u64);
     while !shared.is_stopped() {
@@ -146,7 +148,7 @@ fn answer(
             std::hint::spin_loop();
         }
         if taken == 0 {
-            patience.check(Instant::now())?;
+            timeouts.check(Instant::now())?;
             if plan.event {
                 lane::wait(&mut *pair, LOOK)?;
             }
@@ -154,7 +156,7 @@ fn answer(
         }
         if inbox.as_bytes().len() != taken * plan.size {
             let what = "a message came that is not as long as was sent";
-            return Err(misplaced(0, what));
+            return Err(Failure::wrong(0, what));
         }
         received += taken as u64;
         if shared.keep.load(Ordering::Acquire) {
@@ -168,7 +170,7 @@ fn answer(
             continue;
         };
         while pair.send(message)? == 0 && !shared.is_stopped() {
-            patience.check(Instant::now())?;
+            timeouts.check(Instant::now())?;
             std::hint::spin_loop();
         }
     }

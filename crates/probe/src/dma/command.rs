@@ -1,14 +1,13 @@
 //! What a side is told to do, and what it answers. Whether it is a part of this program or an
 //! agent's, it is told the same.
 
-use std::time::Duration;
-
 use overside_device::{Applied, CpuTime};
 use overside_link::codec;
 use overside_link::verbs::LinkConfig;
 use serde::{Deserialize, Serialize};
 
-use super::failure::{Failure, Kind};
+use crate::closed_loop::Until;
+use crate::failure::{Failure, FailureKind};
 use crate::latency::Latencies;
 
 /// The most threads of a side.
@@ -43,16 +42,6 @@ pub enum Command {
     Stop,
     /// Let the link go. [`Answer::Done`].
     End,
-}
-
-/// When to stop handing over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Until {
-    /// After so many operations of each thread.
-    Count(u64),
-    /// When so much time has passed; at least one batch runs.
-    Passed(Duration),
 }
 
 /// What a side answers.
@@ -115,23 +104,8 @@ pub trait Party {
 pub(super) fn out_of_turn(command: &Command) -> Failure {
     let text = format!("{command:?}");
     let name = text.split(['(', ' ']).next().unwrap_or_default();
-    Failure::new(Kind::Job, format!("{name:?} is not for this side now"))
-}
-
-/// The sum, ledger by ledger.
-pub(super) fn add(one: CpuTime, other: CpuTime) -> CpuTime {
-    CpuTime {
-        host_ns: one.host_ns.saturating_add(other.host_ns),
-        dpu_ns: one.dpu_ns.saturating_add(other.dpu_ns),
-        emulator_ns: one.emulator_ns.saturating_add(other.emulator_ns),
-    }
-}
-
-/// What was spent from `before` to `after`.
-pub(super) fn since(after: CpuTime, before: CpuTime) -> CpuTime {
-    CpuTime {
-        host_ns: after.host_ns.saturating_sub(before.host_ns),
-        dpu_ns: after.dpu_ns.saturating_sub(before.dpu_ns),
-        emulator_ns: after.emulator_ns.saturating_sub(before.emulator_ns),
-    }
+    Failure::new(
+        FailureKind::Job,
+        format!("{name:?} is not for this side now"),
+    )
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use overside_device::CpuTime;
 
-use super::command::{Answer, Command, Party, Ran, Until, add, since};
-use super::failure::{Failure, Kind};
+use super::command::{Answer, Command, Party, Ran};
 use super::plan::{Operation, Plan};
+use crate::closed_loop::Until;
+use crate::failure::{Failure, FailureKind};
 
 /// How long operations are handed over.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +44,8 @@ pub fn conduct<'a>(
     let taken = sides.conduct(plan, times);
     match taken {
         // The side that broke the link off knows why it did.
-        Err(lost) if lost.kind == Kind::Lost => match sides.peer(Command::Usage) {
-            Err(failure) if failure.kind != Kind::Lost => Err(failure),
+        Err(lost) if lost.kind == FailureKind::Lost => match sides.peer(Command::Usage) {
+            Err(failure) if failure.kind != FailureKind::Lost => Err(failure),
             _ => Err(lost),
         },
         taken => taken,
@@ -73,7 +74,7 @@ impl Sides<'_> {
         self.both(Command::Spoil)?;
         let before = self.peers_time()?;
         let ran = self.run(Until::Passed(times.sample))?;
-        let peers = since(self.peers_time()?, before);
+        let peers = self.peers_time()?.since(before);
         checked += match plan.operation {
             Operation::Send => self.looked_at(plan, &all)?,
             Operation::Read | Operation::Write => self.compare(&ran.counts)?,
@@ -82,7 +83,7 @@ impl Sides<'_> {
         self.initiator.obey(Command::End)?;
         self.peer(Command::End)?;
         Ok(Taken {
-            cpu: add(ran.cpu, peers),
+            cpu: ran.cpu.plus(peers),
             ran,
             checked,
         })
@@ -136,7 +137,7 @@ impl Sides<'_> {
 fn unfit(answer: &Answer) -> Failure {
     let message = format!("{answer:?} is no answer to what a side was told");
     Failure::new(
-        Kind::Internal,
+        FailureKind::Internal,
         message.chars().take(200).collect::<String>(),
     )
 }

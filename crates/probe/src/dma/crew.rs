@@ -8,25 +8,24 @@ use std::thread::JoinHandle;
 use overside_device::Applied;
 use overside_device::threads::{ThreadClock, pin};
 
-use super::command::Until;
-use super::failure::{Failure, Kind, unsupported};
 use super::lane::Lane;
-use super::pass::{Pace, Passed, pass};
+use crate::closed_loop::{LoopParams, Pass, Until};
+use crate::failure::{Failure, FailureKind};
 
 /// What one thread is told.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
-    Fill(u64),
-    Spoil,
+    Refill(u64),
+    Poison,
     Run(Until),
     /// Look at the first places, so many.
-    Check(u64),
+    Check(usize),
 }
 
 /// What one thread has done.
 pub(super) struct Report {
     /// If it ran.
-    pub passed: Option<Passed>,
+    pub pass: Option<Pass>,
     pub applied: Applied,
 }
 
@@ -48,20 +47,25 @@ impl Crew {
     /// Starts a thread for each lane, pinned to the cores in turn.
     pub(super) fn start(
         lanes: Vec<Box<dyn Lane>>,
-        pace: &Pace,
+        params: &LoopParams,
         cores: Option<&[usize]>,
     ) -> Result<Self, Failure> {
         let mut crew = Self { hands: Vec::new() };
         for (index, lane) in lanes.into_iter().enumerate() {
             let core = cores.and_then(|cores| cores.get(index % cores.len().max(1)).copied());
-            crew.hands.push(Hand::start(lane, pace.clone(), core)?);
+            crew.hands.push(Hand::start(lane, params.clone(), core)?);
         }
         Ok(crew)
     }
 
     /// Tells each thread what to do, by its number, and waits until all have done it.
     pub(super) fn all(&mut self, order: impl Fn(usize) -> Order) -> Result<Vec<Report>, Failure> {
-        let died = || Failure::new(Kind::Internal, "a thread that moves bytes has panicked");
+        let died = || {
+            Failure::new(
+                FailureKind::Internal,
+                "a thread that moves bytes has panicked",
+            )
+        };
         let mut first = None;
         for (index, hand) in self.hands.iter().enumerate() {
             let sent =
@@ -92,7 +96,11 @@ impl Crew {
 }
 
 impl Hand {
-    fn start(mut lane: Box<dyn Lane>, pace: Pace, core: Option<usize>) -> Result<Self, Failure> {
+    fn start(
+        mut lane: Box<dyn Lane>,
+        params: LoopParams,
+        core: Option<usize>,
+    ) -> Result<Self, Failure> {
         let (orders, told) = channel();
         let (report, reports) = channel();
         let clock = Arc::new(ThreadClock::default());
@@ -102,9 +110,11 @@ impl Hand {
             .spawn(move || {
                 own.begin();
                 let placed = core.map_or(Ok(()), pin);
-                let placed = placed.map_err(|error| unsupported(error.to_string()));
+                let placed = placed.map_err(|error| Failure::unsupported(error.to_string()));
                 while let Ok(order) = told.recv() {
-                    let done = placed.clone().and_then(|()| obey(&mut *lane, &pace, order));
+                    let done = placed
+                        .clone()
+                        .and_then(|()| execute(&mut *lane, &params, order));
                     if report.send(done).is_err() {
                         break;
                     }
@@ -112,7 +122,9 @@ impl Hand {
                 drop(lane);
                 own.end();
             })
-            .map_err(|error| Failure::new(Kind::Job, format!("starting a thread: {error}")))?;
+            .map_err(|error| {
+                Failure::new(FailureKind::Job, format!("starting a thread: {error}"))
+            })?;
         Ok(Self {
             orders: Some(orders),
             reports,
@@ -136,19 +148,18 @@ impl Drop for Crew {
     }
 }
 
-fn obey(lane: &mut dyn Lane, pace: &Pace, order: Order) -> Result<Report, Failure> {
-    let mut passed = None;
+fn execute(lane: &mut dyn Lane, params: &LoopParams, order: Order) -> Result<Report, Failure> {
+    let mut pass = None;
     match order {
-        Order::Fill(epoch) => lane.fill(epoch)?,
-        Order::Spoil => lane.spoil()?,
-        Order::Run(until) => passed = Some(pass(lane, pace, until)?),
+        Order::Refill(epoch) => lane.refill(epoch)?,
+        Order::Poison => lane.poison()?,
+        Order::Run(until) => pass = Some(lane.run(params, until)?),
         Order::Check(count) => {
-            let count = count.min(pace.depth as u64) as usize;
             (0..count).try_for_each(|slot| lane.check(slot))?;
         }
     }
     Ok(Report {
-        passed,
+        pass,
         applied: lane.applied(),
     })
 }

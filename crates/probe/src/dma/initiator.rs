@@ -6,15 +6,18 @@ use overside_device::CpuTime;
 use overside_device::threads::process_cpu_ns;
 use overside_link::verbs::{Endpoint, Side};
 
-use super::command::{Answer, Command, Party, Ran, Until, add, out_of_turn, since};
+use super::command::{Answer, Command, Party, Ran, out_of_turn};
 use super::crew::{Crew, Order};
-use super::failure::{Failure, Kind};
 use super::lane::Lane;
 use super::one_sided::OneSided;
-use super::pass::{Pace, Passed, Patience};
 use super::plan::{Filling, Operation, Plan};
 use super::two_sided::TwoSided;
+use crate::closed_loop::{LoopParams, Pass, Timeouts, Until};
+use crate::failure::{Failure, FailureKind};
 use crate::latency::Latencies;
+
+/// Operations after which the clock is looked at where not each of them is timed.
+const OPERATIONS_A_LOOK: u64 = 32;
 
 /// What it starts operations on.
 enum Ground {
@@ -29,7 +32,7 @@ pub struct Initiator {
     plan: Plan,
     side: Side,
     cores: Option<Vec<usize>>,
-    patience: Patience,
+    timeouts: Timeouts,
     ground: Option<Ground>,
     crew: Option<Crew>,
 }
@@ -42,10 +45,10 @@ impl Initiator {
         name: &str,
         (plan, side): (Plan, Side),
         cores: Option<Vec<usize>>,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Self {
         let ground = Ground::Link(endpoint, name.into());
-        Self::new(ground, (plan, side), cores, patience)
+        Self::new(ground, (plan, side), cores, timeouts)
     }
 
     /// On lanes that need no other side, one a thread. All of this process's CPU time is this
@@ -54,22 +57,22 @@ impl Initiator {
         lanes: Vec<Box<dyn Lane>>,
         (plan, side): (Plan, Side),
         cores: Option<Vec<usize>>,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Self {
-        Self::new(Ground::Lanes(lanes), (plan, side), cores, patience)
+        Self::new(Ground::Lanes(lanes), (plan, side), cores, timeouts)
     }
 
     fn new(
         ground: Ground,
         (plan, side): (Plan, Side),
         cores: Option<Vec<usize>>,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Self {
         Self {
             plan,
             side,
             cores,
-            patience,
+            timeouts,
             ground: Some(ground),
             crew: None,
         }
@@ -84,16 +87,16 @@ impl Initiator {
                 lanes(endpoint, plan, tokens)?
             }
             Some(Ground::Lanes(lanes)) => std::mem::take(lanes),
-            None => return Err(Failure::new(Kind::Job, "the link was let go")),
+            None => return Err(Failure::new(FailureKind::Job, "the link was let go")),
         };
-        let pace = Pace {
-            depth: plan.depth,
+        let params = LoopParams {
             batch: plan.batch,
-            each: plan.each,
             event: plan.event,
-            patience: self.patience.clone(),
+            operations_a_look: OPERATIONS_A_LOOK,
+            latencies: plan.each,
+            timeouts: self.timeouts.clone(),
         };
-        self.crew = Some(Crew::start(lanes, &pace, self.cores.as_deref())?);
+        self.crew = Some(Crew::start(lanes, &params, self.cores.as_deref())?);
         Ok(())
     }
 
@@ -102,7 +105,7 @@ impl Initiator {
         match &self.ground {
             Some(Ground::Link(endpoint, _)) => {
                 let threads = self.crew.as_ref().map_or(0, Crew::spent_ns);
-                add(self.side.cpu_time(threads), endpoint.cpu_time())
+                self.side.cpu_time(threads).plus(endpoint.cpu_time())
             }
             _ => {
                 let all = process_cpu_ns(std::process::id());
@@ -114,13 +117,13 @@ impl Initiator {
     fn run(&mut self, until: Until) -> Result<Ran, Failure> {
         let before = self.spent();
         let reports = self.told(|_| Order::Run(until))?;
-        let cpu = since(self.spent(), before);
+        let cpu = self.spent().since(before);
         let applied = reports.first().map(|one| one.applied.clone());
-        let passes: Vec<Passed> = (reports.into_iter()).filter_map(|one| one.passed).collect();
+        let passes: Vec<Pass> = (reports.into_iter()).filter_map(|one| one.pass).collect();
         let start = passes.iter().map(|one| one.start).min();
         let end = passes.iter().map(|one| one.end).max();
         let (Some(applied), Some((start, end))) = (applied, start.zip(end)) else {
-            return Err(Failure::new(Kind::Internal, "there was no thread"));
+            return Err(Failure::new(FailureKind::Internal, "there was no thread"));
         };
         let mut latencies = self.plan.each.then(Latencies::new);
         if let Some(all) = &mut latencies {
@@ -129,7 +132,7 @@ impl Initiator {
         }
         Ok(Ran {
             elapsed_ns: (end - start).as_nanos() as u64,
-            counts: passes.iter().map(|one| one.count).collect(),
+            counts: passes.iter().map(|one| one.operations).collect(),
             doorbells: passes.iter().map(|one| one.doorbells).sum(),
             late: passes.iter().map(|one| one.late).sum(),
             latencies,
@@ -144,7 +147,7 @@ impl Initiator {
     ) -> Result<Vec<super::crew::Report>, Failure> {
         match &mut self.crew {
             Some(crew) => crew.all(order),
-            None => Err(Failure::new(Kind::Job, "this side has not started")),
+            None => Err(Failure::new(FailureKind::Job, "this side has not started")),
         }
     }
 }
@@ -160,7 +163,7 @@ fn lanes(
     };
     if tokens.len() != needed {
         let message = format!("{} tokens came, and {needed} are needed", tokens.len());
-        return Err(Failure::new(Kind::Job, message));
+        return Err(Failure::new(FailureKind::Job, message));
     }
     (0..plan.threads)
         .map(|index| {
@@ -176,19 +179,20 @@ fn lanes(
 
 impl Party for Initiator {
     fn obey(&mut self, command: Command) -> Result<Answer, Failure> {
-        self.patience.check(std::time::Instant::now())?;
+        self.timeouts.check(std::time::Instant::now())?;
         match command {
             Command::Start(tokens) if self.crew.is_none() => {
                 self.start(&tokens).map(|()| Answer::Done)
             }
-            Command::Fill(epoch) => self.told(|_| Order::Fill(epoch)).map(|_| Answer::Done),
-            Command::Spoil => self.told(|_| Order::Spoil).map(|_| Answer::Done),
+            Command::Fill(epoch) => self.told(|_| Order::Refill(epoch)).map(|_| Answer::Done),
+            Command::Spoil => self.told(|_| Order::Poison).map(|_| Answer::Done),
             Command::Run(until) => self.run(until).map(|ran| Answer::Ran(Box::new(ran))),
             Command::Compare(counts) => {
-                let count = |index: usize| counts.get(index).copied().unwrap_or_default();
-                self.told(|index| Order::Check(count(index)))?;
                 let depth = self.plan.depth as u64;
-                let looked = (0..self.plan.threads).map(|index| count(index).min(depth));
+                let count =
+                    |index: usize| counts.get(index).copied().unwrap_or_default().min(depth);
+                self.told(|index| Order::Check(count(index) as usize))?;
+                let looked = (0..self.plan.threads).map(count);
                 Ok(Answer::Compared(looked.sum()))
             }
             Command::Usage => Ok(Answer::Spent(self.spent())),

@@ -1,5 +1,6 @@
 //! One thread's way to move bytes between the two sides, whatever it is made of.
 
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -7,58 +8,33 @@ use overside_device::Applied;
 use overside_link::verbs::QueuePair;
 use rustix::event::{PollFd, PollFlags};
 
-use super::failure::{Failure, Kind};
-
-/// An operation that is over: its bytes are where they were to go, and the initiator knows.
-#[derive(Clone, Copy, Debug)]
-pub struct Done {
-    /// Its place.
-    pub slot: usize,
-    /// The engine that stands for another was slower than it.
-    pub late: bool,
-}
+use crate::closed_loop::{LoopParams, Pass, Until};
+use crate::failure::{Failure, FailureKind};
 
 /// Operations of one length in numbered places, driven by one thread. Each place has memory of its
 /// own where bytes arrive, and memory of its own or of all where they come from.
 ///
 /// A lane has the initiator's memory, and the peer's as well if it has no other side.
 pub trait Lane: Send {
-    /// Makes the next operation of a free place.
+    /// Runs operations, by [`crate::closed_loop::run`]: each sort of lane is a loop of its own, without a
+    /// call through a table for each operation.
     ///
     /// # Errors
     /// [`Failure`], as of all that follow.
-    fn offer(&mut self, slot: usize) -> Result<(), Failure>;
+    fn run(&mut self, params: &LoopParams, until: Until) -> Result<Pass, Failure>;
 
-    /// Hands over what was offered, from the first on, at one doorbell. Returns how much was taken.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    fn ring(&mut self) -> Result<usize, Failure>;
-
-    /// Appends what is over.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    fn poll(&mut self, done: &mut Vec<Done>) -> Result<(), Failure>;
-
-    /// Sleeps until there may be something to poll for.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    fn wait(&mut self, timeout: Duration) -> Result<(), Failure>;
-
-    /// Makes new payloads for all places, another for each `epoch`, and spoils. Nothing is in
+    /// Makes new payloads for all places, another for each `epoch`, and poisons. Nothing is in
     /// flight.
     ///
     /// # Errors
     /// [`Failure`].
-    fn fill(&mut self, epoch: u64) -> Result<(), Failure>;
+    fn refill(&mut self, epoch: u64) -> Result<(), Failure>;
 
     /// Overwrites the memory where bytes arrive. Nothing is in flight.
     ///
     /// # Errors
     /// [`Failure`].
-    fn spoil(&mut self) -> Result<(), Failure>;
+    fn poison(&mut self) -> Result<(), Failure>;
 
     /// Whether `slot` is as it has to be on this side: the payload has arrived if this is where the
     /// operation's name says, and is still there if this is where it came from.
@@ -69,6 +45,37 @@ pub trait Lane: Send {
 
     /// What really moves the bytes.
     fn applied(&self) -> Applied;
+}
+
+/// The free places of a lane, taken in turn from the first on in each run, so that whatever has run
+/// did so in the first places.
+pub struct FreeSlots(VecDeque<usize>);
+
+impl FreeSlots {
+    /// `depth` places, all of them free.
+    pub fn new(depth: usize) -> Self {
+        Self((0..depth).collect())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next one.
+    pub fn take(&mut self) -> Option<usize> {
+        self.0.pop_front()
+    }
+
+    /// One is free again.
+    pub fn give(&mut self, slot: usize) {
+        self.0.push_back(slot);
+    }
+
+    /// The last of those taken, as if it had not been.
+    pub fn give_back(&mut self, slot: usize) {
+        self.0.push_front(slot);
+    }
 }
 
 /// Waits for a queue pair as its documentation says.
@@ -82,7 +89,8 @@ pub(super) fn wait(pair: &mut dyn QueuePair, timeout: Duration) -> Result<(), Fa
 }
 
 fn readable(descriptor: BorrowedFd<'_>, timeout: Duration) -> Result<(), Failure> {
-    let cannot = |error: String| Failure::new(Kind::Lost, format!("waiting for an event: {error}"));
+    let cannot =
+        |error: String| Failure::new(FailureKind::Lost, format!("waiting for an event: {error}"));
     let timeout = timeout
         .try_into()
         .map_err(|_| cannot("too long a time".into()))?;

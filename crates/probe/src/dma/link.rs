@@ -12,7 +12,7 @@ use overside_link::ucx::{self, Transport, UcxOptions};
 use overside_link::verbs::{ConnectError, Endpoint, LinkConfig};
 use serde::{Deserialize, Serialize};
 
-use super::failure::{Failure, Kind, unsupported};
+use crate::failure::{Failure, FailureKind};
 
 /// A kind of link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ impl Listening {
     ) -> Result<(Self, Reach), Failure> {
         here.set_port(0);
         let secret = Secret::random();
-        let secret = secret.map_err(|error| Failure::new(Kind::Job, error.to_string()))?;
+        let secret = secret.map_err(|error| Failure::new(FailureKind::Job, error.to_string()))?;
         match link {
             Link::Shm => {
                 // The name is a secret as well, though the listener only lets its user in.
@@ -120,7 +120,7 @@ impl Listening {
 /// The link with a peer that listens on a machine that is reached at `there`.
 ///
 /// # Errors
-/// [`Failure`]; [`Kind::Unsupported`] if this cannot be between the two machines.
+/// [`Failure`]; [`FailureKind::Unsupported`] if this cannot be between the two machines.
 pub fn dial(
     link: Link,
     reach: &Reach,
@@ -134,7 +134,7 @@ pub fn dial(
         (Link::Shm, Reach::Path(path)) => {
             if !there.ip().to_canonical().is_loopback() {
                 let message = "memory is shared only with agents of this machine; use ucx";
-                return Err(unsupported(message));
+                return Err(Failure::unsupported(message));
             }
             let end = shm::connect(path, config, &options(engine), deadline);
             Ok(Arc::new(end.map_err(not_shared)?))
@@ -150,7 +150,7 @@ pub fn dial(
         }
         (_, reach) => {
             let message = format!("{reach:?} is no place for {}", link.name());
-            Err(Failure::new(Kind::Job, message))
+            Err(Failure::new(FailureKind::Job, message))
         }
     }
 }
@@ -158,10 +158,12 @@ pub fn dial(
 /// Another user's agent, or one that sees other files, is one that memory cannot be shared with.
 fn not_shared(error: ConnectError) -> Failure {
     match error {
-        ConnectError::System { .. } | ConnectError::Protocol { .. } => unsupported(format!(
-            "memory cannot be shared with it ({error}): it has to run as the same user and with \
+        ConnectError::System { .. } | ConnectError::Protocol { .. } => {
+            Failure::unsupported(format!(
+                "memory cannot be shared with it ({error}): it has to run as the same user and with \
              the same directory for temporary files; or use ucx"
-        )),
+            ))
+        }
         other => other.into(),
     }
 }

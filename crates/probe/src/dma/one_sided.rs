@@ -9,9 +9,10 @@ use overside_link::verbs::{
     Completion, Endpoint, QueuePair, Remote, RemoteSlice, Token, Verb, Work,
 };
 
-use super::failure::{Failure, Kind, misplaced};
-use super::lane::{self, Done, Lane};
+use super::lane::{self, FreeSlots, Lane};
 use super::plan::{Filling, LINE, Operation, Plan};
+use crate::closed_loop::{self, Done, LoopParams, OperationQueue, Pass, Until};
+use crate::failure::{Failure, FailureKind};
 
 /// This side's memory of a place.
 enum Here {
@@ -28,7 +29,8 @@ pub(super) struct OneSided {
     filling: Filling,
     there: Vec<RemoteSlice>,
     here: Vec<Here>,
-    offered: VecDeque<Work>,
+    filled: VecDeque<Work>,
+    free: FreeSlots,
     completions: Vec<Completion>,
 }
 
@@ -55,7 +57,8 @@ impl OneSided {
             filling,
             there,
             here: Vec::new(),
-            offered: VecDeque::with_capacity(plan.depth),
+            filled: VecDeque::with_capacity(plan.depth),
+            free: FreeSlots::new(plan.depth),
             completions: Vec::with_capacity(plan.depth),
         })
     }
@@ -63,7 +66,7 @@ impl OneSided {
     fn alloc(&self) -> Result<Region, Failure> {
         self.endpoint
             .alloc(self.filling.plan.size, LINE)
-            .map_err(|error| Failure::new(Kind::Job, error.to_string()))
+            .map_err(|error| Failure::new(FailureKind::Job, error.to_string()))
     }
 }
 
@@ -71,53 +74,67 @@ fn place(remote: &Remote, plan: &Plan, slot: usize) -> Result<RemoteSlice, Failu
     let at = (slot * plan.stride()) as u64;
     remote
         .slice(at..at + plan.size as u64)
-        .map_err(|error| Failure::new(Kind::Job, error.to_string()))
+        .map_err(|error| Failure::new(FailureKind::Job, error.to_string()))
 }
 
-impl Lane for OneSided {
-    fn offer(&mut self, slot: usize) -> Result<(), Failure> {
-        let there = self.there[slot].clone();
-        let verb = match &mut self.here[slot] {
-            Here::From(from) => Verb::Write {
-                from: from.clone(),
-                to: there,
-            },
-            Here::Into(into) => Verb::Read {
-                from: there,
-                into: into.take().ok_or_else(|| {
-                    Failure::new(Kind::Internal, format!("place {slot} is in flight"))
-                })?,
-            },
-        };
-        self.offered.push_back(Work {
-            tag: slot as u64,
-            verb,
-            inline: self.filling.plan.inline,
-        });
+impl OperationQueue for OneSided {
+    fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    fn fill(&mut self, count: usize, slots: &mut VecDeque<usize>) -> Result<(), Failure> {
+        for _ in 0..count {
+            let Some(slot) = self.free.take() else { break };
+            let there = self.there[slot].clone();
+            let verb = match &mut self.here[slot] {
+                Here::From(from) => Verb::Write {
+                    from: from.clone(),
+                    to: there,
+                },
+                Here::Into(into) => Verb::Read {
+                    from: there,
+                    into: into.take().ok_or_else(|| {
+                        let message = format!("place {slot} is in flight");
+                        Failure::new(FailureKind::Internal, message)
+                    })?,
+                },
+            };
+            self.filled.push_back(Work {
+                tag: slot as u64,
+                verb,
+                inline: self.filling.plan.inline,
+            });
+            slots.push_back(slot);
+        }
         Ok(())
     }
 
-    fn ring(&mut self) -> Result<usize, Failure> {
-        Ok(self.pair.post(&mut self.offered)?)
+    fn submit(&mut self) -> Result<usize, Failure> {
+        Ok(self.pair.post(&mut self.filled)?)
     }
 
-    fn poll(&mut self, done: &mut Vec<Done>) -> Result<(), Failure> {
-        let plan = &self.filling.plan;
-        self.pair.poll(&mut self.completions, plan.depth)?;
+    fn poll(&mut self) -> Result<usize, Failure> {
+        let depth = self.filling.plan.depth;
+        Ok(self.pair.poll(&mut self.completions, depth)?)
+    }
+
+    fn take(&mut self, _: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
+        let size = self.filling.plan.size;
         for completion in self.completions.drain(..) {
             let slot = completion.tag as usize;
-            let moved = completion
-                .result
-                .map_err(|error| Failure::new(Kind::Job, format!("operation {slot}: {error}")))?;
-            if moved != plan.size as u64 {
-                let message = format!("{moved} bytes were moved, not {}", plan.size);
-                return Err(misplaced(slot, &message));
+            let moved = completion.result.map_err(|error| {
+                Failure::new(FailureKind::Job, format!("operation {slot}: {error}"))
+            })?;
+            if moved != size as u64 {
+                let message = format!("{moved} bytes were moved, not {size}");
+                return Err(Failure::wrong(slot, &message));
             }
             match self.here.get_mut(slot) {
                 Some(Here::From(_)) => {}
                 Some(Here::Into(into @ None)) => *into = completion.destination,
-                _ => return Err(misplaced(slot, "it completed and was not in flight")),
+                _ => return Err(Failure::wrong(slot, "it completed and was not in flight")),
             }
+            self.free.give(slot);
             done.push(Done {
                 slot,
                 late: completion.late,
@@ -130,7 +147,24 @@ impl Lane for OneSided {
         lane::wait(&mut *self.pair, timeout)
     }
 
-    fn fill(&mut self, epoch: u64) -> Result<(), Failure> {
+    fn withdraw(&mut self) {
+        while let Some(work) = self.filled.pop_back() {
+            let slot = work.tag as usize;
+            if let Verb::Read { into, .. } = work.verb {
+                self.here[slot] = Here::Into(Some(into));
+            }
+            self.free.give_back(slot);
+        }
+    }
+}
+
+impl Lane for OneSided {
+    fn run(&mut self, params: &LoopParams, until: Until) -> Result<Pass, Failure> {
+        self.free = FreeSlots::new(self.filling.plan.depth);
+        closed_loop::run(self, params, until)
+    }
+
+    fn refill(&mut self, epoch: u64) -> Result<(), Failure> {
         self.filling.begin(epoch);
         self.here.clear();
         let plan = self.filling.plan;
@@ -149,14 +183,14 @@ impl Lane for OneSided {
             };
             self.here.push(here);
         }
-        self.spoil()
+        self.poison()
     }
 
-    fn spoil(&mut self) -> Result<(), Failure> {
+    fn poison(&mut self) -> Result<(), Failure> {
         for (slot, here) in self.here.iter_mut().enumerate() {
             match here {
                 Here::Into(Some(into)) => into.copy_from_slice(&self.filling.spoilt(slot)),
-                Here::Into(None) => return Err(misplaced(slot, "it did not come back")),
+                Here::Into(None) => return Err(Failure::wrong(slot, "it did not come back")),
                 Here::From(_) => {}
             }
         }
@@ -166,14 +200,14 @@ impl Lane for OneSided {
     fn check(&mut self, slot: usize) -> Result<(), Failure> {
         let payload = self.filling.payload(slot);
         match &self.here[slot] {
-            Here::From(from) if from[..] != payload[..] => Err(misplaced(
+            Here::From(from) if from[..] != payload[..] => Err(Failure::wrong(
                 slot,
                 "the initiator's buffer, which is only read, was written",
             )),
             Here::Into(Some(into)) if into[..] != payload[..] => {
-                Err(misplaced(slot, "the payload is not at the initiator"))
+                Err(Failure::wrong(slot, "the payload is not at the initiator"))
             }
-            Here::Into(None) => Err(misplaced(slot, "it did not come back")),
+            Here::Into(None) => Err(Failure::wrong(slot, "it did not come back")),
             Here::From(_) | Here::Into(Some(_)) => Ok(()),
         }
     }

@@ -8,10 +8,10 @@ use overside_device::CpuTime;
 use overside_link::verbs::{Access, Endpoint, Exported, QueuePair, Side};
 
 use super::answering::Answering;
-use super::command::{Answer, Command, Party, add, out_of_turn};
-use super::failure::{Failure, Kind, misplaced, unsupported};
-use super::pass::Patience;
+use super::command::{Answer, Command, Party, out_of_turn};
 use super::plan::{Filling, Operation, Plan};
+use crate::closed_loop::Timeouts;
+use crate::failure::{Failure, FailureKind};
 
 /// What one of the initiator's threads finds here.
 enum Place {
@@ -27,7 +27,7 @@ pub struct Peer {
     name: String,
     plan: Plan,
     side: Side,
-    patience: Patience,
+    timeouts: Timeouts,
     /// Kept open, and unused: where operations are one-sided. They end before the memory is
     /// withdrawn, so that the initiator of a test that is broken off is not told that it asks for
     /// what is not there.
@@ -42,14 +42,14 @@ impl Peer {
         endpoint: Arc<dyn Endpoint>,
         name: &str,
         (plan, side): (Plan, Side),
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Self {
         Self {
             endpoint: Some(endpoint),
             name: name.into(),
             plan,
             side,
-            patience,
+            timeouts,
             idle: Vec::new(),
             places: Vec::new(),
         }
@@ -59,7 +59,7 @@ impl Peer {
         let plan = self.plan;
         plan.check()?;
         let Some(endpoint) = &self.endpoint else {
-            return Err(Failure::new(Kind::Job, "the link was let go"));
+            return Err(Failure::new(FailureKind::Job, "the link was let go"));
         };
         plan.keeps_up(&**endpoint, &self.name)?;
         let access = match plan.operation {
@@ -69,7 +69,7 @@ impl Peer {
         };
         let (bytes, capabilities) = (plan.exported_bytes(), endpoint.capabilities());
         if bytes as u64 > capabilities.max_export_bytes || plan.threads > capabilities.max_exports {
-            return Err(unsupported(format!(
+            return Err(Failure::unsupported(format!(
                 "{} exports at most {} regions of {} bytes; depth and buffer_size ask for {} of \
                  {bytes}",
                 self.name, capabilities.max_exports, capabilities.max_export_bytes, plan.threads
@@ -93,7 +93,7 @@ impl Peer {
         };
         for index in 0..self.plan.threads {
             let pair = endpoint.open(index)?;
-            let answering = Answering::start(pair, self.plan, self.patience.clone())?;
+            let answering = Answering::start(pair, self.plan, self.timeouts.clone())?;
             let place = Place::Answering(answering);
             self.places.push((Filling::new(self.plan, index), place));
         }
@@ -148,7 +148,7 @@ impl Peer {
         });
         let threads = self.side.cpu_time(answering.sum());
         let link = self.endpoint.as_ref().map(|endpoint| endpoint.cpu_time());
-        add(threads, link.unwrap_or_default())
+        threads.plus(link.unwrap_or_default())
     }
 
     /// Whatever the threads that answer are to be told.
@@ -168,7 +168,7 @@ impl Peer {
 fn put(memory: &Exported, filling: &Filling, slot: usize, bytes: &[u8]) -> Result<(), Failure> {
     memory
         .write(slot * filling.plan.stride(), bytes)
-        .map_err(|error| Failure::new(Kind::Internal, error.to_string()))
+        .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))
 }
 
 fn compare(filling: &Filling, place: &Place, slot: usize) -> Result<(), Failure> {
@@ -179,23 +179,23 @@ fn compare(filling: &Filling, place: &Place, slot: usize) -> Result<(), Failure>
             let mut seen = vec![0; payload.len()];
             memory
                 .read(slot * filling.plan.stride(), &mut seen)
-                .map_err(|error| Failure::new(Kind::Internal, error.to_string()))?;
+                .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
             seen == payload
         }
     };
     match (there, filling.plan.operation) {
         (true, _) => Ok(()),
-        (false, Operation::Read) => Err(misplaced(
+        (false, Operation::Read) => Err(Failure::wrong(
             slot,
             "the peer's buffer, which is only read, was written",
         )),
-        (false, _) => Err(misplaced(slot, "the payload is not at the peer")),
+        (false, _) => Err(Failure::wrong(slot, "the payload is not at the peer")),
     }
 }
 
 impl Party for Peer {
     fn obey(&mut self, command: Command) -> Result<Answer, Failure> {
-        self.patience.check(Instant::now())?;
+        self.timeouts.check(Instant::now())?;
         self.each(Answering::fault)?;
         match command {
             Command::Prepare if self.places.is_empty() => self.prepare().map(Answer::Prepared),

@@ -3,8 +3,8 @@
 use overside_link::verbs::{Endpoint, LinkConfig, Side};
 use serde::{Deserialize, Serialize};
 
-use super::failure::{Failure, unsupported};
 use super::payload::{Mark, spoilt};
+use crate::failure::Failure;
 
 /// The longest operation in bytes.
 pub const SIZE_MAX: u64 = 1 << 30;
@@ -68,7 +68,7 @@ impl Plan {
     /// Whether every number lies within its bounds.
     ///
     /// # Errors
-    /// [`Kind::Unsupported`](super::Kind::Unsupported), with the name and what is allowed.
+    /// [`FailureKind::Unsupported`], with the name and what is allowed.
     pub fn check(&self) -> Result<(), Failure> {
         let bounds = [
             ("size", self.size as u64, SIZE_MAX),
@@ -82,7 +82,7 @@ impl Plan {
         ];
         for (name, value, most) in bounds {
             if !(1..=most).contains(&value) {
-                return Err(unsupported(format!(
+                return Err(Failure::unsupported(format!(
                     "{name} is {value}, where 1 to {most} is allowed"
                 )));
             }
@@ -130,17 +130,17 @@ impl Plan {
         };
         let operation = self.operation.name();
         let Some(limits) = limits else {
-            return Err(unsupported(format!("{name} cannot {operation}")));
+            return Err(Failure::unsupported(format!("{name} cannot {operation}")));
         };
         if self.size as u64 > limits.max_bytes {
             let max = limits.max_bytes;
-            return Err(unsupported(format!(
+            return Err(Failure::unsupported(format!(
                 "{name} takes at most {max} bytes for one {operation}"
             )));
         }
         let inline = capabilities.max_inline_bytes;
         if self.inline && self.size as u64 > inline {
-            return Err(unsupported(format!(
+            return Err(Failure::unsupported(format!(
                 "{name} takes payloads of at most {inline} bytes inline"
             )));
         }
@@ -152,12 +152,12 @@ impl Plan {
         let capabilities = endpoint.capabilities();
         if self.depth > capabilities.max_depth {
             let max = capabilities.max_depth;
-            return Err(unsupported(format!(
+            return Err(Failure::unsupported(format!(
                 "{name} takes at most {max} operations in flight"
             )));
         }
         if self.event && !capabilities.event {
-            return Err(unsupported(format!(
+            return Err(Failure::unsupported(format!(
                 "{name} signals no completions; use completion=poll"
             )));
         }

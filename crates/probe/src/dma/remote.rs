@@ -25,12 +25,12 @@ use overside_link::verbs::{ConnectError, Endpoint, Side};
 use serde::{Deserialize, Serialize};
 
 use super::command::{Answer, Command, Party};
-use super::failure::{Failure, Kind, unsupported};
 use super::initiator::Initiator;
 use super::link::{CopyEngine, Link, Listening, Reach};
-use super::pass::Patience;
 use super::peer::Peer;
 use super::plan::Plan;
+use crate::closed_loop::Timeouts;
+use crate::failure::{Failure, FailureKind};
 
 /// What hosts ask for it by.
 pub const KIND: &str = "dma";
@@ -150,7 +150,7 @@ enum Stage {
 impl RemoteSide {
     fn reply(&mut self, question: &[u8]) -> Result<DmaReply, Failure> {
         let question = DmaQuestion::decode(question)
-            .map_err(|error| Failure::new(Kind::Job, format!("the question: {error}")))?;
+            .map_err(|error| Failure::new(FailureKind::Job, format!("the question: {error}")))?;
         match (question, std::mem::replace(&mut self.stage, Stage::Over)) {
             (DmaQuestion::Open(opening), Stage::New) => {
                 self.listen(opening).map(DmaReply::Listening)
@@ -168,7 +168,10 @@ impl RemoteSide {
                 self.stage = stage;
                 self.obey(command)
             }
-            _ => Err(Failure::new(Kind::Job, "the question is out of turn")),
+            _ => Err(Failure::new(
+                FailureKind::Job,
+                "the question is out of turn",
+            )),
         }
     }
 
@@ -182,7 +185,9 @@ impl RemoteSide {
         let thread = std::thread::Builder::new()
             .name("dma-door".into())
             .spawn(move || listening.accept(&config, coming))
-            .map_err(|error| Failure::new(Kind::Job, format!("starting a thread: {error}")))?;
+            .map_err(|error| {
+                Failure::new(FailureKind::Job, format!("starting a thread: {error}"))
+            })?;
         self.stage = Stage::Waiting(opening, deadline, thread);
         Ok(reach)
     }
@@ -194,7 +199,7 @@ impl RemoteSide {
         deadline: Instant,
     ) -> Box<dyn Party + Send> {
         let cancelled = self.cancelled.clone();
-        let patience = Patience {
+        let timeouts = Timeouts {
             deadline,
             gone: Some(Arc::new(move || cancelled.is_cancelled())),
         };
@@ -205,9 +210,9 @@ impl RemoteSide {
                 name,
                 what,
                 opening.cores,
-                patience,
+                timeouts,
             )),
-            false => Box::new(Peer::over(endpoint, name, what, patience)),
+            false => Box::new(Peer::over(endpoint, name, what, timeouts)),
         }
     }
 
@@ -215,7 +220,7 @@ impl RemoteSide {
     fn obey(&mut self, command: Command) -> Result<DmaReply, Failure> {
         match &mut self.stage {
             Stage::Working(side) => side.obey(command).map(DmaReply::Answered),
-            _ => Err(Failure::new(Kind::Internal, "there is no side")),
+            _ => Err(Failure::new(FailureKind::Internal, "there is no side")),
         }
     }
 }
@@ -240,12 +245,12 @@ impl Opening {
     /// Whether an agent does this.
     ///
     /// # Errors
-    /// [`Kind::Unsupported`], with what it asks too much of.
+    /// [`FailureKind::Unsupported`], with what it asks too much of.
     pub fn check(&self) -> Result<(), Failure> {
         self.plan.check()?;
         let bytes = self.plan.memory_bytes();
         if bytes > BYTES_MAX {
-            return Err(unsupported(format!(
+            return Err(Failure::unsupported(format!(
                 "the buffers of all operations in flight ({bytes} bytes) are more than an agent \
                  holds for a test, {BYTES_MAX} bytes; take fewer threads, less depth, or smaller \
                  buffers"
@@ -254,22 +259,24 @@ impl Opening {
         if !(1..=TIMEOUT_MS_MAX).contains(&self.timeout_ms) {
             let allowed = format!("1 to {TIMEOUT_MS_MAX} are allowed");
             let message = format!("a test of {} ms, where {allowed}", self.timeout_ms);
-            return Err(unsupported(message));
+            return Err(Failure::unsupported(message));
         }
         if self.engine.is_some() && self.link != Link::Shm {
             let name = self.link.name();
-            return Err(unsupported(format!("{name} has no thread that copies")));
+            return Err(Failure::unsupported(format!(
+                "{name} has no thread that copies"
+            )));
         }
         if self.transport.is_some() && self.link != Link::Ucx {
             let name = self.link.name();
-            return Err(unsupported(format!(
+            return Err(Failure::unsupported(format!(
                 "{name} has no transports to choose from"
             )));
         }
         let cores = self.cores.as_ref().map_or(1, Vec::len);
         if !(1..=CORES_MAX).contains(&cores) {
             let message = format!("{cores} cores, where 1 to {CORES_MAX} are allowed");
-            return Err(unsupported(message));
+            return Err(Failure::unsupported(message));
         }
         Ok(())
     }

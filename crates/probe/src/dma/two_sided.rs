@@ -7,9 +7,10 @@ use std::time::Duration;
 use overside_device::{Applied, Slice};
 use overside_link::verbs::{Completion, Endpoint, Inbox, QueuePair, Verb, Work};
 
-use super::failure::{Failure, Kind, misplaced};
-use super::lane::{self, Done, Lane};
+use super::lane::{self, FreeSlots, Lane};
 use super::plan::{ANSWER_BYTES, Filling, LINE};
+use crate::closed_loop::{self, Done, LoopParams, OperationQueue, Pass, Until};
+use crate::failure::{Failure, FailureKind};
 
 /// One queue pair's messages.
 pub(super) struct TwoSided {
@@ -17,7 +18,8 @@ pub(super) struct TwoSided {
     pair: Box<dyn QueuePair>,
     filling: Filling,
     here: Vec<Slice>,
-    offered: VecDeque<Work>,
+    filled: VecDeque<Work>,
+    free: FreeSlots,
     /// Handed over and not answered, in order.
     unanswered: VecDeque<usize>,
     answered: u64,
@@ -37,7 +39,8 @@ impl TwoSided {
             pair,
             filling,
             here: Vec::new(),
-            offered: VecDeque::with_capacity(depth),
+            filled: VecDeque::with_capacity(depth),
+            free: FreeSlots::new(depth),
             unanswered: VecDeque::with_capacity(depth),
             answered: 0,
             completions: Vec::with_capacity(depth),
@@ -46,47 +49,58 @@ impl TwoSided {
     }
 }
 
-impl Lane for TwoSided {
-    fn offer(&mut self, slot: usize) -> Result<(), Failure> {
-        self.offered.push_back(Work {
-            tag: slot as u64,
-            verb: Verb::Send {
-                from: self.here[slot].clone(),
-            },
-            inline: self.filling.plan.inline,
-        });
-        self.unanswered.push_back(slot);
+impl OperationQueue for TwoSided {
+    fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    fn fill(&mut self, count: usize, slots: &mut VecDeque<usize>) -> Result<(), Failure> {
+        for _ in 0..count {
+            let Some(slot) = self.free.take() else { break };
+            self.filled.push_back(Work {
+                tag: slot as u64,
+                verb: Verb::Send {
+                    from: self.here[slot].clone(),
+                },
+                inline: self.filling.plan.inline,
+            });
+            slots.push_back(slot);
+            self.unanswered.push_back(slot);
+        }
         Ok(())
     }
 
-    fn ring(&mut self) -> Result<usize, Failure> {
-        let taken = self.pair.post(&mut self.offered)?;
-        Ok(taken)
+    fn submit(&mut self) -> Result<usize, Failure> {
+        Ok(self.pair.post(&mut self.filled)?)
     }
 
-    fn poll(&mut self, done: &mut Vec<Done>) -> Result<(), Failure> {
+    /// A message is over when the peer has confirmed it.
+    fn poll(&mut self) -> Result<usize, Failure> {
         let depth = self.filling.plan.depth;
         self.pair.poll(&mut self.completions, depth)?;
         for completion in self.completions.drain(..) {
             completion.result.map_err(|error| {
-                Failure::new(Kind::Job, format!("operation {}: {error}", completion.tag))
+                let message = format!("operation {}: {error}", completion.tag);
+                Failure::new(FailureKind::Job, message)
             })?;
         }
         self.inbox.clear();
-        if self.pair.receive(&mut self.inbox, depth)? == 0 {
-            return Ok(());
-        }
-        let handed_over = self.unanswered.len() - self.offered.len();
+        Ok(self.pair.receive(&mut self.inbox, depth)?)
+    }
+
+    fn take(&mut self, _: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
+        let handed_over = self.unanswered.len() - self.filled.len();
         let last = self.inbox.iter().last().unwrap_or_default();
         let answer = <[u8; ANSWER_BYTES]>::try_from(last)
-            .map_err(|_| misplaced(0, "the peer's answer is not a count"))?;
+            .map_err(|_| Failure::wrong(0, "the peer's answer is not a count"))?;
         let total = u64::from_le_bytes(answer);
         let fresh = total.wrapping_sub(self.answered);
         if fresh > handed_over as u64 {
-            return Err(misplaced(0, "the peer confirms what was never sent"));
+            return Err(Failure::wrong(0, "the peer confirms what was never sent"));
         }
         self.answered = total;
         for slot in self.unanswered.drain(..fresh as usize) {
+            self.free.give(slot);
             done.push(Done { slot, late: false });
         }
         Ok(())
@@ -96,7 +110,22 @@ impl Lane for TwoSided {
         lane::wait(&mut *self.pair, timeout)
     }
 
-    fn fill(&mut self, epoch: u64) -> Result<(), Failure> {
+    fn withdraw(&mut self) {
+        while self.filled.pop_back().is_some() {
+            if let Some(slot) = self.unanswered.pop_back() {
+                self.free.give_back(slot);
+            }
+        }
+    }
+}
+
+impl Lane for TwoSided {
+    fn run(&mut self, params: &LoopParams, until: Until) -> Result<Pass, Failure> {
+        self.free = FreeSlots::new(self.filling.plan.depth);
+        closed_loop::run(self, params, until)
+    }
+
+    fn refill(&mut self, epoch: u64) -> Result<(), Failure> {
         self.filling.begin(epoch);
         self.here.clear();
         let plan = self.filling.plan;
@@ -107,14 +136,14 @@ impl Lane for TwoSided {
                 continue;
             }
             let mut region = (self.endpoint.alloc(plan.size, LINE))
-                .map_err(|error| Failure::new(Kind::Job, error.to_string()))?;
+                .map_err(|error| Failure::new(FailureKind::Job, error.to_string()))?;
             region.copy_from_slice(&self.filling.payload(slot));
             self.here.push(region.share());
         }
         Ok(())
     }
 
-    fn spoil(&mut self) -> Result<(), Failure> {
+    fn poison(&mut self) -> Result<(), Failure> {
         // Nothing but confirmations arrives here.
         Ok(())
     }
@@ -122,7 +151,7 @@ impl Lane for TwoSided {
     fn check(&mut self, slot: usize) -> Result<(), Failure> {
         if self.here[slot][..] != self.filling.payload(slot)[..] {
             let what = "the initiator's buffer, which is only read, was written";
-            return Err(misplaced(slot, what));
+            return Err(Failure::wrong(slot, what));
         }
         Ok(())
     }

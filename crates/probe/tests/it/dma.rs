@@ -9,11 +9,10 @@ use overside_link::agent::{CancellationToken, Host, Probe, ProbePeer};
 use overside_link::codec::Message;
 use overside_link::ucx::{self, Transport};
 use overside_link::verbs::Side;
+use overside_probe::closed_loop::{Timeouts, Until};
 use overside_probe::dma::remote::{DmaProbe, DmaQuestion, DmaReply, Opening};
-use overside_probe::dma::{
-    Answer, Command, Failure, Kind, Link, Operation, Party, Patience, Peer, Plan, Reach, Until,
-    dial,
-};
+use overside_probe::dma::{Answer, Command, Link, Operation, Party, Peer, Plan, Reach, dial};
+use overside_probe::{Failure, FailureKind};
 
 fn part() -> (Box<dyn ProbePeer>, CancellationToken) {
     let gone = CancellationToken::default();
@@ -94,7 +93,7 @@ fn questions_that_cannot_be_are_refused_with_the_bound() {
     ] {
         let (mut part, _) = part();
         let failure = refused(ask(&mut *part, &DmaQuestion::Open(opening)));
-        assert_eq!(failure.kind, Kind::Unsupported);
+        assert_eq!(failure.kind, FailureKind::Unsupported);
         assert!(failure.message.contains(words), "{failure}");
         // It is over: an honest question comes too late.
         let late = refused(ask(&mut *part, &DmaQuestion::Open(self::opening())));
@@ -115,7 +114,7 @@ fn questions_out_of_turn_and_none_at_all_are_refused() {
     ] {
         let (mut part, _) = part();
         let reply = DmaReply::decode(&part.answer(question)).expect("a reply");
-        assert_eq!(refused(reply).kind, Kind::Job);
+        assert_eq!(refused(reply).kind, FailureKind::Job);
     }
 }
 
@@ -129,7 +128,7 @@ fn met(part: &mut dyn ProbePeer, opening: Opening) -> (Peer, Vec<Vec<u8>>) {
     let deadline = Instant::now() + Duration::from_secs(5);
     let config = plan.link_config(Side::Host);
     let end = dial(Link::Shm, &reach, there, None, None, &config, deadline).expect("a link");
-    let patience = Patience::until(Instant::now() + Duration::from_secs(20));
+    let patience = Timeouts::until(Instant::now() + Duration::from_secs(20));
     let mut peer = Peer::over(end, "shm", (plan, Side::Host), patience);
     let Ok(Answer::Prepared(tokens)) = peer.obey(Command::Prepare) else {
         panic!("it does not prepare");
@@ -158,7 +157,7 @@ fn commands_in_any_order_and_tokens_of_nobody_break_nothing() {
         let (_peer, _) = met(&mut *part, opening());
         let last = commands.into_iter().map(|one| obey(&mut *part, one)).last();
         let failure = refused(last.expect("a reply"));
-        assert_ne!(failure.kind, Kind::Internal, "{failure}");
+        assert_ne!(failure.kind, FailureKind::Internal, "{failure}");
     }
 }
 
@@ -213,6 +212,6 @@ fn a_run_ends_when_the_host_has_gone() {
         });
         obey(&mut *part, Command::Run(Until::Count(u64::MAX)))
     });
-    assert_eq!(refused(reply).kind, Kind::Lost);
+    assert_eq!(refused(reply).kind, FailureKind::Lost);
     assert!(begin.elapsed() < Duration::from_secs(5));
 }

@@ -1,5 +1,6 @@
 //! What probe promises, through its public interface: one program, so that it is linked once.
 
+mod closed_loop;
 mod dma;
 mod network;
 mod network_remote;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::NetworkTest;
-use crate::measuring::NoSample;
-use crate::sample::{Failure, Kind, Sample, Status};
+use crate::sample::{Sample, Status};
 use crate::test::{Test, TestError};
 use crate::worker::Worker;
+use overside_probe::{Failure, FailureKind};
 
 /// A test of jobs that is going to run beside.
 pub(super) struct Beside(Test);
@@ -59,7 +59,7 @@ impl Beside {
     }
 
     /// Opens the device and verifies every output once.
-    pub(super) fn start(self, deadline: Instant) -> Result<Running, NoSample> {
+    pub(super) fn start(self, deadline: Instant) -> Result<Running, Failure> {
         let (say_ready, ready) = channel();
         let (begin, hear_begin) = channel();
         let thread = std::thread::Builder::new()
@@ -72,12 +72,15 @@ impl Beside {
                 });
                 (sample, began)
             })
-            .map_err(|error| Failure::new(Kind::Internal, error.to_string()))?;
+            .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
         let left = deadline.saturating_duration_since(Instant::now());
         // An error means that the thread has ended, which `finish` looks into.
         if ready.recv_timeout(left).is_err() {
             return Err(Running { begin, thread }.finish().err().unwrap_or_else(|| {
-                Failure::new(Kind::Timeout, "the jobs beside were not verified in time").into()
+                Failure::new(
+                    FailureKind::Timeout,
+                    "the jobs beside were not verified in time",
+                )
             }));
         }
         Ok(Running { begin, thread })
@@ -100,24 +103,26 @@ impl Running {
     }
 
     /// Waits for the last of them.
-    pub(super) fn finish(self) -> Result<Ran, NoSample> {
+    pub(super) fn finish(self) -> Result<Ran, Failure> {
         drop(self.begin);
-        let (sample, began) = self
-            .thread
-            .join()
-            .map_err(|_| Failure::new(Kind::Internal, "the thread of the jobs beside panicked"))?;
+        let (sample, began) = self.thread.join().map_err(|_| {
+            Failure::new(
+                FailureKind::Internal,
+                "the thread of the jobs beside panicked",
+            )
+        })?;
         match (sample.status, began) {
             (Status::Ok, Some(began)) => Ok(Ran { sample, began }),
             (Status::Skipped, _) => {
                 let reason = sample.reason.unwrap_or_default();
-                Err(NoSample::Skipped(format!("the jobs beside: {reason}")))
+                Err(Failure::unsupported(format!("the jobs beside: {reason}")))
             }
             _ => {
                 let failure = sample.error.unwrap_or_else(|| {
-                    Failure::new(Kind::Internal, "the jobs beside did not begin")
+                    Failure::new(FailureKind::Internal, "the jobs beside did not begin")
                 });
                 let message = format!("the jobs beside: {}", failure.message);
-                Err(Failure::new(failure.kind, message).into())
+                Err(Failure::new(failure.kind, message))
             }
         }
     }

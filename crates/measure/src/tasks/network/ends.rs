@@ -11,8 +11,7 @@ use overside_probe::network::remote::{self, FailedKind, NetworkQuestion, Network
 use overside_probe::network::{Client, Error, Limit, Pass, Plan, ReceiverConfig, Role, machine};
 
 use super::{NetworkTest, no_sample};
-use crate::measuring::NoSample;
-use crate::sample::{Failure, Kind};
+use overside_probe::{Failure, FailureKind};
 
 /// How long before this end an agent gives a pass up, so that it can still say so.
 const HEAD_START: Duration = Duration::from_secs(1);
@@ -79,7 +78,7 @@ enum Receiver {
 
 impl Ends {
     /// Opens them.
-    pub(super) fn open(test: &NetworkTest, deadline: Instant) -> Result<Self, NoSample> {
+    pub(super) fn open(test: &NetworkTest, deadline: Instant) -> Result<Self, Failure> {
         let source = test.source_node.as_deref();
         let source = source.map(|node| crate::far::open(node, remote::KIND));
         let source = source.transpose()?;
@@ -101,7 +100,7 @@ impl Ends {
             });
         };
         if let Some(reason) = no_way(&probe, destination) {
-            return Err(NoSample::Skipped(reason));
+            return Err(Failure::unsupported(reason));
         }
         let plan = Box::new(plan);
         let question = NetworkQuestion::Connect(plan.clone());
@@ -124,13 +123,15 @@ impl Ends {
         limit: Limit,
         threads: usize,
         deadline: Instant,
-    ) -> Result<(Pass, Latencies), NoSample> {
+    ) -> Result<(Pass, Latencies), Failure> {
         match &mut self.sender {
             Sender::Here(client) => {
                 let mut records: Vec<Latencies> = (0..threads).map(|_| Latencies::new()).collect();
                 let pass = client.pass(limit, &mut records, deadline);
                 let pass = pass.map_err(|error| match (&self.receiver, no_sample(error)) {
-                    (Receiver::There(probe), NoSample::Failed(failure)) => {
+                    (Receiver::There(probe), failure)
+                        if failure.kind != FailureKind::Unsupported =>
+                    {
                         let with = format!("with {}", probe.node());
                         of(&with, failure.kind, &failure.message)
                     }
@@ -153,7 +154,7 @@ impl Ends {
                     return Err(something_else(probe));
                 };
                 let figures = passed.pass(plan);
-                figures.map_err(|error| of(probe.node(), Kind::Verification, &error))
+                figures.map_err(|error| of(probe.node(), FailureKind::Verification, &error))
             }
         }
     }
@@ -188,7 +189,7 @@ fn receiver(
     test: &NetworkTest,
     source: Option<&RemoteProbe>,
     deadline: Instant,
-) -> Result<Receiving, NoSample> {
+) -> Result<Receiving, Failure> {
     if let Some(node) = &test.destination_node {
         let mut probe = crate::far::open(node, remote::KIND)?;
         let question = NetworkQuestion::Receive {
@@ -259,29 +260,29 @@ fn ask(
     probe: &mut RemoteProbe,
     question: &NetworkQuestion,
     deadline: Instant,
-) -> Result<NetworkReply, NoSample> {
+) -> Result<NetworkReply, Failure> {
     let answer = probe.ask(&question.encode(), deadline);
     let answer = answer.map_err(crate::far::no_sample)?;
     match NetworkReply::decode(&answer) {
         Ok(NetworkReply::Failed { kind, message }) => {
             let kind = match kind {
-                FailedKind::Wrong => Kind::Verification,
-                FailedKind::Closed => Kind::Lost,
-                FailedKind::Timeout => Kind::Timeout,
-                FailedKind::Question | FailedKind::Other => Kind::Job,
+                FailedKind::Wrong => FailureKind::Verification,
+                FailedKind::Closed => FailureKind::Lost,
+                FailedKind::Timeout => FailureKind::Timeout,
+                FailedKind::Question | FailedKind::Other => FailureKind::Job,
             };
             Err(of(probe.node(), kind, &message))
         }
         Ok(reply) => Ok(reply),
-        Err(error) => Err(of(probe.node(), Kind::Job, &error)),
+        Err(error) => Err(of(probe.node(), FailureKind::Job, &error)),
     }
 }
 
-fn something_else(probe: &RemoteProbe) -> NoSample {
-    of(probe.node(), Kind::Job, &"it answers something else")
+fn something_else(probe: &RemoteProbe) -> Failure {
+    of(probe.node(), FailureKind::Job, &"it answers something else")
 }
 
 /// A failure, and whose.
-fn of(node: &str, kind: Kind, what: &dyn std::fmt::Display) -> NoSample {
-    Failure::new(kind, format!("{node}: {what}")).into()
+fn of(node: &str, kind: FailureKind, what: &dyn std::fmt::Display) -> Failure {
+    Failure::new(kind, format!("{node}: {what}"))
 }

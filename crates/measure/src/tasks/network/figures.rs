@@ -8,8 +8,7 @@ use overside_probe::network::{Pass, Role, Slice};
 use super::beside::Ran;
 use super::{NetworkPattern, NetworkTest, Taken};
 use crate::evidence::Evidence;
-use crate::recorder::nanoseconds;
-use crate::sample::{Check, Done, Sample, Series, Warning, Work};
+use crate::sample::{Check, Done, Sample, Series, Warning, Work, nanoseconds};
 
 /// Messages that may be sent late before it is said.
 const LATE_LIMIT: f64 = 0.01;

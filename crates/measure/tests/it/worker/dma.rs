@@ -1,7 +1,7 @@
 //! Tests of kind `dma`, as the runner hands them over.
 
 use overside_device::{Provenance, Timing};
-use overside_measure::{Kind, Sample, Status, Worker};
+use overside_measure::{FailureKind, Sample, Status, Worker};
 use serde_json::{Value, json};
 
 fn sample(test: &Value) -> Sample {
@@ -265,7 +265,7 @@ fn an_emulated_engine_takes_the_profiles_time() {
 fn time_that_is_over_is_a_failed_sample() {
     let sample = sample(&dma(json!({"sample_s": 60.0, "timeout_s": 0.05})));
     assert_eq!(sample.status, Status::Failed);
-    assert_eq!(sample.error.unwrap().kind, Kind::Timeout);
+    assert_eq!(sample.error.unwrap().kind, FailureKind::Timeout);
 }
 
 #[test]

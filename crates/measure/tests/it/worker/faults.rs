@@ -5,18 +5,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::worker::inputs::{DataSet, text};
 use overside_measure::audit::{Fault, Times, worker};
-use overside_measure::{Kind, Sample, Setting, Status, Test, Worker};
+use overside_measure::{FailureKind, Sample, Setting, Status, Test, Worker};
 
 /// Sixteen buffers are verified: 0 begins in verification, 20 under the clock or in the warm-up.
 const BEGINNINGS: [usize; 3] = [0, 7, 20];
 
 /// Wrong once or ever after, in both settings: no figures, and the reason.
-fn check(operation: &str, fault: Fault, kind: Kind, message: &str) {
+fn check(operation: &str, fault: Fault, kind: FailureKind, message: &str) {
     check_times(operation, fault, Times::Once, kind, message);
     check_times(operation, fault, Times::Always, kind, message);
 }
 
-fn check_times(operation: &str, fault: Fault, times: Times, kind: Kind, message: &str) {
+fn check_times(operation: &str, fault: Fault, times: Times, kind: FailureKind, message: &str) {
     let data = DataSet::new(&text(1 << 17));
     let mut test = data.test(operation);
     if operation.starts_with("match") {
@@ -47,7 +47,7 @@ fn check_times(operation: &str, fault: Fault, times: Times, kind: Kind, message:
     }
 }
 
-fn has_failed(sample: &Sample, kind: Kind, message: &str, what: &str) {
+fn has_failed(sample: &Sample, kind: FailureKind, message: &str, what: &str) {
     assert_eq!(sample.status, Status::Failed, "{what}");
     let error = sample.error.as_ref().unwrap();
     assert_eq!(error.kind, kind, "{what}: {error}");
@@ -64,19 +64,24 @@ fn wrong_bytes_are_noticed() {
             operation,
             Fault::WrongByte,
             Times::Always,
-            Kind::Verification,
+            FailureKind::Verification,
             "",
         );
     }
     for operation in ["hash-sha256", "match-bitmap"] {
-        check(operation, Fault::WrongByte, Kind::Verification, "");
+        check(operation, Fault::WrongByte, FailureKind::Verification, "");
     }
 }
 
 #[test]
 fn completions_before_their_output_are_noticed() {
     for operation in ["compress-lz4", "decompress-zstd", "copy", "hash-crc32"] {
-        check(operation, Fault::EarlyCompletion, Kind::Verification, "");
+        check(
+            operation,
+            Fault::EarlyCompletion,
+            FailureKind::Verification,
+            "",
+        );
     }
 }
 
@@ -89,30 +94,35 @@ fn fewer_bytes_are_noticed() {
         "hash-xxh3",
         "match-bitmap",
     ] {
-        check(operation, Fault::FewerBytes, Kind::Verification, "");
+        check(operation, Fault::FewerBytes, FailureKind::Verification, "");
     }
 }
 
 #[test]
 fn wrong_counts_are_noticed() {
     for operation in ["match-count", "match-search", "match-bitmap"] {
-        check(operation, Fault::WrongValue, Kind::Verification, "says");
+        check(
+            operation,
+            Fault::WrongValue,
+            FailureKind::Verification,
+            "says",
+        );
     }
 }
 
 #[test]
 fn a_failed_job_is_never_a_fast_one() {
-    check("copy", Fault::Failure, Kind::Job, "as injected");
+    check("copy", Fault::Failure, FailureKind::Job, "as injected");
     check(
         "compress-deflate",
         Fault::FailureAsDone,
-        Kind::Verification,
+        FailureKind::Verification,
         "",
     );
     check(
         "match-count",
         Fault::FailureAsDone,
-        Kind::Verification,
+        FailureKind::Verification,
         "none",
     );
 }
@@ -122,24 +132,24 @@ fn what_does_not_fit_its_destination_is_noticed() {
     check(
         "copy",
         Fault::BeyondDestination,
-        Kind::Verification,
+        FailureKind::Verification,
         "written into 4096",
     );
 }
 
 #[test]
 fn completions_that_belong_to_no_job_are_noticed() {
-    check("copy", Fault::Duplicate, Kind::Verification, "");
+    check("copy", Fault::Duplicate, FailureKind::Verification, "");
     check(
         "copy",
         Fault::UnknownTag,
-        Kind::Verification,
+        FailureKind::Verification,
         "not in flight",
     );
     check(
         "copy",
         Fault::KeptDestination,
-        Kind::Verification,
+        FailureKind::Verification,
         "did not come back",
     );
 }
@@ -149,13 +159,13 @@ fn only_compression_can_fail_to_make_things_smaller() {
     check(
         "copy",
         Fault::FalseIncompressible,
-        Kind::Verification,
+        FailureKind::Verification,
         "incompressible",
     );
     check(
         "decompress-lz4-block",
         Fault::FalseIncompressible,
-        Kind::Verification,
+        FailureKind::Verification,
         "incompressible",
     );
 }
@@ -172,7 +182,12 @@ fn what_others_compress_is_not_incompressible() {
                     let sample = worker(Fault::FalseIncompressible, after, times)
                         .measure(&data.test(operation));
                     let what = format!("{operation} {after} {times:?}");
-                    has_failed(&sample, Kind::Verification, "called incompressible", &what);
+                    has_failed(
+                        &sample,
+                        FailureKind::Verification,
+                        "called incompressible",
+                        &what,
+                    );
                 }
             }
         }
@@ -184,7 +199,7 @@ fn what_ran_elsewhere_is_not_filed_under_this_device() {
     check(
         "copy",
         Fault::OtherDevice,
-        Kind::Verification,
+        FailureKind::Verification,
         "elsewhere ran the job",
     );
 }
@@ -195,7 +210,7 @@ fn a_device_that_goes_away_is_lost() {
         "copy",
         Fault::Loss,
         Times::Always,
-        Kind::Lost,
+        FailureKind::Lost,
         "as injected",
     );
 }
@@ -210,7 +225,7 @@ fn a_job_that_never_ends_ends_the_sample_in_time() {
         };
         let begun = std::time::Instant::now();
         let sample = worker(Fault::Silence, after, Times::Once).measure(&test);
-        has_failed(&sample, Kind::Timeout, "in flight", "never");
+        has_failed(&sample, FailureKind::Timeout, "in flight", "never");
         assert!(begun.elapsed().as_secs_f64() < 5.0);
     }
 }
@@ -229,7 +244,12 @@ fn a_sample_that_takes_longer_than_it_may_ends_in_time() {
         let sample = Worker::new().measure(&test);
         // Whether it waits for a job or looks at the clock then is chance.
         let message = "before the test's time was over";
-        has_failed(&sample, Kind::Timeout, message, &format!("{setting:?}"));
+        has_failed(
+            &sample,
+            FailureKind::Timeout,
+            message,
+            &format!("{setting:?}"),
+        );
         assert!(begin.elapsed().as_secs() < 30);
     }
 }
@@ -269,12 +289,12 @@ fn a_panic_is_a_failed_sample_and_the_next_test_runs() {
     let data = DataSet::new(&text(1 << 17));
     let mut worker = worker(Fault::Panic, 3, Times::Always);
     let sample = worker.measure(&data.test("copy"));
-    has_failed(&sample, Kind::Internal, "as injected", "panic");
+    has_failed(&sample, FailureKind::Internal, "as injected", "panic");
     let next = worker.measure(&Test {
         operation: "hash-xxh3".parse().unwrap(),
         ..data.test("copy")
     });
-    has_failed(&next, Kind::Internal, "as injected", "panic again");
+    has_failed(&next, FailureKind::Internal, "as injected", "panic again");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::worker::inputs::{DataSet, text};
 use overside_device::{Provenance, Timing};
-use overside_measure::{Kind, Sample, Status, Worker};
+use overside_measure::{FailureKind, Sample, Status, Worker};
 use serde_json::{Value, json};
 
 fn sample(test: &Value) -> Sample {
@@ -189,6 +189,6 @@ fn namespaces_that_are_not_there_are_named() {
         "server_address": "192.0.2.2", "description": "nothing", "processes": [],
     }});
     let error = sample(&network(changes)).error.unwrap();
-    assert_eq!(error.kind, Kind::Job);
+    assert_eq!(error.kind, FailureKind::Job);
     assert!(error.message.contains("overside-none"), "{error}");
 }

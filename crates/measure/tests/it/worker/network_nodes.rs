@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_link::agent::Probe;
-use overside_measure::{Kind, Sample, Status, Worker};
+use overside_measure::{FailureKind, Sample, Status, Worker};
 use overside_probe::network::Role;
 use overside_probe::network::remote::NetworkProbe;
 use serde_json::{Value, json};
@@ -137,7 +137,7 @@ fn an_agent_that_dies_in_the_middle_is_a_failed_sample() {
             let failed = sample(&json!({end: "dpu0", "pattern": pattern, "sample_s": 20.0}));
             dies.join().unwrap();
             let error = failed.error.expect("a failure");
-            assert_eq!(error.kind, Kind::Lost, "{error}");
+            assert_eq!(error.kind, FailureKind::Lost, "{error}");
             assert!(
                 begin.elapsed() < Duration::from_secs(15),
                 "{:?}",
@@ -154,7 +154,7 @@ fn what_fails_at_an_agent_says_where() {
         let _dpu0 = agents.start("dpu0", true, far(Role::Dpu));
         let cores = json!({"destination_node": "dpu0", "server_cores": [1023]});
         let error = sample(&cores).error.unwrap();
-        assert_eq!(error.kind, Kind::Job);
+        assert_eq!(error.kind, FailureKind::Job);
         assert!(error.message.contains("core 1023"), "{error}");
     });
 }

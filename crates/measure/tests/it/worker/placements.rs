@@ -3,7 +3,7 @@
 use crate::worker::inputs::{DataSet, measured, text};
 use overside_device::{Provenance, Timing};
 use overside_measure::audit::{Fault, Times, faulty_device};
-use overside_measure::{Kind, Sample, Setting, Status, Test, Worker};
+use overside_measure::{FailureKind, Sample, Setting, Status, Test, Worker};
 use overside_model::Initiator;
 use overside_placement::Policy;
 
@@ -249,7 +249,7 @@ fn a_device_that_is_measured_alone_has_nobody_to_do_its_work() {
     let test = placed(&data, "decompress-deflate", "device");
     let sample = faulty_device(Fault::Failure, 20, Times::Always).measure(&test);
     assert_eq!(sample.status, Status::Failed);
-    assert_eq!(sample.error.unwrap().kind, Kind::Job);
+    assert_eq!(sample.error.unwrap().kind, FailureKind::Job);
     assert!(sample.metrics.is_empty());
 }
 
@@ -266,7 +266,11 @@ fn a_wrong_result_of_one_leg_is_a_failed_sample() {
             let test = placed(&data, operation, placement);
             let sample = faulty_device(fault, 0, Times::Always).measure(&test);
             assert_eq!(sample.status, Status::Failed, "{fault:?} {placement}");
-            assert_eq!(sample.error.unwrap().kind, Kind::Verification, "{fault:?}");
+            assert_eq!(
+                sample.error.unwrap().kind,
+                FailureKind::Verification,
+                "{fault:?}"
+            );
         }
     }
     // Also when it begins under the clock.

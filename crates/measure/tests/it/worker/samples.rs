@@ -4,7 +4,7 @@ use crate::worker::inputs::{DataSet, measured, text};
 use overside_base::Random;
 use overside_device::{Provenance, Timing};
 use overside_measure::{
-    Kind, Reaping, Sample, Setting, Status, Test, TestError, Worker, merge_histograms,
+    FailureKind, Reaping, Sample, Setting, Status, Test, TestError, Worker, merge_histograms,
 };
 use overside_ops::Operation;
 
@@ -218,7 +218,7 @@ fn what_the_device_cannot_do_is_skipped_with_its_reason() {
 fn what_is_wrong_with_a_test_is_named() {
     let data = DataSet::new(&text(1 << 14));
     let mut worker = Worker::new();
-    let mut failed = |test: Test, kind: Kind, message: &str| {
+    let mut failed = |test: Test, kind: FailureKind, message: &str| {
         let error = worker.measure(&test).error.unwrap();
         assert_eq!(error.kind, kind, "{error}");
         assert!(error.message.contains(message), "{error}");
@@ -229,16 +229,16 @@ fn what_is_wrong_with_a_test_is_named() {
             patterns: vec!["(".into()],
             ..test.clone()
         },
-        Kind::Job,
+        FailureKind::Job,
         "does not compile",
     );
-    failed(test.clone(), Kind::Job, "at least one pattern");
+    failed(test.clone(), FailureKind::Job, "at least one pattern");
     failed(
         Test {
             device: "cpus".into(),
             ..test.clone()
         },
-        Kind::Job,
+        FailureKind::Job,
         "did you mean \"cpu\"",
     );
     failed(
@@ -246,7 +246,7 @@ fn what_is_wrong_with_a_test_is_named() {
             device: "bf2".into(),
             ..test.clone()
         },
-        Kind::Job,
+        FailureKind::Job,
         "emulated:bf2",
     );
     failed(
@@ -254,12 +254,12 @@ fn what_is_wrong_with_a_test_is_named() {
             depth: 0,
             ..test.clone()
         },
-        Kind::Internal,
+        FailureKind::Internal,
         "depth is 0",
     );
     let mut gone = data.test("copy");
     gone.data.files = vec!["/no/such/file".into()];
-    failed(gone, Kind::Data, "/no/such/file");
+    failed(gone, FailureKind::Data, "/no/such/file");
 }
 
 #[test]

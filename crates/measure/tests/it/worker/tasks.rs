@@ -2,7 +2,7 @@
 
 use crate::worker::inputs::{DataSet, text};
 use overside_device::{Provenance, Timing};
-use overside_measure::{Kind, Sample, Status, Worker};
+use overside_measure::{FailureKind, Sample, Status, Worker};
 use serde_json::{Value, json};
 
 fn sample(test: &Value) -> Sample {
@@ -181,7 +181,7 @@ fn what_the_machine_has_not_is_skipped_and_what_takes_too_long_fails() {
     assert!(much.reason.unwrap().contains("more than half"));
     let late = sample(&memory(json!({"sample_s": 60.0, "timeout_s": 0.05})));
     assert_eq!(late.status, Status::Failed);
-    assert_eq!(late.error.unwrap().kind, Kind::Timeout);
+    assert_eq!(late.error.unwrap().kind, FailureKind::Timeout);
 }
 
 /// A test of hash calls.

@@ -1,15 +1,15 @@
-//! What goes wrong between two sides, in a form that can be sent.
+//! Why there is no sample, in a form that can be sent.
 
 use overside_link::verbs::{ConnectError, ExportError, ImportError, Lost, PostError};
 use serde::{Deserialize, Serialize};
 
-/// Why a command was not obeyed.
+/// Why there is no sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
     /// Which sort of thing went wrong.
-    pub kind: Kind,
+    pub kind: FailureKind,
     /// What happened, to what.
     pub message: String,
 }
@@ -17,44 +17,47 @@ pub struct Failure {
 /// Sorts of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// The link or the machine cannot do this; nothing has gone wrong.
+pub enum FailureKind {
+    /// The device, the link or the machine cannot do this; nothing has gone wrong.
     Unsupported,
-    /// Bytes are not where they belong.
+    /// A result is wrong.
     Verification,
     /// An operation has no result, or was not taken.
     Job,
-    /// The link or the other side is gone.
+    /// The device, the link or the other side is gone.
     Lost,
     /// It took too long.
     Timeout,
+    /// The data set cannot be read.
+    Data,
     /// A bug of ours.
     Internal,
 }
 
 impl Failure {
     /// Of that sort.
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
         }
     }
-}
 
-/// What the link or the machine cannot do.
-pub(super) fn unsupported(message: impl Into<String>) -> Failure {
-    Failure::new(Kind::Unsupported, message)
-}
+    /// The device, the link or the machine cannot do this: a test is skipped.
+    pub fn unsupported(reason: impl Into<String>) -> Self {
+        Self::new(FailureKind::Unsupported, reason)
+    }
 
-/// The bytes did not arrive, or not only where they were to.
-pub fn misplaced(slot: usize, what: &str) -> Failure {
-    Failure::new(Kind::Verification, format!("operation {slot}: {what}"))
+    /// An operation whose result is wrong.
+    pub fn wrong(slot: usize, what: &str) -> Self {
+        let message = format!("operation {slot}: {what}");
+        Self::new(FailureKind::Verification, message)
+    }
 }
 
 impl From<Lost> for Failure {
     fn from(lost: Lost) -> Self {
-        Self::new(Kind::Lost, lost.to_string())
+        Self::new(FailureKind::Lost, lost.to_string())
     }
 }
 
@@ -62,7 +65,7 @@ impl From<PostError> for Failure {
     fn from(error: PostError) -> Self {
         match error {
             PostError::Lost(lost) => lost.into(),
-            refused @ PostError::Refused { .. } => Self::new(Kind::Job, refused.to_string()),
+            refused @ PostError::Refused { .. } => Self::new(FailureKind::Job, refused.to_string()),
         }
     }
 }
@@ -71,7 +74,7 @@ impl From<ExportError> for Failure {
     fn from(error: ExportError) -> Self {
         match error {
             ExportError::Lost(lost) => lost.into(),
-            other => Self::new(Kind::Job, other.to_string()),
+            other => Self::new(FailureKind::Job, other.to_string()),
         }
     }
 }
@@ -80,7 +83,7 @@ impl From<ImportError> for Failure {
     fn from(error: ImportError) -> Self {
         match error {
             ImportError::Lost(lost) => lost.into(),
-            other => Self::new(Kind::Job, other.to_string()),
+            other => Self::new(FailureKind::Job, other.to_string()),
         }
     }
 }
@@ -89,8 +92,8 @@ impl From<ImportError> for Failure {
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let kind = match &error {
-            ConnectError::Config(_) | ConnectError::Unavailable { .. } => Kind::Unsupported,
-            _ => Kind::Job,
+            ConnectError::Config(_) | ConnectError::Unavailable { .. } => FailureKind::Unsupported,
+            _ => FailureKind::Job,
         };
         Self::new(kind, error.to_string())
     }

@@ -6,8 +6,7 @@ use std::sync::Mutex;
 use overside_base::lock;
 use overside_ops::hash::check_known_answers;
 use overside_ops::{Config, HashAlgorithm, Kernel, Operation, prepare, variants};
-
-use crate::sample::{Failure, Kind};
+use overside_probe::{Failure, FailureKind};
 
 /// The hashes whose libraries have given the published digests in this process.
 static CHECKED: Mutex<Vec<HashAlgorithm>> = Mutex::new(Vec::new());
@@ -27,7 +26,7 @@ impl HashReference {
         let operation = Operation::Hash(algorithm);
         let all = variants(operation);
         let other = all.iter().find(|one| one.name != variant).or(all.first());
-        let internal = |error: String| Failure::new(Kind::Internal, error);
+        let internal = |error: String| Failure::new(FailureKind::Internal, error);
         let other = other.ok_or_else(|| internal(format!("nothing here computes {operation}")))?;
         let config = Config {
             variant: other.name.into(),
@@ -45,7 +44,7 @@ impl HashReference {
     pub(crate) fn digest(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
         let mut digest = vec![0; self.digest_bytes];
         let done = self.kernel.run(&[bytes], &mut digest);
-        done.map_err(|error| Failure::new(Kind::Internal, error.to_string()))?;
+        done.map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
         Ok(digest)
     }
 
@@ -62,7 +61,7 @@ fn check_once(algorithm: HashAlgorithm) -> Result<(), Failure> {
     let mut checked = lock(&CHECKED);
     if !checked.contains(&algorithm) {
         check_known_answers(algorithm)
-            .map_err(|error| Failure::new(Kind::Verification, error.to_string()))?;
+            .map_err(|error| Failure::new(FailureKind::Verification, error.to_string()))?;
         checked.push(algorithm);
     }
     Ok(())

@@ -1,0 +1,238 @@
+//! A device's context as the measuring loop drives it: jobs over the test's buffers in a shuffled
+//! order, each completion checked before its slot is used again.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use overside_device::{
+    Completion, Context, ContextConfig, Device, Job, JobError, Lost, OpenError, Operation, Outcome,
+    Region, Slice, SubmitError,
+};
+use overside_probe::closed_loop::{Done, OperationQueue};
+use overside_probe::{Failure, FailureKind};
+
+use crate::job_totals::JobTotals;
+use crate::lifecycle_times::LifecycleTimes;
+use crate::verify::OutputChecker;
+
+/// Destinations begin at multiples of this.
+const ALIGN_BYTES: usize = 64;
+
+/// What keeps the jobs of one context coming.
+pub(crate) struct ContextQueue<'a> {
+    pub context: Box<dyn Context>,
+    /// How the context is set up anew before each job, whose time this is a part of; `None`: it
+    /// stays as it is.
+    pub reconfigure: Option<ContextConfig>,
+    /// It was, and no job has been submitted since.
+    is_set_up: bool,
+    sources: &'a [Slice],
+    /// In which order sources are taken, again and again.
+    order: Vec<u32>,
+    next: usize,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    filled: VecDeque<Job>,
+    completions: Vec<Completion>,
+    pub checker: OutputChecker<'a>,
+    operation: Operation,
+    /// Of what completed since [`ContextQueue::restart`].
+    pub totals: JobTotals,
+    /// Of contexts set up since then.
+    pub lifecycle: LifecycleTimes,
+}
+
+/// A job's place, its tag being the place's number. A destination belongs to its slot.
+struct Slot {
+    input: usize,
+    in_flight: bool,
+    destination: Option<Region>,
+    /// How its last job ended.
+    last: Option<Outcome>,
+}
+
+impl<'a> ContextQueue<'a> {
+    /// With `depth` destinations of the device's memory. `order` is that of the sources.
+    pub(crate) fn new(
+        device: &dyn Device,
+        context: Box<dyn Context>,
+        (sources, order): (&'a [Slice], Vec<u32>),
+        (depth, destination_bytes): (usize, u64),
+        (operation, checker): (Operation, OutputChecker<'a>),
+    ) -> Result<Self, Failure> {
+        let slot = |_| {
+            let destination = device.alloc(destination_bytes as usize, ALIGN_BYTES);
+            Ok(Slot {
+                input: 0,
+                in_flight: false,
+                destination: Some(
+                    destination
+                        .map_err(|error| Failure::new(FailureKind::Job, error.to_string()))?,
+                ),
+                last: None,
+            })
+        };
+        Ok(Self {
+            context,
+            reconfigure: None,
+            is_set_up: false,
+            sources,
+            order,
+            next: 0,
+            slots: (0..depth).map(slot).collect::<Result<_, Failure>>()?,
+            free: (0..depth).rev().collect(),
+            filled: VecDeque::with_capacity(depth),
+            completions: Vec::with_capacity(depth),
+            checker,
+            operation,
+            totals: JobTotals::new(operation),
+            lifecycle: LifecycleTimes::default(),
+        })
+    }
+
+    /// Counts from zero: what was done so far was not under the clock.
+    pub(crate) fn restart(&mut self) {
+        self.totals = JobTotals::new(self.operation);
+        self.lifecycle = LifecycleTimes::default();
+        self.checker.varied = 0;
+    }
+
+    /// Compares each slot's last output in every byte.
+    pub(crate) fn check_last_outputs(&mut self) -> Result<(), Failure> {
+        for slot in &self.slots {
+            if let (Some(outcome), Some(destination)) = (&slot.last, &slot.destination) {
+                (self.checker).check_whole(slot.input, outcome, destination)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_one(&mut self, mut completion: Completion) -> Result<Done, Failure> {
+        let tag = completion.tag;
+        let slot = (self.slots.get_mut(tag as usize)).filter(|slot| slot.in_flight);
+        let Some(slot) = slot else {
+            let message = format!("a completion came for job {tag}, which is not in flight");
+            return Err(Failure::new(FailureKind::Verification, message));
+        };
+        slot.in_flight = false;
+        let outcome = completion
+            .result
+            .map_err(|error| job_failed(slot.input, &error))?;
+        let Some(destination) = completion.destination.take() else {
+            let message = format!("job {tag} is done, but its destination did not come back");
+            return Err(Failure::new(FailureKind::Verification, message));
+        };
+        let source_bytes = self.sources[slot.input].len();
+        let applied = &completion.applied;
+        (self.checker).check(slot.input, source_bytes, &outcome, applied, &destination)?;
+        (self.totals).add(applied, &outcome, completion.stages, source_bytes as u64)?;
+        slot.destination = Some(destination);
+        slot.last = Some(outcome);
+        self.free.push(tag as usize);
+        Ok(Done {
+            slot: tag as usize,
+            late: completion.stages.late,
+        })
+    }
+}
+
+impl OperationQueue for ContextQueue<'_> {
+    fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    fn fill(&mut self, count: usize, slots: &mut VecDeque<usize>) -> Result<(), Failure> {
+        for _ in 0..count {
+            let Some(tag) = self.free.pop() else { break };
+            let slot = &mut self.slots[tag];
+            let Some(mut destination) = slot.destination.take() else {
+                let message = format!("slot {tag} is free and has no destination");
+                return Err(Failure::new(FailureKind::Internal, message));
+            };
+            slot.input = self.order[self.next] as usize;
+            slot.last = None;
+            self.next = (self.next + 1) % self.order.len();
+            self.checker.poison(slot.input, &mut destination);
+            self.filled.push_back(Job {
+                tag: tag as u64,
+                source: self.sources[slot.input].clone().into(),
+                destination,
+                deadline: None,
+            });
+            slots.push_back(tag);
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self) -> Result<usize, Failure> {
+        if let Some(config) = &self.reconfigure
+            && !self.is_set_up
+        {
+            let set_up = self.context.reconfigure(config.clone());
+            set_up.map_err(|error| {
+                // None of ours is: whatever it is, nobody asked for it.
+                let kind = match error {
+                    OpenError::InFlight(_) => FailureKind::Verification,
+                    _ => FailureKind::Job,
+                };
+                Failure::new(kind, error.to_string())
+            })?;
+            self.lifecycle.add(&self.context.lifecycle());
+            self.is_set_up = true;
+        }
+        for job in &self.filled {
+            // Set for all before any is taken: what is not taken is set again.
+            self.slots[job.tag as usize].in_flight = true;
+        }
+        let taken = self.context.submit(&mut self.filled);
+        let taken = taken.map_err(|error| match error {
+            SubmitError::Refused { .. } => Failure::new(FailureKind::Job, error.to_string()),
+            SubmitError::Lost(lost) => is_lost(&lost),
+        })?;
+        for job in &self.filled {
+            self.slots[job.tag as usize].in_flight = false;
+        }
+        self.is_set_up &= taken == 0;
+        Ok(taken)
+    }
+
+    fn poll(&mut self) -> Result<usize, Failure> {
+        let polled = self.context.poll(&mut self.completions, self.slots.len());
+        polled.map_err(|lost| is_lost(&lost))
+    }
+
+    fn take(&mut self, _: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
+        let mut completions = std::mem::take(&mut self.completions);
+        for completion in completions.drain(..) {
+            done.push(self.take_one(completion)?);
+        }
+        self.completions = completions;
+        Ok(())
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
+        overside_device::wait(&mut *self.context, timeout)
+            .map(drop)
+            .map_err(|error| Failure::new(FailureKind::Lost, error.to_string()))
+    }
+
+    fn withdraw(&mut self) {
+        for job in self.filled.drain(..) {
+            self.slots[job.tag as usize].destination = Some(job.destination);
+            self.free.push(job.tag as usize);
+        }
+    }
+}
+
+/// A job on buffer `number` that has no result.
+pub(crate) fn job_failed(number: usize, error: &JobError) -> Failure {
+    let kind = match error {
+        JobError::DeadlineExceeded => FailureKind::Timeout,
+        _ => FailureKind::Job,
+    };
+    Failure::new(kind, format!("buffer {number}: {error}"))
+}
+
+fn is_lost(lost: &Lost) -> Failure {
+    Failure::new(FailureKind::Lost, lost.to_string())
+}

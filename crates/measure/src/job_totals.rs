@@ -1,0 +1,121 @@
+//! What the jobs of a timed part add up to on one device.
+
+use std::sync::Arc;
+
+use overside_device::{Applied, Operation, Outcome, Stages};
+use overside_ops::Direction;
+use overside_probe::{Failure, FailureKind};
+
+use crate::lifecycle_times::TimeSum;
+
+/// Sums over completions that were found to be right.
+pub(crate) struct JobTotals {
+    operation: Operation,
+    pub jobs: u64,
+    /// Of the uncompressed side.
+    pub bytes: u64,
+    /// Of the other side; for other operations than compression the result's.
+    pub compressed_bytes: u64,
+    pub incompressible: u64,
+    pub late: u64,
+    pub overdue_ns: u64,
+    /// What ran them all.
+    pub applied: Option<Arc<Applied>>,
+    queueing: TimeSum,
+    transfer: TimeSum,
+    engine: TimeSum,
+    /// Uncompressed bytes of the jobs whose engine time is known.
+    engine_bytes: u64,
+}
+
+impl JobTotals {
+    pub(crate) fn new(operation: Operation) -> Self {
+        Self {
+            operation,
+            jobs: 0,
+            bytes: 0,
+            compressed_bytes: 0,
+            incompressible: 0,
+            late: 0,
+            overdue_ns: 0,
+            applied: None,
+            queueing: TimeSum::default(),
+            transfer: TimeSum::default(),
+            engine: TimeSum::default(),
+            engine_bytes: 0,
+        }
+    }
+
+    /// Adds a job that read `source_bytes`. All must have been run by the same.
+    pub(crate) fn add(
+        &mut self,
+        applied: &Arc<Applied>,
+        outcome: &Outcome,
+        stages: Stages,
+        source_bytes: u64,
+    ) -> Result<(), Failure> {
+        match &self.applied {
+            None => self.applied = Some(Arc::clone(applied)),
+            Some(first) if Arc::ptr_eq(first, applied) || first == applied => {}
+            Some(first) => return Err(mismatch(first, applied)),
+        }
+        let written = match outcome {
+            Outcome::Done(output) => output.written as u64,
+            Outcome::Incompressible => {
+                self.incompressible += 1;
+                source_bytes
+            }
+        };
+        let (bytes, compressed) = match self.operation.uncompressed_side() {
+            Direction::Source => (source_bytes, written),
+            Direction::Destination => (written, source_bytes),
+        };
+        self.jobs += 1;
+        self.bytes += bytes;
+        self.compressed_bytes += compressed;
+        self.late += u64::from(stages.late);
+        self.overdue_ns += stages.overdue_ns;
+        self.queueing.add(stages.queueing_ns);
+        self.transfer.add(stages.transfer_ns);
+        self.engine.add(stages.engine_ns);
+        self.engine_bytes += stages.engine_ns.map_or(0, |_| bytes);
+        Ok(())
+    }
+
+    /// Mean bytes of a source and of a result.
+    pub(crate) fn mean_sizes(&self) -> (u64, u64) {
+        let jobs = self.jobs.max(1);
+        let (bytes, other) = (self.bytes / jobs, self.compressed_bytes / jobs);
+        match self.operation.uncompressed_side() {
+            Direction::Source => (bytes, other),
+            Direction::Destination => (other, bytes),
+        }
+    }
+
+    /// The times of jobs' stages, as far as the device tells, by name.
+    pub(crate) fn stages(&self) -> [(&'static str, TimeSum); 3] {
+        [
+            ("queueing", self.queueing),
+            ("transfer", self.transfer),
+            ("engine", self.engine),
+        ]
+    }
+
+    /// MB/s by the engines' own time.
+    pub(crate) fn engine_throughput(&self) -> Option<f64> {
+        self.engine.rate(self.engine_bytes)
+    }
+}
+
+/// Whether an operation's jobs have a compressed side.
+pub(crate) fn has_compressed_side(operation: Operation) -> bool {
+    matches!(operation, Operation::Compress(_) | Operation::Decompress(_))
+}
+
+fn mismatch(first: &Applied, other: &Applied) -> Failure {
+    let message = format!(
+        "jobs of one sample were run by {} {} and by {} {}",
+        first.device, first.library, other.device, other.library
+    );
+    Failure::new(FailureKind::Verification, message)
+}

@@ -1,0 +1,370 @@
+//! One sample of a placement: plan both legs, verify every output of each, warm up, run the stream
+//! under the clock, close.
+
+mod figures;
+mod queue;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use overside_device::{CpuTime, Device, OperationConfig, Slice};
+use overside_model::{Initiator, Profile};
+use overside_placement::{Executor, Policy, Report, Setup, Target, TargetReport};
+use overside_probe::closed_loop::{self, LoopParams, Timeouts, Until};
+use overside_probe::{Failure, FailureKind};
+
+use crate::evidence::HostClock;
+use crate::memory_budget::destinations_fit;
+use crate::plan::{self, Plan};
+use crate::sample::{Check, Placed, PlacedLeg, Sample, Warning};
+use crate::shuffle::shuffled;
+use crate::test::{Reaping, Setting, Test};
+use crate::verify::{OutputChecker, ReferenceCache, TestBuffers};
+use figures::{Figures, LegTimes};
+use queue::{Checkers, PlacementQueue};
+
+/// Jobs in flight on the CPU's leg for each of its threads: one runs, one waits.
+const CPU_JOBS_A_THREAD: usize = 2;
+/// Events that a sample tells in words; the rest is counted.
+const EVENTS_MAX: usize = 16;
+/// Both legs.
+const LEGS: [Target; 2] = [Target::Cpu, Target::Device];
+
+/// A leg: a device, and what the test means on it.
+pub(crate) struct Side {
+    pub device: Arc<dyn Device>,
+    pub plan: Plan,
+}
+
+/// Everything that one sample of a placement needs.
+pub(crate) struct PlacementBench<'a> {
+    pub test: &'a Test,
+    pub policy: Policy,
+    /// There if the policy gives it chunks.
+    pub cpu: Option<Side>,
+    /// There if the policy gives it chunks.
+    pub device: Option<Side>,
+    pub buffers: TestBuffers,
+    /// What an emulated device is made from.
+    pub profile: Option<Arc<Profile>>,
+    /// When the sample has failed.
+    pub deadline: Instant,
+}
+
+/// The test of one leg alone.
+pub(crate) fn leg_test(test: &Test, leg: Target) -> Test {
+    let alone = Test {
+        setting: Setting::Static,
+        completion: Reaping::Event,
+        placement: None,
+        ..test.clone()
+    };
+    match leg {
+        Target::Cpu => Test {
+            device: "cpu".into(),
+            timing: None,
+            variant: test.cpu_variant.clone(),
+            depth: CPU_JOBS_A_THREAD * test.threads,
+            ..alone
+        },
+        Target::Device => alone,
+    }
+}
+
+impl PlacementBench<'_> {
+    /// Takes the sample.
+    pub(crate) fn measure(self, cache: &RefCell<ReferenceCache>) -> Result<Sample, Failure> {
+        self.fits()?;
+        let sources = self.sources()?;
+        let checkers = self.verified(&sources, cache)?;
+        let check = summary(&checkers)?;
+        let executor = self.open(self.policy)?;
+        let order = shuffled(sources.len(), self.test.seed);
+        let operation = self.test.operation;
+        let mut queue = PlacementQueue::new(
+            executor,
+            (sources, order),
+            checkers,
+            self.depths(),
+            operation,
+        );
+        self.pass(&mut queue, self.test.warmup())?;
+        queue.check_kept()?;
+        queue.restart();
+        let devices = self.sides().map(|side| side.device.info().name.as_str());
+        let clock = HostClock::of_process(devices);
+        let before = queue.executor.report();
+        let begun = clock.read(cpu_time(&before));
+        let (elapsed, streams) = self.pass(&mut queue, self.test.sample())?;
+        let after = queue.executor.report();
+        let cpu = clock.read(cpu_time(&after)).since(&begun);
+        queue.check_kept()?;
+        let varied = queue.varied();
+        let (totals, closed) = queue.close();
+        let times = match self.test.setting {
+            // One context each for the whole life of the stream, set up before the clock started.
+            Setting::Static => LegTimes::between(&Report::default(), &closed),
+            Setting::Reconfiguration => LegTimes::between(&before, &after),
+        };
+        let figures = Figures {
+            operation,
+            totals,
+            busy_ns: LEGS.map(|leg| {
+                let busy = |report| report_leg(report, leg).map_or(0, |leg| leg.busy_ns);
+                busy(&after).saturating_sub(busy(&before))
+            }),
+            times,
+            elapsed,
+            cpu,
+            varied,
+        };
+        self.sample(&figures, check, streams, &after)
+    }
+
+    /// Whether the buffers fit into both devices and into memory.
+    fn fits(&self) -> Result<(), Failure> {
+        let longest = self.buffers.source.longest();
+        for side in self.sides() {
+            let name = &side.device.info().name;
+            if let Some(failure) = plan::too_long(name, &side.plan, longest) {
+                return Err(failure);
+            }
+        }
+        // The executor keeps as many buffers of either sort as there are chunks on their way.
+        let jobs: usize = self.sides().map(|side| side.plan.depth).sum();
+        destinations_fit(self.destination_bytes() + longest, 2 * jobs as u64)
+    }
+
+    fn destination_bytes(&self) -> u64 {
+        let each = self.sides().map(|side| side.plan.destination_bytes);
+        each.min().unwrap_or(0)
+    }
+
+    fn sides(&self) -> impl Iterator<Item = &Side> {
+        self.cpu.iter().chain(&self.device)
+    }
+
+    fn side(&self, leg: Target) -> Option<&Side> {
+        match leg {
+            Target::Cpu => self.cpu.as_ref(),
+            Target::Device => self.device.as_ref(),
+        }
+    }
+
+    /// What an executor is made of. A device that is measured alone has no CPU to do its work for
+    /// it: what it fails at is a failed sample.
+    fn setup(&self, policy: Policy) -> Setup {
+        let operation = match self.sides().next() {
+            Some(side) => side.plan.operation.clone(),
+            None => OperationConfig::new(self.test.operation),
+        };
+        let mut setup = Setup::new(operation, policy);
+        setup.source_bytes = self.buffers.source.longest() as usize;
+        setup.destination_bytes = self.destination_bytes() as usize;
+        [setup.cpu_depth, setup.device_depth] = self.depths();
+        setup.job_timeout = self.deadline.saturating_duration_since(Instant::now());
+        if let Some(side) = self.cpu.as_ref().filter(|_| policy.uses_cpu()) {
+            setup.cpu = Some(Arc::clone(&side.device));
+        }
+        if let Some(side) = self.device.as_ref().filter(|_| policy.uses_device()) {
+            setup.device = Some(Arc::clone(&side.device));
+            setup.device_variant = side.plan.operation.variant.clone();
+            setup.device_level = side.plan.operation.level;
+        }
+        setup
+    }
+
+    fn open(&self, policy: Policy) -> Result<Executor, Failure> {
+        Executor::open(self.setup(policy)).map_err(queue::not_opened)
+    }
+
+    /// The sources, in memory that every leg reaches.
+    fn sources(&self) -> Result<Vec<Slice>, Failure> {
+        let side = self
+            .device
+            .as_ref()
+            .or(self.cpu.as_ref())
+            .ok_or_else(|| Failure::new(FailureKind::Internal, "a placement without legs"))?;
+        let memory = side.plan.capability.memory;
+        self.buffers.source.sources(&*side.device, memory)
+    }
+
+    /// Jobs in flight on each leg.
+    fn depths(&self) -> [usize; 2] {
+        [CPU_JOBS_A_THREAD * self.test.threads, self.test.depth]
+    }
+
+    fn params(&self) -> LoopParams {
+        LoopParams {
+            batch: 1,
+            event: true,
+            operations_a_look: 1,
+            // Results come in order, so a chunk's latency is mostly that of others.
+            latencies: false,
+            timeouts: Timeouts::until(self.deadline),
+        }
+    }
+
+    /// Runs every distinct source once on each leg alone and looks at every byte. Not timed.
+    fn verified<'b>(
+        &'b self,
+        sources: &[Slice],
+        cache: &'b RefCell<ReferenceCache>,
+    ) -> Result<Checkers<'b>, Failure> {
+        let mut checkers: Checkers<'b> = [None, None];
+        for (leg, alone) in [(Target::Cpu, Policy::Cpu), (Target::Device, Policy::Device)] {
+            let Some(side) = self.side(leg) else {
+                continue;
+            };
+            let (name, config) = (&side.device.info().name, &side.plan.operation);
+            let checker = OutputChecker::new(name, config, &self.buffers, cache, self.deadline);
+            checkers[leg as usize] = Some(checker);
+            let order = (0..sources.len() as u32).collect();
+            let mut queue = PlacementQueue::new(
+                self.open(alone)?,
+                (sources.to_vec(), order),
+                checkers,
+                [0, 0],
+                self.test.operation,
+            );
+            let all = Until::Count(sources.len() as u64);
+            closed_loop::run(&mut queue, &self.params(), all)?;
+            checkers = queue.into_checkers();
+        }
+        Ok(checkers)
+    }
+
+    /// Runs the stream again and again for a while, in the test's setting. Returns the time and how
+    /// often a stream began.
+    fn pass(
+        &self,
+        queue: &mut PlacementQueue<'_>,
+        limit: Duration,
+    ) -> Result<(Duration, u64), Failure> {
+        let (params, count) = (self.params(), queue.sources() as u64);
+        match self.test.setting {
+            Setting::Static => {
+                let pass = closed_loop::run(queue, &params, Until::Passed(limit))?;
+                Ok((pass.elapsed(), pass.operations.div_ceil(count)))
+            }
+            Setting::Reconfiguration => {
+                let start = Instant::now();
+                let mut streams = 0;
+                while streams == 0 || start.elapsed() < limit {
+                    // Tears both contexts and all buffers down and sets them up again.
+                    queue.let_go();
+                    queue.executor.reconfigure().map_err(queue::not_opened)?;
+                    queue.renew(self.sources()?);
+                    closed_loop::run(queue, &params, Until::Count(count))?;
+                    streams += 1;
+                }
+                Ok((start.elapsed(), streams))
+            }
+        }
+    }
+
+    fn initiator(&self) -> Initiator {
+        self.profile
+            .as_ref()
+            .map_or(Initiator::Host, |profile| profile.initiator)
+    }
+
+    fn placed(&self, figures: &Figures, streams: u64, report: &Report) -> Placed {
+        let leg = |leg: Target| {
+            let (totals, setups) = (figures.leg(leg), figures.times.setups(leg));
+            self.side(leg).map(|_| PlacedLeg {
+                applied: totals.applied.as_deref().cloned(),
+                jobs: totals.jobs,
+                bytes: totals.bytes,
+                failed: report_leg(report, leg).map_or(0, |leg| leg.failed),
+                late: totals.late,
+                overdue_ns: totals.overdue_ns,
+                setups,
+            })
+        };
+        let decided = (report.decisions.iter().rev()).find(|decided| !decided.probe);
+        Placed {
+            policy: self.policy.to_string(),
+            initiator: self.initiator(),
+            streams,
+            cpu: leg(Target::Cpu),
+            device: leg(Target::Device),
+            bounce_copies: report.bounce_copies,
+            bounce_bytes: report.bounce_bytes,
+            events: report
+                .events
+                .iter()
+                .take(EVENTS_MAX)
+                .map(ToString::to_string)
+                .collect(),
+            decision: decided.map(|decided| decided.reason.clone()),
+            decisions: report.decisions.len() as u64 + report.decisions_left_out,
+        }
+    }
+
+    fn warnings(&self, figures: &Figures, report: &Report) -> Vec<Warning> {
+        let mut all = figures.warnings();
+        let mut warn = |kind: &str, message: String, remedy: &str| {
+            all.push(Warning::new(kind, message, remedy));
+        };
+        for event in report.events.iter().take(EVENTS_MAX) {
+            warn("fallback", event.to_string(), "");
+        }
+        let rest = report.events.len().saturating_sub(EVENTS_MAX) as u64 + report.events_left_out;
+        if rest > 0 {
+            warn("fallback", format!("and {rest} events more"), "");
+        }
+        if self.initiator() == Initiator::Soc && self.policy.uses_cpu() {
+            warn(
+                "stand-in",
+                "the jobs are the card's own cores' to start, so the CPU leg would be those; this \
+                 machine's core stands in for them, and its share is not representative"
+                    .into(),
+                "",
+            );
+        }
+        if report.bounce_copies > 0 {
+            warn(
+                "bounce",
+                format!(
+                    "{} chunks were copied to memory that a leg reaches",
+                    report.bounce_copies
+                ),
+                "",
+            );
+        }
+        all
+    }
+}
+
+/// How the outputs were verified; both legs' ways where they differ.
+fn summary(checkers: &Checkers<'_>) -> Result<Check, Failure> {
+    let mut checks = Vec::with_capacity(LEGS.len());
+    for checker in checkers.iter().flatten() {
+        checks.push(checker.summary()?);
+    }
+    let first = checks.first().cloned();
+    let mut check =
+        first.ok_or_else(|| Failure::new(FailureKind::Internal, "a placement without legs"))?;
+    for other in &checks[1..] {
+        if other.method != check.method {
+            check.method = format!("{}; {}", check.method, other.method);
+        }
+    }
+    Ok(check)
+}
+
+fn report_leg(report: &Report, leg: Target) -> Option<&TargetReport> {
+    match leg {
+        Target::Cpu => report.cpu.as_ref(),
+        Target::Device => report.device.as_ref(),
+    }
+}
+
+/// CPU time of both legs' own threads.
+fn cpu_time(report: &Report) -> CpuTime {
+    (LEGS.into_iter())
+        .filter_map(|leg| report_leg(report, leg))
+        .fold(CpuTime::default(), |sum, leg| sum.plus(leg.cpu_time))
+}

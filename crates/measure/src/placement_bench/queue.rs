@@ -1,0 +1,241 @@
+//! A placement as the measuring loop drives it: chunks of a stream that goes round and round over the
+//! test's buffers, pieces in order, each checked by what is known of the leg that ran it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use overside_device::{Operation, Outcome, Slice};
+use overside_placement::{Chunk, ChunkResult, Error, Executor, Report};
+use overside_probe::closed_loop::{Done, OperationQueue};
+use overside_probe::{Failure, FailureKind};
+
+use crate::context_queue::job_failed;
+use crate::job_totals::JobTotals;
+use crate::plan::is_beyond;
+use crate::verify::OutputChecker;
+
+/// By leg.
+pub(super) type Checkers<'a> = [Option<OutputChecker<'a>>; 2];
+
+/// A stream of chunks through an executor.
+pub(super) struct PlacementQueue<'a> {
+    pub executor: Executor,
+    sources: Vec<Slice>,
+    /// In which order the sources are taken, again and again.
+    order: Vec<u32>,
+    checkers: Checkers<'a>,
+    operation: Operation,
+    totals: [JobTotals; 2],
+    /// Chunks pushed so far; the next one's label.
+    pushed: u64,
+    /// Of these, filled and not yet told to be submitted: an executor takes them at once.
+    unsubmitted: usize,
+    /// Pieces that came back; the next one's label.
+    pulled: u64,
+    piece: Option<ChunkResult>,
+    /// By leg: its last pieces, to be compared in full when the clock has stopped.
+    kept: [VecDeque<ChunkResult>; 2],
+    /// By leg: how many are kept; as many as it has jobs in flight, so that keeping them does not
+    /// ask for more buffers than the work does.
+    keeps: [usize; 2],
+}
+
+impl<'a> PlacementQueue<'a> {
+    pub(super) fn new(
+        executor: Executor,
+        (sources, order): (Vec<Slice>, Vec<u32>),
+        checkers: Checkers<'a>,
+        keeps: [usize; 2],
+        operation: Operation,
+    ) -> Self {
+        Self {
+            executor,
+            sources,
+            order,
+            checkers,
+            operation,
+            totals: [JobTotals::new(operation), JobTotals::new(operation)],
+            pushed: 0,
+            unsubmitted: 0,
+            pulled: 0,
+            piece: None,
+            kept: Default::default(),
+            keeps,
+        }
+    }
+
+    /// Buffers of one round of the stream.
+    pub(super) fn sources(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Counts from zero: what was done so far was not under the clock.
+    pub(super) fn restart(&mut self) {
+        self.totals = [
+            JobTotals::new(self.operation),
+            JobTotals::new(self.operation),
+        ];
+        for checker in self.checkers.iter_mut().flatten() {
+            checker.varied = 0;
+        }
+    }
+
+    /// Outputs that were right though not the same as before.
+    pub(super) fn varied(&self) -> u64 {
+        let checkers = self.checkers.iter().flatten();
+        checkers.map(|checker| checker.varied).sum()
+    }
+
+    /// Which source a chunk was.
+    fn number(&self, label: u64) -> usize {
+        self.order[(label % self.order.len() as u64) as usize] as usize
+    }
+
+    /// Keeps one of a leg's last pieces, and the oldest no longer if they are too many.
+    fn keep(&mut self, piece: ChunkResult) {
+        let leg = piece.target as usize;
+        self.kept[leg].push_back(piece);
+        if self.kept[leg].len() > self.keeps[leg]
+            && let Some(mut oldest) = self.kept[leg].pop_front()
+            && let Some(checker) = &self.checkers[leg]
+        {
+            checker.poison(self.number(oldest.label), &mut oldest.destination);
+        }
+    }
+
+    /// Compares the last outputs of each leg in every byte, and gives their buffers back.
+    pub(super) fn check_kept(&mut self) -> Result<(), Failure> {
+        for mut piece in std::mem::take(&mut self.kept).into_iter().flatten() {
+            let number = self.number(piece.label);
+            let outcome = outcome(&piece, number)?;
+            if let Some(checker) = &mut self.checkers[piece.target as usize] {
+                checker.check_whole(number, &outcome, &piece.destination)?;
+                checker.poison(number, &mut piece.destination);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of everything that belongs to the executor's memory.
+    pub(super) fn let_go(&mut self) {
+        self.kept = Default::default();
+        self.sources.clear();
+    }
+
+    /// Goes on with memory of its own.
+    pub(super) fn renew(&mut self, sources: Vec<Slice>) {
+        self.sources = sources;
+    }
+
+    /// Lets both legs go. What each has done, and what the executor says of its life.
+    pub(super) fn close(mut self) -> ([JobTotals; 2], Report) {
+        self.let_go();
+        (self.totals, self.executor.close())
+    }
+
+    /// Lets both legs go. What was found out about their outputs.
+    pub(super) fn into_checkers(self) -> Checkers<'a> {
+        self.executor.close();
+        self.checkers
+    }
+}
+
+impl OperationQueue for PlacementQueue<'_> {
+    fn has_room(&self) -> bool {
+        self.executor.has_capacity()
+    }
+
+    fn fill(&mut self, count: usize, slots: &mut VecDeque<usize>) -> Result<(), Failure> {
+        for _ in 0..count {
+            if !self.executor.has_capacity() {
+                break;
+            }
+            let source = self.sources[self.number(self.pushed)].clone();
+            let pushed = self.executor.push(Chunk::new(self.pushed, source));
+            pushed
+                .map_err(|_| Failure::new(FailureKind::Internal, "there was room, and then not"))?;
+            self.pushed += 1;
+            self.unsubmitted += 1;
+            // Pieces come in order: no slot tells one from another.
+            slots.push_back(0);
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self) -> Result<usize, Failure> {
+        Ok(std::mem::take(&mut self.unsubmitted))
+    }
+
+    fn poll(&mut self) -> Result<usize, Failure> {
+        self.piece = self.executor.pull().map_err(failed)?;
+        Ok(usize::from(self.piece.is_some()))
+    }
+
+    /// Looks at a piece: it is the next one, it was run by a device that was asked, and its output
+    /// is what verification saw, or else stands the full test.
+    fn take(&mut self, draining: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
+        let Some(mut piece) = self.piece.take() else {
+            return Ok(());
+        };
+        let wrong = |message: String| Failure::new(FailureKind::Verification, message);
+        if piece.label != self.pulled {
+            let (came, due) = (piece.label, self.pulled);
+            return Err(wrong(format!("chunk {came} came where {due} was due")));
+        }
+        self.pulled += 1;
+        let (number, leg) = (self.number(piece.label), piece.target as usize);
+        let outcome = outcome(&piece, number)?;
+        let Some(applied) = &piece.applied else {
+            return Err(wrong("a piece does not say what ran it".into()));
+        };
+        let Some(checker) = &mut self.checkers[leg] else {
+            let leg = piece.target;
+            return Err(wrong(format!(
+                "the {leg} leg ran a chunk, which it was not to"
+            )));
+        };
+        let source_bytes = self.sources[number].len();
+        checker.check(number, source_bytes, &outcome, applied, &piece.destination)?;
+        self.totals[leg].add(applied, &outcome, piece.stages, source_bytes as u64)?;
+        done.push(Done {
+            slot: 0,
+            late: piece.stages.late,
+        });
+        if draining {
+            self.keep(piece);
+        } else {
+            // The buffer is used again: what is in it must not pass for the next output.
+            checker.poison(number, &mut piece.destination);
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
+        self.executor.wait(timeout).map_err(failed)
+    }
+
+    fn withdraw(&mut self) {
+        // What was filled has been submitted: the executor has it.
+    }
+}
+
+fn outcome(piece: &ChunkResult, number: usize) -> Result<Outcome, Failure> {
+    let result = piece.result.clone();
+    result.map_err(|error| job_failed(number, &error))
+}
+
+fn failed(error: Error) -> Failure {
+    let kind = match error {
+        Error::Lost { .. } => FailureKind::Lost,
+        _ => FailureKind::Job,
+    };
+    Failure::new(kind, error.to_string())
+}
+
+/// Legs that cannot be opened: what they cannot do is skipped, what goes wrong has failed.
+pub(super) fn not_opened(error: Error) -> Failure {
+    match &error {
+        Error::Open(reason) if is_beyond(reason) => Failure::unsupported(error.to_string()),
+        _ => failed(error),
+    }
+}

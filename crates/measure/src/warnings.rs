@@ -1,0 +1,92 @@
+//! What a reader of a sample's figures should know.
+
+use crate::sample::Warning;
+
+/// The share of late completions above which emulated timing is invalid.
+const LATE_LIMIT: f64 = 0.01;
+/// Fewer jobs than this say little about a distribution.
+const FEW_JOBS: u64 = 10;
+
+/// How much came later than the profile says.
+pub(crate) enum Late {
+    /// Where each completion has a latency: so many of all that may be late.
+    Completions { late: u64, of: u64 },
+    /// Where all of them together have one time: how much of it something was overdue.
+    Time { overdue_ns: u64, elapsed_ns: u64 },
+}
+
+impl Late {
+    /// What makes the timing invalid, if it is.
+    fn too_much(&self) -> Option<String> {
+        let (part, whole, what) = match *self {
+            Self::Completions { late, of } => (late, of, format!("{late} of {of} completions")),
+            Self::Time {
+                overdue_ns,
+                elapsed_ns,
+            } => {
+                let share = 100.0 * overdue_ns as f64 / elapsed_ns.max(1) as f64;
+                let what = format!("for {share:.1} % of the time completions");
+                (overdue_ns, elapsed_ns, what)
+            }
+        };
+        (part as f64 > LATE_LIMIT * whole as f64).then_some(what)
+    }
+}
+
+/// Jobs of the timed part, counted by what a reader should know of them.
+pub(crate) struct Counted {
+    pub jobs: u64,
+    /// Did not become smaller.
+    pub incompressible: u64,
+    /// Later than the profile says.
+    pub late: Late,
+    /// Right though not the same as before.
+    pub varied: u64,
+}
+
+/// What a reader of the figures should know.
+pub(crate) fn warnings(counted: &Counted) -> Vec<Warning> {
+    let mut all = Vec::new();
+    let mut warn = |kind: &str, message: String, remedy: &str| {
+        all.push(Warning::new(kind, message, remedy));
+    };
+    let jobs = counted.jobs;
+    if counted.incompressible > 0 {
+        warn(
+            "incompressible",
+            format!(
+                "{} of {jobs} jobs did not become smaller; they count as stored",
+                counted.incompressible
+            ),
+            "",
+        );
+    }
+    if let Some(what) = counted.late.too_much() {
+        warn(
+            "late",
+            format!(
+                "{what} came later than the profile says: the timing of this sample is invalid"
+            ),
+            "leave a core idle, let timing be replay, or take larger buffers: software cannot be \
+             faster than it is",
+        );
+    }
+    if counted.varied > 0 {
+        warn(
+            "varying-output",
+            format!(
+                "{} of {jobs} outputs were right but not the same as before",
+                counted.varied
+            ),
+            "",
+        );
+    }
+    if jobs < FEW_JOBS {
+        warn(
+            "few-jobs",
+            format!("only {jobs} jobs ran: percentiles say little"),
+            "raise measure.sample_s, or lower buffer_size",
+        );
+    }
+    all
+}

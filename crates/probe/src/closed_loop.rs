@@ -1,0 +1,300 @@
+//! The measuring loop. It keeps a fixed number of operations in flight (a closed load: Schroeder,
+//! Wierman, Harchol-Balter, *Open Versus Closed*, NSDI 2006) on whatever takes operations: a
+//! device's context, a placement, a queue pair.
+//!
+//! 1. Fill: prepare operations while there is room, up to as many as a doorbell takes.
+//! 2. Submit: ring the doorbell once a whole batch is filled, or when nothing else is to come.
+//! 3. Poll: collect completions; sleep or spin where nothing else can be done.
+//! 4. Verify: the queue looks at each of them, and an operation that went wrong ends the run.
+//! 5. Record: the latency from before the doorbell until the completion was collected.
+//!
+//! The clock starts before the first doorbell and stops when the last completion was collected.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, FailureKind};
+use crate::latency::Latencies;
+
+/// How long one wait for an event may last before the clock is looked at again.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+/// How often completions are polled for before the clock is looked at.
+const POLLS_A_LOOK: u32 = 256;
+
+/// What takes operations and completes them. Operations have numbered slots, as many as there may
+/// be in flight.
+pub trait OperationQueue {
+    /// Whether another operation can be filled.
+    fn has_room(&self) -> bool;
+
+    /// Prepares up to `count` operations, fewer if there is no room for more, and appends their
+    /// slots in the order in which they will be submitted.
+    ///
+    /// # Errors
+    /// [`Failure`], as of all that follow: the run is over.
+    fn fill(&mut self, count: usize, slots: &mut VecDeque<usize>) -> Result<(), Failure>;
+
+    /// Submits what was filled, from the first on, at one doorbell. Returns how many were taken;
+    /// the others stay filled.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    fn submit(&mut self) -> Result<usize, Failure>;
+
+    /// Collects completions, without looking at them: that is for after the clock was read.
+    /// Returns how many there are.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    fn poll(&mut self) -> Result<usize, Failure>;
+
+    /// Verifies what was collected, frees the slots and appends what completed. `draining`: nothing
+    /// more will be filled.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    fn take(&mut self, draining: bool, done: &mut Vec<Done>) -> Result<(), Failure>;
+
+    /// Sleeps until there may be something to poll for.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    fn wait(&mut self, timeout: Duration) -> Result<(), Failure>;
+
+    /// Takes back what was filled and not submitted: the time is over.
+    fn withdraw(&mut self);
+}
+
+/// An operation that completed and is right.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// Its slot.
+    pub slot: usize,
+    /// It came later than the profile says of the engine that it stands for.
+    pub late: bool,
+}
+
+/// When to stop filling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Until {
+    /// After so many operations.
+    Count(u64),
+    /// When so much time has passed; at least one batch runs.
+    Passed(Duration),
+}
+
+/// How a queue is driven.
+#[derive(Clone)]
+pub struct LoopParams {
+    /// Operations at one doorbell, at least 1.
+    pub batch: usize,
+    /// Completions are slept for; else polled for.
+    pub event: bool,
+    /// Operations after which the clock is looked at; at least 1. With 1 each collection is timed.
+    pub operations_a_look: u64,
+    /// Each operation is timed. The clock is looked at whenever something was collected.
+    pub latencies: bool,
+    /// How long it may take.
+    pub timeouts: Timeouts,
+}
+
+/// Whether nobody waits for the figures any more.
+pub type Gone = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// How long a run may take.
+#[derive(Clone)]
+pub struct Timeouts {
+    /// When the sample has failed.
+    pub deadline: Instant,
+    /// Looked at beside the clock; `None`: somebody waits.
+    pub gone: Option<Gone>,
+}
+
+impl Timeouts {
+    /// Until then, for somebody who waits.
+    pub fn until(deadline: Instant) -> Self {
+        Self {
+            deadline,
+            gone: None,
+        }
+    }
+
+    /// Whether there is time left.
+    ///
+    /// # Errors
+    /// [`FailureKind::Timeout`], or [`FailureKind::Lost`] if nobody waits.
+    pub fn check(&self, now: Instant) -> Result<(), Failure> {
+        if now >= self.deadline {
+            let message = "the sample was not done before the test's time was over";
+            return Err(Failure::new(FailureKind::Timeout, message));
+        }
+        if self.gone.as_ref().is_some_and(|gone| gone()) {
+            let message = "whoever asked for the sample has gone";
+            return Err(Failure::new(FailureKind::Lost, message));
+        }
+        Ok(())
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    /// Before the first doorbell.
+    pub start: Instant,
+    /// After the last completion was collected.
+    pub end: Instant,
+    /// Operations; all of them are over.
+    pub operations: u64,
+    /// Doorbells that took something.
+    pub doorbells: u64,
+    /// Operations later than the profile says.
+    pub late: u64,
+    /// Of each operation; if they were timed.
+    pub latencies: Option<Latencies>,
+}
+
+impl Pass {
+    /// From before the first doorbell until the last completion was collected.
+    pub fn elapsed(&self) -> Duration {
+        self.end - self.start
+    }
+}
+
+/// Runs operations until there are enough, then waits for those in flight.
+///
+/// # Errors
+/// An operation that failed or is wrong, a queue that is lost, a deadline that passed.
+pub fn run<Q: OperationQueue + ?Sized>(
+    queue: &mut Q,
+    params: &LoopParams,
+    until: Until,
+) -> Result<Pass, Failure> {
+    let mut left = match until {
+        Until::Count(count) => count,
+        Until::Passed(_) => u64::MAX,
+    };
+    let mut filled = VecDeque::with_capacity(params.batch);
+    let mut done = Vec::new();
+    let (mut in_flight, mut looked, mut idle) = (0_usize, 0_u64, 0_u32);
+    let start = Instant::now();
+    // By slot: when its doorbell was rung.
+    let mut rung: Vec<Instant> = Vec::new();
+    let mut pass = Pass {
+        start,
+        end: start,
+        operations: 0,
+        doorbells: 0,
+        late: 0,
+        latencies: params.latencies.then(Latencies::new),
+    };
+    loop {
+        let wanted = (params.batch.saturating_sub(filled.len()) as u64).min(left) as usize;
+        if wanted > 0 && queue.has_room() {
+            let before = filled.len();
+            queue.fill(wanted, &mut filled)?;
+            left -= (filled.len() - before) as u64;
+        }
+        let whole = filled.len() >= params.batch || left == 0 || in_flight == 0;
+        if whole && !filled.is_empty() {
+            if params.latencies {
+                let now = Instant::now();
+                for &slot in &filled {
+                    if slot >= rung.len() {
+                        rung.resize(slot + 1, now);
+                    }
+                    rung[slot] = now;
+                }
+            }
+            let taken = queue.submit()?;
+            filled.drain(..taken);
+            in_flight += taken;
+            pass.doorbells += u64::from(taken > 0);
+        }
+        if in_flight == 0 && left == 0 && filled.is_empty() {
+            if !params.latencies {
+                pass.end = Instant::now();
+            }
+            return Ok(pass);
+        }
+        let can_fill = left > 0 && filled.len() < params.batch && queue.has_room();
+        let waits_for = if can_fill { 0 } else { in_flight };
+        let collected = collect(queue, params, waits_for)?;
+        let mut now = None;
+        if collected == 0 {
+            idle += 1;
+        } else {
+            idle = 0;
+            if params.latencies {
+                let collected_at = Instant::now();
+                (now, pass.end) = (Some(collected_at), collected_at);
+            }
+            queue.take(left == 0, &mut done)?;
+            for one in done.drain(..) {
+                if let (Some(latencies), Some(now)) = (&mut pass.latencies, now) {
+                    latencies.record((now - rung[one.slot]).as_nanos() as u64);
+                }
+                pass.late += u64::from(one.late);
+                pass.operations += 1;
+                in_flight = in_flight.checked_sub(1).ok_or_else(|| {
+                    let message = format!("operation {} ended twice", one.slot);
+                    Failure::new(FailureKind::Verification, message)
+                })?;
+            }
+        }
+        let due = pass.operations - looked >= params.operations_a_look
+            || (looked == 0 && pass.operations > 0)
+            || idle >= POLLS_A_LOOK;
+        if now.is_some() || due {
+            (looked, idle) = (pass.operations, 0);
+            let now = now.unwrap_or_else(Instant::now);
+            params.timeouts.check(now)?;
+            if let Until::Passed(limit) = until
+                && pass.doorbells > 0
+                && left > 0
+                && now - start >= limit
+            {
+                left = 0;
+                queue.withdraw();
+                filled.clear();
+            }
+        }
+    }
+}
+
+/// Collects what is over; where there is nothing else to do, waits for something of so many
+/// operations in flight. Returns how many.
+fn collect<Q: OperationQueue + ?Sized>(
+    queue: &mut Q,
+    params: &LoopParams,
+    waits_for: usize,
+) -> Result<usize, Failure> {
+    loop {
+        for _ in 0..POLLS_A_LOOK {
+            let collected = queue.poll()?;
+            if collected > 0 || waits_for == 0 {
+                return Ok(collected);
+            }
+            if params.event {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        let now = Instant::now();
+        if now >= params.timeouts.deadline {
+            let message = format!(
+                "nothing completed before the test's time was over; {waits_for} operations are in \
+                 flight"
+            );
+            return Err(Failure::new(FailureKind::Timeout, message));
+        }
+        params.timeouts.check(now)?;
+        if params.event {
+            let left = params.timeouts.deadline - now;
+            queue.wait(left.min(WAIT_MAX))?;
+        }
+    }
+}
