@@ -13,25 +13,26 @@ import os
 import sys
 import traceback
 
+from overside import log
 from overside.errors import Exit, UserError
 
 VERBS = {
-    "doctor": "say what this machine lacks or what makes it noisy, and what mends it",
-    "list": "list tasks, variants, boxes, profiles or data sets",
-    "validate": "check a box",
-    "plan": "show a box's tests and the time they take; run nothing",
-    "run": "run a box and write its report",
-    "report": "write a run's report, or show its summary",
-    "advise": "say what should run where, by what was measured and what is published",
-    "compare": "compare two runs test by test",
-    "audit": "plant mistakes in the harness and see that it catches them; measure the noise",
-    "facts": "search published figures, and compare the model with them",
-    "clean": "remove what runs and data sets left behind",
-    "data": "list, make, fetch or verify data sets",
-    "plugin": "make a new plug-in",
-    "simulate": "answer a scenario with the model: throughput, latency, cores, bottleneck",
-    "profile": "show, compare, check or write profiles of devices",
-    "calibrate": "measure what the model needs of a device, and write its profile",
+    "doctor": "Find what this machine lacks and what makes it noisy, with fixes",
+    "list": "List tasks, variants, boxes, profiles or data sets",
+    "validate": "Check a box",
+    "plan": "Show a box's tests and their time without running",
+    "run": "Run a box and write its report",
+    "report": "Write a run's report, or print its summary",
+    "advise": "Recommend what to run where, from measured and published figures",
+    "compare": "Compare two runs test by test",
+    "audit": "Check that the harness catches planted errors, and measure its noise",
+    "facts": "Search published figures, and compare the model with them",
+    "clean": "Remove leftovers of runs and data sets",
+    "data": "List, make, fetch or verify data sets",
+    "plugin": "Create a plug-in",
+    "simulate": "Model a scenario: throughput, latency, cores, bottleneck",
+    "profile": "Show, compare, check or write device profiles",
+    "calibrate": "Measure what the model needs to know of a device, and write its profile",
 }
 
 
@@ -43,12 +44,14 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="overside", description=__doc__.split("\n")[0])
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, text in VERBS.items():
-        sub = verbs.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        sub = verbs.add_parser(name, help=text, description=text + ".")
         if name == verb:
             module = importlib.import_module(f"overside.commands.{name}")
             module.arguments(sub)
+            log.arguments(sub)
     args = parser.parse_args(argv)
     try:
+        log.start(args)
         code = int(module.main(args))
         sys.stdout.flush()
         return code

@@ -1,5 +1,6 @@
 """The native code: devices, the measuring loop, boxes, profiles. Texts are JSON where said."""
 
+from pathlib import Path
 from typing import Any, Literal, final
 
 from typing_extensions import Buffer
@@ -46,7 +47,7 @@ class Result:
         `device`, `driver`, `variant`, `library` and `provenance`."""
     @property
     def report(self) -> dict[str, Any]:
-        """What was done: `format`, `bytes_in`, `bytes_out`, `members`, `stored`, `in_pieces`,
+        """What was done: `format`, `bytes_in`, `bytes_out`, `members`, `stored`, `streamed`,
         `ignored`, `original`, and `executor`: what each leg did, or `None`."""
 
 def compress(
@@ -209,6 +210,13 @@ class Worker:
         Whatever goes wrong while measuring is in the sample. Raises `ValueError` if `test_json` is
         no test. Other threads run meanwhile.
         """
+
+def start_log(level: str, file: Path | None = None) -> str:
+    """Starts the log of this process at `level`, unless `OVERSIDE_LOG` says another. The level of
+    Python's own events. Raises `ValueError` if one of them is not valid."""
+
+def log_event(level: int, logger: str, message: str) -> None:
+    """Logs an event, with its level as `logging` numbers it."""
 
 def version() -> str:
     """The version of Overside."""

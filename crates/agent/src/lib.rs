@@ -41,12 +41,7 @@ pub struct Settings {
     pub limits: Limits,
     /// The kinds of tests of which an end is played for hosts; none: it plays no part in any.
     pub probes: Vec<Arc<dyn Probe>>,
-    /// Is told, a line at a time, which hosts were refused and why.
-    pub tell: Option<Tell>,
 }
-
-/// Takes lines for whoever runs the agent.
-pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Settings {
     /// At an address, with the limits as they are by default, and without probes.
@@ -56,13 +51,6 @@ impl Settings {
             keys,
             limits: Limits::default(),
             probes: Vec::new(),
-            tell: None,
-        }
-    }
-
-    fn tell(&self, line: &str) {
-        if let Some(tell) = &self.tell {
-            tell(line);
         }
     }
 }
@@ -126,6 +114,7 @@ impl Agent {
         }
         let shared = Arc::new(Shared::new(settings, devices).map_err(AgentError::System)?);
         let door = Acceptor::open(&shared)?;
+        tracing::info!(address = %door.address(), devices = names.join(","), "listening");
         Ok(Self { shared, door })
     }
 
@@ -142,9 +131,18 @@ impl Agent {
     /// Takes no new connections and no new jobs, and lets hosts have the answers to those that are
     /// here, but not beyond `deadline`. Whether all had them.
     pub fn drain(mut self, deadline: Instant) -> bool {
+        tracing::info!(connections = self.connections(), "asked to end");
         self.door.close();
         self.shared.drain();
-        self.shared.wait_until_empty(deadline)
+        let all = self.shared.wait_until_empty(deadline);
+        if !all {
+            let connections = self.connections();
+            tracing::warn!(
+                connections,
+                "some hosts did not fetch their results in time"
+            );
+        }
+        all
     }
 }
 

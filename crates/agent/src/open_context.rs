@@ -90,6 +90,10 @@ impl OpenContext {
         })
     }
 
+    pub(crate) fn device_name(&self) -> &str {
+        &self.device.info().name
+    }
+
     /// Jobs whose answers have not been made.
     pub(crate) fn jobs(&self) -> usize {
         self.jobs

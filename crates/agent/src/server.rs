@@ -230,6 +230,7 @@ impl Acceptor {
 
 /// Lets connections in until told to stop.
 fn attend(listener: &TcpListener, closed: &EventFd, shared: &Arc<Shared>) {
+    let mut was_failing = false;
     loop {
         let mut set = [
             PollFd::new(listener, PollFlags::IN),
@@ -241,7 +242,14 @@ fn attend(listener: &TcpListener, closed: &EventFd, shared: &Arc<Shared>) {
             // Nothing can be waited for: look now and then.
             Err(_) => std::thread::sleep(PAUSE),
         }
-        match listener.accept() {
+        let accepted = listener.accept();
+        let is_failing =
+            matches!(&accepted, Err(error) if error.kind() != io::ErrorKind::WouldBlock);
+        if let (Err(error), false, true) = (&accepted, was_failing, is_failing) {
+            tracing::warn!(%error, "cannot accept connections");
+        }
+        was_failing = is_failing;
+        match accepted {
             Ok((socket, peer)) => admit(socket, peer, shared),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             // The connection was gone already, or there is no descriptor left for it.
@@ -253,11 +261,15 @@ fn attend(listener: &TcpListener, closed: &EventFd, shared: &Arc<Shared>) {
 fn admit(socket: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
     // Whoever does not get in finds the connection closed: who it is, is not known yet.
     let Some(permit) = ConnectionPermit::take(shared) else {
+        tracing::warn!(%peer, "refused: too many unauthenticated connections");
         return;
     };
     let inside = Arc::clone(shared);
     // If there is no thread left, the permit is given back and the socket closed.
-    let _ = std::thread::Builder::new()
+    let thread = std::thread::Builder::new()
         .name("agent".into())
         .spawn(move || session::serve(&inside, permit, socket, peer));
+    if let Err(error) = thread {
+        tracing::error!(%peer, %error, "refused: no thread for the connection");
+    }
 }

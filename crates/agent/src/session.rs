@@ -26,6 +26,8 @@ const POLL_INTERVAL: Duration = Duration::from_micros(20);
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a host whose jobs take long is told that they are not forgotten.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// How long the agent is held up before that is logged.
+const WAIT_NOTED: Duration = Duration::from_secs(1);
 /// How many pieces are sent at once.
 const PIECES: usize = 64;
 
@@ -56,10 +58,14 @@ pub(crate) fn serve(
     socket: TcpStream,
     peer: SocketAddr,
 ) {
+    let _span = tracing::info_span!("connection", %peer).entered();
     match handshake(shared, &mut permit, socket) {
-        Ok(Some(stream)) => Session::new(shared, stream).run(),
-        Ok(None) => {}
-        Err(error) => shared.settings.tell(&format!("{peer} is refused: {error}")),
+        Ok(Some(stream)) => {
+            tracing::info!(encrypted = shared.settings.keys.is_some(), "host connected");
+            Session::new(shared, stream).run();
+        }
+        Ok(None) => tracing::warn!("host turned away: no connection is free, or the agent ends"),
+        Err(error) => tracing::warn!(%error, "handshake refused"),
     }
 }
 
@@ -84,6 +90,8 @@ struct Session<'a> {
     /// When the last byte came, and when the last one went.
     heard: Instant,
     spoke: Instant,
+    /// Since when jobs wait for memory or answers for the host, or when that was noted last.
+    held_up: Option<Instant>,
 }
 
 impl<'a> Session<'a> {
@@ -102,6 +110,7 @@ impl<'a> Session<'a> {
             leaving: false,
             heard: Instant::now(),
             spoke: Instant::now(),
+            held_up: None,
         }
     }
 
@@ -109,8 +118,16 @@ impl<'a> Session<'a> {
         loop {
             match self.turn() {
                 Ok(()) => {}
-                Err(End::Over) => break,
+                Err(End::Over) => {
+                    let (jobs, probing) = (self.jobs(), self.probing.is_some());
+                    match jobs > 0 {
+                        true => tracing::warn!(jobs, "host gone with jobs in flight"),
+                        false => tracing::info!(probing, "host gone"),
+                    }
+                    break;
+                }
                 Err(End::Broken(reason)) => {
+                    tracing::warn!(jobs = self.jobs(), reason, "connection given up");
                     self.outbox.control(&Reply::Lost(reason));
                     // Whether it can still be told or not, that was all.
                     let _ = self.send();
@@ -159,10 +176,14 @@ impl<'a> Session<'a> {
         let reply = match opened {
             Ok(active) => {
                 let lifecycle = active.lifecycle();
+                log_context("opened", name, &lifecycle);
                 self.active = Some(active);
                 Reply::Opened(Opened { lifecycle })
             }
-            Err(error) => Reply::Refused(plain_error(&error)),
+            Err(error) => {
+                tracing::warn!(device = clean(name, 256), %error, "context not opened");
+                Reply::Refused(plain_error(&error))
+            }
         };
         self.outbox.control(&reply);
         Ok(())
@@ -186,10 +207,14 @@ impl<'a> Session<'a> {
         };
         let reply = match begun {
             Ok(probing) => {
+                tracing::debug!(kind = clean(kind, 64), "test begins");
                 self.probing = Some(probing);
                 Reply::Probing
             }
-            Err(reason) => Reply::Refused(OpeningError::Failed(reason)),
+            Err(reason) => {
+                tracing::warn!(kind = clean(kind, 64), reason, "test refused");
+                Reply::Refused(OpeningError::Failed(reason))
+            }
         };
         self.outbox.control(&reply);
         Ok(())
@@ -234,17 +259,24 @@ impl<'a> Session<'a> {
                     return Ok(false);
                 };
                 let reply = match active.reconfigure(config) {
-                    Ok(()) => Reply::Opened(Opened {
-                        lifecycle: active.lifecycle(),
-                    }),
-                    Err(error) => Reply::Refused(plain_error(&error)),
+                    Ok(()) => {
+                        let lifecycle = active.lifecycle();
+                        log_context("reconfigured", active.device_name(), &lifecycle);
+                        Reply::Opened(Opened { lifecycle })
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "context not reconfigured");
+                        Reply::Refused(plain_error(&error))
+                    }
                 };
                 self.outbox.control(&reply);
                 Ok(true)
             }
             Some(Request::Close) => {
                 if let Some(active) = self.active.take() {
+                    let name = active.device_name().to_owned();
                     let (lifecycle, usage) = active.close();
+                    log_context("closed", &name, &lifecycle);
                     self.outbox.usage(usage);
                     self.outbox.control(&Reply::Closed(lifecycle));
                 } else {
@@ -319,9 +351,12 @@ impl<'a> Session<'a> {
         }
     }
 
+    fn jobs(&self) -> usize {
+        self.active.as_ref().map_or(0, OpenContext::jobs)
+    }
+
     fn is_busy(&self) -> bool {
-        self.active.as_ref().is_some_and(|active| active.jobs() > 0)
-            || self.probing.as_ref().is_some_and(ProbeSession::is_busy)
+        self.jobs() > 0 || self.probing.as_ref().is_some_and(ProbeSession::is_busy)
     }
 
     /// The host has begun with something and does not go on with it, though it could.
@@ -335,11 +370,30 @@ impl<'a> Session<'a> {
         self.intake.is_some() || self.reader.is_mid_frame()
     }
 
+    /// Notes a wait for memory or for the host to read that exceeds its bound, now and then.
+    fn note_wait(&mut self, writes: bool) {
+        let is_held_up = self.waiting.is_some() || writes;
+        let now = Instant::now();
+        let since = *self.held_up.get_or_insert(now);
+        if !is_held_up {
+            self.held_up = None;
+        } else if now - since >= WAIT_NOTED {
+            self.held_up = Some(now);
+            tracing::debug!(
+                jobs = self.jobs(),
+                memory = self.waiting.is_some(),
+                unread = writes,
+                "held up: jobs wait for memory, or the host does not read"
+            );
+        }
+    }
+
     /// Waits until there may be something to do.
     fn wait(&mut self) -> Result<(), End> {
         let shared = self.shared;
         let reads = self.reads();
         let writes = !self.outbox.is_empty() || self.stream.wants_write();
+        self.note_wait(writes);
         let jobs = self.is_busy();
         let mut timeout = None::<Duration>;
         let mut until = |limit: Duration| timeout = Some(timeout.map_or(limit, |t| t.min(limit)));
@@ -407,6 +461,23 @@ impl<'a> Session<'a> {
             Err(error) => Err(End::Broken(format!("the agent cannot wait: {error}"))),
         }
     }
+}
+
+fn log_context(action: &str, device: &str, lifecycle: &Lifecycle) {
+    let Lifecycle {
+        discovery_ns,
+        init_ns,
+        memory_ns,
+        end_ns,
+    } = *lifecycle;
+    tracing::debug!(
+        device,
+        discovery_ns,
+        init_ns,
+        memory_ns,
+        end_ns,
+        "context {action}"
+    );
 }
 
 fn out_of_turn(what: &str) -> End {

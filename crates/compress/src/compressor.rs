@@ -11,7 +11,7 @@ use crate::framing::{Content, Framing};
 use crate::output::{Output, read};
 use crate::{Container, Error, Options, Summary};
 
-/// How long a wait for the legs lasts at most before it is begun again.
+/// How long a wait for the targets lasts at most before it is begun again.
 pub(crate) const WAIT: Duration = Duration::from_secs(1);
 
 /// Compresses what it is given and writes it to `W`, a chunk at a time, the chunks side by side.
@@ -46,7 +46,7 @@ pub struct Compressor<W: Write> {
 }
 
 impl<W: Write> Compressor<W> {
-    /// Sets up the legs. Nothing is written yet.
+    /// Sets up the targets. Nothing is written yet.
     ///
     /// # Errors
     /// [`Error::Option`], [`Error::Executor`].
@@ -74,10 +74,10 @@ impl<W: Write> Compressor<W> {
         })
     }
 
-    /// Takes all of `bytes`. Waits where the legs or the writer do not keep up.
+    /// Takes all of `bytes`. Waits where the targets or the writer do not keep up.
     ///
     /// # Errors
-    /// [`Error`]; then the stream cannot be gone on with.
+    /// [`Error`]; then the stream cannot be continued.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
         self.guarded(|this| {
             while !bytes.is_empty() {
@@ -95,7 +95,7 @@ impl<W: Write> Compressor<W> {
     /// compressed. What was given before ends a chunk.
     ///
     /// # Errors
-    /// [`Error`]; then the stream cannot be gone on with.
+    /// [`Error`]; then the stream cannot be continued.
     pub fn lend(&mut self, bytes: ExternalBytes) -> Result<(), Error> {
         self.guarded(|this| {
             this.seal()?;
@@ -113,11 +113,11 @@ impl<W: Write> Compressor<W> {
         })
     }
 
-    /// Reads once from `reader`, straight into memory that the legs reach. How many bytes came; 0
+    /// Reads once from `reader`, straight into memory that the targets reach. How many bytes came; 0
     /// at the reader's end.
     ///
     /// # Errors
-    /// [`Error`]; then the stream cannot be gone on with.
+    /// [`Error`]; then the stream cannot be continued.
     pub fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error> {
         self.guarded(|this| {
             let len = read(reader, this.room()?)?;
@@ -129,7 +129,7 @@ impl<W: Write> Compressor<W> {
     /// Compresses what it was given so far, as a chunk of its own, and writes everything.
     ///
     /// # Errors
-    /// [`Error`]; then the stream cannot be gone on with.
+    /// [`Error`]; then the stream cannot be continued.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.guarded(|this| {
             this.seal()?;
@@ -161,7 +161,7 @@ impl<W: Write> Compressor<W> {
             bytes_out: self.output.written(),
             members: self.members,
             stored: self.stored,
-            in_pieces: 0,
+            streamed: 0,
             ignored: None,
             original: None,
             report: Some(self.executor.close()),

@@ -3,7 +3,7 @@
 mod input;
 mod parallel;
 mod parser;
-mod pieces;
+mod streaming;
 
 use std::io::{Read, Write};
 
@@ -12,14 +12,14 @@ use overside_device::{ExternalBytes, Slice};
 use crate::output::{Output, read};
 use crate::{Container, Error, Options, Summary};
 use input::Input;
-use parser::{Next, Parser};
+use parser::{ParseStep, Parser};
 
 /// Decompresses what it is given and writes it to `W`.
 ///
 /// Members that say how long they are, and parts that stand for themselves, are decompressed side
-/// by side on the legs: those of Overside's and BGZF's gzip files, the independent blocks of LZ4
-/// frames, Zstandard frames. Everything else is decompressed in pieces, on the caller's thread. No
-/// byte of a gzip member or a Zstandard frame that went to the legs is written before its checksum
+/// by side on the targets: those of Overside's and BGZF's gzip files, the independent blocks of LZ4
+/// frames, Zstandard frames. Everything else is streamed, on the caller's thread. No
+/// byte of a gzip member or a Zstandard frame that went to the targets is written before its checksum
 /// is found to be right.
 pub struct Decompressor<W: Write> {
     input: Input,
@@ -29,7 +29,7 @@ pub struct Decompressor<W: Write> {
 }
 
 impl<W: Write> Decompressor<W> {
-    /// Makes everything ready. The legs are set up when the first part for them is there.
+    /// Makes everything ready. The targets are set up when the first part for them is there.
     ///
     /// # Errors
     /// [`Error::Executor`] if there is no memory.
@@ -43,10 +43,10 @@ impl<W: Write> Decompressor<W> {
         })
     }
 
-    /// Takes all of `bytes`. Waits where the legs or the writer do not keep up.
+    /// Takes all of `bytes`. Waits where the targets or the writer do not keep up.
     ///
     /// # Errors
-    /// [`Error`]; then the stream cannot be gone on with.
+    /// [`Error`]; then the stream cannot be continued.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
         self.guarded(|this| {
             while !bytes.is_empty() {
@@ -64,7 +64,7 @@ impl<W: Write> Decompressor<W> {
     /// waits for more; it is kept until its last part is decompressed.
     ///
     /// # Errors
-    /// [`Error`]; then the stream cannot be gone on with.
+    /// [`Error`]; then the stream cannot be continued.
     pub fn lend(&mut self, bytes: ExternalBytes) -> Result<(), Error> {
         if !self.input.is_empty() {
             return self.write(bytes.as_bytes());
@@ -76,11 +76,11 @@ impl<W: Write> Decompressor<W> {
         })
     }
 
-    /// Reads once from `reader`, straight into memory that the legs reach. How many bytes came; 0
+    /// Reads once from `reader`, straight into memory that the targets reach. How many bytes came; 0
     /// at the reader's end.
     ///
     /// # Errors
-    /// [`Error`]; then the stream cannot be gone on with.
+    /// [`Error`]; then the stream cannot be continued.
     pub fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error> {
         self.guarded(|this| {
             let len = read(reader, this.input.room())?;
@@ -92,7 +92,7 @@ impl<W: Write> Decompressor<W> {
     /// Decompresses and writes whatever can be of what it was given so far.
     ///
     /// # Errors
-    /// [`Error`]; then the stream cannot be gone on with.
+    /// [`Error`]; then the stream cannot be continued.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.guarded(|this| {
             this.turn(false)?;
@@ -165,13 +165,13 @@ impl<W: Write> Decompressor<W> {
     fn take_apart(&mut self, bytes: Slice, mut at: usize, last: bool) -> Result<(), Error> {
         loop {
             match self.parser.next(&bytes, at, last) {
-                Ok(Next::Took(len)) => at += len,
-                Ok(Next::TookBack(len)) => at = at.saturating_sub(len),
-                Ok(Next::Wants(wanted)) => {
+                Ok(ParseStep::Consumed(len)) => at += len,
+                Ok(ParseStep::PutBack(len)) => at = at.saturating_sub(len),
+                Ok(ParseStep::Needs(wanted)) => {
                     let keep = self.parser.looks_back().min(at);
                     return self.input.renew(bytes, at, keep, wanted, &mut self.parser);
                 }
-                Ok(Next::End) => return Ok(()),
+                Ok(ParseStep::End) => return Ok(()),
                 Err(error) => {
                     // What stands before the mistake is as good as if it were not there.
                     self.parser.emit_all()?;

@@ -4,21 +4,21 @@ use std::io;
 
 use crate::Container;
 
-/// Why a stream cannot be compressed or decompressed. After one, the stream cannot be gone on
-/// with; what was written before it is right as far as it goes.
+/// Why a stream cannot be compressed or decompressed. After one, the stream cannot be
+/// continued; what was written before it is correct.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The input cannot be read.
-    #[error("reading failed: {0}")]
+    #[error("cannot read: {0}")]
     Read(#[source] io::Error),
     /// The output cannot be written.
-    #[error("writing failed: {0}")]
+    #[error("cannot write: {0}")]
     Write(#[source] io::Error),
     /// There is no input at all.
     #[error("the input is empty")]
     Empty,
     /// The input begins like none of the formats.
-    #[error("it is neither gzip nor zlib, LZ4 or Zstandard")]
+    #[error("not gzip, zlib, LZ4 or Zstandard")]
     Unrecognized,
     /// The input is not what its format says it should be.
     #[error("{container} member {member}, at byte {offset}: {reason}")]
@@ -33,7 +33,7 @@ pub enum Error {
         reason: String,
     },
     /// The input ends in the middle.
-    #[error("{container} member {member}, at byte {offset}: the input ends in the middle of it")]
+    #[error("{container} member {member}, at byte {offset}: truncated")]
     Truncated {
         /// The format.
         container: Container,
@@ -55,30 +55,30 @@ pub enum Error {
         reason: String,
     },
     /// The output would be longer than the limit.
-    #[error("the output is longer than the limit of {limit} bytes")]
+    #[error("the output exceeds the limit of {limit} bytes")]
     TooLong {
         /// The limit, in bytes.
         limit: u64,
     },
     /// There are other bytes to be compressed than were announced.
-    #[error("the input has {found} bytes, not {announced} as was said at the beginning")]
+    #[error("the input has {found} bytes, not {announced} as announced")]
     ContentBytes {
         /// What was said, in bytes.
         announced: u64,
         /// What came, in bytes; at least so many.
         found: u64,
     },
-    /// A setting that is none.
+    /// A setting that is not valid.
     #[error("{0}")]
     Option(String),
-    /// The legs cannot be set up, or the last one is gone.
+    /// The targets cannot be set up, or the last one is gone.
     #[error(transparent)]
     Executor(#[from] overside_placement::Error),
-    /// The library or the device failed at a chunk, and no other leg could do it.
+    /// The library or the device failed at a chunk, and no other target could do it.
     #[error("a chunk failed: {0}")]
     Job(overside_device::JobError),
     /// The stream had failed before.
-    #[error("the stream failed before")]
+    #[error("the stream has failed before")]
     Spent,
 }
 

@@ -7,7 +7,7 @@ use overside_ops::lz4_frame;
 use xxhash_rust::xxh32::Xxh32;
 
 use crate::output::Output;
-use crate::{Container, Error, Options, Original, gzip, lz4, stored, zlib, zstd};
+use crate::{Container, Error, GzipOriginal, Options, gzip, lz4, stored, zlib, zstd};
 
 /// What a chunk was, as far as its frame needs it.
 pub(crate) struct Content {
@@ -28,7 +28,7 @@ pub(crate) struct Framing {
 
 enum Kind {
     /// What the first member says about the original; nothing after it.
-    Gzip(Option<Original>),
+    Gzip(Option<GzipOriginal>),
     /// The checksum of everything.
     Zlib(u32),
     Lz4(lz4_frame::Header, Xxh32),
@@ -161,7 +161,7 @@ fn begin(kind: &Kind) -> u32 {
     }
 }
 
-fn original(options: &Options) -> Result<Original, Error> {
+fn original(options: &Options) -> Result<GzipOriginal, Error> {
     let name = options.name.clone();
     if name
         .as_ref()
@@ -172,7 +172,7 @@ fn original(options: &Options) -> Result<Original, Error> {
             gzip::MAX_NAME_BYTES
         )));
     }
-    Ok(Original {
+    Ok(GzipOriginal {
         name,
         mtime: options.mtime,
     })

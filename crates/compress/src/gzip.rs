@@ -2,7 +2,7 @@
 //! is and how long its content is, so that members can be found and decompressed side by side.
 //! docs/compressed-files.md describes the field.
 
-use crate::{Original, stored};
+use crate::{GzipOriginal, stored};
 
 /// How a member begins.
 pub const MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -37,7 +37,7 @@ pub struct Header {
     /// How long the member is, if it says so.
     pub sizes: Option<Sizes>,
     /// Name and time of the original.
-    pub original: Original,
+    pub original: GzipOriginal,
 }
 
 /// How long a member says it is.
@@ -104,7 +104,7 @@ impl Header {
             sizes => Ok(Self {
                 len,
                 sizes,
-                original: Original { name, mtime },
+                original: GzipOriginal { name, mtime },
             }),
         })
     }
@@ -170,7 +170,7 @@ pub(crate) struct Frame {
 /// The frame around `deflate_bytes` that stand for `content_bytes`. `level` is only a hint for
 /// readers.
 pub(crate) fn frame(
-    original: Option<&Original>,
+    original: Option<&GzipOriginal>,
     level: Option<u32>,
     deflate_bytes: usize,
     content_bytes: usize,

@@ -44,7 +44,7 @@ pub use decompressor::Decompressor;
 pub use error::Error;
 pub use options::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Options};
 pub use overside_placement::Policy;
-pub use summary::{Ignored, Original, Summary};
+pub use summary::{GzipOriginal, Summary, TrailingData};
 
 use std::io::{Read, Write};
 

@@ -34,7 +34,7 @@ pub struct Options {
     /// Bytes of input that are compressed at once, by themselves; 1 MiB. Less where the format or
     /// the device takes less.
     pub chunk_bytes: usize,
-    /// Which leg gets what; the CPU unless set.
+    /// Which target gets what; the CPU unless set.
     pub policy: Policy,
     /// The CPU; this machine's cores unless set.
     pub cpu: Option<Arc<dyn Device>>,

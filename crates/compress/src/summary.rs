@@ -20,18 +20,18 @@ pub struct Summary {
     pub stored: u64,
     /// Members that were decompressed in pieces, one after the other, on the caller's thread:
     /// those that do not say how long they are, or are too long to be held.
-    pub in_pieces: u64,
+    pub streamed: u64,
     /// What followed the last member and was ignored.
-    pub ignored: Option<Ignored>,
+    pub ignored: Option<TrailingData>,
     /// What the first gzip member says about the original.
-    pub original: Option<Original>,
+    pub original: Option<GzipOriginal>,
     /// What the executor did; `None` if nothing was given to it.
     pub report: Option<Report>,
 }
 
 /// What followed the last member and was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Ignored {
+pub struct TrailingData {
     /// How much.
     pub bytes: u64,
     /// They are all zero: padding, not worth a warning.
@@ -40,7 +40,7 @@ pub struct Ignored {
 
 /// What a gzip header says about the original (RFC 1952, section 2.3.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Original {
+pub struct GzipOriginal {
     /// Its name, as bytes of an unknown encoding.
     pub name: Option<Vec<u8>>,
     /// When it was changed, in seconds since 1970; 0: unknown.

@@ -1,174 +1,126 @@
 //! `overside agent`.
 
-use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lexopt::Arg::{Long, Short, Value};
+use clap::value_parser;
 use overside_agent::{Agent, Settings, keys};
 use overside_backends::{BACKENDS, Options, open};
 use overside_link::agent::{PORT, Probe};
+use overside_log::LevelFilter;
 use overside_probe::network::Role;
 use overside_probe::{dma, network};
 use serde_json::json;
 
-use crate::{exit, options, system};
+use crate::logging::Verbosity;
+use crate::options::Threads;
+use crate::{exit, system};
 
-const HELP: &str = "\
-Offers this machine's devices to a host, which uses them as `NODE/DEVICE` once it has
-`overside agents add NODE ADDR`. Runs until it is asked to end (SIGTERM), and then lets jobs finish.
+/// Offer this machine's devices to a host
+#[derive(clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+A host uses these devices as NODE/DEVICE after `overside agents add NODE ADDRESS`. The agent runs \
+until SIGTERM or SIGINT, and then finishes the jobs it has."
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Option<AgentCommand>,
+    /// Address to listen at, with or without a port
+    #[arg(long, value_name = "ADDRESS", value_parser = address,
+          default_value_t = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT))]
+    listen: SocketAddr,
+    /// Admit hosts with a certificate of the authority in DIR, which holds ca.pem, agent.pem and
+    /// agent.key
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
+    keys: Option<PathBuf>,
+    /// No authentication and no encryption: anyone on this machine may use the agent. Loopback
+    /// addresses only
+    #[arg(long)]
+    insecure: bool,
+    /// Device to offer; may be repeated [default: the CPU and every DPDK device]
+    #[arg(long = "device", value_name = "NAME", allow_hyphen_values = true)]
+    devices: Vec<String>,
+    #[command(flatten)]
+    threads: Threads,
+    /// Whose cores these are: CPU time of tests played here is accounted to that side
+    #[arg(long, value_enum, default_value_t = CoreOwner::Dpu)]
+    role: CoreOwner,
+    /// Do not act as the remote end of `network` and `dma` tests
+    #[arg(long)]
+    no_probes: bool,
+    /// On shutdown, wait this long for hosts to fetch their results
+    #[arg(long, value_name = "SECONDS", default_value_t = 30,
+          value_parser = value_parser!(u64).range(..=DRAIN_MAX_SECONDS))]
+    drain: u64,
+    /// Print address and devices as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    verbosity: Verbosity,
+}
 
-Usage: overside agent [OPTIONS]
-       overside agent keys DIR
+#[derive(clap::Subcommand)]
+enum AgentCommand {
+    /// Create keys: an authority, and certificates for agents and for hosts signed by it
+    #[command(after_help = "\
+Copy ca.pem, agent.pem and agent.key to agents, and ca.pem, host.pem and host.key to hosts. Store \
+ca.key in a safe place.")]
+    Keys {
+        /// Directory to create
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+}
 
-  --listen ADDR     address, or address and port, to listen at; 127.0.0.1:7433 unless told
-                    otherwise
-  --keys DIR        who may come: hosts with a certificate of the authority in DIR; needs ca.pem,
-                    agent.pem and agent.key
-  --insecure        everybody may who reaches the address, and nothing is encrypted; only for an
-                    address of this machine itself
-  --device NAME     a device to offer, may be given several times; unless told otherwise this
-                    machine's cores and what DPDK drives
-  -p, --threads N   threads of a context on this machine's cores; one for each core unless told
-                    otherwise
-  --role dpu|host   whose cores these are: dpu unless given. The CPU time of an end of a test that
-                    is played here goes to that ledger
-  --no-probes       play no end of a test for a host: no `dpu0` as source or destination of the
-                    task `network`, and no `dpu0/ucx` as device of the task `dma`
-  --drain SECONDS   how long hosts have to fetch what is done when the agent ends, 0 to 3600; 30
-                    unless told otherwise
-  --json            tell programs where it listens and what it offers
-
-`overside agent keys DIR` makes an authority and, signed by it, an agent's and a host's certificate:
-ca.pem, agent.pem and agent.key are for agents; ca.pem, host.pem and host.key for hosts; ca.key is
-to be put away.
-";
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum CoreOwner {
+    Dpu,
+    Host,
+}
 
 const DRAIN_MAX_SECONDS: u64 = 3600;
-const KNOWN: [&str; 9] = [
-    "listen",
-    "keys",
-    "insecure",
-    "device",
-    "threads",
-    "role",
-    "no-probes",
-    "drain",
-    "json",
-];
 
-struct Arguments {
-    listen: SocketAddr,
-    keys: Option<PathBuf>,
-    insecure: bool,
-    devices: Vec<String>,
-    threads: usize,
-    role: Role,
-    probes: bool,
-    drain: Duration,
-    json: bool,
-}
-
-pub fn main(arguments: &[OsString]) -> ExitCode {
-    if arguments.first().is_some_and(|first| first == "keys") {
-        return make_keys(&arguments[1..]);
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let verbosity = arguments.verbosity.clone();
+    if let Err(code) = verbosity.start("agent", LevelFilter::INFO, exit::USAGE) {
+        return code;
     }
-    match parse(arguments) {
-        Ok(None) => crate::print(HELP),
-        Ok(Some(arguments)) => serve(&arguments),
-        Err(message) => refuse(&message),
+    if let Some(AgentCommand::Keys { directory }) = &arguments.command {
+        return make_keys(directory);
     }
-}
-
-fn refuse(message: &str) -> ExitCode {
-    complain!("overside agent: {message}");
-    ExitCode::from(exit::USAGE)
-}
-
-/// `None` if help is asked for.
-fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
-    let mut parser = lexopt::Parser::from_args(arguments);
-    let mut all = Arguments {
-        listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT),
-        keys: None,
-        insecure: false,
-        devices: Vec::new(),
-        threads: options::threads_default(),
-        role: Role::Dpu,
-        probes: true,
-        drain: Duration::from_secs(30),
-        json: false,
-    };
-    while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
-        match argument {
-            Long("help") | Short('h') => return Ok(None),
-            Long("listen") => {
-                all.listen = address(&options::value::<String>(&mut parser, "--listen")?)?
-            }
-            Long("keys") => {
-                let directory = parser.value().map_err(|error| error.to_string())?;
-                all.keys = Some(directory.into());
-            }
-            Long("insecure") => all.insecure = true,
-            Long("device") => all.devices.push(options::value(&mut parser, "--device")?),
-            Long("threads") | Short('p') => all.threads = options::threads(&mut parser)?,
-            Long("role") => all.role = options::role(&mut parser)?,
-            Long("no-probes") => all.probes = false,
-            Long("drain") => {
-                let seconds = options::value(&mut parser, "--drain")?;
-                if seconds > DRAIN_MAX_SECONDS {
-                    return Err(format!("--drain is from 0 to {DRAIN_MAX_SECONDS} seconds"));
-                }
-                all.drain = Duration::from_secs(seconds);
-            }
-            Long("json") => all.json = true,
-            Long(option) => {
-                let option = option.to_owned();
-                return Err(options::unknown(
-                    "agent",
-                    &option,
-                    &KNOWN.map(str::to_owned),
-                ));
-            }
-            Short(option) => {
-                return Err(options::unknown("agent", &option.to_string(), &[]));
-            }
-            Value(word) => {
-                return Err(format!(
-                    "{} is not understood; `overside agent --help` says more",
-                    word.display()
-                ));
-            }
+    match check(arguments) {
+        Ok(()) => serve(arguments),
+        Err(message) => {
+            complain!("overside agent: {message}");
+            ExitCode::from(exit::USAGE)
         }
     }
-    check(&all)?;
-    Ok(Some(all))
 }
 
 /// An address, with the usual port if it has none.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let ip = || text.parse().map(|ip| SocketAddr::new(ip, PORT));
-    text.parse().or_else(|_| ip()).map_err(|_| {
-        format!("--listen {text}: this is no address; it is written 192.168.100.2:{PORT}")
-    })
+    (text.parse().or_else(|_| ip()))
+        .map_err(|_| format!("not an IP address; write it as 192.168.100.2:{PORT}"))
 }
 
-/// Nobody is let in by mistake.
+/// Admits nobody by mistake.
 fn check(all: &Arguments) -> Result<(), String> {
-    let here = all.listen.ip().is_loopback();
     match (&all.keys, all.insecure) {
         (Some(_), true) => Err("--keys and --insecure contradict each other".into()),
-        (None, _) if !here => Err(format!(
-            "{} can be reached from other machines, so it takes --keys DIR; `overside agent keys \
-             DIR` makes them",
+        (None, _) if !all.listen.ip().is_loopback() => Err(format!(
+            "other machines can reach {}, so --keys DIR is required; create keys with \
+             `overside agent keys DIR`",
             all.listen
         )),
         (None, false) => Err(
-            "it takes --keys DIR (`overside agent keys DIR` makes them); or, for everybody on this \
-             machine and without encryption, --insecure"
+            "--keys DIR is required; create keys with `overside agent keys DIR`, \
+             or use --insecure on this machine only"
                 .into(),
         ),
         _ => Ok(()),
@@ -184,22 +136,21 @@ fn serve(all: &Arguments) -> ExitCode {
         Ok(keys) => keys,
         Err(error) => return failed(&error),
     };
-    system::hold_asking();
+    system::block_shutdown_signals();
     let names = match all.devices.is_empty() {
         true => usable(),
         false => all.devices.clone(),
     };
     let options = Options {
-        threads: all.threads,
+        threads: all.threads.count(),
         timing: Some(overside_device::Timing::Paced),
         ..Options::default()
     };
     let settings = Settings {
-        probes: match all.probes {
-            true => probes(all.role),
-            false => Vec::new(),
+        probes: match all.no_probes {
+            true => Vec::new(),
+            false => probes(all.role),
         },
-        tell: Some(Arc::new(|line: &str| complain!("overside agent: {line}"))),
         ..Settings::new(all.listen, keys)
     };
     let agent = match Agent::start(settings, &names, |name| open(name, &options)) {
@@ -207,27 +158,31 @@ fn serve(all: &Arguments) -> ExitCode {
         Err(error) => return failed(&error),
     };
     let address = agent.address();
-    let said = match all.json {
+    let announcement = match all.json {
         true => format!(
             "{}\n",
-            json!({"address": address.to_string(), "devices": names, "probes": all.probes})
+            json!({"address": address.to_string(), "devices": names, "probes": !all.no_probes})
         ),
         false => format!("listening at {address}, offering {}\n", names.join(", ")),
     };
-    // That nobody reads it is no reason to end.
-    let _ = crate::print(&said);
-    system::wait_to_be_asked();
-    match agent.drain(Instant::now() + all.drain) {
+    // A closed stdout is no reason to end.
+    let _ = crate::print(&announcement);
+    system::wait_for_shutdown();
+    match agent.drain(Instant::now() + Duration::from_secs(all.drain)) {
         true => ExitCode::SUCCESS,
         false => {
-            complain!("overside agent: some hosts did not fetch what was done for them in time");
+            complain!("overside agent: some hosts did not fetch their results in time");
             ExitCode::from(exit::INCOMPLETE)
         }
     }
 }
 
-/// The kinds of tests of which it plays an end.
-fn probes(role: Role) -> Vec<Arc<dyn Probe>> {
+/// The tests whose remote end the agent plays.
+fn probes(role: CoreOwner) -> Vec<Arc<dyn Probe>> {
+    let role = match role {
+        CoreOwner::Dpu => Role::Dpu,
+        CoreOwner::Host => Role::Host,
+    };
     vec![
         Arc::new(network::remote::NetworkProbe { role }),
         Arc::new(dma::remote::DmaProbe),
@@ -243,13 +198,8 @@ fn usable() -> Vec<String> {
         .collect()
 }
 
-fn make_keys(arguments: &[OsString]) -> ExitCode {
-    let directory = match arguments {
-        [help] if help == "--help" || help == "-h" => return crate::print(HELP),
-        [directory] if !directory.as_encoded_bytes().starts_with(b"-") => PathBuf::from(directory),
-        _ => return refuse("keys: it takes a directory, as in `overside agent keys DIR`"),
-    };
-    match keys::make(&directory) {
+fn make_keys(directory: &Path) -> ExitCode {
+    match keys::make(directory) {
         Ok(names) => {
             let line = |name: &str| format!("{}\n", directory.join(name).display());
             crate::print(&names.into_iter().map(line).collect::<String>())

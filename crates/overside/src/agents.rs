@@ -1,147 +1,116 @@
 //! `overside agents`.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use lexopt::Arg::{Long, Short, Value};
 use overside_backends::agents::{Entry, Found, Inventory, ask};
+use overside_log::LevelFilter;
 use serde_json::{Value as Json, json};
 
-use crate::{exit, options};
+use crate::exit;
+use crate::logging::Verbosity;
 
-const HELP: &str = "\
-Knows agents by name: their devices are used as NAME/DEVICE, as in `--device dpu0/cpu`.
-
-Usage: overside agents add NAME ADDR [--keys DIR]
-       overside agents list [--json]
-       overside agents remove NAME
-
-  --keys DIR        encrypt, with ca.pem, host.pem and host.key in DIR; `overside agent keys` makes
-                    them; an agent on another machine takes them
-  --inventory FILE  keep agents there; otherwise in $OVERSIDE_AGENTS, or overside/agents.toml below
-                    the user's configuration
-  --json            everything, for programs
-";
-
-const KNOWN: [&str; 3] = ["keys", "inventory", "json"];
-
-#[derive(Default)]
-struct Arguments {
-    words: Vec<String>,
-    keys: Option<PathBuf>,
+/// Add, list or remove agents whose devices can be used here
+#[derive(clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "The devices of an agent are named NAME/DEVICE, as in `--device dpu0/cpu`."
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+    /// Inventory of agents [default: $OVERSIDE_AGENTS, otherwise overside/agents.toml in the
+    /// user's configuration directory]
+    #[arg(long, value_name = "FILE", global = true, allow_hyphen_values = true)]
     inventory: Option<PathBuf>,
-    json: bool,
+    #[command(flatten)]
+    verbosity: Verbosity,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Add an agent, or change one
+    Add {
+        /// Name of the agent here, such as dpu0
+        name: String,
+        /// Host name or IP address, with or without a port
+        address: String,
+        /// Encrypt and authenticate with ca.pem, host.pem and host.key in DIR, which `overside
+        /// agent keys` creates; required for an agent on another machine
+        #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
+        keys: Option<PathBuf>,
+    },
+    /// List agents and their devices
+    List {
+        /// Print everything as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove an agent
+    Remove {
+        /// Name of the agent
+        name: String,
+    },
 }
 
 /// What went wrong, and the exit code.
-type Wrong = (String, u8);
+type Failure = (String, u8);
 
-pub fn main(arguments: &[OsString]) -> ExitCode {
-    match parse(arguments) {
-        Ok(None) => crate::print(HELP),
-        Ok(Some(all)) => match run(&all) {
-            Ok(text) => crate::print(&text),
-            Err((message, code)) => refuse(&message, code),
-        },
-        Err(message) => refuse(&message, exit::USAGE),
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let verbosity = arguments.verbosity.clone();
+    if let Err(code) = verbosity.start("agents", LevelFilter::WARN, exit::USAGE) {
+        return code;
     }
-}
-
-fn refuse(message: &str, code: u8) -> ExitCode {
-    complain!("overside agents: {message}");
-    ExitCode::from(code)
-}
-
-/// `None` if help is asked for.
-fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
-    let mut parser = lexopt::Parser::from_args(arguments);
-    let mut all = Arguments::default();
-    while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
-        match argument {
-            Long("help") | Short('h') => return Ok(None),
-            Long("keys") => all.keys = Some(path(&mut parser)?),
-            Long("inventory") => all.inventory = Some(path(&mut parser)?),
-            Long("json") => all.json = true,
-            Long(option) => {
-                let option = option.to_owned();
-                return Err(options::unknown(
-                    "agents",
-                    &option,
-                    &KNOWN.map(str::to_owned),
-                ));
-            }
-            Short(option) => return Err(options::unknown("agents", &option.to_string(), &[])),
-            Value(word) => {
-                let word = word.into_string();
-                let word = word.map_err(|word| format!("{} is not text", word.display()))?;
-                all.words.push(word);
-            }
+    match answer(arguments) {
+        Ok(text) => crate::print(&text),
+        Err((message, code)) => {
+            complain!("overside agents: {message}");
+            ExitCode::from(code)
         }
     }
-    Ok(Some(all))
 }
 
-fn path(parser: &mut lexopt::Parser) -> Result<PathBuf, String> {
-    parser
-        .value()
-        .map(PathBuf::from)
-        .map_err(|error| error.to_string())
-}
-
-fn run(all: &Arguments) -> Result<String, Wrong> {
+fn answer(arguments: &Arguments) -> Result<String, Failure> {
     let usage = |message: String| (message, exit::USAGE);
-    let nowhere = "there is no place for agents: set OVERSIDE_AGENTS or HOME, or use --inventory";
-    let path = all.inventory.clone().or_else(Inventory::path);
-    let path = path.ok_or_else(|| usage(nowhere.into()))?;
-    let read = || Inventory::read(&path).map_err(|error| usage(error.to_string()));
-    let write = |inventory: &Inventory| {
-        inventory
-            .write(&path)
-            .map_err(|error| usage(error.to_string()))
-    };
-    let words: Vec<&str> = all.words.iter().map(String::as_str).collect();
-    match words[..] {
-        ["add", name, address] => {
-            let mut inventory = read()?;
-            let absolute = |keys: &PathBuf| {
-                std::path::absolute(keys).map_err(|error| usage(format!("--keys: {error}")))
-            };
-            let entry = Entry {
-                address: address.into(),
-                keys: all.keys.as_ref().map(absolute).transpose()?,
-            };
-            inventory.add(name, entry).map_err(usage)?;
-            write(&inventory)?;
-            Ok(String::new())
+    let path = arguments.inventory.clone().or_else(Inventory::path);
+    let path = path.ok_or_else(|| {
+        usage("no place for the inventory: set OVERSIDE_AGENTS or HOME, or use --inventory".into())
+    })?;
+    let mut inventory = Inventory::read(&path).map_err(|error| usage(error.to_string()))?;
+    match &arguments.action {
+        Action::List { json } => return Ok(list(&inventory, *json)),
+        Action::Add {
+            name,
+            address,
+            keys,
+        } => {
+            let keys = (keys.as_ref().map(std::path::absolute).transpose())
+                .map_err(|error| usage(format!("--keys: {error}")))?;
+            let address = address.clone();
+            (inventory.add(name, Entry { address, keys })).map_err(usage)?;
         }
-        ["remove", name] => {
-            let mut inventory = read()?;
+        Action::Remove { name } => {
             if !inventory.remove(name) {
                 let known: Vec<&str> = inventory.iter().map(|(name, _)| name).collect();
                 let known = match known.is_empty() {
                     true => "there is none".into(),
                     false => format!("there are: {}", known.join(", ")),
                 };
-                return Err((
-                    format!("no agent is called {name:?}; {known}"),
-                    exit::ABSENT,
-                ));
+                let message = format!("no agent is called {name:?}; {known}");
+                return Err((message, exit::ABSENT));
             }
-            write(&inventory)?;
-            Ok(String::new())
         }
-        ["list"] => Ok(listed(&read()?, all.json)),
-        _ => Err(usage(format!("it takes add, list or remove\n\n{HELP}"))),
     }
+    (inventory.write(&path)).map_err(|error| usage(error.to_string()))?;
+    Ok(String::new())
 }
 
-fn listed(inventory: &Inventory, json: bool) -> String {
+fn list(inventory: &Inventory, json: bool) -> String {
     let agents = ask(inventory);
     if json {
         let all: Vec<Json> = agents
             .iter()
-            .map(|(name, entry, found)| for_programs(name, entry, found))
+            .map(|(name, entry, found)| to_json(name, entry, found))
             .collect();
         return format!("{:#}\n", Json::from(all));
     }
@@ -161,7 +130,7 @@ fn listed(inventory: &Inventory, json: bool) -> String {
     text
 }
 
-fn for_programs(name: &str, entry: &Entry, found: &Result<Found, String>) -> Json {
+fn to_json(name: &str, entry: &Entry, found: &Result<Found, String>) -> Json {
     let found_ok = found.as_ref().ok();
     json!({
         "name": name,

@@ -1,50 +1,107 @@
 //! `overside compress`.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::files::{self, Verb};
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
+use overside_compress::{Container, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 
-const HELP: &str = "\
-Compresses files, on this machine's cores, on a device, or on both.
+use crate::files::{self, FileArguments, Request, Verb};
+use crate::options::size_within;
 
-Usage: overside compress [OPTIONS] [FILE...]
+/// Compress files on the CPU, on a device, or on both
+#[derive(clap::Args)]
+#[command(after_help = "\
+Each FILE is replaced by FILE.gz (.zz, .lz4, .zst) with the same mode, owner and times. Without \
+FILE, or for -, stdin is compressed to stdout. gunzip, zlib, lz4 and zstd read the result.
 
-Each FILE is replaced by FILE.gz (.zz, .lz4, .zst), with its mode, owner and times. Without a FILE,
-or for -, stdin goes to stdout. gunzip, zlib, lz4 and zstd read what comes out.
+Exit codes are gzip's: 0 done, 1 error, 2 warning (for example, a file was skipped).")]
+pub struct Arguments {
+    #[command(flatten)]
+    format: FormatArguments,
+    #[command(flatten)]
+    files: FileArguments,
+}
 
-What is made
-  --format FORMAT      gzip (unless told otherwise), zlib, lz4, zstd
-  --level N, -0 .. -9  how hard to try, in the library's own levels; --fast is 1, --best is 9
-  --chunk SIZE         bytes that are compressed by themselves, 1KiB to 64MiB; 1MiB unless told
-                       otherwise, less where the format or the device takes less
-  -n, --no-name        leave name and time of FILE out of the header
+#[derive(clap::Args)]
+#[command(next_help_heading = "Format")]
+struct FormatArguments {
+    /// gzip, zlib, lz4 or zstd [default: gzip]
+    #[arg(long)]
+    format: Option<Container>,
+    #[command(flatten)]
+    level: Level,
+    /// Bytes compressed independently, 1KiB to 64MiB; less where the format or the device takes
+    /// less [default: 1MiB]
+    #[arg(long = "chunk", value_name = "SIZE",
+          value_parser = size_within(MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES))]
+    chunk_bytes: Option<usize>,
+    /// Leave name and time of FILE out of the header
+    #[arg(short, long)]
+    no_name: bool,
+}
 
-Where it runs
-  --device NAME        a device beside the CPU; `overside devices` lists them
-  --placement WHERE    cpu, device, split:P (P percent of the bytes to the device), adaptive;
-                       unless told otherwise cpu, with --device adaptive
-  --placement-file FILE
-                       placement, device and chunk by format and size of each file, as
-                       `overside advise --placement-out` writes it
-  -p, --threads N      threads of the CPU; one for each core unless told otherwise
+pub fn run(arguments: Arguments) -> ExitCode {
+    files::run(arguments.into())
+}
 
-Files
-  -k, --keep           keep FILE
-  -c, --stdout         write to stdout, keep FILE
-  -o, --output OUT     write to OUT, keep FILE
-  -f, --force          overwrite; follow links; take files with several links, files that are
-                       compressed already, and a terminal as output
+impl From<Arguments> for Request {
+    fn from(Arguments { format, files }: Arguments) -> Self {
+        Self {
+            verb: Verb::Compress,
+            container: format.format,
+            level: format.level.0,
+            chunk_bytes: format.chunk_bytes,
+            name: !format.no_name,
+            test: false,
+            arguments: files,
+        }
+    }
+}
 
-What is told, on stderr
-  -v, --verbose        a line a file: how much shorter, how fast, where it ran
-  --explain            what the adaptive placement decided, and why, in numbers
-  --stats json|text    all figures
-  -q, --quiet          no warnings, no progress
+/// `--level N`, or one of `-0` to `-9`, `--fast`, `--best`. The last one counts.
+struct Level(Option<u32>);
 
-Exit code: 0 done, 1 error, 2 warning (something was left alone), as of gzip.
-";
+/// The flags, by the level that each stands for.
+const FLAGS: [&str; 10] = [
+    "level-0", "fast", "level-2", "level-3", "level-4", "level-5", "level-6", "level-7", "level-8",
+    "best",
+];
 
-pub fn main(arguments: &[OsString]) -> ExitCode {
-    files::main(Verb::Compress, HELP, arguments)
+impl clap::Args for Level {
+    fn augment_args(command: Command) -> Command {
+        let level = (Arg::new("level").long("level").value_name("N"))
+            .value_parser(value_parser!(u32))
+            .help("Compression level in the library's own numbers; also -0 to -9 [default: the library's]");
+        let flags = ('0'..='9').zip(FLAGS).map(|(digit, id)| {
+            let flag = Arg::new(id).short(digit).action(ArgAction::SetTrue);
+            match digit {
+                '1' => flag.long(id).help("Same as --level 1"),
+                '9' => flag.long(id).help("Same as --level 9"),
+                _ => flag.hide(true),
+            }
+        });
+        command.arg(level).args(flags)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Level {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |id| matches.indices_of(id).and_then(Iterator::last);
+        let flags = (0..).zip(FLAGS).filter(|(_, id)| matches.get_flag(id));
+        let flags = flags.map(|(level, id)| (given(id), level));
+        let level = matches
+            .get_one("level")
+            .map(|level| (given("level"), *level));
+        let last = flags.chain(level).max_by_key(|(at, _)| *at);
+        Ok(Self(last.map(|(_, level)| level)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }

@@ -1,48 +1,51 @@
 //! `overside decompress`.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::files::{self, Verb};
+use overside_compress::Container;
 
-const HELP: &str = "\
-Decompresses gzip, zlib, LZ4 and Zstandard files, on this machine's cores, on a device, or on both.
+use crate::files::{self, FileArguments, Request, Verb};
 
-Usage: overside decompress [OPTIONS] [FILE...]
+/// Decompress gzip, zlib, LZ4 and Zstandard files on the CPU, on a device, or on both
+#[derive(clap::Args)]
+#[command(after_help = "\
+Each FILE (.gz, .tgz, .zz, .zlib, .lz4, .tlz4, .zst or .tzst) is replaced by its uncompressed \
+content. Without FILE, or for -, stdin is decompressed to stdout. Files made by `overside \
+compress`, BGZF, and files of several frames are decompressed in parallel.
 
-Each FILE, which ends with .gz, .tgz, .zz, .zlib, .lz4, .tlz4, .zst or .tzst, is replaced by what
-was compressed. Without a FILE, or for -, stdin goes to stdout. The format is found out. Files that
-`overside compress` made, BGZF, and files of several frames are decompressed in parallel.
+Exit codes are gzip's: 0 done, 1 error, 2 warning (for example, a file was skipped).")]
+pub struct Arguments {
+    #[command(flatten)]
+    format: FormatArguments,
+    #[command(flatten)]
+    files: FileArguments,
+}
 
-What is read
-  --format FORMAT      it must be gzip, zlib, lz4, zstd
-  -t, --test           write nothing, only check
+#[derive(clap::Args)]
+#[command(next_help_heading = "Format")]
+struct FormatArguments {
+    /// Accept only gzip, zlib, lz4 or zstd [default: detected]
+    #[arg(long)]
+    format: Option<Container>,
+    /// Check FILE and write nothing
+    #[arg(short, long)]
+    test: bool,
+}
 
-Where it runs
-  --device NAME        a device beside the CPU; `overside devices` lists them
-  --placement WHERE    cpu, device, split:P (P percent of the bytes to the device), adaptive;
-                       unless told otherwise cpu, with --device adaptive
-  --placement-file FILE
-                       placement, device and chunk by format and size of each file, as
-                       `overside advise --placement-out` writes it
-  -p, --threads N      threads of the CPU; one for each core unless told otherwise
+pub fn run(arguments: Arguments) -> ExitCode {
+    files::run(arguments.into())
+}
 
-Files
-  -k, --keep           keep FILE
-  -c, --stdout         write to stdout, keep FILE; with -f, copy what is not compressed
-  -o, --output OUT     write to OUT, keep FILE
-  -f, --force          overwrite; follow links; take files with several links, and a terminal as
-                       input
-
-What is told, on stderr
-  -v, --verbose        a line a file: how much longer, how fast, where it ran
-  --explain            what the adaptive placement decided, and why, in numbers
-  --stats json|text    all figures
-  -q, --quiet          no warnings, no progress
-
-Exit code: 0 done, 1 error, 2 warning (something was left alone), as of gzip.
-";
-
-pub fn main(arguments: &[OsString]) -> ExitCode {
-    files::main(Verb::Decompress, HELP, arguments)
+impl From<Arguments> for Request {
+    fn from(Arguments { format, files }: Arguments) -> Self {
+        Self {
+            verb: Verb::Decompress,
+            container: format.format,
+            level: None,
+            chunk_bytes: None,
+            name: true,
+            test: format.test,
+            arguments: files,
+        }
+    }
 }

@@ -1,41 +1,39 @@
 //! `overside devices`.
 
-use std::ffi::OsString;
 use std::fmt::Write;
 use std::process::ExitCode;
 
 use overside_backends::Described;
 use overside_link::listing::{self, Listed};
 use overside_link::verbs::Mover;
+use overside_log::LevelFilter;
 use serde::Serialize;
 
 use crate::exit;
+use crate::logging::Verbosity;
 
-const HELP: &str = "\
-Lists devices and what they can do: this machine's, emulated ones, and those of agents that
-`overside agents` knows. Then links, which are devices of the task `dma`.
+/// List devices and links, and what they can do
+#[derive(clap::Args)]
+#[command(after_help = "\
+Devices are this machine's, emulated ones, and those of agents that `overside agents` knows. Links \
+are devices of the task `dma`.")]
+pub struct Arguments {
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    verbosity: Verbosity,
+}
 
-Usage: overside devices [--json]
-
-  --json  everything, for programs
-";
-
-pub fn main(arguments: &[OsString]) -> ExitCode {
-    let mut json = false;
-    for argument in arguments {
-        match argument.to_str() {
-            Some("--json") => json = true,
-            Some("--help" | "-h") => return crate::print(HELP),
-            _ => {
-                complain!("overside devices: {argument:?} is not understood\n\n{HELP}");
-                return ExitCode::from(exit::USAGE);
-            }
-        }
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let verbosity = arguments.verbosity.clone();
+    if let Err(code) = verbosity.start("devices", LevelFilter::WARN, exit::USAGE) {
+        return code;
     }
     let devices = overside_backends::list_all();
     let links = listing::list();
-    if !json {
-        return crate::print(&for_people(&devices, &links));
+    if !arguments.json {
+        return crate::print(&text(&devices, &links));
     }
     let devices = devices.into_iter().map(Entry::Device);
     let links = links.into_iter().map(|link| Entry::Link {
@@ -51,7 +49,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// What stands in the list for programs.
+/// An element of the JSON list.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Entry {
@@ -65,7 +63,7 @@ enum Entry {
     },
 }
 
-fn for_people(devices: &[Described], links: &[Listed]) -> String {
+fn text(devices: &[Described], links: &[Listed]) -> String {
     let describe_each = (devices.iter()).map(|device| {
         let mut text = String::new();
         describe(device, &mut text);

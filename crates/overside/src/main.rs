@@ -1,7 +1,7 @@
-//! The command `overside`. Its own verbs answer in milliseconds; the others are handed over to the
-//! Python environment that it lives in.
+//! The command `overside`. Native verbs start in milliseconds; the others are handed over to the
+//! Python environment that the command is installed in.
 
-/// Says something on stderr. That nobody reads it changes nothing; `eprintln!` would panic.
+/// Writes a line to stderr. A closed stderr is ignored, where `eprintln!` would panic.
 macro_rules! complain {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -15,6 +15,7 @@ mod compress;
 mod decompress;
 mod devices;
 mod files;
+mod logging;
 mod matching;
 mod options;
 mod python;
@@ -35,43 +36,43 @@ mod exit {
 
 fn main() -> ExitCode {
     // A panic's own code means that a result failed its verification.
-    std::panic::catch_unwind(answer).unwrap_or(ExitCode::from(exit::INTERNAL))
+    std::panic::catch_unwind(run).unwrap_or(ExitCode::from(exit::INTERNAL))
 }
 
-fn answer() -> ExitCode {
+fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let Some(first) = arguments.first() else {
-        complain!("{}", verbs::help().trim_end());
-        return ExitCode::from(exit::USAGE);
-    };
-    match first.to_str() {
-        Some("--version" | "-V") => print(&format!("overside {}\n", env!("CARGO_PKG_VERSION"))),
-        Some("--help" | "-h" | "help") => print(&verbs::help()),
-        Some("agent") => agent::main(&arguments[1..]),
-        Some("agents") => agents::main(&arguments[1..]),
-        Some("compress") => compress::main(&arguments[1..]),
-        Some("decompress") => decompress::main(&arguments[1..]),
-        Some("devices") => devices::main(&arguments[1..]),
-        Some("match") => matching::main(&arguments[1..]),
-        Some(verb) if verbs::is_python(verb) => python::hand_over(verb, &arguments),
-        _ => unknown(&first.to_string_lossy()),
+    let words: Vec<&str> = (arguments.iter())
+        .map(|word| word.to_str().unwrap_or_default())
+        .collect();
+    match words[..] {
+        [verb, ..] if verbs::is_python(verb) => python::hand_over(verb, &arguments),
+        ["help", verb] if verbs::is_python(verb) => {
+            python::hand_over(verb, &[verb.into(), "--help".into()])
+        }
+        _ => match verbs::parse(&arguments) {
+            Ok(verb) => verb.run(),
+            Err(error) => refuse(words.first().copied(), &error),
+        },
     }
 }
 
-fn unknown(word: &str) -> ExitCode {
-    let kind = if word.starts_with('-') {
-        "option"
-    } else {
-        "verb"
-    };
-    let names: Vec<String> = verbs::names().map(str::to_string).collect();
-    match overside_backends::closest(word, &names) {
-        Some(name) => {
-            complain!("overside: no {kind} is called {word:?}; did you mean {name:?}?");
-        }
-        None => complain!("overside: no {kind} is called {word:?}; `overside --help` lists all"),
+/// Prints the help that was asked for, or what is wrong with the command line.
+fn refuse(first: Option<&str>, error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    if !error.use_stderr() {
+        return print(&text);
     }
-    ExitCode::from(exit::USAGE)
+    let verb = first.filter(|word| verbs::is_native(word));
+    let program = verb.map_or("overside".into(), |verb| format!("overside {verb}"));
+    match text.strip_prefix("error: ") {
+        Some(message) => complain!("{program}: {}", message.trim_end()),
+        None => complain!("{}", text.trim_end()),
+    }
+    ExitCode::from(match verb {
+        Some("compress" | "decompress") => files::ERROR,
+        Some("match") => matching::ERROR,
+        _ => exit::USAGE,
+    })
 }
 
 /// Writes a program's output. That its reader has gone is no error.
@@ -79,7 +80,7 @@ fn print(text: &str) -> ExitCode {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            complain!("overside: stdout cannot be written: {error}");
+            complain!("overside: cannot write to stdout: {error}");
             ExitCode::from(exit::INTERNAL)
         }
         _ => ExitCode::SUCCESS,

@@ -9,133 +9,106 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::ExitCode;
 
+use overside_log::LevelFilter;
 use overside_match::{Answer, Error, Format, Options, Search, Tally};
+use overside_placement::Policy;
 
-use arguments::{Arguments, Asked, Show};
+pub use arguments::Arguments;
+use arguments::OutputMode;
 use input::{Opened, Pipe};
 use printer::Printer;
 
-/// Exit codes, as grep has them.
+/// Exit codes, grep's.
 const NONE: u8 = 1;
-const FAILED: u8 = 2;
+pub const ERROR: u8 = 2;
 
-const HELP: &str = "\
-Finds the records that match: lines of text, or rows of a column.
-
-Usage: overside match [OPTIONS] -e PATTERN... [FILE...]
-       overside match [OPTIONS] PATTERN [FILE...]
-
-  -e, --regexp PATTERN   a pattern; several: records that match one of them
-  -f, --file FILE        patterns, one a line
-  -i, --ignore-case      letters match in both cases
-  -v, --invert-match     records that do not match
-
-  -c, --count            how many, for each file
-  -o, --only-matching    what matches, each match on a line of its own
-  -l, --files-with-matches  the names of the files with one
-  -q, --quiet            nothing; the exit code tells
-      --json             an object for each record, one a line
-  -n, --line-number      with the record's number
-  -H, --with-filename    with the file's name, which is usual for several files
-  -h, --no-filename      without it
-
-      --column NAME      search a column of CSV, TSV, Parquet or Arrow files
-      --engine NAME      the library that searches on the CPU: auto, literal, hyperscan, regex, re2
-      --placement WHERE  cpu, device, split:PERCENT or adaptive
-      --device NAME      the device; `overside devices` lists them
-      --threads N        threads on the CPU
-      --chunk SIZE       the longest piece that is searched at once (256K)
-      --explain          say on stderr where it ran and why
-
-Without FILE, or where it is -, stdin is read. Patterns see bytes, not characters.
-Exit code: 0 if a record was found, 1 if none was, 2 if something failed.
-";
-
-pub fn main(arguments: &[OsString]) -> ExitCode {
-    let all = match Arguments::parse(arguments) {
-        Ok(Asked::Help) => return crate::print(HELP),
-        Ok(Asked::Work(all)) => all,
-        Err(message) => {
-            complain!("overside match: {message}");
-            return ExitCode::from(FAILED);
-        }
-    };
-    match Work::new(&all).map(|work| work.run()) {
+pub fn run(arguments: Arguments) -> ExitCode {
+    if let Err(code) = arguments
+        .log
+        .clone()
+        .start("match", LevelFilter::OFF, ERROR)
+    {
+        return code;
+    }
+    match Run::new(&arguments).map(Run::run) {
         Ok(code) => code,
         Err(message) => {
             complain!("overside match: {message}");
-            ExitCode::from(FAILED)
+            ExitCode::from(ERROR)
         }
     }
 }
 
 /// The search of all files.
-struct Work<'a> {
-    all: &'a Arguments,
+struct Run<'a> {
+    arguments: &'a Arguments,
+    files: Vec<OsString>,
+    mode: OutputMode,
     search: Search,
-    with_name: bool,
+    policy: Policy,
+    with_filename: bool,
     found: bool,
     failed: bool,
 }
 
-impl<'a> Work<'a> {
-    fn new(all: &'a Arguments) -> Result<Self, String> {
-        let device = match &all.device {
-            None => None,
-            Some(name) => overside_backends::open_accelerator(name, all.threads)
-                .map_err(|error| error.to_string())?,
+impl<'a> Run<'a> {
+    fn new(arguments: &'a Arguments) -> Result<Self, String> {
+        let (patterns, files) = arguments.inputs()?;
+        let placement = &arguments.placement;
+        let mode = arguments.output.mode();
+        let mut options = Options::new(patterns);
+        options.ignore_case = arguments.ignore_case;
+        options.invert = arguments.invert;
+        options.numbers = arguments.output.line_number || mode == OutputMode::Json;
+        options.answer = match mode {
+            OutputMode::Count | OutputMode::JsonCount => Answer::Count,
+            OutputMode::Names | OutputMode::Nothing => Answer::Any,
+            OutputMode::Records | OutputMode::Matches | OutputMode::Json => Answer::Records,
         };
-        let mut options = Options::new(all.patterns.iter().cloned());
-        options.ignore_case = all.ignore_case;
-        options.invert = all.invert;
-        options.numbers = all.numbers || all.show == Show::Json;
-        options.answer = match all.show {
-            Show::Count | Show::JsonCount => Answer::Count,
-            Show::Names | Show::Nothing => Answer::Any,
-            Show::Records | Show::Only | Show::Json => Answer::Records,
-        };
-        options.engine.clone_from(&all.engine);
-        options.policy = all.policy;
-        options.device = device;
-        options.threads = all.threads;
-        options.chunk_bytes = all.chunk_bytes.unwrap_or(options.chunk_bytes);
+        options.engine.clone_from(&arguments.search.engine);
+        options.policy = placement.policy()?;
+        options.threads = placement.threads();
+        options.chunk_bytes = arguments.search.chunk_bytes;
+        if let Some(name) = placement.device() {
+            let device = overside_backends::open_accelerator(name, options.threads);
+            options.device = device.map_err(|error| error.to_string())?;
+        }
         Ok(Self {
-            all,
+            policy: options.policy,
             search: Search::new(options).map_err(|error| error.to_string())?,
-            with_name: all.with_name.unwrap_or(all.files.len() > 1),
+            with_filename: arguments.output.with_filename(files.len()),
+            arguments,
+            files,
+            mode,
             found: false,
             failed: false,
         })
     }
 
     fn run(mut self) -> ExitCode {
-        let files = self.all.files.iter();
-        for file in files {
-            match self.file(file) {
+        for file in std::mem::take(&mut self.files) {
+            match self.file(&file) {
                 Ok(found) => self.found |= found,
-                // Nobody reads what would come.
+                // The reader has gone.
                 Err(error) if error.is_broken_pipe() => crate::system::end_by_broken_pipe(),
                 Err(error) => {
                     self.failed = true;
-                    complain!("overside match: {}: {error}", name(file).display());
+                    complain!("overside match: {}: {error}", name(&file).display());
                 }
             }
-            if self.found && self.all.show == Show::Nothing {
+            if self.found && self.mode == OutputMode::Nothing {
                 return ExitCode::SUCCESS;
             }
         }
-        if self.all.explain {
-            complain!(
-                "{}",
-                explain::text(&self.search, self.all.policy).trim_end()
-            );
+        if self.arguments.explain {
+            complain!("{}", explain::text(&self.search, self.policy).trim_end());
         }
         self.code()
     }
 
     fn code(&self) -> ExitCode {
         ExitCode::from(match (self.failed, self.found) {
-            (true, _) => FAILED,
+            (true, _) => ERROR,
             (false, true) => 0,
             (false, false) => NONE,
         })
@@ -144,21 +117,21 @@ impl<'a> Work<'a> {
     /// Searches one file and prints what is asked for.
     fn file(&mut self, file: &OsStr) -> Result<bool, Error> {
         let opened = input::open(file).map_err(Error::Read)?;
-        let exact = match self.all.show {
-            Show::Only | Show::Json => Some(self.search.exact()?.clone()),
+        let exact = match self.mode {
+            OutputMode::Matches | OutputMode::Json => Some(self.search.exact()?.clone()),
             _ => None,
         };
-        let shown = self.with_name || self.all.show.is_json();
-        let shown_name = shown.then(|| name(file));
-        let mut printer = Printer::new(self.all, shown_name, exact);
-        let tally = match &self.all.column {
+        let named = self.with_filename || self.mode.is_json();
+        let prefix = named.then(|| name(file));
+        let mut printer = Printer::new(self.arguments, prefix, exact);
+        let tally = match &self.arguments.search.column {
             Some(column) => table(&mut self.search, opened, file, column, &mut printer)?,
             None => text(&mut self.search, opened, file, &mut printer)?,
         };
         let found = tally.selected > 0;
-        match self.all.show {
-            Show::Count | Show::JsonCount => printer.count(tally.selected),
-            Show::Names if found => printer.name(name(file)),
+        match self.mode {
+            OutputMode::Count | OutputMode::JsonCount => printer.count(tally.selected),
+            OutputMode::Names if found => printer.name(name(file)),
             _ => Ok(()),
         }
         .and_then(|()| printer.flush())
@@ -187,11 +160,11 @@ fn text(
     };
     match Format::of(&opened.1) {
         Format::Parquet | Format::ArrowFile | Format::ArrowStream => {
-            let reason = "it is a table; name the column to search with --column";
+            let reason = "a table; name the column to search with --column";
             return Err(Error::Format(reason.into()));
         }
         Format::Compressed(program) => complain!(
-            "overside match: {}: it is compressed by {program} and searched as it is",
+            "overside match: {}: compressed by {program}; searching the compressed bytes",
             name(file).display()
         ),
         Format::Text => {}
@@ -210,7 +183,7 @@ fn table(
         .to_lowercase()
         .ends_with(".tsv");
     let delimiter = if is_tsv { b'\t' } else { b',' };
-    let seekless = |what: &str| Error::Format(format!("{what} has to be a file, not a pipe"));
+    let not_seekable = |what: &str| Error::Format(format!("{what} must be a file, not a pipe"));
     match opened {
         Opened::File { mut file, head } => match Format::of(&head) {
             Format::Parquet => search.parquet(file, column, printer),
@@ -222,8 +195,8 @@ fn table(
         Opened::Stream(file) => {
             let (head, mut input) = input::peek(file).map_err(Error::Read)?;
             match Format::of(&head) {
-                Format::Parquet => Err(seekless("Parquet")),
-                Format::ArrowFile => Err(seekless("an Arrow file")),
+                Format::Parquet => Err(not_seekable("Parquet")),
+                Format::ArrowFile => Err(not_seekable("an Arrow file")),
                 Format::ArrowStream => search.arrow_stream(&mut input, column, printer),
                 Format::Compressed(program) => Err(compressed(program)),
                 Format::Text => search.csv(&mut input, column, delimiter, printer),
@@ -233,9 +206,7 @@ fn table(
 }
 
 fn compressed(program: &str) -> Error {
-    Error::Format(format!(
-        "it is compressed by {program}; decompress it first"
-    ))
+    Error::Format(format!("compressed by {program}; decompress it first"))
 }
 
 /// Where records go.

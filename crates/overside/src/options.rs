@@ -5,84 +5,77 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::thread::available_parallelism;
 
+use clap::builder::RangedU64ValueParser;
 use overside_placement::Policy;
-use overside_probe::network::Role;
 
-/// The most threads that can be asked for.
-const THREADS_MAX: usize = 1024;
+const THREADS_MAX: u64 = 1024;
 const SIZE_LIKE: &str = "sizes are written like 65536, 64KiB or 1MiB";
 
-/// As many as there are cores.
-pub fn threads_default() -> usize {
-    available_parallelism().map_or(1, NonZeroUsize::get)
+#[derive(clap::Args, Debug)]
+pub struct Threads {
+    /// CPU threads [default: one per core]
+    #[arg(short = 'p', long, value_name = "N",
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..=THREADS_MAX))]
+    threads: Option<usize>,
 }
 
-/// The value of `--threads`.
-pub fn threads(parser: &mut lexopt::Parser) -> Result<usize, String> {
-    let threads = value(parser, "--threads")?;
-    if !(1..=THREADS_MAX).contains(&threads) {
-        return Err(format!("--threads is from 1 to {THREADS_MAX}"));
+impl Threads {
+    pub fn count(&self) -> usize {
+        let cores = || available_parallelism().map_or(1, NonZeroUsize::get);
+        self.threads.unwrap_or_else(cores)
     }
-    Ok(threads)
 }
 
-/// The value of `--chunk` in bytes.
-pub fn chunk_bytes(
-    parser: &mut lexopt::Parser,
+/// Where jobs run.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Placement")]
+pub struct Placement {
+    /// Device to use beside the CPU; `overside devices` lists them
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
+    device: Option<String>,
+    /// cpu, device, split:P (P percent of the bytes on the device) or adaptive
+    /// [default: adaptive with --device, otherwise cpu]
+    #[arg(long, value_name = "WHERE")]
+    placement: Option<Policy>,
+    #[command(flatten)]
+    threads: Threads,
+}
+
+impl Placement {
+    pub fn threads(&self) -> usize {
+        self.threads.count()
+    }
+
+    /// The device beside the CPU. `cpu` is none: it is always there.
+    pub fn device(&self) -> Option<&str> {
+        self.device.as_deref().filter(|name| *name != "cpu")
+    }
+
+    /// # Errors
+    /// A placement that needs a device where there is none.
+    pub fn policy(&self) -> Result<Policy, String> {
+        Policy::settled(self.placement, self.device().is_some()).ok_or_else(|| {
+            let asked = self.placement.unwrap_or(Policy::Device);
+            format!("--placement {asked} needs a --device; `overside devices` lists them")
+        })
+    }
+}
+
+/// Parses a size within these bounds: `65536`, `64K`, `64KiB`, `1M`.
+pub fn size_within(
     allowed: RangeInclusive<usize>,
-) -> Result<usize, String> {
-    let Size(bytes) = value(parser, "--chunk")?;
-    if !allowed.contains(&bytes) {
-        let range = format!("{} to {}", allowed.start(), allowed.end());
-        return Err(format!("--chunk is from {range} bytes, not {bytes}"));
-    }
-    Ok(bytes)
-}
-
-/// The value of `--role`.
-pub fn role(parser: &mut lexopt::Parser) -> Result<Role, String> {
-    let role: String = value(parser, "--role")?;
-    match role.as_str() {
-        "host" => Ok(Role::Host),
-        "dpu" => Ok(Role::Dpu),
-        _ => Err(format!("--role is host or dpu, not {role:?}")),
+) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let Size(bytes) = text.parse()?;
+        if !allowed.contains(&bytes) {
+            let (least, most) = (allowed.start(), allowed.end());
+            return Err(format!("it is from {least} to {most} bytes, not {bytes}"));
+        }
+        Ok(bytes)
     }
 }
 
-/// What follows from `--placement` and `--device`. A device called `cpu` is none: it is there
-/// anyway.
-pub fn placement(asked: Option<Policy>, device: &mut Option<String>) -> Result<Policy, String> {
-    device.take_if(|name| name == "cpu");
-    Policy::settled(asked, device.is_some()).ok_or_else(|| {
-        let asked = asked.unwrap_or(Policy::Device);
-        format!("--placement {asked} needs a --device; `overside devices` lists them")
-    })
-}
-
-/// That a verb has no such option, and which one was meant.
-pub fn unknown(verb: &str, option: &str, known: &[String]) -> String {
-    if option.chars().count() == 1 {
-        return format!("there is no option -{option}; `overside {verb} --help` lists all");
-    }
-    match overside_backends::closest(option, known) {
-        Some(meant) => format!("there is no option --{option}; did you mean --{meant}?"),
-        None => format!("there is no option --{option}; `overside {verb} --help` lists all"),
-    }
-}
-
-/// The value of an option.
-pub fn value<T: FromStr>(parser: &mut lexopt::Parser, option: &str) -> Result<T, String>
-where
-    T::Err: std::fmt::Display,
-{
-    let text = parser.value().map_err(|error| error.to_string())?;
-    let text =
-        (text.to_str()).ok_or_else(|| format!("{option}: {} is not text", text.display()))?;
-    text.parse()
-        .map_err(|error| format!("{option} {text}: {error}"))
-}
-
-/// Bytes, written as `65536`, `64K`, `64KiB`, `1M`.
+/// Bytes.
 struct Size(usize);
 
 impl FromStr for Size {

@@ -15,29 +15,29 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// What ends the process from outside, and leaves it time to tidy up.
-const ENDING: [c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGXCPU];
+const TERMINATING: [c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGXCPU];
 
-/// The path of the unfinished file, if there is one; owned by an [`Unfinished`].
-static UNFINISHED: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
+/// The path of the unfinished file, if there is one; owned by an [`TempFileGuard`].
+static TEMP_FILE: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 
 /// From now on the unfinished file is removed when a signal ends the process. A signal that was
 /// ignored when the process began stays ignored, as `nohup` wants it. A file that grows beyond the
 /// limit of the process is an error of `write`, and no signal.
-pub fn tidy_up_on_signals() {
+pub fn install_signal_cleanup() {
     // SAFETY: `action` is a valid sigaction, made of zeroes as C programs make it; the handler
     // calls only what is safe in a handler.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-        for signal in ENDING {
+        for signal in TERMINATING {
             let mut before: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &mut before);
             if before.sa_sigaction == libc::SIG_IGN {
                 continue;
             }
             let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = remove_and_end as *const () as libc::sighandler_t;
+            action.sa_sigaction = remove_and_terminate as *const () as libc::sighandler_t;
             action.sa_flags = libc::SA_RESTART;
-            for other in ENDING {
+            for other in TERMINATING {
                 libc::sigaddset(&mut action.sa_mask, other);
             }
             libc::sigaction(signal, &action, null_mut());
@@ -49,10 +49,10 @@ pub fn tidy_up_on_signals() {
 ///
 /// Only ever does so on the first thread. Files are made and finished there, so that this never
 /// comes in the middle of another thread's doing so.
-extern "C" fn remove_and_end(signal: c_int) {
+extern "C" fn remove_and_terminate(signal: c_int) {
     // SAFETY: each of these calls is safe in a signal handler (signal-safety(7); tgkill is a bare
     // system call). The path is a C string that lives until the first thread, which is this one,
-    // takes it out of `UNFINISHED`. `errno` is as it was when the handler returns to other code.
+    // takes it out of `TEMP_FILE`. `errno` is as it was when the handler returns to other code.
     unsafe {
         let first = libc::getpid();
         if libc::gettid() != first {
@@ -61,7 +61,7 @@ extern "C" fn remove_and_end(signal: c_int) {
             *libc::__errno_location() = errno;
             return;
         }
-        let path = UNFINISHED.load(Ordering::Acquire);
+        let path = TEMP_FILE.load(Ordering::Acquire);
         if !path.is_null() {
             libc::unlink(path);
         }
@@ -72,34 +72,34 @@ extern "C" fn remove_and_end(signal: c_int) {
 }
 
 /// The signals that ask a service to end.
-const ASKING: [c_int; 2] = [libc::SIGTERM, libc::SIGINT];
+const SHUTDOWN: [c_int; 2] = [libc::SIGTERM, libc::SIGINT];
 
-/// From now on a signal that asks the process to end waits for [`wait_to_be_asked`]. To be called
+/// From now on a signal that asks the process to end waits for [`wait_for_shutdown`]. To be called
 /// before any thread is started: threads have what the one that starts them has.
-pub fn hold_asking() {
+pub fn block_shutdown_signals() {
     mask(libc::SIG_BLOCK);
 }
 
 /// Waits until the process is asked to end. A second time ends it at once.
-pub fn wait_to_be_asked() {
+pub fn wait_for_shutdown() {
     let mut signal = 0;
     // SAFETY: the set is initialised, and both are there until the call returns.
-    unsafe { libc::sigwait(&asking(), &mut signal) };
+    unsafe { libc::sigwait(&shutdown_signals(), &mut signal) };
     mask(libc::SIG_UNBLOCK);
 }
 
 fn mask(how: c_int) {
     // SAFETY: the set is initialised, and nobody asks for the mask before.
-    unsafe { libc::pthread_sigmask(how, &asking(), null_mut()) };
+    unsafe { libc::pthread_sigmask(how, &shutdown_signals(), null_mut()) };
 }
 
-fn asking() -> libc::sigset_t {
+fn shutdown_signals() -> libc::sigset_t {
     // SAFETY: all zeroes are a set of signals; it is emptied before it is used, and the signals
     // that are added are ones that there are.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
-        for signal in ASKING {
+        for signal in SHUTDOWN {
             libc::sigaddset(&mut set, signal);
         }
         set
@@ -118,24 +118,24 @@ pub fn end_by_broken_pipe() -> ! {
 }
 
 /// A file that a signal removes as long as this exists. There is one at a time.
-pub struct Unfinished(*mut c_char);
+pub struct TempFileGuard(*mut c_char);
 
-impl Unfinished {
+impl TempFileGuard {
     /// To be called before the file is made, with a name that is nobody else's.
     ///
     /// # Errors
     /// A path with a zero byte is none.
     pub fn new(path: &Path) -> io::Result<Self> {
         let path = CString::new(path.as_os_str().as_bytes())?.into_raw();
-        let before = UNFINISHED.swap(path, Ordering::AcqRel);
+        let before = TEMP_FILE.swap(path, Ordering::AcqRel);
         debug_assert!(before.is_null(), "one file at a time");
         Ok(Self(path))
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for TempFileGuard {
     fn drop(&mut self) {
-        UNFINISHED.store(null_mut(), Ordering::Release);
+        TEMP_FILE.store(null_mut(), Ordering::Release);
         // SAFETY: made by `CString::into_raw` in `new`, and nobody has it any more: a handler that
         // loaded it before the store ran on this thread and is over, or ended the process.
         drop(unsafe { CString::from_raw(self.0) });

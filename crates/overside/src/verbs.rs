@@ -1,91 +1,139 @@
 //! All verbs, native and Python's.
 
-/// Answered here.
-const NATIVE: &[(&str, &str)] = &[
-    ("agent", "offer this machine's devices to a host"),
-    (
-        "agents",
-        "add, list or remove agents whose devices can be used here",
-    ),
-    ("compress", "compress files, on the CPU, a device, or both"),
-    ("decompress", "decompress files, likewise"),
-    ("devices", "list devices and what they can do"),
-    (
-        "match",
-        "find lines, or rows of a column, that match patterns",
-    ),
-];
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::{agent, agents, compress, decompress, devices, matching};
 
 /// Answered by `overside.__main__`, which has the same list.
 const PYTHON: &[(&str, &str)] = &[
     (
         "doctor",
-        "say what this machine lacks or what makes it noisy, and what mends it",
+        "Find what this machine lacks and what makes it noisy, with fixes",
     ),
-    ("list", "list tasks, variants, boxes, profiles or data sets"),
-    ("validate", "check a box"),
-    (
-        "plan",
-        "show a box's tests and the time they take; run nothing",
-    ),
-    ("run", "run a box and write its report"),
-    ("report", "write a run's report, or show its summary"),
+    ("list", "List tasks, variants, boxes, profiles or data sets"),
+    ("validate", "Check a box"),
+    ("plan", "Show a box's tests and their time without running"),
+    ("run", "Run a box and write its report"),
+    ("report", "Write a run's report, or print its summary"),
     (
         "advise",
-        "say what should run where, by what was measured and what is published",
+        "Recommend what to run where, from measured and published figures",
     ),
-    ("compare", "compare two runs test by test"),
+    ("compare", "Compare two runs test by test"),
     (
         "audit",
-        "plant mistakes in the harness and see that it catches them; measure the noise",
+        "Check that the harness catches planted errors, and measure its noise",
     ),
     (
         "facts",
-        "search published figures, and compare the model with them",
+        "Search published figures, and compare the model with them",
     ),
-    ("clean", "remove what runs and data sets left behind"),
-    ("data", "list, make, fetch or verify data sets"),
-    ("plugin", "make a new plug-in"),
+    ("clean", "Remove leftovers of runs and data sets"),
+    ("data", "List, make, fetch or verify data sets"),
+    ("plugin", "Create a plug-in"),
     (
         "simulate",
-        "answer a scenario with the model: throughput, latency, cores, bottleneck",
+        "Model a scenario: throughput, latency, cores, bottleneck",
     ),
-    (
-        "profile",
-        "show, compare, check or write profiles of devices",
-    ),
+    ("profile", "Show, compare, check or write device profiles"),
     (
         "calibrate",
-        "measure what the model needs of a device, and write its profile",
+        "Measure what the model needs to know of a device, and write its profile",
     ),
 ];
+
+/// Measure, plan and run data-processing offload to a DPU
+#[derive(Parser)]
+#[command(
+    name = "overside",
+    version,
+    max_term_width = 100,
+    args_override_self = true,
+    subcommand_value_name = "VERB",
+    subcommand_help_heading = "Verbs",
+    after_help = "Start with: overside run quick"
+)]
+struct CommandLine {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+pub enum Verb {
+    Agent(agent::Arguments),
+    Agents(agents::Arguments),
+    Compress(compress::Arguments),
+    Decompress(decompress::Arguments),
+    Devices(devices::Arguments),
+    Match(matching::Arguments),
+}
+
+impl Verb {
+    pub fn run(self) -> ExitCode {
+        match self {
+            Self::Agent(arguments) => agent::run(&arguments),
+            Self::Agents(arguments) => agents::run(&arguments),
+            Self::Compress(arguments) => compress::run(arguments),
+            Self::Decompress(arguments) => decompress::run(arguments),
+            Self::Devices(arguments) => devices::run(&arguments),
+            Self::Match(arguments) => matching::run(arguments),
+        }
+    }
+}
 
 /// Whether Python answers `verb`.
 pub fn is_python(verb: &str) -> bool {
     PYTHON.iter().any(|(name, _)| *name == verb)
 }
 
-/// All names.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    NATIVE
-        .iter()
-        .chain(PYTHON)
-        .map(|(name, _)| *name)
-        .chain(["--help", "--version"])
+/// Whether `verb` is answered here.
+pub fn is_native(verb: &str) -> bool {
+    Verb::has_subcommand(verb)
 }
 
-/// What `--help` says.
-pub fn help() -> String {
-    let mut text = String::from(
-        "Overside measures what data-processing offload to a DPU would change.\n\n\
-         Usage: overside VERB [OPTIONS]\n\nVerbs:\n",
-    );
-    for (name, what) in NATIVE.iter().chain(PYTHON) {
-        text.push_str(&format!("  {name:<10} {what}\n"));
+/// Reads a command line of a native verb, without the program's name.
+pub fn parse(arguments: &[OsString]) -> Result<Verb, Error> {
+    let python = PYTHON
+        .iter()
+        .map(|(name, about)| Command::new(*name).about(*about));
+    let mut command = CommandLine::augment_args(Command::new("overside")).subcommands(python);
+    let words = std::iter::once("overside".into()).chain(arguments.iter().cloned());
+    let suggest = |error| suggest(error, arguments.first());
+    let mut matches = (command.try_get_matches_from_mut(words)).map_err(suggest)?;
+    let parsed = CommandLine::from_arg_matches_mut(&mut matches);
+    parsed
+        .map(|line| line.verb)
+        .map_err(|error| error.format(&mut command))
+}
+
+/// Names the verb that was meant, also where two letters are exchanged.
+fn suggest(mut error: Error, first: Option<&OsString>) -> Error {
+    let word = first.and_then(|word| word.to_str()).unwrap_or_default();
+    let invalid = error.get(ContextKind::InvalidSubcommand);
+    let is_verb = invalid == Some(&ContextValue::String(word.into()));
+    if error.kind() == ErrorKind::InvalidSubcommand && is_verb {
+        let native = CommandLine::command();
+        let native = native.get_subcommands().map(Command::get_name);
+        let python = PYTHON.iter().map(|(name, _)| *name);
+        let names: Vec<String> = native.chain(python).map(str::to_owned).collect();
+        if let Some(name) = overside_backends::closest(word, &names) {
+            let names = ContextValue::Strings(vec![name]);
+            error.insert(ContextKind::SuggestedSubcommand, names);
+        }
     }
-    text.push_str(
-        "\n`overside VERB --help` says more. `overside --version` tells the version.\n\
-         Begin with: overside run quick\n",
-    );
-    text
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_definitions_are_consistent() {
+        CommandLine::command().debug_assert();
+    }
 }

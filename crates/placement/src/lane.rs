@@ -146,6 +146,12 @@ impl Lane {
     /// Opens the context if it is not, or sets it up again if that is due.
     pub(crate) fn open(&mut self) -> Result<(), OpenError> {
         let config = self.config.clone();
+        let begin = Instant::now();
+        let action = if self.is_stale {
+            "reconfigured"
+        } else {
+            "opened"
+        };
         let lifecycle = match &mut self.context {
             Some(_) if !self.is_stale => return Ok(()),
             Some(context) => {
@@ -159,6 +165,16 @@ impl Lane {
         self.is_stale = false;
         self.set_up(&lifecycle);
         self.progress = Instant::now();
+        tracing::debug!(
+            device = self.name(),
+            operation = %self.config.operation.operation,
+            depth = self.config.depth,
+            elapsed_ns = (self.progress - begin).as_nanos() as u64,
+            discovery_ns = lifecycle.discovery_ns,
+            init_ns = lifecycle.init_ns,
+            memory_ns = lifecycle.memory_ns,
+            "context {action}"
+        );
         Ok(())
     }
 
@@ -352,6 +368,8 @@ impl Lane {
         self.throughput.drop_run();
         if let Some(context) = self.context.take() {
             spend(&mut self.tally.cpu_time, context.cpu_time());
+            let (device, running) = (self.name(), self.running);
+            tracing::debug!(device, running, "context abandoned");
         }
         self.outstanding_bytes = 0;
         self.is_stale = false;
@@ -376,6 +394,13 @@ impl Lane {
         self.running = 0;
         self.outstanding_bytes = 0;
         self.offered.clear();
+        tracing::debug!(
+            device = self.name(),
+            end_ns = closed.lifecycle.end_ns,
+            abandoned = closed.abandoned.len(),
+            quarantined,
+            "context closed"
+        );
         quarantined + closed.abandoned.len()
     }
 

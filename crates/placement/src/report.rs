@@ -103,6 +103,32 @@ pub enum EventKind {
     GivenUp,
 }
 
+impl EventKind {
+    /// Whether the device failed, and was not only unsuitable.
+    pub(crate) fn is_failure(self) -> bool {
+        !matches!(self, Self::Unsupported | Self::TooLong | Self::Recovered)
+    }
+}
+
+impl fmt::Display for EventKind {
+    /// As it is serialized.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unsupported => "unsupported",
+            Self::NotOpened => "not-opened",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::Stalled => "stalled",
+            Self::Lost => "lost",
+            Self::FalselyCorrupt => "falsely-corrupt",
+            Self::Misbehaved => "misbehaved",
+            Self::TooLong => "too-long",
+            Self::Recovered => "recovered",
+            Self::GivenUp => "given-up",
+        })
+    }
+}
+
 /// Something that went wrong, and what was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {

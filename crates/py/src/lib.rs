@@ -8,6 +8,7 @@ mod asked;
 mod codec;
 mod errors;
 mod facts;
+mod log;
 mod matching;
 mod memory;
 mod output;
@@ -35,6 +36,7 @@ create_exception!(
 fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("BoxError", module.py().get_type::<BoxError>())?;
     module.add_class::<worker::Worker>()?;
+    log::add(module)?;
     errors::add(module)?;
     codec::add(module)?;
     matching::add(module)?;

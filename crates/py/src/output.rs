@@ -120,18 +120,18 @@ fn legs(report: &Report) -> Vec<Place> {
 /// Where all of a stream ran.
 pub(crate) fn places(summary: &Summary) -> Vec<Place> {
     let mut places = summary.report.as_ref().map_or_else(Vec::new, legs);
-    if summary.in_pieces > 0 {
+    if summary.streamed > 0 {
         places.push(Place {
             leg: "cpu",
-            chunks: summary.in_pieces,
-            applied: in_pieces(summary.container),
+            chunks: summary.streamed,
+            applied: streamed(summary.container),
         });
     }
     places
 }
 
 /// What decompresses in pieces, on the caller's thread.
-fn in_pieces(container: Container) -> Applied {
+fn streamed(container: Container) -> Applied {
     let (operation, variant) = match container {
         Container::Gzip | Container::Zlib => ("decompress-deflate", "isal"),
         Container::Lz4 => ("decompress-lz4", "lz4"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import select
 import signal
@@ -16,7 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from overside.log import FILE_ENV
 from overside.tasks.common import Json
+
+_log = logging.getLogger(__name__)
 
 #: A sample is a few kilobytes, most of it its histogram.
 MAX_REPLY_BYTES = 16 << 20
@@ -45,6 +49,9 @@ class WorkerProcess:
         self._log = log
         self.prefix = tuple(prefix)
         self._stderr: IO[bytes] = log.open("ab")
+        environment = dict(os.environ)
+        # Its log is this one's, whatever the runner's own is.
+        environment.pop(FILE_ENV, None)
         # Of two values for the same, the last counts: what the user has set.
         tunables = ":".join(filter(None, [_ALLOCATOR, os.environ.get("GLIBC_TUNABLES")]))
         self._process = subprocess.Popen(
@@ -52,12 +59,13 @@ class WorkerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            env={**os.environ, "GLIBC_TUNABLES": tunables},
+            env={**environment, "GLIBC_TUNABLES": tunables},
             # Ctrl-C on the terminal is the runner's to answer.
             start_new_session=True,
             bufsize=0,
         )
         self._buffer = bytearray()
+        _log.debug("worker %d started; its log is %s", self._process.pid, log)
 
     @property
     def alive(self) -> bool:

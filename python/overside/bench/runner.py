@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from overside.bench.progress import Progress
 from overside.bench.schedule import Schedule
 from overside.errors import Exit
 from overside.tasks.common import Consent, ExternalTask, Json, MeasuredTask
+
+_log = logging.getLogger(__name__)
 
 #: How much longer a sample may take for each byte of its data or its buffer.
 TIMEOUT_S_PER_BYTE = 4e-6
@@ -215,6 +218,7 @@ class Runner:
 
     @staticmethod
     def _failure(ended: WorkerFailure) -> Json:
+        _log.info("a worker gave no sample: %s: %s", ended.why, ended.message)
         if ended.why == "time":
             raise _StopError("max_s reached")
         if ended.why == "interrupt":

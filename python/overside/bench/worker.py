@@ -25,6 +25,8 @@ def main() -> None:
 
     from overside import _core  # noqa: PLC0415 (meanwhile the reader waits for its first line)
 
+    # To stderr, which is a file of the run's logs.
+    _core.start_log("warn")
     worker = _core.Worker()
     ends = None
     while True:

@@ -71,7 +71,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--resume", metavar="RUN", type=Path, help="go on with a calibration that was stopped"
     )
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
-    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
 def duration(text: str) -> float:
@@ -197,7 +196,7 @@ def _measure(args: argparse.Namespace, begun: Launch, state: Json) -> Exit:
         begun.run.manifest |= {"state": "interrupted", "exit_code": int(Exit.INTERRUPTED)}
         begun.run.write_manifest()
         return Exit.INTERRUPTED
-    runner = Runner(begun, max_s=state["max_s"], quiet=args.quiet)
+    runner = Runner(begun, max_s=state["max_s"], quiet=args.quiet > 0)
     code = runner.run()
     if runner.disk_error:
         print(f"overside calibrate: {runner.disk_error}", file=sys.stderr)

@@ -35,7 +35,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="make the run's directory in DIR (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="print the run as JSON to stdout")
-    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parser.add_argument(
         "--seed", metavar="N", type=box_arguments.seed, help="in place of the box's"
     )
@@ -85,7 +84,7 @@ def main(args: argparse.Namespace) -> int:
         runner = Runner(
             begun,
             max_s=args.timeout,
-            quiet=args.quiet,
+            quiet=args.quiet > 0,
             consent=_consent(args),
             strict=args.strict,
         )

@@ -141,9 +141,15 @@ impl Connection {
     ) -> Result<(), Broken> {
         match self.asked {
             Some(at) if now.saturating_duration_since(at) >= silence => {
+                tracing::warn!(
+                    silent_ms = now.saturating_duration_since(self.heard).as_millis() as u64,
+                    "agent does not answer"
+                );
                 Err(io::Error::from(io::ErrorKind::TimedOut).into())
             }
             None if now.saturating_duration_since(self.heard) >= ask => {
+                let silent_ms = now.saturating_duration_since(self.heard).as_millis() as u64;
+                tracing::debug!(silent_ms, "agent silent; asking whether it is there");
                 self.asked = Some(now);
                 self.outbox.ping(1);
                 self.send()

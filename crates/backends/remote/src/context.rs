@@ -145,6 +145,11 @@ impl RemoteContext {
 
     /// Gives the connection up.
     fn lose(&mut self, reason: String) {
+        let (device, jobs) = (&self.shared.info.name, self.running);
+        match jobs > 0 || !self.draining {
+            true => tracing::warn!(device, jobs, reason, "connection to the agent lost"),
+            false => tracing::info!(device, reason, "connection to the agent ended"),
+        }
         self.lost = reason;
         self.connection = None;
         // Whoever waits is to find out.

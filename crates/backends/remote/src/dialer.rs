@@ -78,6 +78,8 @@ impl Dialer {
         }
         match self.dial() {
             Ok((connection, welcome)) => {
+                let (node, address) = (&self.node, &self.address);
+                tracing::info!(node, address, release = welcome.release, "agent connected");
                 *rest = Rest::default();
                 Ok((connection, Some(welcome)))
             }
@@ -85,6 +87,9 @@ impl Dialer {
                 rest.pause = (rest.pause * 2).clamp(PAUSE, PAUSE_MAX);
                 rest.until = Some(Instant::now() + rest.pause);
                 rest.reason = error.to_string();
+                let (node, address, pause_ms) = (&self.node, &self.address, rest.pause.as_millis());
+                let pause_ms = pause_ms as u64;
+                tracing::warn!(node, address, %error, pause_ms, "agent cannot be reached");
                 Err(rest.reason.clone())
             }
         }

@@ -1,5 +1,5 @@
-//! Compressed bytes on their way in: contiguous, in memory that the legs reach once there are
-//! legs, so that parts are handed over without being copied.
+//! Compressed bytes on their way in: contiguous, in memory that the targets reach once there are
+//! targets, so that parts are handed over without being copied.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use overside_placement::Buffer;
 use super::parser::Parser;
 use crate::Error;
 
-/// Room before there are legs, in bytes; where nothing is decompressed side by side, always.
+/// Room before there are targets, in bytes; where nothing is decompressed side by side, always.
 const OWN_BYTES: usize = 256 << 10;
 const ALIGN: usize = 4096;
 

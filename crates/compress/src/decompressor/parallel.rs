@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::{Container, Error, MAX_CHUNK_BYTES, Options};
 
 /// Parts and marks that may wait for being written.
-const MAX_WAITING: usize = 4096;
+const MAX_PENDING: usize = 4096;
 /// The shortest buffers that are asked for, in bytes: the longest result of the usual chunk, and
 /// several compressed ones.
 const MIN_DESTINATION_BYTES: usize = 1 << 20;
@@ -23,13 +23,13 @@ pub(super) const MAX_SOURCE_BYTES: usize = MAX_CHUNK_BYTES + MAX_CHUNK_BYTES / 6
 
 /// Which member it is and where it begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct MemberPosition {
     pub(super) container: Container,
     pub(super) member: u64,
     pub(super) offset: u64,
 }
 
-impl Place {
+impl MemberPosition {
     pub(super) fn corrupt(self, reason: impl Into<String>) -> Error {
         Error::Corrupt {
             container: self.container,
@@ -65,31 +65,31 @@ pub(super) struct Expected {
 }
 
 /// What waits for being written, in order.
-enum Waiting {
-    /// A part that the legs have.
-    Part(Place, Expected),
+enum Pending {
+    /// A part that the targets have.
+    Part(MemberPosition, Expected),
     /// Bytes as they are.
     Bytes(Slice),
     /// An LZ4 frame begins; whether its content has a checksum.
     Begin(bool),
     /// An LZ4 frame ends: its content's length and checksum, if it says them.
-    End(Place, Option<u64>, Option<u32>),
+    End(MemberPosition, Option<u64>, Option<u32>),
 }
 
-/// The legs, and what waits for being written.
+/// The targets, and what waits for being written.
 #[derive(Default)]
-pub(super) struct Parallel {
+pub(super) struct ParallelDecoder {
     executor: Option<Executor>,
     source_bytes: usize,
     destination_bytes: usize,
-    waiting: VecDeque<Waiting>,
+    pending: VecDeque<Pending>,
     /// Content of the LZ4 frame that is being written, so far.
     content: Option<Xxh32>,
     content_bytes: u64,
 }
 
-impl Parallel {
-    /// Whether a part whose result has up to `content_bytes` can be taken. Sets up the legs for
+impl ParallelDecoder {
+    /// Whether a part whose result has up to `content_bytes` can be taken. Sets up the targets for
     /// parts of that kind if there are none yet.
     pub(super) fn takes(
         &mut self,
@@ -111,31 +111,31 @@ impl Parallel {
         Ok(content_bytes <= self.destination_bytes)
     }
 
-    /// The length of the buffers that the legs reach; `None` before there are legs.
+    /// The length of the buffers that the targets reach; `None` before there are targets.
     pub(super) fn room_bytes(&self) -> Option<usize> {
         self.executor.is_some().then_some(self.source_bytes)
     }
 
-    /// A buffer that the legs reach; waits for one. `None`: there is none to wait for.
+    /// A buffer that the targets reach; waits for one. `None`: there is none to wait for.
     pub(super) fn buffer<W: Write>(
         &mut self,
         output: &mut Output<W>,
     ) -> Result<Option<Buffer>, Error> {
         loop {
             let buffer = self.executor.as_mut().and_then(Executor::buffer);
-            if buffer.is_some() || self.waiting.is_empty() {
+            if buffer.is_some() || self.pending.is_empty() {
                 return Ok(buffer);
             }
             self.emit_or_wait(output)?;
         }
     }
 
-    /// Gives a part to the legs, which [`Parallel::takes`] has said yes to.
+    /// Gives a part to the targets, which [`ParallelDecoder::takes`] has said yes to.
     pub(super) fn part<W: Write>(
         &mut self,
         source: Slice,
         capacity: usize,
-        place: Place,
+        place: MemberPosition,
         expected: Expected,
         output: &mut Output<W>,
     ) -> Result<(), Error> {
@@ -148,12 +148,12 @@ impl Parallel {
                 Err(refused) => chunk = refused,
             }
             // An executor that takes nothing though it has nothing says why.
-            if self.waiting.is_empty() && executor.pull()?.is_none() {
+            if self.pending.is_empty() && executor.pull()?.is_none() {
                 return Err(Error::Spent);
             }
             self.emit_or_wait(output)?;
         }
-        self.wait_for_turn(Waiting::Part(place, expected), output)
+        self.enqueue(Pending::Part(place, expected), output)
     }
 
     /// Takes bytes that stand for themselves.
@@ -162,7 +162,7 @@ impl Parallel {
         bytes: Slice,
         output: &mut Output<W>,
     ) -> Result<(), Error> {
-        self.wait_for_turn(Waiting::Bytes(bytes), output)
+        self.enqueue(Pending::Bytes(bytes), output)
     }
 
     /// An LZ4 frame begins.
@@ -171,28 +171,24 @@ impl Parallel {
         checksum: bool,
         output: &mut Output<W>,
     ) -> Result<(), Error> {
-        self.wait_for_turn(Waiting::Begin(checksum), output)
+        self.enqueue(Pending::Begin(checksum), output)
     }
 
     /// An LZ4 frame ends.
     pub(super) fn end<W: Write>(
         &mut self,
-        place: Place,
+        place: MemberPosition,
         bytes: Option<u64>,
         checksum: Option<u32>,
         output: &mut Output<W>,
     ) -> Result<(), Error> {
-        self.wait_for_turn(Waiting::End(place, bytes, checksum), output)
+        self.enqueue(Pending::End(place, bytes, checksum), output)
     }
 
-    fn wait_for_turn<W: Write>(
-        &mut self,
-        what: Waiting,
-        output: &mut Output<W>,
-    ) -> Result<(), Error> {
-        self.waiting.push_back(what);
+    fn enqueue<W: Write>(&mut self, what: Pending, output: &mut Output<W>) -> Result<(), Error> {
+        self.pending.push_back(what);
         while self.emit(output)? {}
-        while self.waiting.len() > MAX_WAITING {
+        while self.pending.len() > MAX_PENDING {
             self.emit_or_wait(output)?;
         }
         Ok(())
@@ -200,7 +196,7 @@ impl Parallel {
 
     /// Writes everything that was taken.
     pub(super) fn emit_all<W: Write>(&mut self, output: &mut Output<W>) -> Result<(), Error> {
-        while !self.waiting.is_empty() {
+        while !self.pending.is_empty() {
             self.emit_or_wait(output)?;
         }
         Ok(())
@@ -220,15 +216,15 @@ impl Parallel {
         let result = self.emit_next(output);
         if result.is_err() {
             // Nothing is written behind a gap.
-            self.waiting.clear();
+            self.pending.clear();
         }
         result
     }
 
     fn emit_next<W: Write>(&mut self, output: &mut Output<W>) -> Result<bool, Error> {
-        match self.waiting.front() {
+        match self.pending.front() {
             None => return Ok(false),
-            Some(Waiting::Part(place, expected)) => {
+            Some(Pending::Part(place, expected)) => {
                 let (place, expected) = (*place, *expected);
                 let executor = self.executor.as_mut().ok_or(Error::Spent)?;
                 let Some(piece) = executor.pull()? else {
@@ -237,15 +233,15 @@ impl Parallel {
                 let content = verified(&piece, place, expected)?;
                 self.write(content, output)?;
             }
-            Some(Waiting::Bytes(bytes)) => {
+            Some(Pending::Bytes(bytes)) => {
                 let bytes = bytes.clone();
                 self.write(&bytes, output)?;
             }
-            Some(Waiting::Begin(checksum)) => {
+            Some(Pending::Begin(checksum)) => {
                 self.content = checksum.then(|| Xxh32::new(0));
                 self.content_bytes = 0;
             }
-            Some(Waiting::End(place, bytes, checksum)) => {
+            Some(Pending::End(place, bytes, checksum)) => {
                 if bytes.is_some_and(|bytes| bytes != self.content_bytes) {
                     return Err(place.corrupt("its content has another length than it says"));
                 }
@@ -255,7 +251,7 @@ impl Parallel {
                 }
             }
         }
-        self.waiting.pop_front();
+        self.pending.pop_front();
         Ok(true)
     }
 
@@ -270,14 +266,18 @@ impl Parallel {
         }
     }
 
-    /// Lets the legs go and says what they did.
+    /// Lets the targets go and says what they did.
     pub(super) fn close(&mut self) -> Option<Report> {
         self.executor.take().map(Executor::close)
     }
 }
 
 /// The content of a part, if it is what it has to be.
-fn verified(piece: &ChunkResult, place: Place, expected: Expected) -> Result<&[u8], Error> {
+fn verified(
+    piece: &ChunkResult,
+    place: MemberPosition,
+    expected: Expected,
+) -> Result<&[u8], Error> {
     let other_length = || place.corrupt("its content has another length than it says");
     match &piece.result {
         Ok(_) => {}

@@ -9,22 +9,22 @@ use overside_device::Slice;
 use overside_ops::{Step, lz4_frame};
 use overside_placement::Buffer;
 
-use super::parallel::{Parallel, Place};
-use super::pieces::{Pieces, Progress};
+use super::parallel::{MemberPosition, ParallelDecoder};
+use super::streaming::{Progress, StreamingDecoder};
 use crate::output::Output;
-use crate::{Container, Error, Ignored, Options, Original, Summary, lz4};
+use crate::{Container, Error, GzipOriginal, Options, Summary, TrailingData, lz4};
 
 /// How many bytes tell every format from the others.
 const MAGIC_BYTES: usize = 4;
 
 /// What became of the bytes at hand.
-pub(super) enum Next {
+pub(super) enum ParseStep {
     /// So many were taken; come again.
-    Took(usize),
+    Consumed(usize),
     /// So many that were taken before are to be looked at again; come again.
-    TookBack(usize),
+    PutBack(usize),
     /// So many are needed at once, counted from the first that was not taken.
-    Wants(usize),
+    Needs(usize),
     /// The input is over.
     End,
 }
@@ -35,22 +35,22 @@ enum State {
     Between,
     /// Inside a skippable frame, with so many bytes to go.
     Skipping(u64),
-    /// Inside a stream that is decompressed in pieces.
-    InPieces,
+    /// Inside a stream that is streamed.
+    Streaming,
     /// Behind such a stream, before its checksum.
     Trailer,
     /// Between two independent blocks of an LZ4 frame.
     Blocks(lz4_frame::Header),
     /// Behind the last member.
-    Ignoring(Ignored),
+    Ignoring(TrailingData),
 }
 
 /// Takes a compressed stream apart.
 pub(super) struct Parser<W: Write> {
     options: Options,
     output: Output<W>,
-    parallel: Parallel,
-    pieces: Option<Pieces>,
+    parallel: ParallelDecoder,
+    streaming: Option<StreamingDecoder>,
     state: State,
     container: Option<Container>,
     /// Where the current member begins, and how far the input has been taken, in bytes.
@@ -58,8 +58,8 @@ pub(super) struct Parser<W: Write> {
     offset: u64,
     members: u64,
     stored: u64,
-    in_pieces: u64,
-    original: Option<Original>,
+    streamed: u64,
+    original: Option<GzipOriginal>,
 }
 
 impl<W: Write> Parser<W> {
@@ -68,23 +68,28 @@ impl<W: Write> Parser<W> {
             container: options.container,
             options: options.clone(),
             output,
-            parallel: Parallel::default(),
-            pieces: None,
+            parallel: ParallelDecoder::default(),
+            streaming: None,
             state: State::Between,
             begin: 0,
             offset: 0,
             members: 0,
             stored: 0,
-            in_pieces: 0,
+            streamed: 0,
             original: None,
         }
     }
 
     /// Takes what it can of `bytes` from `at` on. `last`: no more will come.
-    pub(super) fn next(&mut self, bytes: &Slice, at: usize, last: bool) -> Result<Next, Error> {
+    pub(super) fn next(
+        &mut self,
+        bytes: &Slice,
+        at: usize,
+        last: bool,
+    ) -> Result<ParseStep, Error> {
         if at == bytes.len() && last {
             self.end()?;
-            return Ok(Next::End);
+            return Ok(ParseStep::End);
         }
         let next = match &mut self.state {
             State::Between => self.between(bytes, at, last)?,
@@ -96,9 +101,9 @@ impl<W: Write> Parser<W> {
                 if *left == 0 {
                     self.state = State::Between;
                 }
-                took_or_more(len)
+                consumed_or_needs(len)
             }
-            State::InPieces => self.in_pieces(&bytes[at..])?,
+            State::Streaming => self.stream(&bytes[at..])?,
             State::Trailer => self.trailer(&bytes[at..])?,
             State::Blocks(header) => {
                 let header = *header;
@@ -108,16 +113,16 @@ impl<W: Write> Parser<W> {
                 let rest = &bytes[at..];
                 ignored.bytes += rest.len() as u64;
                 ignored.padding &= rest.iter().all(|byte| *byte == 0);
-                took_or_more(rest.len())
+                consumed_or_needs(rest.len())
             }
         };
         match next {
-            Next::Took(len) => self.offset += len as u64,
-            Next::TookBack(len) => self.offset = self.offset.saturating_sub(len as u64),
-            Next::Wants(wanted) if last && wanted > bytes.len() - at => {
+            ParseStep::Consumed(len) => self.offset += len as u64,
+            ParseStep::PutBack(len) => self.offset = self.offset.saturating_sub(len as u64),
+            ParseStep::Needs(wanted) if last && wanted > bytes.len() - at => {
                 return Err(self.place().truncated());
             }
-            Next::Wants(_) | Next::End => {}
+            ParseStep::Needs(_) | ParseStep::End => {}
         }
         Ok(next)
     }
@@ -133,14 +138,14 @@ impl<W: Write> Parser<W> {
     }
 
     /// Before a member, or behind the last.
-    fn between(&mut self, bytes: &Slice, at: usize, last: bool) -> Result<Next, Error> {
+    fn between(&mut self, bytes: &Slice, at: usize, last: bool) -> Result<ParseStep, Error> {
         self.begin = self.offset;
         let rest = &bytes[at..];
         let Some(container) = self.container else {
             return self.recognize(rest, last);
         };
         if rest.len() < MAGIC_BYTES && !last {
-            return Ok(Next::Wants(MAGIC_BYTES));
+            return Ok(ParseStep::Needs(MAGIC_BYTES));
         }
         match container {
             Container::Gzip => self.gzip(bytes, at),
@@ -151,66 +156,66 @@ impl<W: Write> Parser<W> {
     }
 
     /// Finds out what the input is.
-    fn recognize(&mut self, rest: &[u8], last: bool) -> Result<Next, Error> {
+    fn recognize(&mut self, rest: &[u8], last: bool) -> Result<ParseStep, Error> {
         if rest.len() < MAGIC_BYTES && !last {
-            return Ok(Next::Wants(MAGIC_BYTES));
+            return Ok(ParseStep::Needs(MAGIC_BYTES));
         }
         if lz4::begins_skippable(rest) {
             return Ok(self.skip(rest));
         }
         self.container = Some(Container::detect(rest).ok_or(Error::Unrecognized)?);
-        Ok(Next::Took(0))
+        Ok(ParseStep::Consumed(0))
     }
 
     /// Skips a skippable frame, which begins here.
-    fn skip(&mut self, rest: &[u8]) -> Next {
+    fn skip(&mut self, rest: &[u8]) -> ParseStep {
         match lz4::skippable_bytes(rest) {
             Some(len) => {
                 self.state = State::Skipping(len);
-                Next::Took(0)
+                ParseStep::Consumed(0)
             }
-            None => Next::Wants(lz4::SKIPPABLE_HEADER_BYTES),
+            None => ParseStep::Needs(lz4::SKIPPABLE_HEADER_BYTES),
         }
     }
 
     /// Begins to ignore what follows.
-    fn ignore(&mut self) -> Next {
-        self.state = State::Ignoring(Ignored {
+    fn ignore(&mut self) -> ParseStep {
+        self.state = State::Ignoring(TrailingData {
             bytes: 0,
             padding: true,
         });
-        Next::Took(0)
+        ParseStep::Consumed(0)
     }
 
-    /// Begins to decompress a stream in pieces. What the legs have comes first.
-    fn begin_pieces(&mut self, container: Container) -> Result<(), Error> {
+    /// Begins to decompress a stream in pieces. What the targets have comes first.
+    fn begin_streaming(&mut self, container: Container) -> Result<(), Error> {
         self.emit_all()?;
-        let pieces = match &mut self.pieces {
-            Some(pieces) => pieces,
-            none => none.insert(Pieces::new(container)?),
+        let decoder = match &mut self.streaming {
+            Some(decoder) => decoder,
+            none => none.insert(StreamingDecoder::new(container)?),
         };
-        pieces.begin()?;
-        self.state = State::InPieces;
+        decoder.begin()?;
+        self.state = State::Streaming;
         Ok(())
     }
 
-    fn in_pieces(&mut self, rest: &[u8]) -> Result<Next, Error> {
+    fn stream(&mut self, rest: &[u8]) -> Result<ParseStep, Error> {
         let place = self.place();
-        let pieces = self.pieces.as_mut().ok_or(Error::Spent)?;
-        match pieces.decode(rest, &mut self.output)? {
-            Ok(Progress::Took(len)) => Ok(took_or_more(len)),
+        let decoder = self.streaming.as_mut().ok_or(Error::Spent)?;
+        match decoder.decode(rest, &mut self.output)? {
+            Ok(Progress::Took(len)) => Ok(consumed_or_needs(len)),
             Ok(Progress::Ended(taken, unread)) => {
                 self.state = match place.container {
                     Container::Gzip | Container::Zlib => State::Trailer,
                     Container::Lz4 | Container::Zstd => {
                         self.members += 1;
-                        self.in_pieces += 1;
+                        self.streamed += 1;
                         State::Between
                     }
                 };
                 Ok(match taken.checked_sub(unread) {
-                    Some(len) => Next::Took(len),
-                    None => Next::TookBack(unread - taken),
+                    Some(len) => ParseStep::Consumed(len),
+                    None => ParseStep::PutBack(unread - taken),
                 })
             }
             Err(overside_ops::Error::Corrupt(reason)) => Err(place.corrupt(reason)),
@@ -219,8 +224,8 @@ impl<W: Write> Parser<W> {
     }
 
     /// Which member this is.
-    fn place(&self) -> Place {
-        Place {
+    fn place(&self) -> MemberPosition {
+        MemberPosition {
             container: self.container.unwrap_or(Container::Gzip),
             member: self.members + 1,
             offset: self.begin,
@@ -230,12 +235,12 @@ impl<W: Write> Parser<W> {
     /// How many bytes before those that were not taken may be looked at again.
     pub(super) fn looks_back(&self) -> usize {
         match self.state {
-            State::InPieces => Step::MAX_UNREAD,
+            State::Streaming => Step::MAX_UNREAD,
             _ => 0,
         }
     }
 
-    /// The length of the buffers that the legs reach, if there are legs.
+    /// The length of the buffers that the targets reach, if there are targets.
     pub(super) fn room_bytes(&self) -> Option<usize> {
         self.parallel.room_bytes()
     }
@@ -244,7 +249,7 @@ impl<W: Write> Parser<W> {
         self.parallel.buffer(&mut self.output)
     }
 
-    /// Writes everything that the legs have.
+    /// Writes everything that the targets have.
     pub(super) fn emit_all(&mut self) -> Result<(), Error> {
         self.parallel.emit_all(&mut self.output)
     }
@@ -268,7 +273,7 @@ impl<W: Write> Parser<W> {
             bytes_out: self.output.written(),
             members: self.members,
             stored: self.stored,
-            in_pieces: self.in_pieces,
+            streamed: self.streamed,
             ignored: match self.state {
                 State::Ignoring(ignored) => Some(ignored),
                 _ => None,
@@ -281,9 +286,9 @@ impl<W: Write> Parser<W> {
 }
 
 /// Bytes were taken, or more are wanted.
-fn took_or_more(len: usize) -> Next {
+fn consumed_or_needs(len: usize) -> ParseStep {
     match len {
-        0 => Next::Wants(1),
-        len => Next::Took(len),
+        0 => ParseStep::Needs(1),
+        len => ParseStep::Consumed(len),
     }
 }

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::{compressed, decompressed, noise, options, text, tool};
-use overside_compress::{Container, Error, Ignored, Options, decompress};
+use overside_compress::{Container, Error, Options, TrailingData, decompress};
 
 /// What a program makes of `content`, read back here.
 fn read_back(program: &str, arguments: &[&str], content: &[u8]) -> Option<(u64, u64)> {
@@ -11,7 +11,7 @@ fn read_back(program: &str, arguments: &[&str], content: &[u8]) -> Option<(u64, 
     let (back, summary) =
         decompressed(&bytes).unwrap_or_else(|error| panic!("{program} {arguments:?}: {error}"));
     assert!(back == content, "{program} {arguments:?}");
-    Some((summary.members, summary.in_pieces))
+    Some((summary.members, summary.streamed))
 }
 
 #[test]
@@ -33,10 +33,10 @@ fn gzip_files_of_single_members_are_read_in_pieces() {
 #[test]
 fn bgzf_members_are_read_side_by_side() {
     let content = [text(500_000), noise(300_000)].concat();
-    if let Some((members, in_pieces)) = read_back("bgzip", &["-c"], &content) {
+    if let Some((members, streamed)) = read_back("bgzip", &["-c"], &content) {
         // 64 KiB at most in each, and an empty one at the end.
         assert!(members > 10, "{members}");
-        assert_eq!(in_pieces, 0);
+        assert_eq!(streamed, 0);
     }
 }
 
@@ -56,7 +56,7 @@ fn members_of_all_kinds_follow_each_other() {
         let (back, summary) = decompressed(&bytes).unwrap();
         assert!(back == order.map(|index| &parts[index][..]).concat());
         assert_eq!(summary.members, 2 + made.members + more.members);
-        assert_eq!(summary.in_pieces, 1);
+        assert_eq!(summary.streamed, 1);
     }
 }
 
@@ -98,7 +98,7 @@ fn what_follows_the_last_gzip_member_is_ignored_and_said() {
             let bytes = more.len() as u64;
             assert_eq!(
                 summary.ignored,
-                Some(Ignored { bytes, padding }),
+                Some(TrailingData { bytes, padding }),
                 "{container}"
             );
         }

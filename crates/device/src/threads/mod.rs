@@ -103,6 +103,7 @@ impl Shared {
 
     /// Gives the context up because a thread is gone.
     fn lose(&self, reason: String) {
+        tracing::error!(reason, "context lost");
         *lock(&self.reason) = reason;
         self.lost.store(true, Ordering::Release);
         self.stop();

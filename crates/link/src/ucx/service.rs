@@ -133,6 +133,10 @@ impl Watcher {
         self.shared.clock.begin();
         let ended = Ended(self);
         let cause = self.watch();
+        match &cause {
+            Cause::Closed => tracing::debug!("link closed"),
+            cause => tracing::info!(%cause, queue_pairs = self.pairs.len(), "link lost"),
+        }
         ended.lose(&cause);
         // This end starts nothing any more; the peer may free what it has exported.
         self.shared.control.shut();

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Advice;
 
-use super::arguments::Arguments;
-use super::{Trouble, Verb, names};
+use super::arguments::Request;
+use super::{FileError, Verb, names};
 
 /// An open input.
 pub struct Input {
@@ -26,38 +26,38 @@ pub struct Input {
 
 impl Input {
     /// Opens what was named, if it may be worked on.
-    pub fn open(named: &OsStr, all: &Arguments) -> Result<Self, Trouble> {
+    pub fn open(named: &OsStr, request: &Request) -> Result<Self, FileError> {
         if named == "-" {
-            return Self::stdin(all);
+            return Self::stdin(request);
         }
         let mut path = PathBuf::from(named);
-        let mut opened = open(&path, all);
-        if all.verb == Verb::Decompress
+        let mut opened = open(&path, request);
+        if request.verb == Verb::Decompress
             && (opened.as_ref()).is_err_and(|error| error.kind() == ErrorKind::NotFound)
             && let Some((candidate, file)) = (names::candidates(&path).into_iter())
-                .find_map(|candidate| open(&candidate, all).ok().map(|file| (candidate, file)))
+                .find_map(|candidate| open(&candidate, request).ok().map(|file| (candidate, file)))
         {
             (path, opened) = (candidate, Ok(file));
         }
         let file = opened.map_err(|error| refused(&path, &error))?;
         let metadata = file.metadata().map_err(|error| refused(&path, &error))?;
         let name = path.display().to_string();
-        may_be_worked_on(&name, &metadata, all)?;
+        may_be_worked_on(&name, &metadata, request)?;
         Ok(Self::new(name, Some(path), file, metadata))
     }
 
-    fn stdin(all: &Arguments) -> Result<Self, Trouble> {
+    fn stdin(request: &Request) -> Result<Self, FileError> {
         let stdin = io::stdin();
-        if all.verb == Verb::Decompress && !all.force && stdin.is_terminal() {
-            return Err(Trouble::Error(
+        if request.verb == Verb::Decompress && !request.force() && stdin.is_terminal() {
+            return Err(FileError::Error(
                 "compressed data is not read from a terminal; -f does, --help says more".into(),
             ));
         }
-        let failed = |error: io::Error| Trouble::Error(format!("stdin: {error}"));
+        let failed = |error: io::Error| FileError::Error(format!("stdin: {error}"));
         let file = File::from(stdin.as_fd().try_clone_to_owned().map_err(failed)?);
         let metadata = file.metadata().map_err(failed)?;
         if metadata.is_dir() {
-            return Err(Trouble::Warning("stdin is a directory; skipped".into()));
+            return Err(FileError::Warning("stdin is a directory; skipped".into()));
         }
         Ok(Self::new("stdin".into(), None, file, metadata))
     }
@@ -108,36 +108,36 @@ impl Input {
 }
 
 /// Opens a file without being held up by what is no file.
-fn open(path: &Path, all: &Arguments) -> io::Result<File> {
+fn open(path: &Path, request: &Request) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
-    if !all.only_reads() {
-        let links = if all.force { 0 } else { libc::O_NOFOLLOW };
+    if !request.only_reads() {
+        let links = if request.force() { 0 } else { libc::O_NOFOLLOW };
         options.custom_flags(links | libc::O_NONBLOCK | libc::O_NOCTTY);
     }
     options.open(path)
 }
 
-fn refused(path: &Path, error: &io::Error) -> Trouble {
+fn refused(path: &Path, error: &io::Error) -> FileError {
     let name = path.display();
     if error.raw_os_error() == Some(libc::ELOOP)
         && std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
     {
-        return Trouble::Error(format!(
+        return FileError::Error(format!(
             "{name} is a symbolic link; -f follows it and removes it, -c only reads"
         ));
     }
-    Trouble::Error(format!("{name}: {error}"))
+    FileError::Error(format!("{name}: {error}"))
 }
 
 /// Files that gzip leaves alone are left alone.
-fn may_be_worked_on(name: &str, metadata: &Metadata, all: &Arguments) -> Result<(), Trouble> {
-    let warn = |what: &str| Err(Trouble::Warning(format!("{name} {what}; skipped")));
+fn may_be_worked_on(name: &str, metadata: &Metadata, request: &Request) -> Result<(), FileError> {
+    let warn = |what: &str| Err(FileError::Warning(format!("{name} {what}; skipped")));
     let kind = metadata.file_type();
     if kind.is_dir() {
         return warn("is a directory");
     }
-    if all.only_reads() {
+    if request.only_reads() {
         return Ok(());
     }
     if !kind.is_file() {
@@ -150,7 +150,7 @@ fn may_be_worked_on(name: &str, metadata: &Metadata, all: &Arguments) -> Result<
     if mode & 0o6000 != 0 {
         return warn("runs as another user or group (set-user-ID, set-group-ID)");
     }
-    if all.force {
+    if request.force() {
         return Ok(());
     }
     if mode & 0o1000 != 0 {

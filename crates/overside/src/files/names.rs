@@ -39,7 +39,7 @@ pub fn format(path: &Path) -> Option<Container> {
 }
 
 /// What `path`, whose name says that it is in that format already, ends with.
-pub fn already(path: &Path, container: Container) -> Option<&'static str> {
+pub fn compressed_suffix(path: &Path, container: Container) -> Option<&'static str> {
     let name = path.file_name()?;
     (ENDINGS.iter())
         .filter(|(_, of, _)| *of == container)
@@ -95,9 +95,12 @@ mod tests {
 
     #[test]
     fn a_name_has_the_ending_of_one_format_only() {
-        assert_eq!(already(Path::new("a.tgz"), Container::Gzip), Some(".tgz"));
-        assert_eq!(already(Path::new("a.gz"), Container::Zstd), None);
-        assert_eq!(already(Path::new(".gz"), Container::Gzip), None);
+        assert_eq!(
+            compressed_suffix(Path::new("a.tgz"), Container::Gzip),
+            Some(".tgz")
+        );
+        assert_eq!(compressed_suffix(Path::new("a.gz"), Container::Zstd), None);
+        assert_eq!(compressed_suffix(Path::new(".gz"), Container::Gzip), None);
         assert_eq!(format(Path::new("a.tzst")), Some(Container::Zstd));
         assert_eq!(format(Path::new("a.txt")), None);
     }

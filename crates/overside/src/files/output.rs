@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
-use crate::system::{self, Unfinished};
+use crate::system::{self, TempFileGuard};
 
 /// Where the bytes go.
 pub enum Output {
     /// A file that gets its name when it is complete.
-    Named(Named),
+    Named(TempFile),
     /// Something that is there already: stdout, a device, a pipe.
     Open(File),
     /// Nowhere.
@@ -67,7 +67,7 @@ impl Write for Output {
 
 /// A file that is written under another name and renamed when it is complete. Dropped before, or
 /// left behind by a signal, it goes.
-pub struct Named {
+pub struct TempFile {
     /// `None` once it is closed.
     file: Option<File>,
     /// What it is called until then, in the same directory.
@@ -76,10 +76,10 @@ pub struct Named {
     replace: bool,
     /// It has its name.
     complete: bool,
-    _unfinished: Unfinished,
+    _unfinished: TempFileGuard,
 }
 
-impl Named {
+impl TempFile {
     /// Makes the file that is going to be called `name`. `private`: only its owner can read it
     /// until it gets the attributes of another one. `replace`: if there is one of that name by
     /// then, it goes.
@@ -90,7 +90,7 @@ impl Named {
             // As many bits of chance as make a second attempt unlikely.
             let chance = RandomState::new().hash_one(std::process::id());
             let temporary = directory.join(format!(".overside-{chance:016x}.tmp"));
-            let unfinished = Unfinished::new(&temporary)?;
+            let unfinished = TempFileGuard::new(&temporary)?;
             let mode = if private { 0o600 } else { 0o666 };
             let opened = (OpenOptions::new().write(true).create_new(true))
                 .mode(mode)
@@ -128,7 +128,7 @@ impl Named {
     }
 }
 
-impl Drop for Named {
+impl Drop for TempFile {
     fn drop(&mut self) {
         if !self.complete {
             // It may be gone already, with its directory.

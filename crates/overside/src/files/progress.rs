@@ -73,9 +73,9 @@ fn shortened(name: &str) -> String {
 
 fn line(total: Option<u64>, elapsed: Duration, read_bytes: u64, plain_bytes: u64) -> String {
     let seconds = elapsed.as_secs_f64().max(1e-9);
-    let rate = super::telling::rate(plain_bytes as f64 / seconds);
+    let rate = super::report::rate(plain_bytes as f64 / seconds);
     let Some(total) = total else {
-        return format!("{}, {rate}", super::telling::bytes(plain_bytes));
+        return format!("{}, {rate}", super::report::bytes(plain_bytes));
     };
     let done = (read_bytes as f64 / total as f64).clamp(0.0, 1.0);
     let left = match done {

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, IsTerminal, Read, Write};
 use overside_compress::{Compressor, Container, Decompressor, Error, Options, Summary};
 
 use super::Verb;
-use super::arguments::Arguments;
+use super::arguments::Request;
 use super::input::Input;
 use super::output::Output;
 use super::progress::Progress;
@@ -16,18 +16,19 @@ const MAGIC_BYTES: usize = 4;
 /// Passes all of `input` to `output`, compressed or decompressed. `None`: it was not compressed,
 /// and with `-cf` it was copied as it is.
 pub fn run(
-    all: &Arguments,
+    request: &Request,
     options: &Options,
     input: &mut Input,
     output: &mut Output,
 ) -> Result<Option<Summary>, Error> {
     // On a terminal that shows the output as well, both would be unreadable.
-    let hidden = all.quiet || matches!(output, Output::Open(file) if file.is_terminal());
+    let hidden = request.arguments.messages.quiet
+        || matches!(output, Output::Open(file) if file.is_terminal());
     let mut progress = Progress::new(&input.name, input.len(), !hidden);
     let file = &mut input.file;
-    match all.verb {
+    match request.verb {
         Verb::Compress => compress(options, file, output, &mut progress).map(Some),
-        Verb::Decompress if all.force && all.stdout => {
+        Verb::Decompress if request.force() && request.arguments.output.stdout => {
             let begin = beginning(file).map_err(Error::Read)?;
             let mut whole = begin.chain(file);
             if is_compressed(&begin) {
@@ -79,7 +80,7 @@ fn is_compressed(begin: &[u8]) -> bool {
     skippable || Container::detect(begin).is_some()
 }
 
-/// Copies everything, telling whose errors are whose.
+/// Copies everything, report whose errors are whose.
 fn copy(reader: &mut impl Read, output: &mut Output) -> Result<(), Error> {
     let mut buffer = vec![0; 256 << 10];
     loop {

@@ -1,46 +1,110 @@
-//! What was asked for on the command line.
+//! The command line of `match`.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 
-use lexopt::prelude::*;
-use overside_placement::Policy;
+use clap::builder::Resettable;
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 
-use crate::options::{self, value};
+use crate::logging::LogArguments;
+use crate::options::{Placement, size_within};
 
-/// The longest file of patterns in bytes; longer sets are refused anyway.
+/// The longest pattern file in bytes; longer sets are refused anyway.
 const PATTERNS_BYTES_MAX: u64 = 1 << 20;
-/// The shortest and the longest chunk that can be asked for, in bytes.
 const CHUNK_BYTES_MIN: usize = 64;
 const CHUNK_BYTES_MAX: usize = 64 << 20;
-/// Long options, for finding the one that was meant.
-const LONG: [&str; 18] = [
-    "chunk",
-    "column",
-    "count",
-    "device",
-    "engine",
-    "explain",
-    "file",
-    "files-with-matches",
-    "help",
-    "ignore-case",
-    "invert-match",
-    "json",
-    "line-number",
-    "no-filename",
-    "only-matching",
-    "placement",
-    "regexp",
-    "threads",
-];
 
-/// What is shown of the records.
+/// Find lines, or rows of a column, that match patterns
+#[derive(clap::Args, Debug)]
+#[command(
+    // -h is grep's: no file names.
+    disable_help_flag = true,
+    override_usage = "overside match [OPTIONS] -e PATTERN... [FILE...]\n       \
+                      overside match [OPTIONS] PATTERN [FILE...]",
+    after_help = "\
+Patterns match bytes, not characters. They use the syntax that Rust's regex, RE2 and Hyperscan \
+share.
+
+Exit codes are grep's: 0 if a record was selected, 1 if none was, 2 on an error."
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    patterns: Patterns,
+    /// Files to search; without FILE, or for -, stdin
+    #[arg(value_name = "FILE")]
+    files: Vec<OsString>,
+    /// Match letters in both cases
+    #[arg(short, long)]
+    pub ignore_case: bool,
+    /// Select records that do not match
+    #[arg(short = 'v', long = "invert-match")]
+    pub invert: bool,
+    #[command(flatten)]
+    pub output: Output,
+    #[command(flatten)]
+    pub search: Search,
+    #[command(flatten)]
+    pub placement: Placement,
+    /// Print on stderr where it ran and why
+    #[arg(long, help_heading = "Placement")]
+    pub explain: bool,
+    #[command(flatten)]
+    pub log: LogArguments,
+    /// Print help
+    #[arg(long, action = ArgAction::Help, help_heading = Resettable::Reset)]
+    help: Option<bool>,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Output")]
+pub struct Output {
+    /// Print the number of selected records of each file
+    #[arg(short, long)]
+    count: bool,
+    /// Print each match on a line of its own
+    #[arg(short, long)]
+    only_matching: bool,
+    /// Print the names of files with selected records
+    #[arg(short = 'l', long)]
+    files_with_matches: bool,
+    /// Print nothing; only the exit code counts
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print a JSON object for each record, one a line
+    #[arg(long)]
+    json: bool,
+    /// Prefix the record's number
+    #[arg(short = 'n', long)]
+    pub line_number: bool,
+    /// Prefix the file's name [default: with several files]
+    #[arg(short = 'H', long, overrides_with = "no_filename")]
+    with_filename: bool,
+    /// Do not prefix the file's name
+    #[arg(short = 'h', long, overrides_with = "with_filename")]
+    no_filename: bool,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Search")]
+pub struct Search {
+    /// Search a column of CSV, TSV, Parquet or Arrow files
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
+    pub column: Option<String>,
+    /// Library that searches on the CPU: auto, literal, hyperscan, regex or re2
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub engine: String,
+    /// The longest piece that is searched at once, 64 to 64MiB
+    #[arg(long = "chunk", value_name = "SIZE", default_value = "256KiB",
+          value_parser = size_within(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX))]
+    pub chunk_bytes: usize,
+}
+
+/// What is printed of the selected records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Show {
+pub enum OutputMode {
     Records,
-    Only,
+    Matches,
     Json,
     Count,
     JsonCount,
@@ -48,191 +112,153 @@ pub enum Show {
     Nothing,
 }
 
-impl Show {
+impl OutputMode {
     pub fn is_json(self) -> bool {
         matches!(self, Self::Json | Self::JsonCount)
     }
 }
 
-/// What was asked for.
-#[derive(Debug)]
-pub struct Arguments {
-    pub patterns: Vec<String>,
-    /// Files in order; `-` is stdin. Never empty.
-    pub files: Vec<OsString>,
-    pub ignore_case: bool,
-    pub invert: bool,
-    pub show: Show,
-    pub numbers: bool,
-    /// `None`: for several files.
-    pub with_name: Option<bool>,
-    pub column: Option<String>,
-    pub engine: String,
-    pub policy: Policy,
-    pub device: Option<String>,
-    pub threads: usize,
-    pub chunk_bytes: Option<usize>,
-    pub explain: bool,
-}
-
-/// What is to be done.
-#[derive(Debug)]
-pub enum Asked {
-    Help,
-    Work(Box<Arguments>),
-}
-
-/// Options that decide together what is shown.
-#[derive(Default)]
-struct Shown {
-    count: bool,
-    only: bool,
-    json: bool,
-    names: bool,
-    nothing: bool,
-}
-
-impl Shown {
-    /// As grep decides: the one that shows less.
-    fn show(&self) -> Show {
+impl Output {
+    /// Of several the one that prints less, as in grep.
+    pub fn mode(&self) -> OutputMode {
         match self {
-            Self { nothing: true, .. } => Show::Nothing,
-            Self { names: true, .. } => Show::Names,
+            Self { quiet: true, .. } => OutputMode::Nothing,
+            Self {
+                files_with_matches: true,
+                ..
+            } => OutputMode::Names,
             Self {
                 count: true,
                 json: true,
                 ..
-            } => Show::JsonCount,
-            Self { count: true, .. } => Show::Count,
-            Self { json: true, .. } => Show::Json,
-            Self { only: true, .. } => Show::Only,
-            _ => Show::Records,
+            } => OutputMode::JsonCount,
+            Self { count: true, .. } => OutputMode::Count,
+            Self { json: true, .. } => OutputMode::Json,
+            Self {
+                only_matching: true,
+                ..
+            } => OutputMode::Matches,
+            _ => OutputMode::Records,
         }
+    }
+
+    /// Whether each record is printed with its file's name.
+    pub fn with_filename(&self, files: usize) -> bool {
+        !self.no_filename && (self.with_filename || files > 1)
     }
 }
 
 impl Arguments {
-    /// Reads the command line behind the verb, and the files of patterns that it names.
+    /// The patterns and the files, `-` being stdin. Reads pattern files.
     ///
     /// # Errors
-    /// What is not understood or cannot be read, in words.
-    pub fn parse(arguments: &[OsString]) -> Result<Asked, String> {
-        let mut all = Self {
-            patterns: Vec::new(),
-            files: Vec::new(),
-            ignore_case: false,
-            invert: false,
-            show: Show::Records,
-            numbers: false,
-            with_name: None,
-            column: None,
-            engine: "auto".into(),
-            policy: Policy::Cpu,
-            device: None,
-            threads: options::threads_default(),
-            chunk_bytes: None,
-            explain: false,
+    /// No pattern, one that is not UTF-8, or a pattern file that cannot be read.
+    pub fn inputs(&self) -> Result<(Vec<String>, Vec<OsString>), String> {
+        let mut files = self.files.clone();
+        let mut patterns = Vec::new();
+        for source in &self.patterns.0 {
+            patterns.extend(source.read()?);
+        }
+        if self.patterns.0.is_empty() {
+            if files.is_empty() {
+                return Err("no pattern; try `overside match --help`".into());
+            }
+            patterns.extend(lines(&pattern(&files.remove(0))?));
+        }
+        if patterns.is_empty() {
+            return Err("the pattern files are empty, so nothing can match".into());
+        }
+        if files.is_empty() {
+            files.push("-".into());
+        }
+        Ok((patterns, files))
+    }
+}
+
+/// `-e` and `-f` in the order in which they were given: where two patterns match at one place,
+/// the first one counts.
+#[derive(Debug)]
+struct Patterns(Vec<PatternSource>);
+
+#[derive(Debug)]
+enum PatternSource {
+    Text(OsString),
+    File(OsString),
+}
+
+impl PatternSource {
+    fn read(&self) -> Result<Vec<String>, String> {
+        match self {
+            Self::Text(text) => Ok(lines(&pattern(text)?)),
+            Self::File(path) => read_patterns(path),
+        }
+    }
+}
+
+impl clap::Args for Patterns {
+    fn augment_args(command: Command) -> Command {
+        let option = |id, short| {
+            (Arg::new(id).short(short).long(id).action(ArgAction::Append))
+                .value_parser(value_parser!(OsString))
+                .allow_hyphen_values(true)
         };
-        let (mut shown, mut policy, mut has_patterns) = (Shown::default(), None, false);
-        let mut parser = lexopt::Parser::from_args(arguments);
-        while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
-            match argument {
-                Long("help") => return Ok(Asked::Help),
-                Short('e') | Long("regexp") => {
-                    has_patterns = true;
-                    let value = parser.value().map_err(|error| error.to_string())?;
-                    all.patterns.extend(lines(pattern(value)?.as_str()));
-                }
-                Short('f') | Long("file") => {
-                    has_patterns = true;
-                    let path = parser.value().map_err(|error| error.to_string())?;
-                    all.patterns.extend(lines(&read_patterns(&path)?));
-                }
-                Short('c') | Long("count") => shown.count = true,
-                Short('o') | Long("only-matching") => shown.only = true,
-                Short('l') | Long("files-with-matches") => shown.names = true,
-                Short('q') | Long("quiet") => shown.nothing = true,
-                Long("json") => shown.json = true,
-                Short('i') | Long("ignore-case") => all.ignore_case = true,
-                Short('v') | Long("invert-match") => all.invert = true,
-                Short('n') | Long("line-number") => all.numbers = true,
-                Short('H') | Long("with-filename") => all.with_name = Some(true),
-                Short('h') | Long("no-filename") => all.with_name = Some(false),
-                Long("column") => all.column = Some(value(&mut parser, "--column")?),
-                Long("engine") => all.engine = value(&mut parser, "--engine")?,
-                Long("placement") => policy = Some(value(&mut parser, "--placement")?),
-                Long("device") => all.device = Some(value(&mut parser, "--device")?),
-                Long("threads") => all.threads = options::threads(&mut parser)?,
-                Long("chunk") => {
-                    let allowed = CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX;
-                    all.chunk_bytes = Some(options::chunk_bytes(&mut parser, allowed)?);
-                }
-                Long("explain") => all.explain = true,
-                Value(file) => all.files.push(file),
-                Short(short) => return Err(options::unknown("match", &short.to_string(), &[])),
-                Long(long) => {
-                    return Err(options::unknown("match", long, &LONG.map(str::to_owned)));
-                }
-            }
-        }
-        all.show = shown.show();
-        if !has_patterns {
-            if all.files.is_empty() {
-                return Err("no pattern; `overside match --help` says more".into());
-            }
-            let first = all.files.remove(0);
-            all.patterns.extend(lines(pattern(first)?.as_str()));
-        }
-        all.settle(policy)?;
-        Ok(Asked::Work(Box::new(all)))
+        let text = option("regexp", 'e').value_name("PATTERN");
+        let file = option("file", 'f').value_name("FILE");
+        command
+            .arg(text.help("A pattern; with several, records that match any of them"))
+            .arg(file.help("Read patterns from FILE, one a line"))
     }
 
-    /// Fills in what follows from the rest, and refuses what contradicts itself.
-    fn settle(&mut self, policy: Option<Policy>) -> Result<(), String> {
-        if self.patterns.is_empty() {
-            return Err("the files of patterns are empty: nothing could match".into());
-        }
-        self.policy = options::placement(policy, &mut self.device)?;
-        if self.files.is_empty() {
-            self.files.push("-".into());
-        }
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Patterns {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |id: &str, source: fn(OsString) -> PatternSource| {
+            let at = matches.indices_of(id).into_iter().flatten();
+            let values = matches.get_many::<OsString>(id).into_iter().flatten();
+            let sources = values.cloned().map(source);
+            at.zip(sources).collect::<Vec<_>>()
+        };
+        let mut all = given("regexp", PatternSource::Text);
+        all.extend(given("file", PatternSource::File));
+        all.sort_by_key(|(at, _)| *at);
+        Ok(Self(all.into_iter().map(|(_, source)| source).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
 }
 
-/// Patterns are separated by line feeds, as grep takes them.
-fn lines(text: &str) -> impl Iterator<Item = String> {
-    text.split('\n').map(str::to_owned)
+/// Patterns are separated by line feeds, as in grep.
+fn lines(text: &str) -> Vec<String> {
+    text.split('\n').map(str::to_owned).collect()
 }
 
-fn pattern(text: OsString) -> Result<String, String> {
-    text.into_string().map_err(|text| {
-        format!(
-            "the pattern {} is not UTF-8; write bytes as \\xff",
-            text.display()
-        )
-    })
+fn pattern(text: &OsStr) -> Result<String, String> {
+    let text = text.to_str().map(str::to_owned);
+    text.ok_or_else(|| "a pattern is not UTF-8; write bytes as \\xff".into())
 }
 
-/// The patterns in a file, or on stdin. Without the line feed at its end, which starts no pattern.
-fn read_patterns(path: &OsStr) -> Result<String, String> {
-    let read = || {
-        let mut text = String::new();
-        let from: Box<dyn Read> = match path == "-" {
-            true => Box::new(io::stdin().lock()),
-            false => Box::new(File::open(path)?),
-        };
-        from.take(PATTERNS_BYTES_MAX + 1)
-            .read_to_string(&mut text)?;
-        if text.len() as u64 > PATTERNS_BYTES_MAX {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        Ok(text)
+/// The lines of a pattern file or of stdin.
+fn read_patterns(path: &OsStr) -> Result<Vec<String>, String> {
+    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    let from: Box<dyn Read> = match path == "-" {
+        true => Box::new(io::stdin().lock()),
+        false => Box::new(File::open(path).map_err(failed)?),
     };
-    let mut text: String =
-        read().map_err(|error: io::Error| format!("{}: {error}", path.display()))?;
-    if text.ends_with('\n') {
-        text.pop();
+    let mut text = String::new();
+    let mut bounded = from.take(PATTERNS_BYTES_MAX + 1);
+    bounded.read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > PATTERNS_BYTES_MAX {
+        return Err(failed(io::ErrorKind::FileTooLarge.into()));
     }
-    Ok(text)
+    Ok(match text.is_empty() {
+        true => Vec::new(),
+        false => lines(text.strip_suffix('\n').unwrap_or(&text)),
+    })
 }

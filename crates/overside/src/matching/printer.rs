@@ -10,11 +10,12 @@ use base64::prelude::BASE64_STANDARD;
 use overside_match::{Exact, Found, Sink};
 use serde_json::{Map, Value, json};
 
-use super::arguments::{Arguments, Show};
+use super::arguments::{Arguments, OutputMode};
 
 /// Prints what is found in one file.
 pub struct Printer<'a> {
-    all: &'a Arguments,
+    arguments: &'a Arguments,
+    mode: OutputMode,
     name: Option<&'a OsStr>,
     exact: Option<Exact>,
     out: BufWriter<StdoutLock<'static>>,
@@ -22,10 +23,11 @@ pub struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     /// `exact` is needed to show what matches, `name` for objects.
-    pub fn new(all: &'a Arguments, name: Option<&'a OsStr>, exact: Option<Exact>) -> Self {
+    pub fn new(arguments: &'a Arguments, name: Option<&'a OsStr>, exact: Option<Exact>) -> Self {
         let out = super::stdout();
         Self {
-            all,
+            arguments,
+            mode: arguments.output.mode(),
             name,
             exact,
             out,
@@ -34,7 +36,7 @@ impl<'a> Printer<'a> {
 
     /// Prints how many records there are.
     pub fn count(&mut self, count: u64) -> io::Result<()> {
-        if self.all.show == Show::JsonCount {
+        if self.mode == OutputMode::JsonCount {
             let mut object = Map::new();
             object.insert(
                 "file".into(),
@@ -69,7 +71,7 @@ impl<'a> Printer<'a> {
     }
 
     fn line(&mut self, number: u64, value: &[u8]) -> io::Result<()> {
-        self.prefix(self.all.numbers.then_some(number))?;
+        self.prefix(self.arguments.output.line_number.then_some(number))?;
         self.out.write_all(value)?;
         self.out.write_all(b"\n")
     }
@@ -77,7 +79,7 @@ impl<'a> Printer<'a> {
     /// Where a record's matches lie.
     fn ranges(&self, value: &[u8]) -> Vec<Range<usize>> {
         match &self.exact {
-            Some(exact) if !self.all.invert => exact.find(value).collect(),
+            Some(exact) if !self.arguments.invert => exact.find(value).collect(),
             _ => Vec::new(),
         }
     }
@@ -116,9 +118,9 @@ fn text(bytes: &[u8]) -> Value {
 impl Sink for Printer<'_> {
     fn found(&mut self, found: Found<'_>) -> io::Result<bool> {
         let value = found.value.unwrap_or_default();
-        match self.all.show {
-            Show::Json => self.record(&found)?,
-            Show::Only => {
+        match self.mode {
+            OutputMode::Json => self.record(&found)?,
+            OutputMode::Matches => {
                 for range in self.ranges(value) {
                     self.line(found.number, &value[range])?;
                 }

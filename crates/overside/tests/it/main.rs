@@ -3,4 +3,5 @@
 mod agent;
 mod command;
 mod files;
+mod logging;
 mod matching;

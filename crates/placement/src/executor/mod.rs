@@ -259,6 +259,11 @@ impl Executor {
     /// Notes what went wrong.
     fn event(&mut self, target: Target, kind: EventKind, message: String) {
         let at_ns = self.opened.elapsed().as_nanos() as u64;
+        let device = self.lanes.get(target).map_or("", Lane::name);
+        match kind.is_failure() {
+            true => tracing::warn!(device, %kind, "{message}"),
+            false => tracing::info!(device, %kind, "{message}"),
+        }
         self.log.event(at_ns, target, kind, message);
     }
 

@@ -4,14 +4,14 @@ use std::io::Write;
 
 use overside_device::Slice;
 
-use super::{Next, Parser, State};
+use super::{ParseStep, Parser, State};
 use crate::decompressor::parallel::{Expected, MAX_SOURCE_BYTES};
 use crate::gzip::{self, Header, Sizes};
 use crate::{Container, Error, MAX_CHUNK_BYTES, zlib};
 
 impl<W: Write> Parser<W> {
     /// Before a gzip member, or behind the last.
-    pub(super) fn gzip(&mut self, bytes: &Slice, at: usize) -> Result<Next, Error> {
+    pub(super) fn gzip(&mut self, bytes: &Slice, at: usize) -> Result<ParseStep, Error> {
         let rest = &bytes[at..];
         let place = self.place();
         if self.members > 0 && !rest.starts_with(&gzip::MAGIC) {
@@ -19,7 +19,7 @@ impl<W: Write> Parser<W> {
         }
         let header = match Header::parse(rest) {
             Ok(Some(header)) => header,
-            Ok(None) => return Ok(Next::Wants(rest.len() + 1)),
+            Ok(None) => return Ok(ParseStep::Needs(rest.len() + 1)),
             Err(reason) => return Err(place.corrupt(reason)),
         };
         if self.members == 0 {
@@ -31,23 +31,23 @@ impl<W: Write> Parser<W> {
         {
             return Ok(next);
         }
-        self.begin_pieces(Container::Gzip)?;
-        Ok(Next::Took(header.len))
+        self.begin_streaming(Container::Gzip)?;
+        Ok(ParseStep::Consumed(header.len))
     }
 
-    /// A member that says how long it is. `None`: its content is too long for the legs.
+    /// A member that says how long it is. `None`: its content is too long for the targets.
     fn sized_member(
         &mut self,
         bytes: &Slice,
         at: usize,
         header: &Header,
         sizes: Sizes,
-    ) -> Result<Option<Next>, Error> {
+    ) -> Result<Option<ParseStep>, Error> {
         let place = self.place();
         // It was compared with the longest source.
         let member_bytes = sizes.member as usize;
         let Some(member) = bytes[at..].get(..member_bytes) else {
-            return Ok(Some(Next::Wants(member_bytes)));
+            return Ok(Some(ParseStep::Needs(member_bytes)));
         };
         let trailer = member.last_chunk().ok_or_else(|| place.truncated())?;
         let (crc, content_bytes) = gzip::trailer(*trailer);
@@ -71,11 +71,11 @@ impl<W: Write> Parser<W> {
         let source = bytes.slice(stream);
         (self.parallel).part(source, content_bytes, place, expected, &mut self.output)?;
         self.members += 1;
-        Ok(Some(Next::Took(member_bytes)))
+        Ok(Some(ParseStep::Consumed(member_bytes)))
     }
 
     /// Before a zlib stream, or behind it.
-    pub(super) fn zlib(&mut self, rest: &[u8]) -> Result<Next, Error> {
+    pub(super) fn zlib(&mut self, rest: &[u8]) -> Result<ParseStep, Error> {
         if self.members > 0 {
             return Ok(self.ignore());
         }
@@ -85,30 +85,30 @@ impl<W: Write> Parser<W> {
                 return Err(place.corrupt("it does not begin like a zlib stream"));
             }
             [_, _, ..] => {}
-            _ => return Ok(Next::Wants(zlib::HEADER_BYTES)),
+            _ => return Ok(ParseStep::Needs(zlib::HEADER_BYTES)),
         }
         if zlib::needs_dictionary(rest) {
             return Err(place.unsupported("it needs a preset dictionary"));
         }
-        self.begin_pieces(Container::Zlib)?;
-        Ok(Next::Took(zlib::HEADER_BYTES))
+        self.begin_streaming(Container::Zlib)?;
+        Ok(ParseStep::Consumed(zlib::HEADER_BYTES))
     }
 
-    /// Behind a stream that was decompressed in pieces.
-    pub(super) fn trailer(&mut self, rest: &[u8]) -> Result<Next, Error> {
+    /// Behind a stream that was streamed.
+    pub(super) fn trailer(&mut self, rest: &[u8]) -> Result<ParseStep, Error> {
         let place = self.place();
-        let pieces = self.pieces.as_ref().ok_or(Error::Spent)?;
-        let (check, made) = pieces.made();
+        let decoder = self.streaming.as_ref().ok_or(Error::Spent)?;
+        let (check, made) = decoder.made();
         let (len, said, has_length) = match place.container {
             Container::Zlib => {
                 let Some(trailer) = rest.first_chunk::<{ zlib::TRAILER_BYTES }>() else {
-                    return Ok(Next::Wants(zlib::TRAILER_BYTES));
+                    return Ok(ParseStep::Needs(zlib::TRAILER_BYTES));
                 };
                 (trailer.len(), u32::from_be_bytes(*trailer), true)
             }
             _ => {
                 let Some(trailer) = rest.first_chunk() else {
-                    return Ok(Next::Wants(gzip::TRAILER_BYTES));
+                    return Ok(ParseStep::Needs(gzip::TRAILER_BYTES));
                 };
                 let (crc, len) = gzip::trailer(*trailer);
                 // It counts modulo 2^32.
@@ -122,8 +122,8 @@ impl<W: Write> Parser<W> {
             return Err(place.corrupt("its content has another length than it says"));
         }
         self.members += 1;
-        self.in_pieces += 1;
+        self.streamed += 1;
         self.state = State::Between;
-        Ok(Next::Took(len))
+        Ok(ParseStep::Consumed(len))
     }
 }

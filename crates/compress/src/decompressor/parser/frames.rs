@@ -6,7 +6,7 @@ use overside_device::Slice;
 use overside_ops::lz4_frame;
 use xxhash_rust::xxh32::xxh32;
 
-use super::{MAGIC_BYTES, Next, Parser, State};
+use super::{MAGIC_BYTES, ParseStep, Parser, State};
 use crate::decompressor::parallel::{Expected, MAX_SOURCE_BYTES};
 use crate::{Container, Error, MAX_CHUNK_BYTES, lz4, zstd};
 
@@ -15,7 +15,7 @@ const WORD_BYTES: usize = 4;
 
 impl<W: Write> Parser<W> {
     /// Before an LZ4 frame.
-    pub(super) fn lz4(&mut self, rest: &[u8]) -> Result<Next, Error> {
+    pub(super) fn lz4(&mut self, rest: &[u8]) -> Result<ParseStep, Error> {
         if lz4::begins_skippable(rest) {
             return Ok(self.skip(rest));
         }
@@ -27,19 +27,19 @@ impl<W: Write> Parser<W> {
         }
         let (header, len) = match lz4_frame::Header::parse(rest) {
             Ok(Some(header)) => header,
-            Ok(None) => return Ok(Next::Wants(rest.len() + 1)),
+            Ok(None) => return Ok(ParseStep::Needs(rest.len() + 1)),
             Err(overside_ops::Error::Corrupt(reason)) => return Err(place.corrupt(reason)),
             Err(error) => return Err(error.into()),
         };
         if header.linked
             || !(self.parallel).takes(&self.options, Container::Lz4, header.block_max)?
         {
-            self.begin_pieces(Container::Lz4)?;
-            return Ok(Next::Took(0));
+            self.begin_streaming(Container::Lz4)?;
+            return Ok(ParseStep::Consumed(0));
         }
         (self.parallel).begin(header.content_checksum, &mut self.output)?;
         self.state = State::Blocks(header);
-        Ok(Next::Took(len))
+        Ok(ParseStep::Consumed(len))
     }
 
     /// Before an independent block, or behind the last.
@@ -48,23 +48,23 @@ impl<W: Write> Parser<W> {
         header: lz4_frame::Header,
         bytes: &Slice,
         at: usize,
-    ) -> Result<Next, Error> {
+    ) -> Result<ParseStep, Error> {
         let rest = &bytes[at..];
         let place = self.place();
         let Some((length, behind)) = rest.split_first_chunk() else {
-            return Ok(Next::Wants(WORD_BYTES));
+            return Ok(ParseStep::Needs(WORD_BYTES));
         };
         let length = u32::from_le_bytes(*length);
         if length == 0 {
             let checksum = match (header.content_checksum, behind.first_chunk()) {
                 (false, _) => None,
                 (true, Some(checksum)) => Some(u32::from_le_bytes(*checksum)),
-                (true, None) => return Ok(Next::Wants(2 * WORD_BYTES)),
+                (true, None) => return Ok(ParseStep::Needs(2 * WORD_BYTES)),
             };
             (self.parallel).end(place, header.content_size, checksum, &mut self.output)?;
             self.members += 1;
             self.state = State::Between;
-            return Ok(Next::Took(if checksum.is_some() { 8 } else { 4 }));
+            return Ok(ParseStep::Consumed(if checksum.is_some() { 8 } else { 4 }));
         }
         let len = (length & !lz4::STORED) as usize;
         if len > header.block_max {
@@ -77,7 +77,7 @@ impl<W: Write> Parser<W> {
         };
         let whole = WORD_BYTES + len + checksum_bytes;
         if rest.len() < whole {
-            return Ok(Next::Wants(whole));
+            return Ok(ParseStep::Needs(whole));
         }
         let (block, behind) = behind.split_at(len);
         if header.block_checksums
@@ -93,11 +93,11 @@ impl<W: Write> Parser<W> {
             let expected = Expected::default();
             (self.parallel).part(block, header.block_max, place, expected, &mut self.output)?;
         }
-        Ok(Next::Took(whole))
+        Ok(ParseStep::Consumed(whole))
     }
 
     /// Before a Zstandard frame.
-    pub(super) fn zstd(&mut self, bytes: &Slice, at: usize) -> Result<Next, Error> {
+    pub(super) fn zstd(&mut self, bytes: &Slice, at: usize) -> Result<ParseStep, Error> {
         let rest = &bytes[at..];
         if lz4::begins_skippable(rest) {
             return Ok(self.skip(rest));
@@ -108,7 +108,7 @@ impl<W: Write> Parser<W> {
         }
         let header = match zstd::Header::parse(rest) {
             Ok(Some(header)) => header,
-            Ok(None) => return Ok(Next::Wants(rest.len() + 1)),
+            Ok(None) => return Ok(ParseStep::Needs(rest.len() + 1)),
             Err(reason) => return Err(place.corrupt(reason)),
         };
         if header.dictionary {
@@ -121,7 +121,7 @@ impl<W: Write> Parser<W> {
             match header.frame_bytes(rest) {
                 Err(reason) => return Err(place.corrupt(reason)),
                 Ok(None) if rest.len() < MAX_SOURCE_BYTES => {
-                    return Ok(Next::Wants(rest.len() + 1));
+                    return Ok(ParseStep::Needs(rest.len() + 1));
                 }
                 Ok(Some(len))
                     if (self.parallel).takes(&self.options, Container::Zstd, content_bytes)? =>
@@ -139,12 +139,12 @@ impl<W: Write> Parser<W> {
                         &mut self.output,
                     )?;
                     self.members += 1;
-                    return Ok(Next::Took(len));
+                    return Ok(ParseStep::Consumed(len));
                 }
                 Ok(_) => {}
             }
         }
-        self.begin_pieces(Container::Zstd)?;
-        Ok(Next::Took(0))
+        self.begin_streaming(Container::Zstd)?;
+        Ok(ParseStep::Consumed(0))
     }
 }

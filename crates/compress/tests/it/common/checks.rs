@@ -68,7 +68,7 @@ pub fn decompression(data: &[u8]) {
         (Ok(one), Ok(other)) => {
             assert_eq!(short.len(), long.len());
             assert_eq!(one.members, other.members);
-            assert_eq!(one.in_pieces, other.in_pieces);
+            assert_eq!(one.streamed, other.streamed);
             assert_eq!(one.ignored, other.ignored);
         }
         (Err(one), Err(other)) => {

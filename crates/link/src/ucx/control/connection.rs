@@ -151,6 +151,8 @@ impl ControlConnection {
         }
         self.flush(state)?;
         if now >= state.heard + self.peer_timeout {
+            let silent_ms = (now - state.heard).as_millis() as u64;
+            tracing::warn!(silent_ms, "peer gives no sign of life");
             return Err(Cause::Gone(format!(
                 "it has given no sign of life for {:.1} s",
                 self.peer_timeout.as_secs_f64()

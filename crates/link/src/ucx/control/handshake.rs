@@ -222,6 +222,7 @@ impl Listener {
 
 /// Tells somebody why they are turned away, if they want to hear it.
 pub(crate) fn refuse(mut channel: Channel, error: &ConnectError) {
+    tracing::warn!(peer = channel.peer(), %error, "link handshake refused");
     let text: String = error.to_string().chars().take(200).collect();
     let soon = Instant::now() + Duration::from_millis(100);
     if channel.send(&ControlMessage::Reject(text), soon).is_err() {

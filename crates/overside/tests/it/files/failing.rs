@@ -185,7 +185,7 @@ fn what_follows_the_data_is_a_warning() {
     directory.write("b.gz", &bytes);
     let output = directory.run("decompress -f b.gz");
     assert_eq!(code(&output), 2, "{}", err(&output));
-    let said = "b.gz: 516 bytes that follow the compressed data are ignored";
+    let said = "b.gz: ignored 516 bytes after the compressed data";
     assert_eq!(err(&output), format!("overside decompress: {said}\n"));
     assert_eq!(directory.names(), "a b");
 }

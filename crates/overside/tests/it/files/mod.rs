@@ -2,8 +2,8 @@
 
 mod failing;
 mod formats;
-mod help;
 mod placements;
+mod refused;
 mod replacing;
 mod streams;
 

@@ -71,7 +71,7 @@ fn endings_decide_what_files_are_called() {
         &directory,
         "decompress a",
         2,
-        "a has no ending that is known; skipped (-c or -o decompress it)",
+        "a: unknown suffix; skipped (use -c or -o)",
     );
     directory.write("a.gz", b"");
     says(
@@ -201,6 +201,6 @@ fn what_changes_while_it_is_read_is_kept() {
     file.write_all(b"more").unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 2);
-    assert!(err(&output).contains("a: it changed while it was read, and is kept"));
+    assert!(err(&output).contains("a: changed while it was read; kept"));
     assert_eq!(directory.names(), "a a.gz");
 }

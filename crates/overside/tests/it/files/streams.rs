@@ -82,7 +82,7 @@ fn compressed_bytes_go_to_no_terminal_unless_forced() {
     let (exit, shown) = on_terminal(&directory, "$O compress -c a");
     assert_eq!(exit, 1);
     assert!(
-        shown.contains("not written to a terminal; -f does"),
+        shown.contains("not writing compressed data to a terminal"),
         "{shown}"
     );
     let (exit, shown) = on_terminal(&directory, "$O decompress");

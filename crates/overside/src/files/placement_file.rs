@@ -9,7 +9,7 @@ use overside_compress::{Container, Options};
 use overside_device::{Device, Operation};
 use overside_placement::PlacementFile;
 
-use super::arguments::Arguments;
+use super::arguments::Request;
 use super::input::Input;
 use super::{Verb, names};
 
@@ -17,12 +17,12 @@ use super::{Verb, names};
 const MAGIC_BYTES: usize = 4;
 
 /// A placement file, and the devices of it that were opened.
-pub struct Placed {
+pub struct PlacementRules {
     file: PlacementFile,
     open: RefCell<Vec<(String, Arc<dyn Device>)>>,
 }
 
-impl Placed {
+impl PlacementRules {
     /// Reads the file.
     pub fn read(path: &Path) -> Result<Self, String> {
         let file = PlacementFile::read(path).map_err(|error| error.to_string())?;
@@ -36,20 +36,20 @@ impl Placed {
     /// command line stays.
     pub fn apply(
         &self,
-        all: &Arguments,
+        request: &Request,
         input: &Input,
         options: &mut Options,
     ) -> Result<(), String> {
-        let rule = operation(all, input).and_then(|of| self.file.rule(of, input.len()));
+        let rule = operation(request, input).and_then(|of| self.file.rule(of, input.len()));
         let Some(rule) = rule else {
             return Ok(());
         };
         options.policy = rule.policy();
-        if let (None, Some(chunk_bytes)) = (all.chunk_bytes, rule.chunk_bytes) {
+        if let (None, Some(chunk_bytes)) = (request.chunk_bytes, rule.chunk_bytes) {
             options.chunk_bytes = usize::try_from(chunk_bytes).unwrap_or(options.chunk_bytes);
         }
         if let (true, Some(name)) = (options.policy.uses_device(), &rule.device) {
-            options.device = Some(self.device(name, all.threads)?);
+            options.device = Some(self.device(name, request.arguments.placement.threads())?);
         }
         Ok(())
     }
@@ -70,10 +70,10 @@ impl Placed {
 
 /// What is done to the parts of `input`; `None` if they cannot be done by themselves, or nobody
 /// can tell before they are read.
-fn operation(all: &Arguments, input: &Input) -> Option<Operation> {
-    match all.verb {
-        Verb::Compress => Some(all.container.unwrap_or(Container::Gzip).compress()),
-        Verb::Decompress => all.container.or_else(|| format(input))?.decompress(),
+fn operation(request: &Request, input: &Input) -> Option<Operation> {
+    match request.verb {
+        Verb::Compress => Some(request.container.unwrap_or(Container::Gzip).compress()),
+        Verb::Decompress => request.container.or_else(|| format(input))?.decompress(),
     }
 }
 

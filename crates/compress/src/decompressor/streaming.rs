@@ -1,4 +1,4 @@
-//! Streams that are decompressed in pieces, on the caller's thread.
+//! Streams that are streamed, on the caller's thread.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use crate::{Container, Error};
 const ROOM_BYTES: usize = 256 << 10;
 
 /// A decoder of one format, and what it has made of the current stream.
-pub(super) struct Pieces {
+pub(super) struct StreamingDecoder {
     container: Container,
     decoder: Box<dyn StreamDecoder>,
     room: Vec<u8>,
@@ -30,7 +30,7 @@ pub(super) enum Progress {
     Ended(usize, usize),
 }
 
-impl Pieces {
+impl StreamingDecoder {
     pub(super) fn new(container: Container) -> Result<Self, Error> {
         let format = match container {
             Container::Gzip | Container::Zlib => Format::Deflate,

@@ -1,16 +1,84 @@
-//! What is told of a file that is done: `-v`, `--explain`, `--stats`.
+//! What is reported of a processed file: `-v`, `--explain`, `--stats`.
 
 use std::fmt::Write;
 use std::time::Duration;
 
+use overside_compress::{Policy, Summary};
 use overside_device::Provenance;
 use overside_placement::{Report, TargetReport};
 
-use super::arguments::Stats;
-use super::{Done, Verb};
+use super::Verb;
+use super::arguments::{MessageArguments, StatsFormat};
 
-/// Events that are told unasked.
+/// The most events that are printed without being asked for.
 const EVENTS_MAX: usize = 8;
+
+/// What happened to a file.
+pub struct FileReport {
+    pub verb: Verb,
+    pub input: String,
+    /// `None` if nothing was kept.
+    pub output: Option<String>,
+    pub policy: Policy,
+    pub elapsed: Duration,
+    pub summary: Summary,
+}
+
+impl FileReport {
+    /// Everything that was asked for.
+    pub fn text(&self, asked: &MessageArguments) -> String {
+        let mut text = String::new();
+        if !asked.quiet && asked.stats.is_none() {
+            text.push_str(&events(self));
+        }
+        if asked.explain {
+            text.push_str(&explain(self));
+        }
+        match asked.stats {
+            Some(StatsFormat::Json) => text.push_str(&json(self)),
+            Some(StatsFormat::Text) => text.push_str(&stats(self)),
+            None if asked.verbose => text.push_str(&line(self)),
+            None => {}
+        }
+        text
+    }
+
+    fn plain_bytes(&self) -> u64 {
+        match self.verb {
+            Verb::Compress => self.summary.bytes_in,
+            Verb::Decompress => self.summary.bytes_out,
+        }
+    }
+
+    fn compressed_bytes(&self) -> u64 {
+        match self.verb {
+            Verb::Compress => self.summary.bytes_out,
+            Verb::Decompress => self.summary.bytes_in,
+        }
+    }
+
+    fn plain_bytes_of(&self, target: &TargetReport) -> u64 {
+        match self.verb {
+            Verb::Compress => target.source_bytes,
+            Verb::Decompress => target.destination_bytes,
+        }
+    }
+
+    /// Uncompressed bytes a second.
+    fn throughput(&self) -> f64 {
+        self.plain_bytes() as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    fn report(&self) -> Option<&Report> {
+        self.summary.report.as_ref()
+    }
+
+    fn targets(&self) -> impl Iterator<Item = &TargetReport> {
+        let report = self.report();
+        let targets = report.map(|report| [report.cpu.as_ref(), report.device.as_ref()]);
+        targets.into_iter().flatten().flatten()
+    }
+}
 
 /// Bytes in decimal units.
 pub fn bytes(bytes: u64) -> String {
@@ -41,41 +109,41 @@ fn scaled(mut value: f64, whole: bool, unit: &str) -> String {
 }
 
 /// One line: how much shorter, how fast, and where it ran.
-pub fn line(done: &Done) -> String {
-    let what = match &done.output {
-        Some(output) => format!("{} -> {output}", done.input),
-        None if done.verb == Verb::Decompress => format!("{}: OK", done.input),
-        None => done.input.clone(),
+fn line(file: &FileReport) -> String {
+    let what = match &file.output {
+        Some(output) => format!("{} -> {output}", file.input),
+        None if file.verb == Verb::Decompress => format!("{}: OK", file.input),
+        None => file.input.clone(),
     };
     format!(
         "{what}: {} to {} ({}), {}; {}",
-        bytes(done.summary.bytes_in),
-        bytes(done.summary.bytes_out),
-        percent(done.compressed_bytes() as f64 / done.plain_bytes() as f64),
-        rate(done.throughput()),
-        places(done),
+        bytes(file.summary.bytes_in),
+        bytes(file.summary.bytes_out),
+        percent(file.compressed_bytes() as f64 / file.plain_bytes() as f64),
+        rate(file.throughput()),
+        places(file),
     )
 }
 
 /// Which library did which part, where; and whether its times are a real device's.
-fn places(done: &Done) -> String {
-    let legs: Vec<(&TargetReport, u64)> = (done.legs())
-        .map(|leg| (leg, done.plain_bytes_of(leg)))
-        .filter(|(leg, _)| leg.chunks > 0)
+fn places(file: &FileReport) -> String {
+    let targets: Vec<(&TargetReport, u64)> = (file.targets())
+        .map(|target| (target, file.plain_bytes_of(target)))
+        .filter(|(target, _)| target.chunks > 0)
         .collect();
-    let all: u64 = legs.iter().map(|(_, bytes)| bytes).sum();
-    let mut places: Vec<String> = (legs.iter())
-        .map(|(leg, bytes)| {
-            let part = match legs.len() {
+    let all: u64 = targets.iter().map(|(_, bytes)| bytes).sum();
+    let mut places: Vec<String> = (targets.iter())
+        .map(|(target, bytes)| {
+            let part = match targets.len() {
                 1 => String::new(),
                 _ => format!("{} by ", percent(*bytes as f64 / all as f64)),
             };
-            part + &place(leg)
+            part + &place(target)
         })
         .collect();
-    let pieces = done.summary.in_pieces;
-    if pieces > 0 {
-        places.push(format!("{pieces} {} in pieces", many(pieces, "member")));
+    let streamed = file.summary.streamed;
+    if streamed > 0 {
+        places.push(format!("{streamed} {} streamed", many(streamed, "member")));
     }
     if places.is_empty() {
         places.push("nothing to do".into());
@@ -83,50 +151,50 @@ fn places(done: &Done) -> String {
     places.join(", ")
 }
 
-fn place(leg: &TargetReport) -> String {
-    let Some(applied) = &leg.applied else {
-        return leg.device.clone();
+fn place(target: &TargetReport) -> String {
+    let Some(applied) = &target.applied else {
+        return target.device.clone();
     };
     let how = match applied.provenance {
         Provenance::Measured => String::new(),
-        Provenance::Emulated if leg.late > 0 => format!(
+        Provenance::Emulated if target.late > 0 => format!(
             " (emulated, {} of {} {} later than the card's)",
-            leg.late,
-            leg.chunks,
-            many(leg.chunks, "chunk")
+            target.late,
+            target.chunks,
+            many(target.chunks, "chunk")
         ),
         Provenance::Emulated => " (emulated)".into(),
         Provenance::Modelled => " (modelled)".into(),
         Provenance::Published => " (published)".into(),
     };
-    format!("{} on {}{how}", applied.library, leg.device)
+    format!("{} on {}{how}", applied.library, target.device)
 }
 
 /// What went wrong on the way, although all is well in the end.
-pub fn events(done: &Done) -> String {
+fn events(file: &FileReport) -> String {
     let mut text = String::new();
-    let Some(report) = done.report() else {
+    let Some(report) = file.report() else {
         return text;
     };
     for event in report.events.iter().take(EVENTS_MAX) {
         push(
             &mut text,
-            format_args!("overside {}: {}: {event}", done.verb, done.input),
+            format_args!("overside {}: {}: {event}", file.verb, file.input),
         );
     }
     text
 }
 
 /// What the controller decided and why, in numbers. Decisions that changed nothing are counted.
-pub fn explain(done: &Done) -> String {
-    let decisions = done.report().map_or(&[][..], |report| &report.decisions);
+fn explain(file: &FileReport) -> String {
+    let decisions = file.report().map_or(&[][..], |report| &report.decisions);
     if decisions.is_empty() {
         return format!(
             "{}: placement {}, nothing to decide\n",
-            done.input, done.policy
+            file.input, file.policy
         );
     }
-    let mut text = format!("{}: placement {}\n", done.input, done.policy);
+    let mut text = format!("{}: placement {}\n", file.input, file.policy);
     let mut shown: Option<(f64, bool)> = None;
     let mut left_out = 0;
     for (at, decided) in decisions.iter().enumerate() {
@@ -148,7 +216,7 @@ pub fn explain(done: &Done) -> String {
             ),
         );
     }
-    left_out += done.report().map_or(0, |report| report.decisions_left_out);
+    left_out += file.report().map_or(0, |report| report.decisions_left_out);
     if left_out > 0 {
         push(
             &mut text,
@@ -158,41 +226,33 @@ pub fn explain(done: &Done) -> String {
     text
 }
 
-/// All figures.
-pub fn stats(done: &Done, how: Stats) -> String {
-    match how {
-        Stats::Json => json(done),
-        Stats::Text => text(done),
-    }
-}
-
-fn json(done: &Done) -> String {
+fn json(file: &FileReport) -> String {
     let value = serde_json::json!({
-        "verb": done.verb.to_string(),
-        "input": done.input,
-        "output": done.output,
-        "placement": done.policy.to_string(),
-        "elapsed_ns": done.elapsed.as_nanos() as u64,
-        "throughput_bytes_per_s": done.throughput(),
-        "summary": done.summary,
+        "verb": file.verb.to_string(),
+        "input": file.input,
+        "output": file.output,
+        "placement": file.policy.to_string(),
+        "elapsed_ns": file.elapsed.as_nanos() as u64,
+        "throughput_bytes_per_s": file.throughput(),
+        "summary": file.summary,
     });
     format!("{value}\n")
 }
 
-fn text(done: &Done) -> String {
-    let summary = &done.summary;
+fn stats(file: &FileReport) -> String {
+    let summary = &file.summary;
     let mut text = String::new();
     let out = &mut text;
-    push(out, format_args!("{}", line(done)));
+    push(out, format_args!("{}", line(file)));
     push(
         out,
         format_args!(
-            "  {}: {} {}, {} stored as they are, {} in pieces",
+            "  {}: {} {}, {} stored, {} streamed",
             summary.container,
             summary.members,
             many(summary.members, "member"),
             summary.stored,
-            summary.in_pieces
+            summary.streamed
         ),
     );
     push(
@@ -201,34 +261,34 @@ fn text(done: &Done) -> String {
             "  {} B read, {} B written in {:.4} s; the rate counts uncompressed bytes",
             summary.bytes_in,
             summary.bytes_out,
-            done.elapsed.as_secs_f64()
+            file.elapsed.as_secs_f64()
         ),
     );
-    for leg in done.legs() {
-        leg_text(leg, out);
+    for target in file.targets() {
+        target_text(target, out);
     }
-    if let Some(report) = done.report() {
+    if let Some(report) = file.report() {
         report_text(report, out);
     }
     text
 }
 
-fn leg_text(leg: &TargetReport, out: &mut String) {
+fn target_text(target: &TargetReport, out: &mut String) {
     let ms = |time_ns: u64| time_ns as f64 / 1e6;
     push(
         out,
         format_args!(
             "  {}: {} {}, {} B in, {} B out, busy {:.3} ms, engine {:.3} ms",
-            leg.device,
-            leg.chunks,
-            many(leg.chunks, "chunk"),
-            leg.source_bytes,
-            leg.destination_bytes,
-            ms(leg.busy_ns),
-            ms(leg.engine_ns)
+            target.device,
+            target.chunks,
+            many(target.chunks, "chunk"),
+            target.source_bytes,
+            target.destination_bytes,
+            ms(target.busy_ns),
+            ms(target.engine_ns)
         ),
     );
-    let cpu = leg.cpu_time;
+    let cpu = target.cpu_time;
     push(
         out,
         format_args!(
@@ -236,15 +296,15 @@ fn leg_text(leg: &TargetReport, out: &mut String) {
             ms(cpu.host_ns),
             ms(cpu.dpu_ns),
             ms(cpu.emulator_ns),
-            leg.setups,
-            many(leg.setups, "time"),
-            ms(leg.lifecycle.init_ns.unwrap_or(0))
+            target.setups,
+            many(target.setups, "time"),
+            ms(target.lifecycle.init_ns.unwrap_or(0))
         ),
     );
-    if leg.failed + leg.late > 0 {
+    if target.failed + target.late > 0 {
         push(
             out,
-            format_args!("    {} failed, {} late", leg.failed, leg.late),
+            format_args!("    {} failed, {} late", target.failed, target.late),
         );
     }
 }
@@ -253,7 +313,7 @@ fn report_text(report: &Report, out: &mut String) {
     push(
         out,
         format_args!(
-            "  memory: {:.3} ms; {} copies for a leg that could not reach it, {} B; {} given up",
+            "  memory: {:.3} ms; {} copies for a target that could not reach it, {} B; {} given up",
             report.memory_ns as f64 / 1e6,
             report.bounce_copies,
             report.bounce_bytes,

@@ -1,0 +1,126 @@
+//! Where the output goes.
+
+use std::fs;
+use std::io::{self, ErrorKind, IsTerminal};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use overside_compress::Container;
+
+use super::arguments::Request;
+use super::input::Input;
+use super::names;
+use super::output::{Output, TempFile};
+use super::{FileError, Verb};
+
+/// Where the output goes.
+pub enum Destination {
+    Nowhere,
+    Stdout,
+    /// `--output`.
+    To(PathBuf),
+    /// Beside the input, which is removed unless it is kept.
+    Beside(PathBuf),
+}
+
+impl Destination {
+    /// # Errors
+    /// That the output has no name: a suffix that is unknown, or there already.
+    pub fn of(request: &Request, input: &Input) -> Result<Self, FileError> {
+        if request.test {
+            return Ok(Self::Nowhere);
+        }
+        let output = &request.arguments.output;
+        if let Some(path) = &output.path {
+            // A link stays, and what it points to is replaced.
+            let linked = fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
+            let behind = fs::canonicalize(path).ok().filter(|_| linked);
+            return Ok(Self::To(behind.unwrap_or_else(|| path.clone())));
+        }
+        let Some(path) = input.path.as_deref().filter(|_| !output.stdout) else {
+            return Ok(Self::Stdout);
+        };
+        let container = request.container.unwrap_or(Container::Gzip);
+        let beside = match request.verb {
+            Verb::Compress => match names::compressed_suffix(path, container) {
+                Some(suffix) if !output.force => {
+                    let message = format!("{} already ends with {suffix}; skipped", input.name);
+                    return Err(FileError::Warning(message));
+                }
+                _ => Some(names::compressed(path, container)),
+            },
+            Verb::Decompress => names::decompressed(path),
+        };
+        beside.map(Self::Beside).ok_or_else(|| {
+            FileError::Warning(format!(
+                "{}: unknown suffix; skipped (use -c or -o)",
+                input.name
+            ))
+        })
+    }
+
+    /// For messages; `None` if nothing is written.
+    pub fn name(&self) -> Option<String> {
+        match self {
+            Self::Nowhere => None,
+            Self::Stdout => Some("stdout".into()),
+            Self::To(path) | Self::Beside(path) => Some(path.display().to_string()),
+        }
+    }
+
+    pub fn open(&self, request: &Request, input: &Input) -> Result<Output, FileError> {
+        let failed = |error: io::Error| {
+            FileError::Error(format!("{}: {error}", self.name().unwrap_or_default()))
+        };
+        match self {
+            Self::Nowhere => Ok(Output::Nothing),
+            Self::Stdout => {
+                if request.verb == Verb::Compress && !request.force() && io::stdout().is_terminal()
+                {
+                    return Err(FileError::Error(
+                        "not writing compressed data to a terminal; use -c with a redirection, or -f"
+                            .into(),
+                    ));
+                }
+                Output::stdout().map_err(failed)
+            }
+            Self::To(path) => match fs::metadata(path) {
+                Ok(there) if !there.is_file() && !there.is_dir() => {
+                    let file = fs::OpenOptions::new().write(true).open(path);
+                    file.map(Output::Open).map_err(failed)
+                }
+                _ => create(path, request, input),
+            },
+            Self::Beside(path) => create(path, request, input),
+        }
+    }
+}
+
+/// Creates a file, but not under a name that is in use unless that is forced.
+fn create(path: &Path, request: &Request, input: &Input) -> Result<Output, FileError> {
+    let failed = |error: io::Error| FileError::Error(format!("{}: {error}", path.display()));
+    match fs::symlink_metadata(path) {
+        Ok(there) => {
+            let same = |one: &fs::Metadata| (one.dev(), one.ino()) == (there.dev(), there.ino());
+            if input.metadata.as_ref().is_some_and(same) {
+                return Err(FileError::Error(format!(
+                    "{} is both input and output",
+                    path.display()
+                )));
+            }
+            if there.is_dir() {
+                return Err(failed(ErrorKind::IsADirectory.into()));
+            }
+            if !request.force() {
+                return Err(FileError::Warning(format!(
+                    "{} already exists; not overwritten (-f does)",
+                    path.display()
+                )));
+            }
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let made = TempFile::create(path, input.attributes().is_some(), request.force());
+    made.map(Output::Named).map_err(failed)
+}

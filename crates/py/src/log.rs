@@ -1,0 +1,57 @@
+//! The log of a Python process: the switches of the native command, and Python's own events.
+
+use std::path::PathBuf;
+
+use overside_log::{Filter, LevelFilter, Log, LogError};
+use pyo3::prelude::*;
+
+use crate::refused;
+
+/// What filters call Python's part: `python=debug`.
+const PART: &str = "python";
+
+/// Starts the log of this process, at `level` unless `OVERSIDE_LOG` says another. The level of
+/// Python's own events comes back.
+#[pyfunction]
+#[pyo3(signature = (level, file=None))]
+fn start_log(level: &str, file: Option<PathBuf>) -> PyResult<&'static str> {
+    let parsed = || -> Result<LevelFilter, LogError> {
+        let default: Filter = level.parse()?;
+        let log = Log {
+            file,
+            ..Log::default()
+        };
+        Ok(log.start(default.level())?.level_of(PART))
+    };
+    let level = parsed().map_err(refused)?;
+    Ok(match level.into_level() {
+        None => "off",
+        Some(tracing::Level::ERROR) => "error",
+        Some(tracing::Level::WARN) => "warn",
+        Some(tracing::Level::INFO) => "info",
+        Some(tracing::Level::DEBUG) => "debug",
+        Some(tracing::Level::TRACE) => "trace",
+    })
+}
+
+/// Logs an event of Python's: `level` in the numbers of its `logging`.
+#[pyfunction]
+fn log_event(level: u32, logger: &str, message: &str) {
+    macro_rules! event {
+        ($level:ident) => {
+            tracing::event!(target: "overside_python", tracing::Level::$level, logger, "{message}")
+        };
+    }
+    match level {
+        40.. => event!(ERROR),
+        30.. => event!(WARN),
+        20.. => event!(INFO),
+        10.. => event!(DEBUG),
+        _ => event!(TRACE),
+    }
+}
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(start_log, module)?)?;
+    module.add_function(wrap_pyfunction!(log_event, module)?)
+}
