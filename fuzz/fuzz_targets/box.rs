@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
             let tests = parsed.tasks.iter().map(|task| {
                 task.parameters.0.iter().map(|(_, values)| values.len() as u64).product::<u64>()
             });
-            assert!(tests.sum::<u64>() <= boxes::MAX_TESTS);
+            assert!(tests.sum::<u64>() <= boxes::TESTS_MAX);
         }
         Err(problems) => assert!(!problems.is_empty()),
     }

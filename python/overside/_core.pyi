@@ -197,7 +197,8 @@ class Decompressor:
         """As `Result.report`; `None` before the stream is finished."""
 
 class BoxError(ValueError):
-    """A box that is not valid; its text is a JSON list of {pointer, message, suggestion}."""
+    """A box that is not valid; its text is a JSON list of {pointer, line, column, message,
+    suggestion}."""
 
 @final
 class Worker:
@@ -230,6 +231,15 @@ def audit(scratch: str) -> str:
 
 def box_schema() -> str:
     """The JSON Schema of boxes."""
+
+def number(value: float, digits: int = 3) -> str:
+    """A number with significant digits: `0.0412`, `4.80`, `1,240`."""
+
+def size(size_bytes: float) -> str:
+    """Bytes in binary units: `64 KiB`, `1.50 GiB`; exact where they are few: `16,383 B`."""
+
+def duration(seconds: float) -> str:
+    """Seconds: `850 ms`, `12 s`, `2 min 5 s`."""
 
 def suggest(word: str, known: list[str]) -> str | None:
     """The one of `known` that `word` may have been meant to be."""
@@ -274,7 +284,7 @@ def profiles() -> str:
     is not right."""
 
 def scenarios() -> str:
-    """All scenarios with their keys, and the ready-made questions, as JSON. Raises `ValueError`."""
+    """All scenarios with their keys, and the presets, as JSON. Raises `ValueError`."""
 
 def simulate(
     name: str,
@@ -283,7 +293,7 @@ def simulate(
     profile: tuple[str, str | None] | None,
 ) -> str:
     """The report of a scenario as JSON, from the file `text` called `name`, or else from the
-    ready-made question or scenario `name`. `profile` is a name, or a file's name and text. Raises
+    preset or scenario `name`. `profile` is a name, or a file's name and text. Raises
     `ValueError`."""
 
 def outlook(

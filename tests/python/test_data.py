@@ -421,7 +421,7 @@ def test_the_command_lists_makes_and_verifies(
     assert code == 0
     assert json.loads(out)[0]["digest"] == DIGESTS["noise"]
     code, out, _ = run("list")
-    assert re.search(r"noise +made +16\.8 MB", out)
+    assert re.search(r"noise +made +16 MiB", out)
     assert "get it   overside data make logs" in out
     assert run("verify", "noise")[0] == 0
     os.truncate(own / "noise-0-1" / "noise.bin", 5)

@@ -97,7 +97,7 @@ def test_a_range_of_sizes_holds_for_all_measured_rates() -> None:
         sources = outlook.Sources([{"name": "mine", "operations": [{}]}], ask)
         return outlook.outlooks(best.advise(view(*tests)), sources)[0].entries[0]
 
-    assert entry(50, 200).faster_from == "between 500 B and 3.91 KiB"
+    assert entry(50, 200).faster_from == "between 500 B and 4,000 B"
     assert "(against 50.0–200 MB/s, what was" in entry(50, 200).sentences[-1]
     # As fast as it is at one size it is never outdone, so no size is certain.
     assert entry(50, 900).faster_from == "not below 500 B"

@@ -3,9 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-pub use overside_backend_remote::{
-    Entry, Found, INVENTORY, Inventory, InventoryError, ProbeError, RemoteProbe,
-};
+pub use overside_backend_remote::{Entry, Found, INVENTORY, Inventory, ProbeError, RemoteProbe};
 use overside_backend_remote::{RemoteDevice, RemoteError, Timeouts};
 use overside_device::Device;
 use overside_device::backend::{Backend, Described, OpenError, Options};

@@ -10,6 +10,7 @@ use overside_backend_emulated::EmulatedBackend;
 use overside_device::{Device, Timing};
 
 pub use agents::agents_device;
+pub use overside_config::suggest as closest;
 pub use overside_backend_emulated::profile_of;
 pub use overside_device::backend::{
     About, Backend, Described, Finding, OpenError, Options, Severity,
@@ -90,14 +91,4 @@ pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Device>, OpenError>
         },
         error => error,
     })
-}
-
-/// The one of `known` that `name` may have been meant to be.
-pub fn closest(name: &str, known: &[String]) -> Option<String> {
-    let distance = |one: &&String| strsim::damerau_levenshtein(name, one);
-    known
-        .iter()
-        .min_by_key(distance)
-        .filter(|one| distance(one) <= 2.max(one.len() / 4))
-        .cloned()
 }

@@ -1,10 +1,12 @@
 //! The profiles there are: the built-in ones and those of the user's.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::Path;
 
-use crate::{Profile, ProfileError};
+use overside_config::{Document, Error, Source, quoted, read_text};
+
+use crate::Profile;
+use crate::profile::LIMITS;
 
 /// The environment variable that names a directory of more profiles. A file in it replaces the
 /// built-in profile of the same name.
@@ -38,15 +40,14 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "host-idio",
     "octeon-tx2",
 ];
-const MAX_FILES: usize = 256;
-const MAX_FILE_BYTES: u64 = 1 << 20;
+const FILES_MAX: usize = 256;
 
 /// All profiles, by name: the built-in ones and those in the directory that [`PROFILES_ENV`]
 /// names.
 ///
 /// # Errors
-/// [`ProfileError`] for the first file of the user's that is not right.
-pub fn profiles() -> Result<Vec<Profile>, ProfileError> {
+/// [`Error`] for the first file of the user's that is not right.
+pub fn profiles() -> Result<Vec<Profile>, Error> {
     let directory = std::env::var_os(PROFILES_ENV).filter(|name| !name.is_empty());
     profiles_with(directory.as_deref().map(Path::new))
 }
@@ -55,7 +56,7 @@ pub fn profiles() -> Result<Vec<Profile>, ProfileError> {
 ///
 /// # Errors
 /// As [`profiles`].
-pub fn profiles_with(directory: Option<&Path>) -> Result<Vec<Profile>, ProfileError> {
+pub fn profiles_with(directory: Option<&Path>) -> Result<Vec<Profile>, Error> {
     let mut all = BTreeMap::new();
     for (file, text) in BUILT_IN {
         let profile = Profile::parse(file, text)?;
@@ -72,8 +73,8 @@ pub fn profiles_with(directory: Option<&Path>) -> Result<Vec<Profile>, ProfileEr
 /// The profile of that name; a name that ends in `.toml` is a file's path.
 ///
 /// # Errors
-/// [`ProfileError::Unknown`], and as [`profiles`].
-pub fn profile(name: &str) -> Result<Profile, ProfileError> {
+/// There is none of that name, and as [`profiles`].
+pub fn profile(name: &str) -> Result<Profile, Error> {
     if name.ends_with(".toml") {
         let path = Path::new(name);
         return Profile::parse(name, &text_of(path)?);
@@ -83,15 +84,8 @@ pub fn profile(name: &str) -> Result<Profile, ProfileError> {
         Some(index) => Ok(all.swap_remove(index)),
         None => {
             let known: Vec<_> = all.iter().map(|profile| profile.name.as_str()).collect();
-            let nearest = (known.iter())
-                .map(|one| (strsim::damerau_levenshtein(name, one), *one))
-                .min()
-                .filter(|(distance, one)| *distance <= 2.max(one.len() / 4));
-            Err(ProfileError::Unknown {
-                name: name.chars().take(64).collect(),
-                meant: nearest.map(|(_, one)| one.to_owned()),
-                known: known.join(", "),
-            })
+            let problem = format!("no profile is called {}", quoted(name));
+            Err(Error::of_file("", problem, "").meant(name, &known))
         }
     }
 }
@@ -99,68 +93,43 @@ pub fn profile(name: &str) -> Result<Profile, ProfileError> {
 /// The text of a profile's file: a regular one of bounded length.
 ///
 /// # Errors
-/// [`ProfileError::Read`].
-pub fn text_of(path: &Path) -> Result<String, ProfileError> {
-    let unreadable = |reason: String| ProfileError::Read {
-        path: path.into(),
-        reason,
-    };
-    // A pipe or a device would block or never end.
-    match path.metadata() {
-        Err(error) => return Err(unreadable(error.to_string())),
-        Ok(meta) if !meta.is_file() => return Err(unreadable("not a regular file".into())),
-        Ok(_) => {}
-    }
-    let mut text = String::new();
-    let read = std::fs::File::open(path)
-        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
-        .map_err(|error| unreadable(error.to_string()))?;
-    if read as u64 > MAX_FILE_BYTES {
-        return Err(unreadable(format!("longer than {MAX_FILE_BYTES} bytes")));
-    }
-    Ok(text)
+/// As [`read_text`].
+pub fn text_of(path: &Path) -> Result<String, Error> {
+    read_text(path, LIMITS.bytes, Source::Regular)
 }
 
-fn from_directory(directory: &Path) -> Result<Vec<Profile>, ProfileError> {
-    let unreadable = |path: &Path, reason: String| ProfileError::Read {
-        path: path.into(),
-        reason,
+fn from_directory(directory: &Path) -> Result<Vec<Profile>, Error> {
+    let shown = directory.display().to_string();
+    let unreadable = |error: std::io::Error| {
+        let remedy = format!("{PROFILES_ENV} names a directory of profiles");
+        Error::of_file(&shown, format!("cannot be read: {error}"), remedy)
     };
     let mut files = Vec::new();
-    let entries =
-        std::fs::read_dir(directory).map_err(|error| unreadable(directory, error.to_string()))?;
-    for entry in entries {
-        let path = entry
-            .map_err(|error| unreadable(directory, error.to_string()))?
-            .path();
+    for entry in std::fs::read_dir(directory).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
         if path
             .extension()
             .is_some_and(|extension| extension == "toml")
         {
             files.push(path);
         }
-        if files.len() > MAX_FILES {
-            return Err(unreadable(
-                directory,
-                format!("more than {MAX_FILES} profiles"),
-            ));
+        if files.len() > FILES_MAX {
+            let problem = format!("more than {FILES_MAX} profiles");
+            return Err(Error::of_file(&shown, problem, "remove some"));
         }
     }
     files.sort();
     let mut found = Vec::with_capacity(files.len());
     for path in files {
-        let text = text_of(&path)?;
-        let profile = Profile::parse(&path.display().to_string(), &text)?;
+        let (file, text) = (path.display().to_string(), text_of(&path)?);
+        let profile = Profile::parse(&file, &text)?;
         if path
             .file_stem()
             .is_none_or(|stem| stem != profile.name.as_str())
         {
-            return Err(ProfileError::Value {
-                file: path.display().to_string(),
-                key: "name".into(),
-                problem: format!("{:?} is not the file's name", profile.name),
-                remedy: format!("call the file {}.toml", profile.name),
-            });
+            let problem = format!("{:?} is not the file's name", profile.name);
+            let remedy = format!("call the file {}.toml", profile.name);
+            return Err(Document::toml(&file, &text, LIMITS)?.error("name", problem, remedy));
         }
         found.push(profile);
     }

@@ -1,53 +1,8 @@
-//! What is wrong with a profile or with a question asked about one.
-
-use std::path::PathBuf;
+//! Questions that a profile has no answer to.
 
 use overside_ops::Operation;
 
 use crate::Profile;
-
-/// A profile that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ProfileError {
-    /// Not a file of the form "profile/1".
-    #[error("{file}: {message}")]
-    Syntax {
-        /// The file, or the name of a built-in profile.
-        file: String,
-        /// Line, key and what was expected there.
-        message: String,
-    },
-    /// A value that is not allowed.
-    #[error("{file}: {key}: {problem}; {remedy}")]
-    Value {
-        /// The file, or the name of a built-in profile.
-        file: String,
-        /// The key, with dots between the tables.
-        key: String,
-        /// What is wrong.
-        problem: String,
-        /// What to do about it.
-        remedy: String,
-    },
-    /// The file or the directory cannot be read.
-    #[error("{}: {reason}; name a readable file, or a directory of profiles", path.display())]
-    Read {
-        /// The file or directory.
-        path: PathBuf,
-        /// What the system says.
-        reason: String,
-    },
-    /// No profile of that name.
-    #[error("no profile is called {name:?}{}; there are: {known}", hint(.meant.as_deref()))]
-    Unknown {
-        /// The name.
-        name: String,
-        /// The one that was probably meant.
-        meant: Option<String>,
-        /// The names there are, separated by commas.
-        known: String,
-    },
-}
 
 /// A question that a profile has no answer to.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -93,10 +48,6 @@ impl CostError {
             why: profile.why_absent(operation).map(Into::into),
         }
     }
-}
-
-fn hint(meant: Option<&str>) -> String {
-    meant.map_or_else(String::new, |name| format!(", did you mean {name:?}?"))
 }
 
 fn because(why: Option<&str>) -> String {

@@ -9,9 +9,9 @@ mod search;
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use std::path::Path;
 
+use overside_config::{Error, Source, parse_yaml, quoted, read_text};
 use serde::{Deserialize, Serialize};
 
 pub use search::{Found, Query, Record, Says};
@@ -21,10 +21,10 @@ pub use value::{Figure, FigureValue};
 const PUBLISHED: &str = include_str!("../../../facts/published.yaml");
 
 /// The longest collection that is read.
-const MAX_BYTES: u64 = 4 << 20;
+const BYTES_MAX: u64 = 4 << 20;
 
 /// The longest name of a fact.
-const MAX_NAME: usize = 120;
+const NAME_BYTES_MAX: usize = 120;
 
 /// All facts and orderings of a collection.
 #[derive(Clone, Debug, Deserialize)]
@@ -167,16 +167,6 @@ pub struct Ordering {
     pub level: String,
 }
 
-/// A collection that cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{file} cannot be read as a collection of facts: {message}")]
-pub struct FactsError {
-    /// The file.
-    pub file: String,
-    /// Why not.
-    pub message: String,
-}
-
 impl Facts {
     /// Those that are built in, read once.
     ///
@@ -193,31 +183,26 @@ impl Facts {
     /// Reads a collection; `file` is for messages.
     ///
     /// # Errors
-    /// [`FactsError`]: not YAML, a key that is missing, a name twice or not of letters, digits,
-    /// `.`, `_` and `-`, or more than there may be.
-    pub fn parse(file: &str, text: &str) -> Result<Self, FactsError> {
-        let wrong = |message: String| FactsError {
-            file: file.into(),
-            message,
-        };
-        if text.len() as u64 > MAX_BYTES {
-            return Err(wrong(format!("it is longer than {MAX_BYTES} bytes")));
-        }
-        let facts: Self =
-            serde_yaml_ng::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        let ids = (facts.facts.iter().map(|fact| &fact.id))
-            .chain(facts.orderings.iter().map(|ordering| &ordering.id));
+    /// [`Error`]: not YAML, a key that is missing, a name twice or not of letters, digits, `.`, `_`
+    /// and `-`, or more than there may be.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
+        let facts: Self = parse_yaml(file, text, BYTES_MAX)?;
+        let facts_at = facts.facts.iter().map(|fact| ("facts", &fact.id));
+        let orderings_at = (facts.orderings.iter()).map(|ordering| ("orderings", &ordering.id));
         let mut seen = BTreeSet::new();
-        for id in ids {
-            let is_name = (1..=MAX_NAME).contains(&id.len())
+        for (list, id) in facts_at.chain(orderings_at) {
+            let wrong = |problem: &str, remedy: String| {
+                let error = Error::of_key(list, format!("id {} {problem}", quoted(id)), remedy);
+                Err(error.within(file))
+            };
+            let is_name = (1..=NAME_BYTES_MAX).contains(&id.len())
                 && (id.chars()).all(|at| at.is_ascii_alphanumeric() || "._-".contains(at));
             if !is_name {
-                return Err(wrong(format!(
-                    "id {id:?} is not 1 to {MAX_NAME} letters, digits, '.', '_' and '-'"
-                )));
+                let remedy = format!("1 to {NAME_BYTES_MAX} letters, digits, '.', '_' and '-'");
+                return wrong("is no name", remedy);
             }
             if !seen.insert(id) {
-                return Err(wrong(format!("id {id} is there twice")));
+                return wrong("is there twice", "keep one of them".into());
             }
         }
         Ok(facts)
@@ -227,26 +212,9 @@ impl Facts {
     ///
     /// # Errors
     /// As [`Facts::parse`]; and where the file is not a regular one, or cannot be read.
-    pub fn read(path: &Path) -> Result<Self, FactsError> {
-        let file = path.display().to_string();
-        let wrong = |message: String| FactsError {
-            file: file.clone(),
-            message,
-        };
-        let meta = path.metadata().map_err(|error| wrong(error.to_string()))?;
-        // A pipe or a device would block or never end.
-        if !meta.is_file() {
-            return Err(wrong("it is not a regular file".into()));
-        }
-        let mut bytes = Vec::new();
-        std::fs::File::open(path)
-            .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
-            .map_err(|error| wrong(error.to_string()))?;
-        if bytes.len() as u64 > MAX_BYTES {
-            return Err(wrong(format!("it is longer than {MAX_BYTES} bytes")));
-        }
-        let text = String::from_utf8(bytes).map_err(|_| wrong("it is not text".into()))?;
-        Self::parse(&file, &text)
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let text = read_text(path, BYTES_MAX, Source::Regular)?;
+        Self::parse(&path.display().to_string(), &text)
     }
 
     /// The fact of that name.

@@ -45,17 +45,17 @@ pub mod scenario;
 pub mod sim;
 pub mod split;
 mod spread;
-mod suggest;
 mod throughput;
 mod validate;
 mod workload;
 
 pub use catalogue::{PROFILES_ENV, profile, profiles, profiles_with, text_of};
 pub use cost::{Completion, Cost, Parts, Setting, Span, Work, cost};
-pub use error::{CostError, ProfileError};
+pub use error::CostError;
 pub use fifo::{Fifo, Schedule};
 pub use library::Library;
 pub use outlook::{BreakEven, Outlook, Question, outlook};
+pub use overside_config::{Dimension, Interval, Unit};
 pub use pace::{Pace, StageTimes};
 pub use parameters::{Missing, PARAMETERS, Parameter, Step};
 pub use prediction::{
@@ -65,7 +65,6 @@ pub use prediction::{
 pub use profile::{
     Basis, DeviceFacts, Initiator, Link, Obtained, OperationProfile, PatternProfile, Profile,
 };
-pub use quantity::{Axis, Dimension, Interval, Quantity, Sweep, Table, Unit};
-pub use suggest::suggest;
+pub use quantity::{Axis, Quantity, Sweep, Table};
 pub use throughput::{Bound, Throughput, throughput};
-pub use workload::{Prices, Stage, Task, WORKLOAD_SCHEMA, Watts, Workload, WorkloadError};
+pub use workload::{Prices, Stage, Task, WORKLOAD_SCHEMA, Watts, Workload};

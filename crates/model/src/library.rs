@@ -5,7 +5,7 @@ mod leave_out;
 use std::sync::LazyLock;
 
 use crate::facts::{Facts, Figure};
-use crate::{Evidence, Profile, ProfileError, profiles_with};
+use crate::{Evidence, Profile, profiles_with};
 
 /// The profiles, without what was left out.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl Library {
     ///
     /// # Errors
     /// As [`crate::profiles`].
-    pub fn installed() -> Result<Self, ProfileError> {
+    pub fn installed() -> Result<Self, overside_config::Error> {
         Ok(Self::new(crate::profiles()?))
     }
 

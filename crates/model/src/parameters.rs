@@ -174,8 +174,7 @@ impl Parameter {
     /// are taken from it.
     pub fn nearest(name: &str) -> Option<String> {
         let words: Vec<&str> = name.split('.').collect();
-        let mut best: Option<(usize, String)> = None;
-        for one in PARAMETERS {
+        let filled = PARAMETERS.iter().map(|one| {
             let patterns = one.name.split('.').enumerate();
             let filled: Vec<&str> = patterns
                 .map(|(at, pattern)| match pattern {
@@ -183,14 +182,9 @@ impl Parameter {
                     same => same,
                 })
                 .collect();
-            let filled = filled.join(".");
-            let distance = strsim::damerau_levenshtein(name, &filled);
-            if best.as_ref().is_none_or(|(least, _)| distance < *least) {
-                best = Some((distance, filled));
-            }
-        }
-        best.filter(|(distance, _)| *distance <= 2.max(name.len() / 4))
-            .map(|(_, filled)| filled)
+            filled.join(".")
+        });
+        overside_config::suggest(name, &filled.collect::<Vec<_>>())
     }
 }
 

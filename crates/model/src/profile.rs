@@ -2,10 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use overside_config::{Document, Error, Limits};
 use overside_ops::Operation;
 use serde::{Deserialize, Serialize};
 
-use crate::{Evidence, Interval, Known, Missing, ProfileError, Quantity, Sweep, Table};
+use crate::{Evidence, Interval, Known, Missing, Quantity, Sweep, Table};
+
+/// What a profile's `schema` says.
+const PROFILE_SCHEMA: &str = "profile/1";
+pub(crate) const LIMITS: Limits = Limits::bytes(1 << 20);
 
 /// One card behind one host link in one mode of use (not a generation of cards). What it does not
 /// say is unknown.
@@ -234,8 +239,8 @@ impl Profile {
     /// Reads and checks a profile; `file` is for messages.
     ///
     /// # Errors
-    /// [`ProfileError::Syntax`], [`ProfileError::Value`] for the first thing that is wrong.
-    pub fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
+    /// The first thing that is wrong.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         Self::check(file, text).map_err(|mut errors| errors.swap_remove(0))
     }
 
@@ -243,18 +248,21 @@ impl Profile {
     ///
     /// # Errors
     /// At least one.
-    pub fn check(file: &str, text: &str) -> Result<Self, Vec<ProfileError>> {
-        let profile: Self = toml::from_str(text).map_err(|error| {
-            vec![ProfileError::Syntax {
-                file: file.into(),
-                message: error.to_string().trim_end().into(),
-            }]
-        })?;
+    pub fn check(file: &str, text: &str) -> Result<Self, Vec<Error>> {
+        let read = |text| {
+            let document = Document::toml(file, text, LIMITS)?;
+            document.schema(PROFILE_SCHEMA)?;
+            let profile: Self = document.read()?;
+            Ok((document, profile))
+        };
+        let (document, profile) = read(text).map_err(|error| vec![error])?;
         let problems = crate::validate::problems(&profile);
         if problems.is_empty() {
             return Ok(profile);
         }
-        Err(problems.into_iter().map(|one| one.of(file)).collect())
+        Err((problems.into_iter())
+            .map(|one| document.locate(one))
+            .collect())
     }
 
     /// Engines that work at the same time; one if it is not known.

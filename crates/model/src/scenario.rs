@@ -8,7 +8,7 @@
 //! use overside_model::{Library, scenario};
 //! let library = Library::published();
 //! for scenario in scenario::scenarios() {
-//!     let asked = scenario::Asked::of(scenario.name());
+//!     let asked = scenario::ScenarioArgs::of(scenario.name());
 //!     let report = scenario::run(&asked, library)?;
 //!     assert_eq!(report.provenance, "modelled");
 //! }
@@ -18,8 +18,8 @@
 //! A new scenario is a module in `scenario/` with a type that implements [`Scenario`], and a line
 //! in `SCENARIOS`.
 
+mod args;
 mod arrow;
-mod asked;
 mod dma;
 mod drift;
 mod index;
@@ -29,18 +29,20 @@ mod kv;
 mod network;
 mod onpath;
 mod pairings;
+mod presets;
 mod pushdown;
 mod query;
-mod ready;
 mod report;
 mod split;
 
-pub use asked::{Asked, MAX_FILE_BYTES, MAX_POINTS, Point};
-pub use key::{Key, Kind, Refused, Value};
-pub use ready::{Ready, ready};
+pub use args::{MAX_POINTS, Point, ScenarioArgs};
+pub use key::{Key, Kind, Value};
+pub use presets::{Preset, presets};
 pub use report::{Better, Method, Missing, Report, Row, Shown};
 
-use crate::{Interval, Library, Prediction, suggest};
+use overside_config::Error;
+
+use crate::{Interval, Library, Prediction};
 
 /// The most events that one question may simulate: a few minutes' work.
 pub const MAX_EVENTS: u64 = 2_000_000_000;
@@ -65,8 +67,8 @@ pub trait Scenario: Sync {
     /// [`NoPrediction`](crate::NoPrediction) in the row, not an error.
     ///
     /// # Errors
-    /// [`ScenarioError`] for values that contradict each other.
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError>;
+    /// [`Error::of_key`] for values that contradict each other.
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error>;
 }
 
 /// All scenarios, in the order in which they are listed.
@@ -91,74 +93,17 @@ pub fn scenarios() -> &'static [&'static dyn Scenario] {
     SCENARIOS
 }
 
-/// Something in a question that cannot be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScenarioError {
-    /// The file, or the scenario's name.
-    pub from: String,
-    /// The key; empty if it is the whole file.
-    pub key: String,
-    /// What is wrong with its value.
-    pub problem: String,
-    /// What is allowed.
-    pub allowed: String,
-    /// The word that was probably meant.
-    pub suggestion: Option<String>,
-}
-
-impl ScenarioError {
-    /// About a key of a scenario.
-    pub fn new(key: &str, problem: String, allowed: impl Into<String>) -> Self {
-        Self {
-            from: String::new(),
-            key: key.into(),
-            problem,
-            allowed: allowed.into(),
-            suggestion: None,
-        }
-    }
-
-    fn meant(mut self, word: &str, known: &[&str]) -> Self {
-        self.suggestion = suggest(word, known);
-        self
-    }
-
-    fn within(mut self, from: &str) -> Self {
-        if self.from.is_empty() {
-            self.from = from.into();
-        }
-        self
-    }
-}
-
-impl std::fmt::Display for ScenarioError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for part in [&self.from, &self.key] {
-            if !part.is_empty() {
-                write!(f, "{part}: ")?;
-            }
-        }
-        write!(f, "{}; allowed: {}", self.problem, self.allowed)?;
-        match &self.suggestion {
-            Some(word) => write!(f, "; did you mean {word:?}?"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for ScenarioError {}
-
 /// Answers a question, all of its points.
 ///
 /// # Errors
-/// [`ScenarioError`], naming the key and what is allowed.
-pub fn run(asked: &Asked, library: &Library) -> Result<Report, ScenarioError> {
+/// [`Error`], naming the key and what is allowed.
+pub fn run(asked: &ScenarioArgs, library: &Library) -> Result<Report, Error> {
     let scenario =
         *(SCENARIOS.iter().find(|one| one.name() == asked.scenario)).ok_or_else(|| {
             let names: Vec<_> = SCENARIOS.iter().map(|one| one.name()).collect();
             let problem = format!("no scenario is called {:?}", asked.scenario);
-            let error = ScenarioError::new("scenario", problem, names.join(", "));
-            error.meant(&asked.scenario, &names).within(&asked.from)
+            let error = asked.locate(Error::of_key("scenario", problem, ""));
+            error.meant(&asked.scenario, &names)
         })?;
     let points = asked.points(scenario, library)?;
     let events = points.iter().map(|point| scenario.events(point));
@@ -167,12 +112,12 @@ pub fn run(asked: &Asked, library: &Library) -> Result<Report, ScenarioError> {
         let problem = format!("{} points simulate {events} events", points.len());
         let allowed =
             format!("up to {MAX_EVENTS} events in all; ask for fewer points or less work");
-        return Err(ScenarioError::new("parameters", problem, allowed).within(&asked.from));
+        return Err(asked.locate(Error::of_key("parameters", problem, allowed)));
     }
     let mut answered = Vec::with_capacity(points.len());
     for point in points {
         let rows = scenario.rows(&point, library);
-        let rows = rows.map_err(|error| error.within(&asked.from))?;
+        let rows = rows.map_err(|error| asked.locate(error))?;
         answered.push((point, rows));
     }
     let about = if asked.about.is_empty() {

@@ -7,47 +7,25 @@ pub(crate) use numbers::units;
 
 use std::collections::BTreeSet;
 
+use overside_config::Error;
 use overside_ops::Operation;
 
-use crate::{OperationProfile, Profile, ProfileError};
+use crate::{OperationProfile, Profile};
 
 const MAX_OPERATIONS: usize = 64;
 const MAX_PATTERNS: usize = 256;
 /// Values and tables of one profile.
 const MAX_PARAMETERS: usize = 2000;
 
-/// Something that is wrong with a profile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    /// Where, with dots between the tables.
-    pub key: String,
-    /// What is wrong.
-    pub problem: String,
-    /// What to do about it, and what is allowed.
-    pub remedy: String,
-}
-
-impl Problem {
-    /// As an error about `file`.
-    pub fn of(self, file: &str) -> ProfileError {
-        ProfileError::Value {
-            file: file.into(),
-            key: self.key,
-            problem: self.problem,
-            remedy: self.remedy,
-        }
-    }
-}
-
 /// Collects what is wrong.
 struct Checker<'a> {
     profile: &'a Profile,
     cited: BTreeSet<&'a str>,
-    problems: Vec<Problem>,
+    problems: Vec<Error>,
 }
 
 /// Everything that the types do not check.
-pub(crate) fn problems(profile: &Profile) -> Vec<Problem> {
+pub(crate) fn problems(profile: &Profile) -> Vec<Error> {
     let mut checker = Checker {
         profile,
         cited: BTreeSet::new(),
@@ -85,22 +63,11 @@ pub(crate) fn problems(profile: &Profile) -> Vec<Problem> {
 
 impl<'a> Checker<'a> {
     fn fail(&mut self, key: &str, problem: String, remedy: &str) {
-        self.problems.push(Problem {
-            key: key.into(),
-            problem,
-            remedy: remedy.into(),
-        });
+        self.problems.push(Error::of_key(key, problem, remedy));
     }
 
     fn head(&mut self) {
-        let Profile { schema, name, .. } = self.profile;
-        if schema != "profile/1" {
-            self.fail(
-                "schema",
-                format!("{schema:?} is not known"),
-                "this version reads \"profile/1\"",
-            );
-        }
+        let name = &self.profile.name;
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
             self.fail(

@@ -5,10 +5,7 @@ mod read;
 use overside_ops::Operation;
 use serde::Serialize;
 
-use crate::{Interval, Unit};
-
-/// The most bytes of a workload file.
-const FILE_BYTES_MAX: usize = 256 << 10;
+use crate::Interval;
 
 /// What a workload's `schema` says.
 pub const WORKLOAD_SCHEMA: &str = "workload/1";
@@ -31,7 +28,7 @@ pub const WORKLOAD_SCHEMA: &str = "workload/1";
 ///     do = "send"
 /// "#)?;
 /// assert_eq!(workload.stages.len(), 3);
-/// # Ok::<(), overside_model::WorkloadError>(())
+/// # Ok::<(), overside_config::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Workload {
@@ -118,39 +115,12 @@ pub struct Watts {
     pub core: Option<Interval>,
 }
 
-/// A workload that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}: {key}: {problem}; {remedy}")]
-pub struct WorkloadError {
-    /// The file.
-    pub file: String,
-    /// The key, with dots between the tables and numbers from 0 for those of a list.
-    pub key: String,
-    /// What is wrong.
-    pub problem: String,
-    /// What is allowed.
-    pub remedy: String,
-}
-
 impl Workload {
     /// Reads and checks a workload; `file` is for messages.
     ///
     /// # Errors
-    /// [`WorkloadError`] names the first key that is wrong, and what is allowed.
-    pub fn parse(file: &str, text: &str) -> Result<Self, WorkloadError> {
+    /// The first key that is wrong, and what is allowed.
+    pub fn parse(file: &str, text: &str) -> Result<Self, overside_config::Error> {
         read::workload(file, text)
     }
-}
-
-/// A number with a unit behind it, as in `40 Gb/s`, in base units.
-fn with_unit(text: &str) -> Option<(f64, Unit)> {
-    let text = text.trim();
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '/' || c == ' ');
-    let unit = text[digits.len()..].trim();
-    let unit: Unit = serde::Deserialize::deserialize(serde::de::value::StrDeserializer::<
-        serde::de::value::Error,
-    >::new(unit))
-    .ok()?;
-    let number: f64 = digits.trim().parse().ok()?;
-    Some((number * unit.in_base(), unit))
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use overside_backends::Described;
+use overside_config::units;
 use overside_link::listing::{self, Listed};
 use overside_link::verbs::Mover;
 use overside_log::LevelFilter;
@@ -87,7 +88,7 @@ fn link(link: &Listed) -> String {
     ];
     for (verb, limits) in verbs {
         if let Some(limits) = limits {
-            let (most, by) = (size(limits.max_bytes), mover(limits.mover));
+            let (most, by) = (units::size(limits.max_bytes as f64), mover(limits.mover));
             // Writing to a String cannot fail.
             let _ = writeln!(text, "  {verb:<23} up to {most:>7}  by {by}");
         }
@@ -101,7 +102,7 @@ fn link(link: &Listed) -> String {
         text,
         "  inline up to {}; {} operations in flight on each of {} queue pairs; completions are \
          {reaped}",
-        size(can.max_inline_bytes),
+        units::size(can.max_inline_bytes as f64),
         can.max_depth,
         can.queue_pairs,
     );
@@ -137,7 +138,7 @@ fn describe(device: &Described, text: &mut String) {
         line(format_args!(
             "  {:<23} up to {:>7}  {}",
             capability.operation.to_string(),
-            size(capability.max_source_bytes),
+            units::size(capability.max_source_bytes as f64),
             capability.variants.join(", ")
         ));
         for term in &capability.missing {
@@ -153,35 +154,5 @@ fn describe(device: &Described, text: &mut String) {
         for term in missing {
             line(format_args!("    {term}"));
         }
-    }
-}
-
-/// Bytes in the largest binary unit that keeps them whole, or at a hundred or more.
-fn size(bytes: u64) -> String {
-    let (mut value, mut unit) = (bytes, "B");
-    for larger in ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] {
-        if value < 1024 || (value % 1024 != 0 && value < 100 * 1024) {
-            break;
-        }
-        value /= 1024;
-        unit = larger;
-    }
-    format!("{value} {unit}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::size;
-
-    #[test]
-    fn sizes_are_short_and_small_ones_are_exact() {
-        let sizes = [0, 1023, 1024, 2 << 20, 16383, 128 << 20, (200 << 20) + 1];
-        let texts = sizes.map(size);
-        assert_eq!(
-            texts,
-            [
-                "0 B", "1023 B", "1 KiB", "2 MiB", "16383 B", "128 MiB", "200 MiB"
-            ]
-        );
     }
 }

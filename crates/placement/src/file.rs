@@ -1,8 +1,8 @@
 //! The placement file: what should run where, by operation and size, as `overside advise` writes it.
 
-use std::io::Read;
 use std::path::Path;
 
+use overside_config::{Document, Error, Limits, Source, quoted, read_text};
 use overside_ops::Operation;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::Policy;
 /// What its `schema` says.
 pub const SCHEMA: &str = "placement/1";
 
-const FILE_BYTES_MAX: u64 = 256 << 10;
+const LIMITS: Limits = Limits::bytes(256 << 10);
 const RULES_MAX: usize = 1024;
 const NAME_BYTES_MAX: usize = 200;
 /// What chunks may be asked for, in bytes.
@@ -66,89 +66,39 @@ pub struct Rule {
     pub chunk_bytes: Option<u64>,
 }
 
-/// A placement file that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FileError {
-    /// It cannot be read.
-    #[error("{file}: {reason}")]
-    Read {
-        /// The file.
-        file: String,
-        /// What the system says.
-        reason: String,
-    },
-    /// Not a file of the form "placement/1".
-    #[error("{file}: {message}")]
-    Syntax {
-        /// The file.
-        file: String,
-        /// Line, key and what was expected there.
-        message: String,
-    },
-    /// A value that is not allowed.
-    #[error("{file}: {key}: {problem}; {remedy}")]
-    Value {
-        /// The file.
-        file: String,
-        /// The key, with dots between the tables and numbers from 0 for the rules.
-        key: String,
-        /// What is wrong.
-        problem: String,
-        /// What is allowed.
-        remedy: String,
-    },
-}
-
 impl PlacementFile {
     /// Of these rules.
     ///
     /// # Errors
-    /// [`FileError::Value`] names the first that is wrong, under the name `file`.
-    pub fn new(file: &str, rules: Vec<Rule>) -> Result<Self, FileError> {
+    /// The first that is wrong, under the name `file`.
+    pub fn new(file: &str, rules: Vec<Rule>) -> Result<Self, Error> {
         let all = Self {
             schema: SCHEMA.into(),
             rules,
         };
-        all.check(file)?;
+        all.check().map_err(|error| error.within(file))?;
         Ok(all)
     }
 
     /// Reads and checks one; `file` is for messages.
     ///
     /// # Errors
-    /// [`FileError::Syntax`], [`FileError::Value`].
-    pub fn parse(file: &str, text: &str) -> Result<Self, FileError> {
-        let all: Self = toml::from_str(text).map_err(|error| FileError::Syntax {
-            file: file.into(),
-            message: located(text, &error),
-        })?;
-        all.check(file)?;
+    /// The first key that is wrong, and what is allowed.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
+        let document = Document::toml(file, text, LIMITS)?;
+        document.schema(SCHEMA)?;
+        let all: Self = document.read()?;
+        all.check().map_err(|error| document.locate(error))?;
         Ok(all)
     }
 
     /// Reads and checks the one at `path`, of at most 256 KiB.
     ///
     /// # Errors
-    /// [`FileError`].
-    pub fn read(path: &Path) -> Result<Self, FileError> {
-        let file = path.display().to_string();
-        let refused = |reason: String| FileError::Read {
-            file: file.clone(),
-            reason,
-        };
-        let about = std::fs::metadata(path).map_err(|error| refused(error.to_string()))?;
-        // Opening a pipe would wait for somebody to write to it.
-        if !about.is_file() {
-            return Err(refused("no regular file".into()));
-        }
-        let open = std::fs::File::open(path).map_err(|error| refused(error.to_string()))?;
-        let mut text = String::new();
-        (open.take(FILE_BYTES_MAX + 1).read_to_string(&mut text))
-            .map_err(|error| refused(error.to_string()))?;
-        if text.len() as u64 > FILE_BYTES_MAX {
-            return Err(refused(format!("longer than {FILE_BYTES_MAX} bytes")));
-        }
-        Self::parse(&file, &text)
+    /// As [`read_text`] and [`PlacementFile::parse`].
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let text = read_text(path, LIMITS.bytes, Source::Regular)?;
+        Self::parse(&path.display().to_string(), &text)
     }
 
     /// As a file's text.
@@ -172,32 +122,26 @@ impl PlacementFile {
         &self.rules
     }
 
-    fn check(&self, file: &str) -> Result<(), FileError> {
-        let wrong = |key: String, problem: String, remedy: &str| {
-            Err(FileError::Value {
-                file: file.into(),
-                key,
-                problem,
-                remedy: remedy.into(),
-            })
-        };
-        if self.schema != SCHEMA {
-            let problem = format!("not {:?}", shortened(&self.schema));
-            return wrong("schema".into(), problem, "it is \"placement/1\"");
-        }
+    fn check(&self) -> Result<(), Error> {
         if self.rules.len() > RULES_MAX {
             let problem = format!("{} rules", self.rules.len());
-            return wrong("rule".into(), problem, "at most 1024");
+            return Err(Error::of_key(
+                "rule",
+                problem,
+                format!("at most {RULES_MAX}"),
+            ));
         }
         for (index, rule) in self.rules.iter().enumerate() {
-            if let Some((key, problem, remedy)) = rule.problem() {
-                return wrong(format!("rule.{index}.{key}"), problem, &remedy);
-            }
+            let key = |key: &str| format!("rule.{index}.{key}");
+            rule.check().map_err(|error| Error {
+                key: key(&error.key),
+                ..error
+            })?;
             let earlier = &self.rules[..index];
             if let Some(other) = earlier.iter().position(|other| other.overlaps(rule)) {
                 let problem = format!("rule.{other} speaks of the same sizes of it");
                 let remedy = "give each size one rule: from_bytes to below_bytes - 1";
-                return wrong(format!("rule.{index}.from_bytes"), problem, remedy);
+                return Err(Error::of_key(&key("from_bytes"), problem, remedy));
             }
         }
         Ok(())
@@ -222,29 +166,27 @@ impl Rule {
             && below(other.below_bytes, self.from_bytes)
     }
 
-    /// The key that is wrong, in which way, and what is allowed.
-    fn problem(&self) -> Option<(&'static str, String, String)> {
+    fn check(&self) -> Result<(), Error> {
+        let wrong =
+            |key: &str, problem: String, remedy: &str| Err(Error::of_key(key, problem, remedy));
         if self.operation.parse::<Operation>().is_err() {
             let known: Vec<String> = Operation::all().iter().map(ToString::to_string).collect();
-            let problem = format!("nothing is called {:?}", shortened(&self.operation));
-            return Some((
-                "operation",
-                problem,
-                format!("there are: {}", known.join(", ")),
-            ));
+            let problem = format!("nothing is called {}", quoted(&self.operation));
+            let error = Error::of_key("operation", problem, "");
+            return Err(error.meant(&self.operation, &known));
         }
         if let Some(below) = self.below_bytes
             && below <= self.from_bytes
         {
             let problem = format!("{below} is not above from_bytes, {}", self.from_bytes);
-            return Some(("below_bytes", problem, "leave it out for no end".into()));
+            return wrong("below_bytes", problem, "leave it out for no end");
         }
         let policy: Policy = match self.placement.parse() {
             Ok(policy) => policy,
             Err(_) => {
-                let problem = format!("no placement is called {:?}", shortened(&self.placement));
+                let problem = format!("no placement is called {}", quoted(&self.placement));
                 let remedy = "cpu, device, split:PERCENT (0 to 100) or adaptive";
-                return Some(("placement", problem, remedy.into()));
+                return wrong("placement", problem, remedy);
             }
         };
         let named = |name: &String| {
@@ -253,41 +195,26 @@ impl Rule {
         match &self.device {
             Some(name) if !named(name) => {
                 let remedy = format!("1 to {NAME_BYTES_MAX} bytes without control characters");
-                return Some(("device", "no name of a device".into(), remedy));
+                return wrong("device", "no name of a device".into(), &remedy);
             }
             Some(name) if name == "cpu" && policy.uses_device() => {
                 let remedy = "name another, or write placement = \"cpu\"";
-                return Some(("device", "the CPU is there anyway".into(), remedy.into()));
+                return wrong("device", "the CPU is there anyway".into(), remedy);
             }
             None if policy.uses_device() => {
                 let problem = format!("missing, and {policy} needs one");
-                return Some(("device", problem, "`overside devices` lists them".into()));
+                return wrong("device", problem, "`overside devices` lists them");
             }
             Some(_) | None => {}
         }
-        let chunk = self.chunk_bytes?;
-        if CHUNK_BYTES.contains(&chunk) {
-            return None;
+        match self.chunk_bytes {
+            Some(chunk) if !CHUNK_BYTES.contains(&chunk) => {
+                let remedy = format!("from {} to {}", CHUNK_BYTES.start(), CHUNK_BYTES.end());
+                wrong("chunk_bytes", format!("{chunk} is out of range"), &remedy)
+            }
+            _ => Ok(()),
         }
-        let remedy = format!("from {} to {}", CHUNK_BYTES.start(), CHUNK_BYTES.end());
-        Some(("chunk_bytes", format!("not {chunk}"), remedy))
     }
-}
-
-/// What is wrong with a text, and where.
-fn located(text: &str, error: &toml::de::Error) -> String {
-    let message = error.message();
-    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
-        return message.into();
-    };
-    let number = before.matches('\n').count();
-    let line = shortened(text.lines().nth(number).unwrap_or_default().trim());
-    format!("line {}, {line:?}: {message}", number + 1)
-}
-
-/// As much of a text as a message can hold.
-fn shortened(text: &str) -> String {
-    text.chars().take(60).collect()
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ mod split;
 pub use adaptive::controller;
 pub use chunk::{Chunk, ChunkResult};
 pub use executor::Executor;
-pub use file::{FileError, PlacementFile, Rule, SCHEMA as PLACEMENT_SCHEMA};
+pub use file::{PlacementFile, Rule, SCHEMA as PLACEMENT_SCHEMA};
 pub use memory::Buffer;
 pub use policy::{Policy, PolicyError, Target};
 pub use report::{DecisionRecord, Event, EventKind, Report, TargetReport};

@@ -56,7 +56,7 @@ fn box_schema() -> PyResult<String> {
 /// The one of `known` that `word` may have been meant to be.
 #[pyfunction]
 fn suggest(word: &str, known: Vec<String>) -> PyResult<Option<String>> {
-    guarded(|| Ok(boxes::suggest(word, &known)))
+    guarded(|| Ok(overside_config::suggest(word, &known)))
 }
 
 /// Why patterns cannot be searched for together; `None` if they can.

@@ -16,6 +16,7 @@ mod profiles;
 mod result;
 mod simulate;
 mod streams;
+mod units;
 mod worker;
 
 use overside_base::panic_text;
@@ -44,6 +45,7 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     profiles::add(module)?;
     facts::add(module)?;
     simulate::add(module)?;
+    units::add(module)?;
     advise::add(module)?;
     Ok(())
 }

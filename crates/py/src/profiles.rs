@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use overside_model::{Dimension, Obtained, PARAMETERS, Profile, ProfileError, Quantity, Table};
+use overside_config::Error;
+use overside_model::{Dimension, Obtained, PARAMETERS, Profile, Quantity, Table};
 use overside_probe::memory::Kernel;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -114,24 +115,10 @@ fn profile_check(path: &str) -> PyResult<String> {
     })
 }
 
-fn problem(error: ProfileError) -> Value {
-    match error {
-        ProfileError::Value {
-            key,
-            problem,
-            remedy,
-            ..
-        } => json!({ "key": key, "problem": problem, "remedy": remedy }),
-        ProfileError::Syntax { message, .. } => {
-            json!({ "key": null, "problem": message, "remedy": "docs/profiles.md has the form" })
-        }
-        ProfileError::Read { reason, .. } => {
-            json!({ "key": null, "problem": reason, "remedy": "name a readable file" })
-        }
-        unknown @ ProfileError::Unknown { .. } => {
-            json!({ "key": null, "problem": unknown.to_string(), "remedy": "" })
-        }
-    }
+fn problem(error: Error) -> Value {
+    let key = (!error.key.is_empty()).then_some(error.key);
+    let line = error.position.map(|at| at.line);
+    json!({ "key": key, "line": line, "problem": error.problem, "remedy": error.remedy })
 }
 
 /// A profile as the text of its file, from its JSON form. Raises `ValueError` with everything

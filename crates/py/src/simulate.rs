@@ -1,6 +1,6 @@
 //! Scenarios, asked from Python.
 
-use overside_model::scenario::{self, Asked, Kind, Report};
+use overside_model::scenario::{self, Kind, Report, ScenarioArgs};
 use overside_model::{Library, Profile, profiles};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate, module)?)
 }
 
-/// All scenarios with their keys, and the ready-made questions. Raises `ValueError` if a profile
+/// All scenarios with their keys, and the presets. Raises `ValueError` if a profile
 /// of the user's is not right.
 #[pyfunction]
 fn scenarios() -> PyResult<String> {
@@ -39,19 +39,19 @@ fn scenarios() -> PyResult<String> {
                 json!({ "name": one.name(), "about": one.about(), "keys": keys })
             })
             .collect();
-        let ready: Vec<Value> = scenario::ready()
+        let presets: Vec<Value> = scenario::presets()
             .iter()
             .map(|one| {
-                let asked = Asked::parse(one.name, one.text).map_err(refused)?;
+                let asked = ScenarioArgs::parse(one.name, one.text).map_err(refused)?;
                 Ok(json!({ "name": one.name, "scenario": asked.scenario, "about": asked.about }))
             })
             .collect::<PyResult<_>>()?;
-        Ok(json!({ "scenarios": kinds, "ready": ready }).to_string())
+        Ok(json!({ "scenarios": kinds, "ready": presets }).to_string())
     })
 }
 
 /// The report of a scenario. `text` is a question's file, called `name`; without it `name` is a
-/// ready-made question or a scenario. `profile` is a name, or a file's name and text. Raises
+/// preset or a scenario. `profile` is a name, or a file's name and text. Raises
 /// `ValueError`.
 #[pyfunction]
 #[pyo3(signature = (name, text, settings, profile))]
@@ -75,8 +75,8 @@ fn answer(
     profile: Option<&(String, Option<String>)>,
 ) -> Result<Report, Box<dyn std::error::Error + Send + Sync>> {
     let mut asked = match text {
-        Some(text) => Asked::parse(name, text)?,
-        None => Asked::named(name)?,
+        Some(text) => ScenarioArgs::parse(name, text)?,
+        None => ScenarioArgs::named(name)?,
     };
     let mut known = profiles()?;
     if let Some((name, text)) = profile {

@@ -8,8 +8,8 @@ The format is parsed by `overside._core.parse_box` (box/1) or `overside.bench.dp
                 "exclude": [{name: [values]}], "metrics": [names]}]}
 
 An entry of another harness may also have `skip`, why nothing can run it, and `pointer`, where it
-stands in its file. A warning is `{"pointer", "message", "suggestion"}`, like a problem. Here the
-names in it get their meaning: tasks, parameters, values, metrics, devices, variants, data sets.
+stands in its file. A warning is `{"pointer", "line", "column", "message", "suggestion"}`, like a
+problem; line and column may be absent. Here the names in it get their meaning: tasks, parameters, values, metrics, devices, variants, data sets.
 """
 
 from __future__ import annotations
@@ -38,14 +38,24 @@ class Problem:
     pointer: str
     message: str
     suggestion: str | None = None
+    #: Line and column in the file, from 1, if that is known.
+    position: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         hint = f"; did you mean {self.suggestion!r}?" if self.suggestion else ""
-        return f"{self.pointer or '/'}: {self.message}{hint}"
+        place = "line {}, column {}: ".format(*self.position) if self.position else ""
+        return f"{place}{self.pointer or '/'}: {self.message}{hint}"
 
     def json(self) -> Json:
         """For programs."""
-        return {"pointer": self.pointer, "message": self.message, "suggestion": self.suggestion}
+        line, column = self.position or (None, None)
+        return {
+            "pointer": self.pointer,
+            "line": line,
+            "column": column,
+            "message": self.message,
+            "suggestion": self.suggestion,
+        }
 
 
 class InvalidBoxError(UserError):
@@ -214,7 +224,15 @@ def _foreign(text: str) -> Json | None:
 
 
 def _problems(entries: Iterable[Json]) -> list[Problem]:
-    return [Problem(e["pointer"], e["message"], e.get("suggestion")) for e in entries]
+    return [
+        Problem(
+            e["pointer"],
+            e["message"],
+            e.get("suggestion"),
+            (e["line"], e["column"]) if e.get("line") else None,
+        )
+        for e in entries
+    ]
 
 
 def machine() -> Machine:

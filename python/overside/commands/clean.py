@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from overside import _core
 from overside.commands import box_arguments
 from overside.errors import Exit, UserError
 
@@ -68,7 +69,7 @@ def main(args: argparse.Namespace) -> int:
     elif not found:
         print("there is nothing to remove")
     elif removed:
-        print(f"removed {len(found)} directories, {_megabytes(found):.1f} MB")
+        print(f"removed {len(found)} directories, {_total(found)}")
     return Exit.OK
 
 
@@ -77,17 +78,17 @@ def _agreed(args: argparse.Namespace, found: list[_Leftover]) -> bool:
         return True
     for leftover in found:
         print(
-            f"{leftover.kind:4}  {leftover.size_bytes / 1e6:8.1f} MB  {leftover.path}",
+            f"{leftover.kind:4}  {_core.size(leftover.size_bytes):>9}  {leftover.path}",
             file=sys.stderr,
         )
-    agreed = box_arguments.confirmed(f"Remove {_megabytes(found):.1f} MB?")
+    agreed = box_arguments.confirmed(f"Remove {_total(found)}?")
     if not agreed:
         print("nothing was removed; --yes removes this", file=sys.stderr)
     return agreed
 
 
-def _megabytes(found: list[_Leftover]) -> float:
-    return sum(leftover.size_bytes for leftover in found) / 1e6
+def _total(found: list[_Leftover]) -> str:
+    return _core.size(sum(leftover.size_bytes for leftover in found))
 
 
 def _size(directory: Path) -> int:

@@ -7,6 +7,7 @@ import json
 import sys
 from typing import Any
 
+from overside import _core
 from overside.data import DataSet, catalog, fetch, silesia
 from overside.errors import Exit, UserError
 
@@ -135,7 +136,7 @@ def _show(sets: list[DataSet], *, as_json: bool) -> None:
 
 
 def _size(size_bytes: int | None) -> str:
-    return "" if size_bytes is None else f"{size_bytes / 1e6:.1f} MB"
+    return "" if size_bytes is None else _core.size(size_bytes)
 
 
 def _print_json(value: Any) -> None:

@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "what",
         nargs="?",
         metavar="FILE|NAME",
-        help="a file scenario/1, a ready-made question or a scenario; see --list",
+        help="a file scenario/1, a preset or a scenario; see --list",
     )
     parser.add_argument(
         "--set",
@@ -40,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--list",
         action="store_true",
-        help="list scenarios and ready-made questions, or with NAME a scenario's keys",
+        help="list scenarios and presets, or with NAME a scenario's keys",
     )
     parser.add_argument("--json", action="store_true", help="print JSON to stdout")
 
@@ -116,12 +116,12 @@ def _list(args: argparse.Namespace) -> int:
             return Exit.OK
         rows = [[one["name"], one["about"]] for one in known["scenarios"]]
         print(table.text(["scenario", ""], rows))
-        if known["ready"]:
-            rows = [[one["name"], one["about"]] for one in known["ready"]]
-            print("\n" + table.text(["ready-made", ""], rows))
+        if known["presets"]:
+            rows = [[one["name"], one["about"]] for one in known["presets"]]
+            print("\n" + table.text(["preset", ""], rows))
         print("\n`overside simulate --list SCENARIO` shows its keys.")
         return Exit.OK
-    names = {one["name"]: one["scenario"] for one in known["ready"]}
+    names = {one["name"]: one["scenario"] for one in known["presets"]}
     name = names.get(args.what, args.what)
     scenario = next((one for one in known["scenarios"] if one["name"] == name), None)
     if scenario is None:

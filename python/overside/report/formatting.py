@@ -49,17 +49,7 @@ def clean(text: object, limit: int = TEXT_MAX) -> str:
 
 def number(value: float | None, digits: int = 3) -> str:
     """A number with `digits` significant digits: `0.0412`, `4.80`, `1,240`."""
-    if value is None or not math.isfinite(value):
-        return "–"
-    if value == 0:
-        return "0"
-    places = digits - 1 - math.floor(math.log10(abs(value)))
-    rounded = round(value, places)
-    # Rounding can carry into another digit: 9.996 is 10.0, not 10.00.
-    places = digits - 1 - math.floor(math.log10(abs(rounded)))
-    if abs(rounded) < 1e-4 or abs(rounded) >= 1e12:
-        return f"{rounded:.{digits - 1}e}"
-    return f"{rounded:,.{max(places, 0)}f}"
+    return "–" if value is None else _core.number(value, digits)
 
 
 def span(low: float, high: float, dash: str = "–") -> str:
@@ -76,33 +66,8 @@ def times(value: float) -> str:
     return number(value, 2 if abs(value) < 9.95 else 3)
 
 
-def size(size_bytes: float) -> str:
-    """A size in bytes with a binary unit: `64 KiB`; whole numbers where they are whole."""
-    if not math.isfinite(size_bytes):
-        return "–"
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size_bytes >= factor:
-            amount = size_bytes / factor
-            whole = amount == int(amount) and amount < 10_000
-            return f"{int(amount) if whole else number(amount)} {unit}"
-    return f"{int(size_bytes)} B"
-
-
-def duration(seconds: float) -> str:
-    """A time for people: `850 ms`, `12.3 s`, `2 min 5 s`."""
-    if not math.isfinite(seconds) or seconds < 0:
-        return "–"
-    if seconds < 1e-6:
-        return f"{number(seconds * 1e9)} ns"
-    if seconds < 1e-3:
-        return f"{number(seconds * 1e6)} µs"
-    if seconds < 1:
-        return f"{number(seconds * 1e3)} ms"
-    if seconds < 90:
-        return f"{number(seconds)} s" if seconds < 10 else f"{number(seconds, 2)} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+size = _core.size
+duration = _core.duration
 
 
 def plural(count: int, one: str, many: str = "") -> str:

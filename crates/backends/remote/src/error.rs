@@ -1,7 +1,5 @@
 //! Why an agent's device cannot be had.
 
-use std::path::PathBuf;
-
 use overside_link::agent::Violation;
 use overside_link::agent::keys::KeysError;
 
@@ -101,14 +99,4 @@ pub enum ProbeError {
         /// The agent.
         node: String,
     },
-}
-
-/// A file with agents that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {reason}", path.display())]
-pub struct InventoryError {
-    /// The file.
-    pub path: PathBuf,
-    /// What is wrong with it, or with what was asked of it.
-    pub reason: String,
 }

@@ -1,14 +1,14 @@
 //! The agents that there are: a file, written by hand or by `overside agents`.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
+use overside_config::{Document, Error, Limits, Source, quoted, read_text};
 use overside_link::agent::PORT;
 use serde::{Deserialize, Serialize};
 
-use crate::InventoryError;
 use crate::dialer::is_this_machine;
 
 /// The variable that names the file.
@@ -16,10 +16,10 @@ pub const INVENTORY: &str = "OVERSIDE_AGENTS";
 /// Where it is otherwise, below the user's configuration.
 const BELOW_CONFIG: &str = "overside/agents.toml";
 /// The longest file in bytes, and the most agents in it.
-const MAX_BYTES: u64 = 1 << 20;
-const MAX_AGENTS: usize = 1000;
+const LIMITS: Limits = Limits::bytes(1 << 20);
+const AGENTS_MAX: usize = 1000;
 /// The longest name of an agent.
-const MAX_NAME: usize = 64;
+const NAME_BYTES_MAX: usize = 64;
 
 /// How an agent is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,38 +57,28 @@ impl Inventory {
     /// The agents in [`Inventory::path`]; none if there is no such file.
     ///
     /// # Errors
-    /// [`InventoryError`].
-    pub fn load() -> Result<Self, InventoryError> {
+    /// [`Error`].
+    pub fn load() -> Result<Self, Error> {
         Self::path().map_or_else(|| Ok(Self::default()), |path| Self::read(&path))
     }
 
     /// The agents in a file; none if there is no such file.
     ///
     /// # Errors
-    /// [`InventoryError`].
-    pub fn read(path: &Path) -> Result<Self, InventoryError> {
-        let failed = |reason: String| InventoryError {
-            path: path.into(),
-            reason,
-        };
-        let file = match std::fs::File::open(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Self::default());
-            }
-            file => file.map_err(|error| failed(error.to_string()))?,
-        };
-        let mut text = String::new();
-        let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
-        read.map_err(|error| failed(error.to_string()))?;
-        if text.len() as u64 > MAX_BYTES {
-            return Err(failed(format!("it has more than {MAX_BYTES} bytes")));
+    /// [`Error`].
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        if matches!(path.try_exists(), Ok(false)) {
+            return Ok(Self::default());
         }
-        let inventory: Self = toml::from_str(&text).map_err(|error| failed(error.to_string()))?;
-        if inventory.agents.len() > MAX_AGENTS {
-            return Err(failed(format!("it has more than {MAX_AGENTS} agents")));
-        }
+        let text = read_text(path, LIMITS.bytes, Source::Any)?;
+        let file = path.display().to_string();
+        let document = Document::toml(&file, &text, LIMITS)?;
+        let inventory: Self = document.read()?;
+        document.count("agents", inventory.agents.len(), 0..=AGENTS_MAX, "agents")?;
         for (name, entry) in &inventory.agents {
-            check(name, entry).map_err(failed)?;
+            check(name, entry).map_err(|(problem, remedy)| {
+                document.error(&format!("agents.{name}"), problem, remedy)
+            })?;
         }
         // A path in the file is seen from where the file is.
         let base = path.parent().unwrap_or(Path::new(""));
@@ -108,7 +98,7 @@ impl Inventory {
     /// What is wrong with the name, the address or its having no keys.
     pub fn add(&mut self, name: &str, mut entry: Entry) -> Result<(), String> {
         entry.address = with_port(&entry.address);
-        check(name, &entry)?;
+        check(name, &entry).map_err(|(problem, remedy)| format!("{problem}; {remedy}"))?;
         if entry.keys.is_none() && !is_here(&entry.address) {
             return Err(format!(
                 "{} is not this machine, so it takes --keys DIR; `overside agent keys DIR` makes \
@@ -116,8 +106,8 @@ impl Inventory {
                 entry.address
             ));
         }
-        if self.agents.len() >= MAX_AGENTS && !self.agents.contains_key(name) {
-            return Err(format!("there are {MAX_AGENTS} agents already"));
+        if self.agents.len() >= AGENTS_MAX && !self.agents.contains_key(name) {
+            return Err(format!("there are {AGENTS_MAX} agents already"));
         }
         self.agents.insert(name.into(), entry);
         Ok(())
@@ -143,8 +133,8 @@ impl Inventory {
     /// Writes the file, whole or not at all.
     ///
     /// # Errors
-    /// [`InventoryError`].
-    pub fn write(&self, path: &Path) -> Result<(), InventoryError> {
+    /// [`Error`].
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
         let write = || {
             let directory = path
                 .parent()
@@ -161,9 +151,9 @@ impl Inventory {
             file.sync_all()?;
             std::fs::rename(&fresh, path)
         };
-        write().map_err(|error: std::io::Error| InventoryError {
-            path: path.into(),
-            reason: error.to_string(),
+        write().map_err(|error: std::io::Error| {
+            let problem = format!("cannot be written: {error}");
+            Error::of_file(&path.display().to_string(), problem, "name another file")
         })
     }
 }
@@ -184,19 +174,21 @@ fn is_here(address: &str) -> bool {
     })
 }
 
-fn check(name: &str, entry: &Entry) -> Result<(), String> {
+/// What is wrong with an agent, and what is allowed.
+fn check(name: &str, entry: &Entry) -> Result<(), (String, String)> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
-        return Err(format!(
-            "{name:?} is no name for an agent: 1 to {MAX_NAME} letters, digits, - _ and ."
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(plain) {
+        return Err((
+            format!("{} is no name for an agent", quoted(name)),
+            format!("1 to {NAME_BYTES_MAX} letters, digits, - _ and ."),
         ));
     }
     let (host, port) = entry.address.rsplit_once(':').unwrap_or_default();
     let port = port.parse::<u16>().unwrap_or_default();
     if host.is_empty() || port == 0 || entry.address.len() > 300 {
-        return Err(format!(
-            "agent {name}: {:?} is no address; it is written HOST:PORT, as in 192.168.100.2:7433",
-            entry.address
+        return Err((
+            format!("agent {name}: {} is no address", quoted(&entry.address)),
+            "write HOST:PORT, as in 192.168.100.2:7433".into(),
         ));
     }
     Ok(())

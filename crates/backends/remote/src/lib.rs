@@ -34,7 +34,7 @@ use overside_link::agent::{Offer, Welcome};
 
 use context::RemoteContext;
 use dialer::Dialer;
-pub use error::{InventoryError, ProbeError, RemoteError};
+pub use error::{ProbeError, RemoteError};
 pub use inventory::{Entry, INVENTORY, Inventory};
 pub use probe::RemoteProbe;
 

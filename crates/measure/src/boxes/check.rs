@@ -3,24 +3,23 @@
 
 use std::collections::HashSet;
 
+use overside_config::{Error, Key, Node, Value as Found, quoted, suggest};
 use serde_json::Value;
 
-use super::problem::{MAX_PROBLEMS, Problem, join, quote};
-use super::suggest;
-use super::tree::Tree;
 use super::written::{NAME_PATTERN, is_name};
+use super::{PROBLEMS_MAX, join};
 
-/// Reports what in `tree` the schema forbids.
-pub(super) fn check(tree: &Tree, schema: &Value) -> Result<(), Vec<Problem>> {
+/// Reports what in a tree the schema forbids.
+pub(super) fn check(root: &Node, schema: &Value) -> Result<(), Vec<Error>> {
     let mut checker = Checker {
         definitions: &schema["$defs"],
         problems: Vec::new(),
         untold: 0,
     };
-    checker.value(tree, schema, "");
+    checker.value(&root.value, schema, "");
     if checker.untold > 0 {
         let message = format!("and {} more problems", checker.untold);
-        checker.problems.push(Problem::new("", message));
+        checker.problems.push(Error::of_key("", message, ""));
     }
     if checker.problems.is_empty() {
         Ok(())
@@ -31,13 +30,13 @@ pub(super) fn check(tree: &Tree, schema: &Value) -> Result<(), Vec<Problem>> {
 
 struct Checker<'a> {
     definitions: &'a Value,
-    problems: Vec<Problem>,
+    problems: Vec<Error>,
     untold: usize,
 }
 
 impl<'a> Checker<'a> {
-    fn report(&mut self, problem: Problem) {
-        if self.problems.len() < MAX_PROBLEMS {
+    fn report(&mut self, problem: Error) {
+        if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(problem);
         } else {
             self.untold += 1;
@@ -45,7 +44,7 @@ impl<'a> Checker<'a> {
     }
 
     fn say(&mut self, pointer: &str, message: String) {
-        self.report(Problem::new(pointer, message));
+        self.report(Error::of_key(pointer, message, ""));
     }
 
     /// The alternatives of a schema, those of nested `anyOf` too. Alternatives differ in their
@@ -65,28 +64,30 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn value(&mut self, tree: &Tree, schema: &'a Value, pointer: &str) {
+    fn value(&mut self, tree: &Found, schema: &'a Value, pointer: &str) {
         let mut branches = Vec::new();
         self.flatten(schema, &mut branches);
         let Some(schema) = branches.iter().find(|branch| takes(branch, tree)) else {
             let mut expected: Vec<_> = branches.iter().flat_map(|branch| words(branch)).collect();
             expected.dedup();
             let expected = either(&expected);
-            return self.say(pointer, format!("expected {expected}, found {tree}"));
+            return self.say(
+                pointer,
+                format!("expected {expected}, found {}", shown(tree)),
+            );
         };
         match tree {
-            Tree::Null | Tree::Bool(_) => {}
-            Tree::Number(number) => {
-                let value = number.as_f64().unwrap_or(f64::INFINITY);
-                self.number(value, tree, schema, pointer);
-            }
-            Tree::Text(text) => self.text(text, schema, pointer),
-            Tree::List(items) => self.list(items, schema, pointer),
-            Tree::Object(entries) => self.object(entries, schema, pointer),
+            Found::Null | Found::Bool(_) => {}
+            Found::Unsigned(value) => self.number(*value as f64, tree, schema, pointer),
+            Found::Signed(value) => self.number(*value as f64, tree, schema, pointer),
+            Found::Float(value) => self.number(*value, tree, schema, pointer),
+            Found::Text(text) => self.text(text, schema, pointer),
+            Found::List(items) => self.list(items, schema, pointer),
+            Found::Map(entries) => self.object(entries, schema, pointer),
         }
     }
 
-    fn number(&mut self, value: f64, shown: &Tree, schema: &Value, pointer: &str) {
+    fn number(&mut self, value: f64, shown: &Found, schema: &Value, pointer: &str) {
         let bound = |key: &str| schema[key].as_f64();
         let low = bound("minimum").is_some_and(|bound| value < bound);
         let high = bound("maximum").is_some_and(|bound| value > bound);
@@ -114,11 +115,11 @@ impl<'a> Checker<'a> {
         if !allowed.is_empty() {
             if !allowed.contains(&text) {
                 let known: Vec<_> = allowed.iter().map(|word| format!("{word:?}")).collect();
-                let message = format!("expected {}, found {}", either(&known), quote(text));
+                let message = format!("expected {}, found {}", either(&known), quoted(text));
                 let suggestion = suggest(text, &allowed);
-                self.report(Problem {
+                self.report(Error {
                     suggestion,
-                    ..Problem::new(pointer, message)
+                    ..Error::of_key(pointer, message, "")
                 });
             }
             return;
@@ -135,13 +136,13 @@ impl<'a> Checker<'a> {
         if schema["pattern"] == NAME_PATTERN && !is_name(text) {
             let message = format!(
                 "{} is no name: letters, digits, '_', '-' and '.' only, a letter or digit first",
-                quote(text)
+                quoted(text)
             );
             self.say(pointer, message);
         }
     }
 
-    fn list(&mut self, items: &[Tree], schema: &'a Value, pointer: &str) {
+    fn list(&mut self, items: &[Node], schema: &'a Value, pointer: &str) {
         let count = items.len() as u64;
         let least = schema["minItems"].as_u64().unwrap_or(0);
         let most = schema["maxItems"].as_u64().unwrap_or(u64::MAX);
@@ -159,17 +160,20 @@ impl<'a> Checker<'a> {
         let mut seen = HashSet::new();
         for (index, item) in items.iter().enumerate() {
             let place = join(pointer, index);
-            self.value(item, &schema["items"], &place);
-            if let Tree::Text(text) = item
+            self.value(&item.value, &schema["items"], &place);
+            if let Found::Text(text) = &item.value
                 && unique
                 && !seen.insert(text)
             {
-                self.say(&place, format!("{} stands in this list twice", quote(text)));
+                self.say(
+                    &place,
+                    format!("{} stands in this list twice", quoted(text)),
+                );
             }
         }
     }
 
-    fn object(&mut self, entries: &[(String, Tree)], schema: &'a Value, pointer: &str) {
+    fn object(&mut self, entries: &[(Key, Node)], schema: &'a Value, pointer: &str) {
         let mut meant = Vec::new();
         let properties = &schema["properties"];
         let known = properties
@@ -186,6 +190,7 @@ impl<'a> Checker<'a> {
             return self.say(pointer, message);
         }
         for (key, value) in entries {
+            let (key, value) = (&key.text, &value.value);
             let place = join(pointer, key);
             if let Some(property) = properties.get(key) {
                 self.value(value, property, &place);
@@ -193,12 +198,12 @@ impl<'a> Checker<'a> {
                 self.text(key, &schema["propertyNames"], &place);
                 self.value(value, &schema["additionalProperties"], &place);
             } else {
-                let message = format!("unknown key {}", quote(key));
+                let message = format!("unknown key {}", quoted(key));
                 let suggestion = suggest(key, &known);
                 meant.extend(suggestion.clone());
-                self.report(Problem {
+                self.report(Error {
                     suggestion,
-                    ..Problem::new(place, message)
+                    ..Error::of_key(&place, message, "")
                 });
             }
         }
@@ -210,13 +215,21 @@ impl<'a> Checker<'a> {
             // A key that is there, but misspelt, has been told already.
             let there = entries
                 .iter()
-                .map(|(name, _)| name)
+                .map(|(name, _)| &name.text)
                 .chain(&meant)
                 .any(|name| name == key);
             if !there {
                 self.say(pointer, format!("the key {key:?} is missing"));
             }
         }
+    }
+}
+
+/// A value as messages show it.
+fn shown(tree: &Found) -> String {
+    match tree {
+        Found::Map(_) => "an object".into(),
+        other => other.to_string(),
     }
 }
 
@@ -228,8 +241,8 @@ fn types(schema: &Value) -> Vec<&str> {
     }
 }
 
-fn takes(schema: &Value, tree: &Tree) -> bool {
-    let whole = matches!(tree, Tree::Number(number) if number.is_u64() || number.is_i64());
+fn takes(schema: &Value, tree: &Found) -> bool {
+    let whole = matches!(tree, Found::Unsigned(_) | Found::Signed(_));
     types(schema)
         .into_iter()
         .any(|kind| kind == tree.kind() || (kind == "integer" && whole))

@@ -8,25 +8,26 @@
 
 mod check;
 mod parsed;
-mod problem;
-mod tree;
 mod written;
 
 use std::sync::LazyLock;
 
+use overside_config::{Document, Error, Limits};
 use schemars::generate::SchemaSettings;
-use serde_json::Value;
+use serde::Serializer;
+use serde_json::{Value, json};
 
-pub use overside_model::suggest;
 pub use parsed::{Axes, Axis, Parsed, ParsedTask};
-pub use problem::Problem;
 pub use written::{Measure, Scalar, ScalarOrList, Version};
 
 /// The longest box that is read, in bytes.
-pub const MAX_TEXT_BYTES: usize = 4 << 20;
+pub const TEXT_BYTES_MAX: u64 = 4 << 20;
 
 /// The most tests that a box may ask for, before `exclude`.
-pub const MAX_TESTS: u64 = 100_000;
+pub const TESTS_MAX: u64 = 100_000;
+
+/// The most problems that are told of one box.
+const PROBLEMS_MAX: usize = 100;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let generator = SchemaSettings::draft2020_12().into_generator();
@@ -40,28 +41,56 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 /// Reads a box.
 ///
 /// # Errors
-/// Everything that is wrong with it, in the order in which it stands in the text: first what the
-/// format forbids (syntax, unknown keys, types, bounds); where there is none of that, what the
-/// parts say of each other (empty ranges, repeated values, too many tests).
-pub fn parse(text: &str) -> Result<Parsed, Vec<Problem>> {
+/// Everything that is wrong with it, each with the JSON pointer (RFC 6901) of its place as key, in the
+/// order in which it stands in the text: first what the format forbids (syntax, unknown keys,
+/// types, bounds); where there is none of that, what the parts say of each other (empty ranges,
+/// repeated values, too many tests).
+pub fn parse(text: &str) -> Result<Parsed, Vec<Error>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let tree = tree::read(text)?;
-    check::check(&tree, &SCHEMA)?;
+    let document = Document::json("", text, Limits::bytes(TEXT_BYTES_MAX))?;
+    let locate = |errors: Vec<Error>| -> Vec<Error> {
+        (errors.into_iter())
+            .map(|error| document.locate(error))
+            .collect()
+    };
+    check::check(document.root(), &SCHEMA).map_err(locate)?;
     // What passes the schema is what the types take: this is the reading proper.
-    let written: written::BoxFile = serde_json::from_str(text)
-        .map_err(|error| vec![Problem::new("", format!("not a box: {error}"))])?;
-    parsed::expand(written)
+    let written: written::BoxFile = document.read().map_err(|error| vec![error])?;
+    let mut parsed = parsed::expand(written).map_err(locate)?;
+    parsed.warnings = locate(parsed.warnings);
+    Ok(parsed)
 }
 
 /// [`parse`] for callers that speak JSON: the parsed box, or the list of problems.
 ///
 /// # Errors
-/// The problems of [`parse`] as a JSON list of `{"pointer", "message", "suggestion"}`.
+/// The problems of [`parse`] as a JSON list of `{"pointer", "line", "column", "message",
+/// "suggestion"}`.
 pub fn parse_json(text: &str) -> Result<String, String> {
     match parse(text) {
         Ok(parsed) => Ok(json(&parsed)),
-        Err(problems) => Err(json(&problems)),
+        Err(errors) => Err(json(&errors.iter().map(problem).collect::<Vec<_>>())),
     }
+}
+
+fn problem(error: &Error) -> Value {
+    json!({
+        "pointer": error.key,
+        "line": error.position.map(|at| at.line),
+        "column": error.position.map(|at| at.column),
+        "message": error.problem,
+        "suggestion": error.suggestion,
+    })
+}
+
+fn problems<S: Serializer>(errors: &[Error], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(errors.iter().map(problem))
+}
+
+/// Extends a JSON pointer by one key.
+fn join(pointer: &str, key: impl std::fmt::Display) -> String {
+    let key = key.to_string().replace('~', "~0").replace('/', "~1");
+    format!("{pointer}/{key}")
 }
 
 /// The JSON Schema (2020-12) of a box, as text.

@@ -2,13 +2,12 @@
 
 use std::collections::HashSet;
 
+use overside_config::{Error, quoted, suggest};
 use serde::{Serialize, Serializer};
 
-use super::MAX_TESTS;
-use super::problem::{MAX_PROBLEMS, Problem, join, quote};
-use super::suggest;
 use super::written::{BoxFile, Measure, Range, Scalar, ScalarOrList};
 use super::written::{TaskEntry, Version, WrittenAxes, WrittenAxis, WrittenItem};
+use super::{PROBLEMS_MAX, TESTS_MAX, join};
 
 /// A box that was read and found valid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,7 +27,8 @@ pub struct Parsed {
     /// How closely to measure.
     pub measure: Measure,
     /// What is valid but hardly meant.
-    pub warnings: Vec<Problem>,
+    #[serde(serialize_with = "super::problems")]
+    pub warnings: Vec<Error>,
 }
 
 /// One task with its parameters.
@@ -62,23 +62,23 @@ impl Serialize for Axes {
 }
 
 /// Expands the axes and checks what the parts say of each other.
-pub(super) fn expand(written: BoxFile) -> Result<Parsed, Vec<Problem>> {
+pub(super) fn expand(written: BoxFile) -> Result<Parsed, Vec<Error>> {
     let mut expander = Expander::default();
     let tasks: Vec<_> = (written.tasks.into_iter().enumerate())
         .map(|(index, entry)| expander.task(entry, &format!("/tasks/{index}")))
         .collect();
-    if expander.tests > MAX_TESTS && expander.problems.is_empty() {
+    if expander.tests > TESTS_MAX && expander.problems.is_empty() {
         let message = format!(
-            "{} tests in all are too many, the most is {MAX_TESTS}",
+            "{} tests in all are too many, the most is {TESTS_MAX}",
             expander.tests
         );
-        expander.problems.push(Problem::new("/tasks", message));
+        expander.problems.push(Error::of_key("/tasks", message, ""));
     }
     if !expander.problems.is_empty() {
-        expander.problems.truncate(MAX_PROBLEMS);
+        expander.problems.truncate(PROBLEMS_MAX);
         return Err(expander.problems);
     }
-    expander.warnings.truncate(MAX_PROBLEMS);
+    expander.warnings.truncate(PROBLEMS_MAX);
     Ok(Parsed {
         schema: written.schema,
         name: written.name,
@@ -93,8 +93,8 @@ pub(super) fn expand(written: BoxFile) -> Result<Parsed, Vec<Problem>> {
 
 #[derive(Default)]
 struct Expander {
-    problems: Vec<Problem>,
-    warnings: Vec<Problem>,
+    problems: Vec<Error>,
+    warnings: Vec<Error>,
     tests: u64,
 }
 
@@ -104,10 +104,10 @@ impl Expander {
         let tests = (parameters.0.iter()).fold(1_u64, |product, (_, values)| {
             product.saturating_mul(values.len() as u64)
         });
-        if tests > MAX_TESTS {
-            let message = format!("{tests} tests are too many, the most is {MAX_TESTS}");
+        if tests > TESTS_MAX {
+            let message = format!("{tests} tests are too many, the most is {TESTS_MAX}");
             self.problems
-                .push(Problem::new(join(pointer, "parameters"), message));
+                .push(Error::of_key(&join(pointer, "parameters"), message));
         }
         self.tests = self.tests.saturating_add(tests);
         let place = join(pointer, "exclude");
@@ -150,7 +150,7 @@ impl Expander {
                     values.push(value);
                 } else {
                     let message = format!("{} stands in this list twice", shown(&value));
-                    self.problems.push(Problem::new(&place, message));
+                    self.problems.push(Error::of_key(&place, message, ""));
                 }
             }
         }
@@ -162,7 +162,7 @@ impl Expander {
         if from > to {
             let message = format!("an empty range: {from} is above {to}");
             self.problems
-                .push(Problem::new(join(pointer, "pow2"), message));
+                .push(Error::of_key(&join(pointer, "pow2"), message));
         }
         let number =
             |exponent: u32| ScalarOrList::Scalar(Scalar::Number((1_u64 << exponent).into()));
@@ -174,16 +174,16 @@ impl Expander {
         let axes = self.axes(axes, pointer);
         if axes.0.is_empty() {
             self.problems
-                .push(Problem::new(pointer, "would leave out every test"));
+                .push(Error::of_key(pointer, "would leave out every test", ""));
         }
         for (name, values) in &axes.0 {
             let place = join(pointer, name);
             let Some((_, axis)) = parameters.0.iter().find(|(known, _)| known == name) else {
-                let message = format!("{} is not among this entry's parameters", quote(name));
+                let message = format!("{} is not among this entry's parameters", quoted(name));
                 let suggestion = suggest(name, &names);
-                self.problems.push(Problem {
+                self.problems.push(Error {
                     suggestion,
-                    ..Problem::new(place, message)
+                    ..Error::of_key(&place, message, "")
                 });
                 continue;
             };
@@ -196,12 +196,12 @@ impl Expander {
                 let message = format!(
                     "{} is not among the values of {}",
                     shown(value),
-                    quote(name)
+                    quoted(name)
                 );
                 let suggestion = value.text().and_then(|text| suggest(text, &words));
-                self.warnings.push(Problem {
+                self.warnings.push(Error {
                     suggestion,
-                    ..Problem::new(&place, message)
+                    ..Error::of_key(&place, message, "")
                 });
             }
         }
@@ -234,7 +234,7 @@ fn identity(value: &ScalarOrList) -> String {
 /// How messages show a value.
 fn shown(value: &ScalarOrList) -> String {
     match value {
-        ScalarOrList::Scalar(Scalar::Text(text)) => quote(text),
+        ScalarOrList::Scalar(Scalar::Text(text)) => quoted(text),
         ScalarOrList::Scalar(_) => identity(value),
         ScalarOrList::List(_) => "this list".into(),
     }

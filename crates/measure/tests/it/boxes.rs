@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use overside_measure::boxes::{self, MAX_TESTS, MAX_TEXT_BYTES, Problem};
+use overside_config::Error;
+use overside_measure::boxes::{self, TESTS_MAX, TEXT_BYTES_MAX};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn problems(text: &str) -> Vec<Problem> {
+fn problems(text: &str) -> Vec<Error> {
     boxes::parse(text).expect_err("this box is not valid")
 }
 
@@ -157,7 +158,7 @@ fn what_the_parts_say_of_each_other_is_told_at_once() {
 }
 
 #[test]
-fn the_json_of_problems_has_pointer_message_and_suggestion() {
+fn the_json_of_problems_has_place_message_and_suggestion() {
     let text = r#"{"schema": "box/1", "name": "n", "tasks": [{"taks": "copy"}]}"#;
     snapshot("json", &boxes::parse_json(text).expect_err("not valid"));
 }
@@ -206,10 +207,10 @@ fn repeated_keys_are_told_with_their_places() {
 
 #[test]
 fn hostile_sizes_are_refused() {
-    let told = |text: &str| problems(text)[0].message.clone();
-    let long = format!("\"{}\"", "x".repeat(MAX_TEXT_BYTES));
+    let told = |text: &str| problems(text)[0].to_string();
+    let long = format!("\"{}\"", "x".repeat(TEXT_BYTES_MAX as usize));
     assert!(
-        told(&long).contains("at most 4194304 are read"),
+        told(&long).contains("longer than 4194304 bytes; at most 4 MiB are read"),
         "{}",
         told(&long)
     );
@@ -243,23 +244,23 @@ fn hostile_sizes_are_refused() {
     let text = json!({"schema": "box/1", "name": "b", "tasks": wrong}).to_string();
     let all = problems(&text);
     assert_eq!(all.len(), 101);
-    assert_eq!(all[100].message, "and 900 more problems");
+    assert_eq!(all[100].problem, "and 900 more problems");
 }
 
 #[test]
 fn the_number_of_tests_is_bounded_in_a_task_and_in_all() {
-    let values: Vec<u64> = (0..MAX_TESTS).collect();
+    let values: Vec<u64> = (0..TESTS_MAX).collect();
     assert!(boxes::parse(&with_parameters(&json!({"n": values}))).is_ok());
     let told = shown(&with_parameters(&json!({"n": values, "m": [1, 2]})));
     assert_eq!(
         told,
-        "/tasks/0/parameters: 200000 tests are too many, the most is 100000\n"
+        "line 1, column 54: /tasks/0/parameters: 200000 tests are too many, the most is 100000\n"
     );
     let task = json!({"task": "copy", "parameters": {"n": &values[..60_000]}});
     let text = json!({"schema": "box/1", "name": "b", "tasks": [task, task]}).to_string();
     assert_eq!(
         shown(&text),
-        "/tasks: 120000 tests in all are too many, the most is 100000\n"
+        "line 1, column 31: /tasks: 120000 tests in all are too many, the most is 100000\n"
     );
 }
 
@@ -272,7 +273,7 @@ fn suggestions_are_close_words_only() {
         "ratio",
         "cpu_seconds",
     ];
-    let suggest = |word: &str| boxes::suggest(word, &known);
+    let suggest = |word: &str| overside_config::suggest(word, &known);
     assert_eq!(suggest("troughput").as_deref(), Some("throughput"));
     assert_eq!(suggest("Latency-P99").as_deref(), Some("latency_p99"));
     assert_eq!(suggest("latency_p9").as_deref(), Some("latency_p99"));
@@ -282,11 +283,11 @@ fn suggestions_are_close_words_only() {
     assert_eq!(suggest(""), None);
     assert_eq!(suggest(&"x".repeat(1_000_000)), None);
     assert_eq!(
-        boxes::suggest("a", &["b"]),
+        overside_config::suggest("a", &["b"]),
         None,
         "a word of one letter is close to any other"
     );
-    assert_eq!(boxes::suggest::<&str>("a", &[]), None);
+    assert_eq!(overside_config::suggest::<&str>("a", &[]), None);
 }
 
 #[test]
@@ -431,7 +432,7 @@ proptest! {
             .collect();
         let parsed = boxes::parse(&with_parameters(&parameters.into()));
         let product: usize = counts.iter().product();
-        let parsed = if product as u64 > MAX_TESTS {
+        let parsed = if product as u64 > TESTS_MAX {
             prop_assert!(parsed.is_err());
             return Ok(());
         } else {

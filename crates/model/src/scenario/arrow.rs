@@ -1,6 +1,8 @@
 //! Arrow tables: serialised through a card's engine instead of a host's codec, or partitioned.
 
-use super::{Better, Key, Method, Point, Row, Scenario, ScenarioError, Shown};
+use overside_config::Error;
+
+use super::{Better, Key, Method, Point, Row, Scenario, Shown};
 use crate::claims::arrow::{Figures, answer};
 use crate::{Library, Unit};
 
@@ -49,7 +51,7 @@ impl Scenario for Arrow {
         KEYS
     }
 
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
         let codec = chosen(point, "codec", ["lz4", "zstd"]);
         let threads = chosen(point, "threads", ["one", "all"]);
         let ratio = |name: &str, better, figure| {

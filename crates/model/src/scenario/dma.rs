@@ -1,6 +1,8 @@
 //! Transfers between a host and its card: who starts them, how their end is noticed, how long they are.
 
-use super::{Better, Key, Point, Row, Scenario, ScenarioError, Shown};
+use overside_config::Error;
+
+use super::{Better, Key, Point, Row, Scenario, Shown};
 use crate::claims::link_words::Loans;
 use crate::dma::{self, Access, Completion, INLINE_BYTES, Primitive, Transfer};
 use crate::{Answer, Closeness, Initiator, Library, Unit};
@@ -51,7 +53,7 @@ const KEYS: &[Key] = &[
     ),
 ];
 
-fn transfer(point: &Point) -> Result<Transfer, ScenarioError> {
+fn transfer(point: &Point) -> Result<Transfer, Error> {
     let transfer = Transfer {
         primitive: match point.word("primitive") {
             "rdma" => Primitive::Rdma,
@@ -75,16 +77,12 @@ fn transfer(point: &Point) -> Result<Transfer, ScenarioError> {
     if transfer.primitive == Primitive::RdmaInline {
         if transfer.access == Access::Read {
             let problem = "a read has no payload to put into its request".to_owned();
-            return Err(ScenarioError::new(
-                "access",
-                problem,
-                "write with rdma-inline",
-            ));
+            return Err(Error::of_key("access", problem, "write with rdma-inline"));
         }
         if transfer.bytes > INLINE_BYTES {
             let problem = format!("{} bytes do not fit into a request", transfer.bytes);
             let allowed = format!("up to {INLINE_BYTES} B with rdma-inline");
-            return Err(ScenarioError::new("bytes", problem, allowed));
+            return Err(Error::of_key("bytes", problem, allowed));
         }
     }
     Ok(transfer)
@@ -103,7 +101,7 @@ impl Scenario for DmaScenario {
         KEYS
     }
 
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
         let transfer = transfer(point)?;
         let (card, cores) = (point.word("profile"), point.number("cores"));
         let depth = point.number_if_set("depth");

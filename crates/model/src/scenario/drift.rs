@@ -4,7 +4,9 @@ mod world;
 
 use overside_ops::Operation;
 
-use super::{Better, Key, Method, Point, Row, Scenario, ScenarioError, Shown};
+use overside_config::Error;
+
+use super::{Better, Key, Method, Point, Row, Scenario, Shown};
 use crate::{
     Answer, Basis, Closeness, Evidence, Interval, Known, Library, NoPrediction, OperationProfile,
     Outcome, Profile, Quantity, Unit, Unknown, Values,
@@ -110,15 +112,15 @@ impl Scenario for Drift {
         chunks(point).saturating_mul(RUNS)
     }
 
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
         let chunks = chunks(point);
         if chunks > MAX_CHUNKS {
             let problem = format!("{chunks} chunks of {}", point.word("chunk"));
             let allowed = format!("up to {MAX_CHUNKS} chunks; larger ones, or fewer bytes");
-            return Err(ScenarioError::new("chunk", problem, allowed));
+            return Err(Error::of_key("chunk", problem, allowed));
         }
         let operation: Operation = (point.word("operation").parse())
-            .map_err(|error| ScenarioError::new("operation", format!("{error}"), "an operation"))?;
+            .map_err(|error| Error::of_key("operation", format!("{error}"), "an operation"))?;
         let profile = library.profile(point.word("profile"));
         let entry = profile.and_then(|profile| Some((profile, profile.operation(operation)?)));
         let setup = match entry {
@@ -187,11 +189,7 @@ impl Setup {
         }
     }
 
-    fn of(
-        point: &Point,
-        profile: &Profile,
-        entry: &OperationProfile,
-    ) -> Result<Self, ScenarioError> {
+    fn of(point: &Point, profile: &Profile, entry: &OperationProfile) -> Result<Self, Error> {
         let mut setup = Self::cores(point);
         let packed = setup.chunk_bytes * point.number("ratio");
         let compresses = point.word("operation").starts_with("compress");
@@ -207,7 +205,7 @@ impl Setup {
         if setup.source_bytes > source as f64 || setup.result_bytes > result as f64 {
             let problem = format!("{} is longer than one job", point.word("chunk"));
             let allowed = format!("up to {source} bytes of source and {result} of result");
-            return Err(ScenarioError::new("chunk", problem, allowed));
+            return Err(Error::of_key("chunk", problem, allowed));
         }
         let terms: [(&str, Option<&Quantity>); 6] = [
             (LINK_IN, profile.link.to_device.as_ref()),

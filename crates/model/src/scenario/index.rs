@@ -1,6 +1,8 @@
 //! Index offload: a card holds a part of an index and answers look-ups beside the host.
 
-use super::{Better, Key, Point, Row, Scenario, ScenarioError, Shown};
+use overside_config::Error;
+
+use super::{Better, Key, Point, Row, Scenario, Shown};
 use crate::query::{evidence, index_gain};
 use crate::{Closeness, Library, Unit};
 
@@ -32,7 +34,7 @@ impl Scenario for Index {
         KEYS
     }
 
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
         let (card, host) = (point.word("profile"), point.word("host"));
         let cores = point.number_if_set("cores");
         let evidence = evidence(library, &[card, host]);

@@ -4,7 +4,9 @@ mod series;
 
 use std::cell::Cell;
 
-use super::{Better, Key, Method, Point, Row, Scenario, ScenarioError, Shown, simulated};
+use overside_config::Error;
+
+use super::{Better, Key, Method, Point, Row, Scenario, Shown, simulated};
 use crate::claims::link_words::Loans;
 use crate::contention::{self, Demand, SharedPath};
 use crate::{Answer, Closeness, Initiator, Library, NoPrediction, Unit, Unknown, Values, dma};
@@ -88,9 +90,9 @@ impl Scenario for Interference {
         .events()
     }
 
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
         let card = point.word("profile");
-        let asked = Asked {
+        let asked = ScenarioArgs {
             card,
             traffic: point.number("traffic"),
             intensity: match point.word("beside") {
@@ -112,7 +114,7 @@ fn frame_ns(point: &Point) -> f64 {
 }
 
 /// A point, read.
-struct Asked<'a> {
+struct ScenarioArgs<'a> {
     card: &'a str,
     /// Bytes a second.
     traffic: f64,
@@ -121,7 +123,7 @@ struct Asked<'a> {
     loans: Loans,
 }
 
-impl Asked<'_> {
+impl ScenarioArgs<'_> {
     /// What is kept of the traffic, in bytes a second.
     fn kept(&self, intensity: f64) -> Answer {
         let kept = self.loans.predict(Closeness::Application, |values| {
@@ -189,12 +191,12 @@ impl Asked<'_> {
         })
     }
 
-    fn over_time(&self, point: &Point, phase_ns: f64) -> Result<Vec<Row>, ScenarioError> {
+    fn over_time(&self, point: &Point, phase_ns: f64) -> Result<Vec<Row>, Error> {
         let frame_ns = frame_ns(point);
         if frame_ns < FRAME_NS_MIN {
             let problem = format!("frames that short are {frame_ns:.1} ns apart at that rate");
             let allowed = format!("frames at least {FRAME_NS_MIN} ns apart: longer ones");
-            return Err(ScenarioError::new("frame", problem, allowed));
+            return Err(Error::of_key("frame", problem, allowed));
         }
         let path = match self.path() {
             Ok(path) => path,
@@ -216,7 +218,7 @@ impl Asked<'_> {
             seed: point.count("seed"),
         };
         let windows = world.run().map_err(|error| {
-            ScenarioError::new(
+            Error::of_key(
                 "phase",
                 error.to_string(),
                 "a shorter phase or longer frames",

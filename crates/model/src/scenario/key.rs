@@ -1,9 +1,8 @@
 //! What can be asked of a scenario: keys, the values that they take, and how values are written.
 
-use crate::{Interval, Library, Unit};
+use overside_config::{Error, parse_amount, quoted};
 
-/// The longest value that is read, in bytes.
-const MAX_TEXT_BYTES: usize = 200;
+use crate::{Library, Unit};
 
 /// Something that can be set.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,15 +51,6 @@ pub struct Value {
     pub text: String,
     /// In base units (bytes, bytes a second, nanoseconds, operations a second); `None` for words.
     pub number: Option<f64>,
-}
-
-/// Why a key does not take a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// What is wrong with it.
-    pub problem: String,
-    /// The word that was probably meant.
-    pub suggestion: Option<String>,
 }
 
 impl Key {
@@ -129,16 +119,14 @@ impl Key {
     /// Reads one value.
     ///
     /// # Errors
-    /// [`Refused`].
-    pub fn read(&self, text: &str, library: &Library) -> Result<Value, Refused> {
+    /// [`Error`], with what is allowed.
+    pub fn read(&self, text: &str, library: &Library) -> Result<Value, Error> {
         let text = text.trim();
-        if text.len() > MAX_TEXT_BYTES {
-            return Err(refused(format!("longer than {MAX_TEXT_BYTES} bytes")));
-        }
+        let refused = |problem: String| Error::of_key(self.name, problem, self.allowed(library));
         match self.kind {
             Kind::Count { low, high } => {
                 let count: u64 = (text.parse().ok())
-                    .ok_or_else(|| refused(format!("{text:?} is not a whole number")))?;
+                    .ok_or_else(|| refused(format!("{} is not a whole number", quoted(text))))?;
                 if !(low..=high).contains(&count) {
                     return Err(refused(format!("{count} is out of range")));
                 }
@@ -147,10 +135,21 @@ impl Key {
                     number: Some(count as f64),
                 })
             }
-            Kind::Amount { unit, low, high } => amount(text, unit, low, high),
-            Kind::Choice(words) => word(text, words),
-            Kind::Profile => word(text, &names(library)),
+            Kind::Amount { unit, low, high } => amount(text, unit, low, high).map_err(refused),
+            Kind::Choice(words) => self.word(text, words),
+            Kind::Profile => self.word(text, &names(library)),
         }
+    }
+
+    fn word(&self, text: &str, words: &[&str]) -> Result<Value, Error> {
+        if words.contains(&text) {
+            return Ok(Value {
+                text: text.into(),
+                number: None,
+            });
+        }
+        let problem = format!("{} is not known", quoted(text));
+        Err(Error::of_key(self.name, problem, "").meant(text, words))
     }
 
     /// What it takes, in words.
@@ -175,79 +174,27 @@ fn names(library: &Library) -> Vec<&str> {
         .collect()
 }
 
-fn refused(problem: String) -> Refused {
-    Refused {
-        problem,
-        suggestion: None,
-    }
-}
-
-fn word(text: &str, words: &[&str]) -> Result<Value, Refused> {
-    if words.contains(&text) {
-        return Ok(Value {
-            text: text.into(),
-            number: None,
-        });
-    }
-    Err(Refused {
-        problem: format!("{text:?} is not known"),
-        suggestion: crate::suggest(text, words),
-    })
-}
-
-fn amount(text: &str, unit: Unit, low: f64, high: f64) -> Result<Value, Refused> {
-    let (number, given) = with_unit(text, unit)
-        .ok_or_else(|| refused(format!("{text:?} is not a number{}", in_units(unit))))?;
+/// Or what is wrong with it.
+fn amount(text: &str, unit: Unit, low: f64, high: f64) -> Result<Value, String> {
+    let dimension = unit.dimension();
+    let (number, given) = parse_amount(text, dimension, Some(unit)).ok_or_else(|| {
+        format!(
+            "{} is not a number{}",
+            quoted(text),
+            Unit::listed(dimension)
+        )
+    })?;
     let base = number * given.in_base();
-    let bounds = Interval {
-        low,
-        typ: low,
-        high,
-    }
-    .scale(unit.in_base());
     // A bound is met by itself, whichever unit it is written in.
     let slack = 1.0 + 1e-9;
-    if !(base >= bounds.low / slack && base <= bounds.high * slack) {
-        return Err(refused(format!(
-            "{} is out of range",
-            written(number, given)
-        )));
+    let (low, high) = (low * unit.in_base(), high * unit.in_base());
+    if !(base >= low / slack && base <= high * slack) {
+        return Err(format!("{} is out of range", written(number, given)));
     }
     Ok(Value {
         text: written(number, given),
         number: Some(base),
     })
-}
-
-/// The number, and the unit that follows it or else `unit`.
-fn with_unit(text: &str, unit: Unit) -> Option<(f64, Unit)> {
-    let finite = |text: &str| {
-        let number: f64 = text.trim_end().parse().ok()?;
-        number.is_finite().then_some(number)
-    };
-    if let Some(number) = finite(text) {
-        return Some((number, unit));
-    }
-    (units(unit).filter(|other| !other.symbol().is_empty()))
-        .find_map(|other| Some((finite(text.strip_suffix(other.symbol())?)?, other)))
-}
-
-/// Units that convert into `unit`.
-fn units(unit: Unit) -> impl Iterator<Item = Unit> {
-    let dimension = unit.dimension();
-    (Unit::ALL.into_iter()).filter(move |other| other.dimension() == dimension)
-}
-
-fn in_units(unit: Unit) -> String {
-    let symbols: Vec<_> = units(unit)
-        .map(Unit::symbol)
-        .filter(|symbol| !symbol.is_empty())
-        .collect();
-    if unit == Unit::Count {
-        String::new()
-    } else {
-        format!(" in {}", symbols.join(", "))
-    }
 }
 
 /// A number with its unit; bytes in the largest unit that leaves a whole number.

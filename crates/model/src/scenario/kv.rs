@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 
-use super::{Better, Key, Method, Point, Row, Scenario, ScenarioError, Shown, simulated};
+use overside_config::Error;
+
+use super::{Better, Key, Method, Point, Row, Scenario, Shown, simulated};
 use crate::kv::{self, Bed, Clients, Design, Keys, Message, Setup, Sides};
 use crate::{Answer, Closeness, Library, NoPrediction, Outcome, Unit, Unknown};
 
@@ -264,11 +266,11 @@ impl Scenario for Kv {
         kv::events(point.count("requests"))
     }
 
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
         let asked = Question::of(point);
         if asked.load_per_s.is_some() && asked.in_flight.is_some() {
-            let problem = "clients either send a load or wait for their answers".into();
-            return Err(ScenarioError::new(
+            let problem = "clients either send a load or wait for their answers";
+            return Err(Error::of_key(
                 "in_flight",
                 problem,
                 "`load` or `in_flight`, not both",
@@ -366,13 +368,13 @@ fn simulate(
     sides: &Sides,
     requests: u64,
     seed: u64,
-) -> Result<(), ScenarioError> {
+) -> Result<(), Error> {
     let (Some(throughput), Some(latency)) = (&mut row.throughput, &mut row.latency) else {
         return Ok(());
     };
     let clients = asked.clients(&latency.answer, &throughput.answer);
     let result = kv::simulate(sides, clients, &asked.keys, requests, seed).map_err(|error| {
-        ScenarioError::new("requests", error.to_string(), "less load or fewer requests")
+        Error::of_key("requests", error.to_string(), "less load or fewer requests")
     })?;
     let Ok(closed) = &throughput.answer else {
         return Ok(());

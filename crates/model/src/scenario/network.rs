@@ -1,6 +1,8 @@
 //! Networks: TCP that ends on a machine's cores or passes a card, and RDMA's detour through one.
 
-use super::{Better, Key, Point, Row, Scenario, ScenarioError, Shown};
+use overside_config::Error;
+
+use super::{Better, Key, Point, Row, Scenario, Shown};
 use crate::claims::link_words::Loans;
 use crate::network::{self, Submode, Verb};
 use crate::{Closeness, Library, Unit};
@@ -49,7 +51,7 @@ impl Scenario for NetworkScenario {
         KEYS
     }
 
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
         let machine = point.word("profile");
         let loans = Loans::of(library, &[machine]);
         let tcp = |answer| Some(Shown::new("TCP", Unit::GbPerS, Better::Higher, answer));

@@ -1,6 +1,8 @@
 //! Frames that a card's own cores forward: what a load does to rate, latency and losses.
 
-use super::{Better, Key, Method, Point, Row, Scenario, ScenarioError, Shown};
+use overside_config::Error;
+
+use super::{Better, Key, Method, Point, Row, Scenario, Shown};
 use crate::network::{self, Submode};
 use crate::sim::{
     Arrivals, Calendar, Gap, Latencies, Model, Random, SimulationError, Station, run,
@@ -76,7 +78,7 @@ impl Scenario for OnPath {
         (point.count("frames") * 2).saturating_mul(RUNS)
     }
 
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
         let card = point.word("profile");
         let mut evidence = library.evidence(&[card]);
         // The key takes the names of submodes only.

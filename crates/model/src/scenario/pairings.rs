@@ -1,6 +1,8 @@
 //! Clients and servers of a key-value store on hosts and cards.
 
-use super::{Better, Key, Point, Row, Scenario, ScenarioError, Shown};
+use overside_config::Error;
+
+use super::{Better, Key, Point, Row, Scenario, Shown};
 use crate::kv::{self, Application, Bed, Design, Pairing, Setup, Submode};
 use crate::{Library, Outcome, Unit, Unknown};
 
@@ -52,7 +54,7 @@ impl Scenario for Pairings {
         KEYS
     }
 
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
         let word = point.word("pairing");
         let pairing = Pairing::ALL.into_iter().find(|one| one.name() == word);
         let pairing = pairing.unwrap_or(Pairing::ChSh);
@@ -71,9 +73,9 @@ impl Scenario for Pairings {
                 pairing.name()
             );
             let allowed = format!("{OFF_PATH}, or store mica with pairing ch-sh");
-            return Err(ScenarioError::new("submode", problem, allowed));
+            return Err(Error::of_key("submode", problem, allowed));
         }
-        let asked = Asked {
+        let asked = ScenarioArgs {
             card,
             store,
             pairing,
@@ -86,14 +88,14 @@ impl Scenario for Pairings {
     }
 }
 
-struct Asked<'a> {
+struct ScenarioArgs<'a> {
     card: &'a str,
     store: Application,
     pairing: Pairing,
     gets: f64,
 }
 
-impl Asked<'_> {
+impl ScenarioArgs<'_> {
     fn relative_rate(&self, bed: &Bed<'_, '_>) -> Result<Outcome, Unknown> {
         Ok(Outcome {
             value: kv::relative_rate(bed, self.store, self.pairing, self.gets, false)?,
@@ -102,7 +104,7 @@ impl Asked<'_> {
     }
 }
 
-fn off_path(asked: &Asked<'_>, library: &Library) -> Row {
+fn off_path(asked: &ScenarioArgs<'_>, library: &Library) -> Row {
     let absolute = kv::answer(library, asked.card, |bed| {
         if asked.store == Application::Herd {
             return Err(Unknown::parameter("kv.herd.rate"));
@@ -148,7 +150,7 @@ fn off_path(asked: &Asked<'_>, library: &Library) -> Row {
     }
 }
 
-fn on_path(asked: &Asked<'_>, submode: Submode, library: &Library) -> Row {
+fn on_path(asked: &ScenarioArgs<'_>, submode: Submode, library: &Library) -> Row {
     let rate = kv::answer(library, asked.card, |bed| {
         kv::submode_rate_per_s(bed, submode)
     });

@@ -1,6 +1,8 @@
 //! Predicate pushdown: a card scans the table where it lies, instead of a host that pulls it.
 
-use super::{Better, Key, Point, Row, Scenario, ScenarioError, Shown};
+use overside_config::Error;
+
+use super::{Better, Key, Point, Row, Scenario, Shown};
 use crate::query::{Pushdown, evidence};
 use crate::{Library, Unit};
 
@@ -53,7 +55,7 @@ impl Scenario for PushdownScenario {
         KEYS
     }
 
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
         let (card, host) = (point.word("profile"), point.word("host"));
         let all = library
             .profile(card)
@@ -62,7 +64,7 @@ impl Scenario for PushdownScenario {
         let cores = match (point.number_if_set("cores"), all) {
             (Some(cores), Some(all)) if cores > all => {
                 let problem = format!("{card} has {all} cores");
-                return Err(ScenarioError::new("cores", problem, format!("1 to {all}")));
+                return Err(Error::of_key("cores", problem, format!("1 to {all}")));
             }
             (Some(cores), _) => vec![cores],
             (None, Some(all)) => doubling(all),

@@ -1,6 +1,8 @@
 //! TPC-H queries of a database on a host, or on a card's cores and storage.
 
-use super::{Better, Key, Point, Row, Scenario, ScenarioError, Shown};
+use overside_config::Error;
+
+use super::{Better, Key, Point, Row, Scenario, Shown};
 use crate::query::{Asked, QUERIES, evidence, provenance};
 use crate::{Closeness, Library, Unit};
 
@@ -55,7 +57,7 @@ impl Scenario for QueryScenario {
         KEYS
     }
 
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
         let machine = point.word("profile");
         let evidence = evidence(library, &[machine]);
         let one = |query: Option<u32>| {

@@ -1,6 +1,8 @@
 //! One input shared between a CPU core and a compression engine.
 
-use super::{Better, Key, Method, Point, Row, Scenario, ScenarioError, Shown};
+use overside_config::Error;
+
+use super::{Better, Key, Method, Point, Row, Scenario, Shown};
 use crate::claims::split::{Asked, Codec, Driver, Figures, Way, answer};
 use crate::{Library, Setting, Unit};
 
@@ -54,7 +56,7 @@ impl Scenario for SplitScenario {
         KEYS
     }
 
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, ScenarioError> {
+    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
         let is = |key: &str, word: &str| point.word(key) == word;
         let asked = Asked {
             codec: if is("codec", "lz4") {
@@ -79,12 +81,8 @@ impl Scenario for SplitScenario {
             },
         };
         if asked.codec == Codec::Lz4 && asked.way == Way::Compress {
-            let problem = "no card of the studies compresses LZ4".into();
-            return Err(ScenarioError::new(
-                "direction",
-                problem,
-                "decompress with lz4",
-            ));
+            let problem = "no card of the studies compresses LZ4";
+            return Err(Error::of_key("direction", problem, "decompress with lz4"));
         }
         let share = point.number("share");
         let ask = |figure| answer(library, asked, figure);

@@ -1,8 +1,9 @@
 //! What the model says of engines, codecs, shared inputs and Arrow tables.
 
+use overside_config::Error;
 use overside_model::check::check;
 use overside_model::facts::{Facts, Use};
-use overside_model::scenario::{Asked, Report, ScenarioError, ready, run};
+use overside_model::scenario::{Report, ScenarioArgs, presets, run};
 use overside_model::{
     Closeness, Completion, Library, Prediction, Profile, Setting, Work, cost, throughput,
 };
@@ -189,8 +190,8 @@ fn words_that_are_not_about_codecs_are_left_to_others() {
     assert!(check.figures[0].compared().is_none());
 }
 
-fn answered(text: &str) -> Result<Report, ScenarioError> {
-    run(&Asked::parse("test", text)?, Library::published())
+fn answered(text: &str) -> Result<Report, Error> {
+    run(&ScenarioArgs::parse("test", text)?, Library::published())
 }
 
 fn throughput_of(report: &Report, row: usize) -> &Prediction {
@@ -201,7 +202,7 @@ fn throughput_of(report: &Report, row: usize) -> &Prediction {
 #[test]
 fn the_ready_made_splits_answer_every_row() {
     for name in ["split-deflate", "split-lz4", "arrow-tables"] {
-        let text = ready().iter().find(|one| one.name == name).unwrap().text;
+        let text = presets().iter().find(|one| one.name == name).unwrap().text;
         let report = answered(text).unwrap();
         assert!(report.missing.is_empty(), "{name}: {:?}", report.missing);
         assert!(!report.facts.is_empty() && report.provenance == "modelled");
@@ -248,7 +249,7 @@ fn questions_that_no_card_answers_are_refused_by_key() {
     let error = answered(text).unwrap_err();
     assert_eq!(error.key, "direction");
     let text = text.replace("\"compress\"", "\"decompress\"") + "share = 101\n";
-    assert!(answered(&text).unwrap_err().allowed.contains("100"));
+    assert!(answered(&text).unwrap_err().remedy.contains("100"));
 }
 
 fn measured(values: &str) -> Profile {

@@ -1,10 +1,10 @@
 //! Key-value scenarios: what they answer, and that the simulation agrees with the formulas.
 
-use overside_model::scenario::{self, Asked, Method, Report, Row, Shown};
+use overside_model::scenario::{self, Method, Report, Row, ScenarioArgs, Shown};
 use overside_model::{Closeness, Interval, Library};
 
 fn ask(scenario: &str, set: &[(&str, &str)]) -> Report {
-    let mut asked = Asked::of(scenario);
+    let mut asked = ScenarioArgs::of(scenario);
     for (key, value) in set {
         asked.set(key, value);
     }
@@ -221,7 +221,7 @@ fn cards_without_figures_have_no_prediction_and_relatives_a_wide_one() {
 #[test]
 fn what_was_left_out_is_predicted_from_the_rest_or_not_at_all() {
     let set = |library: &Library, design: &str| {
-        let mut asked = Asked::of("kv");
+        let mut asked = ScenarioArgs::of("kv");
         asked.set("profile", "bf3-8c");
         asked.set("design", design);
         let report = scenario::run(&asked, library).unwrap();
@@ -263,7 +263,7 @@ fn a_server_on_the_card_is_best_for_dpdk_on_the_newest_card_only() {
 #[test]
 fn values_that_cannot_be_are_named_with_what_is_allowed() {
     let refused = |scenario: &str, set: &[(&str, &str)]| {
-        let mut asked = Asked::of(scenario);
+        let mut asked = ScenarioArgs::of(scenario);
         for (key, value) in set {
             asked.set(key, value);
         }
@@ -278,7 +278,7 @@ fn values_that_cannot_be_are_named_with_what_is_allowed() {
     assert!(error.to_string().contains("not both"), "{error}");
     let error = refused("kv", &[("gets", "101")]);
     assert!(
-        error.key == "gets" && error.allowed.contains("100"),
+        error.key == "gets" && error.remedy.contains("100"),
         "{error}"
     );
     let error = refused(

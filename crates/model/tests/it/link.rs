@@ -3,7 +3,7 @@
 use overside_model::contention::{Demand, load_of, shares, stretch, traffic_loss};
 use overside_model::dma::{self, Access, Completion, Primitive, Transfer};
 use overside_model::network::{Submode, tcp_through};
-use overside_model::scenario::{Asked, Report, ready, run};
+use overside_model::scenario::{Report, ScenarioArgs, presets, run};
 use overside_model::{Axis, Closeness, Initiator, Library, Profile, Table, Unit, profile};
 
 fn polled(primitive: Primitive, bytes: f64) -> Transfer {
@@ -25,7 +25,7 @@ fn latency(card: &str, transfer: Transfer) -> f64 {
 }
 
 fn asked(scenario: &str, set: &[(&str, &str)], library: &Library) -> Report {
-    let mut asked = Asked::of(scenario);
+    let mut asked = ScenarioArgs::of(scenario);
     for (key, value) in set {
         asked.set(key, value);
     }
@@ -238,8 +238,12 @@ fn the_ready_made_questions_about_links_are_answered() {
         "dma-beside-traffic",
         "dma-burst",
     ] {
-        let text = ready().iter().find(|one| one.name == name).unwrap().text;
-        let report = run(&Asked::parse(name, text).unwrap(), Library::published()).unwrap();
+        let text = presets().iter().find(|one| one.name == name).unwrap().text;
+        let report = run(
+            &ScenarioArgs::parse(name, text).unwrap(),
+            Library::published(),
+        )
+        .unwrap();
         let answered = report
             .rows
             .iter()
@@ -247,11 +251,11 @@ fn the_ready_made_questions_about_links_are_answered() {
         assert_eq!(answered.count(), report.rows.len(), "{name}");
         assert!(!report.facts.is_empty(), "{name}");
     }
-    let mut bad = Asked::of("dma");
+    let mut bad = ScenarioArgs::of("dma");
     bad.set("primitive", "rdma-inline");
     bad.set("access", "write");
     bad.set("bytes", "4 KiB");
     let error = run(&bad, Library::published()).unwrap_err();
     assert_eq!(error.key, "bytes");
-    assert!(error.allowed.contains("128"), "{error}");
+    assert!(error.remedy.contains("128"), "{error}");
 }

@@ -2,11 +2,11 @@
 
 use overside_model::check::{Finding, check};
 use overside_model::facts::{Fact, Facts, Figure};
-use overside_model::scenario::{Asked, Report, Shown, run};
+use overside_model::scenario::{Report, ScenarioArgs, Shown, run};
 use overside_model::{Closeness, Library, claims};
 
 fn ask(scenario: &str, values: &[(&str, &str)]) -> Report {
-    let mut asked = Asked::of(scenario);
+    let mut asked = ScenarioArgs::of(scenario);
     for (key, value) in values {
         asked.set(key, value);
     }
@@ -108,12 +108,12 @@ fn more_cores_scan_faster_but_not_in_proportion() {
 
 #[test]
 fn more_cores_than_a_card_has_are_refused() {
-    let mut asked = Asked::of("pushdown");
+    let mut asked = ScenarioArgs::of("pushdown");
     asked.set("profile", "bf2");
     asked.set("cores", "9");
     let error = run(&asked, Library::published()).unwrap_err();
     assert_eq!(
-        (error.key.as_str(), error.allowed.as_str()),
+        (error.key.as_str(), error.remedy.as_str()),
         ("cores", "1 to 8")
     );
 }

@@ -1,11 +1,10 @@
 //! What profiles may say in `[values]` and `[tables]`, and what they are told otherwise.
 
-use overside_model::{
-    Dimension, PARAMETERS, Parameter, Profile, ProfileError, Step, profiles_with,
-};
+use overside_config::Error;
+use overside_model::{Dimension, PARAMETERS, Parameter, Profile, Step, profiles_with};
 
 /// A profile with these lines in `[values]` and `[tables]`.
-fn with(values: &str, tables: &str) -> Result<Profile, Vec<ProfileError>> {
+fn with(values: &str, tables: &str) -> Result<Profile, Vec<Error>> {
     let text = format!(
         "schema = \"profile/1\"\nname = \"x\"\ncard = \"c\"\nhost_link = \"l\"\nmode = \"m\"\n\
          [sources]\n[facts]\n[device]\n[values]\n{values}\n[tables]\n{tables}\n"

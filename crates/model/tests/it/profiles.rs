@@ -1,8 +1,6 @@
 //! Profiles are read strictly, and say what is wrong with them.
 
-use overside_model::{
-    CostError, Initiator, Profile, ProfileError, Work, cost, profile, profiles_with,
-};
+use overside_model::{CostError, Initiator, Profile, Work, cost, profile, profiles_with};
 
 const SMALL: &str = include_str!("small.toml");
 
@@ -124,7 +122,7 @@ fn complaint(from: &str, to: &str) -> String {
     let error = Profile::parse("my.toml", &SMALL.replacen(from, to, 1))
         .unwrap_err()
         .to_string();
-    assert!(error.starts_with("my.toml: "), "{error}");
+    assert!(error.starts_with("my.toml:"), "{error}");
     error
 }
 
@@ -132,7 +130,12 @@ fn complaint(from: &str, to: &str) -> String {
 fn a_profile_that_is_not_right_says_where_and_what_to_do() {
     Profile::parse("my.toml", SMALL).unwrap();
     let cases = [
-        ("profile/1", "profile/9", "schema: ", "reads \"profile/1\""),
+        (
+            "profile/1",
+            "profile/9",
+            "schema: ",
+            "write schema = \"profile/1\"",
+        ),
         (
             "facts = [\"a.rate\"]",
             "",
@@ -209,11 +212,16 @@ fn a_profile_that_is_not_right_says_where_and_what_to_do() {
         (
             "value = 1\n",
             "value = 1\ntypo = 1\n",
-            "unknown field `typo`",
-            "expected",
+            "operations.0.max_source.typo: no such key",
+            "there are: value, low",
         ),
-        ("\"MiB\"", "\"Mib\"", "Mib", "`MiB`"),
-        ("schema =", "scheme =", "scheme", "schema"),
+        (
+            "\"MiB\"",
+            "\"Mib\"",
+            "\"Mib\" is not known",
+            "did you mean \"MiB\"",
+        ),
+        ("schema =", "scheme =", "schema: missing", "profile/1"),
         (
             "[sources]",
             "[absent]\ncopy = \"no\"\n[sources]",
@@ -277,11 +285,11 @@ fn files_that_cannot_be_profiles_are_named() {
 
     std::fs::write(&path, vec![b'#'; (1 << 20) + 1]).unwrap();
     let error = profiles_with(Some(directory.path())).unwrap_err();
-    assert!(matches!(error, ProfileError::Read { .. }), "{error}");
+    assert!(error.problem.contains("longer than 1048576"), "{error}");
 
     std::fs::write(&path, [0xff, 0xfe]).unwrap();
     let error = profiles_with(Some(directory.path())).unwrap_err();
-    assert!(matches!(error, ProfileError::Read { .. }), "{error}");
+    assert!(error.problem.contains("not UTF-8"), "{error}");
 
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();

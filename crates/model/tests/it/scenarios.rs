@@ -1,16 +1,17 @@
 //! What every scenario promises, and how questions are read.
 
+use overside_config::Error;
 use overside_model::scenario::{
-    self, Asked, Key, Kind, MAX_POINTS, Method, Report, Scenario, ScenarioError, ready, scenarios,
+    self, Key, Kind, MAX_POINTS, Method, Report, Scenario, ScenarioArgs, presets, scenarios,
 };
 use overside_model::{Library, Unit};
 
-fn ask(asked: &Asked) -> Result<Report, ScenarioError> {
+fn ask(asked: &ScenarioArgs) -> Result<Report, Error> {
     scenario::run(asked, Library::published())
 }
 
-fn with(scenario: &str, settings: &[(&str, &str)]) -> Result<Report, ScenarioError> {
-    let mut asked = Asked::of(scenario);
+fn with(scenario: &str, settings: &[(&str, &str)]) -> Result<Report, Error> {
+    let mut asked = ScenarioArgs::of(scenario);
     for (key, value) in settings {
         asked.set(key, value);
     }
@@ -49,7 +50,7 @@ fn sound(report: &Report, about: &str) {
 fn every_scenario_answers_as_it_is_by_default() {
     assert!(!scenarios().is_empty());
     for scenario in scenarios() {
-        let report = ask(&Asked::of(scenario.name())).expect("its defaults are allowed");
+        let report = ask(&ScenarioArgs::of(scenario.name())).expect("its defaults are allowed");
         sound(&report, scenario.name());
         let figures = report.rows.iter().flat_map(|row| row.shown());
         assert!(figures.count() > 0, "{} has no figures", scenario.name());
@@ -59,7 +60,7 @@ fn every_scenario_answers_as_it_is_by_default() {
 #[test]
 fn the_same_question_has_the_same_answer() {
     for scenario in scenarios() {
-        let asked = Asked::of(scenario.name());
+        let asked = ScenarioArgs::of(scenario.name());
         assert_eq!(ask(&asked), ask(&asked), "{}", scenario.name());
     }
 }
@@ -78,7 +79,7 @@ fn both_ends_of_every_key_have_an_answer_or_are_refused_by_name() {
                     Err(refused) => {
                         let known = scenario.keys().iter().any(|key| key.name == refused.key);
                         assert!(known || refused.key == "parameters", "{about}: {refused}");
-                        assert!(!refused.allowed.is_empty(), "{about}: {refused}");
+                        assert!(!refused.remedy.is_empty(), "{about}: {refused}");
                     }
                 }
             }
@@ -88,7 +89,7 @@ fn both_ends_of_every_key_have_an_answer_or_are_refused_by_name() {
 
 /// What answering would simulate; long simulations are for the benches.
 fn events(scenario: &dyn Scenario, key: &Key, value: &str) -> u64 {
-    let mut asked = Asked::of(scenario.name());
+    let mut asked = ScenarioArgs::of(scenario.name());
     asked.set(key.name, value);
     let points = asked
         .points(scenario, Library::published())
@@ -113,7 +114,7 @@ fn ends(key: &Key) -> Vec<String> {
 #[test]
 fn names_and_keys_are_well_formed() {
     let mut names: Vec<_> = scenarios().iter().map(|one| one.name()).collect();
-    names.extend(ready().iter().map(|one| one.name));
+    names.extend(presets().iter().map(|one| one.name));
     for name in &names {
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         assert!(name.chars().all(allowed), "{name}");
@@ -132,8 +133,8 @@ fn names_and_keys_are_well_formed() {
 
 #[test]
 fn every_ready_made_question_has_an_answer() {
-    for one in ready() {
-        let asked = Asked::named(one.name).expect(one.name);
+    for one in presets() {
+        let asked = ScenarioArgs::named(one.name).expect(one.name);
         assert!(
             !asked.about.is_empty(),
             "{} says nothing of itself",
@@ -143,7 +144,7 @@ fn every_ready_made_question_has_an_answer() {
     }
 }
 
-/// The files of `scenarios/` and the list of ready-made questions are the same.
+/// The files of `scenarios/` and the list of presets are the same.
 #[test]
 fn every_file_of_scenarios_is_built_in() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
@@ -161,7 +162,7 @@ fn every_file_of_scenarios_is_built_in() {
         })
         .collect();
     files.sort();
-    let mut built_in: Vec<_> = ready().iter().map(|one| one.name.to_owned()).collect();
+    let mut built_in: Vec<_> = presets().iter().map(|one| one.name.to_owned()).collect();
     built_in.sort();
     assert_eq!(files, built_in);
 }
@@ -199,7 +200,8 @@ fn a_file_says_the_same_as_the_command_line() {
         bytes = 67108864
         slowdown = 2.5
     "#;
-    let file = ask(&Asked::parse("mine.toml", text).expect("it is right")).expect("it is right");
+    let file =
+        ask(&ScenarioArgs::parse("mine.toml", text).expect("it is right")).expect("it is right");
     let settings = [
         ("placement", "cpu,device"),
         ("bytes", "64 MiB"),
@@ -298,7 +300,7 @@ fn a_file_that_is_wrong_is_told_where() {
         ),
         (
             "schema = \"scenario/2\"".into(),
-            "schema: \"scenario/2\"; allowed: \"scenario/1\"",
+            "schema: \"scenario/2\" is not known; write schema = \"scenario/1\"",
         ),
         ("schema = \"scenario/1\"".into(), "scenario: missing"),
         (
@@ -307,35 +309,38 @@ fn a_file_that_is_wrong_is_told_where() {
         ),
         (
             format!("{head}[parameters]\ncores = []"),
-            "parameters.cores: a list of 0 values",
+            "parameters.cores: 0 values; 1 to 10000 values",
         ),
         (
             format!("{head}[parameters.cores]\nx = 1"),
-            "parameters.cores: a value cannot be a table",
+            "parameters.cores: a value is a number, text, or a list of these",
         ),
-        (format!("{head}parameters = 3"), "parameters: not a table"),
+        (
+            format!("{head}parameters = 3"),
+            "parameters: not 3; a table",
+        ),
         (
             format!("{head}profile = \"bf2\"\n[parameters]\nprofile = \"bf3\""),
-            "profile: set twice",
+            "parameters.profile: set twice",
         ),
-        ("= 3".into(), "allowed: TOML"),
+        ("= 3".into(), "mine.toml:1:1: not TOML"),
     ];
     for (text, expected) in cases {
-        let told = match Asked::parse("mine.toml", &text) {
+        let told = match ScenarioArgs::parse("mine.toml", &text) {
             Ok(_) => panic!("{text} was taken"),
             Err(told) => told.to_string(),
         };
         assert!(
-            told.starts_with("mine.toml: ") && told.contains(expected),
+            told.starts_with("mine.toml:") && told.contains(expected),
             "{text}: {told}"
         );
     }
-    let asked = Asked::parse("mine.toml", &format!("{head}[parameters]\ncorse = 2"));
+    let asked = ScenarioArgs::parse("mine.toml", &format!("{head}[parameters]\ncorse = 2"));
     let told = ask(&asked.expect("the form is right"))
         .expect_err("no such key")
         .to_string();
-    assert!(told.starts_with("mine.toml: corse: "), "{told}");
-    let told = Asked::named("coprocesing-drift")
+    assert!(told.starts_with("mine.toml:4:1: corse: "), "{told}");
+    let told = ScenarioArgs::named("coprocesing-drift")
         .expect_err("no such scenario")
         .to_string();
     assert!(
@@ -424,7 +429,7 @@ fn keys_of_a_scenario_are_all_read() {
     // A default that the key itself would refuse makes the scenario useless.
     for scenario in scenarios() {
         let scenario: &dyn Scenario = *scenario;
-        let points = Asked::of(scenario.name()).points(scenario, Library::published());
+        let points = ScenarioArgs::of(scenario.name()).points(scenario, Library::published());
         let points = points.expect("defaults are allowed");
         for key in scenario.keys().iter().filter(|key| !key.default.is_empty()) {
             assert!(

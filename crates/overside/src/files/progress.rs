@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use overside_config::units;
+
 /// What is over before this needs no line.
 const FIRST: Duration = Duration::from_millis(500);
 const EVERY: Duration = Duration::from_millis(200);
@@ -73,9 +75,9 @@ fn shortened(name: &str) -> String {
 
 fn line(total: Option<u64>, elapsed: Duration, read_bytes: u64, plain_bytes: u64) -> String {
     let seconds = elapsed.as_secs_f64().max(1e-9);
-    let rate = super::report::rate(plain_bytes as f64 / seconds);
+    let rate = units::rate(plain_bytes as f64 / seconds);
     let Some(total) = total else {
-        return format!("{}, {rate}", super::report::bytes(plain_bytes));
+        return format!("{}, {rate}", units::size(plain_bytes as f64));
     };
     let done = (read_bytes as f64 / total as f64).clamp(0.0, 1.0);
     let left = match done {
@@ -97,7 +99,7 @@ mod tests {
         // A file that grew.
         assert!(line(Some(10), second, 20, 20).starts_with("100 %"));
         assert!(line(Some(10), Duration::ZERO, 0, 0).ends_with("0 s left"));
-        assert_eq!(line(None, second, 5, 2_500_000), "2.50 MB, 2.50 MB/s");
+        assert_eq!(line(None, second, 5, 2_500_000), "2.38 MiB, 2.50 MB/s");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use overside_compress::{Policy, Summary};
+use overside_config::units;
 use overside_device::Provenance;
 use overside_placement::{Report, TargetReport};
 
@@ -80,34 +81,6 @@ impl FileReport {
     }
 }
 
-/// Bytes in decimal units.
-pub fn bytes(bytes: u64) -> String {
-    scaled(bytes as f64, bytes < 1000, "B")
-}
-
-/// Bytes a second in decimal units.
-pub fn rate(bytes_per_s: f64) -> String {
-    scaled(bytes_per_s, false, "B/s")
-}
-
-fn scaled(mut value: f64, whole: bool, unit: &str) -> String {
-    let mut prefixes = ["", "k", "M", "G", "T", "P"].into_iter();
-    let mut prefix = prefixes.next().unwrap_or_default();
-    for larger in prefixes {
-        if value < 999.5 {
-            break;
-        }
-        (value, prefix) = (value / 1000.0, larger);
-    }
-    let digits = match value {
-        _ if whole => 0,
-        value if value < 9.995 => 2,
-        value if value < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$} {prefix}{unit}")
-}
-
 /// One line: how much shorter, how fast, and where it ran.
 fn line(file: &FileReport) -> String {
     let what = match &file.output {
@@ -117,10 +90,10 @@ fn line(file: &FileReport) -> String {
     };
     format!(
         "{what}: {} to {} ({}), {}; {}",
-        bytes(file.summary.bytes_in),
-        bytes(file.summary.bytes_out),
+        units::size(file.summary.bytes_in as f64),
+        units::size(file.summary.bytes_out as f64),
         percent(file.compressed_bytes() as f64 / file.plain_bytes() as f64),
-        rate(file.throughput()),
+        units::rate(file.throughput()),
         places(file),
     )
 }
@@ -344,21 +317,4 @@ fn many(count: u64, word: &str) -> String {
 fn push(text: &mut String, line: std::fmt::Arguments<'_>) {
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{line}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_three_digits() {
-        let texts = [0, 999, 1000, 9994, 9_995, 99_960, 999_600, 12_345_678_901].map(bytes);
-        assert_eq!(
-            texts,
-            [
-                "0 B", "999 B", "1.00 kB", "9.99 kB", "10.0 kB", "100 kB", "1.00 MB", "12.3 GB"
-            ]
-        );
-        assert_eq!(rate(0.5), "0.50 B/s");
-    }
 }

@@ -59,7 +59,7 @@ fn one_line_a_file_says_how_short_and_where() {
     let directory = Directory::with("a", &words(2 * MIB, 1));
     let output = directory.run("compress -kv a");
     let text = err(&output);
-    assert!(text.starts_with("a -> a.gz: 2.10 MB to "), "{text}");
+    assert!(text.starts_with("a -> a.gz: 2 MiB to "), "{text}");
     assert!(
         text.contains("ISA-L") && text.ends_with(" on cpu\n"),
         "{text}"

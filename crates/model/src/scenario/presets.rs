@@ -1,17 +1,17 @@
-//! Ready-made questions: the files of `scenarios/`.
+//! Presets: the files of `scenarios/`.
 
-/// A ready-made question.
+/// A preset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ready {
+pub struct Preset {
     /// Its name, the file's without `.toml`.
     pub name: &'static str,
     /// The file's text.
     pub text: &'static str,
 }
 
-macro_rules! ready {
+macro_rules! preset {
     ($($name:literal),* $(,)?) => {
-        &[$(Ready {
+        &[$(Preset {
             name: $name,
             text: include_str!(concat!("../../../../scenarios/", $name, ".toml")),
         }),*]
@@ -19,7 +19,7 @@ macro_rules! ready {
 }
 
 #[rustfmt::skip]
-const READY: &[Ready] = ready![
+const PRESETS: &[Preset] = preset![
     "drift",
     "split-deflate",
     "split-lz4",
@@ -37,7 +37,7 @@ const READY: &[Ready] = ready![
     "dma-burst",
 ];
 
-/// All ready-made questions.
-pub fn ready() -> &'static [Ready] {
-    READY
+/// All presets.
+pub fn presets() -> &'static [Preset] {
+    PRESETS
 }

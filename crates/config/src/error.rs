@@ -1,0 +1,116 @@
+//! What is wrong with a file that a user wrote.
+
+use std::fmt;
+
+use crate::suggest;
+
+/// What is wrong, where, and what to do about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Error {
+    /// The file, or what else was read; may be empty.
+    pub file: String,
+    /// Where in it.
+    pub position: Option<Position>,
+    /// Keys from the top with dots between them, items of lists by number from 0, or a JSON pointer
+    /// (RFC 6901); empty for the whole file.
+    pub key: String,
+    /// What is wrong.
+    pub problem: String,
+    /// What is allowed, or what to do; may be empty.
+    pub remedy: String,
+    /// The word that was probably meant.
+    pub suggestion: Option<String>,
+}
+
+/// A place in a text, both counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The character in it.
+    pub column: usize,
+}
+
+impl Error {
+    /// About a whole file.
+    pub fn of_file(file: &str, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            file: file.into(),
+            problem: problem.into(),
+            remedy: remedy.into(),
+            ..Self::default()
+        }
+    }
+
+    /// About a key of something that is no file, as the command line's settings.
+    pub fn of_key(key: &str, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            ..Self::of_file("", problem, remedy)
+        }
+    }
+
+    /// About an unknown word: with all of `known`, and the one that was probably meant.
+    #[must_use]
+    pub fn meant<S: AsRef<str>>(mut self, word: &str, known: &[S]) -> Self {
+        self.suggestion = suggest(word, known);
+        let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
+        self.remedy = format!("there are: {}", known.join(", "));
+        self
+    }
+
+    /// The same about `file`, if it does not say which.
+    #[must_use]
+    pub fn within(mut self, file: &str) -> Self {
+        if self.file.is_empty() {
+            self.file = file.into();
+        }
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.file.as_str(), self.position) {
+            ("", None) => {}
+            ("", Some(Position { line, column })) => write!(f, "line {line}, column {column}: ")?,
+            (file, None) => write!(f, "{file}: ")?,
+            (file, Some(Position { line, column })) => write!(f, "{file}:{line}:{column}: ")?,
+        }
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.problem)?;
+        if !self.remedy.is_empty() {
+            write!(f, "; {}", self.remedy)?;
+        }
+        match &self.suggestion {
+            Some(word) => write!(f, "; did you mean {word:?}?"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Position {
+    /// Of a byte of `text`.
+    pub(crate) fn of(text: &str, offset: usize) -> Self {
+        let before = text.get(..offset).unwrap_or(text);
+        let line = before.matches('\n').count() + 1;
+        let start = before.rfind('\n').map_or(0, |end| end + 1);
+        Self {
+            line,
+            column: before[start..].chars().count() + 1,
+        }
+    }
+}
+
+/// Text from outside as a message shows it: quoted, control characters escaped, not too long.
+pub fn quoted(text: &str) -> String {
+    const SHOWN_MAX: usize = 60;
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{:?}...", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}

@@ -1,0 +1,4 @@
+//! What reading settings promises, through its public interface.
+
+mod documents;
+mod units;
