@@ -25,8 +25,8 @@ from overside.tasks.offload import QUERIES
 Json = dict[str, Any]
 
 #: What was asked of a run last, so that its report answers the same.
-ASKED = "advise.json"
-ASKED_SCHEMA = "advise/1"
+QUERY_FILE = "advise.json"
+QUERY_SCHEMA = "advise/1"
 #: No profile or workload is longer.
 FILE_BYTES_MAX = 1 << 20
 
@@ -54,7 +54,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Query:
     """What is asked beside the run's figures."""
 
     #: Names of profiles that are there.
@@ -64,23 +64,23 @@ class Asked:
     workload: File | None = None
 
     def json(self) -> Json:
-        """For `ASKED`."""
+        """For `QUERY_FILE`."""
         return {
-            "schema": ASKED_SCHEMA,
+            "schema": QUERY_SCHEMA,
             "profiles": list(self.profiles),
             "files": [[one.name, one.text] for one in self.files],
             "workload": [self.workload.name, self.workload.text] if self.workload else None,
         }
 
     @staticmethod
-    def of_run(path: Path) -> Asked | None:
+    def of_run(path: Path) -> Query | None:
         """What was asked of a run last; `None` if nothing was, or it cannot be read."""
         try:
-            found = json.loads(File.read(path / ASKED).text)
-            if found["schema"] != ASKED_SCHEMA:
+            found = json.loads(File.read(path / QUERY_FILE).text)
+            if found["schema"] != QUERY_SCHEMA:
                 return None
             workload = found["workload"]
-            return Asked(
+            return Query(
                 tuple(str(name) for name in found["profiles"]),
                 tuple(File(str(name), str(text)) for name, text in found["files"]),
                 File(str(workload[0]), str(workload[1])) if workload else None,
@@ -98,17 +98,17 @@ def default_profiles() -> tuple[str, ...]:
     )
 
 
-def answer(view: RunView, asked: Asked) -> Json:
+def answer(view: RunView, query: Query) -> Json:
     """The advice; docs/advise.md has its form.
 
     Raises `UserError` for a profile or a workload that cannot be used.
     """
-    workload = asked.workload
+    workload = query.workload
     try:
         text = _core.advise(
             json.dumps(question(view)),
-            list(asked.profiles),
-            [(one.name, one.text) for one in asked.files],
+            list(query.profiles),
+            [(one.name, one.text) for one in query.files],
             (workload.name, workload.text) if workload else None,
         )
     except ValueError as error:
@@ -119,9 +119,9 @@ def answer(view: RunView, asked: Asked) -> Json:
     return advice
 
 
-def check(asked: Asked) -> None:
+def check(query: Query) -> None:
     """Raises `UserError` for a profile or a workload that cannot be used."""
-    answer(RunView(Path(), {}, {}, []), asked)
+    answer(RunView(Path(), {}, {}, []), query)
 
 
 def question(view: RunView) -> Json:

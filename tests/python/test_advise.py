@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ask(run: Path, *profiles: str, workload: Path | None = None) -> dict[str, Any]:
     file = advise.File.read(workload) if workload else None
-    return advise.answer(load_run(run), advise.Asked(profiles, (), file))
+    return advise.answer(load_run(run), advise.Query(profiles, (), file))
 
 
 def command(*line: str) -> int:
@@ -82,8 +82,8 @@ def test_words_say_what_is_modelled(run: Path) -> None:
 
 
 def test_the_page_shows_it_with_the_workload_asked_last(run: Path) -> None:
-    asked = advise.Asked(("bf3",), (), advise.File.read(WORKLOADS / "parquet-pages.toml"))
-    (run / advise.ASKED).write_text(json.dumps(asked.json()))
+    asked = advise.Query(("bf3",), (), advise.File.read(WORKLOADS / "parquet-pages.toml"))
+    (run / advise.QUERY_FILE).write_text(json.dumps(asked.json()))
     text = page.page(load_run(run), [], "")
     assert 'id="where"' in text
     assert "LZ4 pages, filtered and sent on" in text
@@ -95,8 +95,8 @@ def test_the_page_shows_it_with_the_workload_asked_last(run: Path) -> None:
     "text", ["", "[]", "{}", '{"schema": "advise/1"}', '{"schema": "advise/1", "profiles": 3}']
 )
 def test_what_was_asked_is_left_alone_if_it_cannot_be_read(run: Path, text: str) -> None:
-    (run / advise.ASKED).write_text(text)
-    assert advise.Asked.of_run(run) is None
+    (run / advise.QUERY_FILE).write_text(text)
+    assert advise.Query.of_run(run) is None
     assert 'id="where"' in page.page(load_run(run), [], "")
 
 
@@ -104,8 +104,8 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     run = make(tmp_path / "run", Scenario(sizes=(4096,)))
     workload = 'schema = "workload/1"\nname = "<script>alert(1)</script>"\nrate = "1 GB/s"\n'
     workload += '[[stages]]\ndo = "copy"\n'
-    asked = advise.Asked(("bf2",), (), advise.File("<b>", workload))
-    (run / advise.ASKED).write_text(json.dumps(asked.json()))
+    asked = advise.Query(("bf2",), (), advise.File("<b>", workload))
+    (run / advise.QUERY_FILE).write_text(json.dumps(asked.json()))
     text = page.page(load_run(run), [], "")
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text
@@ -113,7 +113,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 
 def test_advice_takes_less_than_two_seconds(run: Path) -> None:
     view = load_run(run)
-    asked = advise.Asked(
+    asked = advise.Query(
         advise.default_profiles(), (), advise.File.read(WORKLOADS / "log-archive.toml")
     )
     began = time.process_time()

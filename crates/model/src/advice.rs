@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use overside_ops::Operation;
 use serde::Serialize;
 
-use crate::{Answer, BreakEven, Closeness, Interval, Prediction, Profile, Verdict, Workload};
+use crate::{Answer, BreakEven, EvidenceLevel, Interval, Prediction, Profile, Verdict, Workload};
 
 pub use completion::{Completion, Mode};
 pub use pipeline::{Bottleneck, Costs, Plan, StagePlan, WorkloadAdvice};
@@ -255,7 +255,7 @@ impl Comparison {
 fn given(rate: Interval) -> Prediction {
     Prediction {
         interval: rate,
-        closeness: Closeness::Same,
+        closeness: EvidenceLevel::Same,
         bottleneck: None,
         influences: Vec::new(),
         facts: Vec::new(),

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::claims::{self, Library, OrderingClaim};
 use crate::facts::{Fact, Facts, Figure, FigureValue, Use};
-use crate::{Answer, Closeness, Interval};
+use crate::{Answer, EvidenceLevel, Interval};
 
 pub use leave_one_out::{Residual, Spread, leave_one_out, spreads};
 pub use score::{OrderingScores, Scores, Width};
@@ -96,7 +96,7 @@ pub struct Compared {
     /// Upper end of the interval over the lower one.
     pub width: f64,
     /// How near the evidence is.
-    pub closeness: Closeness,
+    pub closeness: EvidenceLevel,
     /// Whether the prediction rests on this very fact.
     pub fitted: bool,
     /// Facts that it rests on.
@@ -207,7 +207,7 @@ fn find(figure: &Figure<'_>, library: &Library) -> Finding {
             compared.scenario = claim.scenario;
             Finding::Predicted(compared)
         }
-        Err(Unmet::Unknown(why)) => Finding::NoPrediction {
+        Err(Unmet::MissingParameter(why)) => Finding::NoPrediction {
             scenario: claim.scenario,
             why: why.why,
             remedy: why.remedy,
@@ -221,7 +221,7 @@ fn find(figure: &Figure<'_>, library: &Library) -> Finding {
 
 /// Why a figure and a prediction cannot be compared.
 enum Unmet {
-    Unknown(crate::NoPrediction),
+    MissingParameter(crate::NoPrediction),
     Sign,
 }
 
@@ -259,7 +259,7 @@ pub(crate) fn distance(value: &FigureValue, unit: f64, modelled: Interval) -> Op
 }
 
 fn measure(figure: &Figure<'_>, unit: f64, answer: Answer) -> Result<Compared, Unmet> {
-    let prediction = answer.map_err(Unmet::Unknown)?;
+    let prediction = answer.map_err(Unmet::MissingParameter)?;
     let modelled = prediction.interval;
     let sound = modelled.low > 0.0
         && modelled.low <= modelled.typ

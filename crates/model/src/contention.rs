@@ -5,7 +5,7 @@
 //! far from its share of the bandwidth still slows down, because it waits.
 
 use crate::dma::of;
-use crate::{Unknown, Values};
+use crate::{MissingParameter, Values};
 
 /// What asks for a share of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,8 +66,8 @@ impl SharedPath {
     /// long, and traffic loses `dma.contended.drop`.
     ///
     /// # Errors
-    /// [`Unknown`].
-    pub fn of_card(values: &Values<'_>, card: &str) -> Result<Self, Unknown> {
+    /// [`MissingParameter`].
+    pub fn of_card(values: &Values<'_>, card: &str) -> Result<Self, MissingParameter> {
         let full_stretch = values.get(&of(card, "dma.contended.stretch"))?;
         let drop = values.get(&of(card, "dma.contended.drop"))?;
         Ok(Self {
@@ -87,8 +87,12 @@ impl SharedPath {
 /// traffic nothing.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn traffic_loss(values: &Values<'_>, card: &str, intensity: f64) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub fn traffic_loss(
+    values: &Values<'_>,
+    card: &str,
+    intensity: f64,
+) -> Result<f64, MissingParameter> {
     let path = SharedPath::of_card(values, card)?;
     let time = 1.0 + path.share * (stretch(path.load(intensity)) - 1.0);
     Ok(1.0 - 1.0 / time)

@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::claims::link_words::Loans;
-use crate::{Answer, Closeness, Initiator, Library, Outcome, Unknown, Values};
+use crate::{Answer, EvidenceLevel, Initiator, Library, MissingParameter, Outcome, Values};
 
 /// How bytes are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -104,8 +104,8 @@ fn way(access: Access) -> &'static str {
 /// PCIe packets that `bytes` travel in: `pcie.payload` bytes each.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn packets(values: &Values<'_>, card: &str, bytes: f64) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub fn packets(values: &Values<'_>, card: &str, bytes: f64) -> Result<f64, MissingParameter> {
     let payload = values.get(&of(card, "pcie.payload"))?;
     Ok((bytes / payload).ceil().max(1.0))
 }
@@ -116,12 +116,12 @@ pub fn packets(values: &Values<'_>, card: &str, bytes: f64) -> Result<f64, Unkno
 /// short sizes and both initiators, `dma.event.initiator` how far apart the initiators are.
 ///
 /// # Errors
-/// [`Unknown`].
+/// [`MissingParameter`].
 pub fn event_latency(
     values: &Values<'_>,
     card: &str,
     initiator: Initiator,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let apart = of(card, "dma.event.initiator");
     let (host, dpu) = match (
         values.get(&of(card, "dma.event.host.latency")),
@@ -154,7 +154,7 @@ fn moving_in(
     card: &str,
     transfer: &Transfer,
     packets: f64,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let named = |initiator| {
         let name = format!("dma.{}.{}.packet", who(initiator), way(transfer.access));
         of(card, &name)
@@ -165,7 +165,7 @@ fn moving_in(
     Ok((transfer.bytes + packets * packet) / values.get(&of(card, "dma.knee"))?)
 }
 
-fn moving(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, Unknown> {
+fn moving(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, MissingParameter> {
     moving_in(
         values,
         card,
@@ -179,13 +179,13 @@ fn moving(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, U
 /// same; nobody has published either.
 ///
 /// # Errors
-/// [`Unknown`].
+/// [`MissingParameter`].
 pub fn over_card(
     values: &Values<'_>,
     card: &str,
     other: &str,
     transfer: &Transfer,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let time = |of: &str| {
         let packets = packets(values, of, transfer.bytes)?;
         Ok(1.0 + moving_in(values, card, transfer, packets)?)
@@ -199,7 +199,7 @@ fn over_rdma(
     card: &str,
     transfer: &Transfer,
     class: &str,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let named = |initiator| {
         let (who, way) = (who(initiator), way(transfer.access));
         values.get(&of(card, &format!("rdma.{who}.{way}.{class}")))
@@ -216,19 +216,23 @@ fn over_rdma(
 /// same card.
 ///
 /// # Errors
-/// [`Unknown`]; RDMA completed by events was not published.
-pub fn latency(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, Unknown> {
+/// [`MissingParameter`]; RDMA completed by events was not published.
+pub fn latency(
+    values: &Values<'_>,
+    card: &str,
+    transfer: &Transfer,
+) -> Result<f64, MissingParameter> {
     let moving = moving(values, card, transfer)?;
     match (transfer.primitive, transfer.completion) {
         (Primitive::Dma, Completion::Poll) => Ok(1.0 + moving),
         (Primitive::Dma, Completion::Event) => {
             Ok(event_latency(values, card, transfer.initiator)? + moving)
         }
-        (_, Completion::Event) => Err(Unknown::parameter(of(card, "rdma.event.latency"))),
+        (_, Completion::Event) => Err(MissingParameter::parameter(of(card, "rdma.event.latency"))),
         (Primitive::RdmaInline, Completion::Poll) => {
             let least = over_rdma(values, card, transfer, "inline")?;
             if transfer.bytes > INLINE_BYTES || transfer.access == Access::Read {
-                return Err(Unknown::nothing(
+                return Err(MissingParameter::nothing(
                     "a request of RDMA carries at most 128 bytes, and only to write them",
                     "ask for rdma, or for a shorter write",
                 ));
@@ -252,8 +256,12 @@ pub fn latency(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f
 /// `overside calibrate` measures.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn latency_ns(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub fn latency_ns(
+    values: &Values<'_>,
+    card: &str,
+    transfer: &Transfer,
+) -> Result<f64, MissingParameter> {
     let unit = values.at(&of(card, "dma.copy.latency.poll"), SHORT_COPY_BYTES)?;
     Ok(unit * latency(values, card, transfer)?)
 }
@@ -261,8 +269,12 @@ pub fn latency_ns(values: &Values<'_>, card: &str, transfer: &Transfer) -> Resul
 /// The share of a core that is busy while transfers follow one another, one in flight.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn core_use(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub fn core_use(
+    values: &Values<'_>,
+    card: &str,
+    transfer: &Transfer,
+) -> Result<f64, MissingParameter> {
     if transfer.completion == Completion::Poll {
         return Ok(1.0);
     }
@@ -275,8 +287,12 @@ pub fn core_use(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<
 /// The rate at which long transfers move with many in flight, in bytes a second.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn peak(values: &Values<'_>, card: &str, initiator: Initiator) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub fn peak(
+    values: &Values<'_>,
+    card: &str,
+    initiator: Initiator,
+) -> Result<f64, MissingParameter> {
     let named = |initiator| of(card, &format!("dma.{}.peak", who(initiator)));
     (values.get(&named(initiator)))
         .or_else(|_| values.get(&named(Initiator::Host)))
@@ -286,13 +302,13 @@ pub fn peak(values: &Values<'_>, card: &str, initiator: Initiator) -> Result<f64
 /// Short DMAs a second that one core gets through with many in flight.
 ///
 /// # Errors
-/// [`Unknown`].
+/// [`MissingParameter`].
 pub fn short_per_s(
     values: &Values<'_>,
     card: &str,
     initiator: Initiator,
     completion: Completion,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let polled = values.get(&of(card, "dma.polled.rate"))?;
     if completion == Completion::Poll {
         return Ok(polled);
@@ -312,14 +328,14 @@ pub fn short_per_s(
 /// it, as many as it takes.
 ///
 /// # Errors
-/// [`Unknown`]. With a depth the absolute latency has to be known, which nobody has published.
+/// [`MissingParameter`]. With a depth the absolute latency has to be known, which nobody has published.
 pub fn per_s(
     values: &Values<'_>,
     card: &str,
     transfer: &Transfer,
     cores: f64,
     depth: Option<f64>,
-) -> Result<Outcome, Unknown> {
+) -> Result<Outcome, MissingParameter> {
     let one = short_per_s(values, card, transfer.initiator, transfer.completion)?;
     let peak = peak(values, card, transfer.initiator)?;
     let mut limits = vec![
@@ -357,9 +373,11 @@ pub struct Engine {
 pub fn engine(library: &Library, card: &str, transfer: &Transfer, cores: f64) -> Engine {
     let loans = Loans::of(library, &[card]);
     Engine {
-        busy_ns: loans.predict(Closeness::Card, |values| {
+        busy_ns: loans.predict(EvidenceLevel::Card, |values| {
             Ok(1e9 / per_s(values, card, transfer, cores, None)?.value)
         }),
-        latency_ns: loans.predict(Closeness::Card, |values| latency_ns(values, card, transfer)),
+        latency_ns: loans.predict(EvidenceLevel::Card, |values| {
+            latency_ns(values, card, transfer)
+        }),
     }
 }

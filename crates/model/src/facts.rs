@@ -14,7 +14,7 @@ use std::path::Path;
 use overside_config::{Error, Source, parse_yaml, quoted, read_text};
 use serde::{Deserialize, Serialize};
 
-pub use search::{Found, Query, Record, Says};
+pub use search::{FigureText, Found, Query, Record};
 pub use value::{Figure, FigureValue};
 
 /// The collection that is built in.

@@ -2,15 +2,14 @@
 //! behind the card's Arm cores. Formulas over the parameters `kv.*`; `docs/model-kv.md` derives
 //! them.
 
-mod bed;
 mod designs;
 mod onpath;
 mod packets;
 mod pairings;
 mod shares;
 mod simulated;
+mod testbed;
 
-pub use bed::{Bed, CARDS, answer};
 pub use designs::{
     Design, Setup, Sides, YCSB, best_host_cores, dma_size_gain, gets_of, latency_ns,
     saturation_per_s, sides, spare_per_s, throughput_per_s,
@@ -22,3 +21,4 @@ pub use pairings::{
 };
 pub use shares::{PARTS, communication_share, share};
 pub use simulated::{Clients, Keys, Simulated, evenness, events, simulate};
+pub use testbed::{CARDS, Testbed, answer};

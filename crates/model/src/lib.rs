@@ -59,8 +59,8 @@ pub use overside_config::{Dimension, Interval, Unit};
 pub use pace::{Pace, StageTimes};
 pub use parameters::{Missing, PARAMETERS, Parameter, Step};
 pub use prediction::{
-    Answer, Closeness, Evidence, Influence, Known, NoPrediction, Outcome, Prediction, Unknown,
-    Values, Verdict,
+    Answer, Evidence, EvidenceLevel, Influence, MissingParameter, NoPrediction, Outcome,
+    ParameterValue, Prediction, Values, Verdict,
 };
 pub use profile::{
     Basis, DeviceFacts, Initiator, Link, Obtained, OperationProfile, PatternProfile, Profile,

@@ -1,10 +1,10 @@
 //! How near a table's points are to what is asked of it, and ratios between machines.
 
-use crate::{Evidence, Known, Unknown, Values};
+use crate::{Evidence, MissingParameter, ParameterValue, Values};
 
 /// How a parameter reaches what is asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Reach {
+pub(crate) enum Coverage {
     /// It was given there, or everywhere.
     Given,
     /// Between two points that are so many times apart.
@@ -14,22 +14,22 @@ pub(crate) enum Reach {
 }
 
 /// How `name` reaches `x`; `None` if it is not known at all.
-pub(crate) fn reach(evidence: &Evidence, name: &str, x: f64) -> Option<Reach> {
-    let Known::Table(table) = evidence.get(name)? else {
-        return Some(Reach::Given);
+pub(crate) fn reach(evidence: &Evidence, name: &str, x: f64) -> Option<Coverage> {
+    let ParameterValue::Table(table) = evidence.get(name)? else {
+        return Some(Coverage::Given);
     };
     let after = table.at.partition_point(|at| *at < x);
     Some(match (after.checked_sub(1), table.at.get(after)) {
-        (_, Some(at)) if *at == x => Reach::Given,
-        (Some(before), Some(at)) => Reach::Between(at / table.at[before]),
-        _ => Reach::Beyond,
+        (_, Some(at)) if *at == x => Coverage::Given,
+        (Some(before), Some(at)) => Coverage::Between(at / table.at[before]),
+        _ => Coverage::Beyond,
     })
 }
 
 /// The points of a table, in base units.
 pub(crate) fn points(evidence: &Evidence, name: &str) -> Vec<(f64, f64)> {
     match evidence.get(name) {
-        Some(Known::Table(table)) => (table.at.iter().zip(&table.value))
+        Some(ParameterValue::Table(table)) => (table.at.iter().zip(&table.value))
             .map(|(at, value)| (*at, value * table.unit.in_base()))
             .collect(),
         _ => Vec::new(),
@@ -75,7 +75,7 @@ impl Ratio {
                 ways.into_iter().find_map(|(own, other, word, inverted)| {
                     let (_, other) = machines.iter().find(|(name, _)| *name == other)?;
                     let parameter = format!("{own}/{prefix}.{word}-{other}");
-                    let given = reach(evidence, &parameter, x)? == Reach::Given;
+                    let given = reach(evidence, &parameter, x)? == Coverage::Given;
                     given.then_some(Step {
                         parameter,
                         inverted,
@@ -103,7 +103,7 @@ impl Ratio {
     }
 
     /// Its value.
-    pub(crate) fn value(&self, values: &Values<'_>, x: f64) -> Result<f64, Unknown> {
+    pub(crate) fn value(&self, values: &Values<'_>, x: f64) -> Result<f64, MissingParameter> {
         self.steps.iter().try_fold(1.0, |product, step| {
             let ratio = values.at(&step.parameter, x)?;
             Ok(if step.inverted {

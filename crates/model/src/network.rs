@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::dma::{least, of};
-use crate::{Outcome, Unknown, Values};
+use crate::{MissingParameter, Outcome, Values};
 
 /// How a card forwards its host's traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -71,8 +71,12 @@ impl Verb {
 /// What does not pass the card's cores runs at the hosts' own rate, the same behind every card.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn tcp_through(values: &Values<'_>, card: &str, submode: Submode) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub fn tcp_through(
+    values: &Values<'_>,
+    card: &str,
+    submode: Submode,
+) -> Result<f64, MissingParameter> {
     let get = |name: &str| values.get(&of(card, name));
     match submode {
         Submode::Sm1 => get("tcp.sm1.rate"),
@@ -100,8 +104,12 @@ pub fn tcp_through(values: &Values<'_>, card: &str, submode: Submode) -> Result<
 /// TCP ending on a machine's cores, in bytes a second, and what limits it.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn tcp_ending(values: &Values<'_>, machine: &str, threads: f64) -> Result<Outcome, Unknown> {
+/// [`MissingParameter`].
+pub fn tcp_ending(
+    values: &Values<'_>,
+    machine: &str,
+    threads: f64,
+) -> Result<Outcome, MissingParameter> {
     let core = values.get(&of(machine, "tcp.core.rate"));
     let peak = values.get(&of(machine, "tcp.peak.rate"));
     let port = values.get(&of(machine, "network.rate"));
@@ -129,8 +137,8 @@ pub fn tcp_ending(values: &Values<'_>, machine: &str, threads: f64) -> Result<Ou
 /// one moves only a share of that.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn rdma_connections(values: &Values<'_>, machine: &str) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub fn rdma_connections(values: &Values<'_>, machine: &str) -> Result<f64, MissingParameter> {
     let share = values.get(&of(machine, "rdma.remote.rate"))?;
     Ok((1.0 / share).ceil().max(1.0))
 }
@@ -139,13 +147,13 @@ pub fn rdma_connections(values: &Values<'_>, machine: &str) -> Result<f64, Unkno
 /// messages show it in full; `long` ones are of 8 KiB or more.
 ///
 /// # Errors
-/// [`Unknown`].
+/// [`MissingParameter`].
 pub fn rdma_detour(
     values: &Values<'_>,
     card: &str,
     verb: Verb,
     long: bool,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let get = |class: &str| {
         let name = format!("rdma.onpath.{}.{class}", verb.name());
         values.get(&of(card, &name))

@@ -15,10 +15,10 @@ use crate::{Dimension, Interval, Parameter, Quantity, Table, spread};
 /// How far a formula's answer may lie from the truth beyond the doubt about its parameters.
 ///
 /// The widths come from leaving one published figure out at a time and predicting it from the
-/// rest; see [`Closeness::factor`].
+/// rest; see [`EvidenceLevel::factor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Closeness {
+pub enum EvidenceLevel {
     /// The very quantity was published, for this card and these conditions.
     Same,
     /// The same card and the same code or codec, at another size, depth or number of cores.
@@ -29,14 +29,14 @@ pub enum Closeness {
 
 /// A value that formulas read: one number, or one for each of several sizes or counts.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Known {
+pub enum ParameterValue {
     /// One number.
     Quantity(Quantity),
     /// A number by size, depth or count.
     Table(Table),
 }
 
-impl Known {
+impl ParameterValue {
     /// Facts that say so.
     pub fn facts(&self) -> &[String] {
         match self {
@@ -60,12 +60,12 @@ impl Known {
 /// `bf2/tcp.stream.rate` and `host/tcp.stream.rate`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, ParameterValue>,
 }
 
 /// Why a formula has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unknown {
+pub enum MissingParameter {
     /// It reads a parameter that nobody has published.
     #[error("{name} is not known")]
     Parameter {
@@ -82,7 +82,7 @@ pub enum Unknown {
     },
 }
 
-impl Unknown {
+impl MissingParameter {
     /// A parameter that nobody has published.
     pub fn parameter(name: impl Into<String>) -> Self {
         Self::Parameter { name: name.into() }
@@ -135,11 +135,11 @@ impl Values<'_> {
     /// A parameter in base units (bytes, bytes a second, nanoseconds, operations a second).
     ///
     /// # Errors
-    /// [`Unknown`]. A table is not a number.
-    pub fn get(&self, name: &str) -> Result<f64, Unknown> {
+    /// [`MissingParameter`]. A table is not a number.
+    pub fn get(&self, name: &str) -> Result<f64, MissingParameter> {
         match self.evidence.known.get(name) {
-            Some(Known::Quantity(quantity)) => Ok(self.pick(name, quantity.interval())),
-            _ => Err(Unknown::parameter(name)),
+            Some(ParameterValue::Quantity(quantity)) => Ok(self.pick(name, quantity.interval())),
+            _ => Err(MissingParameter::parameter(name)),
         }
     }
 
@@ -147,12 +147,12 @@ impl Values<'_> {
     /// it is interpolated on logarithmic axes; beyond the ends the nearest point stands.
     ///
     /// # Errors
-    /// [`Unknown`]. A number that does not depend on anything is the same at every `x`.
-    pub fn at(&self, name: &str, x: f64) -> Result<f64, Unknown> {
+    /// [`MissingParameter`]. A number that does not depend on anything is the same at every `x`.
+    pub fn at(&self, name: &str, x: f64) -> Result<f64, MissingParameter> {
         match self.evidence.known.get(name) {
-            Some(Known::Table(table)) => Ok(self.pick(name, table.interval(x))),
-            Some(Known::Quantity(quantity)) => Ok(self.pick(name, quantity.interval())),
-            None => Err(Unknown::parameter(name)),
+            Some(ParameterValue::Table(table)) => Ok(self.pick(name, table.interval(x))),
+            Some(ParameterValue::Quantity(quantity)) => Ok(self.pick(name, quantity.interval())),
+            None => Err(MissingParameter::parameter(name)),
         }
     }
 
@@ -195,7 +195,7 @@ pub struct Prediction {
     /// The figure, in base units.
     pub interval: Interval,
     /// How near the evidence is.
-    pub closeness: Closeness,
+    pub closeness: EvidenceLevel,
     /// What limits it, where something does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<String>,
@@ -215,14 +215,14 @@ pub struct NoPrediction {
     pub remedy: String,
 }
 
-impl From<Unknown> for NoPrediction {
-    fn from(unknown: Unknown) -> Self {
+impl From<MissingParameter> for NoPrediction {
+    fn from(unknown: MissingParameter) -> Self {
         match unknown {
-            Unknown::Parameter { name } => Self {
+            MissingParameter::Parameter { name } => Self {
                 why: format!("no published fact gives {name}"),
                 remedy: Parameter::remedy(&name),
             },
-            Unknown::Nothing { why, remedy } => Self { why, remedy },
+            MissingParameter::Nothing { why, remedy } => Self { why, remedy },
         }
     }
 }
@@ -237,7 +237,7 @@ impl Evidence {
     }
 
     /// Adds or replaces what is known of `name`.
-    pub fn insert(&mut self, name: impl Into<String>, known: Known) {
+    pub fn insert(&mut self, name: impl Into<String>, known: ParameterValue) {
         self.known.insert(name.into(), known);
     }
 
@@ -249,12 +249,12 @@ impl Evidence {
     }
 
     /// What is known of `name`.
-    pub fn get(&self, name: &str) -> Option<&Known> {
+    pub fn get(&self, name: &str) -> Option<&ParameterValue> {
         self.known.get(name)
     }
 
     /// All that is known, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Known)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &ParameterValue)> {
         self.known
             .iter()
             .map(|(name, known)| (name.as_str(), known))
@@ -268,9 +268,9 @@ impl Evidence {
     /// # Errors
     /// [`NoPrediction`] where the formula reads something that is not known, or its result is not
     /// a positive number.
-    pub fn predict<F, O>(&self, closeness: Closeness, formula: F) -> Answer
+    pub fn predict<F, O>(&self, closeness: EvidenceLevel, formula: F) -> Answer
     where
-        F: Fn(&Values<'_>) -> Result<O, Unknown>,
+        F: Fn(&Values<'_>) -> Result<O, MissingParameter>,
         O: Into<Outcome>,
     {
         // Formulas are many and this is long: it is compiled once.
@@ -279,8 +279,8 @@ impl Evidence {
 
     fn evaluate(
         &self,
-        closeness: Closeness,
-        formula: &dyn Fn(&Values<'_>) -> Result<Outcome, Unknown>,
+        closeness: EvidenceLevel,
+        formula: &dyn Fn(&Values<'_>) -> Result<Outcome, MissingParameter>,
     ) -> Answer {
         let run = |moved: Option<(&str, End)>| {
             let values = Values {
@@ -372,7 +372,7 @@ impl Verdict {
     }
 }
 
-impl Closeness {
+impl EvidenceLevel {
     /// Upper end over typical value of an interval of this closeness, from leave-one-figure-out
     /// errors on the facts that may be used for fitting (`docs/model.md` lists them).
     pub fn factor(self) -> f64 {

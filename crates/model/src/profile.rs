@@ -6,7 +6,7 @@ use overside_config::{Document, Error, Limits};
 use overside_ops::Operation;
 use serde::{Deserialize, Serialize};
 
-use crate::{Evidence, Interval, Known, Missing, Quantity, Sweep, Table};
+use crate::{Evidence, Interval, Missing, ParameterValue, Quantity, Sweep, Table};
 
 /// What a profile's `schema` says.
 const PROFILE_SCHEMA: &str = "profile/1";
@@ -368,10 +368,10 @@ impl Profile {
     pub fn evidence(&self) -> Evidence {
         let mut evidence = Evidence::new();
         for (name, quantity) in &self.values {
-            evidence.insert(name, Known::Quantity(quantity.clone()));
+            evidence.insert(name, ParameterValue::Quantity(quantity.clone()));
         }
         for (name, table) in &self.tables {
-            evidence.insert(name, Known::Table(table.clone()));
+            evidence.insert(name, ParameterValue::Table(table.clone()));
         }
         evidence
     }

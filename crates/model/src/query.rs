@@ -13,9 +13,12 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::lookup::{Reach, points, reach};
+use crate::lookup::{Coverage, points, reach};
 use crate::scaling::{Fit, Scaling};
-use crate::{Closeness, Evidence, Known, Library, Outcome, Quantity, Table, Unit, Unknown, Values};
+use crate::{
+    Evidence, EvidenceLevel, Library, MissingParameter, Outcome, ParameterValue, Quantity, Table,
+    Unit, Values,
+};
 
 /// A block that no cache holds.
 const BEYOND_CACHES_BYTES: f64 = 1_073_741_824.0;
@@ -114,14 +117,17 @@ pub(crate) fn evidence(library: &Library, machines: &[&str]) -> Evidence {
     let mut evidence = library.evidence(machines);
     scaling(library, &mut evidence);
     for (name, table) in &MEASURED.tables {
-        evidence.insert(format!("work/{name}"), Known::Table(table.clone()));
+        evidence.insert(format!("work/{name}"), ParameterValue::Table(table.clone()));
     }
     let all: Vec<&str> = machines.iter().copied().chain(["work", "scan"]).collect();
     for a in &all {
         for b in all.iter().filter(|b| *b != a) {
             let kinds = if *b == "work" { &ACCESSES[..] } else { &READS };
             if let Some(speed) = speed(&evidence, a, b, kinds) {
-                evidence.insert(format!("{a}/scan.speed-over-{b}"), Known::Quantity(speed));
+                evidence.insert(
+                    format!("{a}/scan.speed-over-{b}"),
+                    ParameterValue::Quantity(speed),
+                );
             }
         }
     }
@@ -134,7 +140,7 @@ fn speed(evidence: &Evidence, a: &str, b: &str, kinds: &[&str]) -> Option<Quanti
     let (mut logs, mut facts) = (Vec::new(), Vec::new());
     for name in kinds {
         let mut rate = |machine: &str| {
-            let Known::Table(table) = evidence.get(&format!("{machine}/{name}"))? else {
+            let ParameterValue::Table(table) = evidence.get(&format!("{machine}/{name}"))? else {
                 return None;
             };
             facts.extend(table.facts.iter().cloned());
@@ -177,7 +183,7 @@ fn scaling(library: &Library, evidence: &mut Evidence) {
         ("kappa", kappa),
     ] {
         let from = Some(format!("fitted to scan.speedup of {profile}"));
-        let known = Known::Quantity(derived(value, Unit::Count, facts.clone(), from));
+        let known = ParameterValue::Quantity(derived(value, Unit::Count, facts.clone(), from));
         evidence.insert(format!("scan.{name}"), known);
     }
     for name in ACCESSES {
@@ -185,7 +191,7 @@ fn scaling(library: &Library, evidence: &mut Evidence) {
             .profile(profile)
             .and_then(|one| one.tables.get(name))
         {
-            evidence.insert(format!("scan/{name}"), Known::Table(known.clone()));
+            evidence.insert(format!("scan/{name}"), ParameterValue::Table(known.clone()));
         }
     }
 }
@@ -203,7 +209,7 @@ fn derived(value: f64, unit: Unit, facts: Vec<String>, citation: Option<String>)
 }
 
 /// How many cores' worth `cores` of them are.
-fn cores_worth(values: &Values<'_>, cores: f64) -> Result<f64, Unknown> {
+fn cores_worth(values: &Values<'_>, cores: f64) -> Result<f64, MissingParameter> {
     let (sigma, kappa) = (values.get("scan.sigma")?, values.get("scan.kappa")?);
     Ok(Scaling { sigma, kappa }.capacity(cores))
 }
@@ -215,7 +221,7 @@ fn power(
     machine: &str,
     cores: Option<f64>,
     other: &str,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let cores = match cores {
         Some(cores) => cores,
         None => all_cores(values, machine)?,
@@ -225,7 +231,7 @@ fn power(
 }
 
 /// Cores of a machine.
-pub(crate) fn all_cores(values: &Values<'_>, machine: &str) -> Result<f64, Unknown> {
+pub(crate) fn all_cores(values: &Values<'_>, machine: &str) -> Result<f64, MissingParameter> {
     values.get(&format!("{machine}/cpu.cores"))
 }
 
@@ -236,7 +242,7 @@ pub(crate) fn index_gain(
     card: &str,
     cores: Option<f64>,
     host: &str,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let host_cores = all_cores(values, host)?;
     Ok(power(values, card, cores, host)? / cores_worth(values, host_cores)?)
 }
@@ -264,7 +270,7 @@ impl Asked {
     }
 
     /// Time of the cores in nanoseconds.
-    fn computing_ns(&self, values: &Values<'_>, machine: &str) -> Result<f64, Unknown> {
+    fn computing_ns(&self, values: &Values<'_>, machine: &str) -> Result<f64, MissingParameter> {
         let cores = match self.cores {
             Some(cores) => cores,
             None => all_cores(values, machine)?,
@@ -280,7 +286,11 @@ impl Asked {
     }
 
     /// Its run time on `machine` in nanoseconds.
-    pub(crate) fn time_ns(&self, values: &Values<'_>, machine: &str) -> Result<Outcome, Unknown> {
+    pub(crate) fn time_ns(
+        &self,
+        values: &Values<'_>,
+        machine: &str,
+    ) -> Result<Outcome, MissingParameter> {
         let computing = self.computing_ns(values, machine)?;
         let reading = if self.cold {
             let rate = values.at(&format!("{machine}/storage.random-read"), BLOCK_BYTES)?;
@@ -307,7 +317,7 @@ pub(crate) fn pushdown_speedup(
     values: &Values<'_>,
     machine: &str,
     cores: Option<f64>,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let one_core = values.get("scan.one-core")?;
     Ok(one_core * power(values, machine, cores, "scan")?)
 }
@@ -320,7 +330,7 @@ pub(crate) struct Pushdown<'a> {
     /// The parameter that gives it as it is.
     given: Option<String>,
     /// How near what is known is.
-    pub closeness: Closeness,
+    pub closeness: EvidenceLevel,
 }
 
 impl<'a> Pushdown<'a> {
@@ -328,9 +338,9 @@ impl<'a> Pushdown<'a> {
         let name = format!("{machine}/scan.speedup");
         let known = cores.and_then(|cores| reach(evidence, &name, cores));
         let (given, closeness) = match known {
-            Some(Reach::Given) => (Some(name), Closeness::Same),
-            _ if evidence.get(&name).is_some() => (None, Closeness::Card),
-            _ => (None, Closeness::Application),
+            Some(Coverage::Given) => (Some(name), EvidenceLevel::Same),
+            _ if evidence.get(&name).is_some() => (None, EvidenceLevel::Card),
+            _ => (None, EvidenceLevel::Application),
         };
         Self {
             machine,
@@ -341,7 +351,7 @@ impl<'a> Pushdown<'a> {
     }
 
     /// How many times as fast it is as a host that pulls the table.
-    pub(crate) fn speedup(&self, values: &Values<'_>) -> Result<f64, Unknown> {
+    pub(crate) fn speedup(&self, values: &Values<'_>) -> Result<f64, MissingParameter> {
         match (&self.given, self.cores) {
             (Some(name), Some(cores)) => values.at(name, cores),
             _ => pushdown_speedup(values, self.machine, self.cores),

@@ -38,7 +38,7 @@ mod split;
 pub use args::{MAX_POINTS, Point, ScenarioArgs};
 pub use key::{Key, Kind, Value};
 pub use presets::{Preset, presets};
-pub use report::{Better, Method, Missing, Report, Row, Shown};
+pub use report::{Better, Method, Metric, Missing, Report, Row};
 
 use overside_config::Error;
 

@@ -2,11 +2,11 @@
 //!
 //! Written by `make model-figures`; a test computes it anew. `docs/model.md` says how.
 
-/// Of predictions with [`crate::Closeness::Same`].
+/// Of predictions with [`crate::EvidenceLevel::Same`].
 pub(crate) const SAME: f64 = 1.05;
 
-/// Of predictions with [`crate::Closeness::Card`].
+/// Of predictions with [`crate::EvidenceLevel::Card`].
 pub(crate) const CARD: f64 = 1.13;
 
-/// Of predictions with [`crate::Closeness::Application`].
+/// Of predictions with [`crate::EvidenceLevel::Application`].
 pub(crate) const APPLICATION: f64 = 1.5;

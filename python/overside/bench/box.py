@@ -9,7 +9,8 @@ The format is parsed by `overside._core.parse_box` (box/1) or `overside.bench.dp
 
 An entry of another harness may also have `skip`, why nothing can run it, and `pointer`, where it
 stands in its file. A warning is `{"pointer", "line", "column", "message", "suggestion"}`, like a
-problem; line and column may be absent. Here the names in it get their meaning: tasks, parameters, values, metrics, devices, variants, data sets.
+problem; line and column may be absent. Here the names in it get their meaning: tasks, parameters,
+values, metrics, devices, variants, data sets.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from overside.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from overside.advise import Asked
+    from overside.advise import Query
     from overside.bench.statistics import RunView
 
 RESULTS = "results"
@@ -67,8 +67,8 @@ def main(args: argparse.Namespace) -> int:
     from overside.bench import store  # noqa: PLC0415
     from overside.bench.statistics import load_run  # noqa: PLC0415
 
-    asked = _asked(args)
-    path = _run(args, asked)
+    query = _query(args)
+    path = _run(args, query)
     view = load_run(path)
     question = advise.question(view)
     if not question["measured"]:
@@ -77,8 +77,8 @@ def main(args: argparse.Namespace) -> int:
             "`overside run quick` measures this host",
             Exit.NOTHING_SELECTED,
         )
-    advice = advise.answer(view, asked)
-    _remember(path, asked)
+    advice = advise.answer(view, query)
+    _remember(path, query)
     target, device = _target(args, advice)
     text = ""
     if args.placement_out is not None:
@@ -99,7 +99,7 @@ def main(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _asked(args: argparse.Namespace) -> Asked:
+def _query(args: argparse.Namespace) -> Query:
     from overside import advise  # noqa: PLC0415
 
     if args.data is not None and args.run is not None:
@@ -113,17 +113,17 @@ def _asked(args: argparse.Namespace) -> Asked:
         chosen = names if args.profile else advise.default_profiles()
     except ValueError as error:
         raise UserError(str(error), "`overside profile check` says what is wrong") from None
-    asked = advise.Asked(chosen, files, workload)
+    query = advise.Query(chosen, files, workload)
     # What is wrong with any of it is said before anything is measured.
-    advise.check(asked)
-    return asked
+    advise.check(query)
+    return query
 
 
 def _is_path(name: str) -> bool:
     return name.endswith(".toml") or os.sep in name
 
 
-def _run(args: argparse.Namespace, asked: Asked) -> Path:
+def _run(args: argparse.Namespace, query: Query) -> Path:
     from overside import advise  # noqa: PLC0415
     from overside.commands.run import command_line  # noqa: PLC0415
 
@@ -134,16 +134,16 @@ def _run(args: argparse.Namespace, asked: Asked) -> Path:
         _say(f"by the newest run, {found}")
         return found
     _say("measuring this host, which takes about a minute")
-    return advise.measure(args.out, args.data, asked.workload, command_line(args))
+    return advise.measure(args.out, args.data, query.workload, command_line(args))
 
 
-def _remember(path: Path, asked: Asked) -> None:
+def _remember(path: Path, query: Query) -> None:
     """Keeps what was asked beside the run. That it cannot be written changes no answer."""
     from overside import advise  # noqa: PLC0415
     from overside.bench import store  # noqa: PLC0415
 
     try:
-        store.write_atomically(path / advise.ASKED, json.dumps(asked.json()))
+        store.write_atomically(path / advise.QUERY_FILE, json.dumps(query.json()))
     except OSError as error:
         _say(f"{path} cannot be written ({error.strerror}): its report will not show this workload")
 

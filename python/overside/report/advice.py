@@ -112,7 +112,7 @@ def of_run(view: RunView) -> tuple[AdviceText | None, str]:
     from overside.errors import UserError  # noqa: PLC0415
 
     try:
-        asked = advise.Asked.of_run(view.path) or advise.Asked(advise.default_profiles())
+        asked = advise.Query.of_run(view.path) or advise.Query(advise.default_profiles())
         found = advised(advise.answer(view, asked))
     except (UserError, ValueError) as error:
         return None, f"There is no advice: {formatting.clean(error, 400)}."

@@ -107,7 +107,7 @@ impl Expander {
         if tests > TESTS_MAX {
             let message = format!("{tests} tests are too many, the most is {TESTS_MAX}");
             self.problems
-                .push(Error::of_key(&join(pointer, "parameters"), message));
+                .push(Error::of_key(&join(pointer, "parameters"), message, ""));
         }
         self.tests = self.tests.saturating_add(tests);
         let place = join(pointer, "exclude");
@@ -162,7 +162,7 @@ impl Expander {
         if from > to {
             let message = format!("an empty range: {from} is above {to}");
             self.problems
-                .push(Error::of_key(&join(pointer, "pow2"), message));
+                .push(Error::of_key(&join(pointer, "pow2"), message, ""));
         }
         let number =
             |exponent: u32| ScalarOrList::Scalar(Scalar::Number((1_u64 << exponent).into()));

@@ -3,7 +3,7 @@
 use overside_link::shm::{Path, Shape};
 use overside_link::verbs::Side;
 use overside_model::dma::{self, Access, Completion, Primitive, Transfer};
-use overside_model::{Closeness, Initiator, Library};
+use overside_model::{EvidenceLevel, Initiator, Library};
 
 use crate::sample::{Model, Warning};
 use crate::tasks::{DmaMeasure, DmaOperation, DmaTest};
@@ -45,7 +45,7 @@ pub(crate) fn of(profile: &str, test: &DmaTest) -> Result<Emulated, Failure> {
         Err(why) => return skip(format!("{} cannot be emulated: {why}", test.device)),
     };
     let mut warnings = Vec::new();
-    if busy.closeness == Closeness::Application {
+    if busy.closeness == EvidenceLevel::Application {
         warnings.push(Warning::new(
             "lent",
             format!(

@@ -405,7 +405,7 @@ proptest! {
             let whole: Value = serde_json::from_str(&text).expect("JSON");
             let told = boxes::parse(&text).err().unwrap_or_default();
             for problem in told {
-                prop_assert!(whole.pointer(&problem.pointer).is_some(), "{problem:?} in {text}");
+                prop_assert!(whole.pointer(&problem.key).is_some(), "{problem:?} in {text}");
             }
         }
     }

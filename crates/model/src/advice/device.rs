@@ -4,8 +4,8 @@ use overside_ops::Operation;
 
 use super::{Mode, completion};
 use crate::{
-    Answer, Closeness, CostError, Evidence, Interval, Known, NoPrediction, Outcome, Profile,
-    Quantity, Setting, Span, Unit, Unknown, Values, Work, cost,
+    Answer, CostError, Evidence, EvidenceLevel, Interval, MissingParameter, NoPrediction, Outcome,
+    ParameterValue, Profile, Quantity, Setting, Span, Unit, Values, Work, cost,
 };
 
 /// The shortest buffers that studies gave rates for without saying what one job costs: their rates
@@ -131,10 +131,10 @@ impl Pair {
         };
         if let Some(engines) = &profile.device.engines {
             let name = format!("{}/device.engines", profile.name);
-            evidence.insert(&name, Known::Quantity(engines.clone()));
+            evidence.insert(&name, ParameterValue::Quantity(engines.clone()));
             names.engines = Some(name);
         }
-        let factor = Closeness::Card.factor();
+        let factor = EvidenceLevel::Card.factor();
         let doubt = Interval {
             low: 1.0 / factor,
             typ: 1.0,
@@ -168,7 +168,7 @@ impl Pair {
         self
     }
 
-    fn device(&self, v: &Values<'_>) -> Result<Outcome, Unknown> {
+    fn device(&self, v: &Values<'_>) -> Result<Outcome, MissingParameter> {
         let names = match &self.source {
             Source::Measured => return v.get(DEVICE).map(Into::into),
             Source::Profile(names) => names,
@@ -196,14 +196,20 @@ impl Pair {
     }
 
     /// Of a formula over the device's rate and the CPU's.
-    fn predict(&self, formula: impl Fn(f64, f64, &Values<'_>) -> Result<f64, Unknown>) -> Answer {
+    fn predict(
+        &self,
+        formula: impl Fn(f64, f64, &Values<'_>) -> Result<f64, MissingParameter>,
+    ) -> Answer {
         self.known()?;
         self.bound(formula)
     }
 
     /// The same whether or not something is unknown: only its upper end means anything then.
-    fn bound(&self, formula: impl Fn(f64, f64, &Values<'_>) -> Result<f64, Unknown>) -> Answer {
-        self.evidence.predict(Closeness::Same, |v| {
+    fn bound(
+        &self,
+        formula: impl Fn(f64, f64, &Values<'_>) -> Result<f64, MissingParameter>,
+    ) -> Answer {
+        self.evidence.predict(EvidenceLevel::Same, |v| {
             let device = self.device(v)?;
             Ok(Outcome {
                 value: formula(device.value, v.get(CPU)?, v)?,
@@ -215,12 +221,15 @@ impl Pair {
     /// The device alone, in bytes of the uncompressed side a second.
     pub(super) fn alone(&self) -> Answer {
         self.known()?;
-        self.evidence.predict(Closeness::Same, |v| self.device(v))
+        self.evidence
+            .predict(EvidenceLevel::Same, |v| self.device(v))
     }
 
     /// What it does at most, if anything bounds it.
     pub(super) fn at_most(&self) -> Option<f64> {
-        let found = self.evidence.predict(Closeness::Same, |v| self.device(v));
+        let found = self
+            .evidence
+            .predict(EvidenceLevel::Same, |v| self.device(v));
         self.bounded
             .then(|| found.ok().map(|one| one.interval.high))?
     }
@@ -341,7 +350,7 @@ pub(super) fn insert(
         citation: None,
         note: None,
     };
-    evidence.insert(name, Known::Quantity(quantity));
+    evidence.insert(name, ParameterValue::Quantity(quantity));
 }
 
 /// Adds a rate in bytes a second that was measured here.
@@ -422,7 +431,7 @@ pub(super) fn kept(profile: &Profile, work: &Work) -> Answer {
         high_ns: sum(|one| one.high_ns),
     };
     insert_time(&mut evidence, &change, setting_up, &anew.facts);
-    evidence.predict(Closeness::Card, |v| {
+    evidence.predict(EvidenceLevel::Card, |v| {
         let job = v.get(&job)?;
         Ok((job + v.get(&change)?) / job)
     })

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::distance;
 use crate::claims::{self, Library};
 use crate::facts::{Facts, Use};
-use crate::{Closeness, Interval};
+use crate::{EvidenceLevel, Interval};
 
 /// Share of figures that an interval shall hold.
 const SHARE: f64 = 0.9;
@@ -28,7 +28,7 @@ pub struct Residual {
     /// The scenario that predicted it.
     pub scenario: &'static str,
     /// How near the remaining evidence is.
-    pub closeness: Closeness,
+    pub closeness: EvidenceLevel,
     /// Typical prediction over published figure.
     pub factor: f64,
     /// By what factor the interval has to be wider than its parameters make it, to hold it.
@@ -85,7 +85,7 @@ pub fn leave_one_out(facts: &Facts, library: &Library) -> Vec<Residual> {
 }
 
 /// The own doubt of a prediction that just reaches a figure `miss` away, on a logarithmic scale.
-fn needed(miss: f64, interval: Interval, closeness: Closeness) -> f64 {
+fn needed(miss: f64, interval: Interval, closeness: EvidenceLevel) -> f64 {
     let end = if miss > 0.0 {
         (interval.typ / interval.low).ln()
     } else {
@@ -97,16 +97,20 @@ fn needed(miss: f64, interval: Interval, closeness: Closeness) -> f64 {
 }
 
 /// The factors that the residuals ask for, by closeness.
-pub fn spreads(residuals: &[Residual]) -> BTreeMap<Closeness, Spread> {
-    [Closeness::Same, Closeness::Card, Closeness::Application]
-        .into_iter()
-        .filter_map(|closeness| {
-            let those: Vec<_> = (residuals.iter())
-                .filter(|one| one.closeness == closeness)
-                .collect();
-            Some((closeness, spread(&those)?))
-        })
-        .collect()
+pub fn spreads(residuals: &[Residual]) -> BTreeMap<EvidenceLevel, Spread> {
+    [
+        EvidenceLevel::Same,
+        EvidenceLevel::Card,
+        EvidenceLevel::Application,
+    ]
+    .into_iter()
+    .filter_map(|closeness| {
+        let those: Vec<_> = (residuals.iter())
+            .filter(|one| one.closeness == closeness)
+            .collect();
+        Some((closeness, spread(&those)?))
+    })
+    .collect()
 }
 
 fn spread(residuals: &[&Residual]) -> Option<Spread> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::{Check, Compared, FigureCheck, Finding, OrderingFinding, Scores, Spread};
-use crate::Closeness;
+use crate::EvidenceLevel;
 use crate::facts::Use;
 
 /// Largest error without sign at which a figure outside its interval still counts as met: sources
@@ -33,7 +33,7 @@ pub fn split(document: &str) -> Option<(&str, &str)> {
 }
 
 /// The text, in Markdown.
-pub fn page(check: &Check, spreads: &BTreeMap<Closeness, Spread>) -> String {
+pub fn page(check: &Check, spreads: &BTreeMap<EvidenceLevel, Spread>) -> String {
     let mut out = String::new();
     // Writing to a String does not fail.
     let _ = write_page(&mut out, check, spreads);
@@ -43,7 +43,7 @@ pub fn page(check: &Check, spreads: &BTreeMap<Closeness, Spread>) -> String {
 fn write_page(
     out: &mut String,
     check: &Check,
-    spreads: &BTreeMap<Closeness, Spread>,
+    spreads: &BTreeMap<EvidenceLevel, Spread>,
 ) -> std::fmt::Result {
     scores(out, check)?;
     widths(out, check, spreads)?;
@@ -127,7 +127,7 @@ fn scores(out: &mut String, check: &Check) -> std::fmt::Result {
 fn widths(
     out: &mut String,
     check: &Check,
-    spreads: &BTreeMap<Closeness, Spread>,
+    spreads: &BTreeMap<EvidenceLevel, Spread>,
 ) -> std::fmt::Result {
     writeln!(out, "### How wide its intervals are\n")?;
     writeln!(
@@ -280,7 +280,7 @@ fn orderings(out: &mut String, check: &Check) -> std::fmt::Result {
     Ok(())
 }
 
-impl Closeness {
+impl EvidenceLevel {
     /// In words, for people.
     pub fn words(self) -> &'static str {
         match self {

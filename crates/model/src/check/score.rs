@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Compared, FigureCheck, Finding, OrderingCheck, OrderingFinding};
-use crate::Closeness;
+use crate::EvidenceLevel;
 use crate::facts::Use;
 
 /// How well the facts of one use are met.
@@ -40,7 +40,7 @@ pub struct Scores {
     /// Share of figures inside their interval.
     pub inside_of_figures: Option<f64>,
     /// How wide the intervals are, by how near the evidence is.
-    pub widths: BTreeMap<Closeness, Width>,
+    pub widths: BTreeMap<EvidenceLevel, Width>,
     /// Figures predicted, by scenario.
     pub scenarios: BTreeMap<&'static str, usize>,
 }
@@ -155,25 +155,29 @@ impl Scores {
     }
 }
 
-fn widths(predicted: &[&Compared]) -> BTreeMap<Closeness, Width> {
-    [Closeness::Same, Closeness::Card, Closeness::Application]
-        .into_iter()
-        .filter_map(|closeness| {
-            let those = || {
-                predicted
-                    .iter()
-                    .filter(move |one| one.closeness == closeness)
-            };
-            Some((
-                closeness,
-                Width {
-                    figures: those().count(),
-                    median: median(those().map(|one| one.width))?,
-                    inside: mean(those().map(|one| share(one.inside)))?,
-                },
-            ))
-        })
-        .collect()
+fn widths(predicted: &[&Compared]) -> BTreeMap<EvidenceLevel, Width> {
+    [
+        EvidenceLevel::Same,
+        EvidenceLevel::Card,
+        EvidenceLevel::Application,
+    ]
+    .into_iter()
+    .filter_map(|closeness| {
+        let those = || {
+            predicted
+                .iter()
+                .filter(move |one| one.closeness == closeness)
+        };
+        Some((
+            closeness,
+            Width {
+                figures: those().count(),
+                median: median(those().map(|one| one.width))?,
+                inside: mean(those().map(|one| share(one.inside)))?,
+            },
+        ))
+    })
+    .collect()
 }
 
 impl OrderingScores {

@@ -5,7 +5,7 @@ use super::engines::about::{is_ratio, unit_in_base};
 use super::engines::rates::{Reach, middle, predict};
 use super::{Claim, OrderingClaim};
 use crate::facts::{Figure, Ordering};
-use crate::{Answer, Closeness, Evidence, Library, Unknown, Values};
+use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Values};
 
 const SCENARIO: &str = "arrow";
 /// The card of that study.
@@ -43,12 +43,12 @@ fn speedup(
     reach: &Reach,
     way: &str,
     against: Against,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let own = against.name(way);
     if values.has(&own) {
         return values.get(&own);
     }
-    reach.to(Closeness::Application);
+    reach.to(EvidenceLevel::Application);
     // Threads help one codec as much as another.
     let turned = |codec, threads| Against { codec, threads }.name(way);
     let other = if against.codec == "lz4" {
@@ -75,12 +75,12 @@ fn speedup(
         let engine = values.get("bf2-soc/codec.engine.rate")?;
         return Ok(engine / values.get("host-coproc-bf2/codec.lz4.compress.rate")?);
     }
-    Err(Unknown::parameter(own))
+    Err(MissingParameter::parameter(own))
 }
 
 fn claimed(
     figure: &Figure<'_>,
-    formula: impl Fn(&Values<'_>, &Reach) -> Result<f64, Unknown> + 'static,
+    formula: impl Fn(&Values<'_>, &Reach) -> Result<f64, MissingParameter> + 'static,
 ) -> Option<Claim> {
     Some(Claim {
         scenario: SCENARIO,
@@ -112,7 +112,7 @@ pub(crate) enum Figures {
 /// Predicts a figure about Arrow tables.
 pub(crate) fn answer(library: &Library, figure: Figures) -> Answer {
     predict(&evidence(library), |values, reach| {
-        reach.to(Closeness::Card);
+        reach.to(EvidenceLevel::Card);
         match figure {
             Figures::Speedup(way, codec, threads) => {
                 speedup(values, reach, way, Against { codec, threads })
@@ -136,7 +136,7 @@ pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
         let coded = ["lz4", "zstd"].iter().any(|codec| workload.contains(codec));
         return claimed(figure, move |values, reach| {
             if coded {
-                reach.to(Closeness::Application);
+                reach.to(EvidenceLevel::Application);
             }
             partition(values, reach)
         });
@@ -159,7 +159,7 @@ pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
         .find(|codec| text.contains(codec));
     claimed(figure, move |values, reach| {
         // A data set among several: what is known is the range over them.
-        reach.to(Closeness::Card);
+        reach.to(EvidenceLevel::Card);
         match codec {
             Some(codec) => speedup(values, reach, way, Against { codec, threads }),
             None => {
@@ -175,7 +175,7 @@ pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
 
 /// The host's throughput over the card's cores'. How many cores each used is not published, so
 /// nothing else stands for it.
-fn partition(values: &Values<'_>, _: &Reach) -> Result<f64, Unknown> {
+fn partition(values: &Values<'_>, _: &Reach) -> Result<f64, MissingParameter> {
     values.get(&format!("{CARD}/arrow.partition.host"))
 }
 
@@ -186,17 +186,17 @@ fn left(figure: &Figure<'_>, workload: &str) -> Option<Claim> {
         .find(|codec| workload.contains(codec));
     let codec = codec.or_else(|| workload.contains("bitar").then_some("deflate"))?;
     claimed(figure, move |values, reach| {
-        reach.to(Closeness::Card);
+        reach.to(EvidenceLevel::Card);
         compressed(values, reach, codec)
     })
 }
 
-fn compressed(values: &Values<'_>, reach: &Reach, codec: &str) -> Result<f64, Unknown> {
+fn compressed(values: &Values<'_>, reach: &Reach, codec: &str) -> Result<f64, MissingParameter> {
     let own = format!("{CARD}/arrow.left.{codec}");
     if values.has(&own) {
         return values.get(&own);
     }
-    reach.to(Closeness::Application);
+    reach.to(EvidenceLevel::Application);
     // LZ4 leaves more than DEFLATE, Zstandard less: as far as the other two are apart.
     let of = |codec: &str| values.get(&format!("{CARD}/arrow.left.{codec}"));
     match codec {
@@ -206,7 +206,7 @@ fn compressed(values: &Values<'_>, reach: &Reach, codec: &str) -> Result<f64, Un
                 |codec: &str| values.get(&format!("host-coproc-bf2/codec.{codec}.reduction"));
             Ok(of("deflate")? * (1.0 - corpus("lz4")?) / (1.0 - corpus("deflate")?))
         }
-        _ => Err(Unknown::parameter(own)),
+        _ => Err(MissingParameter::parameter(own)),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Arithmetic, strings, ciphers and hash functions on one core.
 
 use crate::facts::{Figure, Ordering};
-use crate::lookup::{Ratio, Reach, mean, points, reach};
-use crate::{Answer, Closeness, Evidence, Library, Unknown, Values};
+use crate::lookup::{Coverage, Ratio, mean, points, reach};
+use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Values};
 
 use super::subject::{
     descending, given, itself, lead, loss, machine, machines, named, nothing, pair, sizes,
@@ -52,7 +52,7 @@ fn parse(workload: &str) -> Option<(String, Vec<&'static str>, Vec<&'static str>
 #[derive(Clone, Debug)]
 struct Rate {
     parameter: String,
-    closeness: Closeness,
+    closeness: EvidenceLevel,
 }
 
 impl Rate {
@@ -71,12 +71,12 @@ impl Rate {
             _ => &["int32", "int8", "int64", "int16"],
         };
         let near = match operation {
-            "mul" if !is_float => Closeness::Application,
-            _ => Closeness::Card,
+            "mul" if !is_float => EvidenceLevel::Application,
+            _ => EvidenceLevel::Card,
         };
         let own = [
-            (kind, operation, Closeness::Same),
-            (kind, twin, Closeness::Card),
+            (kind, operation, EvidenceLevel::Same),
+            (kind, twin, EvidenceLevel::Card),
         ];
         let others =
             (widths.iter()).flat_map(|width| [(*width, operation, near), (*width, twin, near)]);
@@ -90,7 +90,7 @@ impl Rate {
         })
     }
 
-    fn value(&self, values: &Values<'_>) -> Result<f64, Unknown> {
+    fn value(&self, values: &Values<'_>) -> Result<f64, MissingParameter> {
         values.get(&self.parameter)
     }
 }
@@ -202,8 +202,8 @@ fn compared(
 fn string_rate(library: &Library, machine: &str, function: &str, bytes: f64) -> Answer {
     let evidence = library.evidence(&[machine]);
     let name = format!("{machine}/string.{function}");
-    if reach(&evidence, &name, bytes) == Some(Reach::Given) {
-        return evidence.predict(Closeness::Same, |v| v.at(&name, bytes));
+    if reach(&evidence, &name, bytes) == Some(Coverage::Given) {
+        return evidence.predict(EvidenceLevel::Same, |v| v.at(&name, bytes));
     }
     let mut ends: Vec<f64> = (points(&evidence, &name).iter())
         .map(|(at, _)| *at)
@@ -212,7 +212,7 @@ fn string_rate(library: &Library, machine: &str, function: &str, bytes: f64) -> 
     let [near, far, ..] = ends[..] else {
         return unknown(&format!("{function} of {machine} at two lengths"));
     };
-    evidence.predict(Closeness::Card, |v| {
+    evidence.predict(EvidenceLevel::Card, |v| {
         let (near_s, far_s) = (1.0 / v.at(&name, near)?, 1.0 / v.at(&name, far)?);
         let slope = (far_s - near_s) / (far - near);
         Ok(1.0 / (near_s + slope * (bytes - near)))
@@ -245,10 +245,10 @@ fn strings(figure: &Figure<'_>) -> Option<Claim> {
             let all = at
                 .iter()
                 .flat_map(|at| [a, b].map(|one| reach(&evidence, &name(one), *at)));
-            let closeness = if all.into_iter().all(|one| one == Some(Reach::Given)) {
-                Closeness::Same
+            let closeness = if all.into_iter().all(|one| one == Some(Coverage::Given)) {
+                EvidenceLevel::Same
             } else {
-                Closeness::Card
+                EvidenceLevel::Card
             };
             evidence.predict(closeness, |v| {
                 let ratio = |at: &f64| Ok(v.at(&name(a), *at)? / v.at(&name(b), *at)?);
@@ -273,9 +273,9 @@ fn hash_ratio(library: &Library, paper: &str, function: &str, (a, b): (&str, &st
         return unknown(&format!("{function} of {a} over {b}"));
     };
     let closeness = match () {
-        () if ratio.passes("hash.any") && function != "any" => Closeness::Application,
-        () if ratio.is_direct() => Closeness::Same,
-        () => Closeness::Card,
+        () if ratio.passes("hash.any") && function != "any" => EvidenceLevel::Application,
+        () if ratio.is_direct() => EvidenceLevel::Same,
+        () => EvidenceLevel::Card,
     };
     evidence.predict(closeness, |v| ratio.value(v, 1.0))
 }

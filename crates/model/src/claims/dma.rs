@@ -7,7 +7,7 @@ use super::Claim;
 use super::link_words::{About, Loans, largest, sizes, span};
 use crate::dma::{self, Access, Completion, Primitive, Transfer};
 use crate::facts::Figure;
-use crate::{Answer, Closeness, Initiator, Library, Unknown, Values};
+use crate::{Answer, EvidenceLevel, Initiator, Library, MissingParameter, Values};
 
 pub(crate) use orderings::{ordered, ordering};
 
@@ -274,8 +274,8 @@ impl Question {
         let measure = self.measure;
         let Some(side) = self.right else {
             let closeness = match measure {
-                Measure::Latency => Closeness::Card,
-                _ => Closeness::Same,
+                Measure::Latency => EvidenceLevel::Card,
+                _ => EvidenceLevel::Same,
             };
             return loans.predict(closeness, |values| absolute(values, card, &left, measure));
         };
@@ -312,7 +312,7 @@ impl Question {
         other: &str,
         left: &Transfer,
         right: &Transfer,
-    ) -> Closeness {
+    ) -> EvidenceLevel {
         let who = match left.initiator {
             Initiator::Host => "host",
             Initiator::Soc => "dpu",
@@ -329,11 +329,11 @@ impl Question {
             && left.primitive != right.primitive
             && !loans.knows(card, &format!("rdma.{who}.{way}.large"))
         {
-            return Closeness::Application;
+            return EvidenceLevel::Application;
         } else if left.primitive != right.primitive {
             left.bytes <= SHORT || left.bytes >= MIB
         } else if left.initiator != right.initiator && !loans.knows(card, "dma.event.initiator") {
-            return Closeness::Application;
+            return EvidenceLevel::Application;
         } else if left.initiator != right.initiator {
             loans.knows(card, "dma.event.initiator")
         } else if left.completion != right.completion {
@@ -342,9 +342,9 @@ impl Question {
             card != other && loans.knows(card, &format!("dma.{who}.{way}.packet"))
         };
         if same {
-            Closeness::Same
+            EvidenceLevel::Same
         } else {
-            Closeness::Card
+            EvidenceLevel::Card
         }
     }
 }
@@ -395,7 +395,7 @@ fn absolute(
     card: &str,
     transfer: &Transfer,
     measure: Measure,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     match measure {
         Measure::Latency => dma::latency_ns(values, card, transfer),
         Measure::Operations => {
@@ -414,7 +414,7 @@ fn relative(
     card: &str,
     transfer: &Transfer,
     measure: Measure,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     match measure {
         Measure::Latency => dma::latency(values, card, transfer),
         Measure::Operations

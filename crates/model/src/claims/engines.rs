@@ -14,7 +14,7 @@ use crate::claims::Claim;
 use crate::codec::{break_even_bytes, jobs};
 use crate::corpus;
 use crate::facts::Figure;
-use crate::{Answer, Closeness, Library, NoPrediction, Unknown, Values};
+use crate::{Answer, EvidenceLevel, Library, MissingParameter, NoPrediction, Values};
 
 pub(crate) use orderings::ordering;
 
@@ -31,7 +31,7 @@ fn claimed(figure: &Figure<'_>, predict: impl Fn(&Library) -> Answer + 'static) 
 /// A claim whose formula finds out by itself how near the evidence is.
 fn formula(
     figure: &Figure<'_>,
-    formula: impl Fn(&Values<'_>, &Reach) -> Result<f64, Unknown> + 'static,
+    formula: impl Fn(&Values<'_>, &Reach) -> Result<f64, MissingParameter> + 'static,
 ) -> Option<Claim> {
     claimed(figure, move |library| predict(&evidence(library), &formula))
 }
@@ -85,7 +85,7 @@ fn codec_figure(figure: &Figure<'_>, codec: Codec, way: Way) -> Option<Claim> {
     let amount = amount.for_doers(&[&side]);
     formula(figure, move |values, reach| {
         if matches!(amount, Amount::At(_)) {
-            reach.to(Closeness::Card);
+            reach.to(EvidenceLevel::Card);
         }
         rates::rate(values, reach, &side, of_side(codec, &side, way), amount)
     })
@@ -129,7 +129,7 @@ fn compared(figure: &Figure<'_>, codec: Codec, way: Way, amount: Amount) -> Opti
             rates::rate(values, reach, side, of_side(codec, side, way), amount)
         };
         let ratio = of(&left)? / of(&right)?;
-        reach.to(Closeness::Card);
+        reach.to(EvidenceLevel::Card);
         Ok(if gain { ratio - 1.0 } else { ratio })
     })
 }
@@ -153,7 +153,7 @@ fn break_even(figure: &Figure<'_>, codec: Codec, way: Way) -> Option<Claim> {
         return None;
     }
     formula(figure, move |values, reach| {
-        reach.to(Closeness::Card);
+        reach.to(EvidenceLevel::Card);
         let large = Amount::AtLeast(about::SMALL_BYTES);
         let cpu = rates::rate(values, reach, &cpu, (codec, way), large)?;
         let mut sizes = Vec::new();
@@ -165,7 +165,7 @@ fn break_even(figure: &Figure<'_>, codec: Codec, way: Way) -> Option<Claim> {
             sizes.extend(break_even_bytes(context, engine, cpu));
         }
         if sizes.is_empty() {
-            return Err(Unknown::nothing(
+            return Err(MissingParameter::nothing(
                 "none of these engines is faster at any size",
                 "ask for another card or operation",
             ));
@@ -198,7 +198,7 @@ fn reduction(figure: &Figure<'_>, codec: Codec) -> Option<Claim> {
         if values.has(&name) {
             return values.get(&name);
         }
-        reach.to(Closeness::Card);
+        reach.to(EvidenceLevel::Card);
         let left = |file: &corpus::File| match codec {
             Codec::Lz4 => file.lz4_bytes / file.bytes,
             _ => file.deflate_bytes / file.bytes,
@@ -218,7 +218,7 @@ fn task(figure: &Figure<'_>) -> Option<Claim> {
                 shares.extend(values.get(&format!("{card}/codec.context.init.share")));
             }
             if shares.is_empty() {
-                return Err(Unknown::parameter("codec.context.init.share"));
+                return Err(MissingParameter::parameter("codec.context.init.share"));
             }
             Ok(middle(&shares))
         });
@@ -250,8 +250,12 @@ fn task(figure: &Figure<'_>) -> Option<Claim> {
 }
 
 /// Time to end a context over the engine's time for the mean file.
-fn context_over_engine(values: &Values<'_>, reach: &Reach, card: &str) -> Result<f64, Unknown> {
-    reach.to(Closeness::Application);
+fn context_over_engine(
+    values: &Values<'_>,
+    reach: &Reach,
+    card: &str,
+) -> Result<f64, MissingParameter> {
+    reach.to(EvidenceLevel::Application);
     let context = context_ns(values, reach, card)?;
     let rate = rates::all_tasks_rate(values, reach, card)?;
     Ok(context / (corpus::mean(|file| file.bytes) / rate * 1e9))
@@ -301,7 +305,7 @@ fn limits(figure: &Figure<'_>) -> Option<Claim> {
         // It follows from the limit without any doubt.
         Ok(crate::Prediction {
             interval: crate::Interval::exactly(value),
-            closeness: Closeness::Same,
+            closeness: EvidenceLevel::Same,
             bottleneck: None,
             influences: Vec::new(),
             facts,

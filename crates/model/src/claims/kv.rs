@@ -8,7 +8,7 @@ mod shares;
 
 use super::{Claim, OrderingClaim};
 use crate::facts::{Figure, FigureValue, Ordering};
-use crate::kv::{self, Bed, Design, Pairing, Setup, Submode};
+use crate::kv::{self, Design, Pairing, Setup, Submode, Testbed};
 use crate::{Answer, Interval, Library, Prediction};
 
 /// The claim on a figure of a key-value store.
@@ -273,14 +273,16 @@ type Rule = dyn Fn(&[f64]) -> bool;
 /// The claim on an ordering of key-value stores.
 pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<OrderingClaim> {
     let design = |design| {
-        let formula = move |bed: &Bed<'_, '_>| kv::throughput_per_s(bed, &Setup::new(design, 1.0));
+        let formula =
+            move |bed: &Testbed<'_, '_>| kv::throughput_per_s(bed, &Setup::new(design, 1.0));
         (
             format!("thr({})", design.name()),
             kv::answer(library, "bf2-200g", formula),
         )
     };
     let pairing = |store, pairing: Pairing, card: &str| {
-        let formula = move |bed: &Bed<'_, '_>| kv::relative_rate(bed, store, pairing, 1.0, true);
+        let formula =
+            move |bed: &Testbed<'_, '_>| kv::relative_rate(bed, store, pairing, 1.0, true);
         let name = format!(
             "thr({}, {}, {card})",
             pairing.name(),
@@ -289,7 +291,7 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
         (name, kv::answer(library, card, formula))
     };
     let submode = |submode: Submode, card: &str| {
-        let formula = move |bed: &Bed<'_, '_>| kv::submode_rate_per_s(bed, submode);
+        let formula = move |bed: &Testbed<'_, '_>| kv::submode_rate_per_s(bed, submode);
         (
             format!("thr({}, {card})", submode.name()),
             kv::answer(library, card, formula),

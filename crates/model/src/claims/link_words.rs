@@ -2,8 +2,10 @@
 //! other.
 
 use crate::facts::Figure;
-use crate::{Answer, Closeness, Evidence, Interval, Known, Library, Outcome, Prediction};
-use crate::{Unknown, Values};
+use crate::{
+    Answer, Evidence, EvidenceLevel, Interval, Library, Outcome, ParameterValue, Prediction,
+};
+use crate::{MissingParameter, Values};
 
 /// What a figure is about, in lower case.
 pub(super) struct About {
@@ -172,13 +174,14 @@ impl Loans {
     }
 
     /// Predicts from what they know themselves, else with what others lend.
-    pub(crate) fn predict<F, O>(&self, closeness: Closeness, formula: F) -> Answer
+    pub(crate) fn predict<F, O>(&self, closeness: EvidenceLevel, formula: F) -> Answer
     where
-        F: Fn(&Values<'_>) -> Result<O, Unknown>,
+        F: Fn(&Values<'_>) -> Result<O, MissingParameter>,
         O: Into<Outcome>,
     {
-        (self.own.predict(closeness, &formula))
-            .or_else(|why| (self.lent.predict(Closeness::Application, &formula)).map_err(|_| why))
+        (self.own.predict(closeness, &formula)).or_else(|why| {
+            (self.lent.predict(EvidenceLevel::Application, &formula)).map_err(|_| why)
+        })
     }
 
     /// Whether a machine knows a parameter itself.
@@ -190,7 +193,9 @@ impl Loans {
 fn lend(library: &Library, machine: &str, lender: &str, lent: &mut Evidence) {
     let theirs = library.evidence(&[lender]);
     let rate = |evidence: &Evidence, of: &str| match evidence.get(&format!("{of}/pcie.rate")) {
-        Some(Known::Quantity(quantity)) => Some((quantity.interval().typ, quantity.clone())),
+        Some(ParameterValue::Quantity(quantity)) => {
+            Some((quantity.interval().typ, quantity.clone()))
+        }
         _ => None,
     };
     for (name, known) in theirs.iter() {
@@ -206,7 +211,7 @@ fn lend(library: &Library, machine: &str, lender: &str, lent: &mut Evidence) {
         }
         let mut known = known.clone();
         // What saturates a link saturates another one at the same share of it.
-        if let (true, Known::Quantity(peak)) = (
+        if let (true, ParameterValue::Quantity(peak)) = (
             name.starts_with("dma.") && name.ends_with(".peak"),
             &mut known,
         ) {

@@ -1,9 +1,9 @@
 //! Memory: rates and latencies by block size, and streams by cores.
 
 use crate::facts::{Figure, Ordering};
-use crate::lookup::{Ratio, Reach, points, reach};
+use crate::lookup::{Coverage, Ratio, points, reach};
 use crate::scaling::Fit;
-use crate::{Answer, Closeness, Evidence, Library, Unit, Unknown, Values};
+use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Unit, Values};
 
 use super::subject::{
     cores, cores_in_keys, descending, given, itself, lead, loss, machine, machines, nothing, pair,
@@ -67,7 +67,7 @@ struct Rate {
     parameter: String,
     bytes: f64,
     cores: f64,
-    closeness: Closeness,
+    closeness: EvidenceLevel,
 }
 
 impl Rate {
@@ -82,23 +82,27 @@ impl Rate {
     ) -> Option<Self> {
         let parameter = format!("{machine}/memory.access.{access}");
         let (bytes, closeness) = match reach(evidence, &parameter, bytes)? {
-            Reach::Given => (bytes, Closeness::Same),
-            Reach::Between(apart) if apart <= NEAR => (bytes, Closeness::Card),
+            Coverage::Given => (bytes, EvidenceLevel::Same),
+            Coverage::Between(apart) if apart <= NEAR => (bytes, EvidenceLevel::Card),
             _ if access.starts_with("sequential") => {
-                let caches =
-                    evidence.predict(Closeness::Card, |v| v.get(&format!("{machine}/memory.l3")));
+                let caches = evidence.predict(EvidenceLevel::Card, |v| {
+                    v.get(&format!("{machine}/memory.l3"))
+                });
                 let limit = caches.ok()?.interval.typ / 2.0;
                 let inside = points(evidence, &parameter);
                 let inside = inside.iter().map(|(at, _)| *at).filter(|at| *at <= limit);
                 let nearest =
                     inside.min_by(|a, b| (a / bytes).ln().abs().total_cmp(&(b / bytes).ln().abs()));
-                (nearest.filter(|_| bytes <= limit)?, Closeness::Application)
+                (
+                    nearest.filter(|_| bytes <= limit)?,
+                    EvidenceLevel::Application,
+                )
             }
             _ => return None,
         };
         let closeness = match () {
             () if cores == 1.0 => closeness,
-            () if bytes <= OWN_CACHE_BYTES => closeness.max(Closeness::Card),
+            () if bytes <= OWN_CACHE_BYTES => closeness.max(EvidenceLevel::Card),
             () => return None,
         };
         Some(Self {
@@ -109,7 +113,7 @@ impl Rate {
         })
     }
 
-    fn value(&self, values: &Values<'_>) -> Result<f64, Unknown> {
+    fn value(&self, values: &Values<'_>) -> Result<f64, MissingParameter> {
         Ok(values.at(&self.parameter, self.bytes)? * self.cores)
     }
 }
@@ -182,7 +186,7 @@ fn accesses(figure: &Figure<'_>) -> Option<Claim> {
                 let evidence = library.evidence(&[machine]);
                 let every = || {
                     let name = format!("{machine}/cpu.cores");
-                    evidence.predict(Closeness::Same, |v| v.get(&name))
+                    evidence.predict(EvidenceLevel::Same, |v| v.get(&name))
                 };
                 let cores = match named {
                     Some(cores) => cores,
@@ -205,11 +209,11 @@ fn absolute_latency(library: &Library, machine: &str, huge: bool, bytes: f64) ->
     };
     let own = reach(&evidence, &name(huge), bytes);
     let (name, closeness) = match own {
-        Some(Reach::Given) => (name(huge), Closeness::Same),
-        _ if reach(&evidence, &name(!huge), bytes) == Some(Reach::Given) => {
-            (name(!huge), Closeness::Card)
+        Some(Coverage::Given) => (name(huge), EvidenceLevel::Same),
+        _ if reach(&evidence, &name(!huge), bytes) == Some(Coverage::Given) => {
+            (name(!huge), EvidenceLevel::Card)
         }
-        Some(Reach::Between(apart)) if apart <= NEAR => (name(huge), Closeness::Card),
+        Some(Coverage::Between(apart)) if apart <= NEAR => (name(huge), EvidenceLevel::Card),
         _ => return unknown(&format!("latency of {machine} in {bytes} bytes")),
     };
     evidence.predict(closeness, |v| v.at(&name, bytes))
@@ -223,9 +227,9 @@ fn latency_ratio(library: &Library, paper: &str, (a, b): (&str, &str), bytes: f6
     let found = Ratio::find(&evidence, &["memory.latency"], machines, (a, b), bytes);
     if let Some(ratio) = found {
         let closeness = if ratio.is_direct() {
-            Closeness::Same
+            EvidenceLevel::Same
         } else {
-            Closeness::Card
+            EvidenceLevel::Card
         };
         return evidence.predict(closeness, |v| ratio.value(v, bytes));
     }
@@ -235,8 +239,8 @@ fn latency_ratio(library: &Library, paper: &str, (a, b): (&str, &str), bytes: f6
         .unwrap_or(&("", ""));
     let name = format!("{a}/memory.latency.over-{other}");
     match reach(&evidence, &name, bytes) {
-        Some(Reach::Between(apart)) if apart <= NEAR => {
-            evidence.predict(Closeness::Application, |v| v.at(&name, bytes))
+        Some(Coverage::Between(apart)) if apart <= NEAR => {
+            evidence.predict(EvidenceLevel::Application, |v| v.at(&name, bytes))
         }
         _ => unknown(&format!("latency of {a} over {b} in {bytes} bytes")),
     }
@@ -251,12 +255,12 @@ fn huge_pages(library: &Library, paper: &str, machine: &str) -> Answer {
         .filter(|name| evidence.get(name).is_some())
         .collect();
     if known.contains(&name(machine)) {
-        return evidence.predict(Closeness::Same, |v| v.get(&name(machine)));
+        return evidence.predict(EvidenceLevel::Same, |v| v.get(&name(machine)));
     }
     if known.is_empty() {
         return unknown(&format!("what huge pages save on {machine}"));
     }
-    evidence.predict(Closeness::Card, |v| {
+    evidence.predict(EvidenceLevel::Card, |v| {
         let gains: Result<Vec<_>, _> = known.iter().map(|name| v.get(name)).collect();
         Ok(crate::lookup::mean(&gains?))
     })
@@ -287,9 +291,11 @@ fn latency(figure: &Figure<'_>) -> Option<Claim> {
             let evidence = library.evidence(&["bf3-8c"]);
             let name = "bf3-8c/memory.tlb-misses.over-bf2";
             match reach(&evidence, name, bytes) {
-                Some(Reach::Given) => evidence.predict(Closeness::Same, |v| v.at(name, bytes)),
-                Some(Reach::Between(apart)) if apart <= NEAR => {
-                    evidence.predict(Closeness::Application, |v| v.at(name, bytes))
+                Some(Coverage::Given) => {
+                    evidence.predict(EvidenceLevel::Same, |v| v.at(name, bytes))
+                }
+                Some(Coverage::Between(apart)) if apart <= NEAR => {
+                    evidence.predict(EvidenceLevel::Application, |v| v.at(name, bytes))
                 }
                 _ => unknown("misses of the TLB"),
             }
@@ -327,8 +333,8 @@ fn stream(library: &Library, machine: &str, kernel: &str, cores: f64) -> Answer 
         "add" => "triad",
         _ => "add",
     };
-    for (kernel, closeness) in [(kernel, Closeness::Same), (twin, Closeness::Card)] {
-        if reach(&evidence, &name(kernel), cores) == Some(Reach::Given) {
+    for (kernel, closeness) in [(kernel, EvidenceLevel::Same), (twin, EvidenceLevel::Card)] {
+        if reach(&evidence, &name(kernel), cores) == Some(Coverage::Given) {
             return evidence.predict(closeness, |v| v.at(&name(kernel), cores));
         }
     }
@@ -339,9 +345,9 @@ fn stream(library: &Library, machine: &str, kernel: &str, cores: f64) -> Answer 
     if at.len() < 2 {
         return unknown(&format!("STREAM {kernel} of {machine} with {cores} cores"));
     }
-    evidence.predict(Closeness::Card, |v| {
+    evidence.predict(EvidenceLevel::Card, |v| {
         let points: Result<Vec<_>, _> = at.iter().map(|at| Ok((*at, v.at(&name, *at)?))).collect();
-        let fit = Fit::of(&points?).ok_or(Unknown::parameter(name.clone()))?;
+        let fit = Fit::of(&points?).ok_or(MissingParameter::parameter(name.clone()))?;
         Ok(fit.one_core * fit.scaling.capacity(cores))
     })
 }
@@ -376,14 +382,14 @@ fn stream_ratio(library: &Library, (a, b): (&str, &str), single: bool, ahead: bo
             )
         })
         .filter(|(a, b)| {
-            reach(&evidence, a, a_cores) == Some(Reach::Given)
-                && reach(&evidence, b, b_cores) == Some(Reach::Given)
+            reach(&evidence, a, a_cores) == Some(Coverage::Given)
+                && reach(&evidence, b, b_cores) == Some(Coverage::Given)
         })
         .collect();
     if known.is_empty() {
         return unknown("STREAM of both machines with the same kernel");
     }
-    let ratio = evidence.predict(Closeness::Same, |v| {
+    let ratio = evidence.predict(EvidenceLevel::Same, |v| {
         let ratio = |(a, b): &(String, String)| Ok(v.at(a, a_cores)? / v.at(b, b_cores)?);
         let ratios: Result<Vec<f64>, _> = known.iter().map(ratio).collect();
         Ok(ratios?.into_iter().fold(0.0, f64::max))

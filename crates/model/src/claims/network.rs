@@ -6,7 +6,7 @@ use super::link_words::{About, Loans, count_before, span};
 use super::{Claim, OrderingClaim};
 use crate::facts::{Figure, FigureValue, Ordering};
 use crate::network::{self, Submode, Verb};
-use crate::{Answer, Closeness, Library};
+use crate::{Answer, EvidenceLevel, Library};
 
 const SCENARIO: &str = "network";
 const CARDS: [&str; 3] = ["bf1", "bf2-200g", "bf3-8c"];
@@ -54,7 +54,7 @@ fn submode(text: &str) -> Option<Submode> {
 }
 
 /// Whether a submode's rate was published, follows from others, or is only known to lie between.
-fn closeness(loans: &Loans, card: &str, modes: &[Submode]) -> Closeness {
+fn closeness(loans: &Loans, card: &str, modes: &[Submode]) -> EvidenceLevel {
     let near = |mode: &Submode| {
         let direct = match mode {
             Submode::Sm1 => "tcp.sm1.rate",
@@ -62,14 +62,14 @@ fn closeness(loans: &Loans, card: &str, modes: &[Submode]) -> Closeness {
             Submode::Sm4 | Submode::Sm5 | Submode::OffPath => "tcp.fastpath.rate",
         };
         if *mode == Submode::Sm3 && !loans.knows(card, "tcp.sm3.gain") {
-            Closeness::Application
+            EvidenceLevel::Application
         } else if loans.knows(card, direct) {
-            Closeness::Same
+            EvidenceLevel::Same
         } else {
-            Closeness::Card
+            EvidenceLevel::Card
         }
     };
-    (modes.iter().map(near).max()).unwrap_or(Closeness::Same)
+    (modes.iter().map(near).max()).unwrap_or(EvidenceLevel::Same)
 }
 
 fn ratio(
@@ -178,9 +178,9 @@ fn detour(about: &About, figure: &Figure<'_>) -> Option<Claim> {
             let loans = Loans::of(library, &[card]);
             let known = loans.knows(card, &format!("rdma.onpath.{name}.{class}"));
             let near = if known {
-                Closeness::Same
+                EvidenceLevel::Same
             } else {
-                Closeness::Card
+                EvidenceLevel::Card
             };
             loans.predict(near, |values| {
                 network::rdma_detour(values, card, verb, long)
@@ -204,7 +204,7 @@ fn ending(about: &About, figure: &Figure<'_>) -> Option<Claim> {
     if metric.contains("connections to peak") {
         let card = *about.cards().first()?;
         return claimed(1.0, move |library| {
-            Loans::of(library, &[card]).predict(Closeness::Same, |values| {
+            Loans::of(library, &[card]).predict(EvidenceLevel::Same, |values| {
                 network::rdma_connections(values, card)
             })
         });
@@ -219,7 +219,7 @@ fn ending(about: &About, figure: &Figure<'_>) -> Option<Claim> {
         };
         let down = about.negative;
         return claimed(about.unit(), move |library| {
-            Loans::of(library, &[card]).predict(Closeness::Same, |values| {
+            Loans::of(library, &[card]).predict(EvidenceLevel::Same, |values| {
                 let change = values.get(&crate::dma::of(card, name))? - 1.0;
                 Ok(if down { -change } else { change })
             })
@@ -237,9 +237,9 @@ fn ending(about: &About, figure: &Figure<'_>) -> Option<Claim> {
         let core = loans.knows(machine, "tcp.core.rate");
         let direct = core && (threads <= 1.0 || peak);
         let near = if direct {
-            Closeness::Same
+            EvidenceLevel::Same
         } else {
-            Closeness::Application
+            EvidenceLevel::Application
         };
         loans.predict(near, |values| network::tcp_ending(values, machine, threads))
     };
@@ -260,9 +260,9 @@ fn ending(about: &About, figure: &Figure<'_>) -> Option<Claim> {
                 .iter()
                 .all(|it| loans.knows(it, "tcp.core.rate") && loans.knows(it, "tcp.peak.rate"));
             let near = if known {
-                Closeness::Same
+                EvidenceLevel::Same
             } else {
-                Closeness::Application
+                EvidenceLevel::Application
             };
             loans.predict(near, |values| {
                 Ok(network::tcp_ending(values, one, n)?.value
@@ -287,16 +287,16 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
         &["bf1", "bf2-200g", "bf3-8c", "bf2", "host-dpbento"],
     );
     let rate = |card: &str, mode| {
-        all.predict(Closeness::Card, |values| {
+        all.predict(EvidenceLevel::Card, |values| {
             network::tcp_through(values, card, mode)
         })
     };
     let detour = |card: &str, verb, long| {
-        all.predict(Closeness::Same, |values| {
+        all.predict(EvidenceLevel::Same, |values| {
             network::rdma_detour(values, card, verb, long)
         })
     };
-    let one = || all.predict(Closeness::Same, |_| Ok(1.0));
+    let one = || all.predict(EvidenceLevel::Same, |_| Ok(1.0));
     let verbs = [Verb::Read, Verb::Write, Verb::SendRecv];
     let mut pairs: Vec<(String, Answer, Answer)> = Vec::new();
     match id {
@@ -317,7 +317,7 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
         }
         "N1c" => {
             let deficit = |card: &str| {
-                all.predict(Closeness::Card, |values| {
+                all.predict(EvidenceLevel::Card, |values| {
                     let slow = network::tcp_through(values, card, Submode::Sm2)?;
                     Ok(1.0 - slow / network::tcp_through(values, card, Submode::Sm4)?)
                 })
@@ -333,7 +333,7 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
         "N2" => {
             for card in CARDS {
                 for verb in verbs {
-                    let longer = all.predict(Closeness::Same, |values| {
+                    let longer = all.predict(EvidenceLevel::Same, |values| {
                         Ok(1.0 + network::rdma_detour(values, card, verb, false)?)
                     });
                     pairs.push((
@@ -363,7 +363,7 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
         "B5" => {
             for threads in [1.0, 4.0] {
                 let ends = |machine: &str| {
-                    all.predict(Closeness::Same, |values| {
+                    all.predict(EvidenceLevel::Same, |values| {
                         network::tcp_ending(values, machine, threads)
                     })
                 };
@@ -373,7 +373,7 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
                     ends("host-dpbento"),
                 ));
             }
-            let card = all.predict(Closeness::Same, |values| {
+            let card = all.predict(EvidenceLevel::Same, |values| {
                 values.get("bf2/rdma.remote.latency")
             });
             pairs.push(("RDMA read latency: bf2 < host".to_owned(), card, one()));

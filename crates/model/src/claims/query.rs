@@ -3,7 +3,7 @@
 use crate::facts::{Figure, Ordering};
 use crate::lookup::mean;
 use crate::query::{Asked, Pushdown, QUERIES, all_cores, evidence, index_gain, pushdown_speedup};
-use crate::{Answer, Closeness, Evidence, Library, Unknown, Values};
+use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Values};
 
 use super::subject::{
     cores, cores_in_keys, descending, given, itself, machine, machines, named, pair, together, unit,
@@ -70,7 +70,7 @@ fn database(figure: &Figure<'_>) -> Option<Claim> {
         };
         let (a, b) = (*a, *b);
         return claimed("query", unit, move |library| {
-            study(library, &paper).predict(Closeness::Application, |v| {
+            study(library, &paper).predict(EvidenceLevel::Application, |v| {
                 Ok(asked.time_ns(v, a)?.value / asked.time_ns(v, b)?.value)
             })
         });
@@ -78,12 +78,12 @@ fn database(figure: &Figure<'_>) -> Option<Claim> {
     fact.metric.contains("time").then_some(())?;
     let machine = machine(figure)?;
     claimed("query", unit, move |library| {
-        study(library, &paper).predict(Closeness::Application, |v| asked.time_ns(v, machine))
+        study(library, &paper).predict(EvidenceLevel::Application, |v| asked.time_ns(v, machine))
     })
 }
 
 /// The fewest cores with which scanning in place beats pulling the table.
-fn fewest(values: &Values<'_>, machine: &str) -> Result<f64, Unknown> {
+fn fewest(values: &Values<'_>, machine: &str) -> Result<f64, MissingParameter> {
     let all = all_cores(values, machine)?;
     let mut cores = 1.0;
     while cores < all && pushdown_speedup(values, machine, Some(cores))? <= 1.0 {
@@ -111,7 +111,7 @@ fn pushdown(figure: &Figure<'_>) -> Option<Claim> {
     }
     if metric.contains("cores to beat") {
         return claimed("pushdown", unit, move |library| {
-            study(library, &paper).predict(Closeness::Application, |v| {
+            study(library, &paper).predict(EvidenceLevel::Application, |v| {
                 let each: Result<Vec<f64>, _> = cards.iter().map(|card| fewest(v, card)).collect();
                 Ok(each?.into_iter().fold(1.0, f64::max))
             })
@@ -132,7 +132,7 @@ fn pushdown(figure: &Figure<'_>) -> Option<Claim> {
             .map(|card| Pushdown::of(&evidence, card, cores))
             .collect();
         let closeness = each.iter().map(|one| one.closeness).max();
-        evidence.predict(closeness.unwrap_or(Closeness::Application), |v| {
+        evidence.predict(closeness.unwrap_or(EvidenceLevel::Application), |v| {
             let speedups: Result<Vec<_>, _> = each.iter().map(|one| one.speedup(v)).collect();
             let speedup = mean(&speedups?);
             let pull = format!("{HOST}/scan.pull");
@@ -162,7 +162,7 @@ fn index(figure: &Figure<'_>) -> Option<Claim> {
     let relative = metric.contains("gain");
     let cores = figure.path.iter().find_map(|key| cores(key));
     claimed("index", unit, move |library| {
-        study(library, &paper).predict(Closeness::Application, |v| {
+        study(library, &paper).predict(EvidenceLevel::Application, |v| {
             let gain = index_gain(v, card, cores, HOST)?;
             if relative {
                 return Ok(gain);
@@ -175,7 +175,7 @@ fn index(figure: &Figure<'_>) -> Option<Claim> {
 /// Orderings of queries, scans and indexes.
 pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<OrderingClaim> {
     let evidence = study(library, &ordering.paper);
-    let near = Closeness::Application;
+    let near = EvidenceLevel::Application;
     match ordering.id.as_str() {
         "ord.B6" => {
             let beats = |card: &str, cores: f64| {

@@ -3,7 +3,7 @@
 use super::link_words::{About, Loans};
 use super::{Claim, OrderingClaim};
 use crate::facts::{Figure, Ordering};
-use crate::{Closeness, Interval, Library, contention, network};
+use crate::{EvidenceLevel, Interval, Library, contention, network};
 
 const SCENARIO: &str = "interference";
 
@@ -20,7 +20,7 @@ pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
             scenario: SCENARIO,
             unit_in_base: about.unit(),
             predict: Box::new(move |library| {
-                Loans::of(library, &[card]).predict(Closeness::Same, |values| {
+                Loans::of(library, &[card]).predict(EvidenceLevel::Same, |values| {
                     contention::traffic_loss(values, card, 1.0)
                 })
             }),
@@ -31,7 +31,7 @@ pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
             scenario: SCENARIO,
             unit_in_base: figure.known_unit()?.in_base(),
             predict: Box::new(move |library| {
-                Loans::of(library, &[card]).predict(Closeness::Same, |values| {
+                Loans::of(library, &[card]).predict(EvidenceLevel::Same, |values| {
                     network::tcp_ending(values, card, 1.0)
                 })
             }),
@@ -46,7 +46,7 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
         return None;
     }
     let loans = Loans::of(library, &["bf3"]);
-    let loss = loans.predict(Closeness::Application, |values| {
+    let loss = loans.predict(EvidenceLevel::Application, |values| {
         contention::traffic_loss(values, "bf3", 1.0)
     });
     Some(match loss {

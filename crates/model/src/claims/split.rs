@@ -8,7 +8,9 @@ use super::{Claim, OrderingClaim};
 use crate::corpus::{self, File};
 use crate::facts::{Figure, Ordering};
 use crate::split::Split;
-use crate::{Answer, Closeness, Evidence, Interval, Library, Outcome, Setting, Unknown, Values};
+use crate::{
+    Answer, Evidence, EvidenceLevel, Interval, Library, MissingParameter, Outcome, Setting, Values,
+};
 
 const SCENARIO: &str = "split";
 /// The study cuts DEFLATE inputs to this length.
@@ -106,7 +108,7 @@ fn unbounded(library: &Library, asked: Asked, figure: Figures) -> Answer {
         let (value, share) = match figure {
             Figures::Throughput(share) => (throughput(values, reach, asked, share)?, share),
             Figures::Time(share) => {
-                reach.to(Closeness::Card);
+                reach.to(EvidenceLevel::Card);
                 (corpus::mean(|file| split(file).time_ns(share)), share)
             }
             Figures::Best | Figures::Saved(_) => {
@@ -134,22 +136,29 @@ fn known(library: &Library) -> Evidence {
         let entry = operations.find(|entry| entry.does.iter().any(|one| one.contains(operation)));
         if let Some(entry) = entry {
             let name = format!("{card}/longest-job");
-            evidence.insert(name, crate::Known::Quantity(entry.max_source.clone()));
+            evidence.insert(
+                name,
+                crate::ParameterValue::Quantity(entry.max_source.clone()),
+            );
         }
     }
     evidence
 }
 
 /// Bytes a second of the CPU's part and of the device's, on the uncompressed side, mean over files.
-fn leg_rates(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<(f64, f64), Unknown> {
+fn leg_rates(
+    values: &Values<'_>,
+    reach: &Reach,
+    asked: Asked,
+) -> Result<(f64, f64), MissingParameter> {
     let Asked { codec, way, .. } = asked;
     let host = "host-coproc-bf2";
-    let expand = |codec: Codec| -> Result<f64, Unknown> {
+    let expand = |codec: Codec| -> Result<f64, MissingParameter> {
         let reduction = values.get(&format!("{host}/codec.{}.reduction", codec.name()))?;
         Ok(1.0 / (1.0 - reduction))
     };
     if codec == Codec::Lz4 {
-        reach.to(Closeness::Card);
+        reach.to(EvidenceLevel::Card);
         let expand = expand(codec)?;
         let cpu = values.get("host-coproc-bf3/codec.lz4.decompress.rate")?;
         let device = values.get("bf3-soc/codec.lz4.decompress.engine")?;
@@ -161,13 +170,13 @@ fn leg_rates(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<(f64, f
         // Nothing relates zlib's level 6, which the CPU's part uses, to the published levels.
         values.get(&cpu)?
     } else {
-        reach.to(Closeness::Application);
+        reach.to(EvidenceLevel::Application);
         values.get(&format!("{host}/codec.deflate.decompress.rate"))? * expand(codec)?
     };
     let device = if values.has(&device) {
         values.get(&device)?
     } else {
-        reach.to(Closeness::Application);
+        reach.to(EvidenceLevel::Application);
         match way {
             Way::Compress => values.get("bf2-soc/codec.engine.rate")?,
             Way::Decompress => {
@@ -179,7 +188,7 @@ fn leg_rates(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<(f64, f
 }
 
 /// How much slower all of it is where the card's cores do the CPU's part and drive the engine.
-fn slowdown(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, Unknown> {
+fn slowdown(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, MissingParameter> {
     if asked.driver == Driver::Host {
         return Ok(1.0);
     }
@@ -187,7 +196,7 @@ fn slowdown(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, Unk
     if asked.codec != Codec::Lz4 && values.has(&stem(asked.way)) {
         return values.get(&stem(asked.way));
     }
-    reach.to(Closeness::Application);
+    reach.to(EvidenceLevel::Application);
     let other = match asked.way {
         Way::Compress => Way::Decompress,
         Way::Decompress => Way::Compress,
@@ -200,7 +209,7 @@ fn slowdown(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, Unk
 }
 
 /// Nanoseconds that a context costs, driven by the host.
-fn context(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, Unknown> {
+fn context(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, MissingParameter> {
     if asked.setting == Setting::Static {
         return Ok(0.0);
     }
@@ -213,8 +222,8 @@ fn context(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, Unkn
     if values.has(&own) {
         return values.get(&own);
     }
-    reach.to(Closeness::Application);
-    let other = context_name(values, asked.card()).ok_or(Unknown::parameter(own))?;
+    reach.to(EvidenceLevel::Application);
+    let other = context_name(values, asked.card()).ok_or(MissingParameter::parameter(own))?;
     values.get(&other)
 }
 
@@ -223,7 +232,7 @@ fn split_of(
     values: &Values<'_>,
     reach: &Reach,
     asked: Asked,
-) -> Result<impl Fn(&File) -> Split, Unknown> {
+) -> Result<impl Fn(&File) -> Split, MissingParameter> {
     let (cpu, device) = leg_rates(values, reach, asked)?;
     let context_ns = context(values, reach, asked)?;
     let largest_job_bytes = values.get(&format!("{}/longest-job", asked.card()))?;
@@ -243,17 +252,17 @@ fn throughput(
     reach: &Reach,
     asked: Asked,
     share: f64,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     if share > 0.0 && share < 1.0 || asked.setting == Setting::Reconfiguration {
-        reach.to(Closeness::Card);
+        reach.to(EvidenceLevel::Card);
     }
     let split = split_of(values, reach, asked)?;
     Ok(corpus::mean(|file| split(file).throughput(share)))
 }
 
 /// The best share for the mean over the files, in hundredths.
-fn best_share(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, Unknown> {
-    reach.to(Closeness::Application);
+fn best_share(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, MissingParameter> {
+    reach.to(EvidenceLevel::Application);
     let split = split_of(values, reach, asked)?;
     let at = |percent: u32| {
         let share = f64::from(percent) / 100.0;
@@ -270,7 +279,12 @@ fn best_share(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, U
 }
 
 /// Share of the CPU time that is saved at a share on the device.
-fn saved(values: &Values<'_>, reach: &Reach, asked: Asked, share: f64) -> Result<f64, Unknown> {
+fn saved(
+    values: &Values<'_>,
+    reach: &Reach,
+    asked: Asked,
+    share: f64,
+) -> Result<f64, MissingParameter> {
     let Asked { codec, way, .. } = asked;
     let own = format!(
         "{}/codec.{}.{}.saved",
@@ -281,14 +295,14 @@ fn saved(values: &Values<'_>, reach: &Reach, asked: Asked, share: f64) -> Result
     if asked.driver == Driver::Host && share == SAVED_AT && values.has(&own) {
         return values.get(&own);
     }
-    reach.to(Closeness::Card);
+    reach.to(EvidenceLevel::Card);
     let split = split_of(values, reach, asked)?;
     Ok(corpus::mean(|file| split(file).cpu_saved(share)))
 }
 
 fn claimed(
     figure: &Figure<'_>,
-    formula: impl Fn(&Values<'_>, &Reach) -> Result<f64, Unknown> + 'static,
+    formula: impl Fn(&Values<'_>, &Reach) -> Result<f64, MissingParameter> + 'static,
 ) -> Option<Claim> {
     Some(Claim {
         scenario: SCENARIO,
@@ -333,7 +347,7 @@ pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
                 };
                 throughput(values, reach, anew, share)?
             };
-            reach.to(Closeness::Card);
+            reach.to(EvidenceLevel::Card);
             Ok(throughput(values, reach, fixed, share)? / right)
         });
     }
@@ -369,7 +383,7 @@ fn stop(figure: &Figure<'_>) -> Option<Claim> {
     };
     claimed(figure, move |values, _| {
         let name = context_name(values, card)
-            .ok_or_else(|| Unknown::parameter(format!("{card}/context.end.all")))?;
+            .ok_or_else(|| MissingParameter::parameter(format!("{card}/context.end.all")))?;
         values.get(&name)
     })
 }

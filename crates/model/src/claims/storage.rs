@@ -1,8 +1,8 @@
 //! Storage: rates and latencies by access size.
 
 use crate::facts::Figure;
-use crate::lookup::{Reach, points, reach};
-use crate::{Answer, Closeness, Evidence, Library, Unknown, Values};
+use crate::lookup::{Coverage, points, reach};
+use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Values};
 
 use super::Claim;
 use super::memory::access;
@@ -32,7 +32,7 @@ fn claimed(unit_in_base: f64, predict: impl Fn(&Library) -> Answer + 'static) ->
 struct Rate {
     parameter: String,
     bytes: f64,
-    closeness: Closeness,
+    closeness: EvidenceLevel,
 }
 
 impl Rate {
@@ -41,13 +41,13 @@ impl Rate {
     fn of(evidence: &Evidence, machine: &str, access: &str, bytes: f64) -> Option<Self> {
         let found = |access: &str, closeness| {
             let parameter = format!("{machine}/storage.{access}");
-            (reach(evidence, &parameter, bytes) == Some(Reach::Given)).then_some(Self {
+            (reach(evidence, &parameter, bytes) == Some(Coverage::Given)).then_some(Self {
                 parameter,
                 bytes,
                 closeness,
             })
         };
-        if let Some(rate) = found(access, Closeness::Same) {
+        if let Some(rate) = found(access, EvidenceLevel::Same) {
             return Some(rate);
         }
         let (order, direction) = access.split_once('-')?;
@@ -57,9 +57,9 @@ impl Rate {
             "random"
         };
         let near = if direction == "read" {
-            Closeness::Card
+            EvidenceLevel::Card
         } else {
-            Closeness::Application
+            EvidenceLevel::Application
         };
         if bytes < LARGE_BYTES {
             return None;
@@ -78,7 +78,7 @@ impl Rate {
         })
     }
 
-    fn value(&self, values: &Values<'_>) -> Result<f64, Unknown> {
+    fn value(&self, values: &Values<'_>) -> Result<f64, MissingParameter> {
         values.at(&self.parameter, self.bytes)
     }
 }
@@ -121,7 +121,9 @@ pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
         if bytes < LARGE_BYTES {
             return unknown(&format!("the latency of one {what}"));
         }
-        evidence.predict(Closeness::Application, |v| Ok(bytes / rate.value(v)? * 1e9))
+        evidence.predict(EvidenceLevel::Application, |v| {
+            Ok(bytes / rate.value(v)? * 1e9)
+        })
     })
 }
 
@@ -135,7 +137,7 @@ fn ratios(library: &Library, a: &str, b: &str) -> Answer {
             format!("{b}/storage.{access}"),
         );
         for (bytes, _) in points(&evidence, &own) {
-            if reach(&evidence, &other, bytes) == Some(Reach::Given) {
+            if reach(&evidence, &other, bytes) == Some(Coverage::Given) {
                 known.push((own.clone(), other.clone(), bytes));
             }
         }
@@ -144,7 +146,7 @@ fn ratios(library: &Library, a: &str, b: &str) -> Answer {
         return unknown(&format!("storage of {a} and {b}"));
     }
     let extreme = |pick: fn(f64, f64) -> f64| {
-        evidence.predict(Closeness::Same, |v| {
+        evidence.predict(EvidenceLevel::Same, |v| {
             let ratio = |(own, other, bytes): &(String, String, f64)| {
                 Ok(v.at(own, *bytes)? / v.at(other, *bytes)?)
             };

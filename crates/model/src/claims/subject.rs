@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::facts::Figure;
-use crate::{Answer, Closeness, Interval, Known, Library, NoPrediction, Prediction, Unit};
+use crate::{
+    Answer, EvidenceLevel, Interval, Library, NoPrediction, ParameterValue, Prediction, Unit,
+};
 
 use super::OrderingClaim;
 
@@ -190,9 +192,9 @@ pub(crate) fn given(library: &Library, profile: &str, name: &str, x: f64) -> Ans
     let evidence = library.evidence(&[profile]);
     let name = format!("{profile}/{name}");
     let known = evidence.get(&name).cloned();
-    let answer = evidence.predict(Closeness::Same, |values| values.at(&name, x));
+    let answer = evidence.predict(EvidenceLevel::Same, |values| values.at(&name, x));
     match known {
-        Some(Known::Quantity(range)) if range.low.is_some() && range.value.is_none() => {
+        Some(ParameterValue::Quantity(range)) if range.low.is_some() && range.value.is_none() => {
             answer.map(|prediction| Prediction {
                 interval: range.interval(),
                 ..prediction
@@ -237,7 +239,7 @@ fn shifted(ratio: Answer, shift: fn(f64) -> f64) -> Answer {
 pub(crate) fn itself(name: &str) -> (String, Answer) {
     let prediction = Prediction {
         interval: Interval::exactly(1.0),
-        closeness: Closeness::Same,
+        closeness: EvidenceLevel::Same,
         bottleneck: None,
         influences: Vec::new(),
         facts: Vec::new(),

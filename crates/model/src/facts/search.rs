@@ -30,10 +30,10 @@ pub struct Record {
     /// Which figure.
     pub metric: String,
     /// Its figures; the corrected ones where it was corrected.
-    pub figures: Vec<Says>,
+    pub figures: Vec<FigureText>,
     /// What the study prints instead, where it was corrected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub printed: Vec<Says>,
+    pub printed: Vec<FigureText>,
     /// Under which conditions; those of the correction first.
     pub conditions: String,
     /// How it was obtained.
@@ -62,7 +62,7 @@ pub struct Record {
 
 /// One figure, as text.
 #[derive(Clone, Debug, Serialize)]
-pub struct Says {
+pub struct FigureText {
     /// Its keys inside the fact.
     pub path: Vec<String>,
     /// What it says.
@@ -101,9 +101,9 @@ fn bytes_per_s(figure: &Figure<'_>) -> Option<[f64; 2]> {
     Some([low * unit.in_base(), high * unit.in_base()])
 }
 
-fn says(figures: Vec<Figure<'_>>) -> Vec<Says> {
+fn says(figures: Vec<Figure<'_>>) -> Vec<FigureText> {
     (figures.into_iter())
-        .map(|figure| Says {
+        .map(|figure| FigureText {
             bytes_per_s: bytes_per_s(&figure),
             value: figure.value.to_string(),
             unit: figure.unit.to_owned(),

@@ -5,8 +5,8 @@
 //! saves the share of a request that getting and setting take, and a host core that serves its own
 //! clients adds what it serves when there is no card.
 
-use super::Bed;
-use crate::{Closeness, Outcome, Unknown};
+use super::Testbed;
+use crate::{EvidenceLevel, MissingParameter, Outcome};
 
 /// Where the engines of a key-value store run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,8 +129,8 @@ fn is_measured(gets: f64) -> bool {
 /// The share of a request that getting and setting take, 0 to 1; Table 1 of study 003.
 ///
 /// # Errors
-/// [`Unknown`].
-pub(crate) fn processing_share(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub(crate) fn processing_share(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
     let mut shares = [0.0; 3];
     for (share, (mix, _)) in shares.iter_mut().zip(YCSB) {
         *share = super::shares::share(bed, "getset", mix)?;
@@ -145,12 +145,12 @@ pub(crate) fn processing_share(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unkn
 }
 
 /// Requests a second of the card alone, all its cores.
-fn dpu_only(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+fn dpu_only(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
     let scale = bed.scale()?;
     let at_a = bed.card("dpu-only.rate.ycsb-a");
     let at_c = bed.card("dpu-only.rate.ycsb-c");
     if !is_measured(gets) {
-        bed.reach(Closeness::Card);
+        bed.weaken_evidence(EvidenceLevel::Card);
     }
     let rate = match (at_a, at_c) {
         (Ok(a), Ok(c)) => by_mix(gets, a, c),
@@ -162,24 +162,30 @@ fn dpu_only(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
 }
 
 /// From the rate at one mix that at another: all but getting and setting takes the same time.
-fn other_mix(bed: &Bed<'_, '_>, rate: f64, at: f64, gets: f64) -> Result<f64, Unknown> {
+fn other_mix(
+    bed: &Testbed<'_, '_>,
+    rate: f64,
+    at: f64,
+    gets: f64,
+) -> Result<f64, MissingParameter> {
     if at == gets {
         return Ok(rate);
     }
-    bed.reach(Closeness::Card);
+    bed.weaken_evidence(EvidenceLevel::Card);
     let (here, there) = (processing_share(bed, at)?, processing_share(bed, gets)?);
     Ok(rate * (1.0 - there) / (1.0 - here))
 }
 
 /// CPU-only over DPU-only throughput.
-fn cpu_gain(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
-    let published = |bed: &Bed<'_, '_>| {
+fn cpu_gain(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
+    let published = |bed: &Testbed<'_, '_>| {
         (bed.card("cpu-only.gain")).or_else(|unknown| {
             let deficit = bed.card("cpu-only.deficit").map_err(|_| unknown)?;
             Ok(1.0 - deficit)
         })
     };
-    let from_rate = |bed: &Bed<'_, '_>| Ok(bed.card("cpu-only.rate.ycsb-a")? / dpu_only(bed, 0.5)?);
+    let from_rate =
+        |bed: &Testbed<'_, '_>| Ok(bed.card("cpu-only.rate.ycsb-a")? / dpu_only(bed, 0.5)?);
     // At the mix where the rate itself was published it is nearer than a ratio for all mixes.
     if gets == 0.5
         && let Some(gain) = bed.attempt(from_rate)
@@ -187,13 +193,13 @@ fn cpu_gain(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
         return Ok(gain);
     }
     published(bed).or_else(|unknown| {
-        bed.reach(Closeness::Card);
+        bed.weaken_evidence(EvidenceLevel::Card);
         bed.attempt(from_rate).ok_or(unknown)
     })
 }
 
 /// Requests a second of the host alone, with as many cores as the card has.
-fn cpu_only(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+fn cpu_only(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
     // The host is the same whatever the card: nothing is scaled.
     let bed = &bed.of(bed.measured_card());
     if gets == 0.5
@@ -202,18 +208,18 @@ fn cpu_only(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
         return Ok(rate);
     }
     let known = bed.attempt(|bed| {
-        bed.reach(Closeness::Card);
+        bed.weaken_evidence(EvidenceLevel::Card);
         Ok(cpu_gain(bed, gets)? * dpu_only(bed, gets)?)
     });
     if let Some(rate) = known {
         return Ok(rate);
     }
-    bed.reach(Closeness::Card);
+    bed.weaken_evidence(EvidenceLevel::Card);
     bed.host("cpu-only.rate")
 }
 
 /// What handing a request to the host costs an Arm core, as a share of a whole request there.
-fn handing_over(bed: &Bed<'_, '_>) -> f64 {
+fn handing_over(bed: &Testbed<'_, '_>) -> f64 {
     // Published for one card and mix only; it is small, and taken as the same elsewhere.
     let on = bed.of("bf3-8c");
     let known = on.attempt(|on| {
@@ -222,16 +228,16 @@ fn handing_over(bed: &Bed<'_, '_>) -> f64 {
         Ok((whole / on.card("lat.rate.ycsb-c")? - kept).max(0.0))
     });
     known.unwrap_or_else(|| {
-        bed.reach(Closeness::Card);
+        bed.weaken_evidence(EvidenceLevel::Card);
         0.0
     })
 }
 
 /// Requests a second that all Arm cores receive, parse and answer, the host doing the rest.
-fn communication(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+fn communication(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
     let own = bed.measured_card() == "bf3-8c" && gets == 1.0;
     if !own {
-        bed.reach(Closeness::Card);
+        bed.weaken_evidence(EvidenceLevel::Card);
     }
     let kept = 1.0 - processing_share(bed, gets)? + handing_over(bed);
     Ok(dpu_only(bed, gets)? / kept)
@@ -241,18 +247,18 @@ fn communication(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
 ///
 /// A DMA costs them the same at any size that batches have, so that the smaller it is the fewer
 /// requests share it. The cost comes from what doubling 2 KiB gained.
-fn dma_size_factor(bed: &Bed<'_, '_>, dma_bytes: Option<f64>) -> Result<f64, Unknown> {
+fn dma_size_factor(bed: &Testbed<'_, '_>, dma_bytes: Option<f64>) -> Result<f64, MissingParameter> {
     let Some(bytes) = dma_bytes.filter(|bytes| *bytes != BATCH_DMA_BYTES) else {
         return Ok(1.0);
     };
-    bed.reach(Closeness::Card);
+    bed.weaken_evidence(EvidenceLevel::Card);
     let gain = 1.0 + bed.of("bf2-200g").card("dual.dma-doubling")?;
     let share = (gain - 1.0) / (1.0 - gain / 2.0);
     Ok((1.0 + share) / (1.0 + share * BATCH_DMA_BYTES / bytes))
 }
 
 /// Host cores with connections of their own from which the card's rate suffers, and by how much.
-fn congestion(bed: &Bed<'_, '_>) -> Result<(f64, f64), Unknown> {
+fn congestion(bed: &Testbed<'_, '_>) -> Result<(f64, f64), MissingParameter> {
     let on = bed.of("bf2-200g");
     Ok((on.card("dual.knee")?, on.card("dual.loss")?))
 }
@@ -261,9 +267,9 @@ fn congestion(bed: &Bed<'_, '_>) -> Result<(f64, f64), Unknown> {
 /// them bring nothing.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn spare_per_s(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
-    bed.reach(Closeness::Card);
+/// [`MissingParameter`].
+pub fn spare_per_s(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
+    bed.weaken_evidence(EvidenceLevel::Card);
     let (knee, _) = congestion(bed)?;
     Ok(knee * cpu_only(bed, gets)? / bed.cores()?)
 }
@@ -271,8 +277,8 @@ pub fn spare_per_s(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
 /// Requests a second at which one host core that only processes is busy.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn saturation_per_s(bed: &Bed<'_, '_>, gets: f64) -> Result<Outcome, Unknown> {
+/// [`MissingParameter`].
+pub fn saturation_per_s(bed: &Testbed<'_, '_>, gets: f64) -> Result<Outcome, MissingParameter> {
     Ok(Outcome {
         value: processing_rate(bed, gets)?,
         bottleneck: Some(HOST.into()),
@@ -282,8 +288,8 @@ pub fn saturation_per_s(bed: &Bed<'_, '_>, gets: f64) -> Result<Outcome, Unknown
 /// The number of host cores with which dual engines serve most.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn best_host_cores(bed: &Bed<'_, '_>) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub fn best_host_cores(bed: &Testbed<'_, '_>) -> Result<f64, MissingParameter> {
     // From the knee on the card loses more than one more core adds.
     let (knee, _) = congestion(bed)?;
     Ok((knee - 1.0).max(1.0))
@@ -292,24 +298,24 @@ pub fn best_host_cores(bed: &Bed<'_, '_>) -> Result<f64, Unknown> {
 /// What each side serves when clients ask for as much as they get.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn sides(bed: &Bed<'_, '_>, setup: &Setup) -> Result<Sides, Unknown> {
+/// [`MissingParameter`].
+pub fn sides(bed: &Testbed<'_, '_>, setup: &Setup) -> Result<Sides, MissingParameter> {
     let (published, own) = (bed.cores()?, bed.own_cores()?);
     let soc_cores = setup.soc_cores.unwrap_or(own);
     if soc_cores != own {
-        bed.reach(Closeness::Card);
+        bed.weaken_evidence(EvidenceLevel::Card);
     }
     let soc_share = soc_cores / own;
     let asked = |default: f64| match setup.host_cores {
         Some(cores) if cores != default => {
-            bed.reach(Closeness::Card);
+            bed.weaken_evidence(EvidenceLevel::Card);
             cores
         }
         _ => default,
     };
     let gets = setup.gets;
-    let per_core = |bed: &Bed<'_, '_>| Ok(cpu_only(bed, gets)? / published);
-    let talking = |bed: &Bed<'_, '_>| {
+    let per_core = |bed: &Testbed<'_, '_>| Ok(cpu_only(bed, gets)? / published);
+    let talking = |bed: &Testbed<'_, '_>| {
         let rate = communication(bed, gets)? * soc_share;
         Ok(rate * dma_size_factor(bed, setup.dma_bytes)?)
     };
@@ -343,7 +349,7 @@ pub fn sides(bed: &Bed<'_, '_>, setup: &Setup) -> Result<Sides, Unknown> {
             }
         }
         Design::Dual => {
-            bed.reach(Closeness::Card);
+            bed.weaken_evidence(EvidenceLevel::Card);
             let (knee, loss) = congestion(bed)?;
             let cores = asked(best_host_cores(bed)?);
             let kept = if cores >= knee { 1.0 - loss } else { 1.0 };
@@ -353,7 +359,7 @@ pub fn sides(bed: &Bed<'_, '_>, setup: &Setup) -> Result<Sides, Unknown> {
             one(per_core(bed)? * serving, talking(bed)? * kept, cores, limit)
         }
         Design::Sharded => {
-            bed.reach(Closeness::Card);
+            bed.weaken_evidence(EvidenceLevel::Card);
             let (knee, loss) = congestion(bed)?;
             let cores = asked(published);
             let kept = if cores >= knee { 1.0 - loss } else { 1.0 };
@@ -364,11 +370,11 @@ pub fn sides(bed: &Bed<'_, '_>, setup: &Setup) -> Result<Sides, Unknown> {
 }
 
 /// Requests a second that one host core processes and does not communicate.
-fn processing_rate(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+fn processing_rate(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
     // The host is the same whatever the card.
     bed.of("bf3-8c").card("engine.rate").or_else(|_| {
         // Its own share of a request on the host, of which it then does nothing else.
-        bed.reach(Closeness::Application);
+        bed.weaken_evidence(EvidenceLevel::Application);
         Ok(cpu_only(bed, gets)? / bed.cores()? / processing_share(bed, gets)?)
     })
 }
@@ -376,8 +382,8 @@ fn processing_rate(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
 /// Requests a second of a design under full load.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn throughput_per_s(bed: &Bed<'_, '_>, setup: &Setup) -> Result<Outcome, Unknown> {
+/// [`MissingParameter`].
+pub fn throughput_per_s(bed: &Testbed<'_, '_>, setup: &Setup) -> Result<Outcome, MissingParameter> {
     let sides = sides(bed, setup)?;
     Ok(Outcome {
         value: sides.total_per_s(),
@@ -386,15 +392,15 @@ pub fn throughput_per_s(bed: &Bed<'_, '_>, setup: &Setup) -> Result<Outcome, Unk
 }
 
 /// Requests that the clients of the card-only store keep in flight.
-fn in_flight(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
-    let at = |mix: char| -> Result<f64, Unknown> {
+fn in_flight(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
+    let at = |mix: char| -> Result<f64, MissingParameter> {
         let rate = bed.card(&format!("dpu-only.rate.ycsb-{mix}"))?;
         Ok(rate * bed.card(&format!("dpu-only.latency.ycsb-{mix}"))? / 1e9)
     };
     match (at('a'), at('c')) {
         (Ok(a), Ok(c)) => Ok(a + (c - a) * (2.0 * gets - 1.0).clamp(0.0, 1.0)),
         (Ok(one), _) | (_, Ok(one)) => {
-            bed.reach(Closeness::Card);
+            bed.weaken_evidence(EvidenceLevel::Card);
             Ok(one)
         }
         (Err(unknown), _) => Err(unknown),
@@ -402,24 +408,24 @@ fn in_flight(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
 }
 
 /// How much longer than from the card alone an answer takes from the host alone.
-fn cpu_delay(bed: &Bed<'_, '_>, gets: f64, longest: bool) -> Result<f64, Unknown> {
-    let published = |bed: &Bed<'_, '_>| {
-        let alone = |bed: &Bed<'_, '_>| latency_of_card(bed, 0.5);
+fn cpu_delay(bed: &Testbed<'_, '_>, gets: f64, longest: bool) -> Result<f64, MissingParameter> {
+    let published = |bed: &Testbed<'_, '_>| {
+        let alone = |bed: &Testbed<'_, '_>| latency_of_card(bed, 0.5);
         let at_a = bed.card("cpu-only.latency.ycsb-a");
         if gets == 0.5
             && let Ok(at_a) = at_a
         {
             return Ok(at_a / alone(bed)?);
         }
-        bed.reach(Closeness::Card);
-        let excess = |_| Ok::<_, Unknown>(1.0 + bed.card("cpu-only.delay-excess")?);
+        bed.weaken_evidence(EvidenceLevel::Card);
+        let excess = |_| Ok::<_, MissingParameter>(1.0 + bed.card("cpu-only.delay-excess")?);
         let most = bed.card("cpu-only.delay.most").or_else(excess);
         let least = bed.card("cpu-only.delay.least");
         match (most, least, at_a) {
             (Ok(most), Ok(least), _) if !longest => Ok((most * least).sqrt()),
             (Ok(most), ..) => Ok(most),
             (Err(_), _, Ok(at_a)) => {
-                bed.reach(Closeness::Application);
+                bed.weaken_evidence(EvidenceLevel::Application);
                 Ok(at_a / alone(bed)?)
             }
             (Err(unknown), ..) => Err(unknown),
@@ -429,23 +435,23 @@ fn cpu_delay(bed: &Bed<'_, '_>, gets: f64, longest: bool) -> Result<f64, Unknown
         return Ok(delay);
     }
     // As many requests wait as behind the slow path, at the host's own rate.
-    bed.reach(Closeness::Application);
+    bed.weaken_evidence(EvidenceLevel::Application);
     let waiting = super::onpath::host_in_flight(bed)?;
     Ok(waiting / cpu_only(bed, gets)? * 1e9 / latency_of_card(bed, gets)?)
 }
 
-fn latency_of_card(bed: &Bed<'_, '_>, gets: f64) -> Result<f64, Unknown> {
+fn latency_of_card(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
     let bed = &bed.of(bed.measured_card());
     Ok(in_flight(bed, gets)? / dpu_only(bed, gets)? * 1e9)
 }
 
 /// Latency of requests that the host answers, and of those that the card does.
 fn mean_of_sides(
-    bed: &Bed<'_, '_>,
+    bed: &Testbed<'_, '_>,
     gets: f64,
     sides: &Sides,
     longest: bool,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let of_host = cpu_delay(bed, gets, longest)? * latency_of_card(bed, gets)?;
     let of_card = in_flight(bed, gets)? / sides.soc_per_s * 1e9;
     let weighted = of_host * sides.host_per_s + of_card * sides.soc_per_s;
@@ -458,30 +464,34 @@ fn mean_of_sides(
 /// `longest` takes the most unfavourable of the loads at which the host's was published.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn latency_ns(bed: &Bed<'_, '_>, setup: &Setup, longest: bool) -> Result<Outcome, Unknown> {
+/// [`MissingParameter`].
+pub fn latency_ns(
+    bed: &Testbed<'_, '_>,
+    setup: &Setup,
+    longest: bool,
+) -> Result<Outcome, MissingParameter> {
     let sides = sides(bed, setup)?;
     let gets = setup.gets;
-    let by_little = |bed: &Bed<'_, '_>| Ok(in_flight(bed, gets)? / sides.total_per_s() * 1e9);
+    let by_little = |bed: &Testbed<'_, '_>| Ok(in_flight(bed, gets)? / sides.total_per_s() * 1e9);
     let value = match setup.design {
         Design::CpuOnly => cpu_delay(bed, gets, longest)? * latency_of_card(bed, gets)?,
         Design::DpuOnly => by_little(bed)?,
         Design::Latency | Design::Saving => {
             let as_measured = *setup == Setup::new(setup.design, gets);
-            let published = |bed: &Bed<'_, '_>| {
+            let published = |bed: &Testbed<'_, '_>| {
                 let whole = bed.card("dpu-only.latency.ycsb-c")?;
                 Ok(bed.card("lat.latency.ycsb-c")? / whole * latency_of_card(bed, gets)?)
             };
             match bed.attempt(published) {
                 Some(latency) if as_measured => latency,
                 _ => {
-                    bed.reach(Closeness::Card);
+                    bed.weaken_evidence(EvidenceLevel::Card);
                     by_little(bed)?
                 }
             }
         }
         Design::Dual | Design::Sharded => {
-            bed.reach(Closeness::Application);
+            bed.weaken_evidence(EvidenceLevel::Application);
             mean_of_sides(bed, gets, &sides, longest)?
         }
     };
@@ -495,8 +505,8 @@ pub fn latency_ns(bed: &Bed<'_, '_>, setup: &Setup, longest: bool) -> Result<Out
 /// that with `from`.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn dma_size_gain(bed: &Bed<'_, '_>, from: f64, to: f64) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub fn dma_size_gain(bed: &Testbed<'_, '_>, from: f64, to: f64) -> Result<f64, MissingParameter> {
     // Doubling 2 KiB is what was published.
     if (from, to) == (BATCH_DMA_BYTES, 2.0 * BATCH_DMA_BYTES) {
         return Ok(1.0 + bed.card("dual.dma-doubling")?);

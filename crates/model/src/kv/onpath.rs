@@ -1,7 +1,7 @@
 //! A key-value server on the host, with the card on the path; study 002, section 4.2.
 
-use super::{Bed, Design, Setup, throughput_per_s};
-use crate::{Closeness, Outcome, Unknown};
+use super::{Design, Setup, Testbed, throughput_per_s};
+use crate::{EvidenceLevel, MissingParameter, Outcome};
 
 /// What forwards a packet between the port and the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +38,17 @@ impl Submode {
 /// Requests a second that the host's server gets through.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn submode_rate_per_s(bed: &Bed<'_, '_>, submode: Submode) -> Result<Outcome, Unknown> {
+/// [`MissingParameter`].
+pub fn submode_rate_per_s(
+    bed: &Testbed<'_, '_>,
+    submode: Submode,
+) -> Result<Outcome, MissingParameter> {
     let value = match submode {
         Submode::SoftwareSwitch => software_switch(bed)?,
         Submode::Forwarder => software_switch(bed)? * bed.card("onpath.sm3.gain")?,
         Submode::HardwareSwitch => {
             let published =
-                |bed: &Bed<'_, '_>| Ok(software_switch(bed)? * bed.card("onpath.sm45.gain")?);
+                |bed: &Testbed<'_, '_>| Ok(software_switch(bed)? * bed.card("onpath.sm45.gain")?);
             match bed.attempt(published) {
                 Some(rate) => rate,
                 None => host_alone(bed)?,
@@ -58,29 +61,32 @@ pub fn submode_rate_per_s(bed: &Bed<'_, '_>, submode: Submode) -> Result<Outcome
     })
 }
 
-fn software_switch(bed: &Bed<'_, '_>) -> Result<f64, Unknown> {
+fn software_switch(bed: &Testbed<'_, '_>) -> Result<f64, MissingParameter> {
     (bed.card("onpath.sm12.rate")).or_else(|_| Ok(host_alone(bed)? / bed.card("onpath.sm45.gain")?))
 }
 
 /// The card's own switch does not hold the host's server back.
-fn host_alone(bed: &Bed<'_, '_>) -> Result<f64, Unknown> {
-    bed.reach(Closeness::Application);
+fn host_alone(bed: &Testbed<'_, '_>) -> Result<f64, MissingParameter> {
+    bed.weaken_evidence(EvidenceLevel::Application);
     Ok(throughput_per_s(bed, &Setup::new(Design::CpuOnly, 1.0))?.value)
 }
 
 /// Requests of study 002's clients that wait for a host's server at the most.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn host_in_flight(bed: &Bed<'_, '_>) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub fn host_in_flight(bed: &Testbed<'_, '_>) -> Result<f64, MissingParameter> {
     Ok(bed.card("onpath.sm12.rate")? * bed.card("onpath.sm12.latency")? / 1e9)
 }
 
 /// Latency in nanoseconds at the highest load; published for the software switches only.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn submode_latency_ns(bed: &Bed<'_, '_>, submode: Submode) -> Result<Outcome, Unknown> {
+/// [`MissingParameter`].
+pub fn submode_latency_ns(
+    bed: &Testbed<'_, '_>,
+    submode: Submode,
+) -> Result<Outcome, MissingParameter> {
     let value = match submode {
         Submode::SoftwareSwitch => bed.card("onpath.sm12.latency")?,
         Submode::Forwarder => bed.card("onpath.sm3.latency")?,

@@ -1,7 +1,7 @@
 //! Bytes that a request moves over PCIe: a packet, or a slot of a key-value queue pair.
 
-use super::Bed;
-use crate::Unknown;
+use super::Testbed;
+use crate::MissingParameter;
 
 /// Which message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +28,13 @@ impl Message {
     /// Bytes of its packet: what every packet has, the key, and the value where one travels.
     ///
     /// # Errors
-    /// [`Unknown`].
+    /// [`MissingParameter`].
     pub fn packet_bytes(
         self,
-        bed: &Bed<'_, '_>,
+        bed: &Testbed<'_, '_>,
         key_bytes: f64,
         value_bytes: f64,
-    ) -> Result<f64, Unknown> {
+    ) -> Result<f64, MissingParameter> {
         let carried = match self {
             Self::GetResponse | Self::SetRequest => value_bytes,
             Self::GetRequest | Self::SetResponse => 0.0,
@@ -46,7 +46,7 @@ impl Message {
 /// Bytes of a packet over those of a slot that carries the same.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn packet_over_slot(bed: &Bed<'_, '_>, message: Message) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub fn packet_over_slot(bed: &Testbed<'_, '_>, message: Message) -> Result<f64, MissingParameter> {
     Ok(message.packet_bytes(bed, 8.0, 8.0)? / message.slot_bytes())
 }

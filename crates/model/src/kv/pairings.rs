@@ -3,8 +3,8 @@
 //! The study published hardly any absolute figure, so that rates are relative to those of clients
 //! and server on hosts (CH-SH) on the same card.
 
-use super::{Bed, Design, Setup, host_in_flight, latency_ns, throughput_per_s};
-use crate::{Closeness, Unknown};
+use super::{Design, Setup, Testbed, host_in_flight, latency_ns, throughput_per_s};
+use crate::{EvidenceLevel, MissingParameter};
 
 /// The store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,11 +71,11 @@ const MIXES: [u32; 3] = [100, 95, 50];
 /// A value by the share of GETs; that of the nearest mix, which is as far as `away`, where there
 /// is none.
 fn by_gets(
-    value: impl Fn(&str) -> Result<f64, Unknown>,
-    bed: &Bed<'_, '_>,
+    value: impl Fn(&str) -> Result<f64, MissingParameter>,
+    bed: &Testbed<'_, '_>,
     gets: f64,
-    away: Closeness,
-) -> Result<f64, Unknown> {
+    away: EvidenceLevel,
+) -> Result<f64, MissingParameter> {
     let asked = 100.0 * gets;
     let mut mixes = MIXES;
     mixes.sort_by(|a, b| {
@@ -87,7 +87,7 @@ fn by_gets(
         match value(&format!("get{mix}")) {
             Ok(value) => {
                 if f64::from(mix) != asked {
-                    bed.reach(away);
+                    bed.weaken_evidence(away);
                 }
                 return Ok(value);
             }
@@ -99,26 +99,31 @@ fn by_gets(
 
 /// How much faster (`offload.rate`) or sooner (`offload.delay`) CH-SH answers than clients on a
 /// card are answered.
-fn offload(bed: &Bed<'_, '_>, store: Application, what: &str, gets: f64) -> Result<f64, Unknown> {
-    let herd = |bed: &Bed<'_, '_>| {
+fn offload(
+    bed: &Testbed<'_, '_>,
+    store: Application,
+    what: &str,
+    gets: f64,
+) -> Result<f64, MissingParameter> {
+    let herd = |bed: &Testbed<'_, '_>| {
         // How late answers are differs more from mix to mix than how many there are.
         let away = match what {
-            "offload.delay" => Closeness::Application,
-            _ => Closeness::Card,
+            "offload.delay" => EvidenceLevel::Application,
+            _ => EvidenceLevel::Card,
         };
         let value = |mix: &str| bed.pairing_host(&format!("herd.{what}.{mix}"));
         by_gets(value, bed, gets, away)
     };
-    let mica = |bed: &Bed<'_, '_>| {
+    let mica = |bed: &Testbed<'_, '_>| {
         let name = format!("mica.{what}");
         bed.card(&name).or_else(|_| {
             // Published for the first two generations.
-            bed.reach(Closeness::Application);
+            bed.weaken_evidence(EvidenceLevel::Application);
             bed.of("bf2-200g").card(&name)
         })
     };
-    let other = |unknown, other: Result<f64, Unknown>| {
-        bed.reach(Closeness::Application);
+    let other = |unknown, other: Result<f64, MissingParameter>| {
+        bed.weaken_evidence(EvidenceLevel::Application);
         other.map_err(|_| unknown)
     };
     match store {
@@ -131,19 +136,19 @@ fn offload(bed: &Bed<'_, '_>, store: Application, what: &str, gets: f64) -> Resu
 /// else at the peak of both.
 ///
 /// # Errors
-/// [`Unknown`].
+/// [`MissingParameter`].
 pub fn relative_rate(
-    bed: &Bed<'_, '_>,
+    bed: &Testbed<'_, '_>,
     store: Application,
     pairing: Pairing,
     gets: f64,
     most: bool,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     match pairing {
         Pairing::ChSh => Ok(1.0),
         Pairing::CdhSh => {
             if store != Application::Herd {
-                bed.reach(Closeness::Application);
+                bed.weaken_evidence(EvidenceLevel::Application);
             }
             bed.pairing_host("herd.clients.gain")
         }
@@ -155,13 +160,13 @@ pub fn relative_rate(
             match peak {
                 Some(peak) => {
                     if bed.measured_card() != "bf2-200g" {
-                        bed.reach(Closeness::Application);
+                        bed.weaken_evidence(EvidenceLevel::Application);
                     }
                     Ok(1.0 / peak)
                 }
                 None if store == Application::Mica && !most => {
                     // At the load where they differ most, for want of the peak.
-                    bed.reach(Closeness::Application);
+                    bed.weaken_evidence(EvidenceLevel::Application);
                     Ok(1.0 / offload(bed, store, "offload.rate", gets)?)
                 }
                 None => Ok(1.0 / offload(bed, store, "offload.rate", gets)?),
@@ -169,25 +174,26 @@ pub fn relative_rate(
         }
         Pairing::ChSd if store == Application::Mica => {
             // The same machines and the same store as in study 003.
-            bed.reach(Closeness::Card);
-            let rate =
-                |design| Ok::<_, Unknown>(throughput_per_s(bed, &Setup::new(design, gets))?.value);
+            bed.weaken_evidence(EvidenceLevel::Card);
+            let rate = |design| {
+                Ok::<_, MissingParameter>(throughput_per_s(bed, &Setup::new(design, gets))?.value)
+            };
             Ok(rate(Design::DpuOnly)? / rate(Design::CpuOnly)?)
         }
-        Pairing::ChSd => Err(Unknown::parameter("kv.herd.soc.gain")),
+        Pairing::ChSd => Err(MissingParameter::parameter("kv.herd.soc.gain")),
     }
 }
 
 /// Latency over that of CH-SH on the same card, at the load where they differ most.
 ///
 /// # Errors
-/// [`Unknown`].
+/// [`MissingParameter`].
 pub fn relative_latency(
-    bed: &Bed<'_, '_>,
+    bed: &Testbed<'_, '_>,
     store: Application,
     pairing: Pairing,
     gets: f64,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     match pairing {
         Pairing::ChSh => Ok(1.0),
         Pairing::CdSh | Pairing::CdSd => offload(bed, store, "offload.delay", gets),
@@ -195,15 +201,16 @@ pub fn relative_latency(
             // Latency depends on how the study's clients send. What they saw of the server on a
             // BlueField-3 was published against a host behind a BlueField-2.
             if let Some(ratio) = bed.attempt(|bed| soc_against_older_host(bed, gets, true)) {
-                bed.reach(Closeness::Application);
+                bed.weaken_evidence(EvidenceLevel::Application);
                 return Ok(ratio);
             }
-            bed.reach(Closeness::Application);
-            let latency =
-                |design| Ok::<_, Unknown>(latency_ns(bed, &Setup::new(design, gets), false)?.value);
+            bed.weaken_evidence(EvidenceLevel::Application);
+            let latency = |design| {
+                Ok::<_, MissingParameter>(latency_ns(bed, &Setup::new(design, gets), false)?.value)
+            };
             Ok(latency(Design::DpuOnly)? / latency(Design::CpuOnly)?)
         }
-        Pairing::ChSd | Pairing::CdhSh => Err(Unknown::parameter(format!(
+        Pairing::ChSd | Pairing::CdhSh => Err(MissingParameter::parameter(format!(
             "kv.{}.{}.delay",
             store.name(),
             pairing.name()
@@ -215,30 +222,32 @@ pub fn relative_latency(
 /// times shorter latency is.
 ///
 /// # Errors
-/// [`Unknown`].
+/// [`MissingParameter`].
 pub fn generation_gain(
-    bed: &Bed<'_, '_>,
+    bed: &Testbed<'_, '_>,
     store: Application,
     gets: f64,
     latency: bool,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let (new, old) = (bed.of("bf3-8c"), bed.of("bf2-200g"));
     match (store, latency) {
         (Application::Herd, false) => {
             let value = |mix: &str| new.card(&format!("herd.generation-gain.{mix}"));
-            Ok(1.0 + by_gets(value, bed, gets, Closeness::Card)?)
+            Ok(1.0 + by_gets(value, bed, gets, EvidenceLevel::Card)?)
         }
-        (Application::Herd, true) => Err(Unknown::parameter("kv.herd.generation-delay")),
+        (Application::Herd, true) => Err(MissingParameter::parameter("kv.herd.generation-delay")),
         (Application::Mica, false) => {
-            bed.reach(Closeness::Card);
-            let rate = |bed: &Bed<'_, '_>| {
-                Ok::<_, Unknown>(throughput_per_s(bed, &Setup::new(Design::CpuOnly, gets))?.value)
+            bed.weaken_evidence(EvidenceLevel::Card);
+            let rate = |bed: &Testbed<'_, '_>| {
+                Ok::<_, MissingParameter>(
+                    throughput_per_s(bed, &Setup::new(Design::CpuOnly, gets))?.value,
+                )
             };
             Ok(rate(&new)? / rate(&old)?)
         }
         // Their throughput is alike, so that latency goes with the number of requests that wait.
         (Application::Mica, true) => {
-            bed.reach(Closeness::Application);
+            bed.weaken_evidence(EvidenceLevel::Application);
             Ok(host_in_flight(&old)? / host_in_flight(&new)?)
         }
     }
@@ -248,11 +257,15 @@ pub fn generation_gain(
 /// where they differ most: throughput, or latency.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn soc_against_older_host(bed: &Bed<'_, '_>, gets: f64, latency: bool) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub fn soc_against_older_host(
+    bed: &Testbed<'_, '_>,
+    gets: f64,
+    latency: bool,
+) -> Result<f64, MissingParameter> {
     let value = |what: &str| {
         let by_mix = |mix: &str| bed.card(&format!("mica.soc.{what}.{mix}"));
-        by_gets(by_mix, bed, gets, Closeness::Card)
+        by_gets(by_mix, bed, gets, EvidenceLevel::Card)
     };
     if latency {
         Ok(1.0 - value("delay-cut")?)

@@ -1,7 +1,7 @@
 //! What a host core does for a request, as shares of its time; Table 1 of study 003.
 
-use super::Bed;
-use crate::{Closeness, Unknown};
+use super::Testbed;
+use crate::{EvidenceLevel, MissingParameter};
 
 /// The parts of a request.
 pub const PARTS: [&str; 5] = ["receive", "parse", "response", "getset", "others"];
@@ -9,8 +9,8 @@ pub const PARTS: [&str; 5] = ["receive", "parse", "response", "getset", "others"
 /// The share that `part` takes of a host core's time in mix `mix` of YCSB, 0 to 1.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn share(bed: &Bed<'_, '_>, part: &str, mix: char) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub fn share(bed: &Testbed<'_, '_>, part: &str, mix: char) -> Result<f64, MissingParameter> {
     let of = |part: &str| bed.card(&format!("share.{part}.ycsb-{mix}"));
     of(part).or_else(|unknown| {
         // The parts make up the whole.
@@ -18,7 +18,7 @@ pub fn share(bed: &Bed<'_, '_>, part: &str, mix: char) -> Result<f64, Unknown> {
         for other in PARTS.into_iter().filter(|other| *other != part) {
             rest -= of(other).map_err(|_| unknown.clone())?;
         }
-        bed.reach(Closeness::Card);
+        bed.weaken_evidence(EvidenceLevel::Card);
         if rest > 0.0 { Ok(rest) } else { Err(unknown) }
     })
 }
@@ -26,8 +26,8 @@ pub fn share(bed: &Bed<'_, '_>, part: &str, mix: char) -> Result<f64, Unknown> {
 /// The share that the communication engine takes: receiving, parsing and answering.
 ///
 /// # Errors
-/// [`Unknown`].
-pub fn communication_share(bed: &Bed<'_, '_>, mix: char) -> Result<f64, Unknown> {
+/// [`MissingParameter`].
+pub fn communication_share(bed: &Testbed<'_, '_>, mix: char) -> Result<f64, MissingParameter> {
     let mut sum = 0.0;
     for part in ["receive", "parse", "response"] {
         sum += share(bed, part, mix)?;

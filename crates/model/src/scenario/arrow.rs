@@ -2,7 +2,7 @@
 
 use overside_config::Error;
 
-use super::{Better, Key, Method, Point, Row, Scenario, Shown};
+use super::{Better, Key, Method, Metric, Point, Row, Scenario};
 use crate::claims::arrow::{Figures, answer};
 use crate::{Library, Unit};
 
@@ -55,7 +55,7 @@ impl Scenario for Arrow {
         let codec = chosen(point, "codec", ["lz4", "zstd"]);
         let threads = chosen(point, "threads", ["one", "all"]);
         let ratio = |name: &str, better, figure| {
-            Shown::new(name, Unit::Count, better, answer(library, figure))
+            Metric::new(name, Unit::Count, better, answer(library, figure))
         };
         let mut notes = vec![
             "No published fact gives bytes a second of these tasks: what follows compares the card with the host"

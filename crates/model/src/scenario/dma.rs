@@ -2,10 +2,10 @@
 
 use overside_config::Error;
 
-use super::{Better, Key, Point, Row, Scenario, Shown};
+use super::{Better, Key, Metric, Point, Row, Scenario};
 use crate::claims::link_words::Loans;
 use crate::dma::{self, Access, Completion, INLINE_BYTES, Primitive, Transfer};
-use crate::{Answer, Closeness, Initiator, Library, Unit};
+use crate::{Answer, EvidenceLevel, Initiator, Library, Unit};
 
 /// DMA and RDMA in closed form: docs/model-link.md.
 pub struct DmaScenario;
@@ -106,27 +106,27 @@ impl Scenario for DmaScenario {
         let (card, cores) = (point.word("profile"), point.number("cores"));
         let depth = point.number_if_set("depth");
         let loans = Loans::of(library, &[card]);
-        let relative = loans.predict(Closeness::Card, |values| {
+        let relative = loans.predict(EvidenceLevel::Card, |values| {
             dma::latency(values, card, &transfer)
         });
-        let latency = loans.predict(Closeness::Card, |values| {
+        let latency = loans.predict(EvidenceLevel::Card, |values| {
             dma::latency_ns(values, card, &transfer)
         });
         // A core that polls is busy all the time: there is no doubt about that.
         let polls = transfer.completion == Completion::Poll;
         let busy = |name: &str, unit, cores: f64| {
             if polls {
-                return Shown::given(name, unit, Better::Lower, cores);
+                return Metric::given(name, unit, Better::Lower, cores);
             }
-            let busy = loans.predict(Closeness::Card, |values| {
+            let busy = loans.predict(EvidenceLevel::Card, |values| {
                 Ok(cores * dma::core_use(values, card, &transfer)?)
             });
-            Shown::new(name, unit, Better::Lower, busy)
+            Metric::new(name, unit, Better::Lower, busy)
         };
         let mut row = Row {
-            latency: Some(Shown::new("latency", Unit::Us, Better::Lower, latency)),
+            latency: Some(Metric::new("latency", Unit::Us, Better::Lower, latency)),
             more: vec![
-                Shown::new("over a short DMA", Unit::Count, Better::Lower, relative),
+                Metric::new("over a short DMA", Unit::Count, Better::Lower, relative),
                 busy("of a core", Unit::Percent, 1.0),
             ],
             notes: vec![
@@ -136,15 +136,15 @@ impl Scenario for DmaScenario {
             ..Row::default()
         };
         if transfer.primitive == Primitive::Dma {
-            let per_s = loans.predict(Closeness::Card, |values| {
+            let per_s = loans.predict(EvidenceLevel::Card, |values| {
                 dma::per_s(values, card, &transfer, cores, depth)
             });
-            let rate = loans.predict(Closeness::Card, |values| {
+            let rate = loans.predict(EvidenceLevel::Card, |values| {
                 let mut outcome = dma::per_s(values, card, &transfer, cores, depth)?;
                 outcome.value *= transfer.bytes;
                 Ok(outcome)
             });
-            let link = (loans.predict(Closeness::Same, |values| {
+            let link = (loans.predict(EvidenceLevel::Same, |values| {
                 values.get(&dma::of(card, "pcie.rate"))
             }))
             .map_or(f64::INFINITY, |link| link.interval.typ);
@@ -156,15 +156,15 @@ impl Scenario for DmaScenario {
                 answer
             };
             let (per_s, rate) = (within(per_s, link / transfer.bytes), within(rate, link));
-            row.throughput = Some(Shown::new("DMAs", Unit::MopsPerS, Better::Higher, per_s));
+            row.throughput = Some(Metric::new("DMAs", Unit::MopsPerS, Better::Higher, per_s));
             row.more
-                .push(Shown::new("moved", Unit::GBPerS, Better::Higher, rate));
+                .push(Metric::new("moved", Unit::GBPerS, Better::Higher, rate));
         } else {
             row.notes
                 .push("no rate of RDMA between a host and its own card was published".into());
         }
         row.host_cores = Some(match transfer.initiator {
-            Initiator::Soc => Shown::given("host cores", Unit::Count, Better::Lower, 0.0),
+            Initiator::Soc => Metric::given("host cores", Unit::Count, Better::Lower, 0.0),
             Initiator::Host => busy("host cores", Unit::Count, cores),
         });
         Ok(vec![row])

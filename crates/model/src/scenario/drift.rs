@@ -6,10 +6,10 @@ use overside_ops::Operation;
 
 use overside_config::Error;
 
-use super::{Better, Key, Method, Point, Row, Scenario, Shown};
+use super::{Better, Key, Method, Metric, Point, Row, Scenario};
 use crate::{
-    Answer, Basis, Closeness, Evidence, Interval, Known, Library, NoPrediction, OperationProfile,
-    Outcome, Profile, Quantity, Unit, Unknown, Values,
+    Answer, Basis, Evidence, EvidenceLevel, Interval, Library, MissingParameter, NoPrediction,
+    OperationProfile, Outcome, ParameterValue, Profile, Quantity, Unit, Values,
 };
 use world::{Deal, Ran, World};
 
@@ -148,7 +148,7 @@ fn absent(point: &Point, profile: Option<&Profile>, operation: Operation) -> Row
         })
     };
     Row {
-        throughput: Some(Shown::new(
+        throughput: Some(Metric::new(
             "throughput",
             Unit::MBPerS,
             Better::Higher,
@@ -219,7 +219,7 @@ impl Setup {
             match quantity {
                 Some(quantity) => setup
                     .evidence
-                    .insert(name, Known::Quantity(quantity.clone())),
+                    .insert(name, ParameterValue::Quantity(quantity.clone())),
                 None => setup.missing.push(name.into()),
             }
         }
@@ -227,7 +227,7 @@ impl Setup {
     }
 
     /// The stream as the values have it.
-    fn world(&self, point: &Point, values: &Values<'_>) -> Result<World, Unknown> {
+    fn world(&self, point: &Point, values: &Values<'_>) -> Result<World, MissingParameter> {
         let placement = point.word("placement");
         let chunks = chunks(point);
         let core_ns = self.chunk_bytes / point.number("cpu_rate") * 1e9;
@@ -280,11 +280,11 @@ impl Setup {
     }
 
     fn predict(&self, point: &Point, figure: impl Fn(&World, &Ran) -> f64) -> Answer {
-        let answer = self.evidence.predict(Closeness::Card, |values| {
+        let answer = self.evidence.predict(EvidenceLevel::Card, |values| {
             let world = self.world(point, values)?;
-            let ran = world
-                .run()
-                .map_err(|error| Unknown::nothing(error.to_string(), "ask for less work"))?;
+            let ran = world.run().map_err(|error| {
+                MissingParameter::nothing(error.to_string(), "ask for less work")
+            })?;
             Ok(Outcome {
                 value: figure(&world, &ran),
                 bottleneck: Some(ran.bottleneck.into()),
@@ -309,8 +309,8 @@ impl Setup {
         });
         // What is predicted to be none is no figure that a formula can have.
         let or_none = |name: &str, unit, better, answer: Answer| match answer {
-            Err(_) if throughput.is_ok() => Shown::given(name, unit, better, 0.0),
-            answer => Shown::new(name, unit, better, answer),
+            Err(_) if throughput.is_ok() => Metric::given(name, unit, better, 0.0),
+            answer => Metric::new(name, unit, better, answer),
         };
         let mut more = Vec::new();
         let placement = point.word("placement");
@@ -319,7 +319,7 @@ impl Setup {
             more.push(share.at_most(1.0));
         }
         if placement != "cpu" {
-            let best = Shown::new(
+            let best = Metric::new(
                 "of the best possible",
                 Unit::Percent,
                 Better::Higher,
@@ -343,7 +343,7 @@ impl Setup {
         }
         Row {
             method: Method::Simulated,
-            throughput: Some(Shown::new(
+            throughput: Some(Metric::new(
                 "throughput",
                 Unit::MBPerS,
                 Better::Higher,

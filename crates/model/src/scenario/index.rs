@@ -2,9 +2,9 @@
 
 use overside_config::Error;
 
-use super::{Better, Key, Point, Row, Scenario, Shown};
+use super::{Better, Key, Metric, Point, Row, Scenario};
 use crate::query::{evidence, index_gain};
-use crate::{Closeness, Library, Unit};
+use crate::{EvidenceLevel, Library, Unit};
 
 /// An index on host and card in closed form: docs/model-machine.md.
 pub struct Index;
@@ -38,7 +38,7 @@ impl Scenario for Index {
         let (card, host) = (point.word("profile"), point.word("host"));
         let cores = point.number_if_set("cores");
         let evidence = evidence(library, &[card, host]);
-        let near = Closeness::Application;
+        let near = EvidenceLevel::Application;
         let alone = format!("{host}/index.lookup");
         let both = evidence.predict(near, |v| {
             Ok((1.0 + index_gain(v, card, cores, host)?) * v.get(&alone)?)
@@ -48,14 +48,14 @@ impl Scenario for Index {
         let host_cores = (library.profile(host))
             .and_then(|one| one.values.get("cpu.cores"))
             .map(|cores| cores.interval().typ);
-        let alone = evidence.predict(Closeness::Same, |v| v.get(&alone));
+        let alone = evidence.predict(EvidenceLevel::Same, |v| v.get(&alone));
         Ok(vec![Row {
-            throughput: Some(Shown::new("look-ups", Unit::MopsPerS, Better::Higher, both)),
+            throughput: Some(Metric::new("look-ups", Unit::MopsPerS, Better::Higher, both)),
             host_cores: host_cores
-                .map(|cores| Shown::given("host cores", Unit::Count, Better::Lower, cores)),
+                .map(|cores| Metric::given("host cores", Unit::Count, Better::Lower, cores)),
             more: vec![
-                Shown::new("gain", Unit::Percent, Better::Higher, gain),
-                Shown::new("host alone", Unit::MopsPerS, Better::Higher, alone),
+                Metric::new("gain", Unit::Percent, Better::Higher, gain),
+                Metric::new("host alone", Unit::MopsPerS, Better::Higher, alone),
             ],
             bottleneck: Some("cores of both".into()),
             notes: vec![

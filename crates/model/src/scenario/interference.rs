@@ -6,10 +6,12 @@ use std::cell::Cell;
 
 use overside_config::Error;
 
-use super::{Better, Key, Method, Point, Row, Scenario, Shown, simulated};
+use super::{Better, Key, Method, Metric, Point, Row, Scenario, simulated};
 use crate::claims::link_words::Loans;
 use crate::contention::{self, Demand, SharedPath};
-use crate::{Answer, Closeness, Initiator, Library, NoPrediction, Unit, Unknown, Values, dma};
+use crate::{
+    Answer, EvidenceLevel, Initiator, Library, MissingParameter, NoPrediction, Unit, Values, dma,
+};
 use series::{Window, World};
 
 /// Interference in closed form, or over time: docs/model-link.md.
@@ -126,7 +128,7 @@ struct ScenarioArgs<'a> {
 impl ScenarioArgs<'_> {
     /// What is kept of the traffic, in bytes a second.
     fn kept(&self, intensity: f64) -> Answer {
-        let kept = self.loans.predict(Closeness::Application, |values| {
+        let kept = self.loans.predict(EvidenceLevel::Application, |values| {
             let lost = contention::traffic_loss(values, self.card, intensity)?;
             Ok((self.traffic * (1.0 - lost)).min(self.shares(values, intensity)?.0))
         });
@@ -138,7 +140,7 @@ impl ScenarioArgs<'_> {
     }
 
     /// What traffic and DMAs get of the link.
-    fn shares(&self, values: &Values<'_>, intensity: f64) -> Result<(f64, f64), Unknown> {
+    fn shares(&self, values: &Values<'_>, intensity: f64) -> Result<(f64, f64), MissingParameter> {
         let peak = dma::peak(values, self.card, Initiator::Host)?;
         let link = values.get(&dma::of(self.card, "pcie.rate"))?;
         let demand = |bytes_per_s| Demand {
@@ -154,20 +156,20 @@ impl ScenarioArgs<'_> {
         let (name, unit, better) = ("traffic", Unit::GbPerS, Better::Higher);
         let Some(intensity) = self.intensity else {
             return Row {
-                throughput: Some(Shown::given(name, unit, better, self.traffic)),
+                throughput: Some(Metric::given(name, unit, better, self.traffic)),
                 notes: vec!["jobs of the engines do not cross the path of the traffic".into()],
                 ..Row::default()
             };
         };
-        let loss = self.loans.predict(Closeness::Application, |values| {
+        let loss = self.loans.predict(EvidenceLevel::Application, |values| {
             contention::traffic_loss(values, self.card, intensity)
         });
-        let moved = (self.loans).predict(Closeness::Card, |v| Ok(self.shares(v, intensity)?.1));
+        let moved = (self.loans).predict(EvidenceLevel::Card, |v| Ok(self.shares(v, intensity)?.1));
         Row {
-            throughput: Some(Shown::new(name, unit, better, self.kept(intensity))),
+            throughput: Some(Metric::new(name, unit, better, self.kept(intensity))),
             more: vec![
-                Shown::new("lost", Unit::Percent, Better::Lower, loss),
-                Shown::new("DMA moves", Unit::GBPerS, Better::Higher, moved),
+                Metric::new("lost", Unit::Percent, Better::Lower, loss),
+                Metric::new("DMA moves", Unit::GBPerS, Better::Higher, moved),
             ],
             bottleneck: Some("waiting on the card's path to memory".into()),
             ..Row::default()
@@ -177,7 +179,7 @@ impl ScenarioArgs<'_> {
     /// The path at typical values of its parameters.
     fn path(&self) -> Result<SharedPath, NoPrediction> {
         let typical = Cell::new(None);
-        let asked = self.loans.predict(Closeness::Application, |values| {
+        let asked = self.loans.predict(EvidenceLevel::Application, |values| {
             let path = SharedPath::of_card(values, self.card)?;
             // The first evaluation is the typical one.
             typical.set(typical.get().or(Some(path)));
@@ -203,7 +205,7 @@ impl ScenarioArgs<'_> {
             Err(none) => {
                 let (unit, better) = (Unit::GbPerS, Better::Higher);
                 return Ok(vec![Row {
-                    throughput: Some(Shown::new("traffic", unit, better, Err(none))),
+                    throughput: Some(Metric::new("traffic", unit, better, Err(none))),
                     ..Row::default()
                 }]);
             }
@@ -233,7 +235,7 @@ impl ScenarioArgs<'_> {
 
     /// What a frame takes on the shared path, as a part of what it takes in all alone.
     fn waiting(&self, intensity: f64) -> Answer {
-        self.loans.predict(Closeness::Application, |values| {
+        self.loans.predict(EvidenceLevel::Application, |values| {
             let path = SharedPath::of_card(values, self.card)?;
             Ok(path.share * contention::stretch(path.load(intensity)))
         })
@@ -259,14 +261,14 @@ impl ScenarioArgs<'_> {
                     Ok(simulated(closed, value))
                 };
                 let rate = like(kept, bytes_per_s);
-                let rate = Shown::new(traffic, Unit::GbPerS, Better::Higher, rate);
+                let rate = Metric::new(traffic, Unit::GbPerS, Better::Higher, rate);
                 let time = like(waiting, path_ns);
-                let time = Shown::new(path, Unit::Us, Better::Lower, time);
+                let time = Metric::new(path, Unit::Us, Better::Lower, time);
                 (rate.at_most(self.traffic), time)
             }
             None => (
-                Shown::given(traffic, Unit::GbPerS, Better::Higher, bytes_per_s),
-                Shown::given(path, Unit::Us, Better::Lower, path_ns),
+                Metric::given(traffic, Unit::GbPerS, Better::Higher, bytes_per_s),
+                Metric::given(path, Unit::Us, Better::Lower, path_ns),
             ),
         };
         let ms = |index: usize| (index as f64 * world.window_ns() / 100.0).round() / 1e4;

@@ -4,9 +4,9 @@ use std::cell::Cell;
 
 use overside_config::Error;
 
-use super::{Better, Key, Method, Point, Row, Scenario, Shown, simulated};
-use crate::kv::{self, Bed, Clients, Design, Keys, Message, Setup, Sides};
-use crate::{Answer, Closeness, Library, NoPrediction, Outcome, Unit, Unknown};
+use super::{Better, Key, Method, Metric, Point, Row, Scenario, simulated};
+use crate::kv::{self, Clients, Design, Keys, Message, Setup, Sides, Testbed};
+use crate::{Answer, EvidenceLevel, Library, MissingParameter, NoPrediction, Outcome, Unit};
 
 /// Bytes that a request takes of a DMA: a slot of the study's queue pairs.
 const SLOT_BYTES: f64 = 32.0;
@@ -157,13 +157,13 @@ impl<'a> Question<'a> {
         })
     }
 
-    fn limit(&self, bed: &Bed<'_, '_>, evenness: f64) -> Result<Outcome, Unknown> {
+    fn limit(&self, bed: &Testbed<'_, '_>, evenness: f64) -> Result<Outcome, MissingParameter> {
         let mut sides = kv::sides(bed, &self.setup)?;
         sides.host_per_s *= evenness;
         sides.soc_per_s *= evenness;
         if evenness < 0.99 {
             // Published under skewed keys only together with updates.
-            bed.reach(Closeness::Application);
+            bed.weaken_evidence(EvidenceLevel::Application);
             sides.bottleneck = "the core with the most wanted keys";
         }
         Ok(Outcome {
@@ -199,7 +199,7 @@ impl<'a> Question<'a> {
             });
         }
         kv::answer(library, self.card, |bed| {
-            bed.reach(Closeness::Application);
+            bed.weaken_evidence(EvidenceLevel::Application);
             Ok(in_server_ns(&kv::sides(bed, &self.setup)?, load))
         })
     }
@@ -301,24 +301,24 @@ fn closed_form(
         "latency"
     };
     let mut row = Row {
-        throughput: Some(Shown::new(
+        throughput: Some(Metric::new(
             "throughput",
             Unit::MopsPerS,
             Better::Higher,
             throughput,
         )),
-        latency: Some(Shown::new(name, Unit::Us, Better::Lower, latency)),
+        latency: Some(Metric::new(name, Unit::Us, Better::Lower, latency)),
         ..Row::default()
     };
     if let Ok(sides) = sides {
-        let given = |name, cores| Shown::given(name, Unit::Count, Better::Lower, cores);
+        let given = |name, cores| Metric::given(name, Unit::Count, Better::Lower, cores);
         row.host_cores = Some(given("host cores", sides.host_cores));
         row.more.push(given("Arm cores", sides.soc_cores));
     }
     let (name, less) = ("PCIe bytes a request", Better::Lower);
     row.more.push(match asked.setup.design {
-        Design::DpuOnly => Shown::given(name, Unit::B, less, 0.0),
-        _ => Shown::new(name, Unit::B, less, pcie_bytes(asked, library)),
+        Design::DpuOnly => Metric::given(name, Unit::B, less, 0.0),
+        _ => Metric::new(name, Unit::B, less, pcie_bytes(asked, library)),
     });
     if asked.keys.skew > 0.0 {
         row.notes.push(
@@ -342,11 +342,11 @@ fn closed_form(
 fn pcie_bytes(asked: &Question<'_>, library: &Library) -> Answer {
     let gets = asked.setup.gets;
     kv::answer(library, asked.card, |bed| {
-        let packets = |bed: &Bed<'_, '_>| {
+        let packets = |bed: &Testbed<'_, '_>| {
             let of = |message: Message| message.packet_bytes(bed, 8.0, 8.0);
             let get = of(Message::GetRequest)? + of(Message::GetResponse)?;
             let set = of(Message::SetRequest)? + of(Message::SetResponse)?;
-            Ok::<_, Unknown>(gets * get + (1.0 - gets) * set)
+            Ok::<_, MissingParameter>(gets * get + (1.0 - gets) * set)
         };
         let slots = Message::GetRequest.slot_bytes() + Message::GetResponse.slot_bytes();
         let sides = kv::sides(bed, &asked.setup)?;
@@ -386,14 +386,14 @@ fn simulate(
     throughput.answer = Ok(simulated(closed, result.per_s));
     latency.answer = Ok(simulated(&doubt, mean_ns));
     row.method = Method::Simulated;
-    row.more.push(Shown::new(
+    row.more.push(Metric::new(
         "99th percentile",
         Unit::Us,
         Better::Lower,
         Ok(simulated(&doubt, high_ns)),
     ));
     let dropped = result.dropped as f64 / requests as f64;
-    row.more.push(Shown::given(
+    row.more.push(Metric::given(
         "dropped",
         Unit::Percent,
         Better::Lower,

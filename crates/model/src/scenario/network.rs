@@ -2,10 +2,10 @@
 
 use overside_config::Error;
 
-use super::{Better, Key, Point, Row, Scenario, Shown};
+use super::{Better, Key, Metric, Point, Row, Scenario};
 use crate::claims::link_words::Loans;
 use crate::network::{self, Submode, Verb};
-use crate::{Closeness, Library, Unit};
+use crate::{EvidenceLevel, Library, Unit};
 
 /// Networks in closed form: docs/model-link.md.
 pub struct NetworkScenario;
@@ -54,10 +54,10 @@ impl Scenario for NetworkScenario {
     fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
         let machine = point.word("profile");
         let loans = Loans::of(library, &[machine]);
-        let tcp = |answer| Some(Shown::new("TCP", Unit::GbPerS, Better::Higher, answer));
+        let tcp = |answer| Some(Metric::new("TCP", Unit::GbPerS, Better::Higher, answer));
         let Some(submode) = Submode::of(point.word("path")) else {
             let threads = point.number("threads");
-            let ending = loans.predict(Closeness::Card, |values| {
+            let ending = loans.predict(EvidenceLevel::Card, |values| {
                 network::tcp_ending(values, machine, threads)
             });
             return Ok(vec![Row {
@@ -66,7 +66,7 @@ impl Scenario for NetworkScenario {
             }]);
         };
         let mut row = Row {
-            throughput: tcp(loans.predict(Closeness::Card, |values| {
+            throughput: tcp(loans.predict(EvidenceLevel::Card, |values| {
                 network::tcp_through(values, machine, submode)
             })),
             bottleneck: Some(
@@ -86,12 +86,12 @@ impl Scenario for NetworkScenario {
                 ("write", Verb::Write),
                 ("send", Verb::SendRecv),
             ] {
-                let longer = loans.predict(Closeness::Card, |values| {
+                let longer = loans.predict(EvidenceLevel::Card, |values| {
                     network::rdma_detour(values, machine, verb, long)
                 });
                 let name = format!("RDMA {name} longer by");
                 row.more
-                    .push(Shown::new(&name, Unit::Percent, Better::Lower, longer));
+                    .push(Metric::new(&name, Unit::Percent, Better::Lower, longer));
             }
         }
         Ok(vec![row])

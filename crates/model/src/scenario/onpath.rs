@@ -2,13 +2,14 @@
 
 use overside_config::Error;
 
-use super::{Better, Key, Method, Point, Row, Scenario, Shown};
+use super::{Better, Key, Method, Metric, Point, Row, Scenario};
 use crate::network::{self, Submode};
 use crate::sim::{
     Arrivals, Calendar, Gap, Latencies, Model, Random, SimulationError, Station, run,
 };
 use crate::{
-    Answer, Closeness, Evidence, Known, Library, Outcome, Quantity, Unit, Unknown, Values,
+    Answer, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, ParameterValue, Quantity,
+    Unit, Values,
 };
 
 /// Simulations of one point, for four figures: the path's rate in the middle and at both ends of
@@ -84,7 +85,7 @@ impl Scenario for OnPath {
         // The key takes the names of submodes only.
         let submode = Submode::of(point.word("submode")).unwrap_or(Submode::Sm2);
         if let Some(rate) = point.number_if_set(GIVEN) {
-            evidence.insert(GIVEN, Known::Quantity(given(rate)));
+            evidence.insert(GIVEN, ParameterValue::Quantity(given(rate)));
         }
         let path = |values: &Values<'_>| match values.has(GIVEN) {
             true => values.get(GIVEN),
@@ -95,22 +96,22 @@ impl Scenario for OnPath {
         let throughput = predict(Ran::bytes_per_s);
         let known = throughput.is_ok();
         let or_none = |name: &str, better, answer: Answer| match answer {
-            Err(_) if known => Shown::given(name, Unit::Percent, better, 0.0),
-            answer => Shown::new(name, Unit::Percent, better, answer).at_most(1.0),
+            Err(_) if known => Metric::given(name, Unit::Percent, better, 0.0),
+            answer => Metric::new(name, Unit::Percent, better, answer).at_most(1.0),
         };
         let more = vec![
-            Shown::new("p99 latency", Unit::Us, Better::Lower, predict(Ran::p99_ns)),
+            Metric::new("p99 latency", Unit::Us, Better::Lower, predict(Ran::p99_ns)),
             or_none("lost", Better::Lower, predict(Ran::lost)),
             or_none("card cores busy", Better::Lower, predict(Ran::busy)),
         ];
         // No more comes out than goes in.
-        let shown = Shown::new("throughput", Unit::GbPerS, Better::Higher, throughput);
+        let shown = Metric::new("throughput", Unit::GbPerS, Better::Higher, throughput);
         let note = "latency is what waiting and forwarding on the card add; the wire, the switch \
                     and the host's stack are not in it";
         Ok(vec![Row {
             method: Method::Simulated,
             throughput: Some(shown.at_most(point.number("load"))),
-            latency: Some(Shown::new(
+            latency: Some(Metric::new(
                 "mean latency",
                 Unit::Us,
                 Better::Lower,
@@ -138,14 +139,14 @@ fn given(rate: f64) -> Quantity {
 
 fn predict(
     evidence: &Evidence,
-    path: impl Fn(&Values<'_>) -> Result<f64, Unknown>,
+    path: impl Fn(&Values<'_>) -> Result<f64, MissingParameter>,
     load: Load,
     figure: impl Fn(&Ran) -> f64,
 ) -> Answer {
-    evidence.predict(Closeness::Card, |values: &Values<'_>| {
+    evidence.predict(EvidenceLevel::Card, |values: &Values<'_>| {
         let ran = load
             .run(path(values)?)
-            .map_err(|error| Unknown::nothing(error.to_string(), "ask for less work"))?;
+            .map_err(|error| MissingParameter::nothing(error.to_string(), "ask for less work"))?;
         let bottleneck = (ran.lost() > 0.0).then(|| "the card's cores".to_owned());
         Ok(Outcome {
             value: figure(&ran),

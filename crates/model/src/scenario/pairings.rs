@@ -2,9 +2,9 @@
 
 use overside_config::Error;
 
-use super::{Better, Key, Point, Row, Scenario, Shown};
-use crate::kv::{self, Application, Bed, Design, Pairing, Setup, Submode};
-use crate::{Library, Outcome, Unit, Unknown};
+use super::{Better, Key, Metric, Point, Row, Scenario};
+use crate::kv::{self, Application, Design, Pairing, Setup, Submode, Testbed};
+use crate::{Library, MissingParameter, Outcome, Unit};
 
 /// Pairings of clients and servers.
 pub struct Pairings;
@@ -96,7 +96,7 @@ struct ScenarioArgs<'a> {
 }
 
 impl ScenarioArgs<'_> {
-    fn relative_rate(&self, bed: &Bed<'_, '_>) -> Result<Outcome, Unknown> {
+    fn relative_rate(&self, bed: &Testbed<'_, '_>) -> Result<Outcome, MissingParameter> {
         Ok(Outcome {
             value: kv::relative_rate(bed, self.store, self.pairing, self.gets, false)?,
             bottleneck: Some(self.pairing.bottleneck().into()),
@@ -107,7 +107,7 @@ impl ScenarioArgs<'_> {
 fn off_path(asked: &ScenarioArgs<'_>, library: &Library) -> Row {
     let absolute = kv::answer(library, asked.card, |bed| {
         if asked.store == Application::Herd {
-            return Err(Unknown::parameter("kv.herd.rate"));
+            return Err(MissingParameter::parameter("kv.herd.rate"));
         }
         let host = kv::throughput_per_s(bed, &Setup::new(Design::CpuOnly, asked.gets))?;
         let relative = asked.relative_rate(bed)?;
@@ -125,26 +125,26 @@ fn off_path(asked: &ScenarioArgs<'_>, library: &Library) -> Row {
     let cores = cores.map_or(8.0, |cores| cores.interval.typ);
     Row {
         bottleneck: Some(asked.pairing.bottleneck().into()),
-        throughput: Some(Shown::new(
+        throughput: Some(Metric::new(
             "throughput",
             Unit::MopsPerS,
             Better::Higher,
             absolute,
         )),
-        host_cores: Some(Shown::given(
+        host_cores: Some(Metric::given(
             "host cores of the server",
             Unit::Count,
             Better::Lower,
             if on_host { cores } else { 0.0 },
         )),
         more: vec![
-            Shown::new(
+            Metric::new(
                 "throughput over ch-sh",
                 Unit::Count,
                 Better::Higher,
                 relative,
             ),
-            Shown::new("latency over ch-sh", Unit::Count, Better::Lower, latency),
+            Metric::new("latency over ch-sh", Unit::Count, Better::Lower, latency),
         ],
         ..Row::default()
     }
@@ -158,13 +158,13 @@ fn on_path(asked: &ScenarioArgs<'_>, submode: Submode, library: &Library) -> Row
         kv::submode_latency_ns(bed, submode)
     });
     Row {
-        throughput: Some(Shown::new(
+        throughput: Some(Metric::new(
             "throughput",
             Unit::MopsPerS,
             Better::Higher,
             rate,
         )),
-        latency: Some(Shown::new(
+        latency: Some(Metric::new(
             "latency at full load",
             Unit::Us,
             Better::Lower,

@@ -2,7 +2,7 @@
 
 use overside_config::Error;
 
-use super::{Better, Key, Point, Row, Scenario, Shown};
+use super::{Better, Key, Metric, Point, Row, Scenario};
 use crate::query::{Pushdown, evidence};
 use crate::{Library, Unit};
 
@@ -82,10 +82,10 @@ impl Scenario for PushdownScenario {
             let speedup = evidence.predict(near, |v| scan.speedup(v));
             Row {
                 labels: vec![("scanning cores".into(), cores.to_string())],
-                throughput: Some(Shown::new("rows", Unit::MopsPerS, Better::Higher, throughput)),
-                latency: Some(Shown::new("scan", Unit::S, Better::Lower, time)),
-                host_cores: Some(Shown::given("host cores that scan", Unit::Count, Better::Lower, 0.0)),
-                more: vec![Shown::new("over pulling", Unit::Count, Better::Higher, speedup)],
+                throughput: Some(Metric::new("rows", Unit::MopsPerS, Better::Higher, throughput)),
+                latency: Some(Metric::new("scan", Unit::S, Better::Lower, time)),
+                host_cores: Some(Metric::given("host cores that scan", Unit::Count, Better::Lower, 0.0)),
+                more: vec![Metric::new("over pulling", Unit::Count, Better::Higher, speedup)],
                 bottleneck: Some(format!("{card}: cores")),
                 notes: vec![
                     "Selectivity 1 %, the table in the card's reach. Cards without a published scan are scaled by how their cores reach memory, and by how a BF-3's scale.".into(),

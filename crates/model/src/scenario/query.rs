@@ -2,9 +2,9 @@
 
 use overside_config::Error;
 
-use super::{Better, Key, Point, Row, Scenario, Shown};
+use super::{Better, Key, Metric, Point, Row, Scenario};
 use crate::query::{Asked, QUERIES, evidence, provenance};
-use crate::{Closeness, Library, Unit};
+use crate::{EvidenceLevel, Library, Unit};
 
 /// TPC-H on one machine in closed form: docs/model-machine.md.
 pub struct QueryScenario;
@@ -67,11 +67,11 @@ impl Scenario for QueryScenario {
                 cold: point.word("data") == "cold",
                 cores: point.number_if_set("cores"),
             };
-            let time = evidence.predict(Closeness::Application, |v| asked.time_ns(v, machine));
+            let time = evidence.predict(EvidenceLevel::Application, |v| asked.time_ns(v, machine));
             let name = query.map_or("all".into(), |query| format!("Q{query}"));
             Row {
                 labels: vec![("work".into(), name)],
-                latency: Some(Shown::new("run time", Unit::S, Better::Lower, time)),
+                latency: Some(Metric::new("run time", Unit::S, Better::Lower, time)),
                 notes: vec![provenance()],
                 ..Row::default()
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Answer, Closeness, Interval, Library, Prediction, Unit};
+use crate::{Answer, EvidenceLevel, Interval, Library, Prediction, Unit};
 
 /// How figures were obtained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub enum Better {
 
 /// A figure of a row. It is modelled, always.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shown {
+pub struct Metric {
     /// What it is, as in `throughput`.
     pub name: String,
     /// What it is shown in; `answer` is in base units.
@@ -42,7 +42,7 @@ pub struct Shown {
     pub answer: Answer,
 }
 
-impl Shown {
+impl Metric {
     /// A figure that was predicted.
     pub fn new(name: &str, unit: Unit, better: Better, answer: Answer) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Shown {
     pub fn given(name: &str, unit: Unit, better: Better, value: f64) -> Self {
         let answer = Ok(Prediction {
             interval: Interval::exactly(value),
-            closeness: Closeness::Same,
+            closeness: EvidenceLevel::Same,
             bottleneck: None,
             influences: Vec::new(),
             facts: Vec::new(),
@@ -67,7 +67,7 @@ impl Shown {
     }
 }
 
-impl Shown {
+impl Metric {
     /// The same for what cannot be more than `most`, in base units, as a share cannot.
     #[must_use]
     pub fn at_most(mut self, most: f64) -> Self {
@@ -93,25 +93,25 @@ struct Written<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum WrittenAnswer<'a> {
-    Known {
+    ParameterValue {
         low: f64,
         typ: f64,
         high: f64,
-        closeness: Closeness,
+        closeness: EvidenceLevel,
         influences: &'a [crate::Influence],
         facts: &'a [String],
     },
-    Unknown {
+    MissingParameter {
         no_prediction: &'a crate::NoPrediction,
     },
 }
 
-impl Serialize for Shown {
+impl Serialize for Metric {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let answer = match &self.answer {
             Ok(known) => {
                 let Interval { low, typ, high } = known.interval.scale(1.0 / self.unit.in_base());
-                WrittenAnswer::Known {
+                WrittenAnswer::ParameterValue {
                     low,
                     typ,
                     high,
@@ -120,7 +120,7 @@ impl Serialize for Shown {
                     facts: &known.facts,
                 }
             }
-            Err(no_prediction) => WrittenAnswer::Unknown { no_prediction },
+            Err(no_prediction) => WrittenAnswer::MissingParameter { no_prediction },
         };
         Written {
             name: &self.name,
@@ -141,13 +141,13 @@ pub struct Row {
     /// How its figures were obtained.
     pub method: Method,
     /// Work done a second.
-    pub throughput: Option<Shown>,
+    pub throughput: Option<Metric>,
     /// How long one piece of work takes.
-    pub latency: Option<Shown>,
+    pub latency: Option<Metric>,
     /// The host's cores that it keeps busy.
-    pub host_cores: Option<Shown>,
+    pub host_cores: Option<Metric>,
     /// Other figures.
-    pub more: Vec<Shown>,
+    pub more: Vec<Metric>,
     /// What limits it; that of the throughput, or else of the latency, where it is not set.
     pub bottleneck: Option<String>,
     /// What its readers have to know.
@@ -156,7 +156,7 @@ pub struct Row {
 
 impl Row {
     /// All its figures.
-    pub fn shown(&self) -> impl Iterator<Item = &Shown> {
+    pub fn shown(&self) -> impl Iterator<Item = &Metric> {
         [&self.throughput, &self.latency, &self.host_cores]
             .into_iter()
             .flatten()

@@ -2,7 +2,7 @@
 
 use overside_config::Error;
 
-use super::{Better, Key, Method, Point, Row, Scenario, Shown};
+use super::{Better, Key, Method, Metric, Point, Row, Scenario};
 use crate::claims::split::{Asked, Codec, Driver, Figures, Way, answer};
 use crate::{Library, Setting, Unit};
 
@@ -98,7 +98,7 @@ impl Scenario for SplitScenario {
                     point.word("setting")
                 ));
             }
-            best => more.push(Shown::new(
+            best => more.push(Metric::new(
                 "best share",
                 Unit::Percent,
                 Better::Neither,
@@ -107,7 +107,7 @@ impl Scenario for SplitScenario {
         }
         // Of nothing on the engine nothing is saved.
         if share > 0.0 {
-            more.push(Shown::new(
+            more.push(Metric::new(
                 "CPU time saved",
                 Unit::Percent,
                 Better::Higher,
@@ -118,14 +118,14 @@ impl Scenario for SplitScenario {
         let latency = ask(Figures::Time(share));
         Ok(vec![Row {
             method: Method::ClosedForm,
-            throughput: Some(Shown::new(
+            throughput: Some(Metric::new(
                 "throughput",
                 Unit::MiBPerS,
                 Better::Higher,
                 throughput,
             )),
-            latency: Some(Shown::new("time", Unit::Ms, Better::Lower, latency)),
-            host_cores: Some(Shown::given(
+            latency: Some(Metric::new("time", Unit::Ms, Better::Lower, latency)),
+            host_cores: Some(Metric::given(
                 "host cores",
                 Unit::Count,
                 Better::Lower,

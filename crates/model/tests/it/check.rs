@@ -1,6 +1,6 @@
 //! Leaving published figures out, and the model beside those that judge it.
 
-use overside_model::{Closeness, Library};
+use overside_model::{EvidenceLevel, Library};
 use std::sync::LazyLock;
 
 use overside_model::check::{Check, Finding, OrderingFinding, check, leave_one_out, page, spreads};
@@ -23,8 +23,8 @@ fn the_model_meets_the_figures_that_judge_it_within_the_stated_tolerance() {
     assert!(scores.median_error.unwrap() <= MEDIAN_ERROR_MAX);
     assert!(scores.inside.unwrap() >= INSIDE_MIN);
     assert!(scores.without_prediction <= WITHOUT_PREDICTION_MAX);
-    assert!(scores.widths[&Closeness::Card].median <= CARD_WIDTH_MAX);
-    assert!(scores.widths[&Closeness::Application].median <= APPLICATION_WIDTH_MAX);
+    assert!(scores.widths[&EvidenceLevel::Card].median <= CARD_WIDTH_MAX);
+    assert!(scores.widths[&EvidenceLevel::Application].median <= APPLICATION_WIDTH_MAX);
 }
 
 #[test]

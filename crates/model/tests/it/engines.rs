@@ -5,7 +5,7 @@ use overside_model::check::check;
 use overside_model::facts::{Facts, Use};
 use overside_model::scenario::{Report, ScenarioArgs, presets, run};
 use overside_model::{
-    Closeness, Completion, Library, Prediction, Profile, Setting, Work, cost, throughput,
+    Completion, EvidenceLevel, Library, Prediction, Profile, Setting, Work, cost, throughput,
 };
 use overside_ops::Operation;
 
@@ -18,14 +18,14 @@ fn fact(device: &str, workload: &str, metric: &str, rest: &str) -> String {
 }
 
 /// What is predicted for one figure, in its unit, and how near the evidence is.
-fn predicted(library: &Library, fact: &str) -> Option<(f64, f64, Closeness)> {
+fn predicted(library: &Library, fact: &str) -> Option<(f64, f64, EvidenceLevel)> {
     let facts = Facts::parse("test", &format!("meta: {{}}\nfacts:\n- {fact}\n")).unwrap();
     let check = check(&facts, library);
     let compared = check.figures[0].compared()?;
     Some((compared.modelled.typ, compared.width, compared.closeness))
 }
 
-fn published(fact: &str) -> (f64, f64, Closeness) {
+fn published(fact: &str) -> (f64, f64, EvidenceLevel) {
     predicted(Library::published(), fact).unwrap_or_else(|| panic!("nothing is said of {fact}"))
 }
 
@@ -99,7 +99,7 @@ fn a_card_without_figures_of_its_own_is_answered_from_the_other_with_more_doubt(
     let (bf2, bf2_width, _) = offload("BF-2 HW");
     let (bf3, bf3_width, closeness) = offload("BF-3 HW");
     assert!(bf3 > bf2 && bf3_width > bf2_width);
-    assert_eq!(closeness, Closeness::Application);
+    assert_eq!(closeness, EvidenceLevel::Application);
     // A card without such an engine gets no figure.
     let absent = fact(
         "BF-3 HW",
@@ -119,7 +119,7 @@ fn without_a_fact_the_nearest_one_answers_or_nothing_does() {
     let poorer = Library::published().without(&["coproc.co.dec.f0", "coproc.co.comp.f0"]);
     let (known, width, _) = published(&inflate);
     let (guessed, wider, closeness) = predicted(&poorer, &inflate).unwrap();
-    assert_eq!(closeness, Closeness::Application);
+    assert_eq!(closeness, EvidenceLevel::Application);
     assert!(wider > width && (guessed / known).ln().abs() < wider.ln());
     // Nothing relates zlib's level 6 to the levels that were published.
     assert_eq!(predicted(&poorer, &deflate), None);

@@ -1,7 +1,7 @@
 //! Key-value scenarios: what they answer, and that the simulation agrees with the formulas.
 
-use overside_model::scenario::{self, Method, Report, Row, ScenarioArgs, Shown};
-use overside_model::{Closeness, Interval, Library};
+use overside_model::scenario::{self, Method, Metric, Report, Row, ScenarioArgs};
+use overside_model::{EvidenceLevel, Interval, Library};
 
 fn ask(scenario: &str, set: &[(&str, &str)]) -> Report {
     let mut asked = ScenarioArgs::of(scenario);
@@ -11,7 +11,7 @@ fn ask(scenario: &str, set: &[(&str, &str)]) -> Report {
     scenario::run(&asked, Library::published()).unwrap()
 }
 
-fn figure(shown: &Shown) -> Interval {
+fn figure(shown: &Metric) -> Interval {
     let answer = shown.answer.as_ref();
     answer
         .unwrap_or_else(|none| panic!("{}: {none}", shown.name))
@@ -213,8 +213,8 @@ fn cards_without_figures_have_no_prediction_and_relatives_a_wide_one() {
     let twice = ask("kv", &[("profile", "bf3"), ("design", "dpu-only")]);
     let measured = ask("kv", &[("profile", "bf3-8c"), ("design", "dpu-only")]);
     let answer = |report: &Report| report.rows[0].throughput.clone().unwrap().answer.unwrap();
-    assert_eq!(answer(&measured).closeness, Closeness::Same);
-    assert_eq!(answer(&twice).closeness, Closeness::Application);
+    assert_eq!(answer(&measured).closeness, EvidenceLevel::Same);
+    assert_eq!(answer(&twice).closeness, EvidenceLevel::Application);
     assert!(answer(&twice).interval.typ > 1.8 * answer(&measured).interval.typ);
 }
 

@@ -4,7 +4,7 @@ use overside_model::contention::{Demand, load_of, shares, stretch, traffic_loss}
 use overside_model::dma::{self, Access, Completion, Primitive, Transfer};
 use overside_model::network::{Submode, tcp_through};
 use overside_model::scenario::{Report, ScenarioArgs, presets, run};
-use overside_model::{Axis, Closeness, Initiator, Library, Profile, Table, Unit, profile};
+use overside_model::{Axis, EvidenceLevel, Initiator, Library, Profile, Table, Unit, profile};
 
 fn polled(primitive: Primitive, bytes: f64) -> Transfer {
     Transfer {
@@ -18,7 +18,7 @@ fn polled(primitive: Primitive, bytes: f64) -> Transfer {
 
 fn latency(card: &str, transfer: Transfer) -> f64 {
     let evidence = profile(card).unwrap().evidence();
-    let answer = evidence.predict(Closeness::Same, |values| {
+    let answer = evidence.predict(EvidenceLevel::Same, |values| {
         dma::latency(values, "", &transfer)
     });
     answer.unwrap().interval.typ
@@ -135,7 +135,7 @@ fn waiting_grows_with_load_and_traffic_loses_more_beside_more_dma() {
     assert!((stretch(load_of(4.0)) - 4.0).abs() < 1e-9);
     let evidence = profile("bf2-200g").unwrap().evidence();
     let loss = |intensity| {
-        let answer = evidence.predict(Closeness::Same, |values| {
+        let answer = evidence.predict(EvidenceLevel::Same, |values| {
             traffic_loss(values, "", intensity)
         });
         answer.unwrap().interval.typ
@@ -219,7 +219,9 @@ fn a_path_through_the_cards_cores_is_the_same_in_every_scenario() {
 fn what_passes_no_core_of_the_card_is_as_fast_behind_every_card() {
     let rate = |card: &str, submode| {
         let evidence = profile(card).unwrap().evidence();
-        let answer = evidence.predict(Closeness::Same, |values| tcp_through(values, "", submode));
+        let answer = evidence.predict(EvidenceLevel::Same, |values| {
+            tcp_through(values, "", submode)
+        });
         answer.unwrap().interval.typ
     };
     for card in ["bf1", "bf2-200g", "bf3-8c"] {

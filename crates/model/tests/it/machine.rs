@@ -2,8 +2,8 @@
 
 use overside_model::check::{Finding, check};
 use overside_model::facts::{Fact, Facts, Figure};
-use overside_model::scenario::{Report, ScenarioArgs, Shown, run};
-use overside_model::{Closeness, Library, claims};
+use overside_model::scenario::{Metric, Report, ScenarioArgs, run};
+use overside_model::{EvidenceLevel, Library, claims};
 
 fn ask(scenario: &str, values: &[(&str, &str)]) -> Report {
     let mut asked = ScenarioArgs::of(scenario);
@@ -13,7 +13,7 @@ fn ask(scenario: &str, values: &[(&str, &str)]) -> Report {
     run(&asked, Library::published()).unwrap()
 }
 
-fn typ(shown: &Option<Shown>) -> f64 {
+fn typ(shown: &Option<Metric>) -> f64 {
     let answer = &shown.as_ref().unwrap().answer;
     answer.as_ref().unwrap().interval.typ
 }
@@ -133,16 +133,20 @@ fn a_card_whose_memory_nobody_measured_has_no_prediction() {
 #[test]
 fn a_figure_that_is_left_out_is_predicted_from_its_neighbours() {
     for (id, keys, closeness) in [
-        ("idio.stream.copy", vec!["BF-2", "8"], Closeness::Card),
-        ("dpbento.str.strcat.256", vec!["BF-3"], Closeness::Card),
-        ("dpbento.cpu.int8.add", vec!["host"], Closeness::Card),
-        ("dpbento.sto.rnd.read.4MB", vec!["BF-3"], Closeness::Card),
-        ("idio.mem.m1.large", vec!["BF-2/BF-3"], Closeness::Card),
-        ("idio.hash.city64", vec!["BF-2"], Closeness::Application),
+        ("idio.stream.copy", vec!["BF-2", "8"], EvidenceLevel::Card),
+        ("dpbento.str.strcat.256", vec!["BF-3"], EvidenceLevel::Card),
+        ("dpbento.cpu.int8.add", vec!["host"], EvidenceLevel::Card),
+        (
+            "dpbento.sto.rnd.read.4MB",
+            vec!["BF-3"],
+            EvidenceLevel::Card,
+        ),
+        ("idio.mem.m1.large", vec!["BF-2/BF-3"], EvidenceLevel::Card),
+        ("idio.hash.city64", vec!["BF-2"], EvidenceLevel::Application),
         (
             "dpbento.mem.seq.write.4MB",
             vec!["BF-3"],
-            Closeness::Application,
+            EvidenceLevel::Application,
         ),
     ] {
         let (published, without) = left_out(id, &keys);
@@ -202,7 +206,7 @@ fn times_of_queries_were_not_fitted_and_most_lie_in_their_intervals() {
     assert!(
         times
             .iter()
-            .all(|one| !one.fitted && one.closeness == Closeness::Application)
+            .all(|one| !one.fitted && one.closeness == EvidenceLevel::Application)
     );
     let inside = times.iter().filter(|one| one.inside).count() as f64 / times.len() as f64;
     assert!(inside >= 0.85, "{inside}");

@@ -8,7 +8,8 @@ use super::capacity::{Demand, Limits, Offload, StageDemand};
 use crate::advice::device::{insert, insert_number, insert_rate};
 use crate::profile::Link;
 use crate::{
-    Answer, Closeness, Evidence, Interval, Known, Prices, Task, Unit, Unknown, Values, Workload,
+    Answer, Evidence, EvidenceLevel, Interval, MissingParameter, ParameterValue, Prices, Task,
+    Unit, Values, Workload,
 };
 
 const RATE: &str = "rate";
@@ -106,7 +107,8 @@ impl<'a> Shape<'a> {
         for (slot, (end, rate)) in self.links.iter_mut().zip(ends) {
             *slot = rate.as_ref().map(|rate| {
                 let name = format!("{card}/link.{end}");
-                self.evidence.insert(&name, Known::Quantity(rate.clone()));
+                self.evidence
+                    .insert(&name, ParameterValue::Quantity(rate.clone()));
                 name
             });
         }
@@ -157,7 +159,11 @@ impl<'a> Shape<'a> {
     }
 
     /// What one byte a second takes, and how many then enter each stage.
-    fn demand(&self, v: &Values<'_>, on_device: &[bool]) -> Result<(Demand, Vec<f64>), Unknown> {
+    fn demand(
+        &self,
+        v: &Values<'_>,
+        on_device: &[bool],
+    ) -> Result<(Demand, Vec<f64>), MissingParameter> {
         let mut flow = 1.0;
         let (mut enters, mut work) = (Vec::new(), Vec::new());
         let mut demand = Demand::default();
@@ -223,14 +229,14 @@ impl<'a> Shape<'a> {
     }
 
     /// What a placement takes at the rate that is wanted.
-    fn loads(&self, v: &Values<'_>, on_device: &[bool]) -> Result<Loads, Unknown> {
+    fn loads(&self, v: &Values<'_>, on_device: &[bool]) -> Result<Loads, MissingParameter> {
         let rate = v.get(RATE)?;
         let (demand, enters) = self.demand(v, on_device)?;
         let whole_cards = demand.count(rate, self.limits);
         // Where there are too few cards, the cores do the rest.
         let by_stage = (self.stages.iter().zip(&demand.stages))
             .map(|(stage, one)| one.busy(rate, whole_cards).ok_or_else(|| unmeasured(stage)))
-            .collect::<Result<Vec<f64>, Unknown>>()?;
+            .collect::<Result<Vec<f64>, MissingParameter>>()?;
         Ok(Loads {
             cores: by_stage.iter().sum::<f64>() + demand.driving * whole_cards,
             by_stage,
@@ -248,10 +254,10 @@ impl<'a> Shape<'a> {
     pub(super) fn predict(
         &self,
         on_device: &[bool],
-        formula: impl Fn(&Loads, &Values<'_>) -> Result<f64, Unknown>,
+        formula: impl Fn(&Loads, &Values<'_>) -> Result<f64, MissingParameter>,
     ) -> Answer {
         // What one core and one card do carry their own doubt; scaling them adds little.
-        self.evidence.predict(Closeness::Same, |v| {
+        self.evidence.predict(EvidenceLevel::Same, |v| {
             let loads = self.loads(v, on_device)?;
             formula(&loads, v)
         })
@@ -268,7 +274,7 @@ impl<'a> Shape<'a> {
             && (self.stages.iter().zip(on_device))
                 .any(|(one, placed)| *placed && one.core.is_none());
         (network || cores || cards).then(|| {
-            self.evidence.predict(Closeness::Same, |v| {
+            self.evidence.predict(EvidenceLevel::Same, |v| {
                 Ok(self.demand(v, on_device)?.0.capacity(self.limits))
             })
         })
@@ -287,8 +293,8 @@ impl<'a> Shape<'a> {
     }
 }
 
-fn unmeasured(stage: &StageShape) -> Unknown {
-    Unknown::nothing(
+fn unmeasured(stage: &StageShape) -> MissingParameter {
+    MissingParameter::nothing(
         format!("what one core does of {} was not measured", stage.task),
         "run a box with that task on one thread here, and advise from its run",
     )

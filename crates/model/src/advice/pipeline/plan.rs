@@ -30,7 +30,7 @@ pub(super) enum With<'a> {
 }
 
 /// What is known of one stage.
-struct Known {
+struct StageRates {
     ratio: Option<Interval>,
     core: Option<Interval>,
     device: Option<Answer>,
@@ -46,7 +46,7 @@ pub(super) fn best(
     with: &With<'_>,
     alone: Option<&Plan>,
 ) -> Plan {
-    let known: Vec<Known> = (workload.stages.iter())
+    let known: Vec<StageRates> = (workload.stages.iter())
         .map(|stage| stage_known(question, workload, stage, with))
         .collect();
     let polls = completion::published(workload.buffer_bytes).mode == Mode::Poll;
@@ -81,9 +81,14 @@ pub(super) fn best(
     found.plan(with)
 }
 
-fn stage_known(question: &Question, workload: &Workload, stage: &Stage, with: &With<'_>) -> Known {
+fn stage_known(
+    question: &Question,
+    workload: &Workload,
+    stage: &Stage,
+    with: &With<'_>,
+) -> StageRates {
     let Task::Run(operation) = stage.task else {
-        return Known {
+        return StageRates {
             ratio: None,
             core: None,
             device: None,
@@ -127,7 +132,7 @@ fn stage_known(question: &Question, workload: &Workload, stage: &Stage, with: &W
         Some(Err(none)) => none.to_string(),
         _ => String::new(),
     };
-    Known {
+    StageRates {
         ratio,
         core,
         device,
@@ -270,7 +275,7 @@ fn rank(
 struct Found<'a> {
     workload: &'a Workload,
     shape: &'a Shape<'a>,
-    known: &'a [Known],
+    known: &'a [StageRates],
     on_device: &'a [bool],
     /// What any placement carries at most.
     carries: Option<Answer>,

@@ -5,7 +5,7 @@ use super::super::link_words::Loans;
 use super::{MIB, SCENARIO, SHORT};
 use crate::dma::{self, Access, Completion, Primitive, Transfer};
 use crate::facts::Ordering;
-use crate::{Answer, Closeness, Initiator, Interval, Library};
+use crate::{Answer, EvidenceLevel, Initiator, Interval, Library};
 
 /// The claim on an ordering of DMA and RDMA.
 pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<OrderingClaim> {
@@ -24,12 +24,12 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
         ..polled(Primitive::Dma, initiator, Access::Write, SHORT)
     };
     let time = |card: &'static str, transfer: Transfer| {
-        all.predict(Closeness::Card, |values| {
+        all.predict(EvidenceLevel::Card, |values| {
             dma::latency(values, card, &transfer)
         })
     };
     let busy = |card: &'static str, transfer: Transfer| {
-        all.predict(Closeness::Card, |values| {
+        all.predict(EvidenceLevel::Card, |values| {
             dma::core_use(values, card, &transfer)
         })
     };
@@ -64,7 +64,9 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
                 ("dma.event.throughput.initiator", cards[0], cards[1]),
             ] {
                 let get = |card: &str| {
-                    all.predict(Closeness::Same, |values| values.get(&dma::of(card, name)))
+                    all.predict(EvidenceLevel::Same, |values| {
+                        values.get(&dma::of(card, name))
+                    })
                 };
                 less(&format!("{name}: {low} < {high}"), get(low), get(high));
             }
@@ -80,7 +82,7 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
                 }
             }
             let rate = |card: &str| {
-                all.predict(Closeness::Same, |values| {
+                all.predict(EvidenceLevel::Same, |values| {
                     dma::short_per_s(values, card, soc, Completion::Poll)
                 })
             };
@@ -91,8 +93,9 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
             );
         }
         "D2x" => {
-            let peak =
-                |card: &str| all.predict(Closeness::Same, |values| dma::peak(values, card, host));
+            let peak = |card: &str| {
+                all.predict(EvidenceLevel::Same, |values| dma::peak(values, card, host))
+            };
             less("peak rate: bf2 < bf3", peak("bf2"), peak("bf3"));
         }
         "D3" => {

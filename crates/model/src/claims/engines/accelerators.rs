@@ -3,7 +3,7 @@
 use super::about::{Codec, Way, bytes_in, is_ratio};
 use super::{Claim, claimed};
 use crate::facts::Figure;
-use crate::{Closeness, Known, NoPrediction};
+use crate::{EvidenceLevel, NoPrediction, ParameterValue};
 
 /// Far below the sizes that were published, by this factor, the start of an engine decides.
 const START_UP_COUNTS: f64 = 10.0;
@@ -48,7 +48,7 @@ pub(super) fn claim(figure: &Figure<'_>) -> Option<Claim> {
         let profile = library.profile(profile).map(crate::Profile::evidence);
         let evidence = profile.unwrap_or_default();
         let at: &[f64] = match evidence.get(&name) {
-            Some(Known::Table(table)) => &table.at,
+            Some(ParameterValue::Table(table)) => &table.at,
             _ => &[],
         };
         if at
@@ -58,9 +58,9 @@ pub(super) fn claim(figure: &Figure<'_>) -> Option<Claim> {
             return Err(start_up());
         }
         let closeness = if at.contains(&bytes) {
-            Closeness::Same
+            EvidenceLevel::Same
         } else {
-            Closeness::Card
+            EvidenceLevel::Card
         };
         evidence.predict(closeness, |values| values.at(&name, bytes))
     })

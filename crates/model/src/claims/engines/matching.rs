@@ -4,7 +4,8 @@ use super::about::bytes_in;
 use super::{Claim, Reach, claimed, predict};
 use crate::facts::Figure;
 use crate::{
-    Axis, Closeness, Evidence, Known, Library, NoPrediction, Quantity, Table, Unit, Unknown, Values,
+    Axis, Evidence, EvidenceLevel, Library, MissingParameter, NoPrediction, ParameterValue,
+    Quantity, Table, Unit, Values,
 };
 
 /// Buffers of the sweep over batches: at this size the sweep over buffers gives the same rates.
@@ -26,7 +27,7 @@ pub(super) fn evidence(library: &Library) -> Evidence {
     for pattern in patterns {
         let name = format!("{CARD}/buffer.{}", pattern.name.to_lowercase());
         if let Some(rate) = &pattern.rate {
-            evidence.insert(name, Known::Quantity(rate.clone()));
+            evidence.insert(name, ParameterValue::Quantity(rate.clone()));
         } else if let Some(sweep) = &pattern.sweep {
             let points = sweep.source_bytes.iter().zip(&sweep.rate);
             let (at, value) = points
@@ -45,7 +46,10 @@ pub(super) fn evidence(library: &Library) -> Evidence {
                 citation: None,
                 note: None,
             };
-            evidence.insert(format!("{name}.shortest"), Known::Quantity(shortest));
+            evidence.insert(
+                format!("{name}.shortest"),
+                ParameterValue::Quantity(shortest),
+            );
             let table = Table {
                 by: Axis::Bytes,
                 at,
@@ -55,14 +59,18 @@ pub(super) fn evidence(library: &Library) -> Evidence {
                 citation: None,
                 note: None,
             };
-            evidence.insert(name, Known::Table(table));
+            evidence.insert(name, ParameterValue::Table(table));
         }
     }
     evidence
 }
 
 /// Bytes a second of a pattern, `q1` to `q4`, by buffer with full batches.
-pub(super) fn by_buffer(values: &Values<'_>, query: &str, bytes: f64) -> Result<f64, Unknown> {
+pub(super) fn by_buffer(
+    values: &Values<'_>,
+    query: &str,
+    bytes: f64,
+) -> Result<f64, MissingParameter> {
     // Q2 and Q3 were published together.
     let own = format!("{CARD}/buffer.{query}");
     let joint = query == "q3" && !values.has(&own);
@@ -83,20 +91,20 @@ pub(super) fn by_batch(
     reach: &Reach,
     query: &str,
     batch: f64,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let joint = matches!(query, "q2" | "q3");
     let own = if joint { "q23" } else { query };
     let own = format!("{CARD}/codec.regex.{own}.batch");
     if values.has(&own) {
         return values.at(&own, batch);
     }
-    reach.to(Closeness::Application);
+    reach.to(EvidenceLevel::Application);
     by_buffer(values, query, BATCH_BUFFER_BYTES)
 }
 
 /// Bytes a second, mean over the four queries with full batches of 1 KiB buffers.
-pub(super) fn mean_of_queries(values: &Values<'_>, reach: &Reach) -> Result<f64, Unknown> {
-    reach.to(Closeness::Card);
+pub(super) fn mean_of_queries(values: &Values<'_>, reach: &Reach) -> Result<f64, MissingParameter> {
+    reach.to(EvidenceLevel::Card);
     let mut sum = 0.0;
     for query in ["q1", "q2", "q3", "q4"] {
         sum += by_batch(values, reach, query, FULL_BATCH)?;
@@ -114,8 +122,8 @@ fn query(workload: &str) -> Option<&'static str> {
 /// Whether a table has a point at `x`; a number is the same everywhere.
 fn has_point(evidence: &Evidence, name: &str, x: f64) -> bool {
     match evidence.get(name) {
-        Some(Known::Table(table)) => table.at.contains(&x),
-        Some(Known::Quantity(_)) => true,
+        Some(ParameterValue::Table(table)) => table.at.contains(&x),
+        Some(ParameterValue::Quantity(_)) => true,
         None => false,
     }
 }
@@ -132,7 +140,7 @@ pub(super) fn claim(figure: &Figure<'_>) -> Option<Claim> {
         if workload.contains(library) {
             let name = format!("host-coproc-bf2/codec.regex.{library}.rate");
             return claimed(figure, move |library| {
-                evidence(library).predict(Closeness::Same, |values| values.get(&name))
+                evidence(library).predict(EvidenceLevel::Same, |values| values.get(&name))
             });
         }
     }
@@ -150,7 +158,7 @@ pub(super) fn claim(figure: &Figure<'_>) -> Option<Claim> {
             predict(&evidence, |values, reach| {
                 let name = format!("{CARD}/codec.regex.{query}.batch");
                 if values.has(&name) && !has_point(&evidence, &name, batch) {
-                    reach.to(Closeness::Card);
+                    reach.to(EvidenceLevel::Card);
                 }
                 by_batch(values, reach, query, batch)
             })
@@ -173,7 +181,7 @@ pub(super) fn claim(figure: &Figure<'_>) -> Option<Claim> {
         let evidence = evidence(library);
         predict(&evidence, |values, reach| {
             if !has_point(&evidence, &format!("{CARD}/buffer.{query}"), bytes) {
-                reach.to(Closeness::Card);
+                reach.to(EvidenceLevel::Card);
             }
             by_buffer(values, query, bytes)
         })

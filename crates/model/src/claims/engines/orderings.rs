@@ -5,7 +5,7 @@ use super::rates::{Reach, evidence, predict, rate};
 use super::{SCENARIO, context_over_engine, matching};
 use crate::claims::OrderingClaim;
 use crate::facts::Ordering;
-use crate::{Answer, Interval, Library, Unknown, Values};
+use crate::{Answer, Interval, Library, MissingParameter, Values};
 
 /// Named predictions, in the order in which a claim compares them.
 type Sides = Vec<(String, Interval)>;
@@ -49,7 +49,7 @@ impl<'a> Asked<'a> {
     fn matching(
         self,
         name: &str,
-        formula: impl Fn(&Values<'_>, &Reach) -> Result<f64, Unknown>,
+        formula: impl Fn(&Values<'_>, &Reach) -> Result<f64, MissingParameter>,
     ) -> Self {
         let answer = predict(&matching::evidence(self.library), formula);
         self.add(name, answer)

@@ -7,14 +7,14 @@ use std::cell::Cell;
 use super::about::{Amount, CARDS, Codec, Doer, HOSTS, LEAST_BYTES, SMALL_BYTES, Side, Way};
 use crate::codec::offload_rate;
 use crate::corpus::{self, File};
-use crate::{Answer, Closeness, Evidence, Library, Outcome, Unknown, Values};
+use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, Values};
 
 /// How far from the evidence a formula had to reach.
-pub(in crate::claims) struct Reach(Cell<Closeness>);
+pub(in crate::claims) struct Reach(Cell<EvidenceLevel>);
 
 impl Reach {
     /// At least as far as `closeness`.
-    pub(in crate::claims) fn to(&self, closeness: Closeness) {
+    pub(in crate::claims) fn to(&self, closeness: EvidenceLevel) {
         self.0.set(self.0.get().max(closeness));
     }
 }
@@ -29,15 +29,15 @@ pub(in crate::claims) fn evidence(library: &Library) -> Evidence {
 /// Predicts with the closeness that the formula itself finds it has.
 pub(in crate::claims) fn predict<F, O>(evidence: &Evidence, formula: F) -> Answer
 where
-    F: Fn(&Values<'_>, &Reach) -> Result<O, Unknown>,
+    F: Fn(&Values<'_>, &Reach) -> Result<O, MissingParameter>,
     O: Into<Outcome>,
 {
-    let reach = Reach(Cell::new(Closeness::Same));
-    let near = evidence.predict(Closeness::Same, |values| formula(values, &reach))?;
+    let reach = Reach(Cell::new(EvidenceLevel::Same));
+    let near = evidence.predict(EvidenceLevel::Same, |values| formula(values, &reach))?;
     match reach.0.get() {
-        Closeness::Same => Ok(near),
+        EvidenceLevel::Same => Ok(near),
         further => {
-            let ignored = Reach(Cell::new(Closeness::Same));
+            let ignored = Reach(Cell::new(EvidenceLevel::Same));
             evidence.predict(further, |values| formula(values, &ignored))
         }
     }
@@ -89,11 +89,11 @@ pub(in crate::claims) fn context_ns(
     values: &Values<'_>,
     reach: &Reach,
     card: &str,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     if let Some(own) = context_name(values, card) {
         return values.get(&own);
     }
-    reach.to(Closeness::Application);
+    reach.to(EvidenceLevel::Application);
     let [bf2, bf3] = CARDS;
     let gain = values.get(&format!("{bf3}/codec.core.gain"));
     // Whole files were measured from the host of a BF-3 too.
@@ -106,7 +106,7 @@ pub(in crate::claims) fn context_ns(
     } else {
         (from("bf3").zip(gain.ok())).map(|(time, gain)| time * (1.0 + gain))
     };
-    known.ok_or_else(|| Unknown::parameter(format!("{card}/context.end.all")))
+    known.ok_or_else(|| MissingParameter::parameter(format!("{card}/context.end.all")))
 }
 
 /// Bytes a second of the engine itself.
@@ -116,7 +116,7 @@ pub(in crate::claims) fn engine_rate(
     card: &str,
     (codec, way): (Codec, Way),
     amount: Amount,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let stem = format!("{card}/codec.{}.{}.engine", codec.name(), way.name());
     let kinds = match amount {
         Amount::Corpus => ["corpus", "", "sweep"],
@@ -133,17 +133,17 @@ pub(in crate::claims) fn engine_rate(
         };
         if values.has(&name) {
             if rank > 0 && !(same && kind.is_empty()) {
-                reach.to(Closeness::Card);
+                reach.to(EvidenceLevel::Card);
             }
             return values.get(&name);
         }
     }
-    reach.to(Closeness::Card);
+    reach.to(EvidenceLevel::Card);
     if way == Way::Decompress && codec == Codec::Lz4 && card == CARDS[0] {
-        return Err(Unknown::parameter(stem));
+        return Err(MissingParameter::parameter(stem));
     }
     if way == Way::Compress && card == CARDS[1] {
-        return Err(Unknown::parameter(stem));
+        return Err(MissingParameter::parameter(stem));
     }
     all_tasks_rate(values, reach, card)
 }
@@ -153,12 +153,12 @@ pub(in crate::claims) fn all_tasks_rate(
     values: &Values<'_>,
     reach: &Reach,
     card: &str,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let own = format!("{card}/codec.engine.rate");
     if values.has(&own) {
         return values.get(&own);
     }
-    reach.to(Closeness::Application);
+    reach.to(EvidenceLevel::Application);
     let mut kinds = Vec::new();
     for name in ["deflate.decompress.engine", "lz4.decompress.engine"] {
         kinds.extend(values.get(&format!("{card}/codec.{name}")));
@@ -167,7 +167,7 @@ pub(in crate::claims) fn all_tasks_rate(
         kinds.extend(values.get("bf2/codec.deflate.compress.split"));
     }
     if kinds.is_empty() {
-        return Err(Unknown::parameter(own));
+        return Err(MissingParameter::parameter(own));
     }
     Ok(middle(&kinds))
 }
@@ -179,8 +179,8 @@ fn offload(
     card: &str,
     what: (Codec, Way),
     amount: Amount,
-) -> Result<f64, Unknown> {
-    reach.to(Closeness::Card);
+) -> Result<f64, MissingParameter> {
+    reach.to(EvidenceLevel::Card);
     let context = context_ns(values, reach, card)?;
     let rate = engine_rate(values, reach, card, what, Amount::Files)?;
     Ok(match typical_bytes(amount, what.0, what.1) {
@@ -220,7 +220,7 @@ fn own_cpu(
     for (rank, name) in names.iter().enumerate() {
         if let Ok(rate) = values.get(&format!("{machine}/{name}")) {
             if rank > 0 {
-                reach.to(Closeness::Card);
+                reach.to(EvidenceLevel::Card);
             }
             return Some(rate);
         }
@@ -235,11 +235,11 @@ fn other_cpu(
     machine: &str,
     what: (Codec, Way),
     amount: Amount,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let [bf2, bf3] = CARDS;
     let [host2, host3] = HOSTS;
     let unknown = || {
-        Unknown::parameter(format!(
+        MissingParameter::parameter(format!(
             "{machine}/{}",
             cpu_names(what.0, what.1, amount)[0]
         ))
@@ -273,7 +273,7 @@ fn other_cpu(
             (bf3, own_gap.map(|gap| 1.0 / (1.0 - gap))),
         ],
     };
-    reach.to(Closeness::Application);
+    reach.to(EvidenceLevel::Application);
     let mut routes = routes
         .into_iter()
         .filter_map(|(from, factor)| Some(own_cpu(values, reach, from, what, amount)? * factor?));
@@ -288,7 +288,7 @@ pub(in crate::claims) fn rate(
     side: &Side,
     what: (Codec, Way),
     amount: Amount,
-) -> Result<f64, Unknown> {
+) -> Result<f64, MissingParameter> {
     let mut rates = Vec::new();
     let mut first_unknown = None;
     for machine in &side.machines {
@@ -296,7 +296,7 @@ pub(in crate::claims) fn rate(
             Doer::Engine => engine_rate(values, reach, machine, what, amount),
             Doer::Offload => offload(values, reach, machine, what, amount),
             Doer::Cpu => own_cpu(values, reach, machine, what, amount).ok_or_else(|| {
-                Unknown::parameter(format!(
+                MissingParameter::parameter(format!(
                     "{machine}/{}",
                     cpu_names(what.0, what.1, amount)[0]
                 ))

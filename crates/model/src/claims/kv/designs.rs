@@ -1,8 +1,8 @@
 //! The designs of study 003.
 
 use super::{About, Claim, Comparison, Measure, as_change, claimed, less, more};
-use crate::kv::{self, Bed, Design, Setup, YCSB};
-use crate::{Closeness, Outcome, Unknown};
+use crate::kv::{self, Design, Setup, Testbed, YCSB};
+use crate::{EvidenceLevel, MissingParameter, Outcome};
 
 /// The designs that a text names, in its order.
 fn named(text: &str) -> Vec<Design> {
@@ -88,9 +88,9 @@ impl Question {
     }
 
     /// The largest over mixes and designs if the most is asked for, else the mean.
-    fn over<F>(&self, bed: &Bed<'_, '_>, figure: F) -> Result<Outcome, Unknown>
+    fn over<F>(&self, bed: &Testbed<'_, '_>, figure: F) -> Result<Outcome, MissingParameter>
     where
-        F: Fn(Design, f64) -> Result<Outcome, Unknown>,
+        F: Fn(Design, f64) -> Result<Outcome, MissingParameter>,
     {
         let mut all = Vec::new();
         for gets in &self.gets {
@@ -99,12 +99,13 @@ impl Question {
             }
         }
         if all.len() > 1 {
-            bed.reach(Closeness::Card);
+            bed.weaken_evidence(EvidenceLevel::Card);
         }
         let mean = (all.iter().map(|one| one.value.ln()).sum::<f64>() / all.len() as f64).exp();
         let largest = all.into_iter().max_by(|a, b| a.value.total_cmp(&b.value));
-        let largest = largest
-            .ok_or_else(|| Unknown::nothing("the figure names no mix", "name a mix of YCSB"))?;
+        let largest = largest.ok_or_else(|| {
+            MissingParameter::nothing("the figure names no mix", "name a mix of YCSB")
+        })?;
         Ok(if self.most {
             largest
         } else {
@@ -221,11 +222,11 @@ fn host_cores(about: &About<'_>, question: Option<Question>, card: &'static str)
         _ => Design::Dual,
     };
     let baseline = question.and_then(|one| one.baseline);
-    let cores = |bed: &Bed<'_, '_>, design| {
+    let cores = |bed: &Testbed<'_, '_>, design| {
         if design == Design::Dual || design == Design::Saving {
-            bed.reach(Closeness::Card);
+            bed.weaken_evidence(EvidenceLevel::Card);
         }
-        Ok::<_, Unknown>(kv::sides(bed, &Setup::new(design, 1.0))?.host_cores)
+        Ok::<_, MissingParameter>(kv::sides(bed, &Setup::new(design, 1.0))?.host_cores)
     };
     let saved = about.says("saved") || about.says("fewer") || about.sign() < 0.0;
     if saved && about.unit.contains('%') {
@@ -297,13 +298,13 @@ fn redis(about: &About<'_>) -> Option<Claim> {
     if !about.title.contains("redis") {
         return None;
     }
-    let mica = |bed: &Bed<'_, '_>| {
+    let mica = |bed: &Testbed<'_, '_>| {
         bed.host("cpu-only.rate").or_else(|_| {
-            bed.reach(Closeness::Card);
+            bed.weaken_evidence(EvidenceLevel::Card);
             Ok(kv::throughput_per_s(bed, &Setup::new(Design::CpuOnly, 1.0))?.value)
         })
     };
-    let redis = |bed: &Bed<'_, '_>| bed.host("redis.rate");
+    let redis = |bed: &Testbed<'_, '_>| bed.host("redis.rate");
     let unit = about.in_base(Measure::Throughput);
     match (about.keys.as_str(), unit) {
         ("redis", Some(unit)) => Some(claimed("kv", unit, move |library| {

@@ -1,7 +1,7 @@
 //! A server on the host behind a card on the path.
 
 use super::{About, Claim, Comparison, Measure, as_change, claimed, less};
-use crate::Closeness;
+use crate::EvidenceLevel;
 use crate::kv::{self, Submode};
 
 /// The submodes that a text names, in its order.
@@ -35,7 +35,7 @@ pub(super) fn claim(about: &About<'_>) -> Option<Claim> {
                 kv::answer(library, card, |bed| {
                     // Published as a ratio to the slowest only.
                     if mode != Submode::SoftwareSwitch {
-                        bed.reach(Closeness::Card);
+                        bed.weaken_evidence(EvidenceLevel::Card);
                     }
                     kv::submode_rate_per_s(bed, mode)
                 })
@@ -53,7 +53,7 @@ pub(super) fn claim(about: &About<'_>) -> Option<Claim> {
                 kv::answer(library, card, |bed| {
                     // Neither of the two was published against the other.
                     if above != Submode::SoftwareSwitch && below != Submode::SoftwareSwitch {
-                        bed.reach(Closeness::Card);
+                        bed.weaken_evidence(EvidenceLevel::Card);
                     }
                     let above = kv::submode_rate_per_s(bed, above)?.value;
                     Ok(above / kv::submode_rate_per_s(bed, below)?.value)

@@ -1,7 +1,7 @@
 //! Clients and servers on host and card.
 
 use super::{About, Claim, Comparison, Measure, as_change, claimed, less, more};
-use crate::Closeness;
+use crate::EvidenceLevel;
 use crate::kv::{self, Application, Pairing};
 
 /// The pairings that a text names, in its order; clients on a card count as one.
@@ -89,7 +89,7 @@ pub(super) fn claim(about: &About<'_>) -> Option<Claim> {
                     }
                     if requests {
                         // What clients ask for, against what they get at the peak.
-                        bed.reach(Closeness::Card);
+                        bed.weaken_evidence(EvidenceLevel::Card);
                     }
                     let of = |one| kv::relative_rate(bed, store, one, gets, most);
                     Ok(of(first)? / of(second)?)

@@ -1,8 +1,8 @@
 //! Shares of a core's time, and bytes that queue pairs save.
 
 use super::{About, Claim, as_change, claimed, less};
-use crate::kv::{self, Bed, Message, PARTS, YCSB};
-use crate::{Closeness, Unknown};
+use crate::kv::{self, Message, PARTS, Testbed, YCSB};
+use crate::{EvidenceLevel, MissingParameter};
 
 pub(super) fn claim(about: &About<'_>) -> Option<Claim> {
     bytes_saved(about)
@@ -28,7 +28,7 @@ fn bytes_saved(about: &About<'_>) -> Option<Claim> {
     };
     Some(claimed("kv", 0.01, move |library| {
         let ratio = kv::answer(library, "bf2-200g", move |bed| {
-            bed.reach(Closeness::Card);
+            bed.weaken_evidence(EvidenceLevel::Card);
             kv::packet_over_slot(bed, message)
         })?;
         Ok(as_change(ratio, less))
@@ -59,7 +59,7 @@ fn hash(about: &About<'_>) -> Option<Claim> {
 /// The largest, or the mean, of a share over the cards and mixes that are meant.
 fn over(
     about: &About<'_>,
-    share: impl Fn(&Bed<'_, '_>, char) -> Result<f64, Unknown> + 'static,
+    share: impl Fn(&Testbed<'_, '_>, char) -> Result<f64, MissingParameter> + 'static,
 ) -> Claim {
     let cards = about
         .card()
@@ -78,7 +78,7 @@ fn over(
                 }
             }
             if all.len() > 1 {
-                bed.reach(Closeness::Card);
+                bed.weaken_evidence(EvidenceLevel::Card);
             }
             Ok(if most {
                 all.iter().copied().fold(0.0, f64::max)
@@ -95,7 +95,7 @@ fn profile(about: &About<'_>) -> Option<Claim> {
         return None;
     }
     if title.contains("polling") {
-        let polling = |bed: &Bed<'_, '_>, mix| {
+        let polling = |bed: &Testbed<'_, '_>, mix| {
             Ok(kv::share(bed, "receive", mix)? / kv::communication_share(bed, mix)?)
         };
         return Some(over(about, polling));

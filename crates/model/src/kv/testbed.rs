@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::{Answer, Closeness, Library, Outcome, Unknown, Values};
+use crate::{Answer, EvidenceLevel, Library, MissingParameter, Outcome, Values};
 
 /// Cards with figures of key-value stores, and the other profiles that they stand in for.
 ///
@@ -33,13 +33,13 @@ const PROFILES: &[&str] = &[
 ];
 
 /// The values of a card and its host, and how far a formula had to reach for them.
-pub struct Bed<'a, 'v> {
+pub struct Testbed<'a, 'v> {
     values: &'a Values<'v>,
     card: &'a str,
-    reach: &'a Cell<Closeness>,
+    reach: &'a Cell<EvidenceLevel>,
 }
 
-impl<'a, 'v> Bed<'a, 'v> {
+impl<'a, 'v> Testbed<'a, 'v> {
     /// The same values, of another card.
     pub fn of(&self, card: &'a str) -> Self {
         Self { card, ..*self }
@@ -53,8 +53,8 @@ impl<'a, 'v> Bed<'a, 'v> {
     /// A value of the card that was measured.
     ///
     /// # Errors
-    /// [`Unknown`].
-    pub fn card(&self, name: &str) -> Result<f64, Unknown> {
+    /// [`MissingParameter`].
+    pub fn card(&self, name: &str) -> Result<f64, MissingParameter> {
         self.values
             .get(&format!("{}/kv.{name}", self.measured_card()))
     }
@@ -62,24 +62,24 @@ impl<'a, 'v> Bed<'a, 'v> {
     /// A value of the host of study 003.
     ///
     /// # Errors
-    /// [`Unknown`].
-    pub fn host(&self, name: &str) -> Result<f64, Unknown> {
+    /// [`MissingParameter`].
+    pub fn host(&self, name: &str) -> Result<f64, MissingParameter> {
         self.values.get(&format!("{HOST}/kv.{name}"))
     }
 
     /// A value of the host of study 002.
     ///
     /// # Errors
-    /// [`Unknown`].
-    pub fn pairing_host(&self, name: &str) -> Result<f64, Unknown> {
+    /// [`MissingParameter`].
+    pub fn pairing_host(&self, name: &str) -> Result<f64, MissingParameter> {
         self.values.get(&format!("host-idio/kv.{name}"))
     }
 
     /// The number of Arm cores of the card that was measured.
     ///
     /// # Errors
-    /// [`Unknown`].
-    pub fn cores(&self) -> Result<f64, Unknown> {
+    /// [`MissingParameter`].
+    pub fn cores(&self) -> Result<f64, MissingParameter> {
         self.values
             .get(&format!("{}/cpu.cores", self.measured_card()))
     }
@@ -87,21 +87,21 @@ impl<'a, 'v> Bed<'a, 'v> {
     /// The number of Arm cores of the card asked for.
     ///
     /// # Errors
-    /// [`Unknown`].
-    pub fn own_cores(&self) -> Result<f64, Unknown> {
+    /// [`MissingParameter`].
+    pub fn own_cores(&self) -> Result<f64, MissingParameter> {
         self.values.get(&format!("{}/cpu.cores", self.card))
     }
 
     /// Cores times clock of the card asked for, over those of the card that was measured.
     ///
     /// # Errors
-    /// [`Unknown`].
-    pub fn scale(&self) -> Result<f64, Unknown> {
+    /// [`MissingParameter`].
+    pub fn scale(&self) -> Result<f64, MissingParameter> {
         let measured = self.measured_card();
         if measured == self.card {
             return Ok(1.0);
         }
-        self.reach(Closeness::Application);
+        self.weaken_evidence(EvidenceLevel::Application);
         let mut ratio = 1.0;
         for name in ["cpu.cores", "cpu.clock"] {
             let own = self.values.get(&format!("{}/{name}", self.card))?;
@@ -111,17 +111,20 @@ impl<'a, 'v> Bed<'a, 'v> {
     }
 
     /// Says that a formula takes a value from conditions as far away as this.
-    pub fn reach(&self, closeness: Closeness) {
+    pub fn weaken_evidence(&self, closeness: EvidenceLevel) {
         self.reach.set(self.reach.get().max(closeness));
     }
 
     /// How far it reached so far.
-    pub fn reached(&self) -> Closeness {
+    pub fn evidence_level(&self) -> EvidenceLevel {
         self.reach.get()
     }
 
     /// Tries a formula; if it lacks a value, what it reached for is forgotten.
-    pub fn attempt<T>(&self, formula: impl FnOnce(&Self) -> Result<T, Unknown>) -> Option<T> {
+    pub fn attempt<T>(
+        &self,
+        formula: impl FnOnce(&Self) -> Result<T, MissingParameter>,
+    ) -> Option<T> {
         let before = self.reach.get();
         let result = formula(self).ok();
         if result.is_none() {
@@ -138,21 +141,21 @@ impl<'a, 'v> Bed<'a, 'v> {
 /// [`crate::NoPrediction`] where a value is not known.
 pub fn answer<F, O>(library: &Library, card: &str, formula: F) -> Answer
 where
-    F: Fn(&Bed<'_, '_>) -> Result<O, Unknown>,
+    F: Fn(&Testbed<'_, '_>) -> Result<O, MissingParameter>,
     O: Into<Outcome>,
 {
     let own = (!PROFILES.contains(&card)).then_some(card);
     let profiles: Vec<&str> = PROFILES.iter().copied().chain(own).collect();
     let evidence = library.evidence(&profiles);
-    let reach = Cell::new(Closeness::Same);
+    let reach = Cell::new(EvidenceLevel::Same);
     let on_bed = |values: &Values<'_>| {
-        formula(&Bed {
+        formula(&Testbed {
             values,
             card,
             reach: &reach,
         })
     };
     // Once to learn how far it reaches; that decides how wide the interval is.
-    evidence.predict(Closeness::Same, on_bed)?;
+    evidence.predict(EvidenceLevel::Same, on_bed)?;
     evidence.predict(reach.get(), on_bed)
 }
