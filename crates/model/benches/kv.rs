@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use overside_model::Library;
-use overside_model::scenario::{Asked, run};
+use overside_model::scenario::{ScenarioArgs, run};
 
 fn main() {
     // `cargo bench` passes `--bench`; `cargo test --benches` passes nothing, and only tries it.
@@ -15,7 +15,7 @@ fn main() {
     println!("seconds for {requests} requests on one core");
     for design in ["cpu-only", "dpu-only", "lat", "sav", "dual", "shrd"] {
         for (keys, load) in [("0", ""), ("0.99", ""), ("0.99", "10 Mops/s")] {
-            let mut asked = Asked::of("kv");
+            let mut asked = ScenarioArgs::of("kv");
             asked.set("design", design);
             asked.set("skew", keys);
             asked.set("requests", &requests.to_string());
