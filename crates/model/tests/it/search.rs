@@ -121,7 +121,7 @@ fn a_file_that_is_no_collection_is_refused() {
     };
     refused(
         &format!("{}{}", fact("a.b"), fact("a.b")),
-        "a.b is there twice",
+        "\"a.b\" is there twice",
     );
     refused(&fact("a b"), "letters, digits");
     refused(&fact(""), "letters, digits");

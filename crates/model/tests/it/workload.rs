@@ -14,7 +14,7 @@ fn refused(text: &str) -> String {
 fn what_is_wrong_is_named_with_what_is_allowed() {
     for (text, said) in [
         ("schema = 1", "w.toml:1:1: schema: 1 is not known"),
-        ("schema = \"box/1\"", "it is \"workload/1\""),
+        ("schema = \"box/1\"", "write schema = \"workload/1\""),
         ("nonsense", "not TOML"),
         (GOOD, "stages: missing"),
         (
@@ -28,7 +28,7 @@ fn what_is_wrong_is_named_with_what_is_allowed() {
         ),
         (
             &format!("schema = \"workload/1\"\nrate = \"-4 Gb/s\"\n{STAGE}"),
-            "w.toml:2:8: rate: -500 MB/s is out of range; from 1 kB/s to 10 TB/s",
+            "w.toml:2:1: rate: -500 MB/s is out of range; from 1.00 kB/s to 10.0 TB/s",
         ),
         (
             &format!("schema = \"workload/1\"\nrate = \"4 MiB\"\n{STAGE}"),
@@ -36,7 +36,7 @@ fn what_is_wrong_is_named_with_what_is_allowed() {
         ),
         (
             &format!("schema = \"workload/1\"\nrate = \"1e99 Gb/s\"\n{STAGE}"),
-            "from 1 kB/s to 10 TB/s",
+            "from 1.00 kB/s to 10.0 TB/s",
         ),
         (
             &format!("schema = \"workload/1\"\nrate = \"nan Gb/s\"\n{STAGE}"),
