@@ -10,8 +10,8 @@ use overside_backend_emulated::EmulatedBackend;
 use overside_device::{Device, Timing};
 
 pub use agents::agents_device;
-pub use overside_config::suggest as closest;
 pub use overside_backend_emulated::profile_of;
+pub use overside_config::suggest as closest;
 pub use overside_device::backend::{
     About, Backend, Described, Finding, OpenError, Options, Severity,
 };

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 import string
 import unicodedata
 from collections.abc import Iterable, Mapping

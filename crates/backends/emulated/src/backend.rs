@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use overside_config::Error;
 use overside_device::backend::{Backend, Described, OpenError, Options};
 use overside_device::{Device, Timing};
-use overside_model::{ProfileError, profiles};
+use overside_model::profiles;
 
 use crate::{EmulatedDevice, Mode};
 
@@ -25,7 +26,7 @@ fn device_of(profile: &str) -> String {
 }
 
 /// The devices of the profiles that can be emulated.
-fn names() -> Result<Vec<String>, ProfileError> {
+fn names() -> Result<Vec<String>, Error> {
     Ok((profiles()?.into_iter())
         .filter(|profile| profile.why_not_emulated().is_none())
         .map(|profile| device_of(&profile.name))
