@@ -106,7 +106,7 @@ def test_another_collection_is_searched_and_scored(
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"\xff\xfe\x00", "not text"),
+        (b"\xff\xfe\x00", "not UTF-8"),
         (b"facts: 7", "facts"),
         (b"meta: {}\nfacts:\n- {id: 'a b'}", "paper"),
         (MINE.replace("mine.one", "a b").encode(), "letters, digits"),

@@ -61,7 +61,7 @@ def test_a_file_and_a_profile_of_ones_own(tmp_path: Path) -> None:
 def test_lists(tmp_path: Path) -> None:
     done = overside("simulate", "--list", cwd=tmp_path, code=0)
     assert "coprocessing-drift" in done.stdout
-    assert "ready-made" in done.stdout
+    assert "preset" in done.stdout
     done = overside("simulate", "--list", "drift", cwd=tmp_path, code=0)
     assert "slowdown" in done.stdout
     assert "from 1 to 1000" in done.stdout

@@ -5,8 +5,6 @@
 
 use std::collections::HashSet;
 
-use serde::de::IgnoredAny;
-
 use crate::error::Position;
 use crate::node::{Key, Node, Value};
 use crate::{Error, Limits, quoted};
@@ -59,9 +57,8 @@ pub(crate) fn parse(file: &str, text: &str, limits: Limits) -> Result<Node, Vec<
 
 /// Why a text is no JSON.
 fn not_json(file: &str, text: &str) -> Error {
-    let Err(error) = serde_json::from_str::<IgnoredAny>(text) else {
-        // What the library skips and does not look at, as a lone half of a pair of escapes.
-        return Error::of_file(file, "not JSON: a text that is no Unicode", "");
+    let Err(error) = serde_json::from_str::<serde_json::Value>(text) else {
+        return Error::of_file(file, "not JSON", "");
     };
     let place = format!(" at line {} column {}", error.line(), error.column());
     let message = error.to_string();

@@ -254,13 +254,13 @@ fn the_number_of_tests_is_bounded_in_a_task_and_in_all() {
     let told = shown(&with_parameters(&json!({"n": values, "m": [1, 2]})));
     assert_eq!(
         told,
-        "line 1, column 54: /tasks/0/parameters: 200000 tests are too many, the most is 100000\n"
+        "line 1, column 40: /tasks/0/parameters: 200000 tests are too many, the most is 100000\n"
     );
     let task = json!({"task": "copy", "parameters": {"n": &values[..60_000]}});
     let text = json!({"schema": "box/1", "name": "b", "tasks": [task, task]}).to_string();
     assert_eq!(
         shown(&text),
-        "line 1, column 31: /tasks: 120000 tests in all are too many, the most is 100000\n"
+        "line 1, column 30: /tasks: 120000 tests in all are too many, the most is 100000\n"
     );
 }
 
