@@ -33,7 +33,10 @@ $(BIN)/.system-test: $(BIN)/.system-build
 $(BIN)/python: | $(BIN)/.system-build
 	$(PYTHON) -m venv $(VENV)
 
+# Cargo says what it compiles; pip would keep that to itself. What pip builds is there by then.
 $(BIN)/.installed: $(SOURCES) | $(BIN)/python
+	@echo 'building the command and the Python module: three to five minutes the first time' >&2
+	$(CARGO) build --locked --release --package overside --package overside-py
 	$(BIN)/pip install --quiet --disable-pip-version-check .
 	@touch $@
 
@@ -45,11 +48,11 @@ demo: setup ## measure this machine with boxes/quick.json and write a report
 	$(BIN)/overside run boxes/quick.json
 
 test: lint ## all quick tests
-	$(CARGO) test --locked --workspace --no-fail-fast --quiet
+	$(CARGO) test --locked --release --workspace --no-fail-fast --quiet
 	$(BIN)/python -m pytest -m 'not long'
 
-test-long: setup-test ## the tests that take longer
-	$(CARGO) test --locked --workspace --no-fail-fast --quiet -- --include-ignored
+test-long: setup-test ## the tests that take longer, and all with debug assertions
+	$(CARGO) test --locked --workspace --no-fail-fast --quiet
 	RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p overside-device -p overside-link --release --lib --quiet \
 		--target-dir target/loom loom
 	$(BIN)/python -m pytest
@@ -65,7 +68,8 @@ setup-test: $(BIN)/.installed-test
 
 lint: setup-test ## rustfmt, clippy, ruff, mypy
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
+	@tools/same-features
+	$(CARGO) clippy --locked --release --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
