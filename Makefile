@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 CARGO ?= cargo
+# As pip's build has it, so that the module's binding is compiled once.
+export PYO3_PYTHON := $(abspath $(BIN)/python)
 
 # Debian packages: what the build links, and what the tests drive. DPDK (`libdpdk-dev` and the
 # `librte-` packages) and UCX (`libucx-dev`) may be left out: then there are no devices of theirs.
