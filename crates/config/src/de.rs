@@ -18,7 +18,7 @@ pub(crate) struct Fault {
     pub offset: usize,
     key: String,
     problem: String,
-    remedy: String,
+    remedy: Box<str>,
     /// The word that was found where there are only some, and those.
     unknown: Option<(String, &'static [&'static str])>,
     /// Whether `offset` is that of the value which is to blame.
@@ -35,7 +35,7 @@ impl Fault {
             offset: 0,
             key: String::new(),
             problem: problem.to_string(),
-            remedy: remedy.into(),
+            remedy: remedy.into().into(),
             unknown: None,
             placed: false,
         }

@@ -200,10 +200,9 @@ pub fn parse_yaml<T: DeserializeOwned>(file: &str, text: &str, bytes_max: u64) -
         return Err(too_long(file, bytes_max));
     }
     serde_yaml_ng::from_str(text).map_err(|error| {
-        let position = error.location().map(|at| Position {
-            line: at.line(),
-            column: at.column(),
-        });
+        let position = error
+            .location()
+            .map(|at| Position::counted(at.line(), at.column()));
         let problem = error.to_string();
         // It ends with the place, which is said first.
         let problem = match problem.rfind(" at line ") {

@@ -17,18 +17,18 @@ pub struct Error {
     /// What is wrong.
     pub problem: String,
     /// What is allowed, or what to do; may be empty.
-    pub remedy: String,
+    pub remedy: Box<str>,
     /// The word that was probably meant.
-    pub suggestion: Option<String>,
+    pub suggestion: Option<Box<str>>,
 }
 
 /// A place in a text, both counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The line.
-    pub line: usize,
+    pub line: u32,
     /// The character in it.
-    pub column: usize,
+    pub column: u32,
 }
 
 impl Error {
@@ -37,7 +37,7 @@ impl Error {
         Self {
             file: file.into(),
             problem: problem.into(),
-            remedy: remedy.into(),
+            remedy: remedy.into().into(),
             ..Self::default()
         }
     }
@@ -53,9 +53,9 @@ impl Error {
     /// About an unknown word: with all of `known`, and the one that was probably meant.
     #[must_use]
     pub fn meant<S: AsRef<str>>(mut self, word: &str, known: &[S]) -> Self {
-        self.suggestion = suggest(word, known);
+        self.suggestion = suggest(word, known).map(Into::into);
         let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
-        self.remedy = format!("there are: {}", known.join(", "));
+        self.remedy = format!("there are: {}", known.join(", ")).into();
         self
     }
 
@@ -97,11 +97,16 @@ impl Position {
     /// Of a byte of `text`.
     pub(crate) fn of(text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
-        let line = before.matches('\n').count() + 1;
+        let line = before.matches('\n').count();
         let start = before.rfind('\n').map_or(0, |end| end + 1);
+        Self::counted(line + 1, before[start..].chars().count() + 1)
+    }
+
+    pub(crate) fn counted(line: usize, column: usize) -> Self {
+        let short = |count| u32::try_from(count).unwrap_or(u32::MAX);
         Self {
-            line,
-            column: before[start..].chars().count() + 1,
+            line: short(line),
+            column: short(column),
         }
     }
 }

@@ -65,10 +65,7 @@ fn not_json(file: &str, text: &str) -> Error {
     let message = message.strip_suffix(&place).unwrap_or(&message);
     let message = message.replace("EOF while parsing", "the text ends inside");
     Error {
-        position: Some(Position {
-            line: error.line(),
-            column: error.column(),
-        }),
+        position: Some(Position::counted(error.line(), error.column())),
         ..Error::of_file(file, format!("not JSON: {message}"), "")
     }
 }

@@ -118,7 +118,7 @@ impl<'a> Checker<'a> {
                 let message = format!("expected {}, found {}", either(&known), quoted(text));
                 let suggestion = suggest(text, &allowed);
                 self.report(Error {
-                    suggestion,
+                    suggestion: suggestion.map(Into::into),
                     ..Error::of_key(pointer, message, "")
                 });
             }
@@ -202,7 +202,7 @@ impl<'a> Checker<'a> {
                 let suggestion = suggest(key, &known);
                 meant.extend(suggestion.clone());
                 self.report(Error {
-                    suggestion,
+                    suggestion: suggestion.map(Into::into),
                     ..Error::of_key(&place, message, "")
                 });
             }

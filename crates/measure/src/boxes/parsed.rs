@@ -182,7 +182,7 @@ impl Expander {
                 let message = format!("{} is not among this entry's parameters", quoted(name));
                 let suggestion = suggest(name, &names);
                 self.problems.push(Error {
-                    suggestion,
+                    suggestion: suggestion.map(Into::into),
                     ..Error::of_key(&place, message, "")
                 });
                 continue;
@@ -200,7 +200,7 @@ impl Expander {
                 );
                 let suggestion = value.text().and_then(|text| suggest(text, &words));
                 self.warnings.push(Error {
-                    suggestion,
+                    suggestion: suggestion.map(Into::into),
                     ..Error::of_key(&place, message, "")
                 });
             }
