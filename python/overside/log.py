@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from overside import _core
 from overside.errors import UserError
 
 _LEVELS = ("off", "error", "warn", "info", "debug", "trace")
@@ -68,6 +68,8 @@ def start(args: argparse.Namespace) -> None:
 
 def begin(file: Path | None = None) -> None:
     """Starts the log as the environment says. Raises `UserError` if it is not valid."""
+    from overside import _core  # noqa: PLC0415 (help needs no native code)
+
     try:
         level = _core.start_log(DEFAULT, file=file)
     except ValueError as error:
@@ -75,14 +77,18 @@ def begin(file: Path | None = None) -> None:
     logger = logging.getLogger("overside")
     logger.setLevel(_NUMBERS[level])
     logger.propagate = False
-    logger.handlers = [_Native()]
+    logger.handlers = [_Native(_core.log_event)]
 
 
 class _Native(logging.Handler):
     """Hands events to the native code."""
 
+    def __init__(self, log_event: Callable[[int, str, str], None]) -> None:
+        super().__init__()
+        self._log_event = log_event
+
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
         if record.exc_info:
             message += "\n" + logging.Formatter().formatException(record.exc_info)
-        _core.log_event(record.levelno, record.name, message)
+        self._log_event(record.levelno, record.name, message)
