@@ -331,10 +331,10 @@ fn the_inventory_can_be_written_by_hand() {
             .contains("there is none")
     );
     for (text, expected) in [
-        ("[agents.dpu0]\n", "missing field `address`"),
+        ("[agents.dpu0]\n", "agents.dpu0.address: missing"),
         (
             "[agents.dpu0]\naddress = \"a:1\"\nkye = \"x\"\n",
-            "unknown field `kye`",
+            "agents.dpu0.kye: no such key",
         ),
         (
             "[agents.\"dpu 0\"]\naddress = \"a:1\"\n",
@@ -342,7 +342,7 @@ fn the_inventory_can_be_written_by_hand() {
         ),
         (
             "[agents.dpu0]\naddress = \"somewhere\"\n",
-            "it is written HOST:PORT",
+            "write HOST:PORT",
         ),
     ] {
         std::fs::write(user.path("agents.toml"), text).unwrap();

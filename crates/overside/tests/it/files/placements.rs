@@ -179,7 +179,11 @@ fn a_hostile_placement_file_is_refused_before_anything_is_done() {
         assert_eq!(directory.names(), "a p.toml");
     }
     let output = directory.run("compress --placement-file /dev/zero a");
-    assert!(err(&output).contains("no regular file"), "{}", err(&output));
+    assert!(
+        err(&output).contains("not a regular file"),
+        "{}",
+        err(&output)
+    );
     let output = directory.run("compress --placement-file none a");
     assert!(err(&output).contains("No such file"), "{}", err(&output));
     // A device that is not there is told; the file stays.
