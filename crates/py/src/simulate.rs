@@ -46,7 +46,7 @@ fn scenarios() -> PyResult<String> {
                 Ok(json!({ "name": one.name, "scenario": asked.scenario, "about": asked.about }))
             })
             .collect::<PyResult<_>>()?;
-        Ok(json!({ "scenarios": kinds, "ready": presets }).to_string())
+        Ok(json!({ "scenarios": kinds, "presets": presets }).to_string())
     })
 }
 
