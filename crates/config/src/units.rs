@@ -14,13 +14,12 @@ pub fn number(value: f64, digits: i32) -> String {
     }
     let digits = digits.clamp(1, 17);
     let exponent = |value: f64| value.abs().log10().floor() as i32;
-    let places = digits - 1 - exponent(value);
-    let rounded = round(value, places);
+    let rounded = round(value, digits - 1 - exponent(value));
+    if !(1e-4..1e12).contains(&rounded.abs()) {
+        return scientific(value, (digits - 1) as usize);
+    }
     // Rounding can carry into another digit: 9.996 is 10.0, not 10.00.
     let places = digits - 1 - exponent(rounded);
-    if rounded.abs() < 1e-4 || rounded.abs() >= 1e12 {
-        return scientific(rounded, (digits - 1) as usize);
-    }
     grouped(&format!("{rounded:.*}", places.max(0) as usize))
 }
 

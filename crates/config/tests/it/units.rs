@@ -83,6 +83,8 @@ proptest! {
     fn a_number_reads_back_within_its_digits(value in prop::num::f64::NORMAL, digits in 1..8_i32) {
         let text = number(value, digits).replace(',', "");
         let read: f64 = text.parse().unwrap();
+        // The largest of all may be rounded to one that is none.
+        prop_assume!(read.is_finite());
         let error = (read / value - 1.0).abs();
         prop_assert!(error <= 0.5000001 * 10_f64.powi(1 - digits), "{value} {text}");
     }
