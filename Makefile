@@ -40,6 +40,7 @@ $(BIN)/.installed: $(SOURCES) | $(BIN)/python
 	@echo 'building the command and the Python module: three to five minutes the first time' >&2
 	$(CARGO) build --locked --release --package overside
 	$(CARGO) rustc --locked --release --package overside-py --lib --crate-type cdylib
+	@rm -rf build # modules that are no more would be installed again
 	$(BIN)/pip install --quiet --disable-pip-version-check .
 	@touch $@
 
