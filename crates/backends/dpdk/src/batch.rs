@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use crate::orphan::{Slot, Work};
-use crate::probe::{TRAILER_BYTES, TRAILER_PARTS};
+use crate::probe::{TRAILER, TRAILER_BYTES};
 use crate::queue::token;
 use crate::shim::{RawJob, RawSegment};
 
@@ -32,7 +32,7 @@ impl Batch {
             start: bytes.as_ptr(),
             len: bytes.len() as u64,
         };
-        let (trailer, scratch) = work.scratch.split_at_mut(TRAILER_BYTES);
+        let (ones, scratch) = work.scratch.split_at_mut(TRAILER_BYTES);
         let Slot::Running { job, plain, .. } = &mut work.slots[number as usize] else {
             unreachable!("the job was put there before");
         };
@@ -41,7 +41,7 @@ impl Batch {
         let filled = segments.filter(|segment| !segment.is_empty());
         self.segments.extend(filled.map(|segment| raw(segment)));
         if !*plain {
-            self.segments.extend([raw(trailer); TRAILER_PARTS]);
+            self.segments.extend(TRAILER.map(|len| raw(&ones[..len])));
         }
         let (destination, capacity) = match job.destination.len() {
             // Drivers want a destination even for what has no output.

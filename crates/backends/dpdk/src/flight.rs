@@ -13,7 +13,7 @@ use overside_ops::{Error, MatchKind};
 
 use crate::batch::{Batch, SCRATCH_BYTES};
 use crate::orphan::{Orphan, Slot, Work};
-use crate::probe::{TRAILER_BYTES, TRAILER_PARTS, Tried};
+use crate::probe::{TRAILER, TRAILER_BYTES, Tried};
 use crate::queue::Done;
 use crate::shim::Kind;
 use crate::{Shared, outcome, rules, shim};
@@ -121,7 +121,7 @@ impl Flight {
         let (environment, engine) = (&shared.environment, &shared.engine);
         let segments = tried.segments
             + if tried.needs_trailer {
-                TRAILER_PARTS
+                TRAILER.len()
             } else {
                 0
             };

@@ -27,15 +27,18 @@ const LEN: usize = 4000;
 /// A destination that is too short for it.
 const SHORT: usize = 64;
 
-/// A part of the trailer behind a stream, in bytes, all ones; there are [`TRAILER_PARTS`] of them.
+/// The ones that a [`TRAILER`] is made of, in bytes.
 ///
 /// Whatever state a decoder is in when its stream is cut off, ones bring it to an end: as a block's
 /// header they are invalid, as symbols they end the block or write bytes, at 16 bits a byte or
 /// less until the destination is full, and a stored block is over after one part. So a stream that
-/// is cut off ends as an error or for want of space, and one that is whole ends where it ends.
+/// is cut off ends as an error, for want of space, or having consumed some of the trailer, and one
+/// that is whole ends where it ends.
 pub(crate) const TRAILER_BYTES: usize = 65_535;
-/// Enough ones to fill the longest destination, and then some.
-pub(crate) const TRAILER_PARTS: usize = 3;
+/// The lengths of the segments behind a stream, all of the same ones: enough to fill the longest
+/// destination, and then some. The first is a single byte, because `compress_isal` counts a segment
+/// of a chain when all of it is consumed, and one that it stopped in not at all.
+pub(crate) const TRAILER: [usize; 4] = [1, TRAILER_BYTES, TRAILER_BYTES, TRAILER_BYTES];
 
 /// What a device does of one operation, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +46,7 @@ pub(crate) struct Tried {
     /// The most segments of a source.
     pub(crate) segments: usize,
     /// It may call a stream done that ends early, so it is given more bytes behind the stream than
-    /// it could use without noticing: [`TRAILER_BYTES`].
+    /// it could use without noticing: a [`TRAILER`].
     pub(crate) needs_trailer: bool,
     /// It tells a destination that is too short from a stream that is invalid.
     pub(crate) tells_space: bool,
@@ -188,17 +191,23 @@ impl<'a> Trial<'a> {
         if !self.engine.computes_at_once() {
             return Err(blind());
         }
-        let trailer = (len, TRAILER_BYTES);
-        let whole = self.job(&[(0, len), trailer, trailer, trailer], 2 * LEN)?;
+        let whole = self.before_trailer(len)?;
         let mut noticed = whole.status == shim::DONE && whole.consumed as usize == len;
         for cut in 1..len {
-            let done = self.job(&[(0, cut), trailer, trailer, trailer], 2 * LEN)?;
+            let done = self.before_trailer(cut)?;
             noticed &= done.status != shim::DONE || done.consumed as usize != cut;
         }
         match noticed {
             true => Ok(true),
             false => Err(blind()),
         }
+    }
+
+    /// The first bytes of the stream as a source, and a trailer behind them.
+    fn before_trailer(&mut self, len: usize) -> Result<Done, String> {
+        let trailer = TRAILER.map(|part| (self.source_len, part));
+        let segments: Vec<_> = [(0, len)].into_iter().chain(trailer).collect();
+        self.job(&segments, 2 * LEN)
     }
 
     /// A job that must be done, and rightly.
