@@ -14,6 +14,7 @@ from make_run import Scenario, make
 from overside import advise
 from overside.bench.statistics import load_run
 from overside.commands import advise as verb
+from overside.commands import arguments
 from overside.errors import Exit, UserError
 from overside.report import advice as in_words
 from overside.report import page
@@ -33,7 +34,7 @@ def ask(run: Path, *profiles: str, workload: Path | None = None) -> dict[str, An
 
 def command(*line: str) -> int:
     parser = argparse.ArgumentParser()
-    verb.arguments(parser)
+    arguments.VERBS["advise"][1](parser)
     return verb.main(parser.parse_args(line))
 
 
@@ -71,12 +72,12 @@ def test_every_comparison_is_answered_and_cited(run: Path) -> None:
 
 def test_words_say_what_is_modelled(run: Path) -> None:
     advised = in_words.advised(ask(run, "bf2"))
-    compress = next(one for one in advised.operations if "Compress" in one.title)
-    (target,) = compress.targets
-    assert target.name == "BlueField-2"
-    assert target.provenance == "modelled"
-    assert any("no prediction" in row.throughput for row in target.rows)
-    text = " ".join(target.sentences)
+    compress = next(one for one in advised["operations"] if "Compress" in one["title"])
+    (target,) = compress["targets"]
+    assert target["name"] == "BlueField-2"
+    assert target["provenance"] == "modelled"
+    assert any("no prediction" in row["throughput"] for row in target["rows"])
+    text = " ".join(target["sentences"])
     assert "contexts" in text
     assert "How to wait" in text
 

@@ -7,16 +7,10 @@ use pyo3::prelude::*;
 
 use crate::{answers::text, guarded, refused};
 
-pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(advise, module)?)?;
-    module.add_function(wrap_pyfunction!(workload, module)?)?;
-    module.add_function(wrap_pyfunction!(placement_file, module)?)
-}
-
 /// What should run where, as JSON. Raises `ValueError`.
 #[pyfunction]
 #[pyo3(signature = (question, profiles, files, workload))]
-fn advise(
+pub(crate) fn advise(
     py: Python<'_>,
     question: &str,
     profiles: Vec<String>,
@@ -51,13 +45,13 @@ fn advise(
 
 /// A workload in its parsed form, as JSON. Raises `ValueError`.
 #[pyfunction]
-fn workload(file: &str, text_of: &str) -> PyResult<String> {
+pub(crate) fn workload(file: &str, text_of: &str) -> PyResult<String> {
     guarded(|| text(&Workload::parse(file, text_of).map_err(refused)?))
 }
 
 /// A placement file of rules, which are JSON. Raises `ValueError`.
 #[pyfunction]
-fn placement_file(rules: &str) -> PyResult<String> {
+pub(crate) fn placement_file(rules: &str) -> PyResult<String> {
     guarded(|| {
         let rules: Vec<Rule> = serde_json::from_str(rules).map_err(refused)?;
         let file = PlacementFile::new("the placement file", rules).map_err(refused)?;

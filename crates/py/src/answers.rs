@@ -4,64 +4,49 @@ use std::path::PathBuf;
 
 use overside_backends::{BACKENDS, Backend};
 use overside_measure::boxes;
-use overside_model::{Question, Setting};
+use overside_model::Question;
 use overside_ops::{Config, MatchKind, Operation, prepare, variants as variants_of};
 use pyo3::prelude::*;
 use serde::Serialize;
+use serde::de::value::Error as ValueError;
+use serde::de::{DeserializeOwned, IntoDeserializer};
 use serde_json::json;
 
 use crate::{BoxError, guarded, refused};
 
-pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(version, module)?)?;
-    module.add_function(wrap_pyfunction!(parse_box, module)?)?;
-    module.add_function(wrap_pyfunction!(box_schema, module)?)?;
-    module.add_function(wrap_pyfunction!(suggest, module)?)?;
-    module.add_function(wrap_pyfunction!(pattern_problem, module)?)?;
-    module.add_function(wrap_pyfunction!(devices, module)?)?;
-    module.add_function(wrap_pyfunction!(tasks, module)?)?;
-    module.add_function(wrap_pyfunction!(backends, module)?)?;
-    module.add_function(wrap_pyfunction!(doctor, module)?)?;
-    module.add_function(wrap_pyfunction!(variants, module)?)?;
-    module.add_function(wrap_pyfunction!(profiles, module)?)?;
-    module.add_function(wrap_pyfunction!(outlook, module)?)?;
-    module.add_function(wrap_pyfunction!(audit, module)?)?;
-    module.add_function(wrap_pyfunction!(merge_histograms, module)?)
-}
-
 /// The version of Overside.
 #[pyfunction]
-fn version() -> &'static str {
+pub(crate) fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
 /// A box in its parsed form. Raises `BoxError`.
 #[pyfunction]
-fn parse_box(text: &str) -> PyResult<String> {
+pub(crate) fn parse_box(text: &str) -> PyResult<String> {
     guarded(|| boxes::parse_json(text).map_err(BoxError::new_err))
 }
 
 /// What came of planting each mistake, with a file in the directory `scratch`. Raises `OSError`.
 #[pyfunction]
-fn audit(py: Python<'_>, scratch: PathBuf) -> PyResult<String> {
+pub(crate) fn audit(py: Python<'_>, scratch: PathBuf) -> PyResult<String> {
     guarded(|| text(&py.detach(|| overside_measure::audit::audit(&scratch))?))
 }
 
 /// The JSON Schema of boxes.
 #[pyfunction]
-fn box_schema() -> PyResult<String> {
+pub(crate) fn box_schema() -> PyResult<String> {
     guarded(|| Ok(boxes::schema()))
 }
 
 /// The one of `known` that `word` may have been meant to be.
 #[pyfunction]
-fn suggest(word: &str, known: Vec<String>) -> PyResult<Option<String>> {
+pub(crate) fn suggest(word: &str, known: Vec<String>) -> PyResult<Option<String>> {
     guarded(|| Ok(overside_config::suggest(word, &known)))
 }
 
 /// Why patterns cannot be searched for together; `None` if they can.
 #[pyfunction]
-fn pattern_problem(py: Python<'_>, patterns: Vec<String>) -> PyResult<Option<String>> {
+pub(crate) fn pattern_problem(py: Python<'_>, patterns: Vec<String>) -> PyResult<Option<String>> {
     guarded(|| {
         let config = Config {
             // Every engine takes what the quickest to compile takes.
@@ -77,13 +62,13 @@ fn pattern_problem(py: Python<'_>, patterns: Vec<String>) -> PyResult<Option<Str
 
 /// What the built-in tasks declare of themselves.
 #[pyfunction]
-fn tasks() -> PyResult<String> {
+pub(crate) fn tasks() -> PyResult<String> {
     guarded(|| text(&overside_measure::tasks::tasks()))
 }
 
 /// The backends, in the order in which their devices are listed.
 #[pyfunction]
-fn backends() -> PyResult<String> {
+pub(crate) fn backends() -> PyResult<String> {
     guarded(|| {
         let about = |backend: &&dyn Backend| {
             json!({
@@ -98,7 +83,7 @@ fn backends() -> PyResult<String> {
 
 /// The devices of the backend with that prefix, and what they can do. Raises `ValueError`.
 #[pyfunction]
-fn devices(py: Python<'_>, backend: &str) -> PyResult<String> {
+pub(crate) fn devices(py: Python<'_>, backend: &str) -> PyResult<String> {
     guarded(|| {
         let found = BACKENDS.iter().find(|one| one.prefix() == backend);
         let found = found.ok_or_else(|| refused(format!("there is no backend {backend:?}")))?;
@@ -108,7 +93,7 @@ fn devices(py: Python<'_>, backend: &str) -> PyResult<String> {
 
 /// What the backends find on this machine, for `overside doctor`.
 #[pyfunction]
-fn doctor(py: Python<'_>) -> PyResult<String> {
+pub(crate) fn doctor(py: Python<'_>) -> PyResult<String> {
     guarded(|| {
         let found: Vec<_> = py.detach(|| {
             (BACKENDS.iter())
@@ -121,7 +106,7 @@ fn doctor(py: Python<'_>) -> PyResult<String> {
 
 /// All operations and the libraries that do them.
 #[pyfunction]
-fn variants(py: Python<'_>) -> PyResult<String> {
+pub(crate) fn variants(py: Python<'_>) -> PyResult<String> {
     guarded(|| {
         let all: Vec<_> = py.detach(|| Operation::all().into_iter().map(operation).collect());
         text(&all)
@@ -151,14 +136,14 @@ fn operation(operation: Operation) -> serde_json::Value {
 
 /// All profiles. Raises `ValueError` if one of the user's is not right.
 #[pyfunction]
-fn profiles() -> PyResult<String> {
+pub(crate) fn profiles() -> PyResult<String> {
     guarded(|| text(&overside_model::profiles().map_err(refused)?))
 }
 
 /// What a profile's device would change against a measured CPU. Raises `ValueError`.
 #[pyfunction]
 #[pyo3(signature = (profile, operation, setting, cpu_rate_bytes_per_s, ratio, patterns))]
-fn outlook(
+pub(crate) fn outlook(
     profile: &str,
     operation: &str,
     setting: &str,
@@ -170,7 +155,7 @@ fn outlook(
         let question = Question {
             operation: operation.parse().map_err(refused)?,
             patterns,
-            setting: setting_of(setting)?,
+            setting: named(setting)?,
             cpu_rate_bytes_per_s,
             ratio,
         };
@@ -179,19 +164,9 @@ fn outlook(
     })
 }
 
-fn setting_of(name: &str) -> PyResult<Setting> {
-    match name {
-        "static" => Ok(Setting::Static),
-        "reconfiguration" => Ok(Setting::Reconfiguration),
-        _ => Err(refused(format!(
-            "no setting is called {name:?}; there are: static, reconfiguration"
-        ))),
-    }
-}
-
 /// Several samples' latencies together. Raises `ValueError` if one is no histogram.
 #[pyfunction]
-fn merge_histograms(py: Python<'_>, histograms: Vec<String>) -> PyResult<String> {
+pub(crate) fn merge_histograms(py: Python<'_>, histograms: Vec<String>) -> PyResult<String> {
     guarded(|| {
         let merged = py.detach(|| overside_measure::merge_histograms(&histograms));
         text(&merged.map_err(refused)?)
@@ -200,4 +175,9 @@ fn merge_histograms(py: Python<'_>, histograms: Vec<String>) -> PyResult<String>
 
 pub(crate) fn text(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(refused)
+}
+
+/// The variant of an enum that goes by a name.
+pub(crate) fn named<T: DeserializeOwned>(name: &str) -> PyResult<T> {
+    T::deserialize(name.into_deserializer()).map_err(|error: ValueError| refused(error))
 }

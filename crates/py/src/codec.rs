@@ -8,7 +8,7 @@ use crate::asked::Legs;
 use crate::memory::{Lent, ReadOnly};
 use crate::output::Gathered;
 use crate::result::Output;
-use crate::{errors, guarded, refused, streams};
+use crate::{errors, guarded, refused};
 
 /// The longest output of decompression in bytes unless asked otherwise.
 pub(crate) const MAX_SIZE: u64 = 1 << 30;
@@ -16,15 +16,6 @@ pub(crate) const MAX_SIZE: u64 = 1 << 30;
 const SHORT_CHUNK_BYTES: usize = 64 << 10;
 /// Compressed bytes that are worth a thread.
 const COMPRESSED_BYTES_A_THREAD: usize = 128 << 10;
-
-pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("MAX_SIZE", MAX_SIZE)?;
-    module.add_class::<Output>()?;
-    module.add_class::<streams::PyCompressor>()?;
-    module.add_class::<streams::PyDecompressor>()?;
-    module.add_function(wrap_pyfunction!(compress, module)?)?;
-    module.add_function(wrap_pyfunction!(decompress, module)?)
-}
 
 /// What is to be made, and how.
 pub(crate) fn compression(
@@ -63,7 +54,7 @@ pub(crate) fn decompression(format: Option<&str>, legs: Legs) -> PyResult<Option
 #[pyfunction]
 #[pyo3(signature = (data, *, format="gzip", level=None, placement=None, device=None, threads=None, chunk=None))]
 #[allow(clippy::too_many_arguments)]
-fn compress(
+pub(crate) fn compress(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
     format: &str,
@@ -105,7 +96,7 @@ fn compress_all(data: Lent, options: &Options) -> Result<Output, Error> {
 /// Decompresses memory. Other Python threads run meanwhile.
 #[pyfunction]
 #[pyo3(signature = (data, *, format=None, max_size=MAX_SIZE, placement=None, device=None, threads=None))]
-fn decompress(
+pub(crate) fn decompress(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
     format: Option<&str>,

@@ -1,103 +1,70 @@
 //! The exceptions: what of a library's error a program can act on.
 
+use std::ffi::CStr;
+
 use overside_compress::Error as StreamError;
 use overside_device::OpenError;
 use overside_ops::Error as OperationError;
 use overside_placement::Error as ExecutorError;
-use pyo3::exceptions::{PyEOFError, PyException, PyMemoryError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyDict, PyType};
 
 use crate::refused;
 
 /// An exception class, once it is made.
 struct Class(PyOnceLock<Py<PyType>>);
 
-static ERROR: Class = Class::new();
-static DATA: Class = Class::new();
-static TRUNCATED: Class = Class::new();
-static LIMIT: Class = Class::new();
-static PATTERN: Class = Class::new();
-static DEVICE: Class = Class::new();
+static ERROR: Class = Class(PyOnceLock::new());
+static DATA: Class = Class(PyOnceLock::new());
+static TRUNCATED: Class = Class(PyOnceLock::new());
+static LIMIT: Class = Class(PyOnceLock::new());
+static PATTERN: Class = Class(PyOnceLock::new());
+static DEVICE: Class = Class(PyOnceLock::new());
+
+/// As in the package whose users see them.
+const CLASSES: &CStr = cr#"
+class Error(Exception):
+    "What Overside's functions raise, where it is not a built-in exception."
+class DataError(Error, ValueError):
+    "The data are not what their format says they should be."
+class TruncatedError(DataError, EOFError):
+    "The data end in the middle."
+class LimitError(Error, ValueError):
+    "The output would be longer than max_size allows."
+class PatternError(Error, ValueError):
+    "A pattern that does not compile."
+class DeviceError(Error, RuntimeError):
+    "A device that is not there, cannot do it, or was lost with nothing to replace it."
+"#;
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    let value = || py.get_type::<PyValueError>();
-    ERROR.make(
-        module,
-        "Error",
-        "What Overside's functions raise, where it is not a built-in exception.",
-        &[py.get_type::<PyException>()],
-    )?;
-    let base = || ERROR.get(py);
-    DATA.make(
-        module,
-        "DataError",
-        "The data are not what their format says they should be.",
-        &[base()?, value()],
-    )?;
-    TRUNCATED.make(
-        module,
-        "TruncatedError",
-        "The data end in the middle.",
-        &[DATA.get(py)?, py.get_type::<PyEOFError>()],
-    )?;
-    LIMIT.make(
-        module,
-        "LimitError",
-        "The output would be longer than max_size allows.",
-        &[base()?, value()],
-    )?;
-    PATTERN.make(
-        module,
-        "PatternError",
-        "A pattern that does not compile.",
-        &[base()?, value()],
-    )?;
-    DEVICE.make(
-        module,
-        "DeviceError",
-        "A device that is not there, cannot do it, or was lost with nothing to replace it.",
-        &[base()?, py.get_type::<PyRuntimeError>()],
-    )
+    let made = PyDict::new(py);
+    made.set_item("__name__", "overside")?;
+    py.run(CLASSES, Some(&made), None)?;
+    for (name, class) in [
+        ("Error", &ERROR),
+        ("DataError", &DATA),
+        ("TruncatedError", &TRUNCATED),
+        ("LimitError", &LIMIT),
+        ("PatternError", &PATTERN),
+        ("DeviceError", &DEVICE),
+    ] {
+        let found = made.as_any().get_item(name)?.cast_into::<PyType>()?;
+        module.add(name, &found)?;
+        class.0.get_or_init(py, || found.unbind());
+    }
+    Ok(())
 }
 
 impl Class {
-    const fn new() -> Self {
-        Self(PyOnceLock::new())
-    }
-
-    fn make(
-        &self,
-        module: &Bound<'_, PyModule>,
-        name: &str,
-        doc: &str,
-        bases: &[Bound<'_, PyType>],
-    ) -> PyResult<()> {
-        let py = module.py();
-        // As `class NAME(BASES)` in the package whose users see it.
-        let attributes = PyDict::new(py);
-        attributes.set_item("__module__", "overside")?;
-        attributes.set_item("__doc__", doc)?;
-        let bases = PyTuple::new(py, bases)?;
-        let class = py.get_type::<PyType>().call1((name, bases, attributes))?;
-        let class = class.cast_into::<PyType>()?;
-        module.add(name, &class)?;
-        self.0.get_or_init(py, || class.unbind());
-        Ok(())
-    }
-
-    fn get<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyType>> {
-        let class = self.0.get(py).map(|class| class.bind(py).clone());
-        class.ok_or_else(|| PyRuntimeError::new_err("overside._core was not initialised"))
-    }
-
     fn error(&self, message: impl std::fmt::Display) -> PyErr {
         let message = message.to_string();
-        Python::attach(|py| match self.get(py) {
-            Ok(class) => PyErr::from_type(class, message),
-            Err(error) => error,
+        Python::attach(|py| match self.0.get(py) {
+            Some(class) => PyErr::from_type(class.bind(py).clone(), message),
+            None => PyRuntimeError::new_err(message),
         })
     }
 }

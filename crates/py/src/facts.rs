@@ -4,22 +4,17 @@ use std::path::Path;
 
 use overside_model::Library;
 use overside_model::check::check;
-use overside_model::facts::{Facts, Query, Use};
+use overside_model::facts::{Facts, Query};
 use pyo3::prelude::*;
 use serde_json::json;
 
-use crate::answers::text;
+use crate::answers::{named, text};
 use crate::{guarded, refused};
-
-pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(facts, module)?)?;
-    module.add_function(wrap_pyfunction!(facts_check, module)?)
-}
 
 /// Facts and orderings that hold all words. Raises `ValueError`.
 #[pyfunction]
 #[pyo3(signature = (words, paper = None, device = None, purpose = None, file = None))]
-fn facts(
+pub(crate) fn facts(
     words: Vec<String>,
     paper: Option<String>,
     device: Option<String>,
@@ -31,7 +26,7 @@ fn facts(
             words,
             paper,
             device,
-            purpose: purpose.map(purpose_of).transpose()?,
+            purpose: purpose.map(named).transpose()?,
         };
         with(file, |facts| {
             let found = facts.search(&query);
@@ -48,7 +43,7 @@ fn facts(
 /// All figures and orderings beside what the model predicts. Raises `ValueError`.
 #[pyfunction]
 #[pyo3(signature = (file = None))]
-fn facts_check(py: Python<'_>, file: Option<&str>) -> PyResult<String> {
+pub(crate) fn facts_check(py: Python<'_>, file: Option<&str>) -> PyResult<String> {
     guarded(|| py.detach(|| with(file, |facts| text(&check(facts, Library::published())))))
 }
 
@@ -57,16 +52,5 @@ fn with<T>(file: Option<&str>, body: impl FnOnce(&Facts) -> PyResult<T>) -> PyRe
     match file {
         Some(file) => body(&Facts::read(Path::new(file)).map_err(refused)?),
         None => body(Facts::published()),
-    }
-}
-
-fn purpose_of(name: &str) -> PyResult<Use> {
-    match name {
-        "calibrate" => Ok(Use::Calibrate),
-        "validate" => Ok(Use::Validate),
-        "context" => Ok(Use::Context),
-        _ => Err(refused(format!(
-            "no use is called {name:?}; there are: calibrate, validate, context"
-        ))),
     }
 }

@@ -34,20 +34,47 @@ create_exception!(
 
 /// What the harness and the package's users need of the native code.
 #[pymodule(name = "_core")]
-fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("BoxError", module.py().get_type::<BoxError>())?;
-    module.add_class::<worker::Worker>()?;
-    log::add(module)?;
-    errors::add(module)?;
-    codec::add(module)?;
-    matching::add(module)?;
-    answers::add(module)?;
-    profiles::add(module)?;
-    facts::add(module)?;
-    simulate::add(module)?;
-    units::add(module)?;
-    advise::add(module)?;
-    Ok(())
+mod core {
+    #[pymodule_export]
+    use crate::BoxError;
+    #[pymodule_export]
+    use crate::advise::{advise, placement_file, workload};
+    #[pymodule_export]
+    use crate::answers::{
+        audit, backends, box_schema, devices, doctor, merge_histograms, outlook, parse_box,
+        pattern_problem, profiles, suggest, tasks, variants, version,
+    };
+    #[pymodule_export]
+    const MAX_SIZE: u64 = crate::codec::MAX_SIZE;
+    #[pymodule_export]
+    use crate::codec::{compress, decompress};
+    #[pymodule_export]
+    use crate::facts::{facts, facts_check};
+    #[pymodule_export]
+    use crate::log::{log_event, start_log};
+    #[pymodule_export]
+    use crate::matching::{Matches, find};
+    #[pymodule_export]
+    use crate::profiles::{
+        memory_latency, memory_stream, parameters, profile_check, profile_show, profile_toml,
+    };
+    #[pymodule_export]
+    use crate::result::Output;
+    #[pymodule_export]
+    use crate::simulate::{scenarios, simulate};
+    #[pymodule_export]
+    use crate::streams::{PyCompressor, PyDecompressor};
+    #[pymodule_export]
+    use crate::units::{duration, number, size};
+    #[pymodule_export]
+    use crate::worker::Worker;
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::errors::add(module)
+    }
 }
 
 /// Runs what must not fail with a panic: one becomes a `RuntimeError`, because the exception that

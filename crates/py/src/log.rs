@@ -14,7 +14,7 @@ const PART: &str = "python";
 /// Python's own events comes back.
 #[pyfunction]
 #[pyo3(signature = (level, file=None))]
-fn start_log(level: &str, file: Option<PathBuf>) -> PyResult<&'static str> {
+pub(crate) fn start_log(level: &str, file: Option<PathBuf>) -> PyResult<&'static str> {
     let parsed = || -> Result<LevelFilter, LogError> {
         let default: Filter = level.parse()?;
         let log = Log {
@@ -36,7 +36,7 @@ fn start_log(level: &str, file: Option<PathBuf>) -> PyResult<&'static str> {
 
 /// Logs an event of Python's: `level` in the numbers of its `logging`.
 #[pyfunction]
-fn log_event(level: u32, logger: &str, message: &str) {
+pub(crate) fn log_event(level: u32, logger: &str, message: &str) {
     macro_rules! event {
         ($level:ident) => {
             tracing::event!(target: "overside_python", tracing::Level::$level, logger, "{message}")
@@ -49,9 +49,4 @@ fn log_event(level: u32, logger: &str, message: &str) {
         10.. => event!(DEBUG),
         _ => event!(TRACE),
     }
-}
-
-pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(start_log, module)?)?;
-    module.add_function(wrap_pyfunction!(log_event, module)?)
 }

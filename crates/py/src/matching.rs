@@ -22,14 +22,9 @@ const BYTES_A_THREAD: usize = 1 << 20;
 /// Records after which it is looked for signals.
 const RECORDS_A_LOOK: usize = 4096;
 
-pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Matches>()?;
-    module.add_function(wrap_pyfunction!(find, module)?)
-}
-
 /// One pattern, or several.
 #[derive(FromPyObject)]
-enum Patterns {
+pub(crate) enum Patterns {
     One(String),
     Several(Vec<String>),
 }
@@ -39,7 +34,7 @@ enum Patterns {
 #[pyfunction]
 #[pyo3(name = "match", signature = (data, patterns, *, column=None, answer="records", ignore_case=false, invert=false, engine="auto", placement=None, device=None, threads=None, chunk=None))]
 #[allow(clippy::too_many_arguments)]
-fn find(
+pub(crate) fn find(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
     patterns: Patterns,

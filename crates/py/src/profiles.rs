@@ -9,21 +9,13 @@ use overside_probe::memory::Kernel;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
+use crate::answers::text;
 use crate::{guarded, refused};
-
-pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(profile_show, module)?)?;
-    module.add_function(wrap_pyfunction!(profile_check, module)?)?;
-    module.add_function(wrap_pyfunction!(profile_toml, module)?)?;
-    module.add_function(wrap_pyfunction!(parameters, module)?)?;
-    module.add_function(wrap_pyfunction!(memory_latency, module)?)?;
-    module.add_function(wrap_pyfunction!(memory_stream, module)?)
-}
 
 /// All that a profile says, value by value, and what it does not. A name that ends in `.toml` is
 /// a file's path. Raises `ValueError`.
 #[pyfunction]
-fn profile_show(name: &str) -> PyResult<String> {
+pub(crate) fn profile_show(name: &str) -> PyResult<String> {
     guarded(|| {
         let profile = overside_model::profile(name).map_err(refused)?;
         text(&shown(&profile))
@@ -89,7 +81,7 @@ const fn dimension(dimension: Dimension) -> &'static str {
 /// Everything that is wrong with a profile's file; of one that may be shared, also whether its
 /// values are of a real device. Does not raise for a bad file.
 #[pyfunction]
-fn profile_check(path: &str) -> PyResult<String> {
+pub(crate) fn profile_check(path: &str) -> PyResult<String> {
     guarded(|| {
         let checked = overside_model::text_of(Path::new(path))
             .map_err(|error| vec![error])
@@ -124,7 +116,7 @@ fn problem(error: Error) -> Value {
 /// A profile as the text of its file, from its JSON form. Raises `ValueError` with everything
 /// that is wrong with it.
 #[pyfunction]
-fn profile_toml(form: &str) -> PyResult<String> {
+pub(crate) fn profile_toml(form: &str) -> PyResult<String> {
     guarded(|| {
         let profile: Profile = serde_json::from_str(form).map_err(refused)?;
         let text = profile.to_toml();
@@ -138,7 +130,7 @@ fn profile_toml(form: &str) -> PyResult<String> {
 
 /// All parameters that profiles may give.
 #[pyfunction]
-fn parameters() -> PyResult<String> {
+pub(crate) fn parameters() -> PyResult<String> {
     guarded(|| {
         let all: Vec<Value> = (PARAMETERS.iter())
             .map(|one| {
@@ -157,7 +149,7 @@ fn parameters() -> PyResult<String> {
 /// Nanoseconds of a dependent read at random from a block of `block_bytes`, measured for about
 /// `seconds`. Raises `ValueError`.
 #[pyfunction]
-fn memory_latency(py: Python<'_>, block_bytes: usize, seconds: f64) -> PyResult<f64> {
+pub(crate) fn memory_latency(py: Python<'_>, block_bytes: usize, seconds: f64) -> PyResult<f64> {
     guarded(|| {
         let budget = budget(seconds)?;
         in_range(
@@ -174,7 +166,7 @@ fn memory_latency(py: Python<'_>, block_bytes: usize, seconds: f64) -> PyResult<
 /// Bytes a second of a STREAM kernel on `threads` threads that share arrays of `array_bytes`,
 /// measured for about `seconds`. Raises `ValueError`.
 #[pyfunction]
-fn memory_stream(
+pub(crate) fn memory_stream(
     py: Python<'_>,
     kernel: &str,
     threads: usize,
@@ -214,8 +206,4 @@ fn in_range(name: &str, value: usize, low: usize, high: usize) -> PyResult<()> {
     Err(refused(format!(
         "{name} must be {low} to {high}, not {value}"
     )))
-}
-
-fn text(value: &impl serde::Serialize) -> PyResult<String> {
-    serde_json::to_string(value).map_err(refused)
 }

@@ -7,15 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{guarded, refused};
 
-pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(scenarios, module)?)?;
-    module.add_function(wrap_pyfunction!(simulate, module)?)
-}
-
 /// All scenarios with their keys, and the presets. Raises `ValueError` if a profile
 /// of the user's is not right.
 #[pyfunction]
-fn scenarios() -> PyResult<String> {
+pub(crate) fn scenarios() -> PyResult<String> {
     guarded(|| {
         let library = Library::installed().map_err(refused)?;
         let kinds: Vec<Value> = scenario::scenarios()
@@ -55,7 +50,7 @@ fn scenarios() -> PyResult<String> {
 /// `ValueError`.
 #[pyfunction]
 #[pyo3(signature = (name, text, settings, profile))]
-fn simulate(
+pub(crate) fn simulate(
     py: Python<'_>,
     name: &str,
     text: Option<&str>,

@@ -3,27 +3,21 @@
 use overside_config::units;
 use pyo3::prelude::*;
 
-pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(number, module)?)?;
-    module.add_function(wrap_pyfunction!(size, module)?)?;
-    module.add_function(wrap_pyfunction!(duration, module)?)
-}
-
 /// A number with significant digits: `0.0412`, `4.80`, `1,240`.
 #[pyfunction]
 #[pyo3(signature = (value, digits = 3))]
-fn number(value: f64, digits: i32) -> String {
+pub(crate) fn number(value: f64, digits: i32) -> String {
     units::number(value, digits)
 }
 
 /// Bytes: `64 KiB`, `1.50 GiB`, `16,383 B`.
 #[pyfunction]
-fn size(size_bytes: f64) -> String {
+pub(crate) fn size(size_bytes: f64) -> String {
     units::size(size_bytes)
 }
 
 /// Seconds: `850 ms`, `12 s`, `2 min 5 s`.
 #[pyfunction]
-fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     units::duration(seconds)
 }

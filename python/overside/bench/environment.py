@@ -13,12 +13,13 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from overside import _core
 from overside.tasks.common import Json
 
 _CPU = Path("/sys/devices/system/cpu")
@@ -35,46 +36,40 @@ _FLAGS = """
 """
 
 
-class _Facts(dict[str, Any]):
-    """Values that were read; a failure becomes null and its reason."""
+Reader = Callable[[], Any]
 
-    def read(self, key: str, read: Callable[[], Any]) -> None:
+
+def _read(readers: Mapping[str, Reader]) -> Json:
+    """What each of the readers gives; a failure becomes null and its reason."""
+    facts: Json = {}
+    for key, read in readers.items():
+        reason = "this machine does not say"
         try:
-            value = read()
+            facts[key] = read()
         except FileNotFoundError as error:
-            self._absent(key, f"{error.filename} does not exist")
+            facts[key], reason = None, f"{error.filename} does not exist"
         except OSError as error:
-            self._absent(key, f"{error.filename or key}: {error.strerror}")
+            facts[key], reason = None, f"{error.filename or key}: {error.strerror}"
         except (ValueError, KeyError, IndexError, AttributeError) as error:
-            self._absent(key, f"cannot be understood: {error}")
-        else:
-            if value is None:
-                self._absent(key, "this machine does not say")
-            else:
-                self[key] = value
-
-    def _absent(self, key: str, reason: str) -> None:
-        self[key] = None
-        self[f"{key}_reason"] = reason
+            facts[key], reason = None, f"cannot be understood: {error}"
+        if facts[key] is None:
+            facts[f"{key}_reason"] = reason
+    return facts
 
 
 def _text(path: Path | str) -> str:
     return Path(path).read_text(encoding="utf-8", errors="replace").strip()
 
 
-def _number(path: Path | str) -> int:
-    return int(_text(path))
+def _file(path: Path | str, parse: Callable[[str], Any] = str) -> Reader:
+    """Reads a file of one value."""
+    return lambda: parse(_text(path))
 
 
 def capture() -> Json:
     """Everything but the load, which `load` gives before and after."""
-    whole: Json = {"schema": "node/1", "name": "local"}
-    whole["cpu"] = _cpu()
-    whole["memory"] = _memory()
-    whole["kernel"] = _kernel()
-    whole["limits"] = _limits()
-    whole["software"] = _software()
-    return whole
+    topics = {topic: _read(readers) for topic, readers in _MACHINE.items()}
+    return {"schema": "node/1", "name": "local", **topics}
 
 
 #: What `load` counts since some time in the past: only differences mean something.
@@ -83,17 +78,7 @@ _COUNTERS = ("uptime_s", "busy_s", "own_s", "stolen_s")
 
 def load() -> Json:
     """How busy the machine is now, and has been."""
-    facts = _Facts()
-    facts.read("uptime_s", lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
-    facts.read("busy_s", _busy_s)
-    # Of this process and of those that it has started and that have ended.
-    facts.read("own_s", lambda: sum(os.times()[:4]))
-    facts.read("load_1min", lambda: os.getloadavg()[0])
-    facts.read("running", lambda: int(_text("/proc/loadavg").split()[3].partition("/")[0]) - 1)
-    facts.read("stolen_s", _stolen_s)
-    facts.read("pressure_cpu_10s_percent", _pressure)
-    facts.read("temperature_c", _temperature)
-    return facts
+    return _read(_LOAD)
 
 
 def resume(machine: Json) -> None:
@@ -183,33 +168,8 @@ def _pressure() -> float:
 
 
 def _temperature() -> float | None:
-    values = [_number(zone) for zone in Path("/sys/class/thermal").glob("thermal_zone*/temp")]
+    values = [int(_text(zone)) for zone in Path("/sys/class/thermal").glob("thermal_zone*/temp")]
     return max(values) / 1000 if values else None
-
-
-def _cpu() -> Json:
-    info = _cpuinfo()
-    facts = _Facts(architecture=platform.machine())
-    facts.read("model", lambda: info.get("model name") or info.get("Model") or _arm_model(info))
-    facts.read("microcode", lambda: info.get("microcode"))
-    facts.read("flags", lambda: _flags(info))
-    facts.read("online", lambda: len(_list(_text(_CPU / "online"))))
-    facts.read("usable", lambda: sorted(os.sched_getaffinity(0)))
-    facts.read("cores", lambda: _distinct("core_cpus_list", "thread_siblings_list"))
-    facts.read("sockets", lambda: _distinct("package_cpus_list", "core_siblings_list"))
-    facts.read("smt", lambda: _text(_CPU / "smt" / "active") == "1")
-    facts.read("caches", _caches)
-    facts.read("governor", lambda: _text(_CPU / "cpu0/cpufreq/scaling_governor"))
-    facts.read("driver", lambda: _text(_CPU / "cpu0/cpufreq/scaling_driver"))
-    facts.read("frequency_min_khz", lambda: _number(_CPU / "cpu0/cpufreq/scaling_min_freq"))
-    facts.read("frequency_max_khz", lambda: _number(_CPU / "cpu0/cpufreq/scaling_max_freq"))
-    facts.read("turbo", _turbo)
-    facts.read("isolated", lambda: _list(_text(_CPU / "isolated")))
-    facts.read("mitigations", _mitigations)
-    facts.read("virtualised", lambda: _virtualised(info))
-    facts.read("hypervisor", lambda: _text("/sys/hypervisor/type"))
-    facts.read("numa_nodes", lambda: len(_list(_text("/sys/devices/system/node/online"))))
-    return facts
 
 
 def _cpuinfo() -> dict[str, str]:
@@ -226,12 +186,15 @@ def _cpuinfo() -> dict[str, str]:
     return entries
 
 
-def _arm_model(info: dict[str, str]) -> str | None:
+def _cpu_model() -> str | None:
+    info = _cpuinfo()
     keys = ("CPU implementer", "CPU part", "CPU variant", "CPU revision")
-    return " ".join(f"{key[4:]} {info[key]}" for key in keys if key in info) or None
+    arm = " ".join(f"{key[4:]} {info[key]}" for key in keys if key in info)
+    return info.get("model name") or info.get("Model") or arm or None
 
 
-def _flags(info: dict[str, str]) -> list[str] | None:
+def _flags() -> list[str] | None:
+    info = _cpuinfo()
     there = (info.get("flags") or info.get("Features") or "").split()
     return [flag for flag in _FLAGS.split() if flag in there] if there else None
 
@@ -262,7 +225,7 @@ def _caches() -> list[Json]:
         unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(size[-1], 1)
         found.append(
             {
-                "level": _number(index / "level"),
+                "level": int(_text(index / "level")),
                 "type": _text(index / "type").lower(),
                 "size_bytes": int(size.rstrip("KMG")) * unit,
                 "shared_by": len(_list(_text(index / "shared_cpu_list"))),
@@ -284,58 +247,20 @@ def _mitigations() -> dict[str, str]:
     return {name: state for name, state in states.items() if state != "Not affected"}
 
 
-def _virtualised(info: dict[str, str]) -> bool:
-    if "hypervisor" in info.get("flags", "").split():
+def _virtualised() -> bool:
+    if "hypervisor" in _cpuinfo().get("flags", "").split():
         return True
     return Path("/sys/hypervisor/type").exists() or Path("/proc/xen").exists()
 
 
-def _memory() -> Json:
-    facts = _Facts()
-    try:
-        entries = dict(line.split(":", 1) for line in _text("/proc/meminfo").splitlines())
-    except OSError:
-        entries = {}
-
-    def size(name: str) -> Callable[[], int]:
-        return lambda: int(entries[name].split()[0]) * 1024
-
-    facts.read("total_bytes", size("MemTotal"))
-    facts.read("available_bytes", size("MemAvailable"))
-    facts.read("swap_used_bytes", lambda: size("SwapTotal")() - size("SwapFree")())
-    facts.read("huge_page_bytes", size("Hugepagesize"))
-    facts.read("huge_pages", lambda: int(entries["HugePages_Total"]))
-    facts.read(
-        "transparent_huge_pages",
-        lambda: _chosen(_text("/sys/kernel/mm/transparent_hugepage/enabled")),
-    )
-    facts.read("page_bytes", lambda: os.sysconf("SC_PAGESIZE"))
-    return facts
+def _meminfo(name: str, scale: int = 1024) -> int:
+    entries = dict(line.split(":", 1) for line in _text("/proc/meminfo").splitlines())
+    return int(entries[name].split()[0]) * scale
 
 
 def _chosen(text: str) -> str:
     match = re.search(r"\[(\w+)\]", text)
     return match[1] if match else text
-
-
-def _kernel() -> Json:
-    facts = _Facts(release=platform.release(), version=platform.version())
-    facts.read("clock", lambda: _text(_CPU.parent / "clocksource/clocksource0/current_clocksource"))
-    facts.read("aslr", lambda: _number("/proc/sys/kernel/randomize_va_space"))
-    facts.read(
-        "boot_options",
-        lambda: [word for word in _text("/proc/cmdline").split() if _BOOT_OPTIONS.match(word)],
-    )
-    facts.read("distribution", lambda: platform.freedesktop_os_release()["PRETTY_NAME"])
-    return facts
-
-
-def _limits() -> Json:
-    facts = _Facts()
-    facts.read("cpu_quota_cores", _cpu_quota)
-    facts.read("memory_limit_bytes", _memory_limit)
-    facts.read("container", _container)
-    return facts
 
 
 def _cgroup(controller: str) -> Path:
@@ -371,8 +296,8 @@ def _cpu_quota() -> float | str:
         if (group / "cpu.max").exists():
             limit, period = _text(group / "cpu.max").split()
             return None if limit == "max" else int(limit) / int(period)
-        limit_us = _number(group / "cpu.cfs_quota_us")
-        return limit_us / _number(group / "cpu.cfs_period_us") if limit_us > 0 else None
+        limit_us = int(_text(group / "cpu.cfs_quota_us"))
+        return limit_us / int(_text(group / "cpu.cfs_period_us")) if limit_us > 0 else None
 
     limit = _smallest(_cgroup("cpu"), quota)
     return "none" if limit is None else limit
@@ -396,20 +321,81 @@ def _container() -> str:
     return os.environ.get("container", "none")  # noqa: SIM112 (systemd's name for it)
 
 
-def _software() -> Json:
-    from overside import _core  # noqa: PLC0415
-
-    facts = _Facts(overside=_core.version(), python=platform.python_version())
-    facts["python_build"] = " ".join(sys.version.split())
-    facts.read("libc", lambda: " ".join(platform.libc_ver()))
-    facts.read("libraries", lambda: _libraries(json.loads(_core.variants())))
-    return facts
-
-
-def _libraries(operations: list[Json]) -> dict[str, str]:
+def _libraries() -> dict[str, str]:
     """Library -> version, of everything that can be measured."""
     return {
         variant["library"]: variant["version"]
-        for operation in operations
+        for operation in json.loads(_core.variants())
         for variant in operation["variants"]
     }
+
+
+#: How busy the machine is.
+_LOAD: Mapping[str, Reader] = {
+    "uptime_s": lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+    "busy_s": _busy_s,
+    # Of this process and of those that it has started and that have ended.
+    "own_s": lambda: sum(os.times()[:4]),
+    "load_1min": lambda: os.getloadavg()[0],
+    "running": _file("/proc/loadavg", lambda text: int(text.split()[3].partition("/")[0]) - 1),
+    "stolen_s": _stolen_s,
+    "pressure_cpu_10s_percent": _pressure,
+    "temperature_c": _temperature,
+}
+_CPUFREQ = _CPU / "cpu0/cpufreq"
+#: The machine, topic by topic.
+_MACHINE: Mapping[str, Mapping[str, Reader]] = {
+    "cpu": {
+        "architecture": platform.machine,
+        "model": _cpu_model,
+        "microcode": lambda: _cpuinfo().get("microcode"),
+        "flags": _flags,
+        "online": _file(_CPU / "online", lambda text: len(_list(text))),
+        "usable": lambda: sorted(os.sched_getaffinity(0)),
+        "cores": lambda: _distinct("core_cpus_list", "thread_siblings_list"),
+        "sockets": lambda: _distinct("package_cpus_list", "core_siblings_list"),
+        "smt": _file(_CPU / "smt/active", lambda text: text == "1"),
+        "caches": _caches,
+        "governor": _file(_CPUFREQ / "scaling_governor"),
+        "driver": _file(_CPUFREQ / "scaling_driver"),
+        "frequency_min_khz": _file(_CPUFREQ / "scaling_min_freq", int),
+        "frequency_max_khz": _file(_CPUFREQ / "scaling_max_freq", int),
+        "turbo": _turbo,
+        "isolated": _file(_CPU / "isolated", _list),
+        "mitigations": _mitigations,
+        "virtualised": _virtualised,
+        "hypervisor": _file("/sys/hypervisor/type"),
+        "numa_nodes": _file("/sys/devices/system/node/online", lambda text: len(_list(text))),
+    },
+    "memory": {
+        "total_bytes": lambda: _meminfo("MemTotal"),
+        "available_bytes": lambda: _meminfo("MemAvailable"),
+        "swap_used_bytes": lambda: _meminfo("SwapTotal") - _meminfo("SwapFree"),
+        "huge_page_bytes": lambda: _meminfo("Hugepagesize"),
+        "huge_pages": lambda: _meminfo("HugePages_Total", 1),
+        "transparent_huge_pages": _file("/sys/kernel/mm/transparent_hugepage/enabled", _chosen),
+        "page_bytes": lambda: os.sysconf("SC_PAGESIZE"),
+    },
+    "kernel": {
+        "release": platform.release,
+        "version": platform.version,
+        "clock": _file(_CPU.parent / "clocksource/clocksource0/current_clocksource"),
+        "aslr": _file("/proc/sys/kernel/randomize_va_space", int),
+        "boot_options": _file(
+            "/proc/cmdline", lambda text: list(filter(_BOOT_OPTIONS.match, text.split()))
+        ),
+        "distribution": lambda: platform.freedesktop_os_release()["PRETTY_NAME"],
+    },
+    "limits": {
+        "cpu_quota_cores": _cpu_quota,
+        "memory_limit_bytes": _memory_limit,
+        "container": _container,
+    },
+    "software": {
+        "overside": _core.version,
+        "python": platform.python_version,
+        "python_build": lambda: " ".join(sys.version.split()),
+        "libc": lambda: " ".join(platform.libc_ver()),
+        "libraries": _libraries,
+    },
+}

@@ -8,65 +8,19 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from overside import advise
+from overside.advise import Query
+from overside.bench import store
+from overside.bench.statistics import RunView, load_run
 from overside.errors import Exit, UserError
-
-if TYPE_CHECKING:
-    from overside.advise import Query
-    from overside.bench.statistics import RunView
-
-RESULTS = "results"
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the verb's arguments."""
-    parser.add_argument(
-        "--run",
-        metavar="RUN",
-        type=Path,
-        help="a run's directory; without it the newest of DIR, or else this host is measured",
-    )
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        default=Path(RESULTS),
-        help="where runs are (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--profile",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="a card by its profile's name or file; may be repeated; all cards unless given",
-    )
-    parser.add_argument(
-        "--workload", metavar="FILE", type=Path, help="a pipeline to be placed, as in workloads/"
-    )
-    parser.add_argument(
-        "--data", metavar="PATH", help="measure this host on that file or directory first"
-    )
-    parser.add_argument(
-        "--placement-out",
-        metavar="FILE",
-        type=Path,
-        help="write what to do as a placement file, for --placement-file of other verbs",
-    )
-    parser.add_argument(
-        "--device",
-        metavar="NAME",
-        help="what the placement file calls the card of a --profile; its emulation unless given",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
+from overside.report import formatting, terminal
+from overside.report.advice import advised
 
 
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
-    from overside import advise  # noqa: PLC0415 (start-up)
-    from overside.bench import store  # noqa: PLC0415
-    from overside.bench.statistics import load_run  # noqa: PLC0415
-
     query = _query(args)
     path = _run(args, query)
     view = load_run(path)
@@ -100,8 +54,6 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _query(args: argparse.Namespace) -> Query:
-    from overside import advise  # noqa: PLC0415
-
     if args.data is not None and args.run is not None:
         raise UserError("--data measures and --run is measured already", "give one of the two")
     if args.device is not None and args.placement_out is None:
@@ -124,9 +76,6 @@ def _is_path(name: str) -> bool:
 
 
 def _run(args: argparse.Namespace, query: Query) -> Path:
-    from overside import advise  # noqa: PLC0415
-    from overside.commands.run import command_line  # noqa: PLC0415
-
     if args.run is not None:
         return Path(args.run)
     found = advise.newest(args.out) if args.data is None else None
@@ -134,14 +83,11 @@ def _run(args: argparse.Namespace, query: Query) -> Path:
         _say(f"by the newest run, {found}")
         return found
     _say("measuring this host, which takes about a minute")
-    return advise.measure(args.out, args.data, query.workload, command_line(args))
+    return advise.measure(args.out, args.data, query.workload, ["overside", *sys.argv[1:]])
 
 
 def _remember(path: Path, query: Query) -> None:
     """Keeps what was asked beside the run. That it cannot be written changes no answer."""
-    from overside import advise  # noqa: PLC0415
-    from overside.bench import store  # noqa: PLC0415
-
     try:
         store.write_atomically(path / advise.QUERY_FILE, json.dumps(query.json()))
     except OSError as error:
@@ -174,15 +120,11 @@ def _head(path: Path, target: str | None, device: str | None) -> str:
     if device is not None and device.startswith("emulated:"):
         lines += ["The device is emulated: it shows how a card would be used, and saves nothing."]
     lines += ["Sizes are bytes of inputs. What no rule speaks of runs on the CPU."]
-    from overside.report import formatting  # noqa: PLC0415
 
     return "".join(f"# {formatting.clean(line, 300)}\n" for line in lines)
 
 
 def _print(view: RunView, advice: dict[str, Any]) -> None:
-    from overside.report import terminal  # noqa: PLC0415
-    from overside.report.advice import advised  # noqa: PLC0415
-
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     width = shutil.get_terminal_size().columns
     print(terminal.advice(view, advised(advice), width, colour), end="")

@@ -5,32 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from overside.bench import audit, noise
+from overside.bench.audit import Json, outcome
+from overside.bench.noise import Noise
 from overside.commands import table
 from overside.errors import Exit, UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from overside.bench.audit import Json
-    from overside.bench.noise import Noise
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the verb's arguments."""
-    parser.add_argument(
-        "--no-noise",
-        action="store_true",
-        help="only plant mistakes; do not run anything twice (a second instead of about fifteen)",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
 
 
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
-    from overside.bench import audit, noise  # noqa: PLC0415
-
     try:
         found = audit.planted()
     except OSError as error:
@@ -57,8 +42,6 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _print(found: Sequence[Json], apart: Noise | None) -> None:
-    from overside.bench.audit import outcome  # noqa: PLC0415
-
     rows = [[one["mistake"], one["about"], one["test"], outcome(one), one["said"]] for one in found]
     print(table.text(["mistake", "what it does", "planted in", "", "what was said"], rows))
     if apart is None:

@@ -9,13 +9,15 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from overside import _core
+from overside.bench import box, launch, plan, statistics, store
+from overside.bench.launch import Launch
+from overside.bench.runner import Runner
+from overside.calibration import figures, memory, writing
+from overside.calibration import plan as calibration
 from overside.errors import Exit, UserError
-
-if TYPE_CHECKING:
-    from overside.bench.launch import Launch
-    from overside.tasks.common import Json, Machine
+from overside.tasks.common import Json, Machine
 
 #: What calibration keeps in the run's directory beside the run: what was asked, and the rounds of
 #: the memory's figures.
@@ -23,69 +25,10 @@ STATE = "calibration.json"
 #: The share of the time that measuring memory gets, and the rounds it is measured in.
 _MEMORY_SHARE, _MEMORY_ROUNDS = 0.15, 6
 _QUICK_S = 8.0
-_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|min|h|)")
-_SECONDS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0}
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the verb's arguments."""
-    parser.add_argument(
-        "--device", metavar="D", help="what to measure; `overside devices` lists them (cpu)"
-    )
-    parser.add_argument(
-        "--out", metavar="FILE", type=Path, help="the profile's file (NAME.toml here)"
-    )
-    parser.add_argument("--name", metavar="NAME", help="the profile's name (as FILE's, or D's)")
-    parser.add_argument(
-        "--time",
-        metavar="T",
-        type=duration,
-        default=600.0,
-        help="measure for about T, as in 90s, 10min, 1h (10min)",
-    )
-    parser.add_argument(
-        "--operation",
-        metavar="OP",
-        action="append",
-        default=[],
-        help="measure OP, as in compress-deflate; may be repeated (the usual ones)",
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="a few seconds and wide intervals, to try it"
-    )
-    parser.add_argument(
-        "--network",
-        metavar="DEST",
-        help="measure what copies by D cost a stream of traffic to DEST as well: an agent of "
-        "`overside agents list`",
-    )
-    parser.add_argument("--no-memory", action="store_true", help="do not measure memory")
-    parser.add_argument(
-        "--results",
-        metavar="DIR",
-        type=Path,
-        default=Path("results"),
-        help="keep the run in DIR (%(default)s)",
-    )
-    parser.add_argument(
-        "--resume", metavar="RUN", type=Path, help="go on with a calibration that was stopped"
-    )
-    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
-
-
-def duration(text: str) -> float:
-    """`90s`, `10min`, `1h`, or a number of seconds: 1 s to a day."""
-    match = _TIME.fullmatch(text.strip())
-    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
-    if not 1 <= seconds <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time from 1s to 24h, as in 10min")
-    return seconds
 
 
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
-    from overside.bench import box  # noqa: PLC0415 (all of it is for runs, not for --help)
-
     here = box.machine()
     if args.resume is not None:
         launch, state = _resumed(args, here)
@@ -97,9 +40,6 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _begun(args: argparse.Namespace, here: Machine) -> tuple[Launch, Json]:
-    from overside.bench import box, launch, plan  # noqa: PLC0415
-    from overside.calibration import plan as calibration  # noqa: PLC0415
-
     device = args.device or "cpu"
     out, name = _target(args, device)
     time_s = min(args.time, _QUICK_S) if args.quick else args.time
@@ -124,9 +64,6 @@ def _begun(args: argparse.Namespace, here: Machine) -> tuple[Launch, Json]:
         "memory_rounds": [],
     }
     if with_memory:
-        from overside.bench import store  # noqa: PLC0415
-        from overside.calibration import memory  # noqa: PLC0415
-
         rounds = 2 if args.quick else _MEMORY_ROUNDS
         state["memory"] = memory.spec(
             store.read_environment(begun.run.path),
@@ -160,14 +97,10 @@ def _target(args: argparse.Namespace, device: str) -> tuple[Path, str]:
 
 
 def _save(run: Path, state: Json) -> None:
-    from overside.bench import store  # noqa: PLC0415
-
     store.write_atomically(run / STATE, json.dumps(state) + "\n")
 
 
 def _resumed(args: argparse.Namespace, here: Machine) -> tuple[Launch, Json]:
-    from overside.bench import launch  # noqa: PLC0415
-
     try:
         with (args.resume / STATE).open("rb") as file:
             state: Json = json.loads(file.read(1 << 20))
@@ -186,8 +119,6 @@ def _resumed(args: argparse.Namespace, here: Machine) -> tuple[Launch, Json]:
 
 def _measure(args: argparse.Namespace, begun: Launch, state: Json) -> Exit:
     """Memory first, then jobs; what was measured is kept at each step."""
-    from overside.bench.runner import Runner  # noqa: PLC0415
-
     path = begun.run.path
     _say(args, f"results go to {path}; Ctrl-C keeps them, and --resume {path} goes on")
     try:
@@ -204,8 +135,6 @@ def _measure(args: argparse.Namespace, begun: Launch, state: Json) -> Exit:
 
 
 def _measure_memory(args: argparse.Namespace, path: Path, state: Json) -> None:
-    from overside.calibration import memory  # noqa: PLC0415
-
     if state["memory"] is None:
         return
     planned = state["memory_rounds_planned"]
@@ -219,10 +148,6 @@ def _measure_memory(args: argparse.Namespace, path: Path, state: Json) -> None:
 
 def _write(args: argparse.Namespace, run: Path, state: Json, here: Machine, code: Exit) -> int:
     """Writes the profile from what there is. With too little for one, says what is missing."""
-    from overside import _core  # noqa: PLC0415
-    from overside.bench import statistics, store  # noqa: PLC0415
-    from overside.calibration import figures, memory, writing  # noqa: PLC0415
-
     view = statistics.load_run(run)
     known = here.device(state["device"]) or {}
     capabilities = {str(one["operation"]): one for one in known.get("capabilities", ())}
@@ -245,11 +170,11 @@ def _write(args: argparse.Namespace, run: Path, state: Json, here: Machine, code
         raise UserError(f"the figures make no profile: {error}", again, Exit.TEST_FAILED) from None
     except OSError as error:
         raise UserError(f"cannot write {out}: {error.strerror}", "choose another --out") from None
-    _told(args, run, out, form, code)
+    _print_result(args, run, out, form, code)
     return code
 
 
-def _told(args: argparse.Namespace, run: Path, out: Path, form: Json, code: Exit) -> None:
+def _print_result(args: argparse.Namespace, run: Path, out: Path, form: Json, code: Exit) -> None:
     emulated = form["provenance"] == "emulated"
     if args.json:
         answer = {

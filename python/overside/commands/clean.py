@@ -13,30 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overside import _core
-from overside.commands import box_arguments
+from overside.bench import store
+from overside.commands import prompt
+from overside.data import cache
 from overside.errors import Exit, UserError
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the verb's arguments."""
-    parser.add_argument("--runs", action="store_true", help="remove runs only")
-    parser.add_argument("--data", action="store_true", help="remove made and fetched data only")
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        default=Path("results"),
-        help="where the runs are (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--older-than",
-        metavar="DAYS",
-        type=box_arguments.number("a number of days", -1e-9, 100_000),
-        default=0.0,
-        help="remove only what is older",
-    )
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
 
 
 @dataclass(frozen=True)
@@ -81,7 +61,7 @@ def _agreed(args: argparse.Namespace, found: list[_Leftover]) -> bool:
             f"{leftover.kind:4}  {_core.size(leftover.size_bytes):>9}  {leftover.path}",
             file=sys.stderr,
         )
-    agreed = box_arguments.confirmed(f"Remove {_total(found)}?")
+    agreed = prompt.confirmed(f"Remove {_total(found)}?")
     if not agreed:
         print("nothing was removed; --yes removes this", file=sys.stderr)
     return agreed
@@ -97,8 +77,6 @@ def _size(directory: Path) -> int:
 
 def _runs(out: Path, before: float) -> Iterator[_Leftover]:
     """Runs that are not being written."""
-    from overside.bench import store  # noqa: PLC0415
-
     for manifest in sorted(out.glob(f"*/{store.MANIFEST}")):
         path = manifest.parent
         try:
@@ -110,8 +88,6 @@ def _runs(out: Path, before: float) -> Iterator[_Leftover]:
 
 
 def _busy(path: Path) -> bool:
-    from overside.bench import store  # noqa: PLC0415
-
     try:
         with (path / store.SAMPLES).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -123,8 +99,6 @@ def _busy(path: Path) -> bool:
 
 
 def _data(before: float) -> Iterator[_Leftover]:
-    from overside.data import cache  # noqa: PLC0415
-
     for entry in cache.cached():
         if entry.path.stat().st_mtime <= before and not entry.path.is_symlink():
             yield _Leftover("data", entry.path, entry.size_bytes)

@@ -5,55 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from overside.commands import box_arguments
+from overside.bench import comparison, plan, statistics, store
+from overside.bench.comparison import MetricComparison, RunComparison
+from overside.bench.statistics import RunView
+from overside.commands import table
 from overside.errors import Exit
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from overside.bench.comparison import MetricComparison, RunComparison
-    from overside.bench.statistics import RunView
 
 #: Parameters that are told by their values alone.
 USUAL = ("device", "variant", "format", "level", "buffer_size")
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the verb's arguments."""
-    parser.add_argument("before", metavar="A", type=Path, help="a run's directory")
-    parser.add_argument("after", metavar="B", type=Path, help="another one's")
-    parser.add_argument(
-        "--threshold",
-        metavar="SHARE",
-        type=box_arguments.number("a share like 0.05", 0, 10),
-        help="the relative difference that counts as a change (default: the box's, or 0.05)",
-    )
-    parser.add_argument(
-        "--metric",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="compare this metric; can be repeated (default: those that the box asks for)",
-    )
-    parser.add_argument(
-        "--strict", action="store_true", help="exit with 103 if a verdict is ambiguous"
-    )
-    parser.add_argument(
-        "--across",
-        action="store_true",
-        help="compare figures of different provenance too, as measured with emulated",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
-
-
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
-    from overside.bench import comparison, statistics, store  # noqa: PLC0415
-
     before, after = statistics.load_run(args.before), statistics.load_run(args.after)
     for view in (before, after):
         store.check_manifest(view.path, view.manifest, needed=False)
@@ -103,9 +69,6 @@ def _finite(value: object) -> object:
 
 
 def _print(result: RunComparison, threshold: float) -> None:
-    from overside.bench import plan  # noqa: PLC0415
-    from overside.commands import table  # noqa: PLC0415
-
     for condition in result.conditions:
         print(f"no verdicts: {condition}")
     for note in result.notes:
@@ -145,8 +108,6 @@ def _told(entries: Sequence[MetricComparison]) -> dict[str, list[str]]:
 
 
 def _row(entry: MetricComparison, told: Sequence[str]) -> list[str]:
-    from overside.bench import plan  # noqa: PLC0415
-
     ratio = entry.ratio
     parts = []
     for key in told:

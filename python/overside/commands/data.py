@@ -12,31 +12,6 @@ from overside.data import DataSet, catalog, fetch, silesia
 from overside.errors import Exit, UserError
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """The verb's own verbs."""
-    verbs = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, text in {
-        "list": "show all data sets: which are here, and how to get the others",
-        "make": "make data sets from a seed",
-        "fetch": "download the Silesia corpus, or go on with a download that was broken off",
-        "verify": "read data sets again and compare them with their digests",
-    }.items():
-        sub = verbs.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        sub.add_argument("--json", action="store_true", help="JSON on stdout")
-        if name != "fetch":
-            sub.add_argument("--seed", type=int, default=0, help="of the data that are made (0)")
-        if name == "make":
-            sub.add_argument("names", nargs="+", metavar="NAME")
-            sub.add_argument("--again", action="store_true", help="even if it is there")
-        elif name == "fetch":
-            sub.add_argument("name", nargs="?", default="silesia", metavar="NAME")
-            sub.add_argument("--url", default=silesia.URL, help=f"instead of {silesia.URL}")
-        elif name == "verify":
-            sub.add_argument(
-                "names", nargs="*", metavar="NAME", help="without one: all that are here"
-            )
-
-
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
     actions = {"list": _list, "make": _make, "fetch": _fetch, "verify": _verify}

@@ -6,18 +6,13 @@ import argparse
 import json
 from pathlib import Path
 
+from overside.bench import box, diagnostics, environment, modes
+
 _MARKS = {"ok": "ok", "note": "note", "noise": "NOISY", "lack": "LACKS"}
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the verb's arguments."""
-    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
 
 
 def main(args: argparse.Namespace) -> int:
     """Runs the verb. Nothing is changed; the exit code is 0 whatever is found."""
-    from overside.bench import box, diagnostics, environment, modes  # noqa: PLC0415
-
     machine, load = environment.capture(), environment.load()
     found = [
         *diagnostics.of_environment(machine, load),

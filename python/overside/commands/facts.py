@@ -4,51 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import textwrap
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from overside import _core
+from overside.commands import table
 from overside.errors import Exit, UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from overside.report.formatting import clean
 
 Json = dict[str, Any]
 
-USES = ("calibrate", "validate", "context")
-CHECKED = ("validate", "calibrate", "all")
-
 #: Figures of one fact that a list shows; `show` has them all.
 FIGURES_MAX = 6
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the verb's arguments."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = (
-        "Search published figures, and compare the model with them.\n\n"
-        "  overside facts [WORD ...]      facts and orderings that hold all words\n"
-        "  overside facts show ID         one fact, with all that a reader has to know of it\n"
-        "  overside facts check [FIELD]   every figure and ordering beside the model's prediction"
-    )
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="WORD",
-        help="`show ID`, `check [FIELD]`, or words to search for",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
-    parser.add_argument("--paper", metavar="P", help="of that study only: coproc, dpbento, ...")
-    parser.add_argument("--device", metavar="D", help="about that device only: bf2, octeon, host")
-    parser.add_argument(
-        "--use",
-        choices=(*USES, "all"),
-        help="facts for that use only; `check` compares those that judge the model (validate) "
-        "unless told otherwise",
-    )
-    parser.add_argument(
-        "--facts", metavar="FILE", help="another collection of the same form (YAML, up to 4 MiB)"
-    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -63,8 +31,6 @@ def main(args: argparse.Namespace) -> int:
 
 def _ask(args: argparse.Namespace, words: Sequence[str]) -> Json:
     """What the collection has on `words`."""
-    from overside import _core  # noqa: PLC0415
-
     use = None if args.use == "all" else args.use
     try:
         found: Json = json.loads(_core.facts(list(words), args.paper, args.device, use, args.facts))
@@ -74,13 +40,7 @@ def _ask(args: argparse.Namespace, words: Sequence[str]) -> Json:
 
 
 def _unreadable(error: ValueError) -> UserError:
-    return UserError(_clean(error), "docs/facts.md tells the form of a collection")
-
-
-def _clean(text: object, limit: int = 2000) -> str:
-    from overside.report import formatting  # noqa: PLC0415
-
-    return formatting.clean(text, limit)
+    return UserError(clean(error), "docs/facts.md tells the form of a collection")
 
 
 def _search(args: argparse.Namespace) -> int:
@@ -97,7 +57,7 @@ def _search(args: argparse.Namespace) -> int:
     if facts or orderings:
         return Exit.OK
     raise UserError(
-        f"no published fact has all of: {_clean(_asked(args), 300)}",
+        f"no published fact has all of: {clean(_asked(args), 300)}",
         "search for fewer words; `overside facts` lists all. What nobody has published can be "
         "measured: overside calibrate",
         Exit.NOTHING_SELECTED,
@@ -129,21 +89,17 @@ def _show(args: argparse.Namespace, ids: Sequence[str]) -> int:
 
 
 def _unknown(name: str, known: list[str]) -> UserError:
-    from overside import _core  # noqa: PLC0415
-
     hint = _core.suggest(name, known)
     remedy = f"did you mean {hint}?" if hint else "overside facts WORD searches for them"
-    return UserError(f"there is no fact {_clean(name, 120)}", remedy, Exit.NOTHING_SELECTED)
+    return UserError(f"there is no fact {clean(name, 120)}", remedy, Exit.NOTHING_SELECTED)
 
 
 def _card(fact: Json, whole: bool) -> str:
     """A fact as a few lines."""
     figures = fact["figures"]
     shown = figures if whole else figures[:FIGURES_MAX]
-    lines = [f"{_clean(fact['id'])}  [{fact['purpose']}]"]
-    lines.append(
-        f"  {_clean(fact['device'])}, {_clean(fact['workload'])}: {_clean(fact['metric'])}"
-    )
+    lines = [f"{clean(fact['id'])}  [{fact['purpose']}]"]
+    lines.append(f"  {clean(fact['device'])}, {clean(fact['workload'])}: {clean(fact['metric'])}")
     correct = " (corrected)" if fact.get("printed") else ""
     lines += [f"    {_figure(figure)}{correct}" for figure in shown]
     if len(figures) > len(shown):
@@ -158,10 +114,10 @@ def _card(fact: Json, whole: bool) -> str:
     if fact.get("note"):
         lines += _wrapped("note", fact["note"])
     if whole:
-        lines.append(f"  kind: {fact['kind']}, from the study's {_clean(fact['origin'])}")
+        lines.append(f"  kind: {fact['kind']}, from the study's {clean(fact['origin'])}")
         lines += _wrapped("used", _used(fact))
         for subject, text in fact.get("notes", ()):
-            lines += _wrapped(f"on all such facts ({_clean(subject, 60)})", text)
+            lines += _wrapped(f"on all such facts ({clean(subject, 60)})", text)
     lines += _wrapped("published", fact["citation"])
     return "\n".join(lines)
 
@@ -177,19 +133,22 @@ def _used(fact: Json) -> str:
 
 
 def _figure(figure: Json) -> str:
-    keys = f"{_clean(', '.join(figure['path']))}: " if figure["path"] else ""
-    unit = "" if figure["unit"] == "bool" else _clean(figure["unit"])
-    return f"{keys}{_clean(figure['value'])} {unit}".rstrip()
+    keys = f"{clean(', '.join(figure['path']))}: " if figure["path"] else ""
+    unit = "" if figure["unit"] == "bool" else clean(figure["unit"])
+    return f"{keys}{clean(figure['value'])} {unit}".rstrip()
 
 
 def _wrapped(label: str, text: str) -> list[str]:
     return textwrap.wrap(
-        f"{label}: {_clean(text)}", 98, initial_indent="  ", subsequent_indent="    "
+        f"{label}: {clean(text)}", 98, initial_indent="  ", subsequent_indent="    "
     )
 
 
 def _ordering(ordering: Json) -> str:
-    lines = [f"{_clean(ordering['id'])}  [ordering]", f"  {_clean(ordering['statement'])}"]
+    lines = [
+        f"{clean(ordering['id'])}  [ordering]",
+        f"  {clean(ordering['statement'])}",
+    ]
     if ordering.get("conditions"):
         lines += _wrapped("conditions", ordering["conditions"])
     where = f"section {ordering['section']} of " if ordering.get("section") else ""
@@ -198,8 +157,6 @@ def _ordering(ordering: Json) -> str:
 
 
 def _check(args: argparse.Namespace, fields: Sequence[str]) -> int:
-    from overside import _core  # noqa: PLC0415
-
     if args.use == "context":
         raise UserError("facts of use context are not compared", "--use validate, calibrate or all")
     try:
@@ -207,7 +164,7 @@ def _check(args: argparse.Namespace, fields: Sequence[str]) -> int:
     except ValueError as error:
         raise _unreadable(error) from None
     use = args.use or "validate"
-    wanted = set(USES[:2]) if use == "all" else {use}
+    wanted = {"calibrate", "validate"} if use == "all" else {use}
     check["figures"] = [
         figure
         for figure in check["figures"]
@@ -222,7 +179,7 @@ def _check(args: argparse.Namespace, fields: Sequence[str]) -> int:
         _print_check(check)
     if not check["figures"] and not check["orderings"]:
         raise UserError(
-            f"nothing to compare has all of: {_clean(_asked(args), 300)}",
+            f"nothing to compare has all of: {clean(_asked(args), 300)}",
             "overside facts check --use all compares everything",
             Exit.NOTHING_SELECTED,
         )
@@ -243,13 +200,11 @@ def _holds(fields: Sequence[str], name: str, scenario: str) -> bool:
 
 
 def _print_check(check: Json) -> None:
-    from overside.commands import table  # noqa: PLC0415
-
     rows = [
         [
-            _clean(figure["name"], 48),
-            _clean(figure["published"], 24),
-            _clean(figure["unit"], 8),
+            clean(figure["name"], 48),
+            clean(figure["published"], 24),
+            clean(figure["unit"], 8),
             *_finding(figure),
         ]
         for figure in check["figures"]
@@ -258,7 +213,7 @@ def _print_check(check: Json) -> None:
         head = ["figure", "published", "unit", "modelled", "error", "", "rests on"]
         print(table.text(head, rows) + "\n")
     rows = [
-        [one["id"], _clean(one["statement"], 60), _ordering_finding(one)]
+        [one["id"], clean(one["statement"], 60), _ordering_finding(one)]
         for one in check["orderings"]
     ]
     if rows:
@@ -272,19 +227,15 @@ def _print_check(check: Json) -> None:
     )
 
 
-def _number(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else str(value)
-
-
 def _finding(figure: Json) -> list[str]:
     match figure["finding"]:
         case "predicted":
-            low, typ, high = (_number(figure["modelled"][end]) for end in ("low", "typ", "high"))
+            low, typ, high = (f"{figure['modelled'][end]:.4g}" for end in ("low", "typ", "high"))
             inside = "inside" if figure["inside"] else "OUTSIDE"
             rests = "itself" if figure["fitted"] else figure["closeness"]
             return [f"{typ} ({low} to {high})", f"{100 * figure['error']:+.1f} %", inside, rests]
         case "no-prediction":
-            return [f"no prediction: {_clean(figure['why'], 80)}", "", "", ""]
+            return [f"no prediction: {clean(figure['why'], 80)}", "", "", ""]
         case "doubtful":
             return ["in doubt, for orderings only", "", "", ""]
         case "words":
@@ -295,7 +246,7 @@ def _finding(figure: Json) -> list[str]:
 def _ordering_finding(one: Json) -> str:
     if one["finding"] == "claimed":
         return f"{'holds' if one['holds'] else 'FAILS'} ({one['scenario']})"
-    return f"not modelled: {_clean(one['reason'], 80)}"
+    return f"not modelled: {clean(one['reason'], 80)}"
 
 
 def _scores(title: str, scores: Json) -> str:

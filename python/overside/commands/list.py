@@ -5,31 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from overside.commands import table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from overside.tasks.common import Json, Parameter, Task
-
+from overside import _core, tasks
+from overside.bench import box, plan
+from overside.commands import data, table
+from overside.commands.profile import read_profiles
+from overside.errors import UserError
+from overside.tasks.common import Json, Parameter, Task
 
 #: The widest list of values that stands in a table, and what stands there instead of a wider one.
 _CHOICES_CHARACTERS = 60
 _BELOW = "as below"
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the verb's arguments."""
-    parser.add_argument("what", choices=("tasks", "variants", "boxes", "profiles", "data"))
-    parser.add_argument(
-        "name",
-        nargs="?",
-        help="show one only: a task with parameters and metrics, an operation, a box's file, ...",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -45,8 +34,6 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _tasks(args: argparse.Namespace) -> int:
-    from overside import tasks  # noqa: PLC0415
-
     if args.name is not None:
         _known("built-in task", args.name, tasks.NAMES)
     chosen = [task for name in tasks.NAMES if (task := tasks.find(name)) is not None]
@@ -63,8 +50,6 @@ def _tasks(args: argparse.Namespace) -> int:
 
 
 def _variants(args: argparse.Namespace) -> int:
-    from overside import _core  # noqa: PLC0415
-
     operations: list[Json] = json.loads(_core.variants())
     if args.name is not None:
         _known("operation", args.name, [one["operation"] for one in operations])
@@ -95,9 +80,6 @@ def _levels(variant: Json) -> str:
 
 def _known(kind: str, name: str, names: Sequence[str]) -> None:
     """Raises `UserError` if there is none of that name."""
-    from overside import _core  # noqa: PLC0415
-    from overside.errors import UserError  # noqa: PLC0415
-
     if name not in names:
         hint = _core.suggest(name, list(names))
         raise UserError(
@@ -127,8 +109,6 @@ def _parameter_json(parameter: Parameter) -> Json:
 
 
 def _print_task(task: Task) -> None:
-    from overside.bench import plan  # noqa: PLC0415
-
     print(f"{task.name}: {task.description}\n")
     rows = [
         [
@@ -162,8 +142,6 @@ def _bounds(parameter: Parameter) -> str:
 
 
 def _boxes(args: argparse.Namespace) -> int:
-    from overside.bench import box  # noqa: PLC0415
-
     if args.name is not None:
         print(box.find(args.name).read_text(encoding="utf-8"), end="")
         return 0
@@ -186,8 +164,6 @@ def _box_entry(name: str, path: Path) -> Json:
 
 
 def _profiles(args: argparse.Namespace) -> int:
-    from overside.commands.profile import read_profiles  # noqa: PLC0415
-
     profiles = read_profiles()
     if args.name is not None:
         _known("profile", args.name, [profile["name"] for profile in profiles])
@@ -201,7 +177,5 @@ def _profiles(args: argparse.Namespace) -> int:
 
 
 def _data(args: argparse.Namespace) -> int:
-    from overside.commands import data  # noqa: PLC0415
-
     data.show(name=args.name, as_json=args.json)
     return 0

@@ -5,27 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from overside.commands import box_arguments
+from overside.bench import box, plan, statistics
+from overside.bench.box import Box
+from overside.bench.plan import Test
+from overside.commands import table
 from overside.errors import Exit
-
-if TYPE_CHECKING:
-    from overside.bench.box import Box
-    from overside.bench.plan import Test
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the verb's arguments."""
-    parser.add_argument("box", metavar="BOX", help="a path, or the name of a ready-made box")
-    box_arguments.selection(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
 
 
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
-    from overside.bench import box, plan  # noqa: PLC0415
-
     here = box.machine()
     try:
         chosen = box.load(args.box, args.set, here)
@@ -63,9 +53,6 @@ def _json(test: Test) -> dict[str, Any]:
 
 
 def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
-    from overside.bench import plan, statistics  # noqa: PLC0415
-    from overside.commands import table  # noqa: PLC0415
-
     for warning in chosen.warnings:
         print(f"warning: {warning}")
     for name in dict.fromkeys(test.task for test in tests):

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from overside.bench.plan import Test
-from overside.commands import box_arguments
 from overside.errors import Exit, UserError
 from overside.plugins.discovery import PROGRAM, at
 from overside.plugins.program import ProgramPlugin
@@ -25,7 +24,6 @@ from overside.tasks.common import Parameter
 _TEMPLATE = Path(__file__).parent / "plugin_template"
 _FILES = {"plugin.j2": PROGRAM, "README.md.j2": "README.md", "box.json.j2": "box.json"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -35,30 +33,6 @@ class Step:
     #: `ok`, `note` or `wrong`.
     verdict: str
     what: str
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """The verb's arguments."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    new = actions.add_parser("new", help="write a plug-in that works, to be changed")
-    new.add_argument("name", metavar="NAME", help="what boxes call it")
-    new.add_argument("--dir", type=Path, default=Path(), help="where its folder is made (.)")
-    check = actions.add_parser("check", help="exercise a plug-in and say what is wrong with it")
-    check.add_argument("folder", metavar="DIR", type=Path, help="the plug-in's folder")
-    check.add_argument(
-        "--timeout",
-        type=box_arguments.number("a number of seconds, above 0 and at most 86400", 0, 86_400),
-        default=_TIMEOUT_S,
-        metavar="S",
-        help=f"seconds for one call of run ({_TIMEOUT_S:g})",
-    )
-    check.add_argument(
-        "--allow-scripts",
-        action="store_true",
-        help="run it though it says that it changes this system",
-    )
-    for action in (new, check):
-        action.add_argument("--json", action="store_true", help="answer in JSON on stdout")
 
 
 def main(args: argparse.Namespace) -> int:

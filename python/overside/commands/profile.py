@@ -6,35 +6,13 @@ import argparse
 import json
 import re
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from overside import _core
+from overside.bench import statistics, store
+from overside.calibration import figures
 from overside.commands import profile_text as text
 from overside.errors import Exit, UserError
-
-if TYPE_CHECKING:
-    from overside.tasks.common import Json
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the verb's arguments."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listed = actions.add_parser("list", help="list profiles")
-    show = actions.add_parser("show", help="show what a profile says and what it does not")
-    show.add_argument("name", metavar="NAME", help="a profile's name, or the path of its file")
-    diff = actions.add_parser("diff", help="compare two profiles value by value")
-    diff.add_argument("a", metavar="A", help="a profile's name, or the path of its file")
-    diff.add_argument("b", metavar="B", help="another")
-    check = actions.add_parser("check", help="say all that is wrong with files of profiles")
-    check.add_argument("files", metavar="FILE", nargs="+", help="a profile's file")
-    write = actions.add_parser("from-run", help="write a profile from a run's samples")
-    write.add_argument("run", metavar="RUN", type=Path, help="the run's directory")
-    write.add_argument("--device", metavar="D", help="which device of the run")
-    write.add_argument("--out", metavar="FILE", type=Path, help="its file (printed without one)")
-    write.add_argument("--name", metavar="NAME", help="its name (as FILE's, or the device's)")
-    parameters = actions.add_parser("parameters", help="list what profiles may say")
-    for action in (listed, show, diff, check, write, parameters):
-        action.add_argument("--json", action="store_true", help="print JSON to stdout")
+from overside.tasks.common import Json
 
 
 def main(args: argparse.Namespace) -> int:
@@ -52,8 +30,6 @@ def main(args: argparse.Namespace) -> int:
 
 def shown(name: str) -> Json:
     """All that a profile says. Raises `UserError` if there is none, or it cannot be read."""
-    from overside import _core  # noqa: PLC0415 (not needed for --help)
-
     try:
         found: Json = json.loads(_core.profile_show(name))
     except ValueError as error:
@@ -68,8 +44,6 @@ def read_profiles() -> list[Json]:
 
     Raises `UserError` if one is not valid.
     """
-    from overside import _core  # noqa: PLC0415
-
     try:
         profiles: list[Json] = json.loads(_core.profiles())
     except ValueError as error:
@@ -116,8 +90,6 @@ def _diff(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from overside import _core  # noqa: PLC0415
-
     answers: list[Json] = [json.loads(_core.profile_check(name)) for name in args.files]
     if args.json:
         print(json.dumps(answers, ensure_ascii=False))
@@ -128,10 +100,6 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _from_run(args: argparse.Namespace) -> int:
-    from overside import _core  # noqa: PLC0415
-    from overside.bench import statistics, store  # noqa: PLC0415
-    from overside.calibration import figures  # noqa: PLC0415
-
     view = statistics.load_run(args.run)
     name = args.name or (args.out.stem if args.out is not None else None)
     device = figures.device_of(view, args.device)
@@ -158,8 +126,6 @@ def _from_run(args: argparse.Namespace) -> int:
 
 
 def _parameters(args: argparse.Namespace) -> int:
-    from overside import _core  # noqa: PLC0415
-
     known: list[Json] = json.loads(_core.parameters())
     print(json.dumps(known, ensure_ascii=False) if args.json else text.parameters(known))
     return 0

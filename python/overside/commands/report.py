@@ -6,33 +6,17 @@ import argparse
 import os
 import shutil
 import sys
+import webbrowser
 from pathlib import Path
 
+from overside import report
+from overside.bench import store
+from overside.bench.statistics import load_run
 from overside.errors import Exit, UserError
-from overside.report import FILES
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """The verb's arguments."""
-    parser.add_argument("run", metavar="RUN", type=Path, help="a run's directory, results/<run>")
-    parser.add_argument(
-        "--format",
-        choices=sorted(FILES),
-        action="append",
-        help="what to write into RUN: html (the default), md, csv or json; may be repeated",
-    )
-    parser.add_argument(
-        "--out", metavar="FILE", type=Path, help="write one format there instead; - for stdout"
-    )
-    parser.add_argument("--json", action="store_true", help="the same as --format json --out -")
-    parser.add_argument("--open", action="store_true", help="show the page in a browser")
 
 
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
-    from overside import report  # noqa: PLC0415 (start-up)
-    from overside.bench.statistics import load_run  # noqa: PLC0415
-
     if args.json:
         args.format, args.out = ["json"], Path("-")
     formats = list(dict.fromkeys(args.format or ["html"]))
@@ -57,8 +41,6 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _write(text: str, path: Path) -> None:
-    from overside.bench import store  # noqa: PLC0415
-
     if path == Path("-"):
         sys.stdout.write(text)
         return
@@ -67,8 +49,6 @@ def _write(text: str, path: Path) -> None:
 
 
 def _show(path: Path) -> None:
-    import webbrowser  # noqa: PLC0415
-
     if path == Path("-"):
         raise UserError("--open needs a file", "leave out `--out -`")
     if not webbrowser.open(path.resolve().as_uri()):

@@ -7,67 +7,19 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from overside.commands import box_arguments
+from overside import report
+from overside.bench import box, launch, plan, statistics
+from overside.bench.launch import Launch
+from overside.bench.runner import Runner
+from overside.commands import prompt
 from overside.errors import Exit, UserError
-
-if TYPE_CHECKING:
-    from overside.bench.launch import Launch
-
-RESULTS = "results"
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the verb's arguments."""
-    parser.add_argument(
-        "box", metavar="BOX", nargs="?", help="a box's path, or the name of a ready-made one"
-    )
-    box_arguments.selection(parser)
-    parser.add_argument(
-        "--resume", metavar="RUN", type=Path, help="go on with a run that has not been completed"
-    )
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        default=Path(RESULTS),
-        help="make the run's directory in DIR (default: %(default)s)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the run as JSON to stdout")
-    parser.add_argument(
-        "--seed", metavar="N", type=box_arguments.seed, help="in place of the box's"
-    )
-    parser.add_argument(
-        "--timeout",
-        metavar="S",
-        type=box_arguments.seconds,
-        help="measure for S seconds at most, in place of the box's max_s",
-    )
-    parser.add_argument(
-        "--strict",
-        action="store_true",
-        help="exit with 104 if the emulated timing of a test is invalid",
-    )
-    scripts = parser.add_mutually_exclusive_group()
-    scripts.add_argument(
-        "--allow-scripts",
-        action="store_true",
-        help="run scripts and plug-ins that may change this machine without asking",
-    )
-    scripts.add_argument(
-        "--sandbox",
-        action="store_true",
-        help="confine plug-ins with bubblewrap, so that they cannot change this machine",
-    )
+from overside.plugins import sandbox, task
+from overside.tasks.common import Consent
 
 
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
-    from overside.bench import box  # noqa: PLC0415 (all of it is for runs, not for --help)
-    from overside.bench.runner import Runner  # noqa: PLC0415
-    from overside.plugins import sandbox  # noqa: PLC0415
-
     if args.sandbox:
         sandbox.require()
     try:
@@ -95,8 +47,6 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _launch(args: argparse.Namespace) -> Launch:
-    from overside.bench import box, launch, plan  # noqa: PLC0415
-
     if args.resume is not None:
         if args.set or args.filter or args.seed is not None:
             raise UserError(
@@ -113,18 +63,10 @@ def _launch(args: argparse.Namespace) -> Launch:
     tests = plan.plan(chosen, here, args.filter)
     if not tests:
         raise box.nothing_selected(args.filter)
-    return launch.start(chosen, tests, args.out, command_line(args))
+    return launch.start(chosen, tests, args.out, ["overside", *sys.argv[1:]])
 
 
-def command_line(args: argparse.Namespace) -> list[str]:
-    """The command as the user would type it again."""
-    del args
-    return ["overside", *sys.argv[1:]]
-
-
-def _consent(args: argparse.Namespace) -> box_arguments.Consent:
-    from overside.plugins import task  # noqa: PLC0415
-
+def _consent(args: argparse.Namespace) -> Consent:
     def consent(changes: str) -> bool:
         if args.allow_scripts:
             return True
@@ -136,7 +78,7 @@ def _consent(args: argparse.Namespace) -> box_arguments.Consent:
             end="",
             file=sys.stderr,
         )
-        return box_arguments.confirmed("Run them?")
+        return prompt.confirmed("Run them?")
 
     return consent
 
@@ -149,9 +91,6 @@ def _say(args: argparse.Namespace, text: str) -> None:
 def _report(args: argparse.Namespace, path: Path) -> None:
     """Writes the report and prints the summary. A report that cannot be written does not make a
     run fail: its files are the truth, and `overside report` makes the report again."""
-    from overside import report  # noqa: PLC0415
-    from overside.bench import statistics  # noqa: PLC0415
-
     view = statistics.load_run(path)
     try:
         pages: Sequence[Path] = report.write(path, ("html",))
@@ -168,8 +107,6 @@ def _report(args: argparse.Namespace, path: Path) -> None:
 
 def _explain(args: argparse.Namespace, code: Exit, disk_error: str, begun: Launch) -> None:
     """Says on stderr why the exit code is not 0, and what to do about it."""
-    from overside.bench import statistics  # noqa: PLC0415
-
     path = begun.run.path
     again = f"overside run --resume {path}"
     if disk_error:

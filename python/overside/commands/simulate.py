@@ -6,43 +6,16 @@ import argparse
 import json
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from overside import _core
 from overside.commands import table
 from overside.errors import Exit, UserError
-
-if TYPE_CHECKING:
-    from overside.tasks.common import Json
+from overside.tasks.common import Json
 
 #: The longest file that is read; the model refuses longer ones too.
 _MAX_FILE_BYTES = 1 << 20
 #: Parameters that change a figure by less than this are not named.
 _NAMED_FROM = 1.02
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the verb's arguments."""
-    parser.add_argument(
-        "what",
-        nargs="?",
-        metavar="FILE|NAME",
-        help="a file scenario/1, a preset or a scenario; see --list",
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE[,...]",
-        help="set a key; several values are a sweep",
-    )
-    parser.add_argument("--profile", metavar="P", help="a profile's name, or a profile file")
-    parser.add_argument(
-        "--list",
-        action="store_true",
-        help="list scenarios and presets, or with NAME a scenario's keys",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
 
 
 def main(args: argparse.Namespace) -> int:

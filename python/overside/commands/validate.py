@@ -5,19 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 
+from overside.bench import box
 from overside.errors import Exit
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the verb's arguments."""
-    parser.add_argument("box", metavar="BOX", help="a path, or the name of a ready-made box")
-    parser.add_argument("--json", action="store_true", help="print JSON to stdout")
 
 
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
-    from overside.bench import box  # noqa: PLC0415
-
     try:
         chosen = box.load(args.box, (), box.machine())
     except box.InvalidBoxError as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from overside.bench.statistics import RunView
@@ -20,92 +18,27 @@ _BREAK_EVENS = {
 VERDICTS = {"yes": "yes", "no": "no", "cannot-tell": "cannot tell"}
 
 
-@dataclass(frozen=True)
-class AdviceRow:
-    """One range of sizes."""
-
-    sizes: str
-    #: `CPU`, `device`, `40 % on the device`, `adaptive`.
-    where: str
-    #: `measured` or `modelled`.
-    provenance: str
-    #: MB/s of the advised placement, with its interval, or why there is none.
-    throughput: str
-    #: How many times the CPU alone.
-    gain: str
-    #: Of the host's CPU time.
-    saved: str
-    #: Is the device alone faster? Is a split?
-    c1: str
-    c2: str
-    chunk: str
-
-
-@dataclass(frozen=True)
-class Target:
-    """What to do with one operation where one device is at hand."""
-
-    name: str
-    provenance: str
-    card: str
-    #: Why it cannot do this; empty if it can.
-    unsupported: str
-    rows: tuple[AdviceRow, ...]
-    #: Whole sentences.
-    sentences: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Operation:
-    """What to do with one operation."""
-
-    title: str
-    targets: tuple[Target, ...]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A whole workload with one device."""
-
-    name: str
-    provenance: str
-    card: str
-    #: Stage, where it runs, MB/s that enter, cores.
-    stages: tuple[tuple[str, str, str, str], ...]
-    sentences: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class AdviceText:
-    """Everything."""
-
-    operations: tuple[Operation, ...]
-    workload: str
-    plans: tuple[Plan, ...]
-    #: Fact id -> what it says and where it stands.
-    citations: Mapping[str, str]
-
-
-def advised(advice: Json) -> AdviceText:
-    """An answer of `overside.advise.answer` in words."""
-    operations = [
-        Operation(formatting.clean(one["title"]), tuple(_target(t) for t in one["targets"]))
-        for one in advice["operations"]
-        if one["targets"]
-    ]
+def advised(advice: Json) -> Json:
+    """An answer of `overside.advise.answer` in words: `operations`, each of a `title` and
+    `targets` (`_target`), the `workload`'s title, its `plans` (`_plan`), and `citations`, what each
+    fact says and where it stands."""
     workload = advice.get("workload")
-    return AdviceText(
-        operations=tuple(operations),
-        workload=_workload_title(workload) if workload else "",
-        plans=tuple(_plan(plan) for plan in workload["plans"]) if workload else (),
-        citations={
+    return {
+        "operations": [
+            {"title": formatting.clean(one["title"]), "targets": list(map(_target, one["targets"]))}
+            for one in advice["operations"]
+            if one["targets"]
+        ],
+        "workload": _workload_title(workload) if workload else "",
+        "plans": list(map(_plan, workload["plans"])) if workload else [],
+        "citations": {
             formatting.clean(fact, 120): formatting.clean(text, 600)
             for fact, text in advice["citations"].items()
         },
-    )
+    }
 
 
-def of_run(view: RunView) -> tuple[AdviceText | None, str]:
+def of_run(view: RunView) -> tuple[Json | None, str]:
     """The advice for a run by what was asked of it last, else with all cards; and why there is
     none, where that is worth saying."""
     from overside import advise  # noqa: PLC0415 (it reads runs, as this does)
@@ -116,34 +49,41 @@ def of_run(view: RunView) -> tuple[AdviceText | None, str]:
         found = advised(advise.answer(view, asked))
     except (UserError, ValueError) as error:
         return None, f"There is no advice: {formatting.clean(error, 400)}."
-    return (found if found.operations or found.plans else None), ""
+    return (found if found["operations"] or found["plans"] else None), ""
 
 
-def _target(target: Json) -> Target:
+def _name(target: Json) -> str:
     measured = target["provenance"] == "measured"
-    name = formatting.device(target["name"]) if measured else formatting.card(target["name"])
-    return Target(
-        name=name,
-        provenance=target["provenance"],
-        card=formatting.clean(target["card"], 300),
-        unsupported=formatting.clean(target.get("unsupported") or "", 300),
-        rows=tuple(_row(part) for part in target["ranges"]),
-        sentences=tuple(_sentences(target)),
-    )
+    return formatting.device(target["name"]) if measured else formatting.card(target["name"])
 
 
-def _row(part: Json) -> AdviceRow:
-    return AdviceRow(
-        sizes=_sizes(part),
-        where=where(part["placement"], part.get("fraction")),
-        provenance=part["provenance"],
-        throughput=_rate(part["throughput_bytes_per_s"], part.get("device_at_most_bytes_per_s")),
-        gain=_ratio(part["gain"]) if part["placement"] != "cpu" else "1 times",
-        saved=_percent(part.get("host_cpu_saved")) if part["placement"] != "cpu" else "0 %",
-        c1=_verdict(part["c1"]),
-        c2=_verdict(part["c2"]),
-        chunk=formatting.size(part["chunk_bytes"]),
-    )
+def _target(target: Json) -> Json:
+    """What to do with one operation where one device is at hand; `unsupported` is why it cannot
+    do this."""
+    return {
+        "name": _name(target),
+        "provenance": target["provenance"],
+        "card": formatting.clean(target["card"], 300),
+        "unsupported": formatting.clean(target.get("unsupported") or "", 300),
+        "rows": list(map(_row, target["ranges"])),
+        "sentences": _sentences(target),
+    }
+
+
+def _row(part: Json) -> Json:
+    """One range of sizes."""
+    is_cpu = part["placement"] == "cpu"
+    return {
+        "sizes": _sizes(part),
+        "where": where(part["placement"], part.get("fraction")),
+        "provenance": part["provenance"],
+        "throughput": _rate(part["throughput_bytes_per_s"], part.get("device_at_most_bytes_per_s")),
+        "gain": "1 times" if is_cpu else _ratio(part["gain"]),
+        "saved": "0 %" if is_cpu else _percent(part.get("host_cpu_saved")),
+        "c1": _verdict(part["c1"]),
+        "c2": _verdict(part["c2"]),
+        "chunk": formatting.size(part["chunk_bytes"]),
+    }
 
 
 def _sizes(part: Json) -> str:
@@ -254,29 +194,27 @@ def _workload_title(workload: Json) -> str:
     return f"{formatting.clean(workload['name'], 120)}, {rate} Gb/s"
 
 
-def _plan(plan: Json) -> Plan:
-    measured = plan["provenance"] == "measured"
-    name = formatting.device(plan["name"]) if measured else formatting.card(plan["name"])
+def _plan(plan: Json) -> Json:
+    """A whole workload with one device: of each stage what it does, where it runs, what enters,
+    and cores."""
     stages = []
     for stage in plan["stages"]:
-        enters = stage.get("enters_bytes_per_s")
-        cores = stage.get("cores")
-        busy = cores is not None and cores["high"] > 0
+        enters, cores = stage.get("enters_bytes_per_s"), stage.get("cores")
         stages.append(
             (
                 formatting.clean(stage["do"], 60),
                 where(stage["placement"]),
                 f"{formatting.number(enters['typ'] / 1e6)} MB/s" if enters else "–",
-                _interval(cores) if busy and cores else "–",
+                _interval(cores) if cores and cores["high"] > 0 else "–",
             )
         )
-    return Plan(
-        name="CPU alone" if plan["name"] == "cpu" else f"With {name}",
-        provenance="modelled",
-        card=formatting.clean(plan["card"], 300),
-        stages=tuple(stages),
-        sentences=tuple(_plan_sentences(plan)),
-    )
+    return {
+        "name": "CPU alone" if plan["name"] == "cpu" else f"With {_name(plan)}",
+        "provenance": "modelled",
+        "card": formatting.clean(plan["card"], 300),
+        "stages": stages,
+        "sentences": _plan_sentences(plan),
+    }
 
 
 def _plan_sentences(plan: Json) -> list[str]:

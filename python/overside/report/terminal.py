@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from overside.bench.statistics import RunView
 from overside.report import best, formatting, run_details, sweeps, view_model
-from overside.report.advice import AdviceText, Target
 from overside.report.outlook import CardOutlook
+from overside.tasks.common import Json
 
 #: Escape sequences (ECMA-48, select graphic rendition).
 BOLD, FAINT, GREEN, YELLOW, RED, PLAIN = (f"\x1b[{code}m" for code in (1, 2, 32, 33, 31, 0))
@@ -69,48 +69,46 @@ def _advice(page: _Page, view: RunView) -> None:
         page.line(view_model.no_advice(view))
 
 
-def advice(view: RunView, advised: AdviceText, width: int, colour: bool) -> str:
+def advice(view: RunView, advised: Json, width: int, colour: bool) -> str:
     """What should run where, `width` columns wide."""
     page = _Page(max(WIDTH_MIN, min(width, WIDTH_MAX)), colour)
     page.line(f"What should run where, by {view_model.title(view)}", BOLD)
-    for operation in advised.operations:
+    for operation in advised["operations"]:
         page.lines.append("")
-        page.line(operation.title, BOLD)
-        for target in operation.targets:
+        page.line(operation["title"], BOLD)
+        for target in operation["targets"]:
             _target(page, target)
-    if advised.plans:
-        page.heading(advised.workload, "modelled", YELLOW)
-    for plan in advised.plans:
-        page.line(plan.name + (f": {plan.card}" if plan.card else ""), BOLD, indent="  ")
-        for task, where, enters, cores in plan.stages:
+    if advised["plans"]:
+        page.heading(advised["workload"], "modelled", YELLOW)
+    for plan in advised["plans"]:
+        page.line(plan["name"] + (f": {plan['card']}" if plan["card"] else ""), BOLD, indent="  ")
+        for task, where, enters, cores in plan["stages"]:
             at = "" if cores == "–" else f", {cores} cores"
             page.line(f"  {task}: {where}, {enters} enter{at}", indent="    ")
-        for sentence in plan.sentences:
+        for sentence in plan["sentences"]:
             page.line(f"  {sentence}", indent="  ")
-    if advised.citations:
-        count = formatting.plural(len(advised.citations), "published fact")
+    if advised["citations"]:
+        count = formatting.plural(len(advised["citations"]), "published fact")
         page.lines.append("")
         page.line(f"Rests on {count}; --json and the report list them.", FAINT)
     return "\n".join(page.lines) + "\n"
 
 
-def _target(page: _Page, target: Target) -> None:
-    colour = GREEN if target.provenance == "measured" else YELLOW
-    if target.unsupported:
-        page.line(f"  {target.name}: {target.unsupported}", FAINT, indent="    ")
+def _target(page: _Page, target: Json) -> None:
+    colour = GREEN if target["provenance"] == "measured" else YELLOW
+    if target["unsupported"]:
+        page.line(f"  {target['name']}: {target['unsupported']}", FAINT, indent="    ")
         return
-    page.line(f"  {target.name} [{target.provenance.upper()}]", colour, indent="    ")
-    for row in target.rows:
-        page.line(
-            f"    {row.sizes}: {row.where}; {row.throughput} [{row.provenance}], {row.gain} the CPU"
-            f" alone, host CPU saved {row.saved}, in chunks of {row.chunk}",
-            indent="      ",
+    page.line(f"  {target['name']} [{target['provenance'].upper()}]", colour, indent="    ")
+    for row in target["rows"]:
+        figures = (
+            "    {sizes}: {where}; {throughput} [{provenance}], {gain} the CPU alone, host CPU "
+            "saved {saved}, in chunks of {chunk}"
         )
-        page.line(
-            f"      C1, device faster than CPU: {row.c1}; C2, split faster than both: {row.c2}",
-            indent="      ",
-        )
-    for sentence in target.sentences:
+        page.line(figures.format_map(row), indent="      ")
+        verdicts = "      C1, device faster than CPU: {c1}; C2, split faster than both: {c2}"
+        page.line(verdicts.format_map(row), indent="      ")
+    for sentence in target["sentences"]:
         page.line(f"    {sentence}", indent="    ")
 
 

@@ -4,13 +4,21 @@ where nothing is swept; throughput over time where a test tells it in slices."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from overside import tasks
 from overside.bench.statistics import TestSummary
 from overside.report import formatting, vega
-from overside.report.charts import SERIES_MAX, Chart
-from overside.report.vega import Point, Spec
+from overside.report.charts import (
+    FIGURE_BARS_MAX,
+    SERIES_MAX,
+    Chart,
+    cells,
+    metric_table,
+    name_of,
+    sentence,
+)
+from overside.report.vega import Point
 from overside.tasks.common import Json, Metric
 
 #: What can be swept, and the title of its axis.
@@ -44,8 +52,6 @@ _TITLES = {
 }
 #: Metrics of one sweep that are drawn, of those that the box asks for.
 _METRICS_MAX = 4
-#: Bars in one chart.
-_BARS_MAX = 24
 
 
 def _metric(name: str) -> Metric:
@@ -106,18 +112,10 @@ def _how(test: TestSummary, beside: Sequence[TestSummary], axis: str | None) -> 
     return ", ".join(parts)
 
 
-def _point(test: TestSummary, metric: str, who: str, how: str) -> Point:
-    estimate = test.metrics[metric]
-    return {
-        "who": who,
-        "how": how,
-        "label": f"{who}, {how}" if how else who,
-        "value": estimate.median,
-        "low": estimate.low,
-        "high": estimate.high,
-        "median": formatting.number(estimate.median),
-        "interval": formatting.span(estimate.low, estimate.high),
-    }
+def _point(
+    test: TestSummary, metric: str, beside: Sequence[TestSummary], axis: str | None
+) -> Point:
+    return vega.point(test.metrics[metric], _who(test), _how(test, beside, axis), buffer="")
 
 
 def _sweep(
@@ -125,39 +123,30 @@ def _sweep(
 ) -> Iterator[Chart]:
     everyone = [test for line in swept for test in line if metric in test.metrics]
     points, rows = [], []
-    shown = list(swept)[:SERIES_MAX]
-    for line in swept:
+    for place, line in enumerate(swept):
         for test in line:
             if metric not in test.metrics:
                 continue
-            point = _point(test, metric, _who(test), _how(test, everyone, axis))
             value = test.parameters[axis]
-            at = (
-                formatting.size(value)
-                if axis == "message_size"
-                else formatting.number(float(value))
-            )
-            rows.append((point["label"], at, *_cells(test, metric)))
-            if line in shown:
+            is_size = axis == "message_size"
+            at = formatting.size(value) if is_size else formatting.number(float(value))
+            point = _point(test, metric, everyone, axis)
+            rows.append((point["label"], at, *cells(test.metrics[metric])))
+            if place < SERIES_MAX:
                 points.append(point | {"x": value, "size": value, "buffer": at})
     if not points:
         return
     unit = _metric(metric).unit
-    spec = vega.lines(points, unit, provenance)
-    along = spec["encoding"]["x"]["axis"]
-    along["title"] = f"{AXES[axis]} (log scale)"
-    if axis != "message_size":
-        del along["labelExpr"]
-        along["format"] = ",~r"
-    hidden = len(swept) - len(shown)
-    note = f" {formatting.plural(hidden, 'other')} in the table." if hidden else ""
+    labels = {} if axis == "message_size" else {"format": ",~r"}
+    hidden = len(swept) - SERIES_MAX
+    note = f" {formatting.plural(hidden, 'other')} in the table." if hidden > 0 else ""
     yield Chart(
         id=f"{metric}-{axis}-{provenance}",
         title=f"{_title(metric)} against {AXES[axis][:1].lower()}{AXES[axis][1:]}",
-        caption=_caption(metric) + note,
+        caption=sentence(_metric(metric).description) + note,
         provenance=provenance,
-        spec=spec,
-        columns=("What", AXES[axis], f"Median, {unit}", "Low", "High", "Rounds"),
+        spec=vega.lines(points, unit, provenance, AXES[axis], **labels),
+        columns=metric_table("What", unit, AXES[axis]),
         rows=tuple(rows),
     )
 
@@ -165,36 +154,24 @@ def _sweep(
 def _bars(tests: Sequence[TestSummary], metric: str, provenance: str) -> Iterator[Chart]:
     told = [test for test in tests if metric in test.metrics]
     unit = _metric(metric).unit
-    points = [_point(test, metric, _who(test), _how(test, told, None)) for test in told]
-    if not points:
-        return
-    yield Chart(
-        id=f"{metric}-bars-{provenance}",
-        title=_title(metric),
-        caption=_caption(metric),
-        provenance=provenance,
-        spec=vega.bars([point | {"buffer": ""} for point in points[:_BARS_MAX]], unit),
-        columns=("What", f"Median, {unit}", "Low", "High", "Rounds"),
-        rows=tuple(
-            (point["label"], *_cells(test, metric))
-            for point, test in zip(points, told, strict=True)
-        ),
-    )
+    points = [_point(test, metric, told, None) for test in told]
+    if points:
+        yield Chart(
+            id=f"{metric}-bars-{provenance}",
+            title=_title(metric),
+            caption=sentence(_metric(metric).description),
+            provenance=provenance,
+            spec=vega.bars(points[:FIGURE_BARS_MAX], unit),
+            columns=metric_table("What", unit, size=""),
+            rows=tuple(
+                (point["label"], *cells(test.metrics[metric]))
+                for point, test in zip(points, told, strict=True)
+            ),
+        )
 
 
 def _title(metric: str) -> str:
-    return _TITLES.get(metric, metric.replace("_", " ").capitalize())
-
-
-def _caption(metric: str) -> str:
-    text = _metric(metric).description
-    return f"{text[:1].upper()}{text[1:]}."
-
-
-def _cells(test: TestSummary, metric: str) -> tuple[str, str, str, str]:
-    estimate = test.metrics[metric]
-    low, high = (formatting.number(bound, 4) for bound in (estimate.low, estimate.high))
-    return (formatting.number(estimate.median), low, high, str(estimate.n))
+    return _TITLES.get(metric, name_of(metric))
 
 
 def _over_time(tests: Sequence[TestSummary], provenance: str) -> Iterator[Chart]:
@@ -222,7 +199,7 @@ def _over_time(tests: Sequence[TestSummary], provenance: str) -> Iterator[Chart]
             title=f"Throughput over time{about}",
             caption=f"The slices of one sample, that of the last round.{shade}",
             provenance=provenance,
-            spec=_time_spec(points, spans, provenance),
+            spec=vega.over_time(points, spans, provenance),
             columns=("What", "Before, MB/s", "During", "After"),
             rows=tuple(rows),
         )
@@ -259,34 +236,3 @@ def _jobs(series: Json) -> dict[str, float] | None:
 def _phase(test: TestSummary, when: str) -> str:
     estimate = test.metrics.get(f"throughput_{when}")
     return formatting.number(estimate.median) if estimate else "–"
-
-
-def _time_spec(
-    points: Sequence[Point], spans: Sequence[Mapping[str, float]], provenance: str
-) -> Spec:
-    x = {"type": "quantitative", "axis": {"title": "Seconds"}, "scale": {"nice": False}}
-    palette = vega.palette_of(points, provenance)
-    return {
-        "height": 230,
-        "layer": [
-            {
-                "data": {"values": list(spans)},
-                "mark": {"type": "rect", "color": "var(--ink)", "opacity": 0.08},
-                "encoding": {"x": {**x, "field": "begin"}, "x2": {"field": "end"}},
-            },
-            {
-                "data": {"values": list(points)},
-                "mark": {"type": "line", "strokeWidth": 1.25},
-                "encoding": {
-                    "x": {**x, "field": "s"},
-                    "y": {
-                        "field": "value",
-                        "type": "quantitative",
-                        "scale": {"zero": True, "nice": True},
-                        "axis": {"title": "MB/s"},
-                    },
-                    "color": palette["color"],
-                },
-            },
-        ],
-    }

@@ -8,8 +8,11 @@ reach into the drawing. Points are dicts; in all of them `who` (drawn as colour 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from overside.bench.statistics import Estimate
+from overside.report import formatting
 
 Spec = dict[str, Any]
 Point = dict[str, Any]
@@ -25,6 +28,10 @@ DASHES = ([1, 0], [5, 3], [2, 2], [8, 3, 2, 3])
 #: A line as wide as two symbols, so that its dashes are seen in the legend.
 DASH_SYMBOL = "M-2,0L2,0"
 
+HEIGHT = 230
+#: The share of a bar from which there is room for its figure.
+_TEXT_FROM = 0.12
+
 _SIZE_LABEL = (
     "datum.value >= 1073741824 ? datum.value / 1073741824 + ' GiB'"
     " : datum.value >= 1048576 ? datum.value / 1048576 + ' MiB'"
@@ -38,55 +45,89 @@ _TIME_LABEL = (
 )
 
 
-def palette_of(points: Sequence[Point], provenance: str) -> dict[str, Any]:
+def point(estimate: Estimate, who: str, how: str = "", **more: Any) -> Point:
+    """A figure with its interval, of the line that `who` and `how` name."""
+    return {
+        "who": who,
+        "how": how,
+        "label": f"{who}, {how}" if how else who,
+        "value": estimate.median,
+        "low": estimate.low,
+        "high": estimate.high,
+        "median": formatting.number(estimate.median),
+        "interval": formatting.span(estimate.low, estimate.high),
+        **more,
+    }
+
+
+def stage_points(name: str, times_s: Mapping[str, float]) -> list[Point]:
+    """The parts of a bar of `shares`: each stage's share of the sum of all."""
+    whole = sum(times_s.values())
+    label = f"{name} · {formatting.duration(whole)}"
+    return [
+        {
+            "label": label,
+            "stage": stage,
+            "order": order,
+            "share": time_s / whole,
+            "time": formatting.duration(time_s),
+            "text": f"{time_s / whole:.0%}" if time_s / whole >= _TEXT_FROM else "",
+        }
+        for order, (stage, time_s) in enumerate(times_s.items())
+    ]
+
+
+def _channel(field: str, kind: str, **more: Any) -> Spec:
+    return {"field": field, "type": kind, **more}
+
+
+def _scale(domain: Sequence[Any], values: Sequence[Any], **legend: Any) -> Spec:
+    """Colours or the like for names, and their legend above the chart."""
+    legend = {"title": None, "orient": "top", **legend}
+    return {"scale": {"domain": list(domain), "range": list(values)}, "legend": legend}
+
+
+def _layer(
+    mark: str, look: Mapping[str, Any], points: Sequence[Mapping[str, Any]] | None = None, **on: Any
+) -> Spec:
+    """Marks of one look; `on` says what of the points is drawn on which channel."""
+    data = {} if points is None else {"data": {"values": list(points)}}
+    return {**data, "mark": {"type": mark, **look}, "encoding": on}
+
+
+def _tooltip(**fields: str) -> list[dict[str, str]]:
+    return [{"field": field, "title": title} for field, title in fields.items()]
+
+
+def _of_size(unit: str) -> list[dict[str, str]]:
+    return _tooltip(label="What", buffer="Buffer", median=unit, interval="Interval")
+
+
+def palette_of(points: Sequence[Point], provenance: str) -> Spec:
     """Colour, and shape as its second carrier, for each `who`. Emulated cards start elsewhere, so
     that they do not look like the first libraries."""
     unique = list(dict.fromkeys(point["who"] for point in points))
     first = 0 if provenance == "measured" else 3
     places = [(first + index) % COLOURS for index in range(len(unique))]
     colours = [f"var(--series-{place + 1})" for place in places]
-    shapes = [SHAPES[place] for place in places]
     return {
-        "color": {
-            "field": "who",
-            "type": "nominal",
-            "scale": {"domain": unique, "range": colours},
-            "legend": {"title": None, "orient": "top"},
-        },
-        "shape": {
-            "field": "who",
-            "type": "nominal",
-            "scale": {"domain": unique, "range": shapes},
-            "legend": {"title": None, "orient": "top"},
-        },
+        "color": _channel("who", "nominal", **_scale(unique, colours)),
+        "shape": _channel("who", "nominal", **_scale(unique, [SHAPES[place] for place in places])),
     }
 
 
-def _dash(points: Sequence[Point]) -> dict[str, Any]:
+def _dash(points: Sequence[Point]) -> Spec:
     """Line styles where the same library runs in several ways."""
     unique = list(dict.fromkeys(point["how"] for point in points))
     if len(unique) < 2:
         return {}
-    return {
-        "strokeDash": {
-            "field": "how",
-            "type": "nominal",
-            # Most threads, the last, are drawn as the full line.
-            "scale": {
-                "domain": unique[::-1],
-                "range": [DASHES[index % len(DASHES)] for index in range(len(unique))],
-            },
-            "legend": {
-                "title": None,
-                "orient": "top",
-                "symbolType": DASH_SYMBOL,
-                "labelOffset": 16,
-            },
-        }
-    }
+    # Most threads, the last, are drawn as the full line.
+    styles = [DASHES[index % len(DASHES)] for index in range(len(unique))]
+    scale = _scale(unique[::-1], styles, symbolType=DASH_SYMBOL, labelOffset=16)
+    return {"strokeDash": _channel("how", "nominal", **scale)}
 
 
-def _value_axis(unit: str, values: Sequence[float]) -> dict[str, Any]:
+def _value_axis(unit: str, values: Sequence[float]) -> Spec:
     """The axis of the figures: from zero, or logarithmic and saying so."""
     smallest, largest = min(values), max(values)
     if smallest > 0 and largest / smallest > LOG_FROM:
@@ -95,7 +136,7 @@ def _value_axis(unit: str, values: Sequence[float]) -> dict[str, Any]:
     return {"scale": {"zero": True, "nice": True}, "axis": {"title": unit}}
 
 
-def _log_axis(smallest: float, largest: float) -> tuple[list[float], dict[str, Any]]:
+def _log_axis(smallest: float, largest: float) -> tuple[list[float], Spec]:
     """Ticks at 1, 2, 5, 10, ... that enclose the bounds, or at powers of ten where those would be
     many; and the scale that ends with them."""
     first, last = math.floor(math.log10(smallest)), math.ceil(math.log10(largest))
@@ -107,91 +148,74 @@ def _log_axis(smallest: float, largest: float) -> tuple[list[float], dict[str, A
     return kept, {"type": "log", "domain": [low, max(high, low * 2)], "nice": False}
 
 
-def lines(points: Sequence[Point], unit: str, provenance: str) -> Spec:
-    """Figures with error bars against buffer size.
-
-    A point has `x` (where it is drawn), `size` (bytes), `value`, `low`, `high`, and as texts
-    `buffer`, `median`, `interval`.
-    """
-    sizes = sorted({point["size"] for point in points})
-    axis = _value_axis(unit, [point["low"] for point in points] + [p["high"] for p in points])
-    y = {"type": "quantitative", **axis}
-    palette = palette_of(points, provenance)
+def _curves(
+    points: Sequence[Point], x: Spec, y: Spec, *, palette: Spec, tooltip: object, size: int
+) -> Spec:
+    """A line with symbols for each label."""
+    value = {**y, "field": "value"}
+    symbols = {"shape": palette["shape"], "tooltip": tooltip}
     return {
-        "height": 230,
+        "height": HEIGHT,
         "data": {"values": list(points)},
-        "encoding": {
-            "x": {
-                "field": "x",
-                "type": "quantitative",
-                "scale": {"type": "log", "base": 2, "nice": False, "padding": 14},
-                "axis": {
-                    "title": "Buffer size (log scale)",
-                    "values": list(sizes),
-                    "labelExpr": _SIZE_LABEL,
-                    "labelOverlap": "greedy",
-                    "labelSeparation": 8,
-                    "grid": False,
-                },
-            },
-            "color": palette["color"],
-            "detail": {"field": "label"},
-        },
+        "encoding": {"x": x, "color": palette["color"], "detail": {"field": "label"}},
         "layer": [
-            {
-                "mark": {"type": "rule", "strokeWidth": 1.5},
-                "encoding": {"y": {**y, "field": "low"}, "y2": {"field": "high"}},
-            },
-            {
-                "mark": {"type": "line", "strokeWidth": 1.75},
-                "encoding": {
-                    "y": {**y, "field": "value"},
-                    **_dash(points),
-                },
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 52, "opacity": 1},
-                "encoding": {
-                    "y": {**y, "field": "value"},
-                    "shape": palette["shape"],
-                    "tooltip": _tooltip(unit),
-                },
-            },
+            _layer("line", {"strokeWidth": 1.75}, y=value, **_dash(points)),
+            _layer("point", {"filled": True, "size": size, "opacity": 1}, y=value, **symbols),
         ],
     }
 
 
-def _tooltip(unit: str) -> list[dict[str, str]]:
-    return [
-        {"field": "label", "title": "What"},
-        {"field": "buffer", "title": "Buffer"},
-        {"field": "median", "title": unit},
-        {"field": "interval", "title": "Interval"},
-    ]
+def lines(
+    points: Sequence[Point], unit: str, provenance: str, title: str = "Buffer size", **axis: Any
+) -> Spec:
+    """Figures with error bars against buffer size, or against what `title` and `axis` say.
+
+    A point has `x` (where it is drawn), `size` (its tick), `value`, `low`, `high`, and as texts
+    `buffer`, `median`, `interval`.
+    """
+    bounds = [point[end] for point in points for end in ("low", "high")]
+    y = {"type": "quantitative", **_value_axis(unit, bounds)}
+    x = _channel(
+        "x",
+        "quantitative",
+        scale={"type": "log", "base": 2, "nice": False, "padding": 14},
+        axis={
+            "title": f"{title} (log scale)",
+            "values": sorted({point["size"] for point in points}),
+            "labelOverlap": "greedy",
+            "labelSeparation": 8,
+            "grid": False,
+            **(axis or {"labelExpr": _SIZE_LABEL}),
+        },
+    )
+    palette = palette_of(points, provenance)
+    spec = _curves(points, x, y, palette=palette, tooltip=_of_size(unit), size=52)
+    spec["layer"].insert(0, _layer("rule", {"strokeWidth": 1.5}, **_ends(y)))
+    return spec
+
+
+def _ends(y: Spec, low: str = "low", high: str = "high") -> Spec:
+    return {"y": {**y, "field": low}, "y2": {"field": high}}
+
+
+def _names(limit: int) -> Spec:
+    """The names of bars beside them."""
+    axis = {"title": None, "labelLimit": limit}
+    return _channel("label", "nominal", sort=None, axis=axis)
 
 
 def bars(points: Sequence[Point], unit: str) -> Spec:
     """One size only: bars from zero, with their names beside them."""
     x = {"type": "quantitative", "scale": {"zero": True}, "axis": {"title": unit}}
-    y = {
-        "field": "label",
-        "type": "nominal",
-        "sort": None,
-        "axis": {"title": None, "labelLimit": 220},
-    }
+    bar = {"color": "var(--series-1)", "height": 14}
+    rule = {"color": "var(--ink)", "strokeWidth": 1.5}
     return {
         "height": 26 * len(points),
         "data": {"values": list(points)},
-        "encoding": {"y": y},
+        "encoding": {"y": _names(220)},
         "layer": [
-            {
-                "mark": {"type": "bar", "color": "var(--series-1)", "height": 14},
-                "encoding": {"x": {**x, "field": "value"}, "tooltip": _tooltip(unit)},
-            },
-            {
-                "mark": {"type": "rule", "color": "var(--ink)", "strokeWidth": 1.5},
-                "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}},
-            },
+            _layer("bar", bar, x={**x, "field": "value"}, tooltip=_of_size(unit)),
+            _layer("rule", rule, x={**x, "field": "low"}, x2={"field": "high"}),
         ],
     }
 
@@ -202,100 +226,66 @@ def grid(points: Sequence[Point], unit: str, rows: str) -> Spec:
     values = [point["value"] for point in points if point["value"] > 0]
     wide = bool(values) and max(values) / min(values) > LOG_FROM
     sizes = sorted({(point["size"], point["buffer"]) for point in points})
-    height = 26 * len({point["row"] for point in points})
+    across = {"title": "Buffer size", "labelAngle": 0, "grid": False}
+    down = {"title": rows, "grid": False}
+    # Text has to be read on the darkest.
+    scale = {"type": "log" if wide else "linear", "range": [0.04, 0.5]}
+    opacity = _channel("value", "quantitative", scale=scale, legend=None)
     return {
-        "height": height,
+        "height": 26 * len({point["row"] for point in points}),
         "data": {"values": list(points)},
         "encoding": {
-            "x": {
-                "field": "buffer",
-                "type": "ordinal",
-                "sort": [name for _, name in sizes],
-                "axis": {"title": "Buffer size", "labelAngle": 0, "grid": False},
-            },
-            "y": {
-                "field": "row",
-                "type": "ordinal",
-                "sort": "descending",
-                "axis": {"title": rows, "grid": False},
-            },
+            "x": _channel("buffer", "ordinal", sort=[name for _, name in sizes], axis=across),
+            "y": _channel("row", "ordinal", sort="descending", axis=down),
         },
         "layer": [
-            {
-                "mark": {"type": "rect", "color": "var(--series-1)"},
-                "encoding": {
-                    "opacity": {
-                        "field": "value",
-                        "type": "quantitative",
-                        # Text has to be read on the darkest.
-                        "scale": {"type": "log" if wide else "linear", "range": [0.04, 0.5]},
-                        "legend": None,
-                    },
-                    "tooltip": _tooltip(unit),
-                },
-            },
-            {
-                "mark": {"type": "text", "color": "var(--ink)", "fontSize": 10.5},
-                "encoding": {"text": {"field": "short"}},
-            },
+            _layer("rect", {"color": "var(--series-1)"}, opacity=opacity, tooltip=_of_size(unit)),
+            _layer("text", {"color": "var(--ink)", "fontSize": 10.5}, text={"field": "short"}),
         ],
     }
 
 
 def latencies(points: Sequence[Point], order: Sequence[str], provenance: str) -> Spec:
     """Latency in µs (`value`) at each `percentile`, in the given order."""
-    palette = palette_of(points, provenance)
     values = [point["value"] for point in points]
     ticks, scale = _log_axis(min(values), max(values))
-    y = {
-        "type": "quantitative",
-        "scale": scale,
-        "axis": {
-            "title": "Latency (log scale)",
-            "values": ticks,
-            "labelExpr": _TIME_LABEL,
-        },
-    }
+    up = {"title": "Latency (log scale)", "values": ticks, "labelExpr": _TIME_LABEL}
+    across = {"title": "Share of jobs at or below", "labelAngle": 0, "grid": False}
+    tooltip = _tooltip(label="What", percentile="Share of jobs", median="µs", interval="Interval")
+    return _curves(
+        points,
+        _channel("percentile", "ordinal", sort=list(order), axis=across),
+        {"type": "quantitative", "scale": scale, "axis": up},
+        palette=palette_of(points, provenance),
+        tooltip=tooltip,
+        size=44,
+    )
+
+
+def over_time(
+    points: Sequence[Point], spans: Sequence[Mapping[str, float]], provenance: str
+) -> Spec:
+    """MB/s (`value`) at each second (`s`), with `spans` (`begin` to `end`) shaded."""
+    x = {"type": "quantitative", "axis": {"title": "Seconds"}, "scale": {"nice": False}}
+    scale = {"zero": True, "nice": True}
+    y = _channel("value", "quantitative", scale=scale, axis={"title": "MB/s"})
+    shade = {"color": "var(--ink)", "opacity": 0.08}
+    colour = palette_of(points, provenance)["color"]
     return {
-        "height": 230,
-        "data": {"values": list(points)},
-        "encoding": {
-            "x": {
-                "field": "percentile",
-                "type": "ordinal",
-                "sort": list(order),
-                "axis": {"title": "Share of jobs at or below", "labelAngle": 0, "grid": False},
-            },
-            "color": palette["color"],
-            "detail": {"field": "label"},
-        },
+        "height": HEIGHT,
         "layer": [
-            {
-                "mark": {"type": "line", "strokeWidth": 1.75},
-                "encoding": {
-                    "y": {**y, "field": "value"},
-                    **_dash(points),
-                },
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 44, "opacity": 1},
-                "encoding": {
-                    "y": {**y, "field": "value"},
-                    "shape": palette["shape"],
-                    "tooltip": [
-                        {"field": "label", "title": "What"},
-                        {"field": "percentile", "title": "Share of jobs"},
-                        {"field": "median", "title": "µs"},
-                        {"field": "interval", "title": "Interval"},
-                    ],
-                },
-            },
+            _layer("rect", shade, spans, x={**x, "field": "begin"}, x2={"field": "end"}),
+            _layer("line", {"strokeWidth": 1.25}, points, x={**x, "field": "s"}, y=y, color=colour),
         ],
     }
 
 
-#: The two panels of `shares_of_work`, in pixels from the top.
-_PANELS = {"upper": (0, 200), "lower": (236, 340)}
+#: The two panels of `shares_of_work`: from and to, in pixels from the top; the fields that are
+#: drawn, and their unit.
+_PANELS = (
+    (0, 200, ("value", "low", "high"), "MB/s"),
+    (236, 340, ("use", "use_low", "use_high"), "Host CPU, % of a core"),
+)
 
 
 def shares_of_work(points: Sequence[Point], provenance: str) -> Spec:
@@ -305,36 +295,32 @@ def shares_of_work(points: Sequence[Point], provenance: str) -> Spec:
     `best`, `optimum` (its name) and `adaptive`. Both panels are one view with two vertical scales,
     so that they share the horizontal axis and the width of the page.
     """
-    fixed = [point for point in points if not point["adaptive"]]
-    free = [point for point in points if point["adaptive"]]
     palette = palette_of(points, provenance)
     # The diamond is for adaptive.
     palette["shape"]["scale"]["range"] = ["circle", "square"]
     panels = []
-    for place, (field, low, high, unit) in {
-        "upper": ("value", "low", "high", "MB/s"),
-        "lower": ("use", "use_low", "use_high", "Host CPU, % of a core"),
-    }.items():
-        bounds = [p[name] for p in points for name in (low, high) if p[name] is not None]
+    for top, bottom, fields, unit in _PANELS:
+        bounds = [point[name] for point in points for name in fields[1:] if point[name] is not None]
         if bounds:
             # Percent of a core always start at zero.
-            bounds = bounds if place == "upper" else [0.0, *bounds]
-            y = _panel_axis(unit, bounds, *_PANELS[place])
-            names = {"y": field, "low": low, "high": high}
-            panels.append(_panel(fixed, free, names, y, palette))
-    return {
-        "height": _PANELS["lower"][1],
-        "encoding": {
-            "x": {
-                "field": "share",
+            axis = _value_axis(unit, [0.0, *bounds] if top else bounds)
+            count = {} if "values" in axis["axis"] else {"tickCount": 4}
+            y = {
                 "type": "quantitative",
-                "scale": {"domain": [0, 100], "nice": False, "padding": 12},
-                "axis": {
-                    "title": "Share of the bytes on the device, %",
-                    "values": list(range(0, 101, 10)),
-                    "grid": False,
-                },
-            },
+                "scale": {**axis["scale"], "range": [bottom, top]},
+                "axis": {**axis["axis"], "orient": "left", **count},
+            }
+            panels.append(_panel(points, fields, y, palette))
+    across = {
+        "title": "Share of the bytes on the device, %",
+        "values": list(range(0, 101, 10)),
+        "grid": False,
+    }
+    scale = {"domain": [0, 100], "nice": False, "padding": 12}
+    return {
+        "height": _PANELS[-1][1],
+        "encoding": {
+            "x": _channel("share", "quantitative", scale=scale, axis=across),
             "color": palette["color"],
         },
         "layer": panels,
@@ -342,136 +328,59 @@ def shares_of_work(points: Sequence[Point], provenance: str) -> Spec:
     }
 
 
-def _panel_axis(unit: str, bounds: Sequence[float], top: int, bottom: int) -> dict[str, Any]:
-    axis = _value_axis(unit, bounds)
-    count = {} if "values" in axis["axis"] else {"tickCount": 4}
-    return {
-        "type": "quantitative",
-        "scale": {**axis["scale"], "range": [bottom, top]},
-        "axis": {**axis["axis"], "orient": "left", **count},
-    }
-
-
-def _panel(
-    fixed: Sequence[Point],
-    free: Sequence[Point],
-    names: dict[str, str],
-    y: dict[str, Any],
-    palette: dict[str, Any],
-) -> Spec:
+def _panel(points: Sequence[Point], fields: tuple[str, str, str], y: Spec, palette: Spec) -> Spec:
     """The layers of one panel; all have the same vertical scale."""
-    value = {**y, "field": names["y"]}
-    tooltip = [
-        {"field": "label", "title": "What"},
-        {"field": "on_device", "title": "On the device, %"},
-        {"field": "median", "title": "MB/s"},
-        {"field": "interval", "title": "Interval"},
-        {"field": "cpu", "title": "Host CPU, %"},
+    fixed = [point for point in points if not point["adaptive"]]
+    free = [point for point in points if point["adaptive"]]
+    name, low, high = fields
+    value = {**y, "field": name}
+    tooltip = _tooltip(
+        label="What",
+        on_device="On the device, %",
+        median="MB/s",
+        interval="Interval",
+        cpu="Host CPU, %",
+    )
+    size = {"condition": {"test": "datum.best", "value": 190}, "value": 44}
+    symbols = {"shape": palette["shape"], "size": size, "tooltip": tooltip}
+    marks = [
+        _layer("rule", {"strokeWidth": 1.5}, fixed, **_ends(y, low, high)),
+        _layer("line", {"strokeWidth": 1.75}, fixed, y=value),
+        _layer("point", {"filled": True, "opacity": 1}, fixed, y=value, **symbols),
     ]
-    marks: list[Spec] = [
-        {
-            "data": {"values": list(fixed)},
-            "mark": {"type": "rule", "strokeWidth": 1.5},
-            "encoding": {"y": {**y, "field": names["low"]}, "y2": {"field": names["high"]}},
-        },
-        {
-            "data": {"values": list(fixed)},
-            "mark": {"type": "line", "strokeWidth": 1.75},
-            "encoding": {"y": value},
-        },
-        {
-            "data": {"values": list(fixed)},
-            "mark": {"type": "point", "filled": True, "opacity": 1},
-            "encoding": {
-                "y": value,
-                "shape": palette["shape"],
-                "size": {"condition": {"test": "datum.best", "value": 190}, "value": 44},
-                "tooltip": tooltip,
-            },
-        },
-    ]
-    if names["y"] == "value":
-        marks.append(
-            {
-                "data": {"values": [point for point in fixed if point["best"]]},
-                "mark": {"type": "text", "dy": 18, "fontWeight": 600},
-                "encoding": {"y": value, "text": {"field": "optimum"}},
-            }
-        )
+    if name == "value":
+        best = [point for point in fixed if point["best"]]
+        text = {"dy": 18, "fontWeight": 600}
+        marks.append(_layer("text", text, best, y=value, text={"field": "optimum"}))
     if free:
+        rule = {"strokeDash": [2, 4], "strokeWidth": 1.25}
+        diamond = {"shape": "diamond", "size": 120, "strokeWidth": 2}
+        diamond |= {"fill": "var(--surface)", "opacity": 1}
         marks += [
-            {
-                "data": {"values": list(free)},
-                "mark": {"type": "rule", "strokeDash": [2, 4], "strokeWidth": 1.25},
-                "encoding": {"y": value, "x": {"value": 0}, "x2": {"value": "width"}},
-            },
-            {
-                "data": {"values": list(free)},
-                "mark": {
-                    "type": "point",
-                    "shape": "diamond",
-                    "size": 120,
-                    "strokeWidth": 2,
-                    "fill": "var(--surface)",
-                    "opacity": 1,
-                },
-                "encoding": {"y": value, "tooltip": tooltip},
-            },
+            _layer("rule", rule, free, y=value, x={"value": 0}, x2={"value": "width"}),
+            _layer("point", diamond, free, y=value, tooltip=tooltip),
         ]
     return {"layer": marks}
 
 
 def shares(points: Sequence[Point], stages: Sequence[str]) -> Spec:
     """Bars made of shares: of `label`, each `stage` (one of `stages`) has a `share`."""
-    present = [stage for stage in stages if any(p["stage"] == stage for p in points)]
     place = {stage: index + 1 for index, stage in enumerate(stages)}
-    x = {
-        "field": "share",
-        "type": "quantitative",
-        "stack": "zero",
-        "scale": {"domain": [0, 1]},
-        "axis": {"title": "Share of the time", "format": "%", "tickCount": 5},
-    }
+    present = [stage for stage in stages if any(point["stage"] == stage for point in points)]
+    axis = {"title": "Share of the time", "format": "%", "tickCount": 5}
+    x = _channel("share", "quantitative", stack="zero", scale={"domain": [0, 1]}, axis=axis)
+    colours = [f"var(--stage-{place[stage]})" for stage in present]
+    colour = _channel("stage", "nominal", **_scale(present, colours, symbolType="square"))
+    tooltip = _tooltip(label="What", stage="Stage", time="Mean time")
+    bar = {"height": 18, "stroke": "var(--surface)", "strokeWidth": 1}
+    middle = {**x, "bandPosition": 0.5}
+    look = {"color": "var(--on-stage)", "fontSize": 10.5}
     return {
         "height": 28 * len({point["label"] for point in points}),
         "data": {"values": list(points)},
-        "encoding": {
-            "y": {
-                "field": "label",
-                "type": "nominal",
-                "sort": None,
-                "axis": {"title": None, "labelLimit": 260},
-            },
-            "order": {"field": "order", "type": "quantitative"},
-        },
+        "encoding": {"y": _names(260), "order": _channel("order", "quantitative")},
         "layer": [
-            {
-                "mark": {"type": "bar", "height": 18, "stroke": "var(--surface)", "strokeWidth": 1},
-                "encoding": {
-                    "x": x,
-                    "color": {
-                        "field": "stage",
-                        "type": "nominal",
-                        "scale": {
-                            "domain": present,
-                            "range": [f"var(--stage-{place[stage]})" for stage in present],
-                        },
-                        "legend": {"title": None, "orient": "top", "symbolType": "square"},
-                    },
-                    "tooltip": [
-                        {"field": "label", "title": "What"},
-                        {"field": "stage", "title": "Stage"},
-                        {"field": "time", "title": "Mean time"},
-                    ],
-                },
-            },
-            {
-                "mark": {"type": "text", "color": "var(--on-stage)", "fontSize": 10.5},
-                "encoding": {
-                    "x": {**x, "bandPosition": 0.5},
-                    "text": {"field": "text"},
-                    "detail": {"field": "stage"},
-                },
-            },
+            _layer("bar", bar, x=x, color=colour, tooltip=tooltip),
+            _layer("text", look, x=middle, text={"field": "text"}, detail={"field": "stage"}),
         ],
     }

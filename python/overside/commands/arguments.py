@@ -1,0 +1,332 @@
+"""The arguments of the verbs. They stand apart from what the verbs do, because help needs no native
+code and nothing else that takes time to load."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+#: Where runs are kept.
+RESULTS = Path("results")
+
+_BOX = "a path, or the name of a ready-made box"
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|min|h|)")
+_SECONDS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+Parser = argparse.ArgumentParser
+
+
+def _flag(parser: argparse._ActionsContainer, name: str, text: str) -> None:
+    parser.add_argument(name, action="store_true", help=text)
+
+
+def _path(parser: Parser, name: str, metavar: str, text: str, **more: Any) -> None:
+    parser.add_argument(name, metavar=metavar, type=Path, help=text, **more)
+
+
+def _several(parser: Parser, name: str, metavar: str, text: str, **more: Any) -> None:
+    parser.add_argument(name, metavar=metavar, action="append", default=[], help=text, **more)
+
+
+def _word(parser: Parser, name: str, metavar: str, text: str, **more: Any) -> None:
+    parser.add_argument(name, metavar=metavar, help=text, **more)
+
+
+def _json(parser: Parser, text: str = "print JSON to stdout") -> None:
+    _flag(parser, "--json", text)
+
+
+def _actions(parser: Parser) -> Any:
+    """The verb's own verbs."""
+    return parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+
+def _selection(parser: Parser) -> None:
+    _several(
+        parser,
+        "--set",
+        "TASK.KEY=V,V",
+        "give a task's parameter other values; measure.rounds=3 and the like work too",
+    )
+    _several(
+        parser,
+        "--filter",
+        "KEY=GLOB",
+        "keep only tests that match; KEY is task, id or a parameter; all must match",
+        type=_pair,
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """`key=glob`."""
+    key, equals, glob = text.partition("=")
+    if not (key and equals and glob):
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=GLOB")
+    return key, glob
+
+
+def _seed(text: str) -> int:
+    value = int(text) if re.fullmatch(r"[0-9]{1,16}", text) else -1
+    if not 0 <= value < 1 << 53:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2^53-1")
+    return value
+
+
+def _number(what: str, low: float, high: float) -> Callable[[str], float]:
+    """Reads a number above `low` and at most `high`; `what` names it in messages."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not low < value <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return value
+
+    return read
+
+
+def _duration(text: str) -> float:
+    """`90s`, `10min`, `1h`, or a number of seconds: 1 s to a day."""
+    match = _TIME.fullmatch(text.strip())
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    if not 1 <= seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time from 1s to 24h, as in 10min")
+    return seconds
+
+
+def _list(parser: Parser) -> None:
+    parser.add_argument("what", choices=("tasks", "variants", "boxes", "profiles", "data"))
+    text = "show one only: a task with parameters and metrics, an operation, a box's file, ..."
+    parser.add_argument("name", nargs="?", help=text)
+    _json(parser)
+
+
+def _validate(parser: Parser) -> None:
+    _word(parser, "box", "BOX", _BOX)
+    _json(parser)
+
+
+def _plan(parser: Parser) -> None:
+    _word(parser, "box", "BOX", _BOX)
+    _selection(parser)
+    _json(parser)
+
+
+def _run(parser: Parser) -> None:
+    _word(parser, "box", "BOX", "a box's path, or the name of a ready-made one", nargs="?")
+    _selection(parser)
+    _path(parser, "--resume", "RUN", "go on with a run that has not been completed")
+    text = "make the run's directory in DIR (default: %(default)s)"
+    _path(parser, "--out", "DIR", text, default=RESULTS)
+    _json(parser, "print the run as JSON to stdout")
+    _word(parser, "--seed", "N", "in place of the box's", type=_seed)
+    text = "measure for S seconds at most, in place of the box's max_s"
+    # A week is the most.
+    seconds = _number("a number of seconds, above 0 and at most 604800", 0, 604_800)
+    _word(parser, "--timeout", "S", text, type=seconds)
+    _flag(parser, "--strict", "exit with 104 if the emulated timing of a test is invalid")
+    scripts = parser.add_mutually_exclusive_group()
+    text = "run scripts and plug-ins that may change this machine without asking"
+    _flag(scripts, "--allow-scripts", text)
+    text = "confine plug-ins with bubblewrap, so that they cannot change this machine"
+    _flag(scripts, "--sandbox", text)
+
+
+def _report(parser: Parser) -> None:
+    _path(parser, "run", "RUN", "a run's directory, results/<run>")
+    parser.add_argument(
+        "--format",
+        choices=("csv", "html", "json", "md"),
+        action="append",
+        help="what to write into RUN: html (the default), md, csv or json; may be repeated",
+    )
+    _path(parser, "--out", "FILE", "write one format there instead; - for stdout")
+    _json(parser, "the same as --format json --out -")
+    _flag(parser, "--open", "show the page in a browser")
+
+
+def _advise(parser: Parser) -> None:
+    text = "a run's directory; without it the newest of DIR, or else this host is measured"
+    _path(parser, "--run", "RUN", text)
+    _path(parser, "--out", "DIR", "where runs are (default: %(default)s)", default=RESULTS)
+    text = "a card by its profile's name or file; may be repeated; all cards unless given"
+    _several(parser, "--profile", "NAME", text)
+    _path(parser, "--workload", "FILE", "a pipeline to be placed, as in workloads/")
+    _word(parser, "--data", "PATH", "measure this host on that file or directory first")
+    text = "write what to do as a placement file, for --placement-file of other verbs"
+    _path(parser, "--placement-out", "FILE", text)
+    text = "what the placement file calls the card of a --profile; its emulation unless given"
+    _word(parser, "--device", "NAME", text)
+    _json(parser)
+
+
+def _compare(parser: Parser) -> None:
+    _path(parser, "before", "A", "a run's directory")
+    _path(parser, "after", "B", "another one's")
+    text = "the relative difference that counts as a change (default: the box's, or 0.05)"
+    _word(parser, "--threshold", "SHARE", text, type=_number("a share like 0.05", 0, 10))
+    text = "compare this metric; can be repeated (default: those that the box asks for)"
+    _several(parser, "--metric", "NAME", text)
+    _flag(parser, "--strict", "exit with 103 if a verdict is ambiguous")
+    text = "compare figures of different provenance too, as measured with emulated"
+    _flag(parser, "--across", text)
+    _json(parser)
+
+
+def _audit(parser: Parser) -> None:
+    text = "only plant mistakes; do not run anything twice (a second instead of about fifteen)"
+    _flag(parser, "--no-noise", text)
+    _json(parser)
+
+
+def _facts(parser: Parser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = (
+        "Search published figures, and compare the model with them.\n\n"
+        "  overside facts [WORD ...]      facts and orderings that hold all words\n"
+        "  overside facts show ID         one fact, with all that a reader has to know of it\n"
+        "  overside facts check [FIELD]   every figure and ordering beside the model's prediction"
+    )
+    text = "`show ID`, `check [FIELD]`, or words to search for"
+    _word(parser, "words", "WORD", text, nargs="*")
+    _json(parser)
+    _word(parser, "--paper", "P", "of that study only: coproc, dpbento, ...")
+    _word(parser, "--device", "D", "about that device only: bf2, octeon, host")
+    parser.add_argument(
+        "--use",
+        choices=("calibrate", "validate", "context", "all"),
+        help="facts for that use only; `check` compares those that judge the model (validate) "
+        "unless told otherwise",
+    )
+    _word(parser, "--facts", "FILE", "another collection of the same form (YAML, up to 4 MiB)")
+
+
+def _clean(parser: Parser) -> None:
+    _flag(parser, "--runs", "remove runs only")
+    _flag(parser, "--data", "remove made and fetched data only")
+    _path(parser, "--out", "DIR", "where the runs are (default: %(default)s)", default=RESULTS)
+    days = _number("a number of days", -1e-9, 100_000)
+    _word(parser, "--older-than", "DAYS", "remove only what is older", type=days, default=0.0)
+    _flag(parser, "--yes", "do not ask")
+    _json(parser)
+
+
+def _data(parser: Parser) -> None:
+    from overside.data.silesia import URL  # noqa: PLC0415 (other verbs need nothing of it)
+
+    verbs = _actions(parser)
+    for name, text in {
+        "list": "show all data sets: which are here, and how to get the others",
+        "make": "make data sets from a seed",
+        "fetch": "download the Silesia corpus, or go on with a download that was broken off",
+        "verify": "read data sets again and compare them with their digests",
+    }.items():
+        sub = verbs.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        _json(sub, "JSON on stdout")
+        if name != "fetch":
+            sub.add_argument("--seed", type=int, default=0, help="of the data that are made (0)")
+        if name == "make":
+            sub.add_argument("names", nargs="+", metavar="NAME")
+            _flag(sub, "--again", "even if it is there")
+        elif name == "fetch":
+            sub.add_argument("name", nargs="?", default="silesia", metavar="NAME")
+            sub.add_argument("--url", default=URL, help=f"instead of {URL}")
+        elif name == "verify":
+            _word(sub, "names", "NAME", "without one: all that are here", nargs="*")
+
+
+def _plugin(parser: Parser) -> None:
+    actions = _actions(parser)
+    new = actions.add_parser("new", help="write a plug-in that works, to be changed")
+    _word(new, "name", "NAME", "what boxes call it")
+    new.add_argument("--dir", type=Path, default=Path(), help="where its folder is made (.)")
+    check = actions.add_parser("check", help="exercise a plug-in and say what is wrong with it")
+    _path(check, "folder", "DIR", "the plug-in's folder")
+    seconds = _number("a number of seconds, above 0 and at most 86400", 0, 86_400)
+    text = "seconds for one call of run (%(default)g)"
+    _word(check, "--timeout", "S", text, type=seconds, default=60.0)
+    _flag(check, "--allow-scripts", "run it though it says that it changes this system")
+    for action in (new, check):
+        _json(action, "answer in JSON on stdout")
+
+
+def _simulate(parser: Parser) -> None:
+    text = "a file scenario/1, a preset or a scenario; see --list"
+    _word(parser, "what", "FILE|NAME", text, nargs="?")
+    _several(parser, "--set", "KEY=VALUE[,...]", "set a key; several values are a sweep")
+    _word(parser, "--profile", "P", "a profile's name, or a profile file")
+    _flag(parser, "--list", "list scenarios and presets, or with NAME a scenario's keys")
+    _json(parser)
+
+
+def _profile(parser: Parser) -> None:
+    actions = _actions(parser)
+    file = "a profile's name, or the path of its file"
+    listed = actions.add_parser("list", help="list profiles")
+    show = actions.add_parser("show", help="show what a profile says and what it does not")
+    _word(show, "name", "NAME", file)
+    diff = actions.add_parser("diff", help="compare two profiles value by value")
+    _word(diff, "a", "A", file)
+    _word(diff, "b", "B", "another")
+    check = actions.add_parser("check", help="say all that is wrong with files of profiles")
+    _word(check, "files", "FILE", "a profile's file", nargs="+")
+    write = actions.add_parser("from-run", help="write a profile from a run's samples")
+    _path(write, "run", "RUN", "the run's directory")
+    _word(write, "--device", "D", "which device of the run")
+    _path(write, "--out", "FILE", "its file (printed without one)")
+    _word(write, "--name", "NAME", "its name (as FILE's, or the device's)")
+    parameters = actions.add_parser("parameters", help="list what profiles may say")
+    for action in (listed, show, diff, check, write, parameters):
+        _json(action)
+
+
+def _calibrate(parser: Parser) -> None:
+    _word(parser, "--device", "D", "what to measure; `overside devices` lists them (cpu)")
+    _path(parser, "--out", "FILE", "the profile's file (NAME.toml here)")
+    _word(parser, "--name", "NAME", "the profile's name (as FILE's, or D's)")
+    text = "measure for about T, as in 90s, 10min, 1h (10min)"
+    _word(parser, "--time", "T", text, type=_duration, default=600.0)
+    text = "measure OP, as in compress-deflate; may be repeated (the usual ones)"
+    _several(parser, "--operation", "OP", text)
+    _flag(parser, "--quick", "a few seconds and wide intervals, to try it")
+    _word(
+        parser,
+        "--network",
+        "DEST",
+        "measure what copies by D cost a stream of traffic to DEST as well: an agent of "
+        "`overside agents list`",
+    )
+    _flag(parser, "--no-memory", "do not measure memory")
+    _path(parser, "--results", "DIR", "keep the run in DIR (%(default)s)", default=RESULTS)
+    _path(parser, "--resume", "RUN", "go on with a calibration that was stopped")
+    _json(parser, "print what was written as JSON")
+
+
+#: What the verbs do, in one line, and what adds their arguments.
+VERBS: Mapping[str, tuple[str, Callable[[Parser], None]]] = {
+    "doctor": ("Find what this machine lacks and what makes it noisy, with fixes", _json),
+    "list": ("List tasks, variants, boxes, profiles or data sets", _list),
+    "validate": ("Check a box", _validate),
+    "plan": ("Show a box's tests and their time without running", _plan),
+    "run": ("Run a box and write its report", _run),
+    "report": ("Write a run's report, or print its summary", _report),
+    "advise": ("Recommend what to run where, from measured and published figures", _advise),
+    "compare": ("Compare two runs test by test", _compare),
+    "audit": ("Check that the harness catches planted errors, and measure its noise", _audit),
+    "facts": ("Search published figures, and compare the model with them", _facts),
+    "clean": ("Remove leftovers of runs and data sets", _clean),
+    "data": ("List, make, fetch or verify data sets", _data),
+    "plugin": ("Create a plug-in", _plugin),
+    "simulate": ("Model a scenario: throughput, latency, cores, bottleneck", _simulate),
+    "profile": ("Show, compare, check or write device profiles", _profile),
+    "calibrate": (
+        "Measure what the model needs to know of a device, and write its profile",
+        _calibrate,
+    ),
+}
