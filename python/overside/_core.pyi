@@ -344,6 +344,10 @@ def advise(
 def workload(file: str, text: str) -> str:
     """A workload in its parsed form, as JSON. Raises `ValueError` that names the key."""
 
+def placement(text: str) -> str:
+    """The one way to write a placement: a split that gives everything to one side is that side.
+    Raises `ValueError`."""
+
 def placement_file(rules: str) -> str:
     """A placement file (docs/advise.md) of rules, which are JSON. Raises `ValueError`."""
 

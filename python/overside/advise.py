@@ -11,18 +11,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from overside import _core
 from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.errors import UserError
 from overside.report import groups
 from overside.report.groups import Group
-from overside.tasks.common import operation as operation_of
-from overside.tasks.common import operation_parameter
-from overside.tasks.offload import QUERIES
-
-Json = dict[str, Any]
+from overside.tasks.common import Json, operation_parameter
 
 #: What was asked of a run last, so that its report answers the same.
 QUERY_FILE = "advise.json"
@@ -133,7 +128,7 @@ def question(view: RunView) -> Json:
 
 
 def _measured(view: RunView) -> Iterator[Json]:
-    found = [group for group in groups.groups(view) if _known(group)]
+    found = [group for group in groups.groups(view) if group.operation is not None]
     # Contexts that are set up anew are another question than what the CPU does best.
     static = [g for g in found if g.parameters.get("setting") in (None, "static")]
     anew = [g for g in found if g not in static]
@@ -142,11 +137,11 @@ def _measured(view: RunView) -> Iterator[Json]:
         if not best:
             continue
         alike = [one for one in anew if _work(one) == _work(group)]
-        ratio = groups.metric(best[-1], "ratio")
+        ratio = best[-1].metrics.get("ratio")
         yield {
-            "operation": operation(group),
+            "operation": group.operation,
             "title": group.title + (f" ({group.detail})" if group.detail else ""),
-            "patterns": _patterns(group),
+            "patterns": group.patterns,
             "ratio": ratio.median if ratio is not None and ratio.median > 0 else None,
             "cpu": [_cpu(test) for test in best],
             "devices": [
@@ -158,29 +153,13 @@ def _measured(view: RunView) -> Iterator[Json]:
         }
 
 
-def _known(group: Group) -> bool:
-    return operation_of(group.task, group.parameters) is not None
-
-
 def _work(group: Group) -> str:
     work = {name: value for name, value in group.parameters.items() if name != "setting"}
     return json.dumps([group.task, work], sort_keys=True, default=str)
 
 
-def operation(group: Group) -> str:
-    """The operation's name in profiles: `compress-deflate`."""
-    return operation_of(group.task, group.parameters) or group.task
-
-
-def _patterns(group: Group) -> list[str]:
-    """The regular expressions that were matched; published queries go by their names."""
-    patterns = group.parameters.get("patterns")
-    chosen = [patterns] if isinstance(patterns, str) else patterns or ()
-    return [QUERIES.get(str(pattern), str(pattern)) for pattern in chosen]
-
-
 def _real(test: TestSummary) -> bool:
-    throughput = groups.metric(test, "throughput")
+    throughput = test.metrics.get("throughput")
     return test.timing == "real" and throughput is not None and throughput.low > 0
 
 
@@ -241,7 +220,7 @@ def _rate(megabytes: Estimate) -> Json:
 
 def _core_rate(test: TestSummary) -> Json | None:
     """Bytes a second of CPU time."""
-    cost = groups.metric(test, "cpu_cost")
+    cost = test.metrics.get("cpu_cost")
     if cost is None or cost.low <= 0:
         return None
     return {"low": 1e9 / cost.high, "typ": 1e9 / cost.median, "high": 1e9 / cost.low}

@@ -8,8 +8,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -96,6 +96,29 @@ def running_agent(*words: str) -> Iterator[tuple[subprocess.Popen[str], Json]]:
             agent.wait(PATIENCE_S)
 
 
+@contextmanager
+def agents(directory: Path, **options: Sequence[str]) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """Agents of this machine with these options, in an inventory that has `gone` beside them, which
+    is not there. Those with the option `--keys` have keys."""
+    text = '[agents.gone]\naddress = "localhost:1"\n'
+    with ExitStack() as stack:
+        running = {}
+        for name, option in options.items():
+            keys, words = directory / f"keys-{name}", list(option)
+            if "--keys" in words:
+                command = [*native(), "agent", "keys", keys]
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+                words.append(str(keys))
+            running[name], about = stack.enter_context(running_agent(*words))
+            assert about["probes"] == ("--no-probes" not in words)
+            text += f'[agents.{name}]\naddress = "{about["address"]}"\n'
+            text += f'keys = "{keys.name}"\n' if "--keys" in words else ""
+        inventory = directory / "agents.toml"
+        inventory.write_text(text)
+        with mock.patch.dict(os.environ, {"OVERSIDE_AGENTS": str(inventory)}):
+            yield running
+
+
 def native() -> list[str]:
     """The native command beside this Python."""
     return [str(Path(sys.executable).parent / "overside")]
@@ -142,6 +165,31 @@ def write_box(directory: Path, box: Json, name: str = "tiny.json") -> Path:
     path = directory / name
     path.write_text(json.dumps(box))
     return path
+
+
+def short_box(directory: Path, *tasks: Json, **measure: Any) -> Path:
+    """A box of these entries that takes one short sample of each test."""
+    measure = {"rounds": 1, "warmup_s": 0, "sample_s": 0.05, "max_s": 120} | measure
+    box = {"schema": "box/1", "name": "short", "seed": 7, "tasks": tasks, "measure": measure}
+    return write_box(directory, box)
+
+
+def ran(box: Path, *words: str | Path, code: int | None = 0) -> Path:
+    """Runs a box where it lies; the run."""
+    overside("run", box, *words, cwd=box.parent, code=code)
+    return only_run(box.parent)
+
+
+def planned(box: str | Path, *words: str, cwd: Path | None = None) -> list[Json]:
+    """The tests that a box stands for."""
+    done = overside("plan", box, "--json", *words, cwd=cwd or Path(box).parent, code=0)
+    tests: list[Json] = json.loads(done.stdout)["tests"]
+    return tests
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    """All that a command said, its lines joined."""
+    return " ".join((done.stdout + done.stderr).split())
 
 
 def only_run(directory: Path) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,46 +9,30 @@ from pathlib import Path
 import pytest
 from command import (
     PATIENCE_S,
-    Json,
-    native,
+    agents,
     only_run,
     overside,
-    running_agent,
+    planned,
+    ran,
+    said,
     samples,
+    short_box,
     start,
     wait_for,
-    write_box,
 )
 
 
-@pytest.fixture(params=[False, True], ids=["clear", "encrypted"])
-def agent(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[subprocess.Popen[str]]:
+@pytest.fixture(params=["--insecure", "--keys"], ids=["clear", "encrypted"])
+def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """An agent of this machine that the inventory calls `dpu0`."""
-    words, keys = ["--insecure"], ""
-    if request.param:
-        directory = tmp_path / "keys"
-        subprocess.run([*native(), "agent", "keys", directory], check=True, capture_output=True)
-        words, keys = ["--keys", str(directory)], 'keys = "keys"\n'
-    with running_agent(*words) as (process, said):
-        inventory = tmp_path / "agents.toml"
-        inventory.write_text(
-            f'[agents.dpu0]\naddress = "{said["address"]}"\n{keys}'
-            '[agents.gone]\naddress = "localhost:1"\n'
-        )
-        monkeypatch.setenv("OVERSIDE_AGENTS", str(inventory))
-        yield process
+    with agents(tmp_path, dpu0=[request.param]) as running:
+        yield running["dpu0"]
 
 
 def box(directory: Path, sample_s: float = 0.01, **parameters: object) -> Path:
     """Tests of `dma` that take milliseconds."""
-    measure = {"rounds": 1, "warmup_s": 0, "sample_s": sample_s, "max_s": 300}
     task = {"task": "dma", "parameters": parameters, "metrics": ["latency_p50"]}
-    return write_box(
-        directory,
-        {"schema": "box/1", "name": "moves", "seed": 7, "tasks": [task], "measure": measure},
-    )
+    return short_box(directory, task, sample_s=sample_s)
 
 
 @pytest.mark.usefixtures("agent")
@@ -62,8 +45,8 @@ def test_every_operation_from_either_side(tmp_path: Path) -> None:
         initiator=["host", "dpu"],
         operation=["read", "write", "send"],
     )
-    overside("run", path, cwd=tmp_path, code=0)
-    found = samples(only_run(tmp_path))
+    run = ran(path)
+    found = samples(run)
     assert len(found) == 12
     for sample in found:
         applied = sample["applied"]
@@ -72,30 +55,28 @@ def test_every_operation_from_either_side(tmp_path: Path) -> None:
         assert applied["provenance"] == "measured", sample
         assert sample["metrics"]["latency_p50"] > 0, sample
         assert [w["kind"] for w in sample["warnings"]].count("one-machine") == 1, sample
-    page = (only_run(tmp_path) / "report.html").read_text()
+    page = (run / "report.html").read_text()
     assert "UCX with dpu0" in page
 
 
 @pytest.mark.usefixtures("agent")
 def test_who_is_not_there_is_told_before_anything_runs(tmp_path: Path) -> None:
     devices = ["dpu0/ucx", "dpu0/cpu", "gone/ucx"]
-    planned = overside("plan", box(tmp_path, device=devices), "--json", cwd=tmp_path, code=0)
-    tests: list[Json] = json.loads(planned.stdout)["tests"]
+    tests = planned(box(tmp_path, device=devices), cwd=tmp_path)
     reasons = {test["parameters"]["device"]: test.get("reason") or "" for test in tests}
     assert not reasons["dpu0/ucx"]
     assert "the links are dpu0/shm, dpu0/ucx" in reasons["dpu0/cpu"]
     assert "is `overside agent` running?" in reasons["gone/ucx"]
     done = overside("plan", box(tmp_path, device="nobody/ucx"), cwd=tmp_path)
     assert done.returncode != 0
-    assert "no agent is called 'nobody'" in " ".join(done.stderr.split())
+    assert "no agent is called 'nobody'" in said(done)
 
 
 def test_the_name_of_a_link_that_is_gone_says_which_one_to_take(tmp_path: Path) -> None:
     for device in ("tcp", "dpu0/tcp"):
         done = overside("plan", box(tmp_path, device=device), cwd=tmp_path, code=2)
         ucx = device.replace("tcp", "ucx")
-        said = " ".join(done.stderr.split())
-        assert f"use device {ucx!r} with variant 'tcp'" in said
+        assert f"use device {ucx!r} with variant 'tcp'" in said(done)
 
 
 def test_an_agent_that_dies_fails_the_sample_and_says_why(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import manifest, only_run, overside, samples, write_box
+from command import manifest, only_run, overside, planned, samples, short_box
 from overside.bench import box
 from overside.bench.statistics import load_run
 from overside.report import view_model
@@ -19,59 +19,39 @@ Json = dict[str, Any]
 SIZES = [16384, 65536]
 
 
-def small_box(directory: Path) -> Path:
-    """Both tasks, for milliseconds."""
-    measure = {"rounds": 2, "warmup_s": 0, "sample_s": 0.002, "max_s": 300}
-    return write_box(
-        directory,
-        {
-            "schema": "box/1",
-            "name": "machine",
-            "tasks": [
-                {
-                    "task": "memory",
-                    "parameters": {"buffer_size": SIZES, "pages": ["system", "small"]},
-                    "metrics": ["read_latency", "dtlb_misses"],
-                },
-                {
-                    "task": "memory",
-                    "parameters": {
-                        "pattern": "stream",
-                        "kernel": ["copy", "triad"],
-                        "buffer_size": 65536,
-                        "threads": [1, 2],
-                    },
-                    "metrics": ["bandwidth"],
-                },
-                {
-                    "task": "memory",
-                    "parameters": {
-                        "pattern": "access",
-                        "access": ["read", "write"],
-                        "order": ["sequential", "random"],
-                        "buffer_size": SIZES,
-                    },
-                    "metrics": ["access_time"],
-                },
-                {
-                    "task": "hash",
-                    "parameters": {
-                        "algorithm": ["md5", "city-64"],
-                        "calls": ["chain", "row"],
-                        "buffer_size": 16,
-                    },
-                    "metrics": ["call_latency", "call_bandwidth"],
-                },
-            ],
-            "measure": measure,
-        },
-    )
+def entry(task: str, *metrics: str, **parameters: Any) -> Json:
+    return {"task": task, "parameters": parameters, "metrics": list(metrics)}
+
+
+#: Both tasks.
+ENTRIES = [
+    entry(*("memory", "read_latency", "dtlb_misses"), buffer_size=SIZES, pages=["system", "small"]),
+    entry(
+        *("memory", "bandwidth"),
+        pattern="stream",
+        kernel=["copy", "triad"],
+        buffer_size=65536,
+        threads=[1, 2],
+    ),
+    entry(
+        *("memory", "access_time"),
+        pattern="access",
+        access=["read", "write"],
+        order=["sequential", "random"],
+        buffer_size=SIZES,
+    ),
+    entry(
+        *("hash", "call_latency", "call_bandwidth"),
+        algorithm=["md5", "city-64"],
+        calls=["chain", "row"],
+        buffer_size=16,
+    ),
+]
 
 
 def test_a_box_of_the_machine_itself_runs_and_is_reported(tmp_path: Path) -> None:
-    small_box(tmp_path)
-    plan = json.loads(overside("plan", "tiny.json", "--json", cwd=tmp_path, code=0).stdout)
-    assert len(plan["tests"]) == 4 + 4 + 8 + 4
+    path = short_box(tmp_path, *ENTRIES, rounds=2, sample_s=0.002)
+    assert len(planned(path)) == 4 + 4 + 8 + 4
     done = overside("run", "tiny.json", cwd=tmp_path, code=0)
     text = done.stdout + done.stderr
     for words in ("The machine itself", "Dependent reads", "Triad", "MD5", "read_latency"):
@@ -131,9 +111,9 @@ def test_what_a_pattern_cannot_do_is_skipped_with_the_reason(parameters: Json, w
 
 @pytest.mark.parametrize("name", ["memory", "hash"])
 def test_the_ready_made_boxes_are_planned_whole(name: str, tmp_path: Path) -> None:
-    plan = json.loads(overside("plan", name, "--json", cwd=tmp_path, code=0).stdout)
-    assert len(plan["tests"]) == {"memory": 66, "hash": 40}[name]
-    assert {test["status"] for test in plan["tests"]} == {"planned"}
+    tests = planned(name, cwd=tmp_path)
+    assert len(tests) == {"memory": 66, "hash": 40}[name]
+    assert {test["status"] for test in tests} == {"planned"}
 
 
 def test_hash_calls_have_no_queue_and_no_data() -> None:

@@ -11,12 +11,14 @@ import pytest
 from command import (
     children,
     manifest,
-    only_run,
     overside,
+    planned,
+    ran,
+    said,
     samples,
+    short_box,
     start,
     wait_for,
-    write_box,
 )
 from overside.bench import network_path
 from overside.tasks.network import TASK
@@ -38,22 +40,12 @@ def test_every_mode_can_be_built() -> None:
 
 def box(directory: Path, measure: dict[str, float] | None = None, **parameters: Any) -> Path:
     """A short box of one network entry."""
-    times = {"rounds": 1, "warmup_s": 0, "sample_s": 0.05, "max_s": 120}
-    return write_box(
-        directory,
-        {
-            "schema": "box/1",
-            "name": "net",
-            "tasks": [{"task": "network", "parameters": parameters}],
-            "measure": times | (measure or {}),
-        },
-    )
+    return short_box(directory, {"task": "network", "parameters": parameters}, **(measure or {}))
 
 
 def test_round_trips_and_streams_are_measured_and_reported(tmp_path: Path) -> None:
     path = box(tmp_path, pattern=["round-trip", "stream"], message_size=[64, 4096])
-    overside("run", path, cwd=tmp_path, code=0)
-    run = only_run(tmp_path)
+    run = ran(path)
     patterns = {t["id"]: t["parameters"]["pattern"] for t in manifest(run)["tests"]}
     for sample in samples(run):
         assert sample["status"] == "ok", sample
@@ -69,15 +61,13 @@ def test_round_trips_and_streams_are_measured_and_reported(tmp_path: Path) -> No
 
 def test_what_has_no_effect_makes_no_test(tmp_path: Path) -> None:
     path = box(tmp_path, pattern="stream", depth=[1, 16], job_depth=[1, 2])
-    done = overside("plan", path, "--json", cwd=tmp_path, code=0)
-    assert done.stdout.count('"id": "network/') == 1
+    assert len(planned(path)) == 1
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_hop_is_built_and_leaves_nothing(mode: str, tmp_path: Path) -> None:
     before = links()
-    overside("run", box(tmp_path, pattern="stream", mode=mode), cwd=tmp_path, code=0)
-    (sample,) = samples(only_run(tmp_path))
+    (sample,) = samples(ran(box(tmp_path, pattern="stream", mode=mode)))
     assert sample["status"] == "ok", sample
     assert sample["applied"]["variant"] == mode
     assert network_path.MODES[mode] in sample["applied"]["library"]
@@ -92,8 +82,7 @@ def test_a_hop_is_built_and_leaves_nothing(mode: str, tmp_path: Path) -> None:
 )
 def test_modes_stand_in_one_block_and_follow_each_other_in_one_process(tmp_path: Path) -> None:
     path = box(tmp_path, {"rounds": 2}, mode=["direct", "bridge"], pattern="round-trip")
-    overside("run", path, cwd=tmp_path, code=0)
-    run = only_run(tmp_path)
+    run = ran(path)
     assert {test["block"] for test in manifest(run)["tests"]} == {0}
     taken = samples(run)
     assert [sample["status"] for sample in taken] == ["ok"] * 4
@@ -139,9 +128,8 @@ def test_an_address_is_no_end_and_what_to_do_instead_is_said(tmp_path: Path) -> 
     for end in ("source", "destination"):
         path = box(tmp_path, **{end: "10.0.0.2:5300"})
         done = overside("run", path, cwd=tmp_path, code=2)
-        said = " ".join((done.stdout + done.stderr).split())
-        assert "'10.0.0.2:5300' is an address" in said
-        assert "start `overside agent` there" in said
+        assert "'10.0.0.2:5300' is an address" in said(done)
+        assert "start `overside agent` there" in said(done)
 
 
 def test_jobs_beside_a_stream_have_their_time(tmp_path: Path) -> None:
@@ -154,13 +142,13 @@ def test_jobs_beside_a_stream_have_their_time(tmp_path: Path) -> None:
         data="words.txt",
         sample_bytes=262144,
     )
-    overside("run", path, cwd=tmp_path, code=0)
-    (sample,) = samples(only_run(tmp_path))
+    run = ran(path)
+    (sample,) = samples(run)
     begin, end = sample["series"]["jobs_s"]
     assert 0.09 <= begin < end
     for name in ("throughput_before", "job_throughput"):
         assert sample["metrics"][name] > 0
     assert any(warning["kind"] == "not-a-card" for warning in sample["warnings"])
-    page = (only_run(tmp_path) / "report.html").read_text()
+    page = (run / "report.html").read_text()
     assert "Throughput over time" in page
     assert "accelerators do not disturb traffic like that" in page

@@ -7,14 +7,9 @@ import random
 from typing import Any
 
 import pytest
-from overside.bench.statistics import TestSummary, estimate, median, outliers, summarise
+from overside.bench.statistics import TestSummary, estimate, outliers, summarise
 
 Json = dict[str, Any]
-
-
-def test_median_of_odd_and_even_counts() -> None:
-    assert median([3, 1, 2]) == 2
-    assert median([4, 1, 3, 2]) == 2.5
 
 
 @pytest.mark.parametrize(

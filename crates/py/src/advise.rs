@@ -2,7 +2,7 @@
 
 use overside_model::advice::{Question, advise as ask};
 use overside_model::{Profile, Workload};
-use overside_placement::{PlacementFile, Rule};
+use overside_placement::{PlacementFile, Policy, Rule};
 use pyo3::prelude::*;
 
 use crate::{answers::text, guarded, refused};
@@ -56,5 +56,20 @@ pub(crate) fn placement_file(rules: &str) -> PyResult<String> {
         let rules: Vec<Rule> = serde_json::from_str(rules).map_err(refused)?;
         let file = PlacementFile::new("the placement file", rules).map_err(refused)?;
         Ok(file.to_toml())
+    })
+}
+
+/// The one way to write a placement: a split that gives everything to one side is that side.
+/// Raises `ValueError`.
+#[pyfunction]
+pub(crate) fn placement(text: &str) -> PyResult<String> {
+    guarded(|| {
+        let policy: Policy = text.parse().map_err(refused)?;
+        let policy = match (policy.uses_cpu(), policy.uses_device()) {
+            (_, false) => Policy::Cpu,
+            (false, true) => Policy::Device,
+            (true, true) => policy,
+        };
+        Ok(policy.to_string())
     })
 }

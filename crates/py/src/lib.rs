@@ -38,7 +38,7 @@ mod core {
     #[pymodule_export]
     use crate::BoxError;
     #[pymodule_export]
-    use crate::advise::{advise, placement_file, workload};
+    use crate::advise::{advise, placement, placement_file, workload};
     #[pymodule_export]
     use crate::answers::{
         audit, backends, box_schema, devices, doctor, merge_histograms, outlook, parse_box,

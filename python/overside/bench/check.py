@@ -184,10 +184,8 @@ def _variant(name: str, here: Machine) -> tuple[str, str | None] | None:
 
 
 def _placement(text: str) -> tuple[str, str | None] | None:
-    from overside.tasks import placement  # noqa: PLC0415 (only measured tasks have one)
-
     try:
-        placement.canonical(text)
+        _core.placement(text)
     except ValueError as error:
         return str(error), None
     return None

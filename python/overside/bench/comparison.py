@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from statistics import median
 from typing import Literal
 
 from overside.bench import environment
@@ -28,7 +29,6 @@ from overside.bench.statistics import (
     ROUNDS_FOR_INTERVAL,
     RunView,
     TestSummary,
-    median,
     resampled_medians,
     weighted_quantile,
 )
@@ -85,8 +85,8 @@ class MetricComparison:
     noise: float
     #: How probable such figures are if the ratio is within the threshold; `None` without interval.
     p_value: float | None
-    verdict: Verdict
-    doubt: Doubt | None
+    verdict: Verdict = "ambiguous"
+    doubt: Doubt | None = None
 
 
 @dataclass
@@ -106,22 +106,6 @@ class RunComparison:
         return sum(entry.verdict == verdict for entry in self.compared)
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """The figures of one metric of one test in both runs."""
-
-    test: TestSummary
-    metric: str
-    about: Json
-    before: Sequence[float]
-    after: Sequence[float]
-    ratio: Ratio
-    noise: float
-    #: The declared one, or the noise.
-    threshold: float
-    p_value: float | None
-
-
 def compare(
     before: RunView,
     after: RunView,
@@ -138,7 +122,7 @@ def compare(
     result = RunComparison(
         conditions=changed_conditions(before, after), notes=differences(before, after)
     )
-    pairs: list[_Pair] = []
+    pairs: list[MetricComparison] = []
     others = {test.id: test for test in after.tests}
     for test in before.tests:
         other = others.pop(test.id, None)
@@ -189,37 +173,37 @@ def _incomparable(test: TestSummary, other: TestSummary | None, across: bool) ->
 
 def _pair(
     test: TestSummary, other: TestSummary, metric: str, about: Json, threshold: float
-) -> _Pair:
+) -> MetricComparison:
+    """One metric of a test in both runs, without a verdict."""
     before, after = list(test.values[metric].values()), list(other.values[metric].values())
     ratio, noise = ratio_of(before, after), noise_of(before, after)
     limit = max(threshold, noise)
-    p = p_value(before, after, limit) if ratio.kind == "interval" else None
-    return _Pair(test, metric, about, before, after, ratio, noise, limit, p)
+    return MetricComparison(
+        test=test.id,
+        task=test.task,
+        parameters=test.parameters,
+        metric=metric,
+        unit=about["unit"],
+        better=about["better"],
+        before=median(before),
+        after=median(after),
+        ratio=ratio,
+        threshold=limit,
+        noise=noise,
+        p_value=p_value(before, after, limit) if ratio.kind == "interval" else None,
+    )
 
 
-def _judge(pair: _Pair, confirmed: bool, declared: float, changed: bool) -> MetricComparison:
-    verdict, doubt = verdict_of(pair.ratio, declared, pair.about["better"], pair.noise)
+def _judge(
+    pair: MetricComparison, confirmed: bool, declared: float, changed: bool
+) -> MetricComparison:
+    verdict, doubt = verdict_of(pair.ratio, declared, pair.better, pair.noise)
     if verdict in ("faster", "slower") and not confirmed:
         verdict, doubt = "ambiguous", "tests"
     needs_clock = pair.ratio.kind != "identical" and pair.metric not in CLOCKLESS_METRICS
     if changed and needs_clock and verdict != "ambiguous":
         verdict, doubt = "ambiguous", "conditions"
-    return MetricComparison(
-        test=pair.test.id,
-        task=pair.test.task,
-        parameters=pair.test.parameters,
-        metric=pair.metric,
-        unit=pair.about["unit"],
-        better=pair.about["better"],
-        before=median(pair.before),
-        after=median(pair.after),
-        ratio=pair.ratio,
-        threshold=pair.threshold,
-        noise=pair.noise,
-        p_value=pair.p_value,
-        verdict=verdict,
-        doubt=doubt,
-    )
+    return replace(pair, verdict=verdict, doubt=doubt)
 
 
 def ratio_of(before: Sequence[float], after: Sequence[float]) -> Ratio:

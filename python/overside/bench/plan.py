@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from itertools import groupby, product
 from typing import TYPE_CHECKING, Any
@@ -58,34 +58,14 @@ class Test:
 
     def json(self) -> Json:
         """As in a run's manifest."""
-        entry: Json = {
-            "id": self.id,
-            "task": self.task,
-            "block": self.block,
-            "parameters": self.parameters,
-            "metrics": self.metrics,
-            "status": self.status,
-            "verified": self.verified,
-            "node": self.node,
-        }
-        if self.reason is not None:
-            entry["reason"] = self.reason
-        return entry
+        left_out = {"doubt"} if self.reason is not None else {"doubt", "reason"}
+        return {name: value for name, value in vars(self).items() if name not in left_out}
 
     @classmethod
     def from_json(cls, entry: Json) -> Test:
         """From a run's manifest."""
-        return cls(
-            id=entry["id"],
-            task=entry["task"],
-            parameters=entry["parameters"],
-            metrics=entry["metrics"],
-            block=entry["block"],
-            status=entry["status"],
-            reason=entry.get("reason"),
-            verified=entry.get("verified", True),
-            node=entry.get("node", "local"),
-        )
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in entry.items() if name in known})
 
     @property
     def group(self) -> str:

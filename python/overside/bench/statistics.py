@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from overside.bench import store
@@ -164,13 +165,6 @@ class RunView:
             "environment": self.environment,
             "tests": [asdict(test) for test in self.tests],
         }
-
-
-def median(values: Sequence[float]) -> float:
-    """The middle value, or the mean of the two in the middle."""
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def estimate(values: Sequence[float]) -> Estimate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from overside.bench import statistics
 
@@ -62,7 +63,7 @@ def line(points: Sequence[tuple[float, Rounds]]) -> Line | None:
     if len(points) < 2 or not common:
         return None
     fits = [_relative([(x, rounds[at]) for x, rounds in points]) for at in common]
-    medians = [(x, statistics.median([rounds[at] for at in common])) for x, rounds in points]
+    medians = [(x, median([rounds[at] for at in common])) for x, rounds in points]
     constant, slope = _relative(medians)
     misfit = max(abs(constant + slope * x - y) / y for x, y in medians)
     return Line(

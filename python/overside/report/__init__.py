@@ -72,7 +72,7 @@ def _cards(view: RunView) -> tuple[list[CardOutlook], str]:
         text = "Nothing to compare with: no operation that a DPU could take over was measured."
         return [], text
     try:
-        return outlook.outlooks(advice, outlook.core()), "This installation has no profiles."
+        return outlook.outlooks(advice), "This installation has no profiles."
     except ValueError as error:
         return [], f"The profiles cannot be read: {formatting.clean(error)}."
 

@@ -15,9 +15,6 @@ from overside.report import formatting, groups
 from overside.report.groups import Group
 from overside.tasks.common import presentation
 
-#: What a winner is compared with, by task: the library that a system has anyway.
-REFERENCES = {"compress": ("zlib", "lz4"), "decompress": ("zlib", "lz4"), "match": ("regex",)}
-
 #: Fewer rounds say nothing about the spread, so nothing about which is faster.
 ROUNDS_TO_COMPARE = 3
 
@@ -37,12 +34,12 @@ class Candidate:
     @property
     def cpu_cost(self) -> Estimate | None:
         """CPU seconds per GB."""
-        return groups.metric(self.test, "cpu_cost")
+        return self.test.metrics.get("cpu_cost")
 
     @property
     def ratio(self) -> Estimate | None:
         """Compressed bytes / uncompressed bytes; smaller is better."""
-        return groups.metric(self.test, "ratio")
+        return self.test.metrics.get("ratio")
 
 
 @dataclass(frozen=True)
@@ -152,7 +149,7 @@ def _reference(winner: Candidate, others: Sequence[Candidate]) -> Candidate | No
     as many threads as the winner if that was measured."""
     mine = groups.library(winner.test)
     different = [other for other in others if groups.library(other.test) != mine]
-    usual = {formatting.library(name) for name in REFERENCES.get(winner.test.task, ())}
+    usual = {formatting.library(name) for name in presentation(winner.test.task)["references"]}
     named = [other for other in different if groups.library(other.test) in usual]
     for pool in (named, different):
         alike = [o for o in pool if _how(o.test) == _how(winner.test)]

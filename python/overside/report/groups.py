@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from overside.bench.statistics import Estimate, RunView, TestSummary
+from overside.bench.statistics import RunView, TestSummary
 from overside.report import formatting
-from overside.tasks.common import presentation
+from overside.tasks.common import operation, presentation
+from overside.tasks.offload import query
 
 #: How `applied.library` begins where the patterns match every record or none.
 NO_ENGINE = "no engine needed"
@@ -36,6 +37,18 @@ class Group:
     task: str
     parameters: dict[str, Any]
     tests: tuple[TestSummary, ...]
+
+    @property
+    def operation(self) -> str | None:
+        """The operation's name in profiles: `compress-deflate`; `None` for what has none."""
+        return operation(self.task, self.parameters)
+
+    @property
+    def patterns(self) -> list[str]:
+        """The regular expressions that were matched; published queries go by their names."""
+        patterns = self.parameters.get("patterns")
+        chosen = [patterns] if isinstance(patterns, str) else patterns or ()
+        return [query(str(pattern)) for pattern in chosen]
 
     def of(self, provenance: str) -> tuple[TestSummary, ...]:
         """The tests of one provenance that were verified; their emulated timing may be invalid."""
@@ -71,11 +84,6 @@ def size_bytes(test: TestSummary) -> int | None:
     """A test's buffer size; of network tests the messages'."""
     size = test.parameters.get(presentation(test.task)["size"])
     return size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
-
-
-def metric(test: TestSummary, name: str) -> Estimate | None:
-    """One of a test's metrics."""
-    return test.metrics.get(name)
 
 
 def groups(view: RunView) -> list[Group]:

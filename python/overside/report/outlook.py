@@ -9,37 +9,19 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from overside import _core
 from overside.report import break_even, formatting
 from overside.report.best import Advice, Best
-from overside.tasks.common import operation as operation_of
-from overside.tasks.offload import QUERIES
 
 Json = dict[str, Any]
 
 #: Operations that a DPU's engines may do; for the others none of the profiles has an engine.
 TASKS = ("compress", "decompress", "match")
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked of the model."""
-
-    profile: str
-    #: `compress-deflate`.
-    operation: str
-    #: `static` or `reconfiguration`.
-    setting: str
-    #: Measured, bytes of the uncompressed side a second.
-    cpu_rate_bytes_per_s: float
-    #: Compressed bytes / uncompressed bytes; 1 for matching.
-    ratio: float
-    #: Regular expressions; for matching only.
-    patterns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -68,16 +50,6 @@ class Rates:
             highest=max(rate.high for rate in rates),
             sizes=len(rates) > 1,
         )
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Where answers come from; `overside._core` unless a test says otherwise."""
-
-    #: The profiles: dicts with at least `name`, `card` and `operations`.
-    profiles: Sequence[Json]
-    #: The outlook as a dict; raises `ValueError` where the device cannot do the operation.
-    ask: Callable[[Question], Json]
 
 
 @dataclass(frozen=True)
@@ -125,51 +97,40 @@ class CardOutlook:
         ]
 
 
-def core() -> Sources:
-    """The profiles and the model of this installation."""
-    from overside import _core  # noqa: PLC0415 (reports without outlooks do not need it)
+def outlooks(advice: Sequence[Advice]) -> list[CardOutlook]:
+    """What each profile's card would change against the best that was measured here.
 
-    where = os.environ.get("OVERSIDE_PROFILES", "")
-    return Sources(
-        profiles=json.loads(_core.profiles()),
-        ask=lambda question: json.loads(_outlook(question, where)),
-    )
-
-
-@lru_cache(maxsize=4096)
-def _outlook(question: Question, profiles: str) -> str:
-    """The model's answer with the profiles of a directory; page and summary ask the same."""
-    del profiles
-    from overside import _core  # noqa: PLC0415 (reports without outlooks do not need it)
-
-    return _core.outlook(
-        question.profile,
-        question.operation,
-        question.setting,
-        question.cpu_rate_bytes_per_s,
-        question.ratio,
-        list(question.patterns),
-    )
-
-
-def outlooks(advice: Sequence[Advice], sources: Sources) -> list[CardOutlook]:
-    """What each profile's card would change against the best that was measured here."""
+    Raises `ValueError` if the profiles cannot be read.
+    """
     asked = [one for one in advice if one.group.parameters.get("setting") != "reconfiguration"]
     asked = asked or list(advice)
     # Jobs that a card's own cores start are no answer to what it would change for this machine, and
     # neither are hosts, nor cards of whose engines nothing is known.
-    mine = [
-        one
-        for one in sources.profiles
+    return [
+        _card(one, asked)
+        for one in json.loads(_core.profiles())
         if one.get("operations") and one.get("initiator", "host") == "host"
     ]
-    return [_card(profile, asked, sources) for profile in mine]
 
 
-def _card(profile: Json, advice: Sequence[Advice], sources: Sources) -> CardOutlook:
+def _ask(work: tuple[Any, ...], rate: float) -> Json:
+    """What the model says of a CPU with that rate, in MB/s."""
+    answer: Json = json.loads(_outlook(work, rate, os.environ.get("OVERSIDE_PROFILES", "")))
+    return answer
+
+
+@lru_cache(maxsize=4096)
+def _outlook(work: tuple[Any, ...], rate: float, profiles: str) -> str:
+    """The model's answer with the profiles of a directory; page and summary ask the same."""
+    del profiles
+    profile, operation, setting, ratio, patterns = work
+    return _core.outlook(profile, operation, setting, rate * 1e6, ratio, list(patterns))
+
+
+def _card(profile: Json, advice: Sequence[Advice]) -> CardOutlook:
     name = str(profile["name"])
     notes = tuple(formatting.clean(note, 600) for note in profile.get("notes", ()))
-    entries = [_entry(name, one, sources) for one in advice if one.group.task in TASKS]
+    entries = [_entry(name, one) for one in advice if one.group.task in TASKS]
     answers = [answer for entry in entries for answer in entry.answers.values()]
     unknown = dict.fromkeys(
         formatting.clean(term, 300) for answer in answers for term in answer.get("missing", ())
@@ -191,15 +152,8 @@ def _card(profile: Json, advice: Sequence[Advice], sources: Sources) -> CardOutl
     )
 
 
-def operation(advice: Advice) -> str:
-    """The operation's name in profiles: `compress-deflate`."""
-    group = advice.group
-    return operation_of(group.task, group.parameters) or group.task
-
-
-def _entry(profile: str, advice: Advice, sources: Sources) -> OutlookEntry:
+def _entry(profile: str, advice: Advice) -> OutlookEntry:
     best = advice.best[-1]
-    name = operation(advice)
     title, detail = advice.group.title, advice.group.detail
     ratio = best.winner.ratio.median if best.winner.ratio is not None else None
     if advice.group.task == "match":
@@ -210,9 +164,9 @@ def _entry(profile: str, advice: Advice, sources: Sources) -> OutlookEntry:
     rates = Rates.of(advice)
     answers: dict[str, Json] = {}
     for setting in ("static", "reconfiguration"):
-        question = Question(profile, name, setting, rates.low * 1e6, ratio, _patterns(advice))
+        work = (profile, advice.group.operation, setting, ratio, tuple(advice.group.patterns))
         try:
-            answers[setting] = _answer(question, rates, sources.ask)
+            answers[setting] = _answer(work, rates)
         except ValueError as error:
             text = f"The profile has no answer: {formatting.clean(error, 300)}."
             return OutlookEntry(title, detail, False, "cannot do this", "", "", (text,), {})
@@ -228,7 +182,7 @@ def _entry(profile: str, advice: Advice, sources: Sources) -> OutlookEntry:
     )
 
 
-def _answer(question: Question, rates: Rates, ask: Callable[[Question], Json]) -> Json:
+def _answer(work: tuple[Any, ...], rates: Rates) -> Json:
     """The answer with bounds that hold wherever in its interval the CPU's rate is.
 
     The slower the CPU, the more often the device is faster, and from the smaller a buffer on. So
@@ -236,22 +190,12 @@ def _answer(question: Question, rates: Rates, ask: Callable[[Question], Json]) -
     are those of long buffers; the size below which it cannot be faster is against the lowest rate
     at any size; and that from which it certainly is faster, against the highest.
     """
-    answer = ask(question)
-    lowest, highest = (
-        ask(replace(question, cpu_rate_bytes_per_s=rate * 1e6))["break_even"]
-        for rate in (rates.lowest, rates.highest)
-    )
+    answer = _ask(work, rates.low)
+    lowest, highest = (_ask(work, rate)["break_even"] for rate in (rates.lowest, rates.highest))
     device = answer["device_rate_bytes_per_s"]
     against = {"low": rates.high, "typ": rates.median, "high": rates.low}
     speedup = {end: device[end] / (rate * 1e6) for end, rate in against.items()}
     return answer | {"speedup": speedup, "break_even": break_even.over_rates(lowest, highest)}
-
-
-def _patterns(advice: Advice) -> tuple[str, ...]:
-    """The regular expressions that were matched; published queries go by their names."""
-    patterns = advice.group.parameters.get("patterns")
-    chosen = [patterns] if isinstance(patterns, str) else patterns or ()
-    return tuple(QUERIES.get(str(pattern), str(pattern)) for pattern in chosen)
 
 
 def _headline(answer: Json) -> str:

@@ -15,7 +15,6 @@ from typing import Any
 
 from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.report import best, formatting, groups
-from overside.tasks import placement
 
 Json = dict[str, Any]
 
@@ -247,10 +246,20 @@ def _detail(test: TestSummary, many_data: bool) -> Iterator[str]:
 
 def _series(tests: Sequence[TestSummary], setting: str) -> Series:
     mine = [t for t in tests if t.parameters.get("setting", "static") == setting]
-    points = [Point(t, placement.percent(t.parameters["placement"])) for t in mine]
+    points = [Point(t, _percent(t.parameters["placement"])) for t in mine]
     fixed = sorted((p for p in points if p.asked is not None), key=lambda p: p.asked or 0.0)
     free = [p for p in points if p.test.parameters["placement"] == "adaptive"]
     return Series(setting, tuple(fixed), free[0] if free else None)
+
+
+def _percent(placement: object) -> float | None:
+    """The share of the bytes that is asked to go to the device; `None` where it is chosen while
+    running, and for what is no placement."""
+    text = {"cpu": "0", "device": "100"}.get(str(placement), str(placement).removeprefix("split:"))
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def verdicts(series: Series) -> list[Criterion]:

@@ -67,6 +67,7 @@ def presentation(task: str) -> Json:
         "size": "buffer_size",
         "labels": {"when": None, "parameters": []},
         "variants": [],
+        "references": [],
         "advised": True,
         "charts": "jobs",
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from overside.tasks import placement
+from overside import _core
 from overside.tasks.common import Json, Machine, MeasuredTask, operation
 
 
@@ -100,18 +100,18 @@ def cannot(operation: str, leg: Json, machine: Machine) -> str | None:
 
 def _placed(full: Json) -> Json:
     """The parameters of a placement, without those of a leg that has no part in it."""
-    full["placement"] = placement.canonical(full["placement"])
+    full["placement"] = _core.placement(full["placement"])
     # The executor rings its doorbells and waits for completions in its own way.
     full["batch"] = full["completion"] = None
     emulated = full["device"].startswith("emulated:")
     full["timing"] = (full["timing"] or "replay") if emulated else None
-    if placement.uses_cpu(full["placement"]):
+    if full["placement"] != "device":
         full["cpu_variant"] = full["cpu_variant"] or "auto"
     else:
         full["cpu_variant"] = None
         if emulated or "/" in full["device"]:
             full["threads"], full["cores"] = 1, None
-    if not placement.uses_device(full["placement"]):
+    if full["placement"] == "cpu":
         full["device"], full["variant"] = "cpu", full["cpu_variant"]
         full["timing"] = full["depth"] = None
     return full
@@ -123,9 +123,9 @@ def _legs(parameters: Json) -> list[Json]:
     if chosen is None:
         return [parameters]
     legs = []
-    if placement.uses_device(chosen):
+    if chosen != "cpu":
         legs.append(parameters)
-    if placement.uses_cpu(chosen):
+    if chosen != "device":
         own = {"device": "cpu", "variant": parameters["cpu_variant"], "depth": None}
         legs.append({**parameters, **own})
     return legs

@@ -13,6 +13,9 @@ const FORMATS: [(&str, &str); 6] = [
     ("zstd", "Zstandard"),
 ];
 
+/// The libraries that come with a system.
+const USUAL: &[&str] = &["zlib", "lz4"];
+
 fn format() -> Parameter {
     Parameter::titled("format", "the format of the compressed side", FORMATS).default("deflate")
 }
@@ -36,6 +39,7 @@ pub(super) fn compress() -> TaskSpec {
         metrics(),
         "Compress to {format}",
     )
+    .compared_with(USUAL)
 }
 
 pub(super) fn decompress() -> TaskSpec {
@@ -47,4 +51,5 @@ pub(super) fn decompress() -> TaskSpec {
         metrics(),
         "Decompress {format}",
     )
+    .compared_with(USUAL)
 }

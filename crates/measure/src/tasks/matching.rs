@@ -27,4 +27,5 @@ pub(super) fn spec() -> TaskSpec {
         jobs::metrics(Vec::new()),
         "{kind}",
     )
+    .compared_with(&["regex"])
 }

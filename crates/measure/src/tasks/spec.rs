@@ -25,6 +25,14 @@ pub struct TaskSpec {
     pub report: Report,
 }
 
+impl TaskSpec {
+    /// Reports compare the fastest way with these libraries.
+    pub(super) fn compared_with(mut self, libraries: &'static [&'static str]) -> Self {
+        self.report.references = libraries;
+        self
+    }
+}
+
 /// What values a parameter takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -271,6 +279,8 @@ pub struct Report {
     pub labels: Labels,
     /// Libraries by the name in a sample, as people call them.
     pub variants: Vec<Choice>,
+    /// The libraries that a system has anyway: what the fastest way is compared with.
+    pub references: &'static [&'static str],
     /// Another device or library is a better way to do the same work, or a worse one; not so for
     /// what lies between two sides.
     pub advised: bool,
@@ -323,6 +333,7 @@ impl Report {
             size: "buffer_size",
             labels: Labels::default(),
             variants: Vec::new(),
+            references: &[],
             advised: true,
             charts: Charts::Jobs,
         }
