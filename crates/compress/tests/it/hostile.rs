@@ -220,7 +220,8 @@ proptest! {
         piece in 1..5000usize,
     ) {
         let content = text(lengths.iter().sum());
-        let options = Options { chunk_bytes, ..options(container) };
+        // ISA-L's first levels do not make the same stream each time (docs/limits.md).
+        let options = Options { chunk_bytes, level: Some(3), ..options(container) };
         let mut compressor = overside_compress::Compressor::new(Vec::new(), &options).unwrap();
         let mut at = 0;
         for len in &lengths {

@@ -67,6 +67,31 @@ fn every_level_makes_a_valid_stream() {
     }
 }
 
+/// But of ISA-L at levels 1 and 2 (docs/limits.md).
+#[test]
+fn the_same_bytes_make_the_same_stream_in_every_kernel() {
+    let text = own_sources();
+    for format in FORMATS {
+        for name in names(Compress(format)) {
+            let level = (name == "isal").then_some(3);
+            let mut kernels: Vec<_> = (0..4)
+                .map(|_| kernel_at(Compress(format), name, level))
+                .collect();
+            for piece in text.chunks(1024).take(200) {
+                let mut streams = kernels.iter_mut().map(|kernel| {
+                    let stream = run(&mut **kernel, piece, worst_case(piece.len()));
+                    stream.unwrap().0
+                });
+                let first = streams.next().unwrap();
+                assert!(
+                    streams.all(|stream| stream == first),
+                    "{format:?} by {name}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn real_files_are_restored() {
     let Some(directory) = common::shared("data/silesia") else {
