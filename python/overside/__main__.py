@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import json
 import os
 import sys
 import traceback
@@ -36,6 +37,9 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
+        if error.details is not None and args.json:
+            print(json.dumps(error.details))
+            return error.code
         print(f"overside {verb}: {error}", file=sys.stderr)
         return error.code
     except KeyboardInterrupt:

@@ -38,7 +38,7 @@ class File:
         """Raises `UserError`."""
         try:
             if not path.is_file():
-                raise UserError(f"{path} is no file", "name a TOML file")
+                raise UserError(f"{path} is not a file", "name a TOML file")
             if path.stat().st_size > FILE_BYTES_MAX:
                 raise UserError(f"{path} is longer than {FILE_BYTES_MAX} bytes")
             return File(str(path), path.read_text("utf-8"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
+from typing import Any
 
 
 class Exit(IntEnum):
@@ -30,6 +32,17 @@ class UserError(Exception):
         self.message = message
         self.remedy = remedy
         self.code = code
+        #: The same for programs, where there is more to say; printed with `--json`.
+        self.details: dict[str, Any] | None = None
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.remedy}" if self.remedy else self.message
+
+
+def unknown(kind: str, name: str, known: Sequence[str], also: Sequence[str] = ()) -> UserError:
+    """That there is no `kind` of that name, and which may have been meant."""
+    from overside import _core  # noqa: PLC0415 (help needs no native code)
+
+    hint = _core.suggest(name, [*known, *also])
+    remedy = f"did you mean {hint}?" if hint else f"there are {', '.join(known)}"
+    return UserError(f"there is no {kind} {name}", remedy)

@@ -36,7 +36,8 @@ def overside(
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=PATIENCE_S * 2,
+            # Beside other work a measuring process may wait for its turn for a long time.
+            timeout=PATIENCE_S * 6,
             check=False,
         )
     else:

@@ -9,9 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from overside.bench.plan import test_id
+from overside.bench.statistics import RunView, TestSummary, summarise
+
+Json = dict[str, Any]
 
 KIB = 1024
 
@@ -65,6 +71,43 @@ EMULATED: dict[tuple[str, str, str], tuple[float, float | None]] = {
 KINDS = {"compress": "format", "decompress": "format", "match": "kind", "hash": "algorithm"}
 
 
+def summary_of(
+    task: str, parameters: Json, figures: Mapping[str, Sequence[float]], **more: Any
+) -> TestSummary:
+    """A measured test with these figures, one a round; `more` is in all its samples."""
+    verified, asked = more.pop("verified", True), more.pop("asked", list(figures))
+    common = {
+        "status": "ok",
+        "provenance": "measured",
+        "timing": "real",
+        "applied": {key: parameters.get(key) for key in ("device", "variant")},
+        "work": {"jobs": 100},
+        **more,
+    }
+    samples = [
+        {**common, "round": number, "metrics": dict(zip(figures, values, strict=True))}
+        for number, values in enumerate(zip(*figures.values(), strict=True))
+    ]
+    test = {
+        "id": test_id(task, parameters),
+        "task": task,
+        "parameters": parameters,
+        "metrics": asked,
+        "verified": verified,
+    }
+    return summarise(test, samples)
+
+
+def view(*tests: TestSummary, **manifest: Any) -> RunView:
+    """A run of these tests."""
+    return RunView(Path("run"), {"schema": "run/1", "tests": [], **manifest}, {}, [*tests])
+
+
+def around(middle: float, rounds: int = 6) -> list[float]:
+    """Rounds within one percent."""
+    return [middle * (1 + 0.01 * (2 * i / max(rounds - 1, 1) - 1)) for i in range(rounds)]
+
+
 @dataclass
 class Scenario:
     """What to write; the defaults make a full run."""
@@ -82,10 +125,10 @@ class Scenario:
     late: bool = True
     extra: bool = True  # failed, skipped and unverified tests
     hostile: str = ""  # a text that plug-ins and messages carry
-    machine: dict[str, Any] = field(default_factory=dict)
+    machine: Json = field(default_factory=dict)
 
 
-def _test(task: str, parameters: dict[str, Any], block: int, **more: Any) -> dict[str, Any]:
+def _test(task: str, parameters: Json, block: int, **more: Any) -> Json:
     text = json.dumps([task, parameters], sort_keys=True)
     return {
         "id": f"{task}/{hashlib.sha256(text.encode()).hexdigest()[:12]}",
@@ -100,8 +143,8 @@ def _test(task: str, parameters: dict[str, Any], block: int, **more: Any) -> dic
     }
 
 
-def _parameters(task: str, form: str, device: str, **given: Any) -> dict[str, Any]:
-    out: dict[str, Any] = {
+def _parameters(task: str, form: str, device: str, **given: Any) -> Json:
+    out: Json = {
         "device": device,
         "variant": "auto",
         "buffer_size": 64 * KIB,
@@ -150,8 +193,8 @@ def _metrics(
 
 
 def _sample(
-    test: dict[str, Any], number: int, order: int, metrics: dict[str, float], provenance: str
-) -> dict[str, Any]:
+    test: Json, number: int, order: int, metrics: dict[str, float], provenance: str
+) -> Json:
     size = test["parameters"].get("buffer_size", 1)
     jobs = max(1, round(metrics.get("rate", 100.0) * 0.2))
     variant = test["parameters"].get("variant")
@@ -191,8 +234,8 @@ def _sample(
 
 
 def _emulated(
-    scenario: Scenario, noise: random.Random, test: dict[str, Any], number: int, order: int
-) -> dict[str, Any]:
+    scenario: Scenario, noise: random.Random, test: Json, number: int, order: int
+) -> Json:
     parameters = test["parameters"]
     task, card = test["task"], parameters["device"].split(":")[1]
     rate, ratio = EMULATED[task, parameters[KINDS[task]], card]
@@ -212,8 +255,8 @@ def _emulated(
     return sample
 
 
-def _plan(scenario: Scenario) -> list[dict[str, Any]]:
-    tests: list[dict[str, Any]] = []
+def _plan(scenario: Scenario) -> list[Json]:
+    tests: list[Json] = []
     for block, task in enumerate(scenario.tasks):
         for size in scenario.sizes:
             for (of, form, variant), _ in RATES.items():
@@ -233,7 +276,7 @@ def _plan(scenario: Scenario) -> list[dict[str, Any]]:
     return tests
 
 
-def _extra(scenario: Scenario) -> list[dict[str, Any]]:
+def _extra(scenario: Scenario) -> list[Json]:
     text = scenario.hostile
     unable = _parameters("compress", "deflate", "emulated:bf3")
     big = _parameters("copy", "", "cpu", variant="memcpy", buffer_size=2**30)
@@ -252,9 +295,7 @@ def _extra(scenario: Scenario) -> list[dict[str, Any]]:
     ]
 
 
-def _samples(
-    scenario: Scenario, noise: random.Random, test: dict[str, Any], number: int, order: int
-) -> dict[str, Any]:
+def _samples(scenario: Scenario, noise: random.Random, test: Json, number: int, order: int) -> Json:
     parameters, task = test["parameters"], test["task"]
     if scenario.all_fail or parameters.get("variant") == "crc32fast":
         sample = _sample(test, number, order, {}, "measured")
@@ -284,7 +325,7 @@ def _samples(
     return _sample(test, number, order, metrics, "measured")
 
 
-def _environment(scenario: Scenario) -> dict[str, Any]:
+def _environment(scenario: Scenario) -> Json:
     return {
         "node": "local",
         "cpu": {"model": "Example CPU @ 2.50GHz", "cores": 2, "threads": 2, "simd": ["avx2"]},
@@ -321,9 +362,7 @@ def make(path: Path, scenario: Scenario | None = None) -> Path:
     return path
 
 
-def _manifest(
-    path: Path, scenario: Scenario, tests: list[dict[str, Any]], done: int
-) -> dict[str, Any]:
+def _manifest(path: Path, scenario: Scenario, tests: list[Json], done: int) -> Json:
     reasons = {"complete": "target interval reached", "incomplete": "max_s reached"}
     text = scenario.hostile
     metrics = {

@@ -160,8 +160,8 @@ def test_what_cannot_be_done_is_said_before_anything_is_measured(run: Path, tmp_
     wrong.write_text('schema = "workload/1"\nrate = "-1 Gb/s"\n[[stages]]\ndo = "copy"\n')
     for line, said in [
         (["--workload", str(wrong)], "rate"),
-        (["--workload", str(tmp_path)], "no file"),
-        (["--workload", "/dev/zero"], "no file"),
+        (["--workload", str(tmp_path)], "not a file"),
+        (["--workload", "/dev/zero"], "not a file"),
         (["--profile", "bf22"], "bf22"),
         (["--profile", str(wrong)], "wrong.toml"),
         (["--run", str(run), "--data", "x"], "--data measures"),

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from command import short_box
 from overside.__main__ import main
 from overside.bench import audit
 from overside.errors import Exit
@@ -40,14 +41,8 @@ def test_two_runs_of_the_same_show_the_noise(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_run_is_audited_and_its_report_says_so(tmp_path: Path) -> None:
-    box = {
-        "schema": "box/1",
-        "name": "small",
-        "tasks": [{"task": "copy", "parameters": {"buffer_size": 1024, "data": __file__}}],
-        "measure": {"rounds": 1, "warmup_s": 0, "sample_s": 0.01},
-    }
-    path = tmp_path / "small.json"
-    path.write_text(json.dumps(box), encoding="utf-8")
+    parameters = {"buffer_size": 1024, "data": __file__}
+    path = short_box(tmp_path, {"task": "copy", "parameters": parameters}, sample_s=0.01)
     assert main(["run", str(path), "--out", str(tmp_path / "out"), "--quiet"]) == 0
     [run] = (tmp_path / "out").iterdir()
     manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import overside, tiny_box, write_box
+from command import overside, planned, short_box, tiny_box, write_box
 from syrupy.assertion import SnapshotAssertion
 
 Json = dict[str, Any]
@@ -67,17 +67,15 @@ def test_a_pattern_that_does_not_compile_is_found_before_anything_runs(
     tmp_path: Path, verb: str
 ) -> None:
     patterns = [["q1", "fine"], ["[a-z]+", "a(b"], "x{9999}"]
-    box = {"task": "match", "parameters": {"patterns": patterns, "data": "noise"}}
-    copy = {"task": "copy", "parameters": {"data": "noise"}}
-    write_box(tmp_path, {"schema": "box/1", "name": "odd", "tasks": [copy, box]}, "odd.json")
-    done = overside(verb, "odd.json", cwd=tmp_path, code=2)
+    match = {"task": "match", "parameters": {"patterns": patterns, "data": "noise"}}
+    path = short_box(tmp_path, {"task": "copy", "parameters": {"data": "noise"}}, match)
+    done = overside(verb, path, cwd=tmp_path, code=2)
     place = "/tasks/1/parameters/patterns: "
     first, second = (line for line in done.stderr.splitlines() if place in line)
     assert 'pattern "a(b" does not compile' in first
     assert 'pattern "x{9999}" does not compile' in second
     assert not (tmp_path / "results").exists()
-    words = ("odd.json", "--set", "match.patterns=a[")
-    done = overside("plan", *words, cwd=tmp_path, code=2)
+    done = overside("plan", path, "--set", "match.patterns=a[", cwd=tmp_path, code=2)
     assert f'{place}pattern "a[" does not compile' in done.stderr
 
 
@@ -196,9 +194,8 @@ def test_large_boxes_are_cut_into_blocks_of_at_most_128_tests(tmp_path: Path) ->
         "buffer_size": [4096 + i for i in range(100)],
     }
     write_box(tmp_path, box)
-    done = overside("plan", "tiny.json", "--json", cwd=tmp_path, code=0)
     blocks: dict[int, list[Json]] = {}
-    for test in json.loads(done.stdout)["tests"]:
+    for test in planned(tmp_path / "tiny.json"):
         blocks.setdefault(test["block"], []).append(test["parameters"])
     assert [len(block) for block in blocks.values()] == [2, 126, 126, 48]
     for block in list(blocks.values())[1:]:
@@ -207,10 +204,9 @@ def test_large_boxes_are_cut_into_blocks_of_at_most_128_tests(tmp_path: Path) ->
 
 
 def test_more_patterns_than_a_matcher_takes_are_refused(tmp_path: Path) -> None:
-    box: Json = {"schema": "box/1", "name": "many", "tasks": [{"task": "match", "parameters": {}}]}
-    box["tasks"][0]["parameters"]["patterns"] = [[f"a{i}" for i in range(1001)]]
-    write_box(tmp_path, box)
-    done = overside("validate", "tiny.json", cwd=tmp_path, code=2)
+    patterns = [[f"a{i}" for i in range(1001)]]
+    path = short_box(tmp_path, {"task": "match", "parameters": {"patterns": patterns}})
+    done = overside("validate", path, cwd=tmp_path, code=2)
     assert "/tasks/0/parameters/patterns: a list of 1001 values is too long" in done.stderr
 
 
@@ -220,15 +216,13 @@ def test_a_plan_says_which_tests_depend_on_their_data(tmp_path: Path) -> None:
         "buffer_size": {"pow2": [20, 22]},
         "data": "noise",
     }
-    task = {"task": "decompress", "parameters": parameters}
-    write_box(tmp_path, {"schema": "box/1", "name": "limits", "tasks": [task]}, "limits.json")
-    planned = json.loads(overside("plan", "limits.json", "--json", cwd=tmp_path, code=0).stdout)
+    path = short_box(tmp_path, {"task": "decompress", "parameters": parameters})
     found = {
         (test["parameters"]["device"], test["parameters"]["buffer_size"] >> 20): (
             test["status"],
             "doubt" in test,
         )
-        for test in planned["tests"]
+        for test in planned(path)
     }
     # What does not shrink is longer than the 2 MiB that the card takes; what does may fit.
     assert found == {
@@ -239,23 +233,22 @@ def test_a_plan_says_which_tests_depend_on_their_data(tmp_path: Path) -> None:
         ("emulated:bf3", 2): ("planned", True),
         ("emulated:bf3", 4): ("skipped", False),
     }
-    text = overside("plan", "limits.json", cwd=tmp_path, code=0).stdout
+    text = overside("plan", path, cwd=tmp_path, code=0).stdout
     assert "may be skipped: emulated:bf3 takes at most 2097152 bytes" in text
     assert "5 of 6 tests" in text
     assert "1 of these may be skipped" in text
-    words = ("limits.json", "--filter", "device=emu*", "--filter", "buffer_size=2097152")
-    overside("run", *words, "--set", "measure.rounds=1", cwd=tmp_path, code=3)
+    overside(
+        *("run", path, "--filter", "device=emu*", "--filter", "buffer_size=2097152"),
+        cwd=tmp_path,
+        code=3,
+    )
 
 
 def test_devices_of_other_machines_are_skipped_not_refused(tmp_path: Path) -> None:
     devices = ["dpdk:compress_isal", "dpu0/dpdk:mlx5_0", "cpu"]
-    box = {
-        "schema": "box/1",
-        "name": "elsewhere",
-        "tasks": [{"task": "copy", "parameters": {"device": devices, "buffer_size": 4096}}],
-    }
-    (tmp_path / "elsewhere.json").write_text(json.dumps(box))
-    planned = json.loads(overside("plan", "elsewhere.json", "--json", cwd=tmp_path, code=0).stdout)
-    status = {test["parameters"]["device"]: test["status"] for test in planned["tests"]}
+    path = short_box(
+        tmp_path, {"task": "copy", "parameters": {"device": devices, "buffer_size": 4096}}
+    )
+    status = {test["parameters"]["device"]: test["status"] for test in planned(path)}
     assert status == {devices[0]: "skipped", devices[1]: "skipped", "cpu": "planned"}
-    overside("run", "elsewhere.json", "--filter", "device=dp*", cwd=tmp_path, code=3)
+    overside("run", path, "--filter", "device=dp*", cwd=tmp_path, code=3)

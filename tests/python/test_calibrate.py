@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,15 +12,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from command import (
-    PATIENCE_S,
-    environment,
-    only_run,
-    overside,
-    running_agent,
-    samples,
-    start,
-)
+from command import PATIENCE_S, agents, environment, only_run, overside, samples, start
 from overside import _core
 from overside.bench.statistics import load_run
 from overside.calibration import fit
@@ -73,26 +66,18 @@ def test_an_emulated_device_is_calibrated_for_trying_only(tmp_path: Path) -> Non
     overside("profile", "check", "e.toml", cwd=tmp_path, code=2)
 
 
-def test_what_copies_cost_traffic_to_another_machine_is_measured_if_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_copies_cost_traffic_to_another_machine_is_measured_if_asked(tmp_path: Path) -> None:
     device = "dpdk:dma_skeleton"
     found = {str(one["name"]): one for one in json.loads(_core.devices("dpdk"))}
     if device not in found or found[device].get("unavailable"):
         pytest.skip("DPDK's software DMA device is not here")
-    with running_agent("--insecure") as (_, said):
-        address = said["address"]
-        (tmp_path / "agents.toml").write_text(f'[agents.far]\naddress = "{address}"\n')
-        monkeypatch.setenv("OVERSIDE_AGENTS", str(tmp_path / "agents.toml"))
+    with agents(tmp_path, far=["--insecure"]):
         words = ("--device", device, "--network", "far", "--quick", "--out", "traffic.toml")
-        done = overside("calibrate", *words, cwd=tmp_path)
-    measured = [one for one in samples(only_run(tmp_path)) if one["test"].startswith("network/")]
-    if any(one["status"] != "ok" for one in measured):
-        pytest.skip("the machine is too busy for traffic beside copies")
-    assert done.returncode == 0, done.stderr + done.stdout
+        overside("calibrate", *words, cwd=tmp_path, code=0)
     overside("profile", "check", "traffic.toml", cwd=tmp_path, code=0)
     text = (tmp_path / "traffic.toml").read_text()
     assert "--network DEST" in text
+    (address,) = re.findall(r"127\.0\.0\.1:\d+", (tmp_path / "agents.toml").read_text())
     assert address not in text, "a profile is shared, an address is not"
     profile = tomllib.loads(text)
     beside = [one for one in samples(only_run(tmp_path)) if one["test"].startswith("network/")]

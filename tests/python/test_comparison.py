@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from command import manifest, only_run, overside, samples, tiny_box
+from make_run import summary_of, view
 from overside.bench.comparison import compare, noise_of, p_value, ratio_of, verdict_of
-from overside.bench.statistics import RunView, summarise
+from overside.bench.statistics import RunView
 
 SIX = [100.0, 101, 102, 103, 104, 105]
 
@@ -102,20 +103,14 @@ def test_the_p_value_is_that_of_mann_and_whitney() -> None:
     assert p_value(many, [value * 2 for value in many], 0.05) < 1e-6
 
 
-def view(figures: dict[str, list[float]]) -> RunView:
+def run_of(figures: dict[str, list[float]]) -> RunView:
     """A run of a test each, with a throughput a round."""
-    tests = [
-        summarise(
-            {"id": name, "task": "copy", "parameters": {"test": name}, "metrics": ["throughput"]},
-            [
-                {"round": number, "status": "ok", "metrics": {"throughput": value}}
-                for number, value in enumerate(values)
-            ],
-        )
-        for name, values in figures.items()
-    ]
     metrics = {"throughput": {"unit": "MB/s", "better": "higher", "description": ""}}
-    return RunView(Path("run"), {"metrics": metrics}, {}, tests)
+    tests = (
+        summary_of("copy", {"test": name}, {"throughput": values})
+        for name, values in figures.items()
+    )
+    return view(*tests, metrics=metrics)
 
 
 @pytest.mark.parametrize(("tests", "rounds"), [(1, 6), (20, 6), (100, 6), (100, 10)])
@@ -126,7 +121,7 @@ def test_a_lone_change_among_many_tests_takes_more_rounds(tests: int, rounds: in
         found = {str(test): [draw.gauss(100, 0.5) for _ in range(rounds)] for test in range(tests)}
         return found | {"0": [value * factor for value in found["0"]]}
 
-    result = compare(view(figures(1)), view(figures(0.8)), 0.05)
+    result = compare(run_of(figures(1)), run_of(figures(0.8)), 0.05)
     lone = result.compared[0]
     found = (lone.verdict, lone.doubt)
     assert found == (("ambiguous", "tests") if (tests, rounds) == (100, 6) else ("slower", None))
@@ -139,7 +134,7 @@ def test_changes_that_are_many_confirm_each_other() -> None:
     def figures(factor: float) -> dict[str, list[float]]:
         return {str(test): [factor * draw.gauss(100, 0.5) for _ in range(6)] for test in range(100)}
 
-    assert compare(view(figures(1)), view(figures(0.8)), 0.05).count("slower") == 100
+    assert compare(run_of(figures(1)), run_of(figures(0.8)), 0.05).count("slower") == 100
 
 
 @pytest.fixture(scope="module")

@@ -7,31 +7,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import overside
+from command import overside, planned, short_box
 from overside import _core
 from overside.bench import plan
 from overside.tasks import find
 from overside.tasks.common import Machine
 
-BOX: dict[str, Any] = {
-    "schema": "box/1",
-    "name": "shares",
-    "tasks": [
-        {
-            "task": "decompress",
-            "parameters": {
-                "device": "emulated:bf2",
-                "placement": ["cpu", "split:50", "device", "adaptive"],
-                "setting": ["static", "reconfiguration"],
-                "buffer_size": 16384,
-                "sample_bytes": 131072,
-                "data": "system",
-            },
-            "metrics": ["throughput", "device_share"],
-        }
-    ],
-    "measure": {"rounds": 1, "warmup_s": 0, "sample_s": 0.02, "max_s": 60},
-}
+
+def box(directory: Path, **changes: Any) -> Path:
+    """Every placement of one work."""
+    parameters = {
+        "device": "emulated:bf2",
+        "placement": ["cpu", "split:50", "device", "adaptive"],
+        "setting": ["static", "reconfiguration"],
+        "buffer_size": 16384,
+        "sample_bytes": 131072,
+        "data": "system",
+        **changes,
+    }
+    metrics = ["throughput", "device_share"]
+    return short_box(
+        directory, {"task": "decompress", "parameters": parameters, "metrics": metrics}
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,8 +76,7 @@ def test_what_a_leg_does_without_is_not_part_of_the_test() -> None:
 
 
 def test_all_placements_of_one_work_stand_in_one_block_and_are_compared(tmp_path: Path) -> None:
-    (tmp_path / "box.json").write_text(json.dumps(BOX))
-    tests = json.loads(overside("plan", "box.json", "--json", cwd=tmp_path).stdout)["tests"]
+    tests = planned(box(tmp_path))
     assert len(tests) == 8
     assert {test["block"] for test in tests} == {0}
     groups = {plan.Test.from_json(test).group for test in tests}
@@ -88,11 +84,8 @@ def test_all_placements_of_one_work_stand_in_one_block_and_are_compared(tmp_path
 
 
 def test_a_box_says_which_placement_is_wrong(tmp_path: Path) -> None:
-    box = json.loads(json.dumps(BOX))
-    box["tasks"][0]["parameters"]["placement"] = ["cpu", "split:140"]
-    box["tasks"][0]["parameters"]["cpu_variant"] = "zlip"
-    (tmp_path / "box.json").write_text(json.dumps(box))
-    error = overside("validate", "box.json", cwd=tmp_path, code=2).stderr
+    path = box(tmp_path, placement=["cpu", "split:140"], cpu_variant="zlip")
+    error = overside("validate", path, cwd=tmp_path, code=2).stderr
     assert '/tasks/0/parameters/placement: "140" is not a percentage from 0 to 100' in error
     assert "did you mean 'zlib'?" in error
 
@@ -125,8 +118,7 @@ def test_each_leg_must_be_able() -> None:
 
 
 def test_a_sweep_is_measured_and_reported(tmp_path: Path) -> None:
-    (tmp_path / "box.json").write_text(json.dumps(BOX))
-    done = overside("run", "box.json", "--out", "runs", "--json", cwd=tmp_path)
+    done = overside("run", box(tmp_path), "--out", "runs", "--json", cwd=tmp_path)
     view = json.loads(done.stdout)
     # Where others keep the machine busy, emulated timing may be invalid.
     assert {test["status"] for test in view["tests"]} <= {"ok", "invalid"}

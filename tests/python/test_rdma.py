@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from command import overside
+from command import planned, short_box
 from overside.bench import perftest
 from overside.tasks import rdma
 
@@ -104,9 +103,6 @@ def test_the_programs_have_the_options(operation: str, metric: str) -> None:
 
 @pytest.mark.skipif(Path("/sys/class/infiniband").exists(), reason="there is an RDMA device")
 def test_without_a_device_tests_are_skipped_with_the_reason(tmp_path: Path) -> None:
-    box = tmp_path / "box.json"
-    box.write_text(json.dumps({"schema": "box/1", "name": "r", "tasks": [{"task": "rdma"}]}))
-    plan = json.loads(overside("plan", str(box), "--json", cwd=tmp_path, code=0).stdout)
-    (test,) = plan["tests"]
+    (test,) = planned(short_box(tmp_path, {"task": "rdma"}))
     assert test["status"] == "skipped"
     assert "no RDMA device" in test["reason"]

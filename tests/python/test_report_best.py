@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from make_run import Scenario, make
-from overside.bench.statistics import RunView, TestSummary, load_run, summarise
+from make_run import Scenario, around, make, summary_of, view
+from overside.bench.statistics import TestSummary, load_run
 from overside.report import best, groups
 from syrupy.assertion import SnapshotAssertion
 
@@ -16,55 +16,20 @@ KIB = 1024
 
 def summary(variant: str, rates: list[float], **given: Any) -> TestSummary:
     """A measured test of DEFLATE compression with one throughput a round."""
-    size = given.pop("size", 64 * KIB)
-    cost = given.pop("cost", [4.0] * len(rates))
     parameters = {
         "device": given.pop("device", "cpu"),
         "variant": variant,
         "threads": given.pop("threads", 1),
-        "buffer_size": size,
+        "buffer_size": given.pop("size", 64 * KIB),
         "format": "deflate",
         "level": 1,
         "data": "system",
         **given.pop("parameters", {}),
     }
-    test = {
-        "id": f"compress/{variant}{parameters['threads']}{size}",
-        "task": "compress",
-        "parameters": parameters,
-        "metrics": ["throughput"],
-        "block": 0,
-        "status": "planned",
-        "verified": given.pop("verified", True),
-    }
-    ratio = given.pop("ratio", None)
-    samples = [
-        {
-            "round": number,
-            "status": "ok",
-            "provenance": "measured",
-            "timing": "real",
-            "applied": {"device": parameters["device"], "variant": variant},
-            "metrics": {
-                "throughput": rate,
-                "cpu_cost": cost[number],
-                **({"ratio": ratio} if ratio else {}),
-            },
-            "work": {"jobs": 100},
-            **given,
-        }
-        for number, rate in enumerate(rates)
-    ]
-    return summarise(test, samples)
-
-
-def view(*tests: TestSummary) -> RunView:
-    return RunView(Path("run"), {"schema": "run/1", "tests": [], "late_limit": 0.01}, {}, [*tests])
-
-
-def around(middle: float, rounds: int = 6) -> list[float]:
-    """Rounds within one percent."""
-    return [middle * (1 + 0.01 * (2 * i / max(rounds - 1, 1) - 1)) for i in range(rounds)]
+    figures = {"throughput": rates, "cpu_cost": given.pop("cost", [4.0] * len(rates))}
+    if ratio := given.pop("ratio", None):
+        figures["ratio"] = [ratio] * len(rates)
+    return summary_of("compress", parameters, figures, asked=["throughput"], **given)
 
 
 def only(*tests: TestSummary) -> best.Best:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import chromium
 import pytest
-from make_run import Scenario, make
+from make_run import Scenario, make, view
 from overside import report
 from overside.report import page
-from test_report_best import view
 from test_report_published_loops import moved
 
 pytestmark = pytest.mark.skipif(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
+from make_run import around, view
 from overside.bench.statistics import TestSummary
 from overside.report import charts, groups
 from overside.report.charts import Chart
-from test_report_best import around, summary, view
+from test_report_best import summary
 
 SIZES = (64, 4096, 65536)
 

@@ -73,6 +73,7 @@ def test_sizes_have_binary_units(size: int, text: str) -> None:
         (1.5, "1.50 s"),
         (78, "78 s"),
         (125, "2 min 5 s"),
+        (600, "10 min"),
         (7_500, "2 h 5 min"),
         (-1, "–"),
     ],

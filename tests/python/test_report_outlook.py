@@ -6,9 +6,10 @@ import re
 from dataclasses import replace
 
 import pytest
+from make_run import around, view
 from overside.report import best, outlook
 from overside.report.outlook import CardOutlook, OutlookEntry
-from test_report_best import around, summary, view
+from test_report_best import summary
 
 
 def card(name: str, rate: float, **given: object) -> tuple[CardOutlook, OutlookEntry]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from make_run import around, view
 from make_sweep import Sweep, make
 from overside.bench.statistics import load_run
 from overside.report import best, markdown, page, published
-from test_report_best import around, summary, view
+from test_report_best import summary
 
 KIB = 1024
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from overside.bench.statistics import TestSummary, summarise
+from make_run import around, summary_of, view
+from overside.bench.statistics import TestSummary
 from overside.report import markdown, page, published
-from test_report_best import around, view
 
 KIB = 1024
 
@@ -14,29 +14,9 @@ KIB = 1024
 def measured(task: str, figures: dict[str, float], **given: Any) -> TestSummary:
     """A test of `task` with six rounds around each figure."""
     provenance = given.pop("provenance", "measured")
-    test = {
-        "id": f"{task}/{sorted((name, str(value)) for name, value in given.items())}",
-        "task": task,
-        "parameters": given,
-        "metrics": list(figures),
-        "block": 0,
-        "status": "planned",
-        "verified": True,
-    }
+    applied = {"device": given.get("device", "cpu"), "library": "a library"}
     rounds = {name: around(value) for name, value in figures.items()}
-    samples = [
-        {
-            "round": number,
-            "status": "ok",
-            "provenance": provenance,
-            "timing": "real",
-            "applied": {"device": given.get("device", "cpu"), "library": "a library"},
-            "metrics": {name: values[number] for name, values in rounds.items()},
-            "work": {"jobs": 100},
-        }
-        for number in range(6)
-    ]
-    return summarise(test, samples)
+    return summary_of(task, given, rounds, provenance=provenance, applied=applied)
 
 
 def moved(figures: dict[str, float], **given: Any) -> TestSummary:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from overside.bench.statistics import TestSummary, summarise
+from make_run import summary_of
+from overside.bench.statistics import TestSummary
 from overside.report import traffic
 
 
@@ -10,26 +11,9 @@ def streamed(jobs_s: list[float], figures: dict[str, float]) -> TestSummary:
     """A stream of ten slices with jobs beside."""
     parameters = {"pattern": "stream", "message_size": 65536, "jobs": "copy", "device": "cpu"}
     ends = [(number + 1) / 10 for number in range(10)]
-    sample = {
-        "round": 0,
-        "status": "ok",
-        "provenance": "measured",
-        "timing": "real",
-        "applied": {"device": "host"},
-        "metrics": figures,
-        "work": {"jobs": 100},
-        "series": {"slice_s": 0.1, "end_s": ends, "throughput": [5.0] * 10, "jobs_s": jobs_s},
-    }
-    test = {
-        "id": "network/1",
-        "task": "network",
-        "parameters": parameters,
-        "metrics": ["throughput_during"],
-        "block": 0,
-        "status": "planned",
-        "verified": True,
-    }
-    return summarise(test, [sample])
+    series = {"slice_s": 0.1, "end_s": ends, "throughput": [5.0] * 10, "jobs_s": jobs_s}
+    rounds = {name: [value] for name, value in figures.items()}
+    return summary_of("network", parameters, rounds, series=series)
 
 
 def test_the_time_of_the_jobs_is_shaded() -> None:

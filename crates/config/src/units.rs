@@ -109,7 +109,7 @@ pub fn rate(bytes_per_s: f64) -> String {
     format!("{} {unit}", number(bytes_per_s / factor, 3))
 }
 
-/// Seconds: `850 ms`, `12 s`, `2 min 5 s`.
+/// Seconds: `850 ms`, `12 s`, `2 min 5 s`, `10 min`.
 pub fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return "–".into();
@@ -122,11 +122,13 @@ pub fn duration(seconds: f64) -> String {
         _ if seconds < 90.0 => format!("{} s", number(seconds, 2)),
         _ => {
             let whole = seconds.round_ties_even() as u64;
-            let (minutes, rest) = (whole / 60, whole % 60);
-            if minutes >= 60 {
-                format!("{} h {} min", minutes / 60, minutes % 60)
-            } else {
-                format!("{minutes} min {rest} s")
+            let (first, rest, units) = match whole / 60 {
+                minutes @ 60.. => (minutes / 60, minutes % 60, ["h", "min"]),
+                minutes => (minutes, whole % 60, ["min", "s"]),
+            };
+            match rest {
+                0 => format!("{first} {}", units[0]),
+                rest => format!("{first} {} {rest} {}", units[0], units[1]),
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 use std::thread::available_parallelism;
 
 use clap::builder::RangedU64ValueParser;
+use overside_config::{Dimension, parse_amount};
 use overside_placement::Policy;
 
 const THREADS_MAX: u64 = 1024;
@@ -66,33 +66,26 @@ pub fn size_within(
     allowed: RangeInclusive<usize>,
 ) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
     move |text| {
-        let Size(bytes) = text.parse()?;
-        if !allowed.contains(&bytes) {
-            let (least, most) = (allowed.start(), allowed.end());
+        let bytes = size(text).ok_or(SIZE_LIKE)?;
+        let (least, most) = (*allowed.start() as f64, *allowed.end() as f64);
+        if !(least..=most).contains(&bytes) {
             return Err(format!("it is from {least} to {most} bytes, not {bytes}"));
         }
-        Ok(bytes)
+        Ok(bytes as usize)
     }
 }
 
-/// Bytes.
-struct Size(usize);
-
-impl FromStr for Size {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-        let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
-            "" | "b" => 0,
-            "k" | "kib" => 10,
-            "m" | "mib" => 20,
-            "g" | "gib" => 30,
-            _ => return Err(SIZE_LIKE),
-        };
-        let number: usize = digits.parse().map_err(|_| SIZE_LIKE)?;
-        (number.checked_mul(1 << shift))
-            .map(Self)
-            .ok_or("that is too large")
-    }
+/// Bytes, a whole number of them. A letter alone is a power of two, as for dd(1), in either case.
+fn size(text: &str) -> Option<f64> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => "B",
+        "k" | "kib" => "KiB",
+        "m" | "mib" => "MiB",
+        "g" | "gib" => "GiB",
+        _ => &text[digits.len()..],
+    };
+    let (number, unit) = parse_amount(&format!("{digits}{unit}"), Dimension::Size, None)?;
+    let bytes = number * unit.in_base();
+    (bytes.fract() == 0.0).then_some(bytes)
 }

@@ -66,13 +66,9 @@ class InvalidBoxError(UserError):
         many = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
         lines = "\n".join(f"  {problem}" for problem in problems)
         super().__init__(f"{path}: {many}\n{lines}", "docs/boxes.md describes the format")
-        self.path = path
         self.problems = list(problems)
-
-    def json(self) -> Json:
-        """For programs."""
-        problems = [problem.json() for problem in self.problems]
-        return {"valid": False, "path": self.path, "problems": problems}
+        shown = [problem.json() for problem in problems]
+        self.details = {"valid": False, "path": path, "problems": shown}
 
 
 @dataclass(frozen=True)

@@ -428,13 +428,15 @@ def _traffic(writer: Writer, tests: Sequence[TestSummary]) -> None:
     before, during, after = (
         test.values.get(f"throughput_{when}", {}) for when in ("before", "during", "after")
     )
-    common = sorted(set(before) & set(during) & set(after))
-    # A profile's loss is less than all of it: the bound stands for traffic that stood still.
-    lost = [min(99.9, 100 * (1 - 2 * during[at] / (before[at] + after[at]))) for at in common]
+    common = sorted(set(before) & set(during))
+    # Copies that outlast the traffic leave none after them. A profile's loss is less than all of
+    # it: the bound stands for traffic that stood still.
+    alone = {at: (before[at] + after.get(at, before[at])) / 2 for at in common}
+    lost = [min(99.9, 100 * (1 - during[at] / alone[at])) for at in common]
     if not lost:
         writer.notes.append(
             "What a stream of DMA costs the network was not measured: in no sample were there "
-            "copies, and traffic before and after them."
+            "copies, and traffic before them."
         )
         return
     value = fit.over_rounds(lost)

@@ -13,7 +13,7 @@ from overside import _core, tasks
 from overside.bench import box, plan
 from overside.commands import data, table
 from overside.commands.profile import read_profiles
-from overside.errors import UserError
+from overside.errors import unknown
 from overside.tasks.common import Json, Parameter, Task
 
 #: The widest list of values that stands in a table, and what stands there instead of a wider one.
@@ -81,11 +81,7 @@ def _levels(variant: Json) -> str:
 def _known(kind: str, name: str, names: Sequence[str]) -> None:
     """Raises `UserError` if there is none of that name."""
     if name not in names:
-        hint = _core.suggest(name, list(names))
-        raise UserError(
-            f"there is no {kind} {name}",
-            f"did you mean {hint}?" if hint else f"there are {', '.join(names)}",
-        )
+        raise unknown(kind, name, names)
 
 
 def _task_json(task: Task) -> Json:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from overside import _core
 from overside.bench import box, plan, statistics
 from overside.bench.box import Box
 from overside.bench.plan import Test
@@ -17,13 +18,7 @@ from overside.errors import Exit
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
     here = box.machine()
-    try:
-        chosen = box.load(args.box, args.set, here)
-    except box.InvalidBoxError as error:
-        if not args.json:
-            raise
-        print(json.dumps(error.json()))
-        return Exit.USAGE
+    chosen = box.load(args.box, args.set, here)
     tests = plan.plan(chosen, here, args.filter)
     if not tests:
         raise box.nothing_selected(args.filter)
@@ -78,13 +73,14 @@ def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
     planned = sum(test.status == "planned" for test in tests)
     doubtful = sum(test.doubt is not None for test in tests)
     measure = chosen.measure
-    print(f"{planned} of {len(tests)} tests in {measure.rounds} rounds: about {_time(seconds)}.")
+    time, limit = _core.duration(seconds), _core.duration(measure.max_s)
+    print(f"{planned} of {len(tests)} tests in {measure.rounds} rounds: about {time}.")
     if doubtful:
         print(f"{doubtful} of these may be skipped: their data decide.")
     if measure.rounds >= statistics.ROUNDS_FOR_INTERVAL:
         print(
             f"Rounds are added for intervals wider than {measure.target_interval:.0%} of the "
-            f"median, up to {_time(measure.max_s)} in all."
+            f"median, up to {limit} in all."
         )
     else:
         print(
@@ -92,19 +88,10 @@ def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
             "no intervals."
         )
     if seconds > measure.max_s:
-        print(
-            f"The planned rounds do not fit into {_time(measure.max_s)} (max_s): the run will be "
-            "incomplete."
-        )
+        print(f"The planned rounds do not fit into {limit} (max_s): the run will be incomplete.")
 
 
 def _remark(test: Test) -> str:
     if test.reason:
         return f"skipped: {test.reason}"
     return f"may be skipped: {test.doubt}" if test.doubt else ""
-
-
-def _time(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -22,13 +22,7 @@ def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
     if args.sandbox:
         sandbox.require()
-    try:
-        begun = _launch(args)
-    except box.InvalidBoxError as error:
-        if not args.json:
-            raise
-        print(json.dumps(error.json()))
-        return Exit.USAGE
+    begun = _launch(args)
     for warning in begun.warnings:
         _say(args, f"warning: {warning}")
     with begun.run:

@@ -8,12 +8,11 @@ import signal
 from pathlib import Path
 
 from overside import _core
+from overside.advise import File
 from overside.commands import table
-from overside.errors import Exit, UserError
+from overside.errors import Exit, UserError, unknown
 from overside.tasks.common import Json
 
-#: The longest file that is read; the model refuses longer ones too.
-_MAX_FILE_BYTES = 1 << 20
 #: Parameters that change a figure by less than this are not named.
 _NAMED_FROM = 1.02
 
@@ -33,11 +32,11 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> Json:
-    text = _file(Path(args.what)) if _is_file_name(args.what) else None
+    text = File.read(Path(args.what)).text if _is_file_name(args.what) else None
     profile = None
     if args.profile is not None:
         is_file = _is_file_name(args.profile)
-        profile = (args.profile, _file(Path(args.profile)) if is_file else None)
+        profile = (args.profile, File.read(Path(args.profile)).text if is_file else None)
     settings = [_setting(words) for words in args.set]
     # A long simulation is native code, which would not notice an interrupt before its end.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -54,24 +53,6 @@ def _report(args: argparse.Namespace) -> Json:
 
 def _is_file_name(word: str) -> bool:
     return word.endswith(".toml") or "/" in word
-
-
-def _file(path: Path) -> str:
-    try:
-        if not path.is_file():
-            raise UserError(f"{path} is not a file", "name a TOML file")
-        with path.open("rb") as file:
-            data = file.read(_MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise UserError(
-            f"cannot read {path}: {error.strerror}", "name a file that can be read"
-        ) from None
-    if len(data) > _MAX_FILE_BYTES:
-        raise UserError(f"{path} is too long", f"at most {_MAX_FILE_BYTES} bytes are read")
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not text", "TOML files are UTF-8") from None
 
 
 def _setting(words: str) -> tuple[str, str]:
@@ -99,11 +80,7 @@ def _list(args: argparse.Namespace) -> int:
     scenario = next((one for one in known["scenarios"] if one["name"] == name), None)
     if scenario is None:
         every = [one["name"] for one in known["scenarios"]]
-        hint = _core.suggest(args.what, [*every, *names])
-        raise UserError(
-            f"there is no scenario {args.what}",
-            f"did you mean {hint}?" if hint else f"there are {', '.join(every)}",
-        )
+        raise unknown("scenario", args.what, every, also=list(names))
     if args.json:
         print(json.dumps(scenario, ensure_ascii=False))
         return Exit.OK
@@ -168,21 +145,10 @@ def _columns(rows: list[Json]) -> tuple[list[str], list[list[str]]]:
 def _interval(figure: Json) -> str:
     if "no_prediction" in figure:
         return "no prediction"
-    typ = _number(figure["typ"])
+    typ = _core.number(figure["typ"])
     if figure["low"] == figure["high"]:
         return typ
-    return f"{typ} ({_number(figure['low'])} to {_number(figure['high'])})"
-
-
-def _number(value: float) -> str:
-    """Three digits, without an exponent where that is readable."""
-    if value == 0:
-        return "0"
-    if 1e-3 <= abs(value) < 1e6:
-        digits = 3 - len(str(int(abs(value)))) if abs(value) >= 1 else 3
-        text = f"{value:.{max(digits, 0)}f}" if abs(value) >= 1 else f"{value:.3g}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{value:.3g}"
+    return f"{typ} ({_core.number(figure['low'])} to {_core.number(figure['high'])})"
 
 
 def _print_dominating(rows: list[Json]) -> None:

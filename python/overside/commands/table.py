@@ -21,4 +21,6 @@ def text(head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -
 
 
 def _is_number(cell: str) -> bool:
-    return cell in ("", "-") or cell.replace(".", "", 1).removeprefix("-").isdigit()
+    return (
+        cell in ("", "-") or cell.replace(",", "").replace(".", "", 1).removeprefix("-").isdigit()
+    )

@@ -11,13 +11,7 @@ from overside.errors import Exit
 
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
-    try:
-        chosen = box.load(args.box, (), box.machine())
-    except box.InvalidBoxError as error:
-        if not args.json:
-            raise
-        print(json.dumps(error.json()))
-        return Exit.USAGE
+    chosen = box.load(args.box, (), box.machine())
     warnings = [warning.json() for warning in chosen.warnings]
     if args.json:
         print(json.dumps({"valid": True, "path": chosen.path, "warnings": warnings}))
