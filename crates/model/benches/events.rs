@@ -7,19 +7,15 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use overside_model::sim::{Arrivals, Calendar, Gap, Latencies, Model, Random, Station, Zipf, run};
+use overside_model::sim::{Arrivals, Calendar, Latencies, Model, Random, Station, Zipf, run};
 
 fn main() {
     // `cargo bench` passes `--bench`; `cargo test --benches` passes nothing, and only tries it.
     let whole = std::env::args().any(|argument| argument == "--bench");
     let (events, turns) = if whole { (10_000_000, 7) } else { (10_000, 1) };
     println!("millions of events a second on one core: median (range)");
-    report("one engine, open loop", turns, || {
-        queue(Gap::Exponential { mean_ns: 125.0 }, 1, events)
-    });
-    report("eight cores, open loop", turns, || {
-        queue(Gap::Exponential { mean_ns: 15.0 }, 8, events)
-    });
+    report("one engine, open loop", turns, || queue(125.0, 1, events));
+    report("eight cores, open loop", turns, || queue(15.0, 8, events));
     for clients in [16, 1024, 65_536] {
         let name = format!("{clients} clients, closed loop, skewed keys");
         report(&name, turns, || closed(clients, events));
@@ -75,10 +71,10 @@ impl Model for Queue {
     }
 }
 
-fn queue(gap: Gap, servers: usize, events: u64) -> u64 {
+fn queue(mean_ns: f64, servers: usize, events: u64) -> u64 {
     let mut model = Queue {
         random: Random::new(1),
-        arrivals: Arrivals::new(gap),
+        arrivals: Arrivals::new(0, mean_ns),
         engine: Station::new(servers),
         latencies: Latencies::new(),
         left: events / 2,

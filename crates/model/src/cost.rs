@@ -49,10 +49,6 @@ pub struct Work {
     pub destination_bytes: u64,
     /// Whether the context is set up for it.
     pub setting: Setting,
-    /// Jobs that the buffer is cut into, each as long as the others; at least 1.
-    pub jobs: u64,
-    /// Jobs handed over at one doorbell; at least 1.
-    pub batch: u64,
     /// How the caller waits. With `None` the caller's own part is not asked for: no term of it
     /// counts or is called missing.
     pub completion: Option<Completion>,
@@ -67,8 +63,6 @@ impl Work {
             source_bytes,
             destination_bytes,
             setting: Setting::Static,
-            jobs: 1,
-            batch: 1,
             completion: None,
         }
     }
@@ -105,7 +99,7 @@ pub struct Parts {
     /// Initialising the new context; in the reconfiguration setting only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_init: Option<Span>,
-    /// The buffer's part of the doorbells, where the caller's part is asked for.
+    /// The doorbell, where the caller's part is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submit: Option<Span>,
     /// From the doorbell to the engine and back.
@@ -117,7 +111,7 @@ pub struct Parts {
     /// Moving the source to the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_in: Option<Span>,
-    /// The cost of the jobs, whatever their size.
+    /// The cost of the job, whatever its size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_job: Option<Span>,
     /// The engine's time for the bytes.
@@ -180,7 +174,6 @@ pub fn cost(profile: &Profile, work: &Work) -> Result<Cost, CostError> {
             entry.max_destination_bytes(),
         ),
     ] {
-        let asked_bytes = asked_bytes.div_ceil(work.jobs.max(1));
         if asked_bytes > limit_bytes {
             let profile = profile.name.clone();
             return Err(CostError::TooLong {
@@ -289,22 +282,19 @@ impl<'a> Sum<'a> {
         self.value(&name, term)
     }
 
-    /// The buffer's part of the doorbells.
+    /// The doorbell.
     fn submit(&mut self) -> Option<Interval> {
-        let doorbell = self.callers("batch.cost", "cost of a doorbell")?;
-        let batches = self.work.jobs.max(1) as f64 / self.work.batch.max(1) as f64;
-        Some(doorbell.scale(batches))
+        self.callers("batch.cost", "cost of a doorbell")
     }
 
-    /// The cost of the jobs whatever their size: the engine's, or else what a caller measured.
+    /// The cost of the job whatever its size: the engine's, or else what a caller measured.
     fn per_job(&mut self) -> Option<Interval> {
         let term = "the engine's cost of one job";
         let own = self.entry.per_job.as_ref();
-        let one = match own {
-            None if self.work.completion.is_some() => self.callers("job.cost", term)?,
-            own => self.fixed(own, term)?,
-        };
-        Some(one.scale(self.work.jobs.max(1) as f64))
+        match own {
+            None if self.work.completion.is_some() => self.callers("job.cost", term),
+            own => self.fixed(own, term),
+        }
     }
 
     fn latency(&mut self) -> Option<Interval> {

@@ -45,7 +45,6 @@ pub mod scenario;
 pub mod sim;
 pub mod split;
 mod spread;
-mod throughput;
 mod validate;
 mod workload;
 
@@ -66,5 +65,4 @@ pub use profile::{
     Basis, DeviceFacts, Initiator, Link, Obtained, OperationProfile, PatternProfile, Profile,
 };
 pub use quantity::{Axis, Quantity, Sweep, Table};
-pub use throughput::{Bound, Throughput, throughput};
 pub use workload::{Prices, Stage, Task, WORKLOAD_SCHEMA, Watts, Workload};

@@ -6,13 +6,11 @@
 //! with the same seed has the same answer, on every machine.
 //!
 //! The parts are passive: they are told the time and say when something will be done, and the
-//! model puts that into the calendar. [`Station`] is engines in front of a queue, [`Cores`] adds
-//! the mode of completion, [`Link`] is a token bucket, [`FairLink`] one with weighted shares,
-//! [`Context`] a device's context, [`Bounded`] a receive queue that drops, [`Arrivals`] an
-//! open-loop source. [`Latencies`] and [`Level`] say what came of it.
+//! model puts that into the calendar. [`Station`] is engines in front of a queue, [`Arrivals`] an
+//! open-loop source. [`Latencies`] says what came of it.
 //!
 //! ```
-//! use overside_model::sim::{Arrivals, Calendar, Gap, Latencies, Model, Random, Station, run};
+//! use overside_model::sim::{Arrivals, Calendar, Latencies, Model, Random, Station, run};
 //!
 //! /// One engine that takes 100 ns a job; jobs arrive at random, every 200 ns on average.
 //! struct Engine {
@@ -45,7 +43,7 @@
 //!
 //! let mut model = Engine {
 //!     random: Random::new(1),
-//!     arrivals: Arrivals::new(Gap::Exponential { mean_ns: 200.0 }),
+//!     arrivals: Arrivals::new(0, 200.0),
 //!     engine: Station::new(1),
 //!     latencies: Latencies::new(),
 //! };
@@ -58,27 +56,15 @@
 //! ```
 
 mod calendar;
-mod context;
-mod cores;
-mod fair;
 mod latencies;
-mod level;
-mod link;
-mod queue;
 mod source;
 mod station;
 mod zipf;
 
 pub use calendar::{Calendar, PENDING_MAX};
-pub use context::{Context, ContextState, ContextTimes};
-pub use cores::{Completion, Cores};
-pub use fair::{Departure, FairLink};
 pub use latencies::Latencies;
-pub use level::Level;
-pub use link::{Link, LinkRate, Sent};
 pub use overside_base::Random;
-pub use queue::Bounded;
-pub use source::{Arrivals, Gap};
+pub use source::Arrivals;
 pub use station::{Service, Station};
 pub use zipf::Zipf;
 

@@ -7,7 +7,7 @@
 
 use super::Sides;
 use crate::sim::{
-    Arrivals, Calendar, Gap, Latencies, Model, Random, SimulationError, Station, Zipf, run,
+    Arrivals, Calendar, Latencies, Model, Random, SimulationError, Station, Zipf, run,
 };
 
 /// How clients send.
@@ -294,9 +294,7 @@ pub fn simulate(
         vec![Core::of(cores, per_s, queue); cores]
     });
     let arrivals = match clients {
-        Clients::Open { per_s, .. } => Some(Arrivals::new(Gap::Exponential {
-            mean_ns: 1e9 / per_s,
-        })),
+        Clients::Open { per_s, .. } => Some(Arrivals::new(0, 1e9 / per_s)),
         Clients::Closed { .. } => None,
     };
     let mut store = Store {

@@ -4,9 +4,7 @@ use overside_config::Error;
 
 use super::{Better, Key, Method, Metric, Point, Row, Scenario};
 use crate::network::{self, Submode};
-use crate::sim::{
-    Arrivals, Calendar, Gap, Latencies, Model, Random, SimulationError, Station, run,
-};
+use crate::sim::{Arrivals, Calendar, Latencies, Model, Random, SimulationError, Station, run};
 use crate::{
     Answer, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, ParameterValue, Quantity,
     Unit, Values,
@@ -229,9 +227,7 @@ impl Load {
         let service_ns = self.frame_bytes / bytes_per_s * 1e9 * self.cores as f64;
         let mut state = State {
             random: Random::new(self.seed),
-            arrivals: Arrivals::new(Gap::Exponential {
-                mean_ns: self.gap_ns,
-            }),
+            arrivals: Arrivals::new(0, self.gap_ns),
             path: Station::bounded(self.cores, self.queue),
             service_ns: service_ns.round().max(1.0) as u64,
             left: self.frames,

@@ -7,11 +7,10 @@ const HIGHEST_NS: u64 = 3_600_000_000_000;
 /// Significant decimal digits of the histogram's buckets.
 const DIGITS: u8 = 3;
 
-/// A histogram of times, with their exact mean and extremes.
+/// A histogram of times, with their exact mean and maximum.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     histogram: Histogram<u64>,
-    least_ns: u64,
     most_ns: u64,
     sum_ns: u128,
 }
@@ -24,16 +23,11 @@ impl Default for Latencies {
 
 impl Latencies {
     /// Empty.
-    #[expect(
-        clippy::missing_panics_doc,
-        reason = "the bounds are constants that are allowed"
-    )]
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS)
             .expect("the bounds are constants that hdrhistogram allows");
         Self {
             histogram,
-            least_ns: u64::MAX,
             most_ns: 0,
             sum_ns: 0,
         }
@@ -42,7 +36,6 @@ impl Latencies {
     /// Adds one.
     pub fn record(&mut self, latency_ns: u64) {
         self.histogram.saturating_record(latency_ns);
-        self.least_ns = self.least_ns.min(latency_ns);
         self.most_ns = self.most_ns.max(latency_ns);
         self.sum_ns += u128::from(latency_ns);
     }
@@ -57,18 +50,8 @@ impl Latencies {
         self.sum_ns as f64 / self.count().max(1) as f64
     }
 
-    /// The shortest; 0 if there are none.
-    pub fn min_ns(&self) -> u64 {
-        self.least_ns.min(self.most_ns)
-    }
-
-    /// The longest; 0 if there are none.
-    pub fn max_ns(&self) -> u64 {
-        self.most_ns
-    }
-
     /// The time below which this share of them lies, to three digits.
     pub fn quantile_ns(&self, share: f64) -> u64 {
-        (self.histogram.value_at_quantile(share)).clamp(self.min_ns(), self.most_ns)
+        self.histogram.value_at_quantile(share).min(self.most_ns)
     }
 }

@@ -19,8 +19,6 @@ pub struct Station {
     starts_ns: VecDeque<u64>,
     busy_ns: u64,
     last_done_ns: u64,
-    admitted: u64,
-    refused: u64,
 }
 
 /// When a job is served.
@@ -49,33 +47,28 @@ impl Station {
             starts_ns: VecDeque::new(),
             busy_ns: 0,
             last_done_ns: 0,
-            admitted: 0,
-            refused: 0,
         }
     }
 
     /// A job that arrives now and needs a server for `service_ns`; `None` if there is no room.
     pub fn admit(&mut self, now_ns: u64, service_ns: u64) -> Option<Service> {
-        self.admit_with(now_ns, |_, _| service_ns)
+        self.admit_with(now_ns, |_| service_ns)
     }
 
-    /// A job that arrives now, and needs a server for a time that depends on when it starts and
-    /// on whether the server stood idle before.
+    /// A job that arrives now, and needs a server for a time that depends on when it starts.
     pub fn admit_with(
         &mut self,
         now_ns: u64,
-        service_ns: impl FnOnce(u64, bool) -> u64,
+        service_ns: impl FnOnce(u64) -> u64,
     ) -> Option<Service> {
         let start_ns = self.first_free_ns.max(now_ns);
         if self.room != usize::MAX && start_ns > now_ns {
             if self.waiting(now_ns) >= self.room {
-                self.refused += 1;
                 return None;
             }
             self.starts_ns.push_back(start_ns);
         }
-        let idle = self.first_free_ns < now_ns || self.admitted < self.servers as u64;
-        let service_ns = service_ns(start_ns, idle);
+        let service_ns = service_ns(start_ns);
         let done_ns = start_ns.saturating_add(service_ns);
         self.first_free_ns = done_ns;
         if let Some(mut least) = self.others_free_ns.peek_mut()
@@ -85,51 +78,20 @@ impl Station {
         }
         self.busy_ns = self.busy_ns.saturating_add(service_ns);
         self.last_done_ns = self.last_done_ns.max(done_ns);
-        self.admitted += 1;
         Some(Service { start_ns, done_ns })
     }
 
     /// Jobs that wait now; counted only where the room is limited.
-    pub fn waiting(&mut self, now_ns: u64) -> usize {
+    fn waiting(&mut self, now_ns: u64) -> usize {
         while self.starts_ns.front().is_some_and(|start| *start <= now_ns) {
             self.starts_ns.pop_front();
         }
         self.starts_ns.len()
     }
 
-    /// When the next server is free.
-    pub fn free_ns(&self) -> u64 {
-        self.first_free_ns
-    }
-
-    /// When all that was admitted is done.
-    pub fn drained_ns(&self) -> u64 {
-        self.last_done_ns
-    }
-
     /// The share of the servers' time until `end_ns`, or until all is done, that they are busy.
     pub fn utilisation(&self, end_ns: u64) -> f64 {
         let end_ns = end_ns.max(self.last_done_ns).max(1);
         self.busy_ns as f64 / (end_ns as f64 * self.servers as f64)
-    }
-
-    /// Server time that all admitted jobs take together.
-    pub fn busy_ns(&self) -> u64 {
-        self.busy_ns
-    }
-
-    /// Servers.
-    pub fn servers(&self) -> usize {
-        self.servers
-    }
-
-    /// Jobs that were admitted.
-    pub fn admitted(&self) -> u64 {
-        self.admitted
-    }
-
-    /// Jobs for which there was no room.
-    pub fn refused(&self) -> u64 {
-        self.refused
     }
 }

@@ -4,9 +4,7 @@ use overside_config::Error;
 use overside_model::check::check;
 use overside_model::facts::{Facts, Use};
 use overside_model::scenario::{Report, ScenarioArgs, presets, run};
-use overside_model::{
-    Completion, EvidenceLevel, Library, Prediction, Profile, Setting, Work, cost, throughput,
-};
+use overside_model::{Completion, EvidenceLevel, Library, Prediction, Profile, Work, cost};
 use overside_ops::Operation;
 
 /// A fact in the collection's form.
@@ -320,19 +318,10 @@ fn what_a_calibration_measures_enters_the_closed_form() {
     // 102.4 and 51.2 us on the link, 1024 in the engine, 20 + 8 + 2 to hand it over, 6 of packets.
     assert_eq!(one.typ_ns, 102_400 + 51_200 + 1_024_000 + 30_000 + 6_000);
     assert_eq!(one.missing, Vec::<String>::new());
-    // In four jobs of one batch the doorbell is paid once and each job's cost four times.
-    let mut four = megabyte();
-    (four.jobs, four.batch) = (4, 4);
-    assert_eq!(
-        cost(&profile, &four).unwrap().typ_ns,
-        one.typ_ns + 3 * 2_000
-    );
     // Jobs that are too long are refused, not cut.
     let mut long = megabyte();
     long.source_bytes *= 4;
     assert!(cost(&profile, &long).is_err());
-    long.jobs = 4;
-    assert!(cost(&profile, &long).is_ok());
 }
 
 #[test]
@@ -358,32 +347,4 @@ fn terms_that_nobody_measured_are_listed_only_where_they_are_asked_for() {
         device.typ_ns, asked.typ_ns,
         "what is missing counts as zero"
     );
-}
-
-#[test]
-fn throughput_is_the_least_of_what_queue_engines_link_and_cores_allow() {
-    let profile = measured(CALIBRATED);
-    let work = megabyte();
-    let alone = throughput(&profile, &work, 1, 1).unwrap();
-    assert_eq!(alone.bottleneck.as_deref(), Some("queue"));
-    let deep = throughput(&profile, &work, 64, 8).unwrap();
-    assert_eq!(deep.bottleneck.as_deref(), Some("engines"));
-    // Two engines of 1 GB/s, less what each job costs them.
-    let per_s = deep.per_s.unwrap().typ;
-    assert!(per_s > 1.99e9 && per_s < 2e9, "{per_s}");
-    assert!(deep.missing.is_empty());
-    // Small buffers: one core cannot hand them over as fast as the engines take them.
-    let mut small = megabyte();
-    (small.source_bytes, small.destination_bytes) = (1_000, 500);
-    let small = throughput(&profile, &small, 1_000_000, 1).unwrap();
-    assert_eq!(small.bottleneck.as_deref(), Some("cores"));
-    // A context for each buffer: as many at once as there are cores.
-    let mut anew = megabyte();
-    anew.setting = Setting::Reconfiguration;
-    let (one, two) = (
-        throughput(&profile, &anew, 64, 1).unwrap(),
-        throughput(&profile, &anew, 64, 2).unwrap(),
-    );
-    assert!(two.per_s.unwrap().typ > 1.5 * one.per_s.unwrap().typ);
-    assert!(!one.missing.is_empty(), "what a context costs is not known");
 }

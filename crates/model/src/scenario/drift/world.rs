@@ -149,7 +149,7 @@ impl State<'_> {
         let now_ns = calendar.now_ns();
         // No room is limited, so that all are admitted.
         let received_ns = done(self.link_in.admit(now_ns, ns(world.link_in_ns)), now_ns);
-        let engine = self.engines.admit_with(received_ns, |start_ns, _| {
+        let engine = self.engines.admit_with(received_ns, |start_ns| {
             let slow = start_ns as f64 >= world.slow_from_ns;
             ns(world.engine_ns * if slow { world.slowdown } else { 1.0 })
         });

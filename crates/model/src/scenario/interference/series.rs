@@ -4,7 +4,7 @@
 //! one server with one queue. DMAs arrive there at random and take as long as a frame on average,
 //! so that a frame waits for as many of them as the path's load says.
 
-use crate::sim::{Arrivals, Calendar, Gap, Model, Random, SimulationError, Station, run};
+use crate::sim::{Arrivals, Calendar, Model, Random, SimulationError, Station, run};
 
 /// What frames and DMAs meet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,7 +64,7 @@ impl World {
             world: self,
             random: Random::new(self.seed),
             path: Station::new(1),
-            dmas: Arrivals::starting(self.phase_ns, Gap::Exponential { mean_ns }),
+            dmas: Arrivals::new(self.phase_ns, mean_ns),
             windows: vec![Window::default(); self.windows as usize * 3],
         };
         let mut calendar = Calendar::new();
