@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use overside_ops::Operation;
 use serde::Serialize;
 
-use crate::{Answer, BreakEven, EvidenceLevel, Interval, Prediction, Profile, Verdict, Workload};
+use crate::{Answer, BreakEven, Interval, Prediction, Profile, Verdict, Workload};
 
 pub use completion::{Completion, Mode};
 pub use pipeline::{Bottleneck, Costs, Plan, StagePlan, WorkloadAdvice};
@@ -248,17 +248,6 @@ impl Comparison {
             dominated_by: Vec::new(),
             facts: Vec::new(),
         }
-    }
-}
-
-/// A figure that was measured, as an answer.
-fn given(rate: Interval) -> Prediction {
-    Prediction {
-        interval: rate,
-        closeness: EvidenceLevel::Same,
-        bottleneck: None,
-        influences: Vec::new(),
-        facts: Vec::new(),
     }
 }
 

@@ -25,19 +25,6 @@ pub enum Submode {
 }
 
 impl Submode {
-    /// The one of that name, as in `sm2` and `off-path`.
-    pub fn of(name: &str) -> Option<Self> {
-        Some(match name {
-            "sm1" => Self::Sm1,
-            "sm2" => Self::Sm2,
-            "sm3" => Self::Sm3,
-            "sm4" => Self::Sm4,
-            "sm5" => Self::Sm5,
-            "off-path" => Self::OffPath,
-            _ => return None,
-        })
-    }
-
     /// Whether packets pass the card's cores.
     pub const fn is_slow_path(self) -> bool {
         matches!(self, Self::Sm1 | Self::Sm2 | Self::Sm3)

@@ -36,6 +36,18 @@ pub enum ParameterValue {
     Table(Table),
 }
 
+impl From<Quantity> for ParameterValue {
+    fn from(quantity: Quantity) -> Self {
+        Self::Quantity(quantity)
+    }
+}
+
+impl From<Table> for ParameterValue {
+    fn from(table: Table) -> Self {
+        Self::Table(table)
+    }
+}
+
 impl ParameterValue {
     /// Facts that say so.
     pub fn facts(&self) -> &[String] {
@@ -227,6 +239,30 @@ impl From<MissingParameter> for NoPrediction {
     }
 }
 
+impl NoPrediction {
+    /// Nothing came of a formula.
+    pub(crate) fn not_evaluated() -> Self {
+        Self {
+            why: "the formula was not evaluated".into(),
+            remedy: "look at the parameters' values: `overside profile show`".into(),
+        }
+    }
+}
+
+impl Prediction {
+    /// A figure that was measured or asked for: there is no more doubt about it than `interval`
+    /// says.
+    pub(crate) fn given(interval: Interval) -> Self {
+        Self {
+            interval,
+            closeness: EvidenceLevel::Same,
+            bottleneck: None,
+            influences: Vec::new(),
+            facts: Vec::new(),
+        }
+    }
+}
+
 /// A prediction, or why there is none.
 pub type Answer = Result<Prediction, NoPrediction>;
 
@@ -237,8 +273,8 @@ impl Evidence {
     }
 
     /// Adds or replaces what is known of `name`.
-    pub fn insert(&mut self, name: impl Into<String>, known: ParameterValue) {
-        self.known.insert(name.into(), known);
+    pub fn insert(&mut self, name: impl Into<String>, known: impl Into<ParameterValue>) {
+        self.known.insert(name.into(), known.into());
     }
 
     /// Adds all of `other` under `prefix/`.

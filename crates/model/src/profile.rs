@@ -6,7 +6,7 @@ use overside_config::{Document, Error, Limits};
 use overside_ops::Operation;
 use serde::{Deserialize, Serialize};
 
-use crate::{Evidence, Interval, Missing, ParameterValue, Quantity, Sweep, Table};
+use crate::{Evidence, Interval, Missing, Quantity, Sweep, Table};
 
 /// What a profile's `schema` says.
 const PROFILE_SCHEMA: &str = "profile/1";
@@ -271,6 +271,11 @@ impl Profile {
         engines.map_or(1, |engines| engines.interval().typ as usize)
     }
 
+    /// Its cores, if that is known.
+    pub fn cores(&self) -> Option<f64> {
+        Some(self.values.get("cpu.cores")?.interval().typ)
+    }
+
     /// What it says about `operation`; `None` if the device cannot do it.
     pub fn operation(&self, operation: Operation) -> Option<&OperationProfile> {
         self.operations.iter().find(|entry| entry.covers(operation))
@@ -368,10 +373,10 @@ impl Profile {
     pub fn evidence(&self) -> Evidence {
         let mut evidence = Evidence::new();
         for (name, quantity) in &self.values {
-            evidence.insert(name, ParameterValue::Quantity(quantity.clone()));
+            evidence.insert(name, quantity.clone());
         }
         for (name, table) in &self.tables {
-            evidence.insert(name, ParameterValue::Table(table.clone()));
+            evidence.insert(name, table.clone());
         }
         evidence
     }

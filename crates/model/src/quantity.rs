@@ -35,6 +35,19 @@ pub struct Quantity {
 }
 
 impl Quantity {
+    /// One number that rests on nothing yet.
+    pub fn number(value: f64, unit: Unit) -> Self {
+        Self {
+            value: Some(value),
+            low: None,
+            high: None,
+            unit,
+            facts: Vec::new(),
+            citation: None,
+            note: None,
+        }
+    }
+
     /// In bytes, bytes a second or nanoseconds.
     pub fn interval(&self) -> Interval {
         let high = self.high.or(self.value).unwrap_or_default();

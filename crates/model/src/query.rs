@@ -117,17 +117,14 @@ pub(crate) fn evidence(library: &Library, machines: &[&str]) -> Evidence {
     let mut evidence = library.evidence(machines);
     scaling(library, &mut evidence);
     for (name, table) in &MEASURED.tables {
-        evidence.insert(format!("work/{name}"), ParameterValue::Table(table.clone()));
+        evidence.insert(format!("work/{name}"), table.clone());
     }
     let all: Vec<&str> = machines.iter().copied().chain(["work", "scan"]).collect();
     for a in &all {
         for b in all.iter().filter(|b| *b != a) {
             let kinds = if *b == "work" { &ACCESSES[..] } else { &READS };
             if let Some(speed) = speed(&evidence, a, b, kinds) {
-                evidence.insert(
-                    format!("{a}/scan.speed-over-{b}"),
-                    ParameterValue::Quantity(speed),
-                );
+                evidence.insert(format!("{a}/scan.speed-over-{b}"), speed);
             }
         }
     }
@@ -158,7 +155,9 @@ fn speed(evidence: &Evidence, a: &str, b: &str, kinds: &[&str]) -> Option<Quanti
     Some(Quantity {
         low: Some((mean - error).exp()),
         high: Some((mean + error).exp()),
-        ..derived(mean.exp(), Unit::Count, facts, Some(citation))
+        facts,
+        citation: Some(citation),
+        ..Quantity::number(mean.exp(), Unit::Count)
     })
 }
 
@@ -182,8 +181,11 @@ fn scaling(library: &Library, evidence: &mut Evidence) {
         ("sigma", sigma),
         ("kappa", kappa),
     ] {
-        let from = Some(format!("fitted to scan.speedup of {profile}"));
-        let known = ParameterValue::Quantity(derived(value, Unit::Count, facts.clone(), from));
+        let known = Quantity {
+            facts: facts.clone(),
+            citation: Some(format!("fitted to scan.speedup of {profile}")),
+            ..Quantity::number(value, Unit::Count)
+        };
         evidence.insert(format!("scan.{name}"), known);
     }
     for name in ACCESSES {
@@ -191,20 +193,8 @@ fn scaling(library: &Library, evidence: &mut Evidence) {
             .profile(profile)
             .and_then(|one| one.tables.get(name))
         {
-            evidence.insert(format!("scan/{name}"), ParameterValue::Table(known.clone()));
+            evidence.insert(format!("scan/{name}"), known.clone());
         }
-    }
-}
-
-fn derived(value: f64, unit: Unit, facts: Vec<String>, citation: Option<String>) -> Quantity {
-    Quantity {
-        value: Some(value),
-        low: None,
-        high: None,
-        unit,
-        facts,
-        citation,
-        note: None,
     }
 }
 
@@ -249,7 +239,7 @@ pub(crate) fn index_gain(
 
 /// A query, or all of them, at a scale factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct TpchQuery {
     /// Its number; all 22 if absent.
     pub query: Option<u32>,
     /// Scale factor of the data.
@@ -260,7 +250,7 @@ pub(crate) struct Asked {
     pub cores: Option<f64>,
 }
 
-impl Asked {
+impl TpchQuery {
     fn queries(&self) -> impl Iterator<Item = &'static Query> {
         (MEASURED.queries.iter()).filter(|one| self.query.is_none_or(|asked| one.query == asked))
     }

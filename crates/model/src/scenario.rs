@@ -8,15 +8,15 @@
 //! use overside_model::{Library, scenario};
 //! let library = Library::published();
 //! for scenario in scenario::scenarios() {
-//!     let asked = scenario::ScenarioArgs::of(scenario.name());
+//!     let asked = scenario::ScenarioArgs::of(&scenario.name);
 //!     let report = scenario::run(&asked, library)?;
 //!     assert_eq!(report.provenance, "modelled");
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A new scenario is a module in `scenario/` with a type that implements [`Scenario`], and a line
-//! in `SCENARIOS`.
+//! A new scenario is an entry in `scenario/scenarios.toml`, which says what can be asked and what
+//! is answered, and a function in a module of `scenario/` with a line in `functions`.
 
 mod args;
 mod arrow;
@@ -35,62 +35,86 @@ mod query;
 mod report;
 mod split;
 
+use std::sync::LazyLock;
+
 pub use args::{MAX_POINTS, Point, ScenarioArgs};
 pub use key::{Key, Kind, Value};
 pub use presets::{Preset, presets};
-pub use report::{Better, Method, Metric, Missing, Report, Row};
+pub use report::{Better, Method, Metric, MetricKind, Missing, Report, Row};
 
 use overside_config::Error;
+use serde::Deserialize;
 
 use crate::{Interval, Library, Prediction};
 
 /// The most events that one question may simulate: a few minutes' work.
 pub const MAX_EVENTS: u64 = 2_000_000_000;
 
-/// A kind of question.
-pub trait Scenario: Sync {
+/// A kind of question, as `scenarios.toml` declares it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
     /// Its name: lower-case letters and hyphens.
-    fn name(&self) -> &'static str;
-
+    pub name: String,
     /// What it answers, in a sentence without a full stop.
-    fn about(&self) -> &'static str;
-
+    pub about: String,
     /// What can be set. The profiles that it reads are keys too.
-    fn keys(&self) -> &'static [Key];
+    pub keys: Vec<Key>,
+    /// What its rows may answer with.
+    pub metrics: Vec<MetricKind>,
+}
 
-    /// About how many events one point simulates; 0 for a closed form.
-    fn events(&self, _point: &Point) -> u64 {
-        0
-    }
+/// Answers one point: a row, or several (by time, by stage). What cannot be predicted is a
+/// [`NoPrediction`](crate::NoPrediction) in the row; an [`Error::of_key`] is for values that
+/// contradict each other.
+type Rows = fn(&Point, &Library) -> Result<Vec<Row>, Error>;
 
-    /// Answers one point: a row, or several (by time, by stage). What cannot be predicted is a
-    /// [`NoPrediction`](crate::NoPrediction) in the row, not an error.
-    ///
-    /// # Errors
-    /// [`Error::of_key`] for values that contradict each other.
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error>;
+/// About how many events one point simulates.
+type Events = fn(&Point) -> u64;
+
+/// What answers the scenario of that name.
+fn functions(name: &str) -> Option<(Rows, Events)> {
+    let closed_form: Events = |_| 0;
+    Some(match name {
+        "split" => (split::rows, closed_form),
+        "arrow" => (arrow::rows, closed_form),
+        "coprocessing-drift" => (drift::rows, drift::events),
+        "kv" => (kv::rows, kv::events),
+        "pairings" => (pairings::rows, closed_form),
+        "pushdown" => (pushdown::rows, closed_form),
+        "index" => (index::rows, closed_form),
+        "query" => (query::rows, closed_form),
+        "onpath" => (onpath::rows, onpath::events),
+        "dma" => (dma::rows, closed_form),
+        "network" => (network::rows, closed_form),
+        "interference" => (interference::rows, interference::events),
+        _ => return None,
+    })
 }
 
 /// All scenarios, in the order in which they are listed.
-#[rustfmt::skip]
-const SCENARIOS: &[&dyn Scenario] = &[
-    &split::SplitScenario,
-    &arrow::Arrow,
-    &drift::Drift,
-    &kv::Kv,
-    &pairings::Pairings,
-    &pushdown::PushdownScenario,
-    &index::Index,
-    &query::QueryScenario,
-    &onpath::OnPath,
-    &dma::DmaScenario,
-    &network::NetworkScenario,
-    &interference::Interference,
-];
+///
+/// # Panics
+/// Never: a test reads the declarations.
+pub fn scenarios() -> &'static [Scenario] {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Declarations {
+        scenario: Vec<Scenario>,
+    }
+    static SCENARIOS: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
+        let all = toml::from_str(include_str!("scenario/scenarios.toml"));
+        let all: Declarations = all.expect("a test reads the declarations");
+        all.scenario
+    });
+    &SCENARIOS
+}
 
-/// All scenarios, in the order in which they are listed.
-pub fn scenarios() -> &'static [&'static dyn Scenario] {
-    SCENARIOS
+impl Scenario {
+    /// About how many events one point simulates; 0 for a closed form.
+    pub fn events(&self, point: &Point) -> u64 {
+        functions(&self.name).map_or(0, |(_, events)| events(point))
+    }
 }
 
 /// Answers a question, all of its points.
@@ -98,16 +122,16 @@ pub fn scenarios() -> &'static [&'static dyn Scenario] {
 /// # Errors
 /// [`Error`], naming the key and what is allowed.
 pub fn run(asked: &ScenarioArgs, library: &Library) -> Result<Report, Error> {
-    let scenario =
-        *(SCENARIOS.iter().find(|one| one.name() == asked.scenario)).ok_or_else(|| {
-            let names: Vec<_> = SCENARIOS.iter().map(|one| one.name()).collect();
-            let problem = format!("no scenario is called {:?}", asked.scenario);
-            let error = asked.locate(Error::of_key("scenario", problem, ""));
-            error.meant(&asked.scenario, &names)
-        })?;
+    let named = scenarios().iter().find(|one| one.name == asked.scenario);
+    let found = named.and_then(|one| Some((one, functions(&one.name)?)));
+    let (scenario, (answer, events)) = found.ok_or_else(|| {
+        let names: Vec<_> = scenarios().iter().map(|one| &one.name).collect();
+        let problem = format!("no scenario is called {:?}", asked.scenario);
+        let error = asked.locate(Error::of_key("scenario", problem, ""));
+        error.meant(&asked.scenario, &names)
+    })?;
     let points = asked.points(scenario, library)?;
-    let events = points.iter().map(|point| scenario.events(point));
-    let events = events.fold(0, u64::saturating_add);
+    let events = points.iter().map(events).fold(0, u64::saturating_add);
     if events > MAX_EVENTS {
         let problem = format!("{} points simulate {events} events", points.len());
         let allowed =
@@ -116,16 +140,15 @@ pub fn run(asked: &ScenarioArgs, library: &Library) -> Result<Report, Error> {
     }
     let mut answered = Vec::with_capacity(points.len());
     for point in points {
-        let rows = scenario.rows(&point, library);
-        let rows = rows.map_err(|error| asked.locate(error))?;
+        let rows = answer(&point, library).map_err(|error| asked.locate(error))?;
         answered.push((point, rows));
     }
     let about = if asked.about.is_empty() {
-        scenario.about()
+        &scenario.about
     } else {
         &asked.about
     };
-    Ok(Report::of(scenario.name(), about, answered, library))
+    Ok(Report::of(&scenario.name, about, answered, library))
 }
 
 /// What a simulation gave where a formula predicts `closed`: its value in base units, with the

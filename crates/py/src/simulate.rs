@@ -16,14 +16,14 @@ pub(crate) fn scenarios() -> PyResult<String> {
         let kinds: Vec<Value> = scenario::scenarios()
             .iter()
             .map(|one| {
-                let keys = one.keys().iter().map(|key| {
+                let keys = one.keys.iter().map(|key| {
                     json!({
                         "name": key.name,
                         "about": key.about,
                         "kind": match key.kind {
-                            Kind::Count { .. } => "count",
-                            Kind::Amount { .. } => "amount",
-                            Kind::Choice(_) => "choice",
+                            Kind::Count(..) => "count",
+                            Kind::Amount(..) => "amount",
+                            Kind::Words(_) => "choice",
                             Kind::Profile => "profile",
                         },
                         "default": key.default,
@@ -31,7 +31,7 @@ pub(crate) fn scenarios() -> PyResult<String> {
                     })
                 });
                 let keys: Vec<_> = keys.collect();
-                json!({ "name": one.name(), "about": one.about(), "keys": keys })
+                json!({ "name": one.name, "about": one.about, "keys": keys })
             })
             .collect();
         let presets: Vec<Value> = scenario::presets()

@@ -6,8 +6,10 @@ use overside_ops::Operation;
 
 use super::device::{Pair, RATES_FROM_BYTES, kept, work};
 use super::question::{CpuRate, DeviceRate, Measured, Question};
-use super::{Comparison, Mode, RangeAdvice, TargetAdvice, completion, given};
-use crate::{Answer, BreakEven, Initiator, Interval, Outlook, Profile, Setting, Verdict, outlook};
+use super::{Comparison, Mode, RangeAdvice, TargetAdvice, completion};
+use crate::{
+    Answer, BreakEven, Initiator, Interval, Outlook, Prediction, Profile, Setting, Verdict, outlook,
+};
 
 /// A gain that is too small to bother.
 const WORTH_IT: f64 = 1.1;
@@ -111,7 +113,7 @@ fn as_measured(
     } else {
         cpu.bytes_per_s
     };
-    advice.device_bytes_per_s = Ok(given(alone));
+    advice.device_bytes_per_s = Ok(Prediction::given(alone));
     if let Some(split) = split {
         advice.c2 = Comparison::measured(split.bytes_per_s, better);
     }
@@ -123,7 +125,7 @@ fn as_measured(
         (_, _, Verdict::No) => ("cpu".into(), cpu.bytes_per_s),
         (_, _, Verdict::CannotTell) => return,
     };
-    advice.throughput_bytes_per_s = Ok(given(rate));
+    advice.throughput_bytes_per_s = Ok(Prediction::given(rate));
     advice.gain = Comparison::measured(rate, cpu.bytes_per_s);
     advice.provenance = "measured";
     let driven = (split.filter(|split| split.placement == placement))
@@ -319,7 +321,7 @@ fn advice(pair: &Pair, cpu: &CpuRate, bytes: u64, polls: bool) -> RangeAdvice {
     let fraction = pair.fraction();
     let gain = pair.gain();
     let placement = placement(pair, &c1, &c2, &gain, fraction);
-    let cpu_only = Ok(given(cpu.bytes_per_s));
+    let cpu_only = Ok(Prediction::given(cpu.bytes_per_s));
     let (throughput, gain, provenance, share) = match placement.as_str() {
         "cpu" => (
             cpu_only,

@@ -5,7 +5,7 @@ use overside_ops::Operation;
 use super::{Mode, completion};
 use crate::{
     Answer, CostError, Evidence, EvidenceLevel, Interval, MissingParameter, NoPrediction, Outcome,
-    ParameterValue, Profile, Quantity, Setting, Span, Unit, Values, Work, cost,
+    Profile, Quantity, Setting, Span, Unit, Values, Work, cost,
 };
 
 /// The shortest buffers that studies gave rates for without saying what one job costs: their rates
@@ -131,7 +131,7 @@ impl Pair {
         };
         if let Some(engines) = &profile.device.engines {
             let name = format!("{}/device.engines", profile.name);
-            evidence.insert(&name, ParameterValue::Quantity(engines.clone()));
+            evidence.insert(&name, engines.clone());
             names.engines = Some(name);
         }
         let factor = EvidenceLevel::Card.factor();
@@ -343,14 +343,11 @@ pub(super) fn insert(
 ) {
     let quantity = Quantity {
         low: Some(of.low),
-        value: Some(of.typ),
         high: Some(of.high),
-        unit,
         facts,
-        citation: None,
-        note: None,
+        ..Quantity::number(of.typ, unit)
     };
-    evidence.insert(name, ParameterValue::Quantity(quantity));
+    evidence.insert(name, quantity);
 }
 
 /// Adds a rate in bytes a second that was measured here.

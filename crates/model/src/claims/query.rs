@@ -2,7 +2,9 @@
 
 use crate::facts::{Figure, Ordering};
 use crate::lookup::mean;
-use crate::query::{Asked, Pushdown, QUERIES, all_cores, evidence, index_gain, pushdown_speedup};
+use crate::query::{
+    Pushdown, QUERIES, TpchQuery, all_cores, evidence, index_gain, pushdown_speedup,
+};
 use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Values};
 
 use super::subject::{
@@ -56,7 +58,7 @@ fn database(figure: &Figure<'_>) -> Option<Claim> {
         Some(number) => Some(QUERIES.into_iter().find(|one| f64::from(*one) == number)?),
         None => None,
     };
-    let asked = Asked {
+    let asked = TpchQuery {
         query,
         scale: numbered(workload, "SF").unwrap_or(10.0),
         cold,
@@ -202,7 +204,7 @@ pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<Orderin
         }
         "ord.B8" => {
             let all = |cold: bool, machines: [&str; 4]| {
-                let asked = Asked {
+                let asked = TpchQuery {
                     query: None,
                     scale: 10.0,
                     cold,

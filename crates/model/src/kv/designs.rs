@@ -5,37 +5,33 @@
 //! saves the share of a request that getting and setting take, and a host core that serves its own
 //! clients adds what it serves when there is no card.
 
+use serde::Deserialize;
+
 use super::Testbed;
 use crate::{EvidenceLevel, MissingParameter, Outcome};
 
 /// Where the engines of a key-value store run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Design {
     /// Both engines on the host.
     CpuOnly,
     /// Both on the card.
     DpuOnly,
     /// Communication on the card, one host core to process for each Arm core.
+    #[serde(rename = "lat")]
     Latency,
     /// Communication on the card, one host core to process for all of them.
+    #[serde(rename = "sav")]
     Saving,
     /// As `Latency`, and the host's cores serve clients of their own besides.
     Dual,
     /// Host and card each serve their own partitions of the keys.
+    #[serde(rename = "shrd")]
     Sharded,
 }
 
 impl Design {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::CpuOnly,
-        Self::DpuOnly,
-        Self::Latency,
-        Self::Saving,
-        Self::Dual,
-        Self::Sharded,
-    ];
-
     /// Its name in scenarios: `cpu-only`, `dpu-only`, `lat`, `sav`, `dual`, `shrd`.
     pub fn name(self) -> &'static str {
         match self {

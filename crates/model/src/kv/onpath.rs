@@ -1,16 +1,21 @@
 //! A key-value server on the host, with the card on the path; study 002, section 4.2.
 
+use serde::Deserialize;
+
 use super::{Design, Setup, Testbed, throughput_per_s};
 use crate::{EvidenceLevel, MissingParameter, Outcome};
 
 /// What forwards a packet between the port and the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Submode {
     /// A software switch on the Arm cores, in the kernel or in user space.
+    #[serde(rename = "sm1-2")]
     SoftwareSwitch,
     /// A forwarding program on the Arm cores.
+    #[serde(rename = "sm3")]
     Forwarder,
     /// The card's own switch.
+    #[serde(rename = "sm4-5")]
     HardwareSwitch,
 }
 

@@ -3,11 +3,14 @@
 //! The study published hardly any absolute figure, so that rates are relative to those of clients
 //! and server on hosts (CH-SH) on the same card.
 
+use serde::Deserialize;
+
 use super::{Design, Setup, Testbed, host_in_flight, latency_ns, throughput_per_s};
 use crate::{EvidenceLevel, MissingParameter};
 
 /// The store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Application {
     /// RDMA writes for requests, keys of 16 and values of 32 bytes.
     Herd,
@@ -26,7 +29,8 @@ impl Application {
 }
 
 /// Where clients and server run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Pairing {
     /// Clients on a host, server on a host.
     ChSh,
@@ -41,9 +45,6 @@ pub enum Pairing {
 }
 
 impl Pairing {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::ChSh, Self::ChSd, Self::CdSh, Self::CdSd, Self::CdhSh];
-
     /// Its name: `ch-sh` and so on.
     pub fn name(self) -> &'static str {
         match self {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use overside_config::{Document, Error, Limits, Position};
 use serde::Deserialize;
+use serde::de::{IntoDeserializer, value::StrDeserializer};
 
 use super::{Key, Scenario, Value};
 use crate::Library;
@@ -76,8 +77,9 @@ impl Values {
 }
 
 /// One point of a question: a value for each key of the scenario that is set.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Point {
+    pub(super) scenario: &'static Scenario,
     values: BTreeMap<&'static str, Value>,
 }
 
@@ -102,7 +104,9 @@ impl ScenarioArgs {
             return Self::parse(name, preset.text);
         }
         let presets = super::presets().iter().map(|preset| preset.name);
-        let kinds = super::scenarios().iter().map(|scenario| scenario.name());
+        let kinds = super::scenarios()
+            .iter()
+            .map(|scenario| scenario.name.as_str());
         let names: Vec<_> = presets.chain(kinds).collect();
         if names.contains(&name) {
             return Ok(Self::of(name));
@@ -170,11 +174,17 @@ impl ScenarioArgs {
     /// # Errors
     /// [`Error`] for a key that the scenario does not have, a value that it does not take,
     /// or too many points.
-    pub fn points(&self, scenario: &dyn Scenario, library: &Library) -> Result<Vec<Point>, Error> {
-        let keys = scenario.keys();
-        self.known(scenario.name(), keys)?;
-        let mut points = vec![Point::default()];
-        for key in keys {
+    pub fn points(
+        &self,
+        scenario: &'static Scenario,
+        library: &Library,
+    ) -> Result<Vec<Point>, Error> {
+        self.known(scenario)?;
+        let mut points = vec![Point {
+            scenario,
+            values: BTreeMap::new(),
+        }];
+        for key in &scenario.keys {
             let values = self.read(key, library)?;
             if values.is_empty() {
                 continue;
@@ -182,13 +192,13 @@ impl ScenarioArgs {
             if points.len().saturating_mul(values.len()) > MAX_POINTS {
                 let problem = format!("the product of all lists is more than {MAX_POINTS} points");
                 let allowed = format!("up to {MAX_POINTS} points");
-                return Err(self.locate(Error::of_key(key.name, problem, allowed)));
+                return Err(self.locate(Error::of_key(&key.name, problem, allowed)));
             }
             points = (points.iter())
                 .flat_map(|point| {
                     values.iter().map(|value| {
                         let mut point = point.clone();
-                        point.values.insert(key.name, value.clone());
+                        point.values.insert(&key.name, value.clone());
                         point
                     })
                 })
@@ -197,8 +207,8 @@ impl ScenarioArgs {
         Ok(points)
     }
 
-    fn known(&self, scenario: &str, keys: &[Key]) -> Result<(), Error> {
-        let names: Vec<_> = keys.iter().map(|key| key.name).collect();
+    fn known(&self, scenario: &Scenario) -> Result<(), Error> {
+        let names: Vec<_> = scenario.keys.iter().map(|key| key.name.as_str()).collect();
         match self
             .values
             .keys()
@@ -206,7 +216,7 @@ impl ScenarioArgs {
         {
             None => Ok(()),
             Some(key) => {
-                let problem = format!("the scenario {scenario} has no such key");
+                let problem = format!("the scenario {} has no such key", scenario.name);
                 Err(self.locate(Error::of_key(key, problem, "").meant(key, &names)))
             }
         }
@@ -217,7 +227,7 @@ impl ScenarioArgs {
             .map(|text| text.trim().to_owned())
             .filter(|text| !text.is_empty())
             .collect();
-        let texts = self.values.get(key.name).unwrap_or(&default);
+        let texts = self.values.get(&key.name).unwrap_or(&default);
         let read = texts.iter().map(|text| {
             key.read(text, library)
                 .map_err(|refused| self.locate(refused))
@@ -268,6 +278,15 @@ impl Point {
     pub fn word(&self, key: &str) -> &str {
         self.word_if_set(key)
             .unwrap_or_else(|| panic!("the scenario has no word {key}"))
+    }
+
+    /// The variant of an enum that a key's word stands for.
+    ///
+    /// # Panics
+    /// As [`Point::number`].
+    pub(super) fn choice<T: serde::de::DeserializeOwned>(&self, key: &str) -> T {
+        let word: StrDeserializer<'_, serde::de::value::Error> = self.word(key).into_deserializer();
+        T::deserialize(word).unwrap_or_else(|error| panic!("{key}: {error}"))
     }
 
     /// All that is set, by key, as tables show it.

@@ -2,14 +2,13 @@
 
 mod world;
 
+use overside_config::Error;
 use overside_ops::Operation;
 
-use overside_config::Error;
-
-use super::{Better, Key, Method, Metric, Point, Row, Scenario};
+use super::{Method, Point, Row};
 use crate::{
     Answer, Basis, Evidence, EvidenceLevel, Interval, Library, MissingParameter, NoPrediction,
-    OperationProfile, Outcome, ParameterValue, Profile, Quantity, Unit, Values,
+    OperationProfile, Outcome, Profile, Quantity, Values,
 };
 use world::{Deal, Ran, World};
 
@@ -19,117 +18,29 @@ const MAX_CHUNKS: u64 = 65_536;
 /// three figures.
 const RUNS: u64 = 39;
 
-/// `coprocessing-drift`.
-pub(super) struct Drift;
+/// About how many events a point simulates.
+pub(super) fn events(point: &Point) -> u64 {
+    chunks(point).saturating_mul(RUNS)
+}
 
-const KEYS: &[Key] = &[
-    Key::profile("profile", "bf2", "the card"),
-    Key::choice(
-        "operation",
-        &["compress-deflate", "decompress-deflate", "decompress-lz4"],
-        "compress-deflate",
-        "what is done to each chunk",
-    ),
-    Key::choice(
-        "placement",
-        &["cpu", "device", "split", "adaptive"],
-        "cpu, device, split, adaptive",
-        "who gets which chunk",
-    ),
-    Key::amount(
-        "share",
-        Unit::Percent,
-        (0.0, 100.0),
-        "",
-        "the device's part under split; that at which both are done together before it slows",
-    ),
-    Key::amount(
-        "cpu_rate",
-        Unit::MBPerS,
-        (0.01, 1e6),
-        "60 MB/s",
-        "one core's rate, of the uncompressed side",
-    ),
-    Key::count("cores", 1, 1024, "8", "host cores that work on chunks"),
-    Key::amount(
-        "ratio",
-        Unit::Count,
-        (0.001, 2.0),
-        "0.4",
-        "compressed bytes by uncompressed ones",
-    ),
-    Key::amount(
-        "bytes",
-        Unit::B,
-        (4.0 * 1024.0, 1_099_511_627_776.0),
-        "1 GiB",
-        "the stream, of the uncompressed side",
-    ),
-    Key::amount(
-        "chunk",
-        Unit::B,
-        (4.0 * 1024.0, 134_217_728.0),
-        "1 MiB",
-        "one chunk, of the uncompressed side",
-    ),
-    Key::count(
-        "depth",
-        1,
-        4096,
-        "8",
-        "chunks that the device is given at once",
-    ),
-    Key::amount(
-        "slowdown",
-        Unit::Count,
-        (1.0, 1000.0),
-        "4",
-        "how many times as long the engine takes afterwards; 1 is no drift",
-    ),
-    Key::amount(
-        "slows_at",
-        Unit::Percent,
-        (0.0, 100.0),
-        "50",
-        "when it slows: part of the time that both would take together without it",
-    ),
-];
-
-impl Scenario for Drift {
-    fn name(&self) -> &'static str {
-        "coprocessing-drift"
+/// Answers one point.
+pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
+    let chunks = chunks(point);
+    if chunks > MAX_CHUNKS {
+        let problem = format!("{chunks} chunks of {}", point.word("chunk"));
+        let allowed = format!("up to {MAX_CHUNKS} chunks; larger ones, or fewer bytes");
+        return Err(Error::of_key("chunk", problem, allowed));
     }
-
-    fn about(&self) -> &'static str {
-        "a stream shared by cores and a device that slows down on the way"
-    }
-
-    fn keys(&self) -> &'static [Key] {
-        KEYS
-    }
-
-    fn events(&self, point: &Point) -> u64 {
-        chunks(point).saturating_mul(RUNS)
-    }
-
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
-        let chunks = chunks(point);
-        if chunks > MAX_CHUNKS {
-            let problem = format!("{chunks} chunks of {}", point.word("chunk"));
-            let allowed = format!("up to {MAX_CHUNKS} chunks; larger ones, or fewer bytes");
-            return Err(Error::of_key("chunk", problem, allowed));
-        }
-        let operation: Operation = (point.word("operation").parse())
-            .map_err(|error| Error::of_key("operation", format!("{error}"), "an operation"))?;
-        let profile = library.profile(point.word("profile"));
-        let entry = profile.and_then(|profile| Some((profile, profile.operation(operation)?)));
-        let setup = match entry {
-            Some((profile, entry)) => Setup::of(point, profile, entry)?,
-            None if point.word("placement") == "cpu" => Setup::cores(point),
-            None => return Ok(vec![absent(point, profile, operation)]),
-        };
-        Ok(vec![setup.row(point)])
-    }
+    let operation: Operation = (point.word("operation").parse())
+        .map_err(|error| Error::of_key("operation", format!("{error}"), "an operation"))?;
+    let profile = library.profile(point.word("profile"));
+    let entry = profile.and_then(|profile| Some((profile, profile.operation(operation)?)));
+    let setup = match entry {
+        Some((profile, entry)) => Setup::of(point, profile, entry)?,
+        None if point.word("placement") == "cpu" => Setup::cores(point),
+        None => return Ok(vec![absent(point, profile, operation)]),
+    };
+    Ok(vec![setup.row(point)])
 }
 
 fn chunks(point: &Point) -> u64 {
@@ -140,20 +51,13 @@ fn chunks(point: &Point) -> u64 {
 fn absent(point: &Point, profile: Option<&Profile>, operation: Operation) -> Row {
     let name = point.word("profile");
     let because = profile.and_then(|profile| profile.why_absent(operation));
-    let answer = || {
-        let reason = because.map_or_else(String::new, |why| format!(": {why}"));
-        Err(NoPrediction {
-            why: format!("{name} cannot {operation}{reason}"),
-            remedy: "choose another card: `overside list profiles`".into(),
-        })
+    let reason = because.map_or_else(String::new, |why| format!(": {why}"));
+    let none = NoPrediction {
+        why: format!("{name} cannot {operation}{reason}"),
+        remedy: "choose another card: `overside list profiles`".into(),
     };
     Row {
-        throughput: Some(Metric::new(
-            "throughput",
-            Unit::MBPerS,
-            Better::Higher,
-            answer(),
-        )),
+        throughput: Some(point.metric("throughput", Err(none))),
         ..Row::default()
     }
 }
@@ -217,9 +121,7 @@ impl Setup {
         ];
         for (name, quantity) in terms {
             match quantity {
-                Some(quantity) => setup
-                    .evidence
-                    .insert(name, ParameterValue::Quantity(quantity.clone())),
+                Some(quantity) => setup.evidence.insert(name, quantity.clone()),
                 None => setup.missing.push(name.into()),
             }
         }
@@ -308,26 +210,19 @@ impl Setup {
             ran.device_chunks as f64 / chunks(point) as f64
         });
         // What is predicted to be none is no figure that a formula can have.
-        let or_none = |name: &str, unit, better, answer: Answer| match answer {
-            Err(_) if throughput.is_ok() => Metric::given(name, unit, better, 0.0),
-            answer => Metric::new(name, unit, better, answer),
+        let or_none = |name: &str, answer: Answer| match answer {
+            Err(_) if throughput.is_ok() => point.given(name, 0.0),
+            answer => point.metric(name, answer),
         };
         let mut more = Vec::new();
         let placement = point.word("placement");
         if matches!(placement, "split" | "adaptive") {
-            let share = or_none("device share", Unit::Percent, Better::Neither, share);
-            more.push(share.at_most(1.0));
+            more.push(or_none("device share", share).at_most(1.0));
         }
         if placement != "cpu" {
-            let best = Metric::new(
-                "of the best possible",
-                Unit::Percent,
-                Better::Higher,
-                reached,
-            );
-            more.push(best.at_most(1.0));
+            more.push(point.metric("of the best possible", reached).at_most(1.0));
         }
-        let host_cores = or_none("host cores", Unit::Count, Better::Lower, busy);
+        let host_cores = or_none("host cores", busy);
         let host_cores = host_cores.at_most(point.number("cores"));
         let mut notes = vec![
             "host cores are those that work on chunks; what driving the device costs them is not \
@@ -343,12 +238,7 @@ impl Setup {
         }
         Row {
             method: Method::Simulated,
-            throughput: Some(Metric::new(
-                "throughput",
-                Unit::MBPerS,
-                Better::Higher,
-                throughput,
-            )),
+            throughput: Some(point.metric("throughput", throughput)),
             host_cores: Some(host_cores),
             more,
             notes,

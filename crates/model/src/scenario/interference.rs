@@ -2,20 +2,17 @@
 
 mod series;
 
-use std::cell::Cell;
+use std::cell::OnceCell;
 
 use overside_config::Error;
 
-use super::{Better, Key, Method, Metric, Point, Row, Scenario, simulated};
+use super::{Method, Point, Row, simulated};
 use crate::claims::link_words::Loans;
 use crate::contention::{self, Demand, SharedPath};
 use crate::{
-    Answer, EvidenceLevel, Initiator, Library, MissingParameter, NoPrediction, Unit, Values, dma,
+    Answer, EvidenceLevel, Initiator, Library, MissingParameter, NoPrediction, Values, dma,
 };
 use series::{Window, World};
-
-/// Interference in closed form, or over time: docs/model-link.md.
-pub struct Interference;
 
 /// Frames that follow each other faster than this are not told apart in whole nanoseconds.
 const FRAME_NS_MIN: f64 = 50.0;
@@ -23,90 +20,39 @@ const FRAME_NS_MIN: f64 = 50.0;
 const PATH_SHARE_MIN: f64 = 0.05;
 const PHASES: [&str; 3] = ["before", "beside", "after"];
 
-const KEYS: &[Key] = &[
-    Key::profile("profile", "bf3", "the card"),
-    Key::choice(
-        "beside",
-        &["dma", "engine"],
-        "dma, engine",
-        "what works beside the traffic: a stream of DMAs, or jobs of a compression engine",
-    ),
-    Key::amount(
-        "intensity",
-        Unit::Percent,
-        (0.1, 100.0),
-        "25, 50, 100",
-        "of what the DMA engine could move; for `dma` only",
-    ),
-    Key::amount(
-        "traffic",
-        Unit::GbPerS,
-        (0.001, 1000.0),
-        "10 Gb/s",
-        "what is forwarded when nothing else works",
-    ),
-    Key::amount(
-        "phase",
-        Unit::Ms,
-        (0.1, 10_000.0),
-        "",
-        "simulates so long before, beside and after the DMAs; the closed form alone if not set",
-    ),
-    Key::count("windows", 1, 100, "3", "rows for each of these phases"),
-    Key::amount(
-        "frame",
-        Unit::B,
-        (64.0, 65_536.0),
-        "1500",
-        "one frame, simulated",
-    ),
-    Key::count("seed", 0, u64::MAX, "1", "of the simulation"),
-];
-
-impl Scenario for Interference {
-    fn name(&self) -> &'static str {
-        "interference"
+/// About how many events a point simulates.
+pub(super) fn events(point: &Point) -> u64 {
+    let Some(phase_ns) = point.number_if_set("phase") else {
+        return 0;
+    };
+    let frame_ns = frame_ns(point);
+    World {
+        frame_ns,
+        path_ns: frame_ns * PATH_SHARE_MIN,
+        load: 1.0,
+        phase_ns: phase_ns as u64,
+        windows: 1,
+        seed: 0,
     }
+    .events()
+}
 
-    fn about(&self) -> &'static str {
-        "what forwarded traffic loses beside DMA, and does not lose beside engines"
-    }
-
-    fn keys(&self) -> &'static [Key] {
-        KEYS
-    }
-
-    fn events(&self, point: &Point) -> u64 {
-        let Some(phase_ns) = point.number_if_set("phase") else {
-            return 0;
-        };
-        let frame_ns = frame_ns(point);
-        World {
-            frame_ns,
-            path_ns: frame_ns * PATH_SHARE_MIN,
-            load: 1.0,
-            phase_ns: phase_ns as u64,
-            windows: 1,
-            seed: 0,
-        }
-        .events()
-    }
-
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
-        let card = point.word("profile");
-        let asked = ScenarioArgs {
-            card,
-            traffic: point.number("traffic"),
-            intensity: match point.word("beside") {
-                "engine" => None,
-                _ => Some(point.number("intensity")),
-            },
-            loans: Loans::of(library, &[card]),
-        };
-        match point.number_if_set("phase") {
-            None => Ok(vec![asked.closed_form()]),
-            Some(phase_ns) => asked.over_time(point, phase_ns),
-        }
+/// Answers one point.
+pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
+    let card = point.word("profile");
+    let asked = Traffic {
+        point,
+        card,
+        traffic: point.number("traffic"),
+        intensity: match point.word("beside") {
+            "engine" => None,
+            _ => Some(point.number("intensity")),
+        },
+        loans: Loans::of(library, &[card]),
+    };
+    match point.number_if_set("phase") {
+        None => Ok(vec![asked.closed_form()]),
+        Some(phase_ns) => asked.over_time(phase_ns),
     }
 }
 
@@ -116,7 +62,8 @@ fn frame_ns(point: &Point) -> f64 {
 }
 
 /// A point, read.
-struct ScenarioArgs<'a> {
+struct Traffic<'a> {
+    point: &'a Point,
     card: &'a str,
     /// Bytes a second.
     traffic: f64,
@@ -125,7 +72,7 @@ struct ScenarioArgs<'a> {
     loans: Loans,
 }
 
-impl ScenarioArgs<'_> {
+impl Traffic<'_> {
     /// What is kept of the traffic, in bytes a second.
     fn kept(&self, intensity: f64) -> Answer {
         let kept = self.loans.predict(EvidenceLevel::Application, |values| {
@@ -153,10 +100,10 @@ impl ScenarioArgs<'_> {
     }
 
     fn closed_form(&self) -> Row {
-        let (name, unit, better) = ("traffic", Unit::GbPerS, Better::Higher);
+        let point = self.point;
         let Some(intensity) = self.intensity else {
             return Row {
-                throughput: Some(Metric::given(name, unit, better, self.traffic)),
+                throughput: Some(point.given("traffic", self.traffic)),
                 notes: vec!["jobs of the engines do not cross the path of the traffic".into()],
                 ..Row::default()
             };
@@ -166,11 +113,8 @@ impl ScenarioArgs<'_> {
         });
         let moved = (self.loans).predict(EvidenceLevel::Card, |v| Ok(self.shares(v, intensity)?.1));
         Row {
-            throughput: Some(Metric::new(name, unit, better, self.kept(intensity))),
-            more: vec![
-                Metric::new("lost", Unit::Percent, Better::Lower, loss),
-                Metric::new("DMA moves", Unit::GBPerS, Better::Higher, moved),
-            ],
+            throughput: Some(point.metric("traffic", self.kept(intensity))),
+            more: vec![point.metric("lost", loss), point.metric("DMA moves", moved)],
             bottleneck: Some("waiting on the card's path to memory".into()),
             ..Row::default()
         }
@@ -178,22 +122,17 @@ impl ScenarioArgs<'_> {
 
     /// The path at typical values of its parameters.
     fn path(&self) -> Result<SharedPath, NoPrediction> {
-        let typical = Cell::new(None);
-        let asked = self.loans.predict(EvidenceLevel::Application, |values| {
-            let path = SharedPath::of_card(values, self.card)?;
+        let typical = OnceCell::new();
+        self.loans.predict(EvidenceLevel::Application, |values| {
             // The first evaluation is the typical one.
-            typical.set(typical.get().or(Some(path)));
-            Ok(path.share)
-        });
-        asked.and_then(|_| {
-            typical.get().ok_or_else(|| NoPrediction {
-                why: "the formula was not evaluated".into(),
-                remedy: "look at the parameters' values: `overside profile show`".into(),
-            })
-        })
+            let path = SharedPath::of_card(values, self.card)?;
+            Ok(typical.get_or_init(|| path).share)
+        })?;
+        typical.into_inner().ok_or_else(NoPrediction::not_evaluated)
     }
 
-    fn over_time(&self, point: &Point, phase_ns: f64) -> Result<Vec<Row>, Error> {
+    fn over_time(&self, phase_ns: f64) -> Result<Vec<Row>, Error> {
+        let point = self.point;
         let frame_ns = frame_ns(point);
         if frame_ns < FRAME_NS_MIN {
             let problem = format!("frames that short are {frame_ns:.1} ns apart at that rate");
@@ -203,9 +142,8 @@ impl ScenarioArgs<'_> {
         let path = match self.path() {
             Ok(path) => path,
             Err(none) => {
-                let (unit, better) = (Unit::GbPerS, Better::Higher);
                 return Ok(vec![Row {
-                    throughput: Some(Metric::new("traffic", unit, better, Err(none))),
+                    throughput: Some(point.metric("traffic", Err(none))),
                     ..Row::default()
                 }]);
             }
@@ -254,21 +192,20 @@ impl ScenarioArgs<'_> {
         let bytes_per_s = (per_s * world.frame_ns / 1e9 * self.traffic).min(self.traffic);
         let path_ns = window.path_ns as f64 / window.frames.max(1) as f64;
         let (traffic, path) = ("traffic", "time on the shared path");
+        let point = self.point;
         let (rate, time) = match closed.filter(|_| phase == 1) {
             Some((kept, waiting)) => {
                 let like = |closed: &Answer, value| {
                     let closed = closed.as_ref().map_err(Clone::clone)?;
                     Ok(simulated(closed, value))
                 };
-                let rate = like(kept, bytes_per_s);
-                let rate = Metric::new(traffic, Unit::GbPerS, Better::Higher, rate);
-                let time = like(waiting, path_ns);
-                let time = Metric::new(path, Unit::Us, Better::Lower, time);
+                let rate = point.metric(traffic, like(kept, bytes_per_s));
+                let time = point.metric(path, like(waiting, path_ns));
                 (rate.at_most(self.traffic), time)
             }
             None => (
-                Metric::given(traffic, Unit::GbPerS, Better::Higher, bytes_per_s),
-                Metric::given(path, Unit::Us, Better::Lower, path_ns),
+                point.given(traffic, bytes_per_s),
+                point.given(path, path_ns),
             ),
         };
         let ms = |index: usize| (index as f64 * world.window_ns() / 100.0).round() / 1e4;

@@ -1,45 +1,37 @@
 //! What can be asked of a scenario: keys, the values that they take, and how values are written.
 
 use overside_config::{Error, parse_amount, quoted};
+use serde::Deserialize;
 
 use crate::{Library, Unit};
 
 /// Something that can be set.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Key {
-    /// Its name, as in `value_size`.
-    pub name: &'static str,
+    /// Its name, as in `value_size`. `profile` and `host` may stand at the top of a file.
+    pub name: String,
     /// What it means, in a few words.
-    pub about: &'static str,
+    pub about: String,
     /// What it takes.
     pub kind: Kind,
     /// Its value where none is given, written as in a file; several, with commas between them,
     /// are a sweep. Empty: it is not set.
-    pub default: &'static str,
+    #[serde(default)]
+    pub default: String,
 }
 
 /// What a key takes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A whole number between two.
-    Count {
-        /// The least.
-        low: u64,
-        /// The most.
-        high: u64,
-    },
-    /// A number between two, in a unit. `2 MiB` and `40 Gb/s` are such values too: they are
-    /// converted. [`Unit::Count`] is for plain numbers.
-    Amount {
-        /// The unit of the bounds, and of a number without one.
-        unit: Unit,
-        /// The least.
-        low: f64,
-        /// The most.
-        high: f64,
-    },
+    /// A whole number from the least to the most.
+    Count(u64, u64),
+    /// A number in a unit, from the least to the most in that unit. `2 MiB` and `40 Gb/s` are such
+    /// values too: they are converted. [`Unit::Count`] is for plain numbers.
+    Amount(Unit, f64, f64),
     /// One of these words.
-    Choice(&'static [&'static str]),
+    Words(Vec<String>),
     /// The name of a profile.
     Profile,
 }
@@ -54,80 +46,18 @@ pub struct Value {
 }
 
 impl Key {
-    /// A whole number.
-    pub const fn count(
-        name: &'static str,
-        low: u64,
-        high: u64,
-        default: &'static str,
-        about: &'static str,
-    ) -> Self {
-        let kind = Kind::Count { low, high };
-        Self {
-            name,
-            about,
-            kind,
-            default,
-        }
-    }
-
-    /// A number in a unit; `bounds` are in it.
-    pub const fn amount(
-        name: &'static str,
-        unit: Unit,
-        bounds: (f64, f64),
-        default: &'static str,
-        about: &'static str,
-    ) -> Self {
-        let (low, high) = bounds;
-        let kind = Kind::Amount { unit, low, high };
-        Self {
-            name,
-            about,
-            kind,
-            default,
-        }
-    }
-
-    /// One of several words.
-    pub const fn choice(
-        name: &'static str,
-        words: &'static [&'static str],
-        default: &'static str,
-        about: &'static str,
-    ) -> Self {
-        let kind = Kind::Choice(words);
-        Self {
-            name,
-            about,
-            kind,
-            default,
-        }
-    }
-
-    /// The name of a profile. The keys `profile` and `host` may stand at the top of a file.
-    pub const fn profile(name: &'static str, default: &'static str, about: &'static str) -> Self {
-        let kind = Kind::Profile;
-        Self {
-            name,
-            about,
-            kind,
-            default,
-        }
-    }
-
     /// Reads one value.
     ///
     /// # Errors
     /// [`Error`], with what is allowed.
     pub fn read(&self, text: &str, library: &Library) -> Result<Value, Error> {
         let text = text.trim();
-        let refused = |problem: String| Error::of_key(self.name, problem, self.allowed(library));
-        match self.kind {
-            Kind::Count { low, high } => {
+        let refused = |problem: String| Error::of_key(&self.name, problem, self.allowed(library));
+        match &self.kind {
+            Kind::Count(low, high) => {
                 let count: u64 = (text.parse().ok())
                     .ok_or_else(|| refused(format!("{} is not a whole number", quoted(text))))?;
-                if !(low..=high).contains(&count) {
+                if !(low..=high).contains(&&count) {
                     return Err(refused(format!("{count} is out of range")));
                 }
                 Ok(Value {
@@ -135,32 +65,32 @@ impl Key {
                     number: Some(count as f64),
                 })
             }
-            Kind::Amount { unit, low, high } => amount(text, unit, low, high).map_err(refused),
-            Kind::Choice(words) => self.word(text, words),
+            Kind::Amount(unit, low, high) => amount(text, *unit, *low, *high).map_err(refused),
+            Kind::Words(words) => self.word(text, words),
             Kind::Profile => self.word(text, &names(library)),
         }
     }
 
-    fn word(&self, text: &str, words: &[&str]) -> Result<Value, Error> {
-        if words.contains(&text) {
+    fn word<S: AsRef<str>>(&self, text: &str, words: &[S]) -> Result<Value, Error> {
+        if words.iter().any(|word| word.as_ref() == text) {
             return Ok(Value {
                 text: text.into(),
                 number: None,
             });
         }
         let problem = format!("{} is not known", quoted(text));
-        Err(Error::of_key(self.name, problem, "").meant(text, words))
+        Err(Error::of_key(&self.name, problem, "").meant(text, words))
     }
 
     /// What it takes, in words.
     pub fn allowed(&self, library: &Library) -> String {
-        match self.kind {
-            Kind::Count { low, high } => format!("a whole number from {low} to {high}"),
-            Kind::Amount { unit, low, high } => {
-                let (low, high) = (written(low, unit), written(high, unit));
+        match &self.kind {
+            Kind::Count(low, high) => format!("a whole number from {low} to {high}"),
+            Kind::Amount(unit, low, high) => {
+                let (low, high) = (written(*low, *unit), written(*high, *unit));
                 format!("from {low} to {high}")
             }
-            Kind::Choice(words) => format!("one of {}", words.join(", ")),
+            Kind::Words(words) => format!("one of {}", words.join(", ")),
             Kind::Profile => {
                 format!("one of {}", names(library).join(", "))
             }

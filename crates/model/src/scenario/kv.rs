@@ -1,100 +1,21 @@
 //! Key-value stores whose engines run on the host, on the card, or on both.
 
-use std::cell::Cell;
+use std::cell::OnceCell;
 
 use overside_config::Error;
 
-use super::{Better, Key, Method, Metric, Point, Row, Scenario, simulated};
+use super::{Method, Point, Row, simulated};
 use crate::kv::{self, Clients, Design, Keys, Message, Setup, Sides, Testbed};
-use crate::{Answer, EvidenceLevel, Library, MissingParameter, NoPrediction, Outcome, Unit};
+use crate::{Answer, EvidenceLevel, Library, MissingParameter, NoPrediction, Outcome};
 
 /// Bytes that a request takes of a DMA: a slot of the study's queue pairs.
 const SLOT_BYTES: f64 = 32.0;
 /// Requests of the study's batch.
 const BATCH: f64 = 64.0;
-/// The most requests that one point simulates.
-const REQUESTS_MAX: u64 = 100_000_000;
-
-/// Designs of key-value stores.
-pub struct Kv;
-
-const KEYS: &[Key] = &[
-    Key::profile("profile", "bf2-200g", "the card"),
-    Key::choice(
-        "design",
-        &["cpu-only", "dpu-only", "lat", "sav", "dual", "shrd"],
-        "cpu-only, dpu-only, lat, sav, dual, shrd",
-        "where the engines run: docs/model-kv.md",
-    ),
-    Key::amount(
-        "gets",
-        Unit::Percent,
-        (0.0, 100.0),
-        "100",
-        "requests that are GETs; 50, 95 and 100 are YCSB A, B and C",
-    ),
-    Key::count(
-        "host_cores",
-        1,
-        256,
-        "",
-        "host cores that serve; the study's number if not set",
-    ),
-    Key::count(
-        "arm_cores",
-        1,
-        256,
-        "",
-        "Arm cores that serve; all if not set",
-    ),
-    Key::count(
-        "batch",
-        1,
-        65_536,
-        "64",
-        "requests that one DMA hands over, of 32 bytes each",
-    ),
-    Key::amount(
-        "load",
-        Unit::MopsPerS,
-        (0.001, 10_000.0),
-        "",
-        "what clients send, answered or not; as fast as they are answered if not set",
-    ),
-    Key::count(
-        "in_flight",
-        1,
-        1_000_000,
-        "",
-        "requests that clients keep in flight without a load; the study's number if not set",
-    ),
-    Key::amount(
-        "skew",
-        Unit::Count,
-        (0.0, 2.0),
-        "0",
-        "exponent of the keys' frequencies; YCSB's zipf has 0.99",
-    ),
-    Key::count("keys", 1, 1_000_000_000_000, "192000000", "keys"),
-    Key::count(
-        "queue",
-        1,
-        1_000_000,
-        "1024",
-        "requests that wait in front of a core under a load; more are dropped",
-    ),
-    Key::count(
-        "requests",
-        0,
-        REQUESTS_MAX,
-        "0",
-        "requests to simulate; 0 is the closed form alone",
-    ),
-    Key::count("seed", 0, u64::MAX, "1", "of the simulation"),
-];
 
 /// A point, read.
-struct Question<'a> {
+struct KvPoint<'a> {
+    point: &'a Point,
     card: &'a str,
     setup: Setup,
     keys: Keys,
@@ -103,16 +24,14 @@ struct Question<'a> {
     queue: usize,
 }
 
-impl<'a> Question<'a> {
+impl<'a> KvPoint<'a> {
     fn of(point: &'a Point) -> Self {
-        let word = point.word("design");
-        let design = Design::ALL.into_iter().find(|one| one.name() == word);
         let batch = point.number("batch");
         Self {
+            point,
             card: point.word("profile"),
             setup: Setup {
-                // The key takes the names of designs only.
-                design: design.unwrap_or(Design::CpuOnly),
+                design: point.choice("design"),
                 gets: point.number("gets"),
                 host_cores: point.number_if_set("host_cores"),
                 soc_cores: point.number_if_set("arm_cores"),
@@ -130,17 +49,13 @@ impl<'a> Question<'a> {
 
     /// What each side serves, all parameters at their typical values.
     fn sides(&self, library: &Library) -> Result<Sides, NoPrediction> {
-        let typical = Cell::new(None);
+        let typical = OnceCell::new();
         kv::answer(library, self.card, |bed| {
-            let sides = kv::sides(bed, &self.setup)?;
             // The first evaluation is the typical one.
-            typical.set(typical.get().or(Some(sides)));
-            Ok(sides.total_per_s())
+            let sides = kv::sides(bed, &self.setup)?;
+            Ok(typical.get_or_init(|| sides).total_per_s())
         })?;
-        typical.get().ok_or_else(|| NoPrediction {
-            why: "the formula was not evaluated".into(),
-            remedy: "look at the parameters' values: `overside profile show`".into(),
-        })
+        typical.into_inner().ok_or_else(NoPrediction::not_evaluated)
     }
 
     /// Requests a second; of those that are sent, no more than can be answered.
@@ -249,76 +164,54 @@ fn in_server_ns(sides: &Sides, load: f64) -> f64 {
     mean
 }
 
-impl Scenario for Kv {
-    fn name(&self) -> &'static str {
-        "kv"
-    }
+/// About how many events a point simulates.
+pub(super) fn events(point: &Point) -> u64 {
+    kv::events(point.count("requests"))
+}
 
-    fn about(&self) -> &'static str {
-        "key-value stores with both engines on the host or the card, or communication offloaded"
+/// Answers one point.
+pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
+    let asked = KvPoint::of(point);
+    if asked.load_per_s.is_some() && asked.in_flight.is_some() {
+        let problem = "clients either send a load or wait for their answers";
+        let allowed = "`load` or `in_flight`, not both";
+        return Err(Error::of_key("in_flight", problem, allowed));
     }
-
-    fn keys(&self) -> &'static [Key] {
-        KEYS
+    let sides = asked.sides(library);
+    let evenness = (sides.as_ref()).map_or(1.0, |sides| kv::evenness(sides, &asked.keys));
+    let mut row = closed_form(&asked, library, &sides, evenness);
+    let requests = point.count("requests");
+    if let (Ok(sides), true) = (&sides, requests > 0) {
+        simulate(&mut row, &asked, sides, requests)?;
     }
-
-    fn events(&self, point: &Point) -> u64 {
-        kv::events(point.count("requests"))
-    }
-
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
-        let asked = Question::of(point);
-        if asked.load_per_s.is_some() && asked.in_flight.is_some() {
-            let problem = "clients either send a load or wait for their answers";
-            return Err(Error::of_key(
-                "in_flight",
-                problem,
-                "`load` or `in_flight`, not both",
-            ));
-        }
-        let sides = asked.sides(library);
-        let evenness = (sides.as_ref()).map_or(1.0, |sides| kv::evenness(sides, &asked.keys));
-        let mut row = closed_form(&asked, library, &sides, evenness);
-        let requests = point.count("requests");
-        if let (Ok(sides), true) = (&sides, requests > 0) {
-            simulate(&mut row, &asked, sides, requests, point.count("seed"))?;
-        }
-        Ok(vec![row])
-    }
+    Ok(vec![row])
 }
 
 fn closed_form(
-    asked: &Question<'_>,
+    asked: &KvPoint<'_>,
     library: &Library,
     sides: &Result<Sides, NoPrediction>,
     evenness: f64,
 ) -> Row {
-    let throughput = asked.throughput(library, evenness);
-    let latency = asked.latency(library, evenness);
+    let point = asked.point;
     let name = if asked.load_per_s.is_some() {
         "time in the server"
     } else {
         "latency"
     };
     let mut row = Row {
-        throughput: Some(Metric::new(
-            "throughput",
-            Unit::MopsPerS,
-            Better::Higher,
-            throughput,
-        )),
-        latency: Some(Metric::new(name, Unit::Us, Better::Lower, latency)),
+        throughput: Some(point.metric("throughput", asked.throughput(library, evenness))),
+        latency: Some(point.metric(name, asked.latency(library, evenness))),
         ..Row::default()
     };
     if let Ok(sides) = sides {
-        let given = |name, cores| Metric::given(name, Unit::Count, Better::Lower, cores);
-        row.host_cores = Some(given("host cores", sides.host_cores));
-        row.more.push(given("Arm cores", sides.soc_cores));
+        row.host_cores = Some(point.given("host cores", sides.host_cores));
+        row.more.push(point.given("Arm cores", sides.soc_cores));
     }
-    let (name, less) = ("PCIe bytes a request", Better::Lower);
+    let name = "PCIe bytes a request";
     row.more.push(match asked.setup.design {
-        Design::DpuOnly => Metric::given(name, Unit::B, less, 0.0),
-        _ => Metric::new(name, Unit::B, less, pcie_bytes(asked, library)),
+        Design::DpuOnly => point.given(name, 0.0),
+        _ => point.metric(name, pcie_bytes(asked, library)),
     });
     if asked.keys.skew > 0.0 {
         row.notes.push(
@@ -339,7 +232,7 @@ fn closed_form(
 }
 
 /// Bytes that a request and its response move between card and host.
-fn pcie_bytes(asked: &Question<'_>, library: &Library) -> Answer {
+fn pcie_bytes(asked: &KvPoint<'_>, library: &Library) -> Answer {
     let gets = asked.setup.gets;
     kv::answer(library, asked.card, |bed| {
         let packets = |bed: &Testbed<'_, '_>| {
@@ -362,17 +255,13 @@ fn pcie_bytes(asked: &Question<'_>, library: &Library) -> Answer {
     })
 }
 
-fn simulate(
-    row: &mut Row,
-    asked: &Question<'_>,
-    sides: &Sides,
-    requests: u64,
-    seed: u64,
-) -> Result<(), Error> {
+fn simulate(row: &mut Row, asked: &KvPoint<'_>, sides: &Sides, requests: u64) -> Result<(), Error> {
+    let point = asked.point;
     let (Some(throughput), Some(latency)) = (&mut row.throughput, &mut row.latency) else {
         return Ok(());
     };
     let clients = asked.clients(&latency.answer, &throughput.answer);
+    let seed = point.count("seed");
     let result = kv::simulate(sides, clients, &asked.keys, requests, seed).map_err(|error| {
         Error::of_key("requests", error.to_string(), "less load or fewer requests")
     })?;
@@ -386,18 +275,9 @@ fn simulate(
     throughput.answer = Ok(simulated(closed, result.per_s));
     latency.answer = Ok(simulated(&doubt, mean_ns));
     row.method = Method::Simulated;
-    row.more.push(Metric::new(
-        "99th percentile",
-        Unit::Us,
-        Better::Lower,
-        Ok(simulated(&doubt, high_ns)),
-    ));
+    row.more
+        .push(point.metric("99th percentile", Ok(simulated(&doubt, high_ns))));
     let dropped = result.dropped as f64 / requests as f64;
-    row.more.push(Metric::given(
-        "dropped",
-        Unit::Percent,
-        Better::Lower,
-        dropped,
-    ));
+    row.more.push(point.given("dropped", dropped));
     Ok(())
 }

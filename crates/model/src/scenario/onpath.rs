@@ -2,12 +2,11 @@
 
 use overside_config::Error;
 
-use super::{Better, Key, Method, Metric, Point, Row, Scenario};
+use super::{Method, Point, Row};
 use crate::network::{self, Submode};
 use crate::sim::{Arrivals, Calendar, Latencies, Model, Random, SimulationError, Station, run};
 use crate::{
-    Answer, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, ParameterValue, Quantity,
-    Unit, Values,
+    Answer, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, Quantity, Unit, Values,
 };
 
 /// Simulations of one point, for four figures: the path's rate in the middle and at both ends of
@@ -16,123 +15,52 @@ const RUNS: u64 = 28;
 /// What the path carries, where the question gives it.
 const GIVEN: &str = "path_rate";
 
-/// `onpath`.
-pub(super) struct OnPath;
-
-const KEYS: &[Key] = &[
-    Key::profile("profile", "bf2-200g", "the card"),
-    Key::choice(
-        "submode",
-        &["sm1", "sm2", "sm3"],
-        "sm2",
-        "who forwards: Open vSwitch in the kernel, on DPDK, or a DPDK driver alone",
-    ),
-    Key::amount(
-        "path_rate",
-        Unit::GbPerS,
-        (0.001, 1600.0),
-        "",
-        "what the path carries; what is published of the card and submode if not set",
-    ),
-    Key::amount(
-        "load",
-        Unit::GbPerS,
-        (0.001, 1600.0),
-        "5, 10, 15, 20, 25, 28, 30",
-        "what is sent to it on average",
-    ),
-    Key::amount("frame", Unit::B, (64.0, 65_536.0), "1025", "one frame"),
-    Key::count(
-        "cores",
-        1,
-        256,
-        "1",
-        "the card's cores that forward; each carries an equal part",
-    ),
-    Key::count(
-        "queue",
-        1,
-        1_000_000,
-        "1024",
-        "frames that wait; more are dropped",
-    ),
-    Key::count("frames", 1000, 10_000_000, "100000", "frames to simulate"),
-    Key::count("seed", 0, u64::MAX, "1", "of the simulation"),
-];
-
-impl Scenario for OnPath {
-    fn name(&self) -> &'static str {
-        "onpath"
-    }
-
-    fn about(&self) -> &'static str {
-        "frames that the card's own cores forward, at random: rate, latency, losses"
-    }
-
-    fn keys(&self) -> &'static [Key] {
-        KEYS
-    }
-
-    fn events(&self, point: &Point) -> u64 {
-        (point.count("frames") * 2).saturating_mul(RUNS)
-    }
-
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
-        let card = point.word("profile");
-        let mut evidence = library.evidence(&[card]);
-        // The key takes the names of submodes only.
-        let submode = Submode::of(point.word("submode")).unwrap_or(Submode::Sm2);
-        if let Some(rate) = point.number_if_set(GIVEN) {
-            evidence.insert(GIVEN, ParameterValue::Quantity(given(rate)));
-        }
-        let path = |values: &Values<'_>| match values.has(GIVEN) {
-            true => values.get(GIVEN),
-            false => network::tcp_through(values, card, submode),
-        };
-        let load = Load::of(point);
-        let predict = |figure: fn(&Ran) -> f64| predict(&evidence, path, load, figure);
-        let throughput = predict(Ran::bytes_per_s);
-        let known = throughput.is_ok();
-        let or_none = |name: &str, better, answer: Answer| match answer {
-            Err(_) if known => Metric::given(name, Unit::Percent, better, 0.0),
-            answer => Metric::new(name, Unit::Percent, better, answer).at_most(1.0),
-        };
-        let more = vec![
-            Metric::new("p99 latency", Unit::Us, Better::Lower, predict(Ran::p99_ns)),
-            or_none("lost", Better::Lower, predict(Ran::lost)),
-            or_none("card cores busy", Better::Lower, predict(Ran::busy)),
-        ];
-        // No more comes out than goes in.
-        let shown = Metric::new("throughput", Unit::GbPerS, Better::Higher, throughput);
-        let note = "latency is what waiting and forwarding on the card add; the wire, the switch \
-                    and the host's stack are not in it";
-        Ok(vec![Row {
-            method: Method::Simulated,
-            throughput: Some(shown.at_most(point.number("load"))),
-            latency: Some(Metric::new(
-                "mean latency",
-                Unit::Us,
-                Better::Lower,
-                predict(Ran::mean_ns),
-            )),
-            more,
-            notes: vec![note.into()],
-            ..Row::default()
-        }])
-    }
+/// About how many events a point simulates.
+pub(super) fn events(point: &Point) -> u64 {
+    (point.count("frames") * 2).saturating_mul(RUNS)
 }
 
-/// A rate in bytes a second that the question gives.
-fn given(rate: f64) -> Quantity {
-    Quantity {
-        value: Some(rate / Unit::MBPerS.in_base()),
-        low: None,
-        high: None,
-        unit: Unit::MBPerS,
-        facts: Vec::new(),
-        citation: Some("the question".into()),
-        note: None,
+/// Answers one point.
+pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
+    let card = point.word("profile");
+    let mut evidence = library.evidence(&[card]);
+    let submode: Submode = point.choice("submode");
+    if let Some(rate) = point.number_if_set(GIVEN) {
+        let rate = Quantity::number(rate / Unit::MBPerS.in_base(), Unit::MBPerS);
+        evidence.insert(GIVEN, rate);
     }
+    let path = |values: &Values<'_>| match values.has(GIVEN) {
+        true => values.get(GIVEN),
+        false => network::tcp_through(values, card, submode),
+    };
+    let load = Load::of(point);
+    let predict = |figure: fn(&Ran) -> f64| predict(&evidence, path, load, figure);
+    let throughput = predict(Ran::bytes_per_s);
+    let known = throughput.is_ok();
+    let or_none = |name: &str, answer: Answer| match answer {
+        Err(_) if known => point.given(name, 0.0),
+        answer => point.metric(name, answer).at_most(1.0),
+    };
+    let more = vec![
+        point.metric(
+            "p99 latency",
+            predict(|ran| ran.latencies.quantile_ns(0.99) as f64),
+        ),
+        or_none("lost", predict(Ran::lost)),
+        or_none("card cores busy", predict(|ran| ran.busy)),
+    ];
+    // No more comes out than goes in.
+    let shown = point.metric("throughput", throughput);
+    let note = "latency is what waiting and forwarding on the card add; the wire, the switch \
+                and the host's stack are not in it";
+    Ok(vec![Row {
+        method: Method::Simulated,
+        throughput: Some(shown.at_most(point.number("load"))),
+        latency: Some(point.metric("mean latency", predict(|ran| ran.latencies.mean_ns()))),
+        more,
+        notes: vec![note.into()],
+        ..Row::default()
+    }])
 }
 
 fn predict(
@@ -178,20 +106,8 @@ impl Ran {
         self.latencies.count() as f64 * self.frame_bytes / self.time_ns * 1e9
     }
 
-    fn mean_ns(&self) -> f64 {
-        self.latencies.mean_ns()
-    }
-
-    fn p99_ns(&self) -> f64 {
-        self.latencies.quantile_ns(0.99) as f64
-    }
-
     fn lost(&self) -> f64 {
         1.0 - self.latencies.count() as f64 / self.frames as f64
-    }
-
-    fn busy(&self) -> f64 {
-        self.busy
     }
 }
 

@@ -2,31 +2,9 @@
 
 use overside_config::Error;
 
-use super::{Better, Key, Metric, Point, Row, Scenario};
+use super::{Point, Row};
 use crate::query::{Pushdown, evidence};
-use crate::{Library, Unit};
-
-/// Scans on a card's cores in closed form: docs/model-machine.md.
-pub struct PushdownScenario;
-
-const KEYS: &[Key] = &[
-    Key::profile("profile", "bf3", "the card whose cores scan"),
-    Key::profile("host", "host-dpbento", "the host that would pull the table"),
-    Key::count(
-        "cores",
-        1,
-        1024,
-        "",
-        "cores that scan; from one to all where it is not set",
-    ),
-    Key::count(
-        "rows",
-        1,
-        1 << 50,
-        "60000000",
-        "rows of the table; lineitem has 6 million a scale factor",
-    ),
-];
+use crate::{Library, Profile};
 
 /// 1, 2, 4 and so on, and all.
 fn doubling(all: f64) -> Vec<f64> {
@@ -42,57 +20,41 @@ fn doubling(all: f64) -> Vec<f64> {
     cores
 }
 
-impl Scenario for PushdownScenario {
-    fn name(&self) -> &'static str {
-        "pushdown"
-    }
-
-    fn about(&self) -> &'static str {
-        "a table scanned on a card's cores, a hundredth of it kept, against a host that pulls it whole"
-    }
-
-    fn keys(&self) -> &'static [Key] {
-        KEYS
-    }
-
-    fn rows(&self, point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
-        let (card, host) = (point.word("profile"), point.word("host"));
-        let all = library
-            .profile(card)
-            .and_then(|one| one.values.get("cpu.cores"));
-        let all = all.map(|cores| cores.interval().typ);
-        let cores = match (point.number_if_set("cores"), all) {
-            (Some(cores), Some(all)) if cores > all => {
-                let problem = format!("{card} has {all} cores");
-                return Err(Error::of_key("cores", problem, format!("1 to {all}")));
-            }
-            (Some(cores), _) => vec![cores],
-            (None, Some(all)) => doubling(all),
-            (None, None) => vec![1.0],
-        };
-        let evidence = evidence(library, &[card, host]);
-        let pull = format!("{host}/scan.pull");
-        let rows = point.number("rows");
-        let row = |cores: f64| {
-            let scan = Pushdown::of(&evidence, card, Some(cores));
-            let near = scan.closeness;
-            let rate = |v: &crate::Values<'_>| Ok(scan.speedup(v)? * v.get(&pull)?);
-            let throughput = evidence.predict(near, rate);
-            let time = evidence.predict(near, |v| Ok(rows / rate(v)? * 1e9));
-            let speedup = evidence.predict(near, |v| scan.speedup(v));
-            Row {
-                labels: vec![("scanning cores".into(), cores.to_string())],
-                throughput: Some(Metric::new("rows", Unit::MopsPerS, Better::Higher, throughput)),
-                latency: Some(Metric::new("scan", Unit::S, Better::Lower, time)),
-                host_cores: Some(Metric::given("host cores that scan", Unit::Count, Better::Lower, 0.0)),
-                more: vec![Metric::new("over pulling", Unit::Count, Better::Higher, speedup)],
-                bottleneck: Some(format!("{card}: cores")),
-                notes: vec![
-                    "Selectivity 1 %, the table in the card's reach. Cards without a published scan are scaled by how their cores reach memory, and by how a BF-3's scale.".into(),
-                ],
-                ..Row::default()
-            }
-        };
-        Ok(cores.into_iter().map(row).collect())
-    }
+/// Answers one point.
+pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
+    let (card, host) = (point.word("profile"), point.word("host"));
+    let all = library.profile(card).and_then(Profile::cores);
+    let cores = match (point.number_if_set("cores"), all) {
+        (Some(cores), Some(all)) if cores > all => {
+            let problem = format!("{card} has {all} cores");
+            return Err(Error::of_key("cores", problem, format!("1 to {all}")));
+        }
+        (Some(cores), _) => vec![cores],
+        (None, Some(all)) => doubling(all),
+        (None, None) => vec![1.0],
+    };
+    let evidence = evidence(library, &[card, host]);
+    let pull = format!("{host}/scan.pull");
+    let rows = point.number("rows");
+    let row = |cores: f64| {
+        let scan = Pushdown::of(&evidence, card, Some(cores));
+        let near = scan.closeness;
+        let rate = |v: &crate::Values<'_>| Ok(scan.speedup(v)? * v.get(&pull)?);
+        let throughput = evidence.predict(near, rate);
+        let time = evidence.predict(near, |v| Ok(rows / rate(v)? * 1e9));
+        let speedup = evidence.predict(near, |v| scan.speedup(v));
+        Row {
+            labels: vec![("scanning cores".into(), cores.to_string())],
+            throughput: Some(point.metric("rows", throughput)),
+            latency: Some(point.metric("scan", time)),
+            host_cores: Some(point.given("host cores that scan", 0.0)),
+            more: vec![point.metric("over pulling", speedup)],
+            bottleneck: Some(format!("{card}: cores")),
+            notes: vec![
+                "Selectivity 1 %, the table in the card's reach. Cards without a published scan are scaled by how their cores reach memory, and by how a BF-3's scale.".into(),
+            ],
+            ..Row::default()
+        }
+    };
+    Ok(cores.into_iter().map(row).collect())
 }

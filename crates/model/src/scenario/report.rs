@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::Point;
 use crate::{Answer, EvidenceLevel, Interval, Library, Prediction, Unit};
 
 /// How figures were obtained.
@@ -29,42 +30,25 @@ pub enum Better {
     Neither,
 }
 
-/// A figure of a row. It is modelled, always.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Metric {
+/// A figure that rows may have.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricKind {
     /// What it is, as in `throughput`.
     pub name: String,
-    /// What it is shown in; `answer` is in base units.
+    /// What it is shown in.
     pub unit: Unit,
     /// Which way it gets better.
     pub better: Better,
-    /// The figure, or why there is none.
-    pub answer: Answer,
 }
 
-impl Metric {
-    /// A figure that was predicted.
-    pub fn new(name: &str, unit: Unit, better: Better, answer: Answer) -> Self {
-        Self {
-            name: name.into(),
-            unit,
-            better,
-            answer,
-        }
-    }
-
-    /// A figure that follows from the question alone, such as the cores that it names: there is
-    /// no doubt about it. `value` is in base units.
-    pub fn given(name: &str, unit: Unit, better: Better, value: f64) -> Self {
-        let answer = Ok(Prediction {
-            interval: Interval::exactly(value),
-            closeness: EvidenceLevel::Same,
-            bottleneck: None,
-            influences: Vec::new(),
-            facts: Vec::new(),
-        });
-        Self::new(name, unit, better, answer)
-    }
+/// A figure of a row. It is modelled, always.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// What it is.
+    pub kind: &'static MetricKind,
+    /// The figure in base units, or why there is none.
+    pub answer: Answer,
 }
 
 impl Metric {
@@ -76,6 +60,24 @@ impl Metric {
             interval.high = interval.high.min(most).max(interval.typ);
         }
         self
+    }
+}
+
+impl Point {
+    /// A figure that was predicted.
+    ///
+    /// # Panics
+    /// If the scenario declares no such metric, which is a mistake in the scenario.
+    pub(super) fn metric(&self, name: &str, answer: Answer) -> Metric {
+        let kind = self.scenario.metrics.iter().find(|one| one.name == name);
+        let kind = kind.unwrap_or_else(|| panic!("the scenario has no metric {name}"));
+        Metric { kind, answer }
+    }
+
+    /// A figure that follows from the question alone, such as the cores that it names: there is
+    /// no doubt about it. `value` is in base units.
+    pub(super) fn given(&self, name: &str, value: f64) -> Metric {
+        self.metric(name, Ok(Prediction::given(Interval::exactly(value))))
     }
 }
 
@@ -93,7 +95,7 @@ struct Written<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum WrittenAnswer<'a> {
-    ParameterValue {
+    Known {
         low: f64,
         typ: f64,
         high: f64,
@@ -101,7 +103,7 @@ enum WrittenAnswer<'a> {
         influences: &'a [crate::Influence],
         facts: &'a [String],
     },
-    MissingParameter {
+    Unknown {
         no_prediction: &'a crate::NoPrediction,
     },
 }
@@ -110,8 +112,9 @@ impl Serialize for Metric {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let answer = match &self.answer {
             Ok(known) => {
-                let Interval { low, typ, high } = known.interval.scale(1.0 / self.unit.in_base());
-                WrittenAnswer::ParameterValue {
+                let Interval { low, typ, high } =
+                    known.interval.scale(1.0 / self.kind.unit.in_base());
+                WrittenAnswer::Known {
                     low,
                     typ,
                     high,
@@ -120,12 +123,12 @@ impl Serialize for Metric {
                     facts: &known.facts,
                 }
             }
-            Err(no_prediction) => WrittenAnswer::MissingParameter { no_prediction },
+            Err(no_prediction) => WrittenAnswer::Unknown { no_prediction },
         };
         Written {
-            name: &self.name,
-            unit: self.unit.symbol(),
-            better: self.better,
+            name: &self.kind.name,
+            unit: self.kind.unit.symbol(),
+            better: self.kind.better,
             provenance: "modelled",
             answer,
         }
@@ -210,7 +213,7 @@ impl Report {
     pub(super) fn of(
         scenario: &str,
         about: &str,
-        points: Vec<(super::Point, Vec<Row>)>,
+        points: Vec<(Point, Vec<Row>)>,
         library: &Library,
     ) -> Self {
         let mut report = Self {
@@ -270,7 +273,7 @@ impl Report {
                 }
                 Err(unknown) => {
                     let missing = Missing {
-                        figure: shown.name.clone(),
+                        figure: shown.kind.name.clone(),
                         why: unknown.why.clone(),
                         remedy: unknown.remedy.clone(),
                     };

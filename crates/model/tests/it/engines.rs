@@ -1,11 +1,11 @@
 //! What the model says of engines, codecs, shared inputs and Arrow tables.
 
-use overside_config::Error;
 use overside_model::check::check;
 use overside_model::facts::{Facts, Use};
-use overside_model::scenario::{Report, ScenarioArgs, presets, run};
-use overside_model::{Completion, EvidenceLevel, Library, Prediction, Profile, Work, cost};
+use overside_model::{Completion, EvidenceLevel, Library, Profile, Work, cost};
 use overside_ops::Operation;
+
+use crate::ask::{ask, figure, preset, rate, refused};
 
 /// A fact in the collection's form.
 fn fact(device: &str, workload: &str, metric: &str, rest: &str) -> String {
@@ -188,20 +188,10 @@ fn words_that_are_not_about_codecs_are_left_to_others() {
     assert!(check.figures[0].compared().is_none());
 }
 
-fn answered(text: &str) -> Result<Report, Error> {
-    run(&ScenarioArgs::parse("test", text)?, Library::published())
-}
-
-fn throughput_of(report: &Report, row: usize) -> &Prediction {
-    let shown = report.rows[row].throughput.as_ref().unwrap();
-    shown.answer.as_ref().unwrap()
-}
-
 #[test]
 fn the_ready_made_splits_answer_every_row() {
     for name in ["split-deflate", "split-lz4", "arrow-tables"] {
-        let text = presets().iter().find(|one| one.name == name).unwrap().text;
-        let report = answered(text).unwrap();
+        let report = preset(name);
         assert!(report.missing.is_empty(), "{name}: {:?}", report.missing);
         assert!(!report.facts.is_empty() && report.provenance == "modelled");
         for row in &report.rows {
@@ -215,23 +205,17 @@ fn the_ready_made_splits_answer_every_row() {
 
 #[test]
 fn a_split_names_what_limits_it_and_never_saves_more_than_all() {
-    let file = |share: u32, setting: &str| {
-        format!(
-            "schema = \"scenario/1\"\nscenario = \"split\"\n[parameters]\ndirection = \
-             \"decompress\"\nshare = {share}\nsetting = {setting:?}\n"
-        )
-    };
-    let fixed = answered(&file(50, "static")).unwrap();
+    let half = |setting| ask("split", &[("share", "50"), ("setting", setting)]);
+    let fixed = half("static");
     assert_eq!(fixed.rows[0].bottleneck.as_deref(), Some("CPU core"));
-    let anew = answered(&file(50, "reconfiguration")).unwrap();
+    let anew = half("reconfiguration");
     assert_eq!(anew.rows[0].bottleneck.as_deref(), Some("context set-up"));
-    assert!(throughput_of(&anew, 0).interval.typ < throughput_of(&fixed, 0).interval.typ);
+    assert!(rate(&anew.rows[0]) < rate(&fixed.rows[0]));
     let saved = fixed.rows[0]
-        .more
-        .iter()
-        .find(|one| one.name == "CPU time saved");
-    let saved = saved.unwrap().answer.as_ref().unwrap();
-    assert!(saved.interval.typ < 0.5 && saved.interval.high <= 1.0);
+        .shown()
+        .find(|one| one.kind.name == "CPU time saved");
+    let saved = figure(saved.unwrap());
+    assert!(saved.typ < 0.5 && saved.high <= 1.0);
     // Where a context for each input makes the engine a loss, the row says so.
     assert!(
         anew.notes
@@ -242,12 +226,10 @@ fn a_split_names_what_limits_it_and_never_saves_more_than_all() {
 
 #[test]
 fn questions_that_no_card_answers_are_refused_by_key() {
-    let text = "schema = \"scenario/1\"\nscenario = \"split\"\n[parameters]\ncodec = \"lz4\"\n\
-                direction = \"compress\"\n";
-    let error = answered(text).unwrap_err();
+    let error = refused("split", &[("codec", "lz4"), ("direction", "compress")]);
     assert_eq!(error.key, "direction");
-    let text = text.replace("\"compress\"", "\"decompress\"") + "share = 101\n";
-    assert!(answered(&text).unwrap_err().remedy.contains("100"));
+    let error = refused("split", &[("codec", "lz4"), ("share", "101")]);
+    assert!(error.remedy.contains("100"));
 }
 
 fn measured(values: &str) -> Profile {

@@ -1,73 +1,26 @@
 //! The closed-form cost of an operation against facts that no value was taken from.
 
-use std::collections::BTreeMap;
-
+use overside_model::facts::{Facts, FigureValue, Use};
 use overside_model::{BreakEven, Profile, Question, Setting, Work, cost, outlook, profile};
 use overside_ops::Operation;
-use serde_yaml_ng::Value;
 
 const MIB: f64 = 1_048_576.0;
 
-struct Collection {
-    facts: BTreeMap<String, Value>,
-    orderings: Vec<String>,
-}
-
-fn collection() -> Collection {
-    let text = include_str!("../../../../facts/published.yaml");
-    let all: Value = serde_yaml_ng::from_str(text).unwrap();
-    let id = |entry: &Value| entry["id"].as_str().unwrap().to_owned();
-    let list = |key: &str| all[key].as_sequence().unwrap().clone();
-    Collection {
-        facts: list("facts")
-            .into_iter()
-            .map(|fact| (id(&fact), fact))
-            .collect(),
-        orderings: list("orderings").iter().map(id).collect(),
-    }
-}
-
-/// All numbers in a value, keys of a table included.
-fn numbers(value: &Value, out: &mut Vec<f64>) {
-    match value {
-        Value::Number(number) => out.extend(number.as_f64()),
-        Value::Sequence(items) => items.iter().for_each(|item| numbers(item, out)),
-        Value::Mapping(table) => table.iter().for_each(|(key, item)| {
-            numbers(key, out);
-            numbers(item, out);
-        }),
-        _ => {}
-    }
-}
-
-impl Collection {
-    fn get(&self, id: &str) -> &Value {
-        self.facts
-            .get(id)
-            .unwrap_or_else(|| panic!("there is no fact {id}"))
-    }
-
-    /// The value of a fact, its correction first.
-    fn body(&self, id: &str) -> &Value {
-        let fact = self.get(id);
-        let from = if fact["corrected"].is_null() {
-            fact
-        } else {
-            &fact["corrected"]
+/// The one number, or the ends of the range, that a held-out fact gives, its keys included.
+fn held_out(id: &str) -> Vec<f64> {
+    let fact = Facts::published().get(id);
+    let fact = fact.unwrap_or_else(|| panic!("there is no fact {id}"));
+    assert_eq!(fact.purpose, Use::Validate, "{id}");
+    let numbers = fact.figures().into_iter().flat_map(|figure| {
+        let keys = figure.path.iter().filter_map(|key| key.parse().ok());
+        let values = match &figure.value {
+            FigureValue::Number(one) => vec![*one],
+            FigureValue::Range(low, high) => vec![*low, *high],
+            other => panic!("{id}: {other} is no number"),
         };
-        let key = ["value", "range", "values"]
-            .into_iter()
-            .find(|key| !from[*key].is_null());
-        &from[key.unwrap()]
-    }
-
-    /// The one number, or the ends of the range, that a held-out fact gives.
-    fn held_out(&self, id: &str) -> Vec<f64> {
-        assert_eq!(self.get(id)["use"].as_str(), Some("validate"), "{id}");
-        let mut found = Vec::new();
-        numbers(self.body(id), &mut found);
-        found
-    }
+        keys.chain(values).collect::<Vec<f64>>()
+    });
+    numbers.collect()
 }
 
 /// MiB of the source a second of one job, as (slowest, fastest).
@@ -101,12 +54,11 @@ fn compare(id: &str, published: &[f64], (low, high): (f64, f64)) -> f64 {
 
 #[test]
 fn held_out_facts_lie_in_the_models_intervals() {
-    let all = collection();
     let (bf2, bf3) = (profile("bf2").unwrap(), profile("bf3").unwrap());
     let anew = Setting::Reconfiguration;
     let mut misses = Vec::new();
     let mut check = |id: &str, modelled: (f64, f64)| {
-        misses.push((id.to_owned(), compare(id, &all.held_out(id), modelled)));
+        misses.push((id.to_owned(), compare(id, &held_out(id), modelled)));
     };
 
     // Silesia: 17.5 MiB a file on average, 42 % of that compressed. One context per file.
@@ -189,9 +141,9 @@ fn held_out_facts_lie_in_the_models_intervals() {
 
 #[test]
 fn published_orderings_hold() {
-    let all = collection();
+    let orderings = &Facts::published().orderings;
     for id in ["ord.R1", "ord.R2", "ord.R4", "ord.R5", "ord.R6", "ord.C4"] {
-        assert!(all.orderings.iter().any(|known| known == id), "{id}");
+        assert!(orderings.iter().any(|known| known.id == id), "{id}");
     }
     let (bf2, bf3) = (profile("bf2").unwrap(), profile("bf3").unwrap());
     let deflate: Operation = "compress-deflate".parse().unwrap();

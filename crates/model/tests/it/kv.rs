@@ -1,34 +1,9 @@
 //! Key-value scenarios: what they answer, and that the simulation agrees with the formulas.
 
-use overside_model::scenario::{self, Method, Metric, Report, Row, ScenarioArgs};
-use overside_model::{EvidenceLevel, Interval, Library};
+use overside_model::scenario::{Method, Report};
+use overside_model::{EvidenceLevel, Library};
 
-fn ask(scenario: &str, set: &[(&str, &str)]) -> Report {
-    let mut asked = ScenarioArgs::of(scenario);
-    for (key, value) in set {
-        asked.set(key, value);
-    }
-    scenario::run(&asked, Library::published()).unwrap()
-}
-
-fn figure(shown: &Metric) -> Interval {
-    let answer = shown.answer.as_ref();
-    answer
-        .unwrap_or_else(|none| panic!("{}: {none}", shown.name))
-        .interval
-}
-
-fn rate(row: &Row) -> f64 {
-    figure(row.throughput.as_ref().unwrap()).typ
-}
-
-fn latency_ns(row: &Row) -> f64 {
-    figure(row.latency.as_ref().unwrap()).typ
-}
-
-fn more(row: &Row, name: &str) -> f64 {
-    figure(row.more.iter().find(|one| one.name == name).unwrap()).typ
-}
+use crate::ask::{ask, ask_of, figure, latency_ns, metric, rate, refused};
 
 const DESIGNS: &str = "cpu-only, dpu-only, lat, sav, dual, shrd";
 
@@ -88,7 +63,7 @@ fn the_same_cores_serve_as_much_when_simulated_as_the_formulas_say() {
             "{:?}",
             events.labels
         );
-        assert_eq!(more(events, "dropped"), 0.0);
+        assert_eq!(metric(events, "dropped"), 0.0);
     }
 }
 
@@ -156,7 +131,7 @@ fn more_than_can_be_answered_is_dropped_and_not_hidden() {
     assert!(near(rate(row), rate(&closed.rows[0]), 0.02));
     // 17.6 of 30 are answered.
     assert!(
-        (more(row, "dropped") - (1.0 - 17.6 / 30.0)).abs() < 0.02,
+        (metric(row, "dropped") - (1.0 - 17.6 / 30.0)).abs() < 0.02,
         "{row:?}"
     );
     // A full queue of 64 in front of a core of 2.2 Mops.
@@ -194,8 +169,12 @@ fn larger_dmas_carry_more_requests_at_the_same_cost() {
 #[test]
 fn a_store_on_the_card_alone_moves_nothing_to_the_host() {
     let report = ask("kv", &[("design", "dpu-only")]);
-    let moved = (report.rows[0].more.iter()).find(|shown| shown.name.contains("PCIe"));
-    let moved = moved.unwrap().answer.as_ref().unwrap().interval;
+    let row = &report.rows[0];
+    let moved = figure(
+        row.shown()
+            .find(|one| one.kind.name.contains("PCIe"))
+            .unwrap(),
+    );
     assert_eq!((moved.low, moved.high), (0.0, 0.0));
 }
 
@@ -221,10 +200,7 @@ fn cards_without_figures_have_no_prediction_and_relatives_a_wide_one() {
 #[test]
 fn what_was_left_out_is_predicted_from_the_rest_or_not_at_all() {
     let set = |library: &Library, design: &str| {
-        let mut asked = ScenarioArgs::of("kv");
-        asked.set("profile", "bf3-8c");
-        asked.set("design", design);
-        let report = scenario::run(&asked, library).unwrap();
+        let report = ask_of(library, "kv", &[("profile", "bf3-8c"), ("design", design)]).unwrap();
         report.rows[0].throughput.clone().unwrap().answer
     };
     let whole = Library::published();
@@ -240,7 +216,7 @@ fn what_was_left_out_is_predicted_from_the_rest_or_not_at_all() {
 fn clients_on_a_card_do_not_care_where_the_server_is() {
     let report = ask("pairings", &[("pairing", "ch-sh, cd-sh, cd-sd")]);
     let relative: Vec<f64> = (report.rows.iter())
-        .map(|row| more(row, "throughput over ch-sh"))
+        .map(|row| metric(row, "throughput over ch-sh"))
         .collect();
     for of_store in relative.chunks(3) {
         assert_eq!(of_store[0], 1.0);
@@ -255,20 +231,13 @@ fn clients_on_a_card_do_not_care_where_the_server_is() {
 fn a_server_on_the_card_is_best_for_dpdk_on_the_newest_card_only() {
     let on = |card| {
         let set = [("profile", card), ("store", "mica"), ("pairing", "ch-sd")];
-        more(&ask("pairings", &set).rows[0], "throughput over ch-sh")
+        metric(&ask("pairings", &set).rows[0], "throughput over ch-sh")
     };
     assert!(on("bf3-8c") > 1.0 && on("bf2-200g") < 1.0 && on("bf1") < on("bf2-200g"));
 }
 
 #[test]
 fn values_that_cannot_be_are_named_with_what_is_allowed() {
-    let refused = |scenario: &str, set: &[(&str, &str)]| {
-        let mut asked = ScenarioArgs::of(scenario);
-        for (key, value) in set {
-            asked.set(key, value);
-        }
-        scenario::run(&asked, Library::published()).unwrap_err()
-    };
     let error = refused("kv", &[("design", "shard")]);
     assert_eq!(
         (error.key.as_str(), error.suggestion.as_deref()),

@@ -3,8 +3,10 @@
 use overside_model::contention::{Demand, load_of, shares, stretch, traffic_loss};
 use overside_model::dma::{self, Access, Completion, Primitive, Transfer};
 use overside_model::network::{Submode, tcp_through};
-use overside_model::scenario::{Report, ScenarioArgs, presets, run};
+use overside_model::scenario::Report;
 use overside_model::{Axis, EvidenceLevel, Initiator, Library, Profile, Table, Unit, profile};
+
+use crate::ask::{ask, ask_of, figure, latency_ns, preset, rate, refused};
 
 fn polled(primitive: Primitive, bytes: f64) -> Transfer {
     Transfer {
@@ -22,14 +24,6 @@ fn latency(card: &str, transfer: Transfer) -> f64 {
         dma::latency(values, "", &transfer)
     });
     answer.unwrap().interval.typ
-}
-
-fn asked(scenario: &str, set: &[(&str, &str)], library: &Library) -> Report {
-    let mut asked = ScenarioArgs::of(scenario);
-    for (key, value) in set {
-        asked.set(key, value);
-    }
-    run(&asked, library).unwrap()
 }
 
 #[test]
@@ -73,7 +67,7 @@ fn microseconds_need_a_calibrated_card() {
         ("initiator", "dpu"),
         ("access", "read"),
     ];
-    let report = asked("dma", &set, Library::published());
+    let report = ask("dma", &set);
     for row in &report.rows {
         let why = row.latency.as_ref().unwrap().answer.as_ref().unwrap_err();
         assert!(why.why.contains("dma.copy.latency.poll"), "{why}");
@@ -92,16 +86,15 @@ fn microseconds_need_a_calibrated_card() {
         note: None,
     };
     (calibrated.tables).insert("dma.copy.latency.poll".into(), measured);
-    let report = asked("dma", &set, &Library::new(vec![calibrated]));
-    let first = report.rows[0].latency.as_ref().unwrap();
-    let short = first.answer.as_ref().unwrap().interval;
-    assert!((1450.0..1700.0).contains(&short.typ), "{short:?}");
+    let report = ask_of(&Library::new(vec![calibrated]), "dma", &set).unwrap();
+    let short_ns = latency_ns(&report.rows[0]);
+    assert!((1450.0..1700.0).contains(&short_ns), "{short_ns}");
 }
 
 #[test]
 fn short_dmas_are_bound_by_cores_and_long_ones_by_the_link() {
     let set = [("primitive", "dma"), ("bytes", "64 B, 2 MiB")];
-    let report = asked("dma", &set, Library::published());
+    let report = ask("dma", &set);
     let limits: Vec<_> = (report.rows.iter())
         .map(|row| row.throughput.as_ref().unwrap().answer.as_ref().unwrap())
         .map(|answer| answer.bottleneck.clone().unwrap())
@@ -149,13 +142,11 @@ fn waiting_grows_with_load_and_traffic_loses_more_beside_more_dma() {
 
 #[test]
 fn over_time_traffic_falls_to_the_closed_form_beside_dmas_and_recovers() {
-    let library = Library::published();
     let gbps = |report: &Report, row: usize| {
-        let traffic = report.rows[row].throughput.as_ref().unwrap();
-        traffic.answer.as_ref().unwrap().interval.scale(8e-9)
+        figure(report.rows[row].throughput.as_ref().unwrap()).scale(8e-9)
     };
     for intensity in ["25", "100"] {
-        let closed = asked("interference", &[("intensity", intensity)], library);
+        let closed = ask("interference", &[("intensity", intensity)]);
         let closed = gbps(&closed, 0).typ;
         let set = [
             ("beside", "dma"),
@@ -163,7 +154,7 @@ fn over_time_traffic_falls_to_the_closed_form_beside_dmas_and_recovers() {
             ("phase", "30 ms"),
             ("windows", "2"),
         ];
-        let series = asked("interference", &set, library);
+        let series = ask("interference", &set);
         assert_eq!(series.rows.len(), 6);
         for row in [0, 1, 5] {
             let quiet = gbps(&series, row);
@@ -181,7 +172,7 @@ fn over_time_traffic_falls_to_the_closed_form_beside_dmas_and_recovers() {
     }
     // Jobs of an engine do not cross its path.
     let engine = [("beside", "engine"), ("phase", "3 ms")];
-    let engine = asked("interference", &engine, library);
+    let engine = ask("interference", &engine);
     assert!((0..engine.rows.len()).all(|row| (gbps(&engine, row).typ - 10.0).abs() < 0.1));
 }
 
@@ -198,20 +189,16 @@ fn a_card_that_loses_more_than_waiting_explains_is_simulated_all_the_same() {
         ("intensity", "100"),
         ("phase", "1 ms"),
     ];
-    let report = asked("interference", &set, &Library::new(vec![wild]));
+    let report = ask_of(&Library::new(vec![wild]), "interference", &set).unwrap();
     assert!(report.rows.len() > 6);
 }
 
 #[test]
 fn a_path_through_the_cards_cores_is_the_same_in_every_scenario() {
-    let closed = asked("network", &[("path", "sm3")], Library::published());
+    let closed = ask("network", &[("path", "sm3")]);
     let set = [("submode", "sm3"), ("load", "1000"), ("frames", "2000")];
-    let onpath = asked("onpath", &set, Library::published());
-    let rate = |report: &Report| {
-        let shown = report.rows[0].throughput.as_ref().unwrap();
-        shown.answer.as_ref().unwrap().interval.typ
-    };
-    let (closed, onpath) = (rate(&closed), rate(&onpath));
+    let onpath = ask("onpath", &set);
+    let (closed, onpath) = (rate(&closed.rows[0]), rate(&onpath.rows[0]));
     assert!((onpath / closed - 1.0).abs() < 0.02, "{onpath} {closed}");
 }
 
@@ -240,12 +227,7 @@ fn the_ready_made_questions_about_links_are_answered() {
         "dma-beside-traffic",
         "dma-burst",
     ] {
-        let text = presets().iter().find(|one| one.name == name).unwrap().text;
-        let report = run(
-            &ScenarioArgs::parse(name, text).unwrap(),
-            Library::published(),
-        )
-        .unwrap();
+        let report = preset(name);
         let answered = report
             .rows
             .iter()
@@ -253,11 +235,12 @@ fn the_ready_made_questions_about_links_are_answered() {
         assert_eq!(answered.count(), report.rows.len(), "{name}");
         assert!(!report.facts.is_empty(), "{name}");
     }
-    let mut bad = ScenarioArgs::of("dma");
-    bad.set("primitive", "rdma-inline");
-    bad.set("access", "write");
-    bad.set("bytes", "4 KiB");
-    let error = run(&bad, Library::published()).unwrap_err();
+    let set = [
+        ("primitive", "rdma-inline"),
+        ("access", "write"),
+        ("bytes", "4 KiB"),
+    ];
+    let error = refused("dma", &set);
     assert_eq!(error.key, "bytes");
     assert!(error.remedy.contains("128"), "{error}");
 }

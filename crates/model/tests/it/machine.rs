@@ -2,21 +2,9 @@
 
 use overside_model::check::{Finding, check};
 use overside_model::facts::{Fact, Facts, Figure};
-use overside_model::scenario::{Metric, Report, ScenarioArgs, run};
 use overside_model::{EvidenceLevel, Library, claims};
 
-fn ask(scenario: &str, values: &[(&str, &str)]) -> Report {
-    let mut asked = ScenarioArgs::of(scenario);
-    for (key, value) in values {
-        asked.set(key, value);
-    }
-    run(&asked, Library::published()).unwrap()
-}
-
-fn typ(shown: &Option<Metric>) -> f64 {
-    let answer = &shown.as_ref().unwrap().answer;
-    answer.as_ref().unwrap().interval.typ
-}
+use crate::ask::{ask, latency_ns, rate, refused};
 
 fn figure<'a>(fact: &'a Fact, keys: &[&str]) -> Figure<'a> {
     (fact.figures().into_iter())
@@ -52,11 +40,11 @@ fn every_query_has_a_time_and_more_data_takes_longer_by_as_much_or_less() {
     assert_eq!(one.rows.len(), 23);
     for (one, two) in one.rows.iter().zip(&two.rows) {
         // Planning does not grow, and small tables keep more cores busy.
-        let ratio = typ(&two.latency) / typ(&one.latency);
+        let ratio = latency_ns(two) / latency_ns(one);
         assert!((1.5..2.0).contains(&ratio), "{ratio}");
     }
-    let sum: f64 = one.rows[..22].iter().map(|row| typ(&row.latency)).sum();
-    assert!((typ(&one.rows[22].latency) / sum - 1.0).abs() < 1e-9);
+    let sum: f64 = one.rows[..22].iter().map(latency_ns).sum();
+    assert!((latency_ns(&one.rows[22]) / sum - 1.0).abs() < 1e-9);
 }
 
 #[test]
@@ -69,7 +57,7 @@ fn cores_beyond_a_pipelines_groups_of_rows_do_not_help() {
             ("query", query),
             ("cores", cores),
         ];
-        typ(&ask("query", &set).rows[0].latency)
+        latency_ns(&ask("query", &set).rows[0])
     };
     // At this scale every table is within one group.
     assert_eq!(time("1", "48"), time("1", "2"));
@@ -92,7 +80,7 @@ fn what_was_measured_of_the_queries_is_said_beside_their_times() {
 fn more_cores_scan_faster_but_not_in_proportion() {
     for card in ["bf2", "bf3", "octeon-tx2"] {
         let report = ask("pushdown", &[("profile", card)]);
-        let rates: Vec<f64> = report.rows.iter().map(|row| typ(&row.throughput)).collect();
+        let rates: Vec<f64> = report.rows.iter().map(rate).collect();
         let cores: Vec<f64> = (report.rows.iter())
             .map(|row| row.labels.last().unwrap().1.parse().unwrap())
             .collect();
@@ -108,10 +96,7 @@ fn more_cores_scan_faster_but_not_in_proportion() {
 
 #[test]
 fn more_cores_than_a_card_has_are_refused() {
-    let mut asked = ScenarioArgs::of("pushdown");
-    asked.set("profile", "bf2");
-    asked.set("cores", "9");
-    let error = run(&asked, Library::published()).unwrap_err();
+    let error = refused("pushdown", &[("profile", "bf2"), ("cores", "9")]);
     assert_eq!((error.key.as_str(), &*error.remedy), ("cores", "1 to 8"));
 }
 

@@ -1,6 +1,7 @@
 //! What model promises, through its public interface: one program, so that it is linked once.
 
 mod advice;
+mod ask;
 mod capacity;
 mod check;
 mod corpus;

@@ -3,6 +3,8 @@
 use overside_config::Error;
 use overside_model::{Dimension, PARAMETERS, Parameter, Profile, Step, profiles_with};
 
+use crate::ask::refusals;
+
 /// A profile with these lines in `[values]` and `[tables]`.
 fn with(values: &str, tables: &str) -> Result<Profile, Vec<Error>> {
     let text = format!(
@@ -36,142 +38,72 @@ fn what_is_registered_is_taken() {
 
 #[test]
 fn each_mistake_is_named_with_its_key_and_what_is_allowed() {
-    let number = |name: &str, rest: &str| format!("\"{name}\" = {{ {rest}, citation = \"c\" }}");
     let cases = [
-        (
-            number("cpu.croes", "value = 8, unit = \"count\""),
-            "values.cpu.croes",
-            "did you mean \"cpu.cores\"",
-        ),
-        (
-            number("stream.copy.fast", "value = 8, unit = \"GB/s\""),
-            "values.stream.copy.fast",
-            "no parameter",
-        ),
-        (
-            number("Cpu.cores", "value = 8, unit = \"count\""),
-            "values.Cpu.cores",
-            "no parameter",
-        ),
-        (
-            number("cpu.cores", "value = 0, unit = \"count\""),
-            "values.cpu.cores",
-            "allowed: 1 to 10000",
-        ),
-        (
-            number("cpu.cores", "value = -4, unit = \"count\""),
-            "values.cpu.cores",
-            "allowed: 1 to 10000",
-        ),
-        (
-            number("cpu.cores", "value = 1e9, unit = \"count\""),
-            "values.cpu.cores",
-            "too large",
-        ),
-        (
-            number("cpu.cores", "value = nan, unit = \"count\""),
-            "values.cpu.cores",
-            "not a positive number",
-        ),
-        (
-            number("cpu.cores", "value = 8, unit = \"GB/s\""),
-            "values.cpu.cores",
-            "use count or %",
-        ),
-        (
-            number("cpu.clock", "value = 3, unit = \"MHz\""),
-            "values.cpu.clock",
-            "too small; allowed: 10 million a second",
-        ),
-        (
-            number("cpu.cores", "low = 9, value = 8, unit = \"count\""),
-            "values.cpu.cores",
-            "low <= value <= high",
-        ),
-        (
-            number("cpu.cores", "low = 9, unit = \"count\""),
-            "values.cpu.cores",
-            "give value",
-        ),
+        ("cpu.croes", "value = 8, unit = 'count'"),
+        ("stream.copy.fast", "value = 8, unit = 'GB/s'"),
+        ("Cpu.cores", "value = 8, unit = 'count'"),
+        ("cpu.cores", "value = 0, unit = 'count'"),
+        ("cpu.cores", "value = -4, unit = 'count'"),
+        ("cpu.cores", "value = 1e9, unit = 'count'"),
+        ("cpu.cores", "value = nan, unit = 'count'"),
+        ("cpu.cores", "value = 8, unit = 'GB/s'"),
+        ("cpu.clock", "value = 3, unit = 'MHz'"),
+        ("cpu.cores", "low = 9, value = 8, unit = 'count'"),
+        ("cpu.cores", "low = 9, unit = 'count'"),
     ];
-    for (values, key, remedy) in cases {
-        let found = messages(&values, "");
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].contains(key), "{} should name {key}", found[0]);
-        assert!(
-            found[0].contains(remedy),
-            "{} should say {remedy}",
-            found[0]
-        );
-    }
+    let found = cases.map(|(name, rest)| {
+        let line = format!("\"{name}\" = {{ {rest}, citation = \"c\" }}");
+        (line.clone(), messages(&line, "").join("\n    "))
+    });
+    insta::assert_snapshot!(refusals(found));
 }
 
 #[test]
 fn tables_depend_on_what_they_may_at_whole_increasing_points() {
-    let table = |by: &str, at: &str, value: &str| {
-        format!(
-            "\"stream.copy\" = {{ by = \"{by}\", at = {at}, value = {value}, unit = \"GB/s\", citation = \"c\" }}"
-        )
-    };
     let cases = [
-        (table("bytes", "[1, 2]", "[1, 2]"), "use by = cores"),
-        (table("cores", "[2, 1]", "[1, 2]"), "sort the points"),
-        (table("cores", "[0, 1]", "[1, 2]"), "whole numbers"),
-        (table("cores", "[1.5]", "[1]"), "whole numbers"),
-        (table("cores", "[1, 2]", "[1]"), "a value for each"),
-        (table("cores", "[]", "[]"), "1 to 256 points"),
-        (table("cores", "[1, 2]", "[1, -2]"), "not a positive number"),
-        (
-            table("cores", "[1, 2]", "[1, inf]"),
-            "not a positive number",
-        ),
+        ("cpu.clock", "cores", "[1]", "[2]"),
+        ("stream.copy", "bytes", "[1, 2]", "[1, 2]"),
+        ("stream.copy", "cores", "[2, 1]", "[1, 2]"),
+        ("stream.copy", "cores", "[0, 1]", "[1, 2]"),
+        ("stream.copy", "cores", "[1.5]", "[1]"),
+        ("stream.copy", "cores", "[1, 2]", "[1]"),
+        ("stream.copy", "cores", "[]", "[]"),
+        ("stream.copy", "cores", "[1, 2]", "[1, -2]"),
+        ("stream.copy", "cores", "[1, 2]", "[1, inf]"),
     ];
-    for (line, remedy) in cases {
-        let found = messages("", &line);
-        assert!(
-            found.iter().any(|one| one.contains(remedy)),
-            "{found:?} should say {remedy}"
+    let found = cases.map(|(name, by, at, value)| {
+        let unit = if name == "cpu.clock" { "GHz" } else { "GB/s" };
+        let line = format!(
+            "\"{name}\" = {{ by = \"{by}\", at = {at}, value = {value}, unit = \"{unit}\", citation = \"c\" }}"
         );
-        assert!(found[0].contains("tables.stream.copy"), "{found:?}");
-    }
-    let clock =
-        r#""cpu.clock" = { by = "cores", at = [1], value = [2], unit = "GHz", citation = "c" }"#;
-    let found = messages("", clock);
-    assert!(found[0].contains("give it in [values]"), "{found:?}");
+        (line.clone(), messages("", &line).join("\n    "))
+    });
+    insta::assert_snapshot!(refusals(found));
 }
 
 #[test]
 fn values_that_cannot_both_be_true_are_named() {
-    let too_many = r#""stream.copy" = { by = "cores", at = [1, 16], value = [2, 6], unit = "GB/s", citation = "c" }"#;
-    let found = messages(CORES, too_many);
-    assert!(
-        found[0].contains("16 cores at work where there are 8"),
-        "{found:?}"
-    );
-    assert!(found[0].contains("allowed: 1 to 8"), "{found:?}");
-
-    let threads =
-        format!("{CORES}\n\"cpu.threads\" = {{ value = 4, unit = \"count\", citation = \"c\" }}");
-    let found = messages(&threads, "");
-    assert!(
-        found[0].contains("values.cpu.threads: 4 threads on 8 cores"),
-        "{found:?}"
-    );
-
-    let twice = r#""stream.copy" = { value = 2, unit = "GB/s", citation = "c" }"#;
-    let table =
-        r#""stream.copy" = { by = "cores", at = [1], value = [2], unit = "GB/s", citation = "c" }"#;
-    let found = messages(twice, table);
-    assert!(
-        found[0].contains("tables.stream.copy says it too"),
-        "{found:?}"
-    );
-
-    let cache = r#"
-"memory.l3" = { value = 32, unit = "GB", citation = "c" }
-"memory.size" = { value = 16, unit = "GB", citation = "c" }"#;
-    let found = messages(cache, "");
-    assert!(found[0].contains("values.memory.l3"), "{found:?}");
+    let table = |last: u32| {
+        format!(
+            "\"stream.copy\" = {{ by = \"cores\", at = [1, {last}], value = [2, 6], unit = \"GB/s\", citation = \"c\" }}"
+        )
+    };
+    let number = |name: &str, value: u32, unit: &str| {
+        format!("\"{name}\" = {{ value = {value}, unit = \"{unit}\", citation = \"c\" }}\n")
+    };
+    let cache = number("memory.l3", 32, "GB") + &number("memory.size", 16, "GB");
+    let threads = format!("{CORES}\n{}", number("cpu.threads", 4, "count"));
+    let found = [
+        (CORES.to_owned(), table(16)),
+        (threads, String::new()),
+        (number("stream.copy", 2, "GB/s"), table(2)),
+        (cache, String::new()),
+    ]
+    .map(|(values, tables)| {
+        let found = messages(&values, &tables).join("\n    ");
+        (format!("{values}\n{tables}"), found)
+    });
+    insta::assert_snapshot!(refusals(found));
 }
 
 #[test]

@@ -6,16 +6,10 @@ use overside_model::scenario::{
 };
 use overside_model::{Library, Unit};
 
-fn ask(asked: &ScenarioArgs) -> Result<Report, Error> {
-    scenario::run(asked, Library::published())
-}
+use crate::ask::{answered, ask, ask_of, metric, rate, refusals, refused};
 
-fn with(scenario: &str, settings: &[(&str, &str)]) -> Result<Report, Error> {
-    let mut asked = ScenarioArgs::of(scenario);
-    for (key, value) in settings {
-        asked.set(key, value);
-    }
-    ask(&asked)
+fn run(asked: &ScenarioArgs) -> Result<Report, Error> {
+    scenario::run(asked, Library::published())
 }
 
 /// What must be true of every report.
@@ -24,7 +18,7 @@ fn sound(report: &Report, about: &str) {
     assert!(!report.rows.is_empty(), "{about}: no rows");
     for row in &report.rows {
         for shown in row.shown() {
-            let name = &shown.name;
+            let name = &shown.kind.name;
             match &shown.answer {
                 Ok(known) => {
                     let all = known.interval;
@@ -50,34 +44,34 @@ fn sound(report: &Report, about: &str) {
 fn every_scenario_answers_as_it_is_by_default() {
     assert!(!scenarios().is_empty());
     for scenario in scenarios() {
-        let report = ask(&ScenarioArgs::of(scenario.name())).expect("its defaults are allowed");
-        sound(&report, scenario.name());
+        let report = ask(&scenario.name, &[]);
+        sound(&report, &scenario.name);
         let figures = report.rows.iter().flat_map(|row| row.shown());
-        assert!(figures.count() > 0, "{} has no figures", scenario.name());
+        assert!(figures.count() > 0, "{} has no figures", scenario.name);
     }
 }
 
 #[test]
 fn the_same_question_has_the_same_answer() {
     for scenario in scenarios() {
-        let asked = ScenarioArgs::of(scenario.name());
-        assert_eq!(ask(&asked), ask(&asked), "{}", scenario.name());
+        let answer = || ask(&scenario.name, &[]);
+        assert_eq!(answer(), answer(), "{}", scenario.name);
     }
 }
 
 #[test]
 fn both_ends_of_every_key_have_an_answer_or_are_refused_by_name() {
     for scenario in scenarios() {
-        for key in scenario.keys() {
+        for key in &scenario.keys {
             for value in ends(key) {
-                if events(*scenario, key, &value) > 1_000_000 {
+                if events(scenario, key, &value) > 1_000_000 {
                     continue;
                 }
-                let about = format!("{} {}={value}", scenario.name(), key.name);
-                match with(scenario.name(), &[(key.name, &value)]) {
+                let about = format!("{} {}={value}", scenario.name, key.name);
+                match ask_of(Library::published(), &scenario.name, &[(&key.name, &value)]) {
                     Ok(report) => sound(&report, &about),
                     Err(refused) => {
-                        let known = scenario.keys().iter().any(|key| key.name == refused.key);
+                        let known = scenario.keys.iter().any(|key| key.name == refused.key);
                         assert!(known || refused.key == "parameters", "{about}: {refused}");
                         assert!(!refused.remedy.is_empty(), "{about}: {refused}");
                     }
@@ -88,9 +82,9 @@ fn both_ends_of_every_key_have_an_answer_or_are_refused_by_name() {
 }
 
 /// What answering would simulate; long simulations are for the benches.
-fn events(scenario: &dyn Scenario, key: &Key, value: &str) -> u64 {
-    let mut asked = ScenarioArgs::of(scenario.name());
-    asked.set(key.name, value);
+fn events(scenario: &'static Scenario, key: &Key, value: &str) -> u64 {
+    let mut asked = ScenarioArgs::of(&scenario.name);
+    asked.set(&key.name, value);
     let points = asked
         .points(scenario, Library::published())
         .unwrap_or_default();
@@ -100,10 +94,10 @@ fn events(scenario: &dyn Scenario, key: &Key, value: &str) -> u64 {
 
 /// The extreme values that a key takes.
 fn ends(key: &Key) -> Vec<String> {
-    match key.kind {
-        Kind::Count { low, high } => vec![low.to_string(), high.to_string()],
-        Kind::Amount { low, high, .. } => vec![low.to_string(), high.to_string()],
-        Kind::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
+    match &key.kind {
+        Kind::Count(low, high) => vec![low.to_string(), high.to_string()],
+        Kind::Amount(_, low, high) => vec![low.to_string(), high.to_string()],
+        Kind::Words(words) => words.clone(),
         Kind::Profile => {
             let profiles = Library::published().profiles().iter();
             profiles.map(|profile| profile.name.clone()).collect()
@@ -113,7 +107,7 @@ fn ends(key: &Key) -> Vec<String> {
 
 #[test]
 fn names_and_keys_are_well_formed() {
-    let mut names: Vec<_> = scenarios().iter().map(|one| one.name()).collect();
+    let mut names: Vec<_> = scenarios().iter().map(|one| one.name.as_str()).collect();
     names.extend(presets().iter().map(|one| one.name));
     for name in &names {
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -124,10 +118,9 @@ fn names_and_keys_are_well_formed() {
     names.dedup();
     assert_eq!(names.len(), count, "a name stands for two questions");
     for scenario in scenarios() {
-        let mut keys: Vec<_> = scenario.keys().iter().map(|key| key.name).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        assert_eq!(keys.len(), scenario.keys().len(), "{}", scenario.name());
+        let keys = scenario.keys.iter().map(|key| &key.name);
+        let keys: std::collections::BTreeSet<_> = keys.collect();
+        assert_eq!(keys.len(), scenario.keys.len(), "{}", scenario.name);
     }
 }
 
@@ -140,7 +133,7 @@ fn every_ready_made_question_has_an_answer() {
             "{} says nothing of itself",
             one.name
         );
-        sound(&ask(&asked).expect(one.name), one.name);
+        sound(&run(&asked).expect(one.name), one.name);
     }
 }
 
@@ -176,7 +169,7 @@ fn lists_are_swept_as_a_product_and_the_rest_is_common() {
         ("cores", "1, 2, 4"),
         ("bytes", "64MiB"),
     ];
-    let report = with(DRIFT, &settings).expect("it is right");
+    let report = ask(DRIFT, &settings);
     assert_eq!(report.rows.len(), 6);
     let labels: Vec<_> = report.rows[4]
         .labels
@@ -200,173 +193,84 @@ fn a_file_says_the_same_as_the_command_line() {
         bytes = 67108864
         slowdown = 2.5
     "#;
-    let file =
-        ask(&ScenarioArgs::parse("mine.toml", text).expect("it is right")).expect("it is right");
+    let file = answered(text).unwrap();
     let settings = [
         ("placement", "cpu,device"),
         ("bytes", "64 MiB"),
         ("slowdown", "2.5"),
     ];
-    let words = with(DRIFT, &settings).expect("it is right");
+    let words = ask(DRIFT, &settings);
     assert_eq!(file.rows, words.rows);
     assert_eq!(file.about, "two placements");
 }
 
 #[test]
 fn what_is_wrong_is_named_with_what_is_allowed() {
-    let refused =
-        |settings: &[(&str, &str)]| with(DRIFT, settings).expect_err("it is wrong").to_string();
     let cases = [
-        (
-            ("coers", "2"),
-            "coers: the scenario coprocessing-drift has no such key",
-            "\"cores\"",
-        ),
-        (
-            ("cores", "0"),
-            "cores: 0 is out of range",
-            "a whole number from 1 to 1024",
-        ),
-        (
-            ("cores", "two"),
-            "cores: \"two\" is not a whole number",
-            "1 to 1024",
-        ),
-        (
-            ("cores", "-1"),
-            "cores: \"-1\" is not a whole number",
-            "1 to 1024",
-        ),
-        (
-            ("chunk", "1 PiB"),
-            "chunk: \"1 PiB\" is not a number in B",
-            "from 4 KiB to 128 MiB",
-        ),
-        (
-            ("chunk", "1 TB"),
-            "chunk: \"1 TB\" is not a number",
-            "from 4 KiB to 128 MiB",
-        ),
-        (
-            ("chunk", "1 ns"),
-            "chunk: \"1 ns\" is not a number",
-            "from 4 KiB to 128 MiB",
-        ),
-        (
-            ("chunk", "1 GiB"),
-            "chunk: 1 GiB is out of range",
-            "from 4 KiB to 128 MiB",
-        ),
-        (
-            ("cpu_rate", "nan"),
-            "cpu_rate: \"nan\" is not a number",
-            "0.01 MB/s",
-        ),
-        (
-            ("cpu_rate", "1e999"),
-            "cpu_rate: \"1e999\" is not a number",
-            "0.01 MB/s",
-        ),
-        (
-            ("placement", "adaptiv"),
-            "placement: \"adaptiv\" is not known",
-            "\"adaptive\"",
-        ),
-        (("profile", "bf9"), "profile: \"bf9\" is not known", "\"bf"),
-        (
-            ("bytes", ""),
-            "bytes: \"\" is not a number",
-            "from 4 KiB to 1024 GiB",
-        ),
+        ("coers", "2"),
+        ("cores", "0"),
+        ("cores", "two"),
+        ("cores", "-1"),
+        ("chunk", "1 PiB"),
+        ("chunk", "1 TB"),
+        ("chunk", "1 ns"),
+        ("chunk", "1 GiB"),
+        ("cpu_rate", "nan"),
+        ("cpu_rate", "1e999"),
+        ("placement", "adaptiv"),
+        ("profile", "bf9"),
+        ("bytes", ""),
     ];
-    for (setting, problem, allowed) in cases {
-        let text = refused(&[setting]);
-        assert!(
-            text.contains(problem) && text.contains(allowed),
-            "{setting:?}: {text}"
-        );
-    }
+    let cases = cases.map(|set| (format!("{} = {}", set.0, set.1), refused(DRIFT, &[set])));
+    insta::assert_snapshot!(refusals(cases));
     let long = "9".repeat(10_000);
-    assert!(refused(&[("cores", &long)]).len() < 400);
+    assert!(refused(DRIFT, &[("cores", &long)]).to_string().len() < 400);
 }
 
 #[test]
 fn a_file_that_is_wrong_is_told_where() {
     let head = "schema = \"scenario/1\"\nscenario = \"coprocessing-drift\"\n";
     let cases = [
-        (
-            "scenario = \"coprocessing-drift\"".to_owned(),
-            "schema: missing",
-        ),
-        (
-            "schema = \"scenario/2\"".into(),
-            "schema: \"scenario/2\" is not known; write schema = \"scenario/1\"",
-        ),
-        ("schema = \"scenario/1\"".into(), "scenario: missing"),
-        (
-            format!("{head}profil = \"bf2\""),
-            "did you mean \"profile\"?",
-        ),
-        (
-            format!("{head}[parameters]\ncores = []"),
-            "parameters.cores: 0 values; 1 to 10000 values",
-        ),
-        (
-            format!("{head}[parameters.cores]\nx = 1"),
-            "parameters.cores: a value is a number, text, or a list of these",
-        ),
-        (
-            format!("{head}parameters = 3"),
-            "parameters: not 3; a table",
-        ),
-        (
-            format!("{head}profile = \"bf2\"\n[parameters]\nprofile = \"bf3\""),
-            "parameters.profile: set twice",
-        ),
-        ("= 3".into(), "mine.toml:1:1: not TOML"),
+        "scenario = \"coprocessing-drift\"",
+        "schema = \"scenario/2\"",
+        "schema = \"scenario/1\"",
+        "= 3",
+        &format!("{head}profil = \"bf2\""),
+        &format!("{head}[parameters]\ncores = []"),
+        &format!("{head}[parameters.cores]\nx = 1"),
+        &format!("{head}parameters = 3"),
+        &format!("{head}profile = \"bf2\"\n[parameters]\nprofile = \"bf3\""),
+        &format!("{head}[parameters]\ncorse = 2"),
     ];
-    for (text, expected) in cases {
-        let told = match ScenarioArgs::parse("mine.toml", &text) {
-            Ok(_) => panic!("{text} was taken"),
-            Err(told) => told.to_string(),
-        };
-        assert!(
-            told.starts_with("mine.toml:") && told.contains(expected),
-            "{text}: {told}"
-        );
-    }
-    let asked = ScenarioArgs::parse("mine.toml", &format!("{head}[parameters]\ncorse = 2"));
-    let told = ask(&asked.expect("the form is right"))
-        .expect_err("no such key")
-        .to_string();
-    assert!(told.starts_with("mine.toml:4:1: corse: "), "{told}");
-    let told = ScenarioArgs::named("coprocesing-drift")
-        .expect_err("no such scenario")
-        .to_string();
-    assert!(
-        told.contains("did you mean \"coprocessing-drift\"?"),
-        "{told}"
-    );
+    let cases = cases.map(|text| (text.to_owned(), answered(text).expect_err(text)));
+    let name = "coprocesing-drift";
+    let unnamed = ScenarioArgs::named(name).expect_err("no such scenario");
+    insta::assert_snapshot!(refusals(cases.into_iter().chain([(name.into(), unnamed)])));
 }
 
 #[test]
 fn a_question_too_large_is_refused_before_it_is_computed() {
     let many: Vec<_> = (1..=200).map(|count| count.to_string()).collect();
     let many = many.join(",");
-    let told = with(DRIFT, &[("cores", &many), ("depth", &many)]).expect_err("40,000 points");
+    let told = refused(DRIFT, &[("cores", &many), ("depth", &many)]);
     assert!(told.problem.contains(&MAX_POINTS.to_string()), "{told}");
     let settings = [
         ("cores", many.as_str()),
         ("bytes", "64GiB"),
         ("placement", "cpu, device,split,adaptive"),
     ];
-    let told = with(DRIFT, &settings).expect_err("two thousand million events and more");
+    let told = refused(DRIFT, &settings);
     assert!(told.problem.contains("events"), "{told}");
 }
 
 #[test]
 fn values_are_read_in_any_unit_of_their_kind() {
-    let key = Key::amount("rate", Unit::GbPerS, (1.0, 400.0), "", "a rate");
+    let key = Key {
+        name: "rate".into(),
+        about: "a rate".into(),
+        kind: Kind::Amount(Unit::GbPerS, 1.0, 400.0),
+        default: String::new(),
+    };
     let read = |text: &str| key.read(text, Library::published()).expect(text);
     for text in ["40", "40 Gb/s", "40Gb/s", "5 GB/s", "5000MB/s", "4e1"] {
         let number = read(text).number.expect("a number");
@@ -380,13 +284,12 @@ fn values_are_read_in_any_unit_of_their_kind() {
 fn without_drift_or_queueing_the_simulation_is_the_closed_form() {
     // bf2 compresses 1.97 GiB/s, eight cores 480 MB/s; a core's last chunk is little of what it does.
     let settings = [("slowdown", "1"), ("depth", "16"), ("chunk", "64 KiB")];
-    let report = with(DRIFT, &settings).expect("it is right");
-    let rate = |placement: &str| {
+    let report = ask(DRIFT, &settings);
+    let seen = |placement: &str| {
         let row = report.rows.iter().find(|row| row.labels[0].1 == placement);
         let row = row.expect("one of the default sweep");
         assert_eq!(row.method, Method::Simulated);
-        let shown = row.throughput.as_ref().expect("a throughput");
-        shown.answer.as_ref().expect("known").interval.typ
+        rate(row)
     };
     let (cores, device) = (8.0 * 60e6, 1.97 * 1_073_741_824.0);
     for (placement, expected) in [
@@ -395,7 +298,7 @@ fn without_drift_or_queueing_the_simulation_is_the_closed_form() {
         ("split", cores + device),
         ("adaptive", cores + device),
     ] {
-        let seen = rate(placement);
+        let seen = seen(placement);
         assert!(
             (seen / expected - 1.0).abs() < 0.02,
             "{placement}: {seen} for {expected}"
@@ -405,20 +308,13 @@ fn without_drift_or_queueing_the_simulation_is_the_closed_form() {
 
 #[test]
 fn when_the_device_slows_a_fixed_share_loses_what_following_keeps() {
-    let report = with(DRIFT, &[]).expect("it is right");
+    let report = ask(DRIFT, &[]);
     let of_best = |placement: &str| {
         let row = report.rows.iter().find(|row| row.labels[0].1 == placement);
-        let row = row.expect("one of the default sweep");
-        let best = row
-            .more
-            .iter()
-            .find(|shown| shown.name == "of the best possible");
-        best.expect("shown")
-            .answer
-            .as_ref()
-            .expect("known")
-            .interval
-            .typ
+        metric(
+            row.expect("one of the default sweep"),
+            "of the best possible",
+        )
     };
     assert!(of_best("adaptive") > 0.97, "{}", of_best("adaptive"));
     assert!(of_best("split") < 0.85, "{}", of_best("split"));
@@ -428,12 +324,11 @@ fn when_the_device_slows_a_fixed_share_loses_what_following_keeps() {
 fn keys_of_a_scenario_are_all_read() {
     // A default that the key itself would refuse makes the scenario useless.
     for scenario in scenarios() {
-        let scenario: &dyn Scenario = *scenario;
-        let points = ScenarioArgs::of(scenario.name()).points(scenario, Library::published());
+        let points = ScenarioArgs::of(&scenario.name).points(scenario, Library::published());
         let points = points.expect("defaults are allowed");
-        for key in scenario.keys().iter().filter(|key| !key.default.is_empty()) {
+        for key in scenario.keys.iter().filter(|key| !key.default.is_empty()) {
             assert!(
-                points.iter().all(|point| point.get(key.name).is_some()),
+                points.iter().all(|point| point.get(&key.name).is_some()),
                 "{}",
                 key.name
             );
@@ -446,10 +341,8 @@ fn frames_through_the_card_wait_as_theory_says_and_are_lost_beyond_its_rate() {
     // A frame of 1000 bytes takes 400 ns at 20 Gb/s.
     let figure = |load: &str, name: &str| {
         let settings = [("path_rate", "20"), ("frame", "1000"), ("load", load)];
-        let report = with("onpath", &settings).expect("it is right");
-        let row = &report.rows[0];
-        let shown = row.shown().find(|shown| shown.name == name).expect("shown");
-        shown.answer.as_ref().expect("known").interval.typ
+        let report = ask("onpath", &settings);
+        metric(&report.rows[0], name)
     };
     // Idle: a frame's own time. Half busy: half of it more, on average.
     assert!((figure("0.02", "mean latency") / 400.0 - 1.0).abs() < 0.01);

@@ -8,8 +8,8 @@ use super::capacity::{Demand, Limits, Offload, StageDemand};
 use crate::advice::device::{insert, insert_number, insert_rate};
 use crate::profile::Link;
 use crate::{
-    Answer, Evidence, EvidenceLevel, Interval, MissingParameter, ParameterValue, Prices, Task,
-    Unit, Values, Workload,
+    Answer, Evidence, EvidenceLevel, Interval, MissingParameter, Prices, Task, Unit, Values,
+    Workload,
 };
 
 const RATE: &str = "rate";
@@ -107,8 +107,7 @@ impl<'a> Shape<'a> {
         for (slot, (end, rate)) in self.links.iter_mut().zip(ends) {
             *slot = rate.as_ref().map(|rate| {
                 let name = format!("{card}/link.{end}");
-                self.evidence
-                    .insert(&name, ParameterValue::Quantity(rate.clone()));
+                self.evidence.insert(&name, rate.clone());
                 name
             });
         }

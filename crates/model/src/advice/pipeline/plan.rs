@@ -6,7 +6,7 @@ use super::evaluate::{Loads, Shape};
 use super::{Bottleneck, Costs, Plan, StagePlan};
 use crate::advice::device::{Pair, longest};
 use crate::advice::question::{DeviceRate, Measured, Question};
-use crate::advice::{Comparison, Mode, completion, given};
+use crate::advice::{Comparison, Mode, completion};
 use crate::{
     Answer, CostError, Interval, NoPrediction, Prediction, Profile, Stage, Task, Verdict, Workload,
 };
@@ -106,7 +106,7 @@ fn stage_known(
         (With::Nothing, _) => None,
         (With::Device(name), _) => found
             .and_then(|one| nearest(one, name, workload.buffer_bytes))
-            .map(|rate| Ok(given(rate.bytes_per_s))),
+            .map(|rate| Ok(Prediction::given(rate.bytes_per_s))),
         (With::Profile(_), None) if codec => Some(Err(NoPrediction {
             why: format!("the ratio of {operation} is not known"),
             remedy: "give the stage its ratio, or measure it".into(),
