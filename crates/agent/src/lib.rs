@@ -88,7 +88,7 @@ impl Default for Limits {
 /// A running agent. Dropping it ends it at once; [`Agent::drain`] lets it finish.
 pub struct Agent {
     shared: Arc<Shared>,
-    door: Acceptor,
+    acceptor: Acceptor,
 }
 
 impl Agent {
@@ -113,14 +113,14 @@ impl Agent {
             return Err(AgentError::Nothing);
         }
         let shared = Arc::new(Shared::new(settings, devices).map_err(AgentError::System)?);
-        let door = Acceptor::open(&shared)?;
-        tracing::info!(address = %door.address(), devices = names.join(","), "listening");
-        Ok(Self { shared, door })
+        let acceptor = Acceptor::open(&shared)?;
+        tracing::info!(address = %acceptor.address(), devices = names.join(","), "listening");
+        Ok(Self { shared, acceptor })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.door.address()
+        self.acceptor.address()
     }
 
     /// Connections of hosts that have said who they are.
@@ -132,7 +132,7 @@ impl Agent {
     /// here, but not beyond `deadline`. Whether all had them.
     pub fn drain(mut self, deadline: Instant) -> bool {
         tracing::info!(connections = self.connections(), "asked to end");
-        self.door.close();
+        self.acceptor.close();
         self.shared.drain();
         let all = self.shared.wait_until_empty(deadline);
         if !all {
@@ -149,6 +149,6 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         self.shared.stop();
-        self.door.close();
+        self.acceptor.close();
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use overside_device::threads::thread_cpu_ns;
 use overside_device::{
     Applied, Completion, Context, ContextConfig, Device, Job, JobError, Lifecycle, Lost, OpenError,
     Outcome, Region, Source, SubmitError,
@@ -12,7 +13,6 @@ use overside_link::agent::{
     AnswerHead, JobHead, MAX_TEXT_BYTES, Outbox, Reply, Status, Usage, Violation,
 };
 use overside_link::codec::clean;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::pool::Pool;
 
@@ -70,7 +70,7 @@ impl OpenContext {
         config: ContextConfig,
         pool_bytes: usize,
     ) -> Result<Self, OpenError> {
-        let own_before_ns = own_ns();
+        let own_before_ns = thread_cpu_ns();
         let context = device.open(config.clone())?;
         let event = context.event_fd().is_some();
         Ok(Self {
@@ -162,14 +162,14 @@ impl OpenContext {
     }
 
     /// Queues a job that has come in whole.
-    pub(crate) fn accept(&mut self, intake: IncomingJob) {
-        let slot = intake.slot;
+    pub(crate) fn accept(&mut self, incoming: IncomingJob) {
+        let slot = incoming.slot;
         self.held[slot as usize] = Some(Instant::now());
         self.jobs += 1;
         self.queue.push_back(Job {
             tag: slot.into(),
-            source: intake.source.share().slice(0..intake.len).into(),
-            destination: intake.destination,
+            source: incoming.source.share().slice(0..incoming.len).into(),
+            destination: incoming.destination,
             deadline: None,
         });
     }
@@ -300,13 +300,7 @@ impl OpenContext {
 /// machine's cores are the DPU's.
 fn usage(context: overside_device::CpuTime, own_before_ns: u64) -> Usage {
     Usage {
-        dpu_ns: context.host_ns + context.dpu_ns + own_ns().saturating_sub(own_before_ns),
+        dpu_ns: context.host_ns + context.dpu_ns + thread_cpu_ns().saturating_sub(own_before_ns),
         emulator_ns: context.emulator_ns,
     }
-}
-
-/// CPU time of the calling thread in nanoseconds.
-fn own_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

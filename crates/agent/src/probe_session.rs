@@ -31,13 +31,13 @@ pub(crate) struct ProbeSession {
     _permit: ProbePermit,
 }
 
-/// What a part answers, or why it cannot go on.
+/// What a probe answers, or why it cannot go on.
 type Answer = Result<Vec<u8>, String>;
 
 impl ProbeSession {
     pub(crate) fn start(kind: &dyn Probe, host: Host, permit: ProbePermit) -> Result<Self, String> {
         let cancelled = host.cancelled.clone();
-        let part = kind.begin(host)?;
+        let peer = kind.begin(host)?;
         let nothing_left = |error: &dyn std::fmt::Display| format!("nothing is left: {error}");
         let woken = EventFd::new();
         let woken = Arc::new(woken.map_err(|error| nothing_left(&error))?);
@@ -45,8 +45,8 @@ impl ProbeSession {
         let (say, answers) = sync_channel(1);
         let wake = Arc::clone(&woken);
         let thread = std::thread::Builder::new()
-            .name("agent-part".into())
-            .spawn(move || play(part, &hear, &say, &wake))
+            .name("agent-probe".into())
+            .spawn(move || play(peer, &hear, &say, &wake))
             .map_err(|error| nothing_left(&error))?;
         Ok(Self {
             questions: Some(questions),
@@ -113,15 +113,15 @@ impl Drop for ProbeSession {
     }
 }
 
-/// The loop of a part's thread.
+/// The loop of a probe's thread.
 fn play(
-    mut part: Box<dyn ProbePeer>,
+    mut peer: Box<dyn ProbePeer>,
     questions: &Receiver<Vec<u8>>,
     answers: &SyncSender<Answer>,
     woken: &EventFd,
 ) {
     while let Ok(question) = questions.recv() {
-        let answer = match catch_unwind(AssertUnwindSafe(|| part.answer(&question))) {
+        let answer = match catch_unwind(AssertUnwindSafe(|| peer.answer(&question))) {
             Ok(answer) if (1..=MAX_PROBE_BYTES).contains(&answer.len()) => Ok(answer),
             Ok(answer) => Err(format!(
                 "an answer has {} bytes, where 1 to {MAX_PROBE_BYTES} are allowed",

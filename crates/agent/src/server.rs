@@ -188,7 +188,7 @@ impl Drop for ProbePermit {
 /// What listens.
 pub(crate) struct Acceptor {
     address: SocketAddr,
-    /// Readable when the door is to be closed.
+    /// Readable when no more connections are taken.
     signal: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
 }
@@ -204,7 +204,7 @@ impl Acceptor {
         let signal = Arc::new(signal.map_err(|error| AgentError::System(error.into()))?);
         let (shared, closed) = (Arc::clone(shared), Arc::clone(&signal));
         let thread = std::thread::Builder::new()
-            .name("agent-door".into())
+            .name("agent-accept".into())
             .spawn(move || attend(&listener, &closed, &shared))
             .map_err(AgentError::System)?;
         Ok(Self {

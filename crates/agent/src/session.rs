@@ -78,7 +78,7 @@ struct Session<'a> {
     /// An end of a test that is played instead of a context.
     probing: Option<ProbeSession>,
     /// A job that is coming in.
-    intake: Option<IncomingJob>,
+    incoming: Option<IncomingJob>,
     /// A job for which there is no memory yet.
     waiting: Option<(JobHead, usize)>,
     /// A request that waits for the jobs before it. Nothing behind it is read.
@@ -103,7 +103,7 @@ impl<'a> Session<'a> {
             outbox: Outbox::default(),
             active: None,
             probing: None,
-            intake: None,
+            incoming: None,
             waiting: None,
             deferred: None,
             drained: None,
@@ -341,7 +341,7 @@ impl<'a> Session<'a> {
         // A test goes on between two questions as well.
         let busy = self.is_busy()
             || self.probing.is_some()
-            || self.intake.is_some()
+            || self.incoming.is_some()
             || self.waiting.is_some();
         let unsent = !self.outbox.is_empty() || self.stream.wants_write();
         let heard = self.active.is_none() || self.leaving || now - since >= LEAVE_TIMEOUT;
@@ -367,7 +367,7 @@ impl<'a> Session<'a> {
     }
 
     fn is_in_the_middle(&self) -> bool {
-        self.intake.is_some() || self.reader.is_mid_frame()
+        self.incoming.is_some() || self.reader.is_mid_frame()
     }
 
     /// Notes a wait for memory or for the host to read that exceeds its bound, now and then.

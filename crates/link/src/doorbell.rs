@@ -54,9 +54,9 @@ impl Armed {
 
 /// The peer's bell and the one by which it wakes this end.
 #[derive(Debug)]
-pub(crate) struct Bell(OwnedFd);
+pub(crate) struct Notifier(OwnedFd);
 
-impl Bell {
+impl Notifier {
     /// One end of a socket pair whose other end the peer has.
     pub(crate) fn new(socket: OwnedFd) -> Self {
         Self(socket)
@@ -88,7 +88,7 @@ pub(crate) struct Event {
 
 impl Event {
     /// Readable after [`Event::signal`] or when `bell` is rung.
-    pub(crate) fn new(bell: &Bell) -> Result<Self> {
+    pub(crate) fn new(bell: &Notifier) -> Result<Self> {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
         let signal = EventFd::new()?;
         epoll::add(&set, &signal, EventData::new_u64(0), EventFlags::IN)?;
@@ -106,7 +106,7 @@ impl Event {
     }
 
     /// Takes all wake-ups back.
-    pub(crate) fn clear(&self, bell: &Bell) {
+    pub(crate) fn clear(&self, bell: &Notifier) {
         self.signal.clear();
         bell.clear();
     }

@@ -21,7 +21,7 @@ mod spsc;
 mod stream;
 pub mod ucx;
 pub mod verbs;
-mod window;
+mod volatile_slice;
 
 pub use secret::Secret;
-pub use window::Window;
+pub use volatile_slice::VolatileSlice;

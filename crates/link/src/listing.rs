@@ -14,7 +14,7 @@ const CONNECTING: Duration = Duration::from_secs(10);
 
 /// A link, usable here or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Listed {
+pub struct LinkListing {
     /// The name that tests ask for.
     pub name: &'static str,
     /// Why it cannot be used here; `None` if it can.
@@ -48,7 +48,7 @@ pub struct About {
 }
 
 /// All links, each connected with itself twice to see what it can do; some tens of milliseconds.
-pub fn list() -> Vec<Listed> {
+pub fn list() -> Vec<LinkListing> {
     let engine = ShmOptions {
         engine: Some(EngineOptions::default()),
     };
@@ -68,7 +68,7 @@ fn listed<E: Endpoint>(
     name: &'static str,
     variants: &[&'static str],
     connect: impl Fn([&LinkConfig; 2]) -> Result<(E, E), ConnectError>,
-) -> Listed {
+) -> LinkListing {
     let carried_by = |event| -> Result<(E, E, String), ConnectError> {
         let configs = [Side::Host, Side::Dpu].map(|side| LinkConfig {
             event,
@@ -98,7 +98,7 @@ fn listed<E: Endpoint>(
         Ok(about) => (Some(about), None),
         Err(error) => (None, Some(error.to_string())),
     };
-    Listed {
+    LinkListing {
         name,
         unavailable,
         about,
@@ -110,8 +110,6 @@ fn at_most(mut capabilities: Capabilities, event: bool) -> Capabilities {
     capabilities.event = event;
     capabilities.queue_pairs = LinkConfig::MAX_QUEUE_PAIRS;
     capabilities.max_depth = LinkConfig::MAX_DEPTH;
-    if let Some(send) = &mut capabilities.send {
-        send.max_bytes = LinkConfig::MAX_MESSAGE_BYTES as u64;
-    }
+    capabilities.send.max_bytes = LinkConfig::MAX_MESSAGE_BYTES as u64;
     capabilities
 }

@@ -8,9 +8,9 @@ use crate::doorbell::Armed;
 use crate::spsc::{self, Receiver, Sender};
 
 /// What the bell's socket is in life: a flag that can be waited for.
-struct Bell(Mutex<bool>, Condvar);
+struct Notifier(Mutex<bool>, Condvar);
 
-impl Bell {
+impl Notifier {
     fn new() -> Self {
         Self(Mutex::new(false), Condvar::new())
     }
@@ -35,14 +35,14 @@ impl Bell {
 /// One side's wish and bell.
 struct Sleeper {
     armed: Armed,
-    bell: Bell,
+    bell: Notifier,
 }
 
 impl Sleeper {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             armed: Armed::new(),
-            bell: Bell::new(),
+            bell: Notifier::new(),
         })
     }
 

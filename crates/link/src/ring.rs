@@ -7,7 +7,7 @@
 //!
 //! Where the entries are and what they look like is the user's: [`spsc`](crate::spsc) keeps values
 //! of a type, [`stream`](crate::stream) bytes in memory that another process writes as well. So
-//! the cursors that are read here may be anybody's, and what cannot be is [`Broken`].
+//! the cursors that are read here may be anybody's, and what cannot be is [`CorruptCursor`].
 
 use crate::primitive::{AtomicU32, AtomicU64, Ordering, Padded};
 use crate::shared::Shared;
@@ -62,7 +62,7 @@ impl Cursors {
 /// The other side's cursor cannot be where it says: more was read than written, or more written
 /// than there is room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Broken;
+pub(crate) struct CorruptCursor;
 
 /// The writing side.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Producer {
     /// How much can be staged; looks at the consumer's cursor only if less than `wanted` could at
     /// the last look.
     #[inline]
-    pub(crate) fn room(&mut self, wanted: u64) -> Result<u64, Broken> {
+    pub(crate) fn room(&mut self, wanted: u64) -> Result<u64, CorruptCursor> {
         let room = self.capacity - self.staged.wrapping_sub(self.head);
         if room >= wanted {
             return Ok(room);
@@ -101,14 +101,14 @@ impl Producer {
         self.look()
     }
 
-    fn look(&mut self) -> Result<u64, Broken> {
+    fn look(&mut self) -> Result<u64, CorruptCursor> {
         // Acquire: with `release`'s store. What the consumer read before it moved its cursor is
         // read before anything is written over it.
         let head = self.cursors.head.0.load(Ordering::Acquire);
         // Between what was seen last and what was published: then `staged - head` is at most the
         // capacity, and the subtraction in `room` cannot wrap.
         if head.wrapping_sub(self.head) > self.published.wrapping_sub(self.head) {
-            return Err(Broken);
+            return Err(CorruptCursor);
         }
         self.head = head;
         Ok(self.capacity - self.staged.wrapping_sub(head))
@@ -178,13 +178,13 @@ impl Consumer {
     /// How much can be taken; looks at the producer's cursor only if there was nothing left of
     /// what it saw last.
     #[inline]
-    pub(crate) fn available(&mut self) -> Result<u64, Broken> {
+    pub(crate) fn available(&mut self) -> Result<u64, CorruptCursor> {
         if self.is_drained() {
             // Acquire: with `publish`'s store, so that the entries are read after they were
             // written.
             let tail = self.cursors.tail.0.load(Ordering::Acquire);
             if tail.wrapping_sub(self.taken) > self.capacity {
-                return Err(Broken);
+                return Err(CorruptCursor);
             }
             self.tail = tail;
         }

@@ -36,10 +36,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 pub use engine::{EngineOptions, Path, Shape};
 pub use listener::{Listener, connect};
 
-use crate::doorbell::Bell;
+use crate::doorbell::Notifier;
 use crate::verbs::{
     Access, Capabilities, ConnectError, Endpoint, EndpointId, ExportError, Exported, ImportError,
-    LinkConfig, LinkInfo, Mover, QueuePair, Remote, Token, VerbLimits,
+    LinkConfig, LinkInfo, Mover, QueuePair, RemoteMemory, Token, VerbLimits,
 };
 use engine::Engine;
 use handshake::Agreed;
@@ -58,7 +58,7 @@ pub struct ShmOptions {
 pub struct ShmEndpoint {
     session: Arc<Session>,
     agreed: Agreed,
-    bells: Vec<Arc<Bell>>,
+    bells: Vec<Arc<Notifier>>,
     opened: Vec<AtomicBool>,
     info: LinkInfo,
     capabilities: Arc<Capabilities>,
@@ -185,12 +185,12 @@ fn capabilities(config: &LinkConfig, options: &ShmOptions) -> Capabilities {
         },
     };
     Capabilities {
-        read: Some(direct.clone()),
-        write: Some(direct),
-        send: Some(VerbLimits {
+        read: direct.clone(),
+        write: direct,
+        send: VerbLimits {
             max_bytes: config.max_message_bytes as u64,
             mover: Mover::Caller,
-        }),
+        },
         max_inline_bytes: copy::MAX_INLINE_BYTES as u64,
         queue_pairs: config.queue_pairs,
         max_depth: config.depth,
@@ -234,12 +234,12 @@ fn info(peer: String, options: &ShmOptions) -> LinkInfo {
 }
 
 /// An exported region, as long as its handle lives.
-struct Offered {
+struct ExportGuard {
     area: Area,
     connection: Arc<Connection>,
 }
 
-impl Drop for Offered {
+impl Drop for ExportGuard {
     fn drop(&mut self) {
         let connection = &self.connection;
         connection.regions.withdraw(&connection.socket, &self.area);
@@ -272,14 +272,14 @@ impl Endpoint for ShmEndpoint {
         connection.alive()?;
         let area = connection.regions.export(&connection.socket, len, access)?;
         let (window, token) = (area.mapping.window(), area.token.clone());
-        let owner = Offered {
+        let owner = ExportGuard {
             area,
             connection: Arc::clone(connection),
         };
         Ok(Exported::new(window, access, token, Arc::new(owner)))
     }
 
-    fn import(&self, token: &Token) -> Result<Remote, ImportError> {
+    fn import(&self, token: &Token) -> Result<RemoteMemory, ImportError> {
         let connection = &self.session.connection;
         // Offers are sent before tokens are handed out, so whoever has a token finds its offer in
         // the socket at the latest.
@@ -287,7 +287,7 @@ impl Endpoint for ShmEndpoint {
         connection.alive()?;
         let (imported, len, access) = connection.regions.import(token)?;
         let handle: Arc<dyn Any + Send + Sync> = imported;
-        Ok(Remote::new(connection.id, len, access, handle))
+        Ok(RemoteMemory::new(connection.id, len, access, handle))
     }
 
     fn open(&self, index: usize) -> Result<Box<dyn QueuePair>, ConnectError> {

@@ -17,9 +17,9 @@
 //!
 //! Nothing that is read here is believed: a run must lie within what was published.
 
-use crate::ring::{Broken, Consumer, Producer};
-use crate::verbs::{Inbox, Messages};
-use crate::window::Window;
+use crate::ring::{Consumer, CorruptCursor, Producer};
+use crate::verbs::{Messages, RecvBatch};
+use crate::volatile_slice::VolatileSlice;
 
 /// Runs begin at its multiples, so that a short one touches a single cache line.
 const ALIGN: u64 = 64;
@@ -31,12 +31,12 @@ const LONG: u64 = 512;
 /// The bytes of a ring. Positions count up for ever.
 #[derive(Clone, Copy, Debug)]
 struct Bytes {
-    window: Window,
+    window: VolatileSlice,
     mask: u64,
 }
 
 impl Bytes {
-    fn new(window: Window) -> Self {
+    fn new(window: VolatileSlice) -> Self {
         let len = window.len() as u64;
         assert!(
             len.is_power_of_two() && len >= ALIGN,
@@ -124,7 +124,7 @@ pub(crate) struct Outgoing {
 impl Outgoing {
     /// `window` is all of the ring's bytes; nobody else writes there but a peer that breaks the
     /// rules.
-    pub(crate) fn new(cursors: Producer, window: Window) -> Self {
+    pub(crate) fn new(cursors: Producer, window: VolatileSlice) -> Self {
         Self {
             cursors,
             bytes: Bytes::new(window),
@@ -134,7 +134,7 @@ impl Outgoing {
     /// Copies in as many messages as there is room for, from the first on. Nobody sees them before
     /// [`Outgoing::publish`].
     #[inline]
-    pub(crate) fn stage(&mut self, messages: Messages<'_>) -> Result<usize, Broken> {
+    pub(crate) fn stage(&mut self, messages: Messages<'_>) -> Result<usize, CorruptCursor> {
         let count = self.stage_run(messages)?;
         if count == 0 || count == messages.count() {
             return Ok(count);
@@ -145,7 +145,7 @@ impl Outgoing {
 
     /// Copies in one run.
     #[inline]
-    fn stage_run(&mut self, messages: Messages<'_>) -> Result<usize, Broken> {
+    fn stage_run(&mut self, messages: Messages<'_>) -> Result<usize, CorruptCursor> {
         let each = messages.each() as u64;
         let wanted = run_bytes(messages.as_bytes().len() as u64);
         let room = self.cursors.room(wanted.min(self.bytes.mask + 1))?;
@@ -182,7 +182,7 @@ impl Outgoing {
     }
 
     /// There is room for a message of `len` bytes.
-    pub(crate) fn has_room(&mut self, len: usize) -> Result<bool, Broken> {
+    pub(crate) fn has_room(&mut self, len: usize) -> Result<bool, CorruptCursor> {
         let wanted = run_bytes(len as u64);
         Ok(self.cursors.room(wanted)? >= wanted)
     }
@@ -215,7 +215,7 @@ pub(crate) struct Incoming {
 
 impl Incoming {
     /// `window` is all of the ring's bytes; `longest` the longest message in bytes.
-    pub(crate) fn new(cursors: Consumer, window: Window, longest: usize) -> Self {
+    pub(crate) fn new(cursors: Consumer, window: VolatileSlice, longest: usize) -> Self {
         Self {
             cursors,
             bytes: Bytes::new(window),
@@ -227,7 +227,7 @@ impl Incoming {
     /// Takes the run that the next message is in, or the rest of it. It lies within what was
     /// published.
     #[inline]
-    fn next(&mut self) -> Result<Option<Run>, Broken> {
+    fn next(&mut self) -> Result<Option<Run>, CorruptCursor> {
         match self.run.take() {
             None => self.begin(),
             run => Ok(run),
@@ -236,7 +236,7 @@ impl Incoming {
 
     /// Takes the header of the next run.
     #[inline]
-    fn begin(&mut self) -> Result<Option<Run>, Broken> {
+    fn begin(&mut self) -> Result<Option<Run>, CorruptCursor> {
         if self.cursors.is_drained() {
             self.bytes
                 .window
@@ -248,7 +248,7 @@ impl Incoming {
             return if available == 0 {
                 Ok(None)
             } else {
-                Err(Broken)
+                Err(CorruptCursor)
             };
         }
         let position = self.cursors.position();
@@ -260,11 +260,11 @@ impl Incoming {
         // The product cannot wrap: both factors have 32 bits. The sum cannot after the check.
         let payload = each * left;
         if payload == 0 || payload > available || each > self.longest as u64 {
-            return Err(Broken);
+            return Err(CorruptCursor);
         }
         let (lead, whole) = (lead(payload), run_bytes(payload));
         if whole > available {
-            return Err(Broken);
+            return Err(CorruptCursor);
         }
         self.cursors.take(lead);
         Ok(Some(Run {
@@ -291,15 +291,19 @@ impl Incoming {
         }
     }
 
-    /// Appends up to `max` messages. [`Broken`] only once all before it have been appended.
+    /// Appends up to `max` messages. [`CorruptCursor`] only once all before it have been appended.
     #[inline]
-    pub(crate) fn receive(&mut self, inbox: &mut Inbox, max: usize) -> Result<usize, Broken> {
+    pub(crate) fn receive(
+        &mut self,
+        inbox: &mut RecvBatch,
+        max: usize,
+    ) -> Result<usize, CorruptCursor> {
         let mut received = 0;
         while received < max {
             let run = match self.next() {
                 Ok(Some(run)) => run,
                 Ok(None) => break,
-                Err(Broken) if received > 0 => break,
+                Err(CorruptCursor) if received > 0 => break,
                 Err(broken) => return Err(broken),
             };
             let count = run.left.min(max - received);
@@ -314,7 +318,7 @@ impl Incoming {
 
     /// The length in bytes of the next message.
     #[inline]
-    pub(crate) fn peek(&mut self) -> Result<Option<usize>, Broken> {
+    pub(crate) fn peek(&mut self) -> Result<Option<usize>, CorruptCursor> {
         self.run = self.next()?;
         Ok(self.run.map(|run| run.each))
     }
@@ -357,7 +361,7 @@ mod tests {
     struct Ring {
         outgoing: Outgoing,
         incoming: Incoming,
-        window: Window,
+        window: VolatileSlice,
         cursors: Shared<Cursors>,
         // Not a box, whose owner alone may point into it.
         _memory: Arc<[AtomicU64]>,
@@ -368,7 +372,7 @@ mod tests {
         let memory: Arc<[AtomicU64]> = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
         let start = NonNull::from(&*memory).cast();
         // SAFETY: `Ring` keeps the memory, of which there are no references but to atomics.
-        let window = unsafe { Window::new(start, bytes) };
+        let window = unsafe { VolatileSlice::new(start, bytes) };
         let cursors = Shared::new(Cursors::new(first));
         let producer = Producer::new(cursors.clone(), bytes as u64, first);
         let consumer = Consumer::new(cursors.clone(), bytes as u64, first);
@@ -411,7 +415,7 @@ mod tests {
             let first = (u64::MAX - before_the_end) & !(ALIGN - 1);
             let mut ring = ring(4096, 120, first);
             let mut oracle: VecDeque<Vec<u8>> = VecDeque::new();
-            let (mut value, mut inbox) = (0u8, Inbox::new());
+            let (mut value, mut inbox) = (0u8, RecvBatch::new());
             for step in steps {
                 match step {
                     Step::Send { each, count } => {
@@ -469,14 +473,14 @@ mod tests {
             }
             let tail = if short { tail % 5000 } else { tail };
             ring.cursors.set_tail(tail);
-            let mut inbox = Inbox::new();
+            let mut inbox = RecvBatch::new();
             let received = ring.incoming.receive(&mut inbox, usize::MAX);
             prop_assert!(inbox.as_bytes().len() <= 4096);
             prop_assert!(inbox.iter().all(|message| message.len() <= 100));
             if received.is_err() || tail > 4096 {
                 prop_assert!(inbox.is_empty() || received.is_ok());
-                let mut again = Inbox::new();
-                prop_assert_eq!(ring.incoming.receive(&mut again, 1), Err(Broken));
+                let mut again = RecvBatch::new();
+                prop_assert_eq!(ring.incoming.receive(&mut again, 1), Err(CorruptCursor));
             }
         }
     }
@@ -492,7 +496,7 @@ mod tests {
                 let outcome = ring.outgoing.stage(Messages::one(&message).unwrap());
                 outcome.err()
             });
-            assert_eq!(outcome, Some(Broken), "{head}");
+            assert_eq!(outcome, Some(CorruptCursor), "{head}");
         }
     }
 }

@@ -17,7 +17,7 @@
 //! * Work on one queue pair starts in order. Messages arrive in order. `read` and `write` may
 //!   complete in any order, and two of them in flight over the same bytes have no defined result.
 //! * Every queue is bounded. Taking less than was offered is back-pressure, a normal answer.
-//! * A peer that is gone, or that breaks the rules, is a [`Lost`] with a [`Cause`].
+//! * A peer that is gone, or that breaks the rules, is a [`LinkError`] with a [`LinkErrorKind`].
 
 mod capabilities;
 mod check;
@@ -34,10 +34,12 @@ use overside_device::{Applied, CpuTime, ExternalBytes, MemoryError, Region, Slic
 use serde::{Deserialize, Serialize};
 
 pub use capabilities::{Capabilities, LinkInfo, Mover, VerbLimits};
-pub use error::{Cause, ConfigError, ConnectError, ExportError, ImportError, Lost, PostError};
+pub use error::{
+    ConfigError, ConnectError, ExportError, ImportError, LinkError, LinkErrorKind, PostError,
+};
 pub use error::{OutOfBounds, Refusal, WorkError};
-pub use memory::{Access, EndpointId, Exported, Remote, RemoteSlice, Token};
-pub use messages::{Inbox, Messages};
+pub use memory::{Access, EndpointId, Exported, RemoteMemory, RemoteSlice, Token};
+pub use messages::{Messages, RecvBatch};
 pub use work::{Closed, Completion, Verb, Work};
 
 /// Which end of the link this is; says on whose ledger its threads' CPU time goes.
@@ -135,7 +137,7 @@ impl LinkConfig {
 }
 
 /// One end of a connected link. Shared between threads. Dropping it, once its queue pairs are
-/// closed as well, ends the connection; the peer finds it [`Lost`].
+/// closed as well, ends the connection; the peer finds it [`LinkError`].
 pub trait Endpoint: Send + Sync {
     /// Who it is, unique in this process.
     fn id(&self) -> EndpointId;
@@ -172,7 +174,7 @@ pub trait Endpoint: Send + Sync {
     ///
     /// # Errors
     /// [`ImportError`]: a token that the peer did not give, or that asks for too much.
-    fn import(&self, token: &Token) -> Result<Remote, ImportError>;
+    fn import(&self, token: &Token) -> Result<RemoteMemory, ImportError>;
 
     /// Queue pair `index`, from 0 on; each is handed out once.
     ///
@@ -200,8 +202,8 @@ pub trait QueuePair: Send {
     /// Appends up to `max` completions to `out` and returns how many.
     ///
     /// # Errors
-    /// [`Lost`], once nothing that did complete is left to be returned.
-    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost>;
+    /// [`LinkError`], once nothing that did complete is left to be returned.
+    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, LinkError>;
 
     /// Copies messages from the front of `messages` and hands them over at one doorbell. Returns
     /// how many; fewer, or none, is back-pressure. There are no completions: what was taken will
@@ -216,8 +218,8 @@ pub trait QueuePair: Send {
     /// how many. None while a [`Verb::Receive`] is in flight, because that one comes first.
     ///
     /// # Errors
-    /// [`Lost`], once no message that did arrive is left.
-    fn receive(&mut self, inbox: &mut Inbox, max: usize) -> Result<usize, Lost>;
+    /// [`LinkError`], once no message that did arrive is left.
+    fn receive(&mut self, inbox: &mut RecvBatch, max: usize) -> Result<usize, LinkError>;
 
     /// The descriptor that becomes readable after [`QueuePair::arm`]; `None` if this end only
     /// polls. To wait: `arm`; if that says `false`, wait until the descriptor is readable; then
@@ -228,8 +230,8 @@ pub trait QueuePair: Send {
     /// link is lost. `true`: something is pending already, look for it instead of waiting.
     ///
     /// # Errors
-    /// [`Lost`]; also for an end that only polls, with [`Cause::NoEvents`].
-    fn arm(&mut self) -> Result<bool, Lost>;
+    /// [`LinkError`]; also for an end that only polls, with [`LinkErrorKind::NoEvents`].
+    fn arm(&mut self) -> Result<bool, LinkError>;
 
     /// Pieces of work posted and not yet returned.
     fn in_flight(&self) -> usize;

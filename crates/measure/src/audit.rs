@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 pub use faulty::{Fault, Times, faulty_device, worker};
 #[cfg(test)]
 pub(crate) use faulty_link::{LinkFault, with_fault};
+#[cfg(test)]
+pub(crate) use moves::test as dma_test;
 
 use crate::{Sample, Status};
 

@@ -185,10 +185,7 @@ impl OperationQueue for ContextQueue<'_> {
             self.slots[job.tag as usize].in_flight = true;
         }
         let taken = self.context.submit(&mut self.filled);
-        let taken = taken.map_err(|error| match error {
-            SubmitError::Refused { .. } => Failure::new(FailureKind::Job, error.to_string()),
-            SubmitError::Lost(lost) => is_lost(&lost),
-        })?;
+        let taken = taken.map_err(|error| not_submitted(&error))?;
         for job in &self.filled {
             self.slots[job.tag as usize].in_flight = false;
         }
@@ -211,9 +208,7 @@ impl OperationQueue for ContextQueue<'_> {
     }
 
     fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
-        overside_device::wait(&mut *self.context, timeout)
-            .map(drop)
-            .map_err(|error| Failure::new(FailureKind::Lost, error.to_string()))
+        wait(&mut *self.context, timeout)
     }
 
     fn withdraw(&mut self) {
@@ -233,6 +228,23 @@ pub(crate) fn job_failed(number: usize, error: &JobError) -> Failure {
     Failure::new(kind, format!("buffer {number}: {error}"))
 }
 
-fn is_lost(lost: &Lost) -> Failure {
+/// Jobs that a context does not take.
+pub(crate) fn not_submitted(error: &SubmitError) -> Failure {
+    let kind = match error {
+        SubmitError::Refused { .. } => FailureKind::Job,
+        SubmitError::Lost(_) => FailureKind::Lost,
+    };
+    Failure::new(kind, error.to_string())
+}
+
+/// A context whose device is gone.
+pub(crate) fn is_lost(lost: &Lost) -> Failure {
     Failure::new(FailureKind::Lost, lost.to_string())
+}
+
+/// Sleeps until there may be something to poll a context for.
+pub(crate) fn wait(context: &mut dyn Context, timeout: Duration) -> Result<(), Failure> {
+    overside_device::wait(context, timeout)
+        .map(drop)
+        .map_err(|error| Failure::new(FailureKind::Lost, error.to_string()))
 }

@@ -5,11 +5,11 @@
 mod agent;
 mod copying;
 mod path;
+mod run;
 mod shape;
-mod taking;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_agent;
 
-pub(crate) use taking::{take, take_through};
+pub(crate) use run::{take, take_through};

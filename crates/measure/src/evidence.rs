@@ -1,9 +1,9 @@
 //! What a sample's figures are worth. Whatever took part in a sample is added here, and only here:
 //! provenance and timing are the weakest of all, CPU time and late completions are the sums.
 
+use overside_device::threads::{process_cpu_ns, thread_cpu_ns};
 use overside_device::{CpuTime, DeviceInfo, Provenance, Timing};
 use overside_link::verbs::LinkInfo;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::sample::Sample;
 
@@ -42,6 +42,12 @@ impl Evidence {
             timing: info.timing,
             ..Self::measured(CpuTime::default())
         }
+    }
+
+    /// The same, with so many completions later than the profile says, where there is one.
+    pub(crate) fn with_late(mut self, late: u64, of: u64) -> Self {
+        self.late = (self.timing != Timing::Real).then_some(LateCount { late, of });
+        self
     }
 
     /// An end of a link, without the CPU time that it took.
@@ -104,13 +110,12 @@ impl HostClock {
 
     /// Reads it, beside what contexts have told so far.
     pub(crate) fn read(self, contexts: CpuTime) -> CpuReading {
-        let now = clock_gettime(match self {
-            Self::Process { .. } => ClockId::ProcessCPUTime,
-            Self::Thread => ClockId::ThreadCPUTime,
-        });
         CpuReading {
             clock: self,
-            own_ns: now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64,
+            own_ns: match self {
+                Self::Process { .. } => process_cpu_ns(std::process::id()).unwrap_or(0),
+                Self::Thread => thread_cpu_ns(),
+            },
             contexts,
         }
     }

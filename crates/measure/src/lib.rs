@@ -16,6 +16,7 @@ mod far;
 mod job_totals;
 mod lifecycle_times;
 mod memory_budget;
+mod metrics;
 mod placement_bench;
 mod plan;
 mod prediction;
@@ -30,11 +31,13 @@ mod worker;
 pub use data::BUFFERS_MAX;
 pub use overside_probe::latency::{HistogramError, Merged, merge_histograms};
 pub use overside_probe::{Failure, FailureKind};
-pub use sample::{Check, Cpu, Model, Placed, PlacedLeg, Sample, Series, Status, Warning, Work};
+pub use sample::{
+    Check, Cpu, Model, PlacementRecord, Sample, Series, Status, TargetRecord, Warning, Work,
+};
 pub use tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 pub use tasks::{HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkPattern, NetworkTest};
 pub use test::{
-    BUFFER_SIZE_MAX, DEPTH_MAX, Data, FILES_MAX, PATTERN_BYTES_MAX, PATTERNS_MAX, Reaping,
+    BUFFER_SIZE_MAX, CompletionMode, DEPTH_MAX, Data, FILES_MAX, PATTERN_BYTES_MAX, PATTERNS_MAX,
     SAMPLE_BYTES_MAX, Setting, THREADS_MAX, Test, TestError,
 };
 pub use worker::{Opener, Worker};

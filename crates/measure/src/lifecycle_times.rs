@@ -2,6 +2,8 @@
 
 use overside_device::Lifecycle;
 
+use crate::job_totals::JobTotals;
+
 /// A sum of times that were told.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TimeSum {
@@ -67,4 +69,15 @@ impl LifecycleTimes {
             ("end", self.end),
         ]
     }
+}
+
+/// Mean times of jobs' stages and of the stages of their contexts' lives, by name, as far as they were
+/// told.
+pub(crate) fn mean_stages(
+    totals: &JobTotals,
+    lifecycle: &LifecycleTimes,
+) -> impl Iterator<Item = (&'static str, f64)> + Clone {
+    (totals.stages().into_iter())
+        .chain(lifecycle.stages())
+        .filter_map(|(name, times)| Some((name, times.mean_ns()?)))
 }

@@ -1,4 +1,4 @@
-//! One sample of a placement: plan both legs, verify every output of each, warm up, run the stream
+//! One sample of a placement: plan both targets, verify every output of each, warm up, run the stream
 //! under the clock, close.
 
 mod figures;
@@ -17,21 +17,21 @@ use overside_probe::{Failure, FailureKind};
 use crate::evidence::HostClock;
 use crate::memory_budget::destinations_fit;
 use crate::plan::{self, Plan};
-use crate::sample::{Check, Placed, PlacedLeg, Sample, Warning};
+use crate::sample::{Check, PlacementRecord, Sample, TargetRecord, Warning};
 use crate::shuffle::shuffled;
-use crate::test::{Reaping, Setting, Test};
+use crate::test::{CompletionMode, Setting, Test};
 use crate::verify::{OutputChecker, ReferenceCache, TestBuffers};
-use figures::{Figures, LegTimes};
+use figures::{Figures, TargetTimes};
 use queue::{Checkers, PlacementQueue};
 
-/// Jobs in flight on the CPU's leg for each of its threads: one runs, one waits.
+/// Jobs in flight on the CPU's target for each of its threads: one runs, one waits.
 const CPU_JOBS_A_THREAD: usize = 2;
 /// Events that a sample tells in words; the rest is counted.
 const EVENTS_MAX: usize = 16;
-/// Both legs.
-const LEGS: [Target; 2] = [Target::Cpu, Target::Device];
+/// Both targets.
+const TARGETS: [Target; 2] = [Target::Cpu, Target::Device];
 
-/// A leg: a device, and what the test means on it.
+/// A target: a device, and what the test means on it.
 pub(crate) struct Side {
     pub device: Arc<dyn Device>,
     pub plan: Plan,
@@ -52,15 +52,15 @@ pub(crate) struct PlacementBench<'a> {
     pub deadline: Instant,
 }
 
-/// The test of one leg alone.
-pub(crate) fn leg_test(test: &Test, leg: Target) -> Test {
+/// The test of one target alone.
+pub(crate) fn target_test(test: &Test, target: Target) -> Test {
     let alone = Test {
         setting: Setting::Static,
-        completion: Reaping::Event,
+        completion: CompletionMode::Event,
         placement: None,
         ..test.clone()
     };
-    match leg {
+    match target {
         Target::Cpu => Test {
             device: "cpu".into(),
             timing: None,
@@ -104,14 +104,15 @@ impl PlacementBench<'_> {
         let (totals, closed) = queue.close();
         let times = match self.test.setting {
             // One context each for the whole life of the stream, set up before the clock started.
-            Setting::Static => LegTimes::between(&Report::default(), &closed),
-            Setting::Reconfiguration => LegTimes::between(&before, &after),
+            Setting::Static => TargetTimes::between(&Report::default(), &closed),
+            Setting::Reconfiguration => TargetTimes::between(&before, &after),
         };
         let figures = Figures {
             operation,
             totals,
-            busy_ns: LEGS.map(|leg| {
-                let busy = |report| report_leg(report, leg).map_or(0, |leg| leg.busy_ns);
+            busy_ns: TARGETS.map(|target| {
+                let busy =
+                    |report| target_report(report, target).map_or(0, |target| target.busy_ns);
                 busy(&after).saturating_sub(busy(&before))
             }),
             times,
@@ -145,8 +146,8 @@ impl PlacementBench<'_> {
         self.cpu.iter().chain(&self.device)
     }
 
-    fn side(&self, leg: Target) -> Option<&Side> {
-        match leg {
+    fn side(&self, target: Target) -> Option<&Side> {
+        match target {
             Target::Cpu => self.cpu.as_ref(),
             Target::Device => self.device.as_ref(),
         }
@@ -179,18 +180,17 @@ impl PlacementBench<'_> {
         Executor::open(self.setup(policy)).map_err(queue::not_opened)
     }
 
-    /// The sources, in memory that every leg reaches.
+    /// The sources, in memory that every target reaches.
     fn sources(&self) -> Result<Vec<Slice>, Failure> {
-        let side = self
-            .device
-            .as_ref()
-            .or(self.cpu.as_ref())
-            .ok_or_else(|| Failure::new(FailureKind::Internal, "a placement without legs"))?;
+        let side =
+            self.device.as_ref().or(self.cpu.as_ref()).ok_or_else(|| {
+                Failure::new(FailureKind::Internal, "a placement without targets")
+            })?;
         let memory = side.plan.capability.memory;
         self.buffers.source.sources(&*side.device, memory)
     }
 
-    /// Jobs in flight on each leg.
+    /// Jobs in flight on each target.
     fn depths(&self) -> [usize; 2] {
         [CPU_JOBS_A_THREAD * self.test.threads, self.test.depth]
     }
@@ -206,20 +206,20 @@ impl PlacementBench<'_> {
         }
     }
 
-    /// Runs every distinct source once on each leg alone and looks at every byte. Not timed.
+    /// Runs every distinct source once on each target alone and looks at every byte. Not timed.
     fn verified<'b>(
         &'b self,
         sources: &[Slice],
         cache: &'b RefCell<ReferenceCache>,
     ) -> Result<Checkers<'b>, Failure> {
         let mut checkers: Checkers<'b> = [None, None];
-        for (leg, alone) in [(Target::Cpu, Policy::Cpu), (Target::Device, Policy::Device)] {
-            let Some(side) = self.side(leg) else {
+        for (target, alone) in [(Target::Cpu, Policy::Cpu), (Target::Device, Policy::Device)] {
+            let Some(side) = self.side(target) else {
                 continue;
             };
             let (name, config) = (&side.device.info().name, &side.plan.operation);
             let checker = OutputChecker::new(name, config, &self.buffers, cache, self.deadline);
-            checkers[leg as usize] = Some(checker);
+            checkers[target as usize] = Some(checker);
             let order = (0..sources.len() as u32).collect();
             let mut queue = PlacementQueue::new(
                 self.open(alone)?,
@@ -270,26 +270,26 @@ impl PlacementBench<'_> {
             .map_or(Initiator::Host, |profile| profile.initiator)
     }
 
-    fn placed(&self, figures: &Figures, streams: u64, report: &Report) -> Placed {
-        let leg = |leg: Target| {
-            let (totals, setups) = (figures.leg(leg), figures.times.setups(leg));
-            self.side(leg).map(|_| PlacedLeg {
+    fn placed(&self, figures: &Figures, streams: u64, report: &Report) -> PlacementRecord {
+        let target = |target: Target| {
+            let (totals, setups) = (figures.target(target), figures.times.setups(target));
+            self.side(target).map(|_| TargetRecord {
                 applied: totals.applied.as_deref().cloned(),
                 jobs: totals.jobs,
                 bytes: totals.bytes,
-                failed: report_leg(report, leg).map_or(0, |leg| leg.failed),
+                failed: target_report(report, target).map_or(0, |target| target.failed),
                 late: totals.late,
                 overdue_ns: totals.overdue_ns,
                 setups,
             })
         };
         let decided = (report.decisions.iter().rev()).find(|decided| !decided.probe);
-        Placed {
+        PlacementRecord {
             policy: self.policy.to_string(),
             initiator: self.initiator(),
             streams,
-            cpu: leg(Target::Cpu),
-            device: leg(Target::Device),
+            cpu: target(Target::Cpu),
+            device: target(Target::Device),
             bounce_copies: report.bounce_copies,
             bounce_bytes: report.bounce_bytes,
             events: report
@@ -318,7 +318,7 @@ impl PlacementBench<'_> {
         if self.initiator() == Initiator::Soc && self.policy.uses_cpu() {
             warn(
                 "stand-in",
-                "the jobs are the card's own cores' to start, so the CPU leg would be those; this \
+                "the jobs are the card's own cores' to start, so the CPU target would be those; this \
                  machine's core stands in for them, and its share is not representative"
                     .into(),
                 "",
@@ -328,7 +328,7 @@ impl PlacementBench<'_> {
             warn(
                 "bounce",
                 format!(
-                    "{} chunks were copied to memory that a leg reaches",
+                    "{} chunks were copied to memory that a target reaches",
                     report.bounce_copies
                 ),
                 "",
@@ -338,15 +338,15 @@ impl PlacementBench<'_> {
     }
 }
 
-/// How the outputs were verified; both legs' ways where they differ.
+/// How the outputs were verified; both targets' ways where they differ.
 fn summary(checkers: &Checkers<'_>) -> Result<Check, Failure> {
-    let mut checks = Vec::with_capacity(LEGS.len());
+    let mut checks = Vec::with_capacity(TARGETS.len());
     for checker in checkers.iter().flatten() {
         checks.push(checker.summary()?);
     }
     let first = checks.first().cloned();
     let mut check =
-        first.ok_or_else(|| Failure::new(FailureKind::Internal, "a placement without legs"))?;
+        first.ok_or_else(|| Failure::new(FailureKind::Internal, "a placement without targets"))?;
     for other in &checks[1..] {
         if other.method != check.method {
             check.method = format!("{}; {}", check.method, other.method);
@@ -355,16 +355,16 @@ fn summary(checkers: &Checkers<'_>) -> Result<Check, Failure> {
     Ok(check)
 }
 
-fn report_leg(report: &Report, leg: Target) -> Option<&TargetReport> {
-    match leg {
+fn target_report(report: &Report, target: Target) -> Option<&TargetReport> {
+    match target {
         Target::Cpu => report.cpu.as_ref(),
         Target::Device => report.device.as_ref(),
     }
 }
 
-/// CPU time of both legs' own threads.
+/// CPU time of both targets' own threads.
 fn cpu_time(report: &Report) -> CpuTime {
-    (LEGS.into_iter())
-        .filter_map(|leg| report_leg(report, leg))
-        .fold(CpuTime::default(), |sum, leg| sum.plus(leg.cpu_time))
+    (TARGETS.into_iter())
+        .filter_map(|target| target_report(report, target))
+        .fold(CpuTime::default(), |sum, target| sum.plus(target.cpu_time))
 }

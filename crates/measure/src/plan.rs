@@ -7,7 +7,7 @@ use overside_probe::{Failure, FailureKind};
 
 use crate::data::bound;
 use crate::sample::Warning;
-use crate::test::{Reaping, Setting, Test};
+use crate::test::{CompletionMode, Setting, Test};
 
 /// What a test means on its device.
 pub(crate) struct Plan {
@@ -16,7 +16,7 @@ pub(crate) struct Plan {
     /// Jobs in flight.
     pub depth: usize,
     pub destination_bytes: u64,
-    pub reaping: Reaping,
+    pub completion: CompletionMode,
     pub warnings: Vec<Warning>,
 }
 
@@ -73,9 +73,9 @@ pub(crate) fn plan(test: &Test, device: &dyn Device) -> Result<Plan, Failure> {
         ));
     }
     let mut warnings = Vec::new();
-    let mut reaping = test.completion;
-    if reaping == Reaping::Event && !capability.event {
-        reaping = Reaping::Poll;
+    let mut completion = test.completion;
+    if completion == CompletionMode::Event && !capability.event {
+        completion = CompletionMode::Poll;
         warnings.push(Warning::new(
             "polled",
             format!("{name} has no events: completions were polled for"),
@@ -98,7 +98,7 @@ pub(crate) fn plan(test: &Test, device: &dyn Device) -> Result<Plan, Failure> {
         capability: capability.clone(),
         depth,
         destination_bytes,
-        reaping,
+        completion,
         warnings,
     })
 }

@@ -64,7 +64,7 @@ pub struct Sample {
     pub model: Option<Model>,
     /// How the work was shared; placements only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub placement: Option<Placed>,
+    pub placement: Option<PlacementRecord>,
     /// How the figures went over time; where a test asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,
@@ -103,20 +103,20 @@ pub struct Work {
 
 /// How a placement shared the work under the clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Placed {
+pub struct PlacementRecord {
     /// As in the test: `split:40`.
     pub policy: String,
     /// Whose cores the device's jobs are for to submit.
     pub initiator: Initiator,
     /// How often the stream of all buffers was begun.
     pub streams: u64,
-    /// The CPU's leg, if the policy has one.
+    /// The CPU's target, if the policy has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<PlacedLeg>,
-    /// The device's leg, if the policy has one.
+    pub cpu: Option<TargetRecord>,
+    /// The device's target, if the policy has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub device: Option<PlacedLeg>,
-    /// Chunks that were copied because a leg could not reach their memory, warm-up included.
+    pub device: Option<TargetRecord>,
+    /// Chunks that were copied because a target could not reach their memory, warm-up included.
     pub bounce_copies: u64,
     /// Bytes of those.
     pub bounce_bytes: u64,
@@ -130,13 +130,13 @@ pub struct Placed {
     pub decisions: u64,
 }
 
-/// One leg's part.
+/// One target's part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlacedLeg {
+pub struct TargetRecord {
     /// What really ran; absent if nothing did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
-    /// Jobs whose results are this leg's.
+    /// Jobs whose results are this target's.
     pub jobs: u64,
     /// Their bytes on the uncompressed side.
     pub bytes: u64,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use overside_device::{Operation, Timing};
 use overside_placement::Policy;
+use overside_probe::{OutOfRange, cores_within, within};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The longest buffer in bytes.
@@ -58,7 +59,7 @@ pub struct Test {
     #[serde(default)]
     pub cores: Option<Vec<usize>>,
     /// Who gets which chunks of a stream. Absent: the device alone, a job at a time. With it,
-    /// `device`, `variant` and `depth` are those of the device's leg, and the CPU's leg has
+    /// `device`, `variant` and `depth` are those of the device's target, and the CPU's target has
     /// `cpu_variant`, `threads` and `cores`.
     #[serde(
         default,
@@ -67,7 +68,7 @@ pub struct Test {
         deserialize_with = "placement"
     )]
     pub placement: Option<Policy>,
-    /// The library of the CPU's leg; for placements.
+    /// The library of the CPU's target; for placements.
     #[serde(default = "auto")]
     pub cpu_variant: String,
     /// Whether contexts are reused.
@@ -75,7 +76,7 @@ pub struct Test {
     pub setting: Setting,
     /// How completions are waited for.
     #[serde(default)]
-    pub completion: Reaping,
+    pub completion: CompletionMode,
     /// Where the buffers come from.
     pub data: Data,
     /// Seconds of the same work before the clock starts.
@@ -104,7 +105,7 @@ pub enum Setting {
 /// How completions are waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Reaping {
+pub enum CompletionMode {
     /// Sleep until the device signals.
     #[default]
     Event,
@@ -131,15 +132,19 @@ pub enum TestError {
     #[error("this is not a test: {0}")]
     Json(String),
     /// A value out of its bounds.
-    #[error("{field} is {value}; it can be {allowed}")]
-    Bound {
-        /// The key.
+    #[error(transparent)]
+    Bound(#[from] OutOfRange),
+}
+
+impl TestError {
+    /// The key `field` has a value that it cannot have.
+    pub(crate) fn bound(
         field: &'static str,
-        /// Its value.
-        value: String,
-        /// What it can be.
-        allowed: String,
-    },
+        value: impl std::fmt::Display,
+        allowed: impl Into<String>,
+    ) -> Self {
+        OutOfRange::new(field, value, allowed).into()
+    }
 }
 
 impl Test {
@@ -157,32 +162,22 @@ impl Test {
     /// Checks that every number lies within its bounds.
     ///
     /// # Errors
-    /// [`TestError::Bound`] for the first that does not.
-    pub fn check(&self) -> Result<(), TestError> {
+    /// [`OutOfRange`] for the first that does not.
+    pub fn check(&self) -> Result<(), OutOfRange> {
         within("buffer_size", self.buffer_size, 1, BUFFER_SIZE_MAX)?;
-        within("depth", self.depth as u64, 1, DEPTH_MAX as u64)?;
-        within("batch", self.batch as u64, 1, DEPTH_MAX as u64)?;
-        within("threads", self.threads as u64, 1, THREADS_MAX as u64)?;
+        within("depth", self.depth, 1, DEPTH_MAX)?;
+        within("batch", self.batch, 1, DEPTH_MAX)?;
+        within("threads", self.threads, 1, THREADS_MAX)?;
         cores_within(self.cores.as_deref())?;
         within(
             "the number of patterns",
-            self.patterns.len() as u64,
+            self.patterns.len(),
             0,
-            PATTERNS_MAX as u64,
+            PATTERNS_MAX,
         )?;
         let longest = self.patterns.iter().map(String::len).max().unwrap_or(0);
-        within(
-            "the longest pattern",
-            longest as u64,
-            0,
-            PATTERN_BYTES_MAX as u64,
-        )?;
-        within(
-            "the number of files",
-            self.data.files.len() as u64,
-            1,
-            FILES_MAX as u64,
-        )?;
+        within("the longest pattern", longest, 0, PATTERN_BYTES_MAX)?;
+        within("the number of files", self.data.files.len(), 1, FILES_MAX)?;
         within("sample_bytes", self.data.sample_bytes, 1, SAMPLE_BYTES_MAX)?;
         times_within(self.warmup_s, self.sample_s, self.timeout_s)
     }
@@ -199,36 +194,10 @@ impl Test {
 }
 
 /// The bounds of times, for tests of all kinds.
-pub(crate) fn times_within(warmup_s: f64, sample_s: f64, timeout_s: f64) -> Result<(), TestError> {
+pub(crate) fn times_within(warmup_s: f64, sample_s: f64, timeout_s: f64) -> Result<(), OutOfRange> {
     within("warmup_s", warmup_s, 0.0, 3600.0)?;
     within("sample_s", sample_s, 1e-6, 3600.0)?;
     within("timeout_s", timeout_s, 1e-3, 86400.0)
-}
-
-/// The bounds of a list of cores, for tests of all kinds.
-pub(crate) fn cores_within(cores: Option<&[usize]>) -> Result<(), TestError> {
-    let Some(cores) = cores else {
-        return Ok(());
-    };
-    let count = cores.len() as u64;
-    within("the number of cores", count, 1, THREADS_MAX as u64)?;
-    let highest = cores.iter().max().map_or(0, |&core| core as u64);
-    within("the highest core", highest, 0, THREADS_MAX as u64 - 1)
-}
-
-/// Refuses what is not `min` to `max`; a NaN is in no range.
-pub(crate) fn within<T>(field: &'static str, value: T, min: T, max: T) -> Result<(), TestError>
-where
-    T: PartialOrd + std::fmt::Display,
-{
-    if (&min..=&max).contains(&&value) {
-        return Ok(());
-    }
-    Err(TestError::Bound {
-        field,
-        value: value.to_string(),
-        allowed: format!("{min} to {max}"),
-    })
 }
 
 fn placement<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Policy>, D::Error> {

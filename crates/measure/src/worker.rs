@@ -16,7 +16,7 @@ use overside_placement::{Policy, Target};
 use crate::context_bench::ContextBench;
 use crate::data::{Buffers, NoData};
 use crate::evidence::HostClock;
-use crate::placement_bench::{PlacementBench, Side, leg_test};
+use crate::placement_bench::{PlacementBench, Side, target_test};
 use crate::plan::{compressed_input, plan};
 use crate::sample::Sample;
 use crate::tasks::AnyTest;
@@ -98,7 +98,7 @@ impl Worker {
 
     /// The same beside other work of this process. Calls `ready` when every output is verified,
     /// and warms up when that returns. Not for placements.
-    pub(crate) fn measure_beside(&mut self, test: &Test, ready: impl FnOnce()) -> Sample {
+    pub(crate) fn measure_in_background(&mut self, test: &Test, ready: impl FnOnce()) -> Sample {
         self.checked(test, HostClock::Thread, ready)
     }
 
@@ -167,9 +167,9 @@ impl Worker {
     }
 
     fn place(&mut self, test: &Test, policy: Policy, deadline: Instant) -> Result<Sample, Failure> {
-        let mut side = |leg: Target, used: bool| {
+        let mut side = |target: Target, used: bool| {
             used.then(|| {
-                let alone = leg_test(test, leg);
+                let alone = target_test(test, target);
                 let device = self.device(&alone)?;
                 let plan = plan(&alone, &*device)?;
                 Ok::<_, Failure>(Side { device, plan })

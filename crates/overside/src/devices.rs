@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use overside_backends::Described;
 use overside_config::units;
-use overside_link::listing::{self, Listed};
+use overside_link::listing::{self, LinkListing};
 use overside_link::verbs::Mover;
 use overside_log::LevelFilter;
 use serde::Serialize;
@@ -59,12 +59,12 @@ enum Entry {
     /// It moves bytes between two sides, and runs no jobs: no capabilities of that kind.
     Link {
         #[serde(flatten)]
-        link: Listed,
+        link: LinkListing,
         capabilities: [(); 0],
     },
 }
 
-fn text(devices: &[Described], links: &[Listed]) -> String {
+fn text(devices: &[Described], links: &[LinkListing]) -> String {
     let describe_each = (devices.iter()).map(|device| {
         let mut text = String::new();
         describe(device, &mut text);
@@ -74,7 +74,7 @@ fn text(devices: &[Described], links: &[Listed]) -> String {
     paragraphs.join("\n")
 }
 
-fn link(link: &Listed) -> String {
+fn link(link: &LinkListing) -> String {
     let Some(about) = &link.about else {
         let reason = link.unavailable.as_deref().unwrap_or_default();
         return format!("{}: not available: {reason}\n", link.name);
@@ -87,11 +87,9 @@ fn link(link: &Listed) -> String {
         ("send", &can.send),
     ];
     for (verb, limits) in verbs {
-        if let Some(limits) = limits {
-            let (most, by) = (units::size(limits.max_bytes as f64), mover(limits.mover));
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "  {verb:<23} up to {most:>7}  by {by}");
-        }
+        let (most, by) = (units::size(limits.max_bytes as f64), mover(limits.mover));
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {verb:<23} up to {most:>7}  by {by}");
     }
     let reaped = match &about.carried_by_events {
         Some(carrier) if *carrier == about.carried_by => "polled for or waited for".into(),

@@ -1,6 +1,7 @@
 //! Why there is no sample, in a form that can be sent.
 
-use overside_link::verbs::{ConnectError, ExportError, ImportError, Lost, PostError};
+use crate::bounds::OutOfRange;
+use overside_link::verbs::{ConnectError, ExportError, ImportError, LinkError, PostError};
 use serde::{Deserialize, Serialize};
 
 /// Why there is no sample.
@@ -48,6 +49,22 @@ impl Failure {
         Self::new(FailureKind::Unsupported, reason)
     }
 
+    /// `found`, which `what` is, where `expected` has to be.
+    ///
+    /// # Errors
+    /// [`FailureKind::Verification`], unless they are the same.
+    pub(crate) fn unless_same<T: PartialEq + std::fmt::Display>(
+        what: impl Fn() -> String,
+        found: T,
+        expected: T,
+    ) -> Result<(), Self> {
+        if found == expected {
+            return Ok(());
+        }
+        let message = format!("{}: {found} where {expected} was expected", what());
+        Err(Self::new(FailureKind::Verification, message))
+    }
+
     /// An operation whose result is wrong.
     pub fn wrong(slot: usize, what: &str) -> Self {
         let message = format!("operation {slot}: {what}");
@@ -55,8 +72,15 @@ impl Failure {
     }
 }
 
-impl From<Lost> for Failure {
-    fn from(lost: Lost) -> Self {
+/// What is out of bounds cannot be done.
+impl From<OutOfRange> for Failure {
+    fn from(error: OutOfRange) -> Self {
+        Self::unsupported(error.to_string())
+    }
+}
+
+impl From<LinkError> for Failure {
+    fn from(lost: LinkError) -> Self {
         Self::new(FailureKind::Lost, lost.to_string())
     }
 }

@@ -16,7 +16,7 @@ const TEXT_BYTES_MAX: usize = 4 << 20;
 const BUCKETS_MAX: usize = 40_000;
 
 /// Latencies of one sample. Sent as [`PlainLatencies`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Latencies {
     histogram: Histogram<u64>,
     min_ns: u64,
@@ -54,12 +54,6 @@ impl<'de> Deserialize<'de> for Latencies {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let plain = PlainLatencies::deserialize(deserializer)?;
         Self::from_plain(&plain).map_err(serde::de::Error::custom)
-    }
-}
-
-impl crate::network::Record for Latencies {
-    fn latency(&mut self, latency_ns: u64) {
-        self.record(latency_ns);
     }
 }
 

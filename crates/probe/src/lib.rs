@@ -2,6 +2,7 @@
 //! ([`dma`]); the loop that keeps operations in flight ([`closed_loop`]), and what latencies are taken
 //! down in ([`latency`]).
 
+mod bounds;
 pub mod closed_loop;
 pub mod dma;
 mod failure;
@@ -9,4 +10,5 @@ pub mod latency;
 pub mod memory;
 pub mod network;
 
+pub use bounds::{OutOfRange, cores_within, within};
 pub use failure::{Failure, FailureKind};

@@ -29,7 +29,7 @@ mod session;
 mod streams;
 mod wire;
 
-pub use client::{Client, Limit, Pass, Record, Slice};
+pub use client::{Client, Limit, Pass, Slice};
 pub use place::machine;
 pub use receiver::{Receiver, ReceiverConfig};
 
@@ -40,6 +40,8 @@ use std::time::Duration;
 
 use overside_link::Secret;
 use serde::{Deserialize, Serialize};
+
+use crate::bounds::{OutOfRange, cores_within, within};
 
 /// The longest message in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
@@ -55,10 +57,10 @@ pub const SESSION_BYTES_MAX: usize = 1 << 30;
 pub const RATE_MAX: f64 = 1e7;
 /// The largest buffer that is asked of a socket, in bytes.
 pub const SOCKET_BUFFER_MAX: usize = 1 << 30;
-/// Cores have numbers below this.
-pub const CORES_MAX: usize = 1024;
 /// The most slices of a pass.
 pub const SLICES_MAX: usize = 100_000;
+/// The most slices of a pass that one machine sends another.
+const SLICES_SENT_MAX: usize = 4000;
 
 /// What goes over the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,17 +144,8 @@ pub struct Plan {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A value out of its bounds.
-    #[error("{what} is {value}; it can be {least} to {most}")]
-    Bound {
-        /// What it is.
-        what: &'static str,
-        /// Its value.
-        value: String,
-        /// The least it can be.
-        least: String,
-        /// The most it can be.
-        most: String,
-    },
+    #[error(transparent)]
+    Bound(#[from] OutOfRange),
     /// Nobody answers there.
     #[error(
         "{address} cannot be reached: {source}; does something between the two machines let only some \
@@ -209,7 +202,7 @@ impl Load {
         let threads_most = THREADS_MAX.min(self.connections);
         within("threads", self.threads, 1, threads_most)?;
         let buffer = self.socket_buffer.unwrap_or(SOCKET_BUFFER_MAX);
-        within("socket_buffer", buffer, 1, SOCKET_BUFFER_MAX)
+        Ok(within("socket_buffer", buffer, 1, SOCKET_BUFFER_MAX)?)
     }
 
     /// Bytes of one message on each connection.
@@ -231,32 +224,10 @@ impl Plan {
         if let Some(rate) = self.rate_per_s {
             within("rate_per_s", rate, 1e-3, RATE_MAX)?;
         }
-        cores_within(self.cores.as_deref())
+        Ok(cores_within(self.cores.as_deref())?)
     }
 }
 
-/// Refuses cores that no machine has.
-fn cores_within(cores: Option<&[usize]>) -> Result<(), Error> {
-    let Some(cores) = cores else {
-        return Ok(());
-    };
-    within("the number of cores", cores.len(), 1, CORES_MAX)?;
-    let highest = cores.iter().max().copied().unwrap_or_default();
-    within("the highest core", highest, 0, CORES_MAX - 1)
-}
-
-/// Refuses what is not `least` to `most`; a NaN is in no range.
-fn within<T>(what: &'static str, value: T, least: T, most: T) -> Result<(), Error>
-where
-    T: PartialOrd + std::fmt::Display,
-{
-    if (&least..=&most).contains(&&value) {
-        return Ok(());
-    }
-    Err(Error::Bound {
-        what,
-        value: value.to_string(),
-        least: least.to_string(),
-        most: most.to_string(),
-    })
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

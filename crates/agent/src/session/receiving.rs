@@ -23,7 +23,7 @@ impl Session<'_> {
             if !self.admit()? {
                 return Ok(moved);
             }
-            if self.intake.is_some() {
+            if self.incoming.is_some() {
                 let before = budget;
                 let whole = self.receive_body(&mut budget)?;
                 moved |= whole || budget < before;
@@ -63,19 +63,19 @@ impl Session<'_> {
             return Ok(false);
         }
         self.waiting = None;
-        self.intake = Some(active.begin(head, len).map_err(End::Broken)?);
+        self.incoming = Some(active.begin(head, len).map_err(End::Broken)?);
         Ok(true)
     }
 
     /// Reads the source of the job that is coming in; whether all of it is there.
     fn receive_body(&mut self, budget: &mut usize) -> Result<bool, End> {
-        while let Some(intake) = &mut self.intake {
-            let here = self.reader.body(intake.room());
-            intake.filled(here);
-            let left = intake.room().len();
+        while let Some(incoming) = &mut self.incoming {
+            let here = self.reader.body(incoming.room());
+            incoming.filled(here);
+            let left = incoming.room().len();
             if left == 0 {
-                if let (Some(intake), Some(active)) = (self.intake.take(), &mut self.active) {
-                    active.accept(intake);
+                if let (Some(incoming), Some(active)) = (self.incoming.take(), &mut self.active) {
+                    active.accept(incoming);
                 }
                 return Ok(true);
             }
@@ -88,11 +88,11 @@ impl Session<'_> {
                 }
                 continue;
             }
-            match self.stream.read(intake.room()) {
+            match self.stream.read(incoming.room()) {
                 Ok(0) => return Err(End::Over),
                 Ok(count) => {
                     self.reader.body_passed_by(count);
-                    intake.filled(count);
+                    incoming.filled(count);
                     *budget = budget.saturating_sub(count);
                     self.heard = Instant::now();
                 }

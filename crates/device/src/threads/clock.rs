@@ -27,8 +27,8 @@ impl ThreadClock {
 
     /// To be called by the thread when it ends.
     pub fn end(&self) {
-        let spent = read(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0);
-        self.end.store(spent.saturating_add(1), Ordering::Release);
+        self.end
+            .store(thread_cpu_ns().saturating_add(1), Ordering::Release);
     }
 
     /// CPU time so far in nanoseconds.
@@ -42,6 +42,11 @@ impl ThreadClock {
         // The thread may have ended in between, and its number may be another's by now.
         end().or(running.flatten()).unwrap_or(0)
     }
+}
+
+/// CPU time that the calling thread has spent so far, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0)
 }
 
 /// CPU time that all threads of a process have spent so far, in nanoseconds; `None` if there is no

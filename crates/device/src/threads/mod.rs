@@ -28,7 +28,7 @@ mod worker_queue;
 #[cfg(all(test, loom))]
 mod loom;
 
-pub use clock::{ThreadClock, process_cpu_ns};
+pub use clock::{ThreadClock, process_cpu_ns, thread_cpu_ns};
 pub use doorbell::Doorbell;
 pub use event::{Event, Timer};
 pub use runner::{Runner, outcome};

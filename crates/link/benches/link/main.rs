@@ -23,7 +23,7 @@ use bare::MESSAGE;
 use cores::{first_two, pin};
 use overside_link::shm::{self, ShmOptions};
 use overside_link::verbs::{
-    Access, Endpoint, Inbox, LinkConfig, Messages, QueuePair, Side, Verb, Work,
+    Access, Endpoint, LinkConfig, Messages, QueuePair, RecvBatch, Side, Verb, Work,
 };
 use rustix::event::{PollFd, PollFlags};
 use turns::{arguments, take_turns, told};
@@ -132,7 +132,7 @@ fn one_core(is_bench: bool, cores: [usize; 2]) {
     pin(cores[0]);
     let (mut producer, mut consumer) = bare::ring(CAPACITY);
     let ([mut from, mut to], _ends) = link(false);
-    let mut inbox = Inbox::new();
+    let mut inbox = RecvBatch::new();
     for batch in [1, BATCH] {
         let repeats = if is_bench { 200_000 / batch } else { 10 };
         let messages = vec![[7; MESSAGE]; batch];
@@ -212,7 +212,7 @@ fn message_rate(is_bench: bool, cores: [usize; 2]) {
             turns::Side::Second => race(
                 cores,
                 || {
-                    let mut inbox = Inbox::new();
+                    let mut inbox = RecvBatch::new();
                     let mut received = 0;
                     while received < batches * BATCH {
                         inbox.clear();
@@ -316,7 +316,7 @@ fn send(pair: &mut dyn QueuePair, message: &[u8]) {
 }
 
 fn ping(pair: &mut dyn QueuePair, bytes: usize, rounds: u64) {
-    let (mut inbox, mut message) = (Inbox::new(), vec![0; bytes]);
+    let (mut inbox, mut message) = (RecvBatch::new(), vec![0; bytes]);
     for round in 0..rounds {
         message[..8].copy_from_slice(&round.to_le_bytes());
         send(pair, &message);
@@ -329,7 +329,7 @@ fn ping(pair: &mut dyn QueuePair, bytes: usize, rounds: u64) {
 }
 
 fn pong(pair: &mut dyn QueuePair, bytes: usize, rounds: u64) {
-    let mut inbox = Inbox::new();
+    let mut inbox = RecvBatch::new();
     for _ in 0..rounds {
         inbox.clear();
         while pair.receive(&mut inbox, 1).expect("the link lives") == 0 {
@@ -421,7 +421,7 @@ fn polling_and_events(is_bench: bool, cores: [usize; 2]) {
 }
 
 fn sleep_and_answer(pair: &mut dyn QueuePair, rounds: u64, begins: bool) {
-    let mut inbox = Inbox::new();
+    let mut inbox = RecvBatch::new();
     for round in 0..rounds {
         if begins {
             send(pair, &[round as u8; 64]);

@@ -8,8 +8,8 @@ use overside_device::{ExternalBytes, Region, Slice};
 
 use super::{Ends, Factory};
 use crate::verbs::{
-    Completion, Endpoint, Inbox, LinkConfig, Messages, QueuePair, Remote, RemoteSlice, Side, Token,
-    Verb, Work,
+    Completion, Endpoint, LinkConfig, Messages, QueuePair, RecvBatch, RemoteMemory, RemoteSlice,
+    Side, Token, Verb, Work,
 };
 
 /// How long something may take that happens at once on a machine with nothing else to do.
@@ -51,12 +51,12 @@ impl Link {
 }
 
 /// The peer's region that a token stands for.
-pub(super) fn import(endpoint: &dyn Endpoint, token: &Token) -> Remote {
+pub(super) fn import(endpoint: &dyn Endpoint, token: &Token) -> RemoteMemory {
     let carried = Token::from_bytes(token.as_bytes()).expect("a token");
     endpoint.import(&carried).expect("the peer's region")
 }
 
-pub(super) fn range(remote: &Remote, at: usize, len: usize) -> RemoteSlice {
+pub(super) fn range(remote: &RemoteMemory, at: usize, len: usize) -> RemoteSlice {
     let (at, len) = (at as u64, len as u64);
     remote.slice(at..at + len).expect("within the region")
 }
@@ -145,7 +145,7 @@ impl Pair {
 
     /// Receives `count` messages.
     pub(super) fn receive(&mut self, count: usize) -> Vec<Vec<u8>> {
-        let (mut inbox, deadline) = (Inbox::new(), Instant::now() + PATIENCE);
+        let (mut inbox, deadline) = (RecvBatch::new(), Instant::now() + PATIENCE);
         while inbox.len() < count {
             let left = count - inbox.len();
             assert!(Instant::now() < deadline, "{left} messages are missing");

@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::Factory;
 use super::driver::{Link, PATIENCE, Pair, config, import, pattern, room, source};
-use crate::verbs::{Access, Cause, Inbox, LinkConfig, Messages, Verb};
+use crate::verbs::{Access, LinkConfig, LinkErrorKind, Messages, RecvBatch, Verb};
 
 fn with_events() -> LinkConfig {
     LinkConfig {
@@ -32,7 +32,7 @@ fn wait(pair: &mut Pair) {
 }
 
 fn receive_by_event(pair: &mut Pair) -> Vec<u8> {
-    let mut inbox = Inbox::new();
+    let mut inbox = RecvBatch::new();
     let deadline = Instant::now() + PATIENCE;
     while pair.0.receive(&mut inbox, 1).expect("a live link") == 0 {
         assert!(Instant::now() < deadline, "woken for nothing all the time");
@@ -45,7 +45,7 @@ fn receive_by_event(pair: &mut Pair) -> Vec<u8> {
 /// for ever when there is nothing.
 pub fn events_wake(make: Factory<'_>) {
     let link = Link::with(make, &with_events());
-    if link.host.capabilities().send.is_none() || !link.host.capabilities().event {
+    if !link.host.capabilities().event {
         return;
     }
     let (mut host, mut dpu) = link.pairs();
@@ -73,17 +73,15 @@ pub fn events_wake(make: Factory<'_>) {
 /// Completions wake as messages do: of writes, and of memory that waits.
 pub fn events_of_completions_wake(make: Factory<'_>) {
     let link = Link::with(make, &with_events());
-    let capabilities = link.host.capabilities();
-    if capabilities.write.is_none() || !capabilities.event {
+    if !link.host.capabilities().event {
         return;
     }
-    let sends = capabilities.send.is_some();
     let (mut host, mut dpu) = link.pairs();
     let exported = link.dpu.export(100_000, Access::Write).expect("memory");
     let remote = import(&*link.host, exported.token());
     let from = source(&*link.host, &pattern(1, 100_000));
     for tag in 0..100 {
-        let len = if sends && tag % 2 == 1 {
+        let len = if tag % 2 == 1 {
             let into = room(&*link.host, 8);
             host.post(tag, Verb::Receive { into });
             dpu.send(&[1; 8]);
@@ -106,7 +104,7 @@ pub fn events_of_completions_wake(make: Factory<'_>) {
 pub fn room_wakes(make: Factory<'_>) {
     const COUNT: usize = 500;
     let link = Link::with(make, &with_events());
-    if link.host.capabilities().send.is_none() || !link.host.capabilities().event {
+    if !link.host.capabilities().event {
         return;
     }
     let (mut host, mut dpu) = link.pairs();
@@ -138,12 +136,10 @@ pub fn no_events_unless_asked_for(make: Factory<'_>) {
     for pair in [&mut host, &mut dpu] {
         assert!(pair.0.event_fd().is_none());
         let lost = pair.0.arm().expect_err("no events");
-        assert_eq!(lost.cause, Cause::NoEvents);
+        assert_eq!(lost.cause, LinkErrorKind::NoEvents);
     }
-    if link.host.capabilities().send.is_some() {
-        host.send(b"goes on");
-        assert_eq!(dpu.receive(1), [b"goes on"]);
-    }
+    host.send(b"goes on");
+    assert_eq!(dpu.receive(1), [b"goes on"]);
 }
 
 /// Who sleeps is woken when the peer goes.

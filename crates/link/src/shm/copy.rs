@@ -6,7 +6,7 @@ use overside_device::{Region, Slice};
 
 use super::regions::Imported;
 use crate::verbs::{Completion, WorkError};
-use crate::window::Window;
+use crate::volatile_slice::VolatileSlice;
 
 /// The longest payload in bytes that is posted inline.
 pub(super) const MAX_INLINE_BYTES: usize = 64;
@@ -16,7 +16,7 @@ pub(super) struct Direct {
     pub(super) tag: u64,
     pub(super) local: Local,
     /// The peer's memory, exactly the range.
-    pub(super) remote: Window,
+    pub(super) remote: VolatileSlice,
     /// Keeps the peer's memory mapped.
     pub(super) _imported: Arc<Imported>,
 }
@@ -34,10 +34,6 @@ pub(super) enum Local {
 impl Direct {
     pub(super) fn is_read(&self) -> bool {
         matches!(self.local, Local::Into(_))
-    }
-
-    pub(super) fn len(&self) -> u64 {
-        self.remote.len() as u64
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
@@ -40,35 +39,13 @@ pub struct Shape {
 }
 
 /// The times of one direction. The engine does one piece of work after the other; each keeps it
-/// busy for `busy_ns`, or for as long as its packets take, whichever is longer, and completes
-/// `latency_ns` after that.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// busy for `busy_ns` and completes `latency_ns` after that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
     /// From the end of the transfer until the completion can be seen, in nanoseconds.
     pub latency_ns: u64,
     /// The least time between two pieces of work, in nanoseconds: the inverse of their rate.
     pub busy_ns: u64,
-    /// Bytes a second that the engine moves, packets' overhead included; any number if `None`.
-    pub bytes_per_s: Option<NonZeroU64>,
-    /// Payload bytes of a packet; one packet for everything if `None`.
-    pub packet_bytes: Option<NonZeroU64>,
-    /// What a packet costs beside its payload, in bytes.
-    pub packet_overhead_bytes: u64,
-}
-
-impl Path {
-    /// How long `bytes` keep the engine busy.
-    fn busy(&self, bytes: u64) -> Duration {
-        let packets = self
-            .packet_bytes
-            .map_or(1, |packet| bytes.div_ceil(packet.get()));
-        let wire = bytes.saturating_add(packets.saturating_mul(self.packet_overhead_bytes));
-        let transfer_ns = self.bytes_per_s.map_or(0, |rate| {
-            let ns = u128::from(wire) * 1_000_000_000 / u128::from(rate.get());
-            u64::try_from(ns).unwrap_or(u64::MAX)
-        });
-        Duration::from_nanos(transfer_ns.max(self.busy_ns))
-    }
 }
 
 /// One queue pair's way to the engine and back.
@@ -279,7 +256,7 @@ impl Runner {
                         &shape.write
                     };
                     let begin = Instant::now().max(self.free_at);
-                    self.free_at = begin + path.busy(direct.len());
+                    self.free_at = begin + Duration::from_nanos(path.busy_ns);
                     let at = self.free_at + Duration::from_nanos(path.latency_ns);
                     let mut completion = copy::run(direct);
                     completion.late = Instant::now() > at;

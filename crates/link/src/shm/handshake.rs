@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use super::layout::Layout;
 use super::mapping::{self, Mapping};
 use super::socket::{Received, receive_before, send};
-use crate::doorbell::Bell;
+use crate::doorbell::Notifier;
 use crate::verbs::{ConnectError, LinkConfig, Side};
 
 /// Every message begins with this: "OVERSIDE".
@@ -46,7 +46,7 @@ pub(super) struct Agreed {
     pub(super) config: LinkConfig,
     pub(super) layout: Layout,
     pub(super) mapping: Arc<Mapping>,
-    pub(super) bells: Vec<Bell>,
+    pub(super) bells: Vec<Notifier>,
     /// The peer waits for events.
     pub(super) peer_event: bool,
     /// What all tokens of this link begin with.
@@ -139,7 +139,7 @@ pub(super) fn serve(
             None,
         )
         .map_err(|error| system(doing)(error.into()))?;
-        bells.push(Bell::new(ours));
+        bells.push(Notifier::new(ours));
         theirs.push(other);
     }
     let welcome = message(
@@ -192,7 +192,7 @@ pub(super) fn join(
     let layout = Layout::new(&agreed).map_err(|error| protocol(peer, error.to_string()))?;
     let mut descriptors = descriptors.into_iter();
     let file = descriptors.next();
-    let bells: Vec<Bell> = descriptors.map(Bell::new).collect();
+    let bells: Vec<Notifier> = descriptors.map(Notifier::new).collect();
     let Some(file) = file.filter(|_| bells.len() == agreed.queue_pairs) else {
         return Err(protocol(peer, "it sent other descriptors than it promised"));
     };

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::mapping::{Direction, Mapping};
 use crate::stream;
 use crate::verbs::{ConfigError, LinkConfig};
-use crate::window::Window;
+use crate::volatile_slice::VolatileSlice;
 
 const CONTROL_BYTES: usize = 4096;
 const SECOND: usize = CONTROL_BYTES / 2;
@@ -69,7 +69,7 @@ impl Layout {
         &self,
         mapping: &Arc<Mapping>,
         index: usize,
-    ) -> [(Direction, Window); 2] {
+    ) -> [(Direction, VolatileSlice); 2] {
         let start = index * self.pair_bytes() as usize;
         let bytes = self.ring_bytes as usize;
         [0, 1].map(|which| {

@@ -14,7 +14,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use crate::doorbell::Armed;
 use crate::ring::Cursors;
 use crate::shared::Shared;
-use crate::window::Window;
+use crate::volatile_slice::VolatileSlice;
 
 /// `statfs`'s name for the file system that memory files live on.
 const TMPFS: i64 = 0x0102_1994;
@@ -106,10 +106,10 @@ impl Mapping {
     }
 
     /// All of it. Whoever keeps the window keeps the mapping as well.
-    pub(super) fn window(&self) -> Window {
+    pub(super) fn window(&self) -> VolatileSlice {
         // SAFETY: mapped, and unmapped only when this is dropped; bytes of it are reached through
         // windows, and through `Shared` where `direction` says so.
-        unsafe { Window::new(self.start, self.len) }
+        unsafe { VolatileSlice::new(self.start, self.len) }
     }
 
     fn shared<T: Send + Sync + 'static>(self: &Arc<Self>, at: usize) -> Shared<T> {

@@ -15,14 +15,14 @@ use super::engine::Lane;
 use super::handshake::Agreed;
 use super::mapping::Direction;
 use super::session::{Connection, Session, lost};
-use crate::doorbell::{Armed, Bell, Event};
+use crate::doorbell::{Armed, Event, Notifier};
 use crate::ring::{Consumer, Producer};
 use crate::shared::Shared;
 use crate::spsc::{self, Receiver, Sender};
 use crate::stream::{Incoming, Outgoing};
 use crate::verbs::{
-    Capabilities, Cause, Closed, Completion, ConnectError, Inbox, Lost, Messages, PostError,
-    QueuePair, Refusal, Work,
+    Capabilities, Closed, Completion, ConnectError, LinkError, LinkErrorKind, Messages, PostError,
+    QueuePair, RecvBatch, Refusal, Work,
 };
 use work::Begun;
 
@@ -36,7 +36,7 @@ struct EnginePort {
 }
 
 /// The wishes of the two sides to be woken by the other.
-struct Wishes {
+struct PendingRequests {
     /// This end's, to be woken by messages.
     data: Shared<Armed>,
     /// This end's, to be woken by room.
@@ -59,8 +59,8 @@ pub(super) struct ShmQueuePair {
     memory: DeviceId,
     outgoing: Outgoing,
     incoming: Incoming,
-    wishes: Wishes,
-    bell: Arc<Bell>,
+    wishes: PendingRequests,
+    bell: Arc<Notifier>,
     /// What this end waits on; `None` if it only polls.
     event: Option<Arc<Event>>,
     peer_event: bool,
@@ -86,7 +86,7 @@ impl ShmQueuePair {
         index: usize,
         capabilities: Arc<Capabilities>,
         applied: Arc<Applied>,
-        bell: Arc<Bell>,
+        bell: Arc<Notifier>,
     ) -> Result<Self, ConnectError> {
         let [from_listener, to_listener] = agreed.layout.directions(&agreed.mapping, index);
         let (out, into) = if agreed.listens {
@@ -140,7 +140,7 @@ impl ShmQueuePair {
             memory: DeviceId::unique(),
             outgoing,
             incoming,
-            wishes: Wishes {
+            wishes: PendingRequests {
                 data,
                 room,
                 peer_data,
@@ -243,7 +243,7 @@ impl QueuePair for ShmQueuePair {
         }
     }
 
-    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
+    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, LinkError> {
         if max == 0 {
             return Ok(0);
         }
@@ -295,7 +295,7 @@ impl QueuePair for ShmQueuePair {
     }
 
     #[inline]
-    fn receive(&mut self, inbox: &mut Inbox, max: usize) -> Result<usize, Lost> {
+    fn receive(&mut self, inbox: &mut RecvBatch, max: usize) -> Result<usize, LinkError> {
         if !self.receives.is_empty() {
             return Ok(0);
         }
@@ -315,9 +315,9 @@ impl QueuePair for ShmQueuePair {
         self.event.as_ref().map(|event| event.descriptor())
     }
 
-    fn arm(&mut self) -> Result<bool, Lost> {
+    fn arm(&mut self) -> Result<bool, LinkError> {
         let Some(event) = self.event.clone() else {
-            return Err(lost(Cause::NoEvents, Vec::new()));
+            return Err(lost(LinkErrorKind::NoEvents, Vec::new()));
         };
         if std::mem::replace(&mut self.was_armed, true) {
             event.clear(&self.bell);

@@ -10,8 +10,8 @@ use overside_base::lock;
 use super::handshake::{Kind, message, parse};
 use super::mapping::{self, Mapping};
 use super::socket::{Received, send};
-use crate::verbs::{Access, Cause, ExportError, ImportError, LinkConfig, Token};
-use crate::window::Window;
+use crate::verbs::{Access, ExportError, ImportError, LinkConfig, LinkErrorKind, Token};
+use crate::volatile_slice::VolatileSlice;
 
 /// The most regions that one end exports at a time.
 pub(super) const MAX_EXPORTS: usize = 256;
@@ -102,7 +102,7 @@ pub(super) struct Imported {
 
 impl Imported {
     /// All of it.
-    pub(super) fn window(&self) -> Window {
+    pub(super) fn window(&self) -> VolatileSlice {
         self.mapping.window()
     }
 }
@@ -190,7 +190,7 @@ impl Regions {
     }
 
     /// Takes in what the peer says about its regions.
-    pub(super) fn told(&self, received: Received) -> Result<(), Cause> {
+    pub(super) fn told(&self, received: Received) -> Result<(), LinkErrorKind> {
         let Received { words, descriptors } = received;
         let mut tables = self.tables();
         if let Some([id, len, code]) = parse(&words, Kind::Export) {
@@ -267,6 +267,6 @@ impl Regions {
     }
 }
 
-fn broken(what: &str) -> Cause {
-    Cause::Protocol(what.to_owned())
+fn broken(what: &str) -> LinkErrorKind {
+    LinkErrorKind::Protocol(what.to_owned())
 }

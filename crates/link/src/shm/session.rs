@@ -15,7 +15,7 @@ use super::engine::Engine;
 use super::regions::Regions;
 use super::socket;
 use crate::doorbell::Event;
-use crate::verbs::{Cause, EndpointId, Lost};
+use crate::verbs::{EndpointId, LinkError, LinkErrorKind};
 
 /// The transport's name.
 pub(super) const NAME: &str = "shm";
@@ -29,7 +29,7 @@ pub(super) struct Connection {
     pub(super) socket: OwnedFd,
     pub(super) regions: Regions,
     lost: AtomicBool,
-    cause: OnceLock<Cause>,
+    cause: OnceLock<LinkErrorKind>,
     /// Those who may be asleep when the link is lost.
     sleepers: Mutex<Vec<Arc<Event>>>,
     /// Held while messages are taken from the socket, so that they are seen in order.
@@ -50,7 +50,7 @@ impl Connection {
     }
 
     /// Ends the link, for everybody. The first cause counts.
-    pub(super) fn lose(&self, cause: Cause) {
+    pub(super) fn lose(&self, cause: LinkErrorKind) {
         let _ = self.cause.set(cause);
         self.lost.store(true, Ordering::SeqCst);
         // So that the peer and this end's watcher learn of it.
@@ -61,7 +61,7 @@ impl Connection {
 
     /// Why the link is lost, if it is.
     #[inline]
-    pub(super) fn lost(&self) -> Option<&Cause> {
+    pub(super) fn lost(&self) -> Option<&LinkErrorKind> {
         if !self.lost.load(Ordering::Relaxed) {
             return None;
         }
@@ -72,7 +72,7 @@ impl Connection {
     }
 
     /// Fails if the link is lost.
-    pub(super) fn alive(&self) -> Result<(), Lost> {
+    pub(super) fn alive(&self) -> Result<(), LinkError> {
         match self.lost() {
             None => Ok(()),
             Some(cause) => Err(lost(cause.clone(), Vec::new())),
@@ -100,11 +100,11 @@ impl Connection {
                 Ok(received) => self.regions.told(received),
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => return,
-                    ErrorKind::UnexpectedEof => {
-                        Err(Cause::Gone("its process ended, or let the link go".into()))
-                    }
-                    ErrorKind::InvalidData => Err(Cause::Protocol(error.to_string())),
-                    _ => Err(Cause::Gone(error.to_string())),
+                    ErrorKind::UnexpectedEof => Err(LinkErrorKind::Gone(
+                        "its process ended, or let the link go".into(),
+                    )),
+                    ErrorKind::InvalidData => Err(LinkErrorKind::Protocol(error.to_string())),
+                    _ => Err(LinkErrorKind::Gone(error.to_string())),
                 },
             };
             if let Err(cause) = told {
@@ -114,8 +114,8 @@ impl Connection {
     }
 }
 
-pub(super) fn lost(cause: Cause, tags: Vec<u64>) -> Lost {
-    Lost {
+pub(super) fn lost(cause: LinkErrorKind, tags: Vec<u64>) -> LinkError {
+    LinkError {
         link: NAME.to_owned(),
         cause,
         tags,
@@ -168,7 +168,7 @@ impl Drop for Session {
             let _ = watcher.join();
         }
         // Exported memory may keep the connection for longer; the peer is not to wait for that.
-        let cause = Cause::Local("its endpoint was dropped".into());
+        let cause = LinkErrorKind::Local("its endpoint was dropped".into());
         self.connection.lose(cause);
     }
 }
@@ -182,7 +182,9 @@ fn watch(connection: &Connection, stop: &EventFd) {
         match rustix::event::poll(&mut set, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
-                connection.lose(Cause::Local(format!("waiting for the peer: {error}")));
+                connection.lose(LinkErrorKind::Local(format!(
+                    "waiting for the peer: {error}"
+                )));
             }
         }
         if !set[1].revents().is_empty() {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::verbs::Inbox;
+use crate::verbs::RecvBatch;
 
 /// Messages, close together. Bounded by the credit that the peer has.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl Arrived {
     }
 
     /// Moves up to `max` messages. Returns how many, and the bytes of all.
-    pub(crate) fn take(&mut self, inbox: &mut Inbox, max: usize) -> (usize, usize) {
+    pub(crate) fn take(&mut self, inbox: &mut RecvBatch, max: usize) -> (usize, usize) {
         let (mut moved, mut len) = (0, 0);
         while let Some((each, count)) = self.runs.front_mut()
             && moved < max

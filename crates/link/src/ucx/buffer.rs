@@ -6,7 +6,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-use crate::window::Window;
+use crate::volatile_slice::VolatileSlice;
 
 /// Zeroed memory, reached through windows only.
 #[derive(Debug)]
@@ -30,9 +30,9 @@ impl Buffer {
     }
 
     /// All of it. Not to be used once this is dropped: whoever keeps the one keeps the other.
-    pub(crate) fn window(&self) -> Window {
+    pub(crate) fn window(&self) -> VolatileSlice {
         // SAFETY: allocated with this size; nobody makes references to it; and see above.
-        unsafe { Window::new(self.start, self.layout.size()) }
+        unsafe { VolatileSlice::new(self.start, self.layout.size()) }
     }
 }
 

@@ -247,11 +247,9 @@ fn applied(driver: &str, transports: &str) -> Applied {
 }
 
 fn capabilities(config: &LinkConfig, limits: &Limits, queue_pairs: usize) -> Capabilities {
-    let up_to = |max_bytes| {
-        Some(VerbLimits {
-            max_bytes,
-            mover: Mover::Nic,
-        })
+    let up_to = |max_bytes| VerbLimits {
+        max_bytes,
+        mover: Mover::Nic,
     };
     Capabilities {
         read: up_to(MAX_BYTES),

@@ -19,7 +19,7 @@ use super::queue_pair::UcxQueuePair;
 use super::service::Service;
 use crate::verbs::{
     Access, Capabilities, ConnectError, Endpoint, EndpointId, ExportError, Exported, ImportError,
-    LinkConfig, LinkInfo, QueuePair, Remote, Side, Token,
+    LinkConfig, LinkInfo, QueuePair, RemoteMemory, Side, Token,
 };
 
 /// What an endpoint is made of.
@@ -61,8 +61,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Shared {
     pub(super) fn max_message_bytes(&self) -> u64 {
-        let send = self.capabilities.send.as_ref();
-        send.map_or(0, |limits| limits.max_bytes)
+        self.capabilities.send.max_bytes
     }
 }
 
@@ -89,7 +88,7 @@ pub(crate) struct Import {
 }
 
 /// That record.
-pub(crate) fn import_of(remote: &Remote) -> &Import {
+pub(crate) fn import_of(remote: &RemoteMemory) -> &Import {
     let record = remote.handle().downcast_ref();
     record.expect("checked to be of this endpoint")
 }
@@ -164,7 +163,7 @@ impl Endpoint for UcxEndpoint {
         self.0.exports.export(len, access, prepare)
     }
 
-    fn import(&self, token: &Token) -> Result<Remote, ImportError> {
+    fn import(&self, token: &Token) -> Result<RemoteMemory, ImportError> {
         let key = exports::key_of(token)?;
         let region = self.0.control.ask(key)?;
         if region.len == 0 || region.len > exports::MAX_EXPORT_BYTES {
@@ -176,7 +175,7 @@ impl Endpoint for UcxEndpoint {
             _counted: self.0.imports.take(region.len)?,
         };
         let (id, import) = (self.0.id, Arc::new(import));
-        Ok(Remote::new(id, region.len, region.access, import))
+        Ok(RemoteMemory::new(id, region.len, region.access, import))
     }
 
     fn open(&self, index: usize) -> Result<Box<dyn QueuePair>, ConnectError> {

@@ -25,7 +25,7 @@ use super::credit::{Limits, cost};
 use super::keys::Keys;
 use super::service::Wait;
 use super::shim::{Operation, RawWorker, What};
-use crate::verbs::{Cause, Completion, Inbox, Messages, RemoteSlice, Verb, Work};
+use crate::verbs::{Completion, LinkErrorKind, Messages, RecvBatch, RemoteSlice, Verb, Work};
 use posting::{local, to};
 
 /// Flushes under way at most. Writes that none is left for are covered by the next.
@@ -108,7 +108,7 @@ pub(crate) struct UcxEngine {
     came_messages: u32,
     bye: Option<bool>,
     heard_bye: Option<u32>,
-    lost: Option<(Cause, Vec<u64>)>,
+    lost: Option<(LinkErrorKind, Vec<u64>)>,
     /// It is being lost: what has come is still being looked at.
     losing: bool,
 }
@@ -315,7 +315,7 @@ impl UcxEngine {
     }
 
     /// Moves messages that have arrived; how many.
-    pub(super) fn receive(&mut self, inbox: &mut Inbox, max: usize) -> usize {
+    pub(super) fn receive(&mut self, inbox: &mut RecvBatch, max: usize) -> usize {
         self.take(max.min(self.limits.depth));
         self.reap();
         let (count, len) = self.arrived.take(inbox, max);
@@ -344,12 +344,12 @@ impl UcxEngine {
     }
 
     /// Why there will be no more, with the tags of what is in flight.
-    pub(super) fn end(&self) -> Option<(Cause, Vec<u64>)> {
+    pub(super) fn end(&self) -> Option<(LinkErrorKind, Vec<u64>)> {
         if let Some((cause, tags)) = &self.lost {
             return Some((cause.clone(), tags.clone()));
         }
         let over = self.heard_all() && self.active() == 0;
-        over.then(|| (Cause::Closed, self.tags()))
+        over.then(|| (LinkErrorKind::Closed, self.tags()))
     }
 
     /// Nothing is taken any more.
@@ -404,7 +404,7 @@ impl UcxEngine {
     }
 
     /// The link is lost.
-    pub(super) fn lose(&mut self, cause: &Cause) {
+    pub(super) fn lose(&mut self, cause: &LinkErrorKind) {
         if self.lost.is_some() || std::mem::replace(&mut self.losing, true) {
             return;
         }
@@ -419,7 +419,7 @@ impl UcxEngine {
             }
         }
         let cause = match self.heard_bye {
-            Some(_) => Cause::Closed,
+            Some(_) => LinkErrorKind::Closed,
             None => cause.clone(),
         };
         let tags = self.tags();
@@ -437,7 +437,7 @@ impl UcxEngine {
             Some(Ok(true)) => Wait::Readable,
             Some(Ok(false)) => Wait::Soon,
             Some(Err(reason)) => {
-                self.lose(&Cause::Local(reason));
+                self.lose(&LinkErrorKind::Local(reason));
                 Wait::Never
             }
             None => Wait::Never,

@@ -11,7 +11,7 @@ use super::buffer::Buffer;
 use super::control::frame::RegionInfo;
 use crate::secret::random_bytes;
 use crate::verbs::{Access, ExportError, Exported, ImportError, Token};
-use crate::window::Window;
+use crate::volatile_slice::VolatileSlice;
 
 /// The most regions at a time.
 pub(crate) const MAX_EXPORTS: usize = 1024;
@@ -26,7 +26,7 @@ const MAGIC: &[u8; 4] = b"OVSR";
 
 /// An exported region.
 struct Area {
-    window: Window,
+    window: VolatileSlice,
     access: Access,
     /// For the peer's UCX.
     description: Vec<u8>,

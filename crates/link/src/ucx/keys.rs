@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use super::endpoint::Import;
 use super::shim::{RawKey, RawWorker};
-use crate::verbs::Remote;
+use crate::verbs::RemoteMemory;
 
 /// From so many on, keys of regions that nobody has any more are let go.
 const MANY: usize = 64;
@@ -31,7 +31,7 @@ impl Keys {
         &mut self,
         worker: &mut RawWorker,
         import: &Import,
-        remote: &Remote,
+        remote: &RemoteMemory,
     ) -> Result<(u64, RawKey), String> {
         if let Some(known) = self.known.get(&import.key) {
             return Ok((known.address, known.key));

@@ -9,7 +9,7 @@ use overside_base::{EventFd, lock};
 
 use super::engine::UcxEngine;
 use super::service::Wait;
-use crate::verbs::Cause;
+use crate::verbs::LinkErrorKind;
 
 /// Shared by the owner and the service thread.
 pub(crate) struct Pair {
@@ -98,7 +98,7 @@ impl Pair {
     }
 
     /// The link is lost.
-    pub(super) fn on_link_lost(&self, cause: &Cause) {
+    pub(super) fn on_link_lost(&self, cause: &LinkErrorKind) {
         self.lock().lose(cause);
         self.tell_owner();
     }

@@ -13,7 +13,8 @@ use super::engine::UcxEngine;
 use super::pair::Pair;
 use super::service::Wait;
 use crate::verbs::{
-    Cause, Closed, Completion, Inbox, Lost, Messages, PostError, QueuePair, Refusal, Work,
+    Closed, Completion, LinkError, LinkErrorKind, Messages, PostError, QueuePair, RecvBatch,
+    Refusal, Work,
 };
 
 /// The pause between two looks while closing.
@@ -53,8 +54,8 @@ impl UcxQueuePair {
         &self.endpoint.pairs[self.index]
     }
 
-    fn lost(&self, cause: Cause, tags: Vec<u64>) -> Lost {
-        Lost {
+    fn lost(&self, cause: LinkErrorKind, tags: Vec<u64>) -> LinkError {
+        LinkError {
             link: self.endpoint.info.name.clone(),
             cause,
             tags,
@@ -62,10 +63,10 @@ impl UcxQueuePair {
     }
 
     /// Nothing can be posted any more.
-    fn closed(&self, engine: &UcxEngine) -> Option<Lost> {
+    fn closed(&self, engine: &UcxEngine) -> Option<LinkError> {
         let end = engine.end().or_else(|| {
             let closed = engine.is_closed();
-            closed.then(|| (Cause::Closed, engine.tags()))
+            closed.then(|| (LinkErrorKind::Closed, engine.tags()))
         });
         end.map(|(cause, tags)| self.lost(cause, tags))
     }
@@ -124,7 +125,7 @@ impl QueuePair for UcxQueuePair {
         Ok(taken)
     }
 
-    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
+    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, LinkError> {
         self.pair().arm(false);
         let mut engine = self.pair().lock_as_owner();
         if engine.completed() < max {
@@ -161,7 +162,7 @@ impl QueuePair for UcxQueuePair {
         Ok(count)
     }
 
-    fn receive(&mut self, inbox: &mut Inbox, max: usize) -> Result<usize, Lost> {
+    fn receive(&mut self, inbox: &mut RecvBatch, max: usize) -> Result<usize, LinkError> {
         self.pair().arm(false);
         let mut engine = self.pair().lock_as_owner();
         if max == 0 || engine.waits_for_messages() {
@@ -187,9 +188,9 @@ impl QueuePair for UcxQueuePair {
         self.event.as_ref().map(AsFd::as_fd)
     }
 
-    fn arm(&mut self) -> Result<bool, Lost> {
+    fn arm(&mut self) -> Result<bool, LinkError> {
         if self.event.is_none() {
-            return Err(self.lost(Cause::NoEvents, Vec::new()));
+            return Err(self.lost(LinkErrorKind::NoEvents, Vec::new()));
         }
         let pair = self.pair();
         pair.arm(false);

@@ -22,7 +22,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use super::control::ControlConnection;
 use super::pair::Pair;
-use crate::verbs::Cause;
+use crate::verbs::LinkErrorKind;
 
 /// How long an owner may take to look at what has come for it.
 const OWNER_TIMEOUT: Duration = Duration::from_millis(1);
@@ -134,7 +134,7 @@ impl Watcher {
         let ended = Ended(self);
         let cause = self.watch();
         match &cause {
-            Cause::Closed => tracing::debug!("link closed"),
+            LinkErrorKind::Closed => tracing::debug!("link closed"),
             cause => tracing::info!(%cause, queue_pairs = self.pairs.len(), "link lost"),
         }
         ended.lose(&cause);
@@ -145,7 +145,7 @@ impl Watcher {
     }
 
     /// Until the link is lost or its end is here.
-    fn watch(&self) -> Cause {
+    fn watch(&self) -> LinkErrorKind {
         let first = |_| ServicedQueuePair {
             seen: 0,
             look: Some(Instant::now()),
@@ -172,11 +172,11 @@ impl Watcher {
             let next = watched.iter().filter_map(|watched| watched.look).min();
             let next = next.unwrap_or(round).min(round).min(control);
             if let Err(error) = self.wait(&mut events, next) {
-                return Cause::Local(format!("waiting: {error}"));
+                return LinkErrorKind::Local(format!("waiting: {error}"));
             }
             self.happened(&events, &mut watched);
         }
-        Cause::Closed
+        LinkErrorKind::Closed
     }
 
     fn wait(&self, events: &mut Vec<Event>, until: Instant) -> rustix::io::Result<()> {
@@ -252,7 +252,7 @@ impl Watcher {
         let data = EventData::new_u64(index as u64);
         let flags = flags | EventFlags::ONESHOT;
         if let Err(error) = epoll::modify(&self.shared.set, pair.descriptor(), data, flags) {
-            pair.on_link_lost(&Cause::Local(format!("waiting: {error}")));
+            pair.on_link_lost(&LinkErrorKind::Local(format!("waiting: {error}")));
             watched.over = true;
         }
     }
@@ -262,7 +262,7 @@ impl Watcher {
 struct Ended<'a>(&'a Watcher);
 
 impl Ended<'_> {
-    fn lose(&self, cause: &Cause) {
+    fn lose(&self, cause: &LinkErrorKind) {
         self.0.shared.control.end(cause);
         for pair in &self.0.pairs {
             pair.on_link_lost(cause);
@@ -272,6 +272,6 @@ impl Ended<'_> {
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        self.lose(&Cause::Local("its service thread has ended".into()));
+        self.lose(&LinkErrorKind::Local("its service thread has ended".into()));
     }
 }

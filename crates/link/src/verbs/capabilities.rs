@@ -24,15 +24,15 @@ pub struct VerbLimits {
     pub mover: Mover,
 }
 
-/// What an endpoint's queue pairs can do. `None`: not this verb.
+/// What an endpoint's queue pairs can do; all of them do every verb.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
     /// One-sided read.
-    pub read: Option<VerbLimits>,
+    pub read: VerbLimits,
     /// One-sided write.
-    pub write: Option<VerbLimits>,
+    pub write: VerbLimits,
     /// Two-sided send and receive.
-    pub send: Option<VerbLimits>,
+    pub send: VerbLimits,
     /// The longest payload in bytes that may be posted inline; 0: none.
     pub max_inline_bytes: u64,
     /// Queue pairs of this link.

@@ -2,7 +2,7 @@
 
 use overside_device::{DeviceId, MemoryKind, Registration};
 
-use super::capabilities::{Capabilities, VerbLimits};
+use super::capabilities::Capabilities;
 use super::error::Refusal;
 use super::memory::{EndpointId, RemoteSlice};
 use super::work::{Verb, Work};
@@ -26,7 +26,7 @@ impl Capabilities {
             Verb::Send { from } => (&self.send, None, from.registration()),
             Verb::Receive { into } => (&self.send, None, into.registration()),
         };
-        check_len(verb, len, limits.as_ref())?;
+        check_len(verb, len, limits.max_bytes)?;
         if let Some(remote) = remote {
             check_remote(&work.verb, len, remote, endpoint)?;
         }
@@ -49,8 +49,7 @@ impl Capabilities {
     }
 }
 
-fn check_len(verb: &'static str, len: u64, limits: Option<&VerbLimits>) -> Result<(), Refusal> {
-    let max = limits.ok_or(Refusal::Unsupported(verb))?.max_bytes;
+fn check_len(verb: &'static str, len: u64, max: u64) -> Result<(), Refusal> {
     if len == 0 {
         return Err(Refusal::Empty(verb));
     }

@@ -104,7 +104,7 @@ pub enum ExportError {
     },
     /// The link is lost.
     #[error(transparent)]
-    Lost(#[from] Lost),
+    Lost(#[from] LinkError),
 }
 
 /// A token that stands for nothing that can be imported.
@@ -135,7 +135,7 @@ pub enum ImportError {
     Failed(String),
     /// The link is lost.
     #[error(transparent)]
-    Lost(#[from] Lost),
+    Lost(#[from] LinkError),
 }
 
 impl ImportError {
@@ -219,7 +219,7 @@ pub enum PostError {
     },
     /// The link is gone.
     #[error(transparent)]
-    Lost(#[from] Lost),
+    Lost(#[from] LinkError),
 }
 
 /// Why a piece of work failed while the link lives on. A destination's contents are unspecified.
@@ -243,7 +243,7 @@ pub enum WorkError {
 
 /// What ended a link.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Cause {
+pub enum LinkErrorKind {
     /// The peer closed the queue pair; whatever it had sent before has been received.
     #[error("the peer closed it")]
     Closed,
@@ -264,11 +264,11 @@ pub enum Cause {
 /// The link is gone. Work in flight will not complete; its destinations are quarantined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the {link} link is lost: {cause}")]
-pub struct Lost {
+pub struct LinkError {
     /// The transport.
     pub link: String,
     /// What ended it.
-    pub cause: Cause,
+    pub cause: LinkErrorKind,
     /// The work that was in flight.
     pub tags: Vec<u64>,
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::error::{ImportError, OutOfBounds};
-use crate::window::Window;
+use crate::volatile_slice::VolatileSlice;
 
 /// An endpoint, as its imports remember it; unique in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,7 +79,7 @@ impl Token {
 /// nothing else. What must hold of a value has to be checked on the copy. Values are what the peer
 /// wrote once this end has learned of the write by a message or a completion that came after it.
 pub struct Exported {
-    window: Window,
+    window: VolatileSlice,
     access: Access,
     token: Token,
     /// Withdraws the token and frees the memory when both are due.
@@ -90,7 +90,7 @@ impl Exported {
     /// For transports. `owner` keeps `window`'s memory, and is dropped when the token is to be
     /// withdrawn.
     pub fn new(
-        window: Window,
+        window: VolatileSlice,
         access: Access,
         token: Token,
         owner: Arc<dyn Any + Send + Sync>,
@@ -165,14 +165,14 @@ impl std::fmt::Debug for Exported {
 
 /// The peer's memory, imported. Clones are the same memory; it is let go with the last of them.
 #[derive(Clone)]
-pub struct Remote {
+pub struct RemoteMemory {
     endpoint: EndpointId,
     len: u64,
     access: Access,
     handle: Arc<dyn Any + Send + Sync>,
 }
 
-impl Remote {
+impl RemoteMemory {
     /// For transports. `handle` is the transport's own record of it.
     pub fn new(
         endpoint: EndpointId,
@@ -242,23 +242,23 @@ impl Remote {
     }
 }
 
-impl std::fmt::Debug for Remote {
+impl std::fmt::Debug for RemoteMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Remote({} bytes, {:?})", self.len, self.access)
+        write!(f, "RemoteMemory({} bytes, {:?})", self.len, self.access)
     }
 }
 
 /// A range of the peer's memory; within it, checked when it was made.
 #[derive(Clone, Debug)]
 pub struct RemoteSlice {
-    remote: Remote,
+    remote: RemoteMemory,
     start: u64,
     len: u64,
 }
 
 impl RemoteSlice {
     /// The region that it is part of.
-    pub fn remote(&self) -> &Remote {
+    pub fn remote(&self) -> &RemoteMemory {
         &self.remote
     }
 

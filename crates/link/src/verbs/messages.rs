@@ -61,13 +61,13 @@ impl<'a> Messages<'a> {
 
 /// Received messages. Reused, it allocates nothing once it has grown to what comes at a time.
 #[derive(Clone, Debug, Default)]
-pub struct Inbox {
+pub struct RecvBatch {
     bytes: Vec<u8>,
     /// Messages of equal length that came one after the other: length of each, and how many.
     runs: Vec<(usize, usize)>,
 }
 
-impl Inbox {
+impl RecvBatch {
     /// An empty one.
     pub fn new() -> Self {
         Self::default()

@@ -15,13 +15,16 @@ use attacker::{
 };
 use overside_link::shm::{self, ShmOptions};
 use overside_link::verbs::{
-    Cause, ConnectError, Endpoint, ImportError, Inbox, Lost, Messages, PostError, Token, Verb, Work,
+    ConnectError, Endpoint, ImportError, LinkError, LinkErrorKind, Messages, PostError, RecvBatch,
+    Token, Verb, Work,
 };
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, SealFlags};
 
-fn protocol(lost: &Lost) -> bool {
-    matches!(lost.cause, Cause::Protocol(_))
+use crate::peer_process::until_lost;
+
+fn protocol(lost: &LinkError) -> bool {
+    matches!(lost.cause, LinkErrorKind::Protocol(_))
 }
 
 /// Memory of `len` bytes; sealed as the protocol wants it, or not.
@@ -60,7 +63,7 @@ fn cursors_and_lengths_that_cannot_be() {
         let mut pair = end.open(0).expect("a queue pair");
         peer.put_word(RING, header);
         peer.put_word(TAIL, tail);
-        let mut inbox = Inbox::new();
+        let mut inbox = RecvBatch::new();
         let lost = pair.receive(&mut inbox, 1000).expect_err("refused");
         assert!(protocol(&lost), "{tail:#x} {header:#x}: {lost}");
         assert!(inbox.is_empty());
@@ -132,7 +135,7 @@ fn a_message_that_changes_while_it_is_read_is_one_or_the_other() {
                 }
             }
         });
-        let mut inbox = Inbox::new();
+        let mut inbox = RecvBatch::new();
         peer.put_word(TAIL, 4096);
         let received = pair.receive(&mut inbox, 1000).unwrap_or(0);
         assert_eq!(received, inbox.len());
@@ -170,7 +173,6 @@ fn a_peer_that_dies_with_the_doorbell_in_its_hand() {
     let mut pair = end.open(0).expect("a queue pair");
     assert!(!pair.arm().expect("alive"), "nothing is there");
     peer.put(TAIL + WISH, &0u32.to_le_bytes());
-    let begin = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             std::thread::sleep(Duration::from_millis(20));
@@ -182,13 +184,8 @@ fn a_peer_that_dies_with_the_doorbell_in_its_hand() {
         let mut set = [rustix::event::PollFd::new(&descriptor, flags)];
         assert_eq!(rustix::event::poll(&mut set, Some(&timeout)), Ok(1));
     });
-    let lost = loop {
-        if let Err(lost) = pair.poll(&mut Vec::new(), 1) {
-            break lost;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(10));
-    };
-    assert!(matches!(lost.cause, Cause::Gone(_)), "{lost}");
+    let lost = until_lost(&mut *pair, Duration::from_secs(10));
+    assert!(matches!(lost.cause, LinkErrorKind::Gone(_)), "{lost}");
 }
 
 #[test]
@@ -202,11 +199,11 @@ fn what_was_published_before_death_arrives() {
     peer.put_word(RING + 64, 1 << 32 | 200);
     peer.put(CLOSED, &1u32.to_le_bytes());
     drop(peer);
-    let mut inbox = Inbox::new();
+    let mut inbox = RecvBatch::new();
     assert_eq!(pair.receive(&mut inbox, 100), Ok(2));
     assert!(inbox.iter().eq([b"last", b"word"]));
     let lost = pair.receive(&mut inbox, 100).expect_err("over");
-    assert_eq!(lost.cause, Cause::Closed);
+    assert_eq!(lost.cause, LinkErrorKind::Closed);
 }
 
 /// Offers of regions that make no sense end the link; those that cannot be mapped safely are
@@ -282,14 +279,7 @@ fn token(end: &shm::ShmEndpoint, id: u64, len: u64, access: u64) -> Token {
 
 fn ends_by_protocol(end: &shm::ShmEndpoint, _peer: &Peer) {
     let mut pair = end.open(0).expect("a queue pair");
-    let begin = Instant::now();
-    let lost = loop {
-        if let Err(lost) = pair.poll(&mut Vec::new(), 1) {
-            break lost;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(10));
-        std::thread::yield_now();
-    };
+    let lost = until_lost(&mut *pair, Duration::from_secs(10));
     assert!(protocol(&lost), "{lost}");
 }
 

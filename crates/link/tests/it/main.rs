@@ -3,6 +3,7 @@
 mod agent_wire;
 mod hostile;
 mod network_processes;
+mod peer_process;
 mod processes;
 mod shm;
 mod ucx;

@@ -1,30 +1,22 @@
-//! Two processes, over UCX's transports that need no hardware. The other one is this test program
-//! again, told by its environment to play the peer. Where UCX is not installed, nothing is tested.
+//! Two processes, over UCX's transports that need no hardware. Where UCX is not installed, nothing is
+//! tested.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use overside_link::ucx::{self, UcxEndpoint, UcxOptions};
-use overside_link::verbs::{
-    Access, Cause, Completion, Endpoint, Inbox, LinkConfig, Messages, QueuePair, Remote, Side,
-    Token, Verb, Work,
+use overside_link::verbs::{Access, Endpoint, LinkErrorKind, Side, Verb, Work};
+
+use crate::peer_process::{
+    PATIENCE, Peer, config, deadline, import, receive, run, send, until_lost,
 };
 
 /// Where the peer is to connect, over what, and what it is to do.
 const ADDRESS: &str = "OVERSIDE_TEST_NETWORK_ADDRESS";
 const OVER: &str = "OVERSIDE_TEST_NETWORK_OVER";
 const ROLE: &str = "OVERSIDE_TEST_NETWORK_ROLE";
-const WAIT: Duration = Duration::from_secs(20);
 const LEN: usize = 300_000;
-
-fn config(side: Side) -> LinkConfig {
-    LinkConfig {
-        event: true,
-        ..LinkConfig::new(side)
-    }
-}
 
 fn options(over: &str) -> UcxOptions {
     UcxOptions {
@@ -33,29 +25,16 @@ fn options(over: &str) -> UcxOptions {
     }
 }
 
-/// The peer, which is ended if the test fails.
-struct Peer(Child);
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn start(options: UcxOptions, role: &str) -> (UcxEndpoint, Peer) {
     let over = options.transports.clone().expect("transports");
     let listener = ucx::Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), options).expect("a port");
-    let program = std::env::current_exe().expect("this program");
-    let child = Command::new(program)
-        .args(["--exact", "network_processes::the_peer", "--nocapture"])
-        .env(ADDRESS, listener.address().to_string())
-        .env(OVER, over)
-        .env(ROLE, role)
-        .stdout(Stdio::null())
-        .spawn();
-    let peer = Peer(child.expect("a process"));
-    let end = listener.accept(&config(Side::Host), Instant::now() + WAIT);
+    let variables = [
+        (ADDRESS, listener.address().to_string()),
+        (OVER, over),
+        (ROLE, role.to_owned()),
+    ];
+    let peer = Peer::start("network_processes::the_peer", &variables);
+    let end = listener.accept(&config(Side::Host), deadline());
     (end.expect("the peer"), peer)
 }
 
@@ -79,15 +58,15 @@ fn the_peer() {
     let address = address.parse().expect("an address");
     let (over, role) = (std::env::var(OVER), std::env::var(ROLE));
     let (over, role) = (over.expect("over what"), role.expect("a role"));
-    let (config, deadline) = (config(Side::Dpu), Instant::now() + WAIT);
-    let end = ucx::connect(address, &config, &options(&over), deadline).expect("the test");
+    let end =
+        ucx::connect(address, &config(Side::Dpu), &options(&over), deadline()).expect("the test");
     let mut pair = end.open(0).expect("a queue pair");
     let exported = end.export(LEN, Access::ReadWrite).expect("memory");
     exported.write(0, &pattern(1)).expect("all of it");
     send(&mut *pair, exported.token().as_bytes());
     // From here on only the service thread is at work, until the test says that it is done.
     if role == "sleeps" {
-        std::thread::sleep(WAIT);
+        std::thread::sleep(PATIENCE);
     }
     let word = receive(&mut *pair);
     let mut bytes = vec![0; LEN];
@@ -101,45 +80,13 @@ fn the_peer() {
         },
     );
     assert_eq!(word, b"look");
-    pair.close(Instant::now() + WAIT);
+    pair.close(deadline());
 }
 
 fn pattern(seed: usize) -> Vec<u8> {
     (0..LEN)
         .map(|at| (at * 7 + (at >> 8) * seed + seed) as u8)
         .collect()
-}
-
-fn send(pair: &mut dyn QueuePair, message: &[u8]) {
-    let messages = Messages::one(message).expect("not empty");
-    while pair.send(messages).expect("a live link") == 0 {
-        std::thread::yield_now();
-    }
-}
-
-fn receive(pair: &mut dyn QueuePair) -> Vec<u8> {
-    let (mut inbox, begin) = (Inbox::new(), Instant::now());
-    while pair.receive(&mut inbox, 1).expect("a live link") == 0 {
-        assert!(begin.elapsed() < WAIT, "no message");
-        std::thread::sleep(Duration::from_micros(100));
-    }
-    inbox.as_bytes().to_vec()
-}
-
-fn run(pair: &mut dyn QueuePair, verb: Verb) -> Completion {
-    let (mut work, mut done) = (VecDeque::from([Work::new(3, verb)]), Vec::new());
-    let begin = Instant::now();
-    while done.is_empty() {
-        pair.post(&mut work).expect("a live link");
-        pair.poll(&mut done, 1).expect("a live link");
-        assert!(begin.elapsed() < WAIT, "nothing completes");
-    }
-    done.remove(0)
-}
-
-fn import(end: &dyn Endpoint, pair: &mut dyn QueuePair) -> Remote {
-    let token = Token::from_bytes(&receive(pair)).expect("a token");
-    end.import(&token).expect("the peer's region")
 }
 
 #[test]
@@ -163,14 +110,8 @@ fn another_process_is_read_and_written_while_it_is_busy() {
         assert_eq!(written.result, Ok(LEN as u64), "{over}");
         send(&mut *pair, b"look");
         assert_eq!(receive(&mut *pair), b"right", "{over}");
-        let begin = Instant::now();
-        let lost = loop {
-            if let Err(lost) = pair.receive(&mut Inbox::new(), 1) {
-                break lost;
-            }
-            assert!(begin.elapsed() < WAIT, "{over}: nobody notices");
-        };
-        assert_eq!(lost.cause, Cause::Closed, "{over}");
+        let lost = until_lost(&mut *pair, PATIENCE);
+        assert_eq!(lost.cause, LinkErrorKind::Closed, "{over}");
         pair.close(Instant::now() + Duration::from_secs(1));
         drop(end);
         assert!(peer.0.wait().expect("it ends").success(), "{over}");
@@ -189,17 +130,11 @@ fn a_killed_process_is_noticed() {
         peer.0.kill().expect("it is ours");
         peer.0.wait().expect("it ends");
         let begin = Instant::now();
-        let lost = loop {
-            if let Err(lost) = pair.poll(&mut Vec::new(), 1) {
-                break lost;
-            }
-            assert!(
-                begin.elapsed() < Duration::from_secs(3),
-                "{over}: nobody notices"
-            );
-            std::thread::sleep(Duration::from_millis(1));
-        };
-        assert!(matches!(lost.cause, Cause::Gone(_)), "{over}: {lost}");
+        let lost = until_lost(&mut *pair, Duration::from_secs(3));
+        assert!(
+            matches!(lost.cause, LinkErrorKind::Gone(_)),
+            "{over}: {lost}"
+        );
         assert_eq!(lost.tags, [9], "{over}");
         while end.export(64, Access::Read).is_ok() {
             assert!(
@@ -230,16 +165,9 @@ fn a_peer_that_falls_silent_is_given_up() {
     );
     let number = rustix::process::Pid::from_child(&peer.0);
     rustix::process::kill_process(number, rustix::process::Signal::STOP).expect("it is ours");
-    let begin = Instant::now();
-    let lost = loop {
-        if let Err(lost) = pair.poll(&mut Vec::new(), 1) {
-            break lost;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(5), "nobody notices");
-        std::thread::sleep(Duration::from_millis(1));
-    };
+    let lost = until_lost(&mut *pair, Duration::from_secs(5));
     assert!(
-        matches!(&lost.cause, Cause::Gone(why) if why.contains("sign of life")),
+        matches!(&lost.cause, LinkErrorKind::Gone(why) if why.contains("sign of life")),
         "{lost}"
     );
 }

@@ -1,72 +1,25 @@
-//! Two processes on one machine. The other one is this test program again, told by its environment
-//! to play the peer.
+//! Two processes on one machine, over shared memory.
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use overside_link::shm::{self, Listener, ShmEndpoint, ShmOptions};
-use overside_link::verbs::{
-    Access, Cause, ConnectError, Endpoint, Inbox, LinkConfig, Messages, QueuePair, Side, Token,
-    Verb, Work,
-};
+use overside_link::verbs::{Access, ConnectError, Endpoint, LinkErrorKind, QueuePair, Side, Verb};
+
+use crate::peer_process::{PATIENCE, Peer, config, deadline, import, receive, run, send};
 
 /// Where the peer is to call, and what it is to do.
 const SOCKET: &str = "OVERSIDE_TEST_LINK_SOCKET";
 const ROLE: &str = "OVERSIDE_TEST_LINK_ROLE";
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn deadline() -> Instant {
-    Instant::now() + PATIENCE
-}
-
-fn config(side: Side) -> LinkConfig {
-    LinkConfig {
-        event: true,
-        ..LinkConfig::new(side)
-    }
-}
-
-/// The peer, which is ended if the test fails.
-struct Peer(Child);
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn start(role: &str) -> (ShmEndpoint, Peer, tempfile::TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("link");
     let listener = Listener::bind(&path).expect("a socket");
-    let program = std::env::current_exe().expect("this program");
-    let peer = Command::new(program)
-        .args(["--exact", "processes::the_peer", "--nocapture"])
-        .env(SOCKET, &path)
-        .env(ROLE, role)
-        .stdout(std::process::Stdio::null())
-        .spawn();
-    let peer = Peer(peer.expect("another process"));
+    let variables = [(SOCKET, path.as_os_str()), (ROLE, role.as_ref())];
+    let peer = Peer::start("processes::the_peer", &variables);
     let options = ShmOptions::default();
     let end = listener.accept(&config(Side::Host), &options, deadline());
     (end.expect("a link"), peer, directory)
-}
-
-fn receive(pair: &mut dyn QueuePair) -> Vec<u8> {
-    let (mut inbox, begin) = (Inbox::new(), Instant::now());
-    while pair.receive(&mut inbox, 1).expect("the link lives") == 0 {
-        assert!(begin.elapsed() < PATIENCE);
-        std::thread::yield_now();
-    }
-    inbox.as_bytes().to_vec()
-}
-
-fn send(pair: &mut dyn QueuePair, message: &[u8]) {
-    let message = Messages::one(message).expect("not empty");
-    while pair.send(message).expect("the link lives") == 0 {}
 }
 
 /// Not a test of its own: what the other process does. As a test it does nothing.
@@ -112,8 +65,7 @@ fn two_processes_share_memory() {
         end.info().peer
     );
     let mut pair = end.open(0).expect("a queue pair");
-    let token = Token::from_bytes(&receive(&mut *pair)).expect("a token");
-    let remote = end.import(&token).expect("the peer's memory");
+    let remote = import(&end, &mut *pair);
     for len in [8usize, 1000, 60_000] {
         let payload: Vec<u8> = (0..len).map(|at| at as u8).collect();
         let mut from = end.alloc(len, 8).expect("memory");
@@ -122,34 +74,23 @@ fn two_processes_share_memory() {
             from: from.share(),
             to: remote.slice(0..len as u64).expect("within"),
         };
-        assert_eq!(run(&mut *pair, verb).0, len as u64);
+        assert_eq!(run(&mut *pair, verb).result, Ok(len as u64));
         send(&mut *pair, &payload);
         assert!(receive(&mut *pair) == payload, "{len}");
         let verb = Verb::Read {
             from: remote.slice(len as u64..2 * len as u64).expect("within"),
             into: end.alloc(len, 8).expect("memory"),
         };
-        let got = run(&mut *pair, verb).1.expect("handed back");
+        let got = run(&mut *pair, verb).destination.expect("handed back");
         assert!(got.iter().zip(&payload).all(|(a, b)| *a == !b), "{len}");
     }
     send(&mut *pair, b"end");
     assert!(peer.0.wait().expect("its end").success());
-    assert_eq!(until_lost(&mut *pair), Cause::Closed);
-}
-
-fn run(pair: &mut dyn QueuePair, verb: Verb) -> (u64, Option<overside_device::Region>) {
-    let mut work = VecDeque::from([Work::new(1, verb)]);
-    assert_eq!(pair.post(&mut work), Ok(1));
-    let (mut done, begin) = (Vec::new(), Instant::now());
-    while pair.poll(&mut done, 1).expect("the link lives") == 0 {
-        assert!(begin.elapsed() < PATIENCE);
-    }
-    let done = done.remove(0);
-    (done.result.expect("moved"), done.destination)
+    assert_eq!(lost_by_event(&mut *pair), LinkErrorKind::Closed);
 }
 
 /// Waits by event until the link is lost.
-fn until_lost(pair: &mut dyn QueuePair) -> Cause {
+fn lost_by_event(pair: &mut dyn QueuePair) -> LinkErrorKind {
     let begin = Instant::now();
     loop {
         match pair.poll(&mut Vec::new(), 8) {
@@ -173,13 +114,12 @@ fn until_lost(pair: &mut dyn QueuePair) -> Cause {
 fn a_killed_process_is_lost() {
     let (end, mut peer, _directory) = start("wait");
     let mut pair = end.open(0).expect("a queue pair");
-    let token = Token::from_bytes(&receive(&mut *pair)).expect("a token");
-    let remote = end.import(&token).expect("the peer's memory");
+    let remote = import(&end, &mut *pair);
     peer.0.kill().expect("it can be ended");
     peer.0.wait().expect("its end");
     let begin = Instant::now();
-    let cause = until_lost(&mut *pair);
-    assert!(matches!(cause, Cause::Gone(_)), "{cause}");
+    let cause = lost_by_event(&mut *pair);
+    assert!(matches!(cause, LinkErrorKind::Gone(_)), "{cause}");
     assert!(begin.elapsed() < PATIENCE / 2);
     assert!(end.export(64, Access::Read).is_err());
     drop(remote);

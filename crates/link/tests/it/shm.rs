@@ -32,13 +32,10 @@ mod paced_engine_copies {
     overside_link::link_conformance_suite!(|host, dpu| {
         let path = Path {
             latency_ns: 2_000,
-            bytes_per_s: 10_000_000_000.try_into().ok(),
-            packet_bytes: 256.try_into().ok(),
-            packet_overhead_bytes: 24,
-            ..Path::default()
+            busy_ns: 500,
         };
         let shape = Shape {
-            read: path.clone(),
+            read: path,
             write: path,
             missing: Vec::new(),
         };

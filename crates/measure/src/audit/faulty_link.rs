@@ -8,8 +8,8 @@ use std::time::Instant;
 use overside_device::{Applied, CpuTime, ExternalBytes, MemoryError, Region, Slice};
 use overside_link::verbs::{
     Access, Capabilities, Closed, Completion, ConnectError, Endpoint, EndpointId, ExportError,
-    Exported, ImportError, Inbox, LinkInfo, Lost, Messages, PostError, QueuePair, Remote, Token,
-    Verb, Work,
+    Exported, ImportError, LinkError, LinkInfo, Messages, PostError, QueuePair, RecvBatch,
+    RemoteMemory, Token, Verb, Work,
 };
 
 /// Memory that nobody looks at begins at multiples of this.
@@ -69,7 +69,7 @@ impl Endpoint for Faulty {
         self.end.export(len, Access::ReadWrite)
     }
 
-    fn import(&self, token: &Token) -> Result<Remote, ImportError> {
+    fn import(&self, token: &Token) -> Result<RemoteMemory, ImportError> {
         self.end.import(token)
     }
 
@@ -155,7 +155,7 @@ impl QueuePair for FaultyPair {
         let mut posted = 0;
         while let Some(asked) = work.pop_front() {
             let instead = self.instead(&asked);
-            let spoilt = instead.is_some();
+            let replaced = instead.is_some();
             let mut one = VecDeque::with_capacity(1);
             match instead {
                 Some(instead) => {
@@ -166,7 +166,7 @@ impl QueuePair for FaultyPair {
             }
             let taken = self.pair.post(&mut one);
             if !matches!(taken, Ok(1)) {
-                let asked = if spoilt {
+                let asked = if replaced {
                     self.asked.pop_back()
                 } else {
                     one.pop_front()
@@ -183,7 +183,7 @@ impl QueuePair for FaultyPair {
         Ok(posted)
     }
 
-    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
+    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, LinkError> {
         let before = out.len();
         let polled = self.pair.poll(out, max)?;
         for done in &mut out[before..] {
@@ -211,7 +211,7 @@ impl QueuePair for FaultyPair {
         self.pair.send(messages)
     }
 
-    fn receive(&mut self, inbox: &mut Inbox, max: usize) -> Result<usize, Lost> {
+    fn receive(&mut self, inbox: &mut RecvBatch, max: usize) -> Result<usize, LinkError> {
         self.pair.receive(inbox, max)
     }
 
@@ -219,7 +219,7 @@ impl QueuePair for FaultyPair {
         self.pair.event_fd()
     }
 
-    fn arm(&mut self) -> Result<bool, Lost> {
+    fn arm(&mut self) -> Result<bool, LinkError> {
         self.pair.arm()
     }
 

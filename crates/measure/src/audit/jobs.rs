@@ -8,7 +8,7 @@ use overside_placement::Policy;
 
 use super::faulty::{Fault, Times, faulty_device, software_worker, worker};
 use super::{Mistake, Planted};
-use crate::{Data, Reaping, Sample, Setting, Test, Worker};
+use crate::{CompletionMode, Data, Sample, Setting, Test, Worker};
 
 /// Buffers of a test, each unlike the others.
 const BUFFERS: usize = 16;
@@ -115,7 +115,7 @@ fn test(operation: &str, device: &str, data: &Data) -> Test {
         placement: None,
         cpu_variant: "auto".into(),
         setting: Setting::Static,
-        completion: Reaping::Event,
+        completion: CompletionMode::Event,
         data: data.clone(),
         warmup_s: 0.0,
         sample_s: 0.02,

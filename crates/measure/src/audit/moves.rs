@@ -5,7 +5,7 @@ use overside_link::verbs::Side;
 use super::faulty_link::{LinkFault, with_fault};
 use super::{Mistake, Planted};
 use crate::dma::take_through;
-use crate::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest, Reaping, Sample, Worker};
+use crate::{CompletionMode, DmaBuffers, DmaMeasure, DmaOperation, DmaTest, Sample, Worker};
 
 /// Operations in flight, and at one doorbell.
 const DEPTH: usize = 4;
@@ -48,13 +48,14 @@ fn measure(test: &DmaTest, fault: LinkFault) -> Sample {
     })
 }
 
-fn test(operation: DmaOperation) -> DmaTest {
+/// A test over shared memory that a millisecond is enough for.
+pub(crate) fn test(operation: DmaOperation) -> DmaTest {
     DmaTest {
         device: "shm".into(),
         variant: "auto".into(),
         initiator: Side::Host,
         operation,
-        completion: Reaping::Event,
+        completion: CompletionMode::Event,
         measure: DmaMeasure::Latency,
         buffer_size: 4096,
         depth: DEPTH,

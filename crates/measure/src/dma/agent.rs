@@ -9,13 +9,13 @@ use overside_link::codec::{Message, clean};
 use overside_link::verbs::{Endpoint, Side};
 use overside_probe::dma::remote::{DmaQuestion, DmaReply, KIND, Opening, TIMEOUT_MS_MAX};
 use overside_probe::dma::{
-    Answer, Command, CopyEngine, Initiator, Link, Party, Peer, Plan, Ran, conduct, dial,
+    Answer, Command, CopyEngine, Initiator, Link, Peer, Plan, RunReport, TestSide, dial, run_test,
 };
 
 use overside_probe::closed_loop::Timeouts;
 use overside_probe::{Failure, FailureKind};
 
-use super::taking::{Through, plan, sample, times};
+use super::run::{Through, plan, sample, times};
 use crate::evidence::Evidence;
 use crate::far;
 use crate::sample::{Sample, Warning};
@@ -58,11 +58,11 @@ pub(super) fn with(
         Side::Host => {
             let cores = test.cores.clone();
             let mut here = Initiator::over(end, link.name(), what, cores, timeouts);
-            conduct(&plan, &times(test), &mut here, Some(&mut there))
+            run_test(&plan, &times(test), &mut here, Some(&mut there))
         }
         Side::Dpu => {
             let mut here = Peer::over(end, link.name(), what, timeouts);
-            conduct(&plan, &times(test), &mut there, Some(&mut here))
+            run_test(&plan, &times(test), &mut there, Some(&mut here))
         }
     }?;
     let address = there.probe.there().ip();
@@ -166,7 +166,7 @@ impl There {
     }
 
     /// Whether figures can be: they come from another machine.
-    fn checked(&self, mut ran: Ran, waited: Duration) -> Result<Ran, Failure> {
+    fn checked(&self, mut ran: RunReport, waited: Duration) -> Result<RunReport, Failure> {
         let count = ran.count();
         let timed = ran.latencies.as_ref().map(|all| all.count());
         let waited_ns = waited.as_nanos() as u64;
@@ -188,17 +188,17 @@ impl There {
     }
 }
 
-impl Party for There {
-    fn obey(&mut self, command: Command) -> Result<Answer, Failure> {
+impl TestSide for There {
+    fn execute(&mut self, command: Command) -> Result<Answer, Failure> {
         let begun = Instant::now();
-        match self.ask(&DmaQuestion::Obey(command))? {
+        match self.ask(&DmaQuestion::Execute(command))? {
             DmaReply::Answered(Answer::Ran(ran)) => {
                 let ran = self.checked(*ran, begun.elapsed())?;
                 Ok(Answer::Ran(Box::new(ran)))
             }
-            DmaReply::Answered(Answer::Spent(mut time)) => {
+            DmaReply::Answered(Answer::CpuTime(mut time)) => {
                 time.host_ns = 0;
-                Ok(Answer::Spent(time))
+                Ok(Answer::CpuTime(time))
             }
             DmaReply::Answered(answer) => Ok(answer),
             _ => Err(self.strange("it answers something else")),

@@ -7,12 +7,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::context_queue::{self, is_lost, not_submitted};
 use overside_device::{
     Applied, Completion, Context, ContextConfig, Device, Job, Operation, OperationConfig, Region,
-    Slice, SubmitError,
+    Slice,
 };
 use overside_probe::closed_loop::{self, Done, LoopParams, OperationQueue, Pass, Until};
-use overside_probe::dma::{Filling, FreeSlots, Lane};
+use overside_probe::dma::{FreeSlots, Lane, PayloadPattern};
 use overside_probe::{Failure, FailureKind};
 
 /// Buffers begin at multiples of this.
@@ -22,7 +23,7 @@ const LINE: usize = 64;
 pub(crate) struct Copying {
     device: Arc<dyn Device>,
     context: Box<dyn Context>,
-    filling: Filling,
+    pattern: PayloadPattern,
     from: Vec<Slice>,
     to: Vec<Option<Region>>,
     filled: VecDeque<Job>,
@@ -32,8 +33,8 @@ pub(crate) struct Copying {
 }
 
 impl Copying {
-    pub(crate) fn new(device: Arc<dyn Device>, filling: Filling) -> Result<Self, Failure> {
-        let plan = filling.plan;
+    pub(crate) fn new(device: Arc<dyn Device>, pattern: PayloadPattern) -> Result<Self, Failure> {
+        let plan = pattern.plan;
         let config = ContextConfig {
             operation: OperationConfig {
                 operation: Operation::Copy,
@@ -55,7 +56,7 @@ impl Copying {
         Ok(Self {
             device,
             context,
-            filling,
+            pattern,
             from: Vec::new(),
             to: Vec::new(),
             filled: VecDeque::with_capacity(plan.depth),
@@ -67,7 +68,7 @@ impl Copying {
 
     fn alloc(&self) -> Result<Region, Failure> {
         self.device
-            .alloc(self.filling.plan.size, LINE)
+            .alloc(self.pattern.plan.size, LINE)
             .map_err(|error| Failure::new(FailureKind::Job, error.to_string()))
     }
 }
@@ -97,15 +98,12 @@ impl OperationQueue for Copying {
 
     fn submit(&mut self) -> Result<usize, Failure> {
         let taken = self.context.submit(&mut self.filled);
-        taken.map_err(|error| match error {
-            SubmitError::Refused { .. } => Failure::new(FailureKind::Job, error.to_string()),
-            SubmitError::Lost(lost) => Failure::new(FailureKind::Lost, lost.to_string()),
-        })
+        taken.map_err(|error| not_submitted(&error))
     }
 
     fn poll(&mut self) -> Result<usize, Failure> {
-        let polled = (self.context).poll(&mut self.completions, self.filling.plan.depth);
-        polled.map_err(|lost| Failure::new(FailureKind::Lost, lost.to_string()))
+        let polled = (self.context).poll(&mut self.completions, self.pattern.plan.depth);
+        polled.map_err(|lost| is_lost(&lost))
     }
 
     fn take(&mut self, _: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
@@ -129,9 +127,7 @@ impl OperationQueue for Copying {
     }
 
     fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
-        overside_device::wait(&mut *self.context, timeout)
-            .map(drop)
-            .map_err(|error| Failure::new(FailureKind::Lost, error.to_string()))
+        context_queue::wait(&mut *self.context, timeout)
     }
 
     fn withdraw(&mut self) {
@@ -144,58 +140,30 @@ impl OperationQueue for Copying {
 
 impl Lane for Copying {
     fn run(&mut self, params: &LoopParams, until: Until) -> Result<Pass, Failure> {
-        self.free = FreeSlots::new(self.filling.plan.depth);
+        self.free = FreeSlots::new(self.pattern.plan.depth);
         closed_loop::run(self, params, until)
     }
 
     fn refill(&mut self, epoch: u64) -> Result<(), Failure> {
-        self.filling.begin(epoch);
-        let plan = self.filling.plan;
-        self.from.clear();
-        self.to.clear();
-        for slot in 0..plan.depth {
-            let shared = self.from.first().filter(|_| !plan.distinct).cloned();
-            let from = match shared {
-                Some(shared) => shared,
-                None => {
-                    let mut region = self.alloc()?;
-                    region.copy_from_slice(&self.filling.payload(slot));
-                    region.share()
-                }
-            };
-            self.from.push(from);
-            let to = self.alloc()?;
-            self.to.push(Some(to));
-        }
+        self.pattern.begin(epoch);
+        self.from = self.pattern.sources(|| self.alloc())?;
+        self.to = (0..self.pattern.plan.depth)
+            .map(|_| Ok(Some(self.alloc()?)))
+            .collect::<Result<_, Failure>>()?;
         self.poison()
     }
 
     fn poison(&mut self) -> Result<(), Failure> {
         for (slot, to) in self.to.iter_mut().enumerate() {
-            match to {
-                Some(to) => to.copy_from_slice(&self.filling.spoilt(slot)),
-                None => return Err(Failure::wrong(slot, "it did not come back")),
-            }
+            self.pattern.poison(slot, to)?;
         }
         Ok(())
     }
 
     fn check(&mut self, slot: usize) -> Result<(), Failure> {
-        let payload = self.filling.payload(slot);
-        if self.from[slot][..] != payload[..] {
-            return Err(Failure::wrong(
-                slot,
-                "the buffer that is only read was written",
-            ));
-        }
-        match &self.to[slot] {
-            Some(to) if to[..] == payload[..] => Ok(()),
-            Some(_) => Err(Failure::wrong(
-                slot,
-                "the payload is not where it was to be copied",
-            )),
-            None => Err(Failure::wrong(slot, "it did not come back")),
-        }
+        self.pattern.check_source(slot, &self.from[slot])?;
+        let missing = "the payload is not where it was to be copied";
+        (self.pattern).check_destination(slot, self.to[slot].as_deref(), missing)
     }
 
     fn applied(&self) -> Applied {

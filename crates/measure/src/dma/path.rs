@@ -10,11 +10,11 @@ use overside_link::ucx::{self, UcxOptions};
 use overside_link::verbs::{ConnectError, Endpoint, Side};
 use overside_probe::dma::Link;
 
+use super::run::{Through, plan};
 use super::shape::{self, Emulated};
-use super::taking::{Through, plan};
 use crate::evidence::Evidence;
 use crate::tasks::{DmaOperation, DmaTest};
-use crate::test::Reaping;
+use crate::test::CompletionMode;
 use overside_probe::{Failure, FailureKind};
 
 /// Both ends of a link, in this process.
@@ -115,7 +115,7 @@ fn copies(test: &DmaTest, device: &dyn Device) -> Result<(), Failure> {
     if test.inline {
         return skip(format!("{name} takes no payload with the operation"));
     }
-    if test.completion == Reaping::Event && !capability.event {
+    if test.completion == CompletionMode::Event && !capability.event {
         return skip(format!(
             "{name} signals no completions; use completion=poll"
         ));

@@ -7,7 +7,7 @@ use overside_model::{EvidenceLevel, Initiator, Library};
 
 use crate::sample::{Model, Warning};
 use crate::tasks::{DmaMeasure, DmaOperation, DmaTest};
-use crate::test::Reaping;
+use crate::test::CompletionMode;
 use overside_probe::{Failure, FailureKind};
 
 /// An engine that a profile gives the times of.
@@ -84,12 +84,11 @@ pub(crate) fn of(profile: &str, test: &DmaTest) -> Result<Emulated, Failure> {
     let path = Path {
         latency_ns: latency.round() as u64,
         busy_ns: busy.interval.typ.round() as u64,
-        ..Path::default()
     };
     Ok(Emulated {
         profile: profile.to_owned(),
         shape: Shape {
-            read: path.clone(),
+            read: path,
             write: path,
             missing: missing.clone(),
         },
@@ -112,8 +111,8 @@ fn transfer(test: &DmaTest) -> Transfer {
             Side::Dpu => Initiator::Soc,
         },
         completion: match test.completion {
-            Reaping::Poll => Completion::Poll,
-            Reaping::Event => Completion::Event,
+            CompletionMode::Poll => Completion::Poll,
+            CompletionMode::Event => Completion::Event,
         },
         access: match test.operation {
             DmaOperation::Read => Access::Read,

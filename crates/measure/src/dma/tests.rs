@@ -9,32 +9,19 @@ use overside_link::shm::{self, EngineOptions, ShmOptions};
 use overside_link::verbs::{LinkConfig, Side};
 
 use super::path::Ends;
-use super::taking::over_link;
-use crate::audit::{LinkFault, with_fault};
-use crate::tasks::{DmaMeasure, DmaOperation, DmaTest};
-use crate::test::Reaping;
+use super::run::over_link;
+use crate::audit::{LinkFault, dma_test, with_fault};
+use crate::tasks::{DmaOperation, DmaTest};
+use crate::test::CompletionMode;
 use overside_probe::{Failure, FailureKind};
 
-fn test(operation: DmaOperation) -> DmaTest {
+pub(super) fn test(operation: DmaOperation) -> DmaTest {
     DmaTest {
-        device: "shm".into(),
-        variant: "auto".into(),
-        initiator: Side::Host,
-        operation,
-        completion: Reaping::Poll,
-        measure: DmaMeasure::Latency,
+        completion: CompletionMode::Poll,
         buffer_size: 100,
-        depth: 4,
         batch: 2,
-        threads: 1,
-        cores: None,
-        engine_core: None,
-        buffers: crate::tasks::DmaBuffers::Distinct,
-        inline: false,
-        warmup_s: 0.0,
         sample_s: 0.002,
-        timeout_s: 10.0,
-        seed: 1,
+        ..dma_test(operation)
     }
 }
 
@@ -45,7 +32,7 @@ fn link(test: &DmaTest) -> [shm::ShmEndpoint; 2] {
 fn link_over(test: &DmaTest, sockets: [OwnedFd; 2]) -> [shm::ShmEndpoint; 2] {
     let configs = [Side::Host, Side::Dpu].map(|side| LinkConfig {
         depth: test.depth,
-        event: test.completion == Reaping::Event,
+        event: test.completion == CompletionMode::Event,
         ..LinkConfig::new(side)
     });
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -102,7 +89,7 @@ fn a_payload_that_did_not_arrive_or_not_whole_fails_the_sample() {
 
 #[test]
 fn a_connection_that_is_cut_fails_the_sample() {
-    for completion in [Reaping::Poll, Reaping::Event] {
+    for completion in [CompletionMode::Poll, CompletionMode::Event] {
         for operation in [DmaOperation::Read, DmaOperation::Send] {
             let test = DmaTest {
                 completion,

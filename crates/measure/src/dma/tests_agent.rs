@@ -14,13 +14,13 @@ use overside_link::agent::{Host, Probe, ProbePeer};
 use overside_link::codec::Message;
 use overside_link::verbs::Side;
 use overside_probe::dma::remote::{DmaProbe, DmaReply, KIND};
-use overside_probe::dma::{Answer, Link, Ran, Reach};
+use overside_probe::dma::{Answer, Link, Reach, RunReport};
 
 use super::agent::with;
 use crate::audit::{LinkFault, with_fault};
 use crate::sample::Sample;
-use crate::tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
-use crate::test::Reaping;
+use crate::tasks::{DmaMeasure, DmaOperation, DmaTest};
+use crate::test::CompletionMode;
 use overside_probe::{Failure, FailureKind};
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -58,23 +58,9 @@ fn reach(agent: &Agent, secure: bool) -> RemoteProbe {
 fn test(link: Link, operation: DmaOperation, initiator: Side) -> DmaTest {
     DmaTest {
         device: format!("dpu0/{}", link.name()),
-        variant: "auto".into(),
         initiator,
-        operation,
-        completion: Reaping::Poll,
-        measure: DmaMeasure::Latency,
-        buffer_size: 100,
-        depth: 4,
-        batch: 2,
-        threads: 1,
-        cores: None,
-        engine_core: None,
-        buffers: DmaBuffers::Distinct,
-        inline: false,
-        warmup_s: 0.0,
-        sample_s: 0.002,
         timeout_s: 20.0,
-        seed: 1,
+        ..super::tests::test(operation)
     }
 }
 
@@ -102,7 +88,7 @@ fn every_primitive_is_measured_with_an_agent_and_verified_there() {
     for link in Link::ALL {
         for operation in OPERATIONS {
             for initiator in [Side::Host, Side::Dpu] {
-                for completion in [Reaping::Poll, Reaping::Event] {
+                for completion in [CompletionMode::Poll, CompletionMode::Event] {
                     let test = DmaTest {
                         completion,
                         ..test(link, operation, initiator)
@@ -235,8 +221,8 @@ fn what_the_agent_cannot_is_skipped_with_its_reason() {
 fn an_agent_that_ends_in_the_middle_fails_the_sample() {
     for initiator in [Side::Host, Side::Dpu] {
         for (operation, completion) in [
-            (DmaOperation::Write, Reaping::Poll),
-            (DmaOperation::Send, Reaping::Event),
+            (DmaOperation::Write, CompletionMode::Poll),
+            (DmaOperation::Send, CompletionMode::Event),
         ] {
             let agent = agent(Arc::new(DmaProbe), false);
             let probe = reach(&agent, false);
@@ -300,7 +286,7 @@ impl ProbePeer for Lying {
 }
 
 /// The answer, with what it says of a run changed.
-fn changed(reply: DmaReply, change: impl Fn(&mut Ran)) -> Vec<u8> {
+fn changed(reply: DmaReply, change: impl Fn(&mut RunReport)) -> Vec<u8> {
     let reply = match reply {
         DmaReply::Answered(Answer::Ran(mut ran)) => {
             change(&mut ran);

@@ -1,16 +1,17 @@
-//! The figures of a placement, of both legs and of each.
+//! The figures of a placement, of both targets and of each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use overside_device::{CpuTime, Lifecycle, Operation, Timing};
+use overside_device::{CpuTime, Lifecycle, Operation};
 use overside_placement::{Report, Target, TargetReport};
 use overside_probe::Failure;
 
-use super::{LEGS, PlacementBench, report_leg};
-use crate::evidence::{Evidence, LateCount};
+use super::{PlacementBench, TARGETS, target_report};
+use crate::evidence::Evidence;
 use crate::job_totals::{JobTotals, has_compressed_side};
-use crate::lifecycle_times::LifecycleTimes;
+use crate::lifecycle_times::{LifecycleTimes, mean_stages};
+use crate::metrics::Metrics;
 use crate::prediction::predict;
 use crate::sample::{Check, Done, Sample, Warning, Work, nanoseconds};
 use crate::warnings::{Counted, Late, warnings};
@@ -18,47 +19,47 @@ use crate::warnings::{Counted, Late, warnings};
 /// What the timed part came to.
 pub(super) struct Figures {
     pub operation: Operation,
-    /// By leg.
+    /// By target.
     pub totals: [JobTotals; 2],
-    /// By leg: the time with at least one job in flight.
+    /// By target: the time with at least one job in flight.
     pub busy_ns: [u64; 2],
-    pub times: LegTimes,
+    pub times: TargetTimes,
     pub elapsed: Duration,
     pub cpu: CpuTime,
     pub varied: u64,
 }
 
-/// Times of setting contexts up, by leg, and of making buffers.
-pub(super) struct LegTimes {
-    legs: [(LifecycleTimes, u64); 2],
+/// Times of setting contexts up, by target, and of making buffers.
+pub(super) struct TargetTimes {
+    targets: [(LifecycleTimes, u64); 2],
     buffers_ns: u64,
 }
 
-impl LegTimes {
+impl TargetTimes {
     /// What happened between two reports.
     pub(super) fn between(before: &Report, after: &Report) -> Self {
-        let leg = |leg| match (report_leg(before, leg), report_leg(after, leg)) {
+        let target = |target| match (target_report(before, target), target_report(after, target)) {
             (before, Some(after)) => since(before, after),
             (_, None) => (LifecycleTimes::default(), 0),
         };
         Self {
-            legs: LEGS.map(leg),
+            targets: TARGETS.map(target),
             buffers_ns: after.memory_ns.saturating_sub(before.memory_ns),
         }
     }
 
     /// Contexts that were set up.
-    pub(super) fn setups(&self, leg: Target) -> u64 {
-        self.legs[leg as usize].1
+    pub(super) fn setups(&self, target: Target) -> u64 {
+        self.targets[target as usize].1
     }
 }
 
 fn since(before: Option<&TargetReport>, after: &TargetReport) -> (LifecycleTimes, u64) {
-    let earlier = before.map(|leg| leg.lifecycle).unwrap_or_default();
+    let earlier = before.map(|target| target.lifecycle).unwrap_or_default();
     let since = |after: Option<u64>, before: Option<u64>| {
         after.map(|after| after.saturating_sub(before.unwrap_or(0)))
     };
-    let setups = after.setups - before.map_or(0, |leg| leg.setups);
+    let setups = after.setups - before.map_or(0, |target| target.setups);
     let mut times = LifecycleTimes::default();
     let total = Lifecycle {
         discovery_ns: since(after.lifecycle.discovery_ns, earlier.discovery_ns),
@@ -71,13 +72,13 @@ fn since(before: Option<&TargetReport>, after: &TargetReport) -> (LifecycleTimes
 }
 
 impl Figures {
-    pub(super) fn leg(&self, leg: Target) -> &JobTotals {
-        &self.totals[leg as usize]
+    pub(super) fn target(&self, target: Target) -> &JobTotals {
+        &self.totals[target as usize]
     }
 
     /// Whose stages and engine are the sample's.
     fn lead(&self) -> Target {
-        match self.leg(Target::Device).jobs {
+        match self.target(Target::Device).jobs {
             0 => Target::Cpu,
             _ => Target::Device,
         }
@@ -89,86 +90,74 @@ impl Figures {
 
     fn work(&self) -> Work {
         Work {
-            jobs: self.sum(|leg| leg.jobs),
-            bytes: self.sum(|leg| leg.bytes),
+            jobs: self.sum(|target| target.jobs),
+            bytes: self.sum(|target| target.bytes),
             compressed_bytes: (has_compressed_side(self.operation))
-                .then(|| self.sum(|leg| leg.compressed_bytes)),
+                .then(|| self.sum(|target| target.compressed_bytes)),
             doorbells: 0,
         }
     }
 
-    /// Mean times of the leading leg's stages, a job or a context each.
-    fn means(&self) -> impl Iterator<Item = (&'static str, f64)> {
+    /// Mean times of the leading target's stages, a job or a context each.
+    fn means(&self) -> impl Iterator<Item = (&'static str, f64)> + Clone {
         let lead = self.lead();
-        let jobs = self.leg(lead).stages().into_iter();
-        jobs.chain(self.times.legs[lead as usize].0.stages())
-            .filter_map(|(name, times)| Some((name, times.mean_ns()?)))
+        mean_stages(self.target(lead), &self.times.targets[lead as usize].0)
     }
 
-    /// Mean nanoseconds of the leading leg's stages, and both legs' totals.
+    /// Mean nanoseconds of the leading target's stages, and both targets' totals.
     fn stages(&self) -> BTreeMap<String, f64> {
         let means = self.means().map(|(name, ns)| (format!("{name}_ns"), ns));
         let mut all: BTreeMap<String, f64> = means.collect();
-        for leg in LEGS.into_iter().filter(|leg| self.leg(*leg).jobs > 0) {
-            let times = &self.times.legs[leg as usize].0;
-            for (name, times) in self.leg(leg).stages().into_iter().chain(times.stages()) {
+        for target in TARGETS
+            .into_iter()
+            .filter(|target| self.target(*target).jobs > 0)
+        {
+            let times = &self.times.targets[target as usize].0;
+            for (name, times) in self
+                .target(target)
+                .stages()
+                .into_iter()
+                .chain(times.stages())
+            {
                 if let Some(ns) = times.total_ns() {
-                    all.insert(format!("{leg}_{name}_total_ns"), ns);
+                    all.insert(format!("{target}_{name}_total_ns"), ns);
                 }
             }
-            let busy_ns = self.busy_ns[leg as usize] as f64;
-            all.insert(format!("{leg}_busy_total_ns"), busy_ns);
+            let busy_ns = self.busy_ns[target as usize] as f64;
+            all.insert(format!("{target}_busy_total_ns"), busy_ns);
         }
         all.insert("buffers_total_ns".into(), self.times.buffers_ns as f64);
         all
     }
 
-    /// The figures of docs/results.md. What cannot be computed is absent, never zero.
     fn metrics(&self) -> BTreeMap<String, f64> {
-        let mut all = BTreeMap::new();
-        let mut put = |name: &str, value: f64| {
-            if value.is_finite() {
-                all.insert(name.to_string(), value);
-            }
-        };
-        let seconds = self.elapsed.as_secs_f64();
-        let (jobs, bytes) = (self.sum(|leg| leg.jobs), self.sum(|leg| leg.bytes) as f64);
-        put("throughput", bytes / 1e6 / seconds);
-        put("rate", jobs as f64 / seconds);
-        if has_compressed_side(self.operation) {
-            let compressed = self.sum(|leg| leg.compressed_bytes) as f64;
-            put("compressed_throughput", compressed / 1e6 / seconds);
-            put("ratio", compressed / bytes);
-        }
-        for (leg, name) in [(Target::Cpu, "cpu_leg"), (Target::Device, "device_leg")] {
-            let (totals, busy_ns) = (self.leg(leg), self.busy_ns[leg as usize]);
+        let work = self.work();
+        let mut metrics = Metrics::of_work(&work, self.elapsed, self.cpu);
+        for (target, name) in [(Target::Cpu, "cpu_leg"), (Target::Device, "device_leg")] {
+            let (totals, busy_ns) = (self.target(target), self.busy_ns[target as usize]);
             if totals.jobs > 0 && busy_ns > 0 {
                 let rate = totals.bytes as f64 / busy_ns as f64 * 1e3;
-                put(&format!("{name}_throughput"), rate);
+                metrics.put(format!("{name}_throughput"), rate);
             }
         }
-        let device_bytes = self.leg(Target::Device).bytes as f64;
-        put("device_share", device_bytes / bytes * 100.0);
-        if let Some(rate) = self.leg(self.lead()).engine_throughput() {
-            put("engine_throughput", rate);
-        }
+        let device_bytes = self.target(Target::Device).bytes as f64;
+        metrics.put("device_share", device_bytes / work.bytes as f64 * 100.0);
+        let engine = self.target(self.lead()).engine_throughput();
+        metrics.put("engine_throughput", engine.unwrap_or(f64::NAN));
         let host_s = self.cpu.host_ns as f64 / 1e9;
-        put("cpu_seconds", host_s);
-        put("cpu_cost", host_s / (bytes / 1e9));
-        put("cpu_utilisation", host_s / seconds * 100.0);
-        for (name, ns) in self.means() {
-            put(&format!("stage_{name}"), ns / 1e3);
-        }
-        all
+        let utilisation = host_s / self.elapsed.as_secs_f64() * 100.0;
+        metrics.put("cpu_utilisation", utilisation);
+        metrics.put_stages(self.means());
+        metrics.0
     }
 
     /// What a reader of the figures should know.
     pub(super) fn warnings(&self) -> Vec<Warning> {
         warnings(&Counted {
-            jobs: self.sum(|leg| leg.jobs),
-            incompressible: self.sum(|leg| leg.incompressible),
+            jobs: self.sum(|target| target.jobs),
+            incompressible: self.sum(|target| target.incompressible),
             late: Late::Time {
-                overdue_ns: self.leg(Target::Device).overdue_ns,
+                overdue_ns: self.target(Target::Device).overdue_ns,
                 elapsed_ns: nanoseconds(self.elapsed),
             },
             varied: self.varied,
@@ -185,24 +174,20 @@ impl PlacementBench<'_> {
         report: &Report,
     ) -> Result<Sample, Failure> {
         let mut evidence = Evidence::measured(figures.cpu);
-        for leg in LEGS {
-            let totals = figures.leg(leg);
-            let Some(side) = self.side(leg).filter(|_| totals.jobs > 0) else {
+        for target in TARGETS {
+            let totals = figures.target(target);
+            let Some(side) = self.side(target).filter(|_| totals.jobs > 0) else {
                 continue;
             };
             let mut own = Evidence::of_device(side.device.info());
             if let Some(applied) = &totals.applied {
                 own.provenance = own.provenance.max(applied.provenance);
             }
-            own.late = (own.timing != Timing::Real).then_some(LateCount {
-                late: totals.late,
-                of: totals.jobs,
-            });
-            evidence = evidence.and(own);
+            evidence = evidence.and(own.with_late(totals.late, totals.jobs));
         }
         let lead = figures.lead();
         let done = Done {
-            applied: figures.leg(lead).applied.as_deref().cloned(),
+            applied: figures.target(lead).applied.as_deref().cloned(),
             work: figures.work(),
             elapsed_ns: nanoseconds(figures.elapsed),
             check,
@@ -211,7 +196,7 @@ impl PlacementBench<'_> {
         sample.metrics = figures.metrics();
         sample.stages = figures.stages();
         if let (Some(profile), Target::Device) = (&self.profile, lead) {
-            let (source_bytes, destination_bytes) = figures.leg(lead).mean_sizes();
+            let (source_bytes, destination_bytes) = figures.target(lead).mean_sizes();
             let patterns = self.device.as_ref().map(|it| &it.plan.operation.patterns);
             // What setting up costs is a stream's, not a job's.
             let work = overside_model::Work {

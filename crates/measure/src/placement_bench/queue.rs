@@ -1,5 +1,5 @@
 //! A placement as the measuring loop drives it: chunks of a stream that goes round and round over the
-//! test's buffers, pieces in order, each checked by what is known of the leg that ran it.
+//! test's buffers, pieces in order, each checked by what is known of the target that ran it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::job_totals::JobTotals;
 use crate::plan::is_beyond;
 use crate::verify::OutputChecker;
 
-/// By leg.
+/// By target.
 pub(super) type Checkers<'a> = [Option<OutputChecker<'a>>; 2];
 
 /// A stream of chunks through an executor.
@@ -33,9 +33,9 @@ pub(super) struct PlacementQueue<'a> {
     /// Pieces that came back; the next one's label.
     pulled: u64,
     piece: Option<ChunkResult>,
-    /// By leg: its last pieces, to be compared in full when the clock has stopped.
+    /// By target: its last pieces, to be compared in full when the clock has stopped.
     kept: [VecDeque<ChunkResult>; 2],
-    /// By leg: how many are kept; as many as it has jobs in flight, so that keeping them does not
+    /// By target: how many are kept; as many as it has jobs in flight, so that keeping them does not
     /// ask for more buffers than the work does.
     keeps: [usize; 2],
 }
@@ -91,19 +91,19 @@ impl<'a> PlacementQueue<'a> {
         self.order[(label % self.order.len() as u64) as usize] as usize
     }
 
-    /// Keeps one of a leg's last pieces, and the oldest no longer if they are too many.
+    /// Keeps one of a target's last pieces, and the oldest no longer if they are too many.
     fn keep(&mut self, piece: ChunkResult) {
-        let leg = piece.target as usize;
-        self.kept[leg].push_back(piece);
-        if self.kept[leg].len() > self.keeps[leg]
-            && let Some(mut oldest) = self.kept[leg].pop_front()
-            && let Some(checker) = &self.checkers[leg]
+        let target = piece.target as usize;
+        self.kept[target].push_back(piece);
+        if self.kept[target].len() > self.keeps[target]
+            && let Some(mut oldest) = self.kept[target].pop_front()
+            && let Some(checker) = &self.checkers[target]
         {
             checker.poison(self.number(oldest.label), &mut oldest.destination);
         }
     }
 
-    /// Compares the last outputs of each leg in every byte, and gives their buffers back.
+    /// Compares the last outputs of each target in every byte, and gives their buffers back.
     pub(super) fn check_kept(&mut self) -> Result<(), Failure> {
         for mut piece in std::mem::take(&mut self.kept).into_iter().flatten() {
             let number = self.number(piece.label);
@@ -127,13 +127,13 @@ impl<'a> PlacementQueue<'a> {
         self.sources = sources;
     }
 
-    /// Lets both legs go. What each has done, and what the executor says of its life.
+    /// Lets both targets go. What each has done, and what the executor says of its life.
     pub(super) fn close(mut self) -> ([JobTotals; 2], Report) {
         self.let_go();
         (self.totals, self.executor.close())
     }
 
-    /// Lets both legs go. What was found out about their outputs.
+    /// Lets both targets go. What was found out about their outputs.
     pub(super) fn into_checkers(self) -> Checkers<'a> {
         self.executor.close();
         self.checkers
@@ -183,20 +183,20 @@ impl OperationQueue for PlacementQueue<'_> {
             return Err(wrong(format!("chunk {came} came where {due} was due")));
         }
         self.pulled += 1;
-        let (number, leg) = (self.number(piece.label), piece.target as usize);
+        let (number, target) = (self.number(piece.label), piece.target as usize);
         let outcome = outcome(&piece, number)?;
         let Some(applied) = &piece.applied else {
             return Err(wrong("a piece does not say what ran it".into()));
         };
-        let Some(checker) = &mut self.checkers[leg] else {
-            let leg = piece.target;
+        let Some(checker) = &mut self.checkers[target] else {
+            let target = piece.target;
             return Err(wrong(format!(
-                "the {leg} leg ran a chunk, which it was not to"
+                "the {target} target ran a chunk, which it was not to"
             )));
         };
         let source_bytes = self.sources[number].len();
         checker.check(number, source_bytes, &outcome, applied, &piece.destination)?;
-        self.totals[leg].add(applied, &outcome, piece.stages, source_bytes as u64)?;
+        self.totals[target].add(applied, &outcome, piece.stages, source_bytes as u64)?;
         done.push(Done {
             slot: 0,
             late: piece.stages.late,

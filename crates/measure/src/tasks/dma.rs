@@ -12,7 +12,8 @@ use super::Measured;
 use super::spec::{Charts, Parameter, Reference, Report, TaskSpec, higher, latencies, lower};
 use crate::dma;
 use crate::sample::Sample;
-use crate::test::{Reaping, THREADS_MAX, TestError, auto, cores_within, one, times_within, within};
+use crate::test::{CompletionMode, THREADS_MAX, TestError, auto, one, times_within};
+use overside_probe::{cores_within, within};
 
 pub use overside_probe::dma::Operation as DmaOperation;
 
@@ -129,7 +130,7 @@ pub struct DmaTest {
     pub operation: DmaOperation,
     /// How their end is noticed.
     #[serde(default)]
-    pub completion: Reaping,
+    pub completion: CompletionMode,
     /// What is timed.
     #[serde(default)]
     pub measure: DmaMeasure,
@@ -206,10 +207,8 @@ impl Measured for DmaTest {
         cores_within(self.cores.as_deref())?;
         cores_within(self.engine_core.as_ref().map(std::slice::from_ref))?;
         times_within(self.warmup_s, self.sample_s, self.timeout_s)?;
-        let bound = |field, value: &str, allowed: String| TestError::Bound {
-            field,
-            value: format!("{value:?}"),
-            allowed,
+        let bound = |field, value: &str, allowed: String| {
+            TestError::bound(field, format!("{value:?}"), allowed)
         };
         let known = ["auto", "engine", "caller"].contains(&self.variant.as_str());
         if !known && self.transport().is_none() {

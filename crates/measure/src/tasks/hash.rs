@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use overside_base::Random;
+use overside_device::threads::thread_cpu_ns;
 use overside_device::{Applied, CpuTime, Provenance};
 use overside_ops::hash::{Calls, Inputs, low};
 use overside_ops::{HashAlgorithm, Operation};
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::spec::{Labels, Parameter, TaskSpec, higher, lower};
@@ -14,8 +14,9 @@ use super::{Measured, jobs};
 use crate::evidence::Evidence;
 use crate::memory_budget::memory_fits;
 use crate::sample::{Check, Done, Sample, Work};
-use crate::test::{BUFFER_SIZE_MAX, TestError, times_within, within};
+use crate::test::{BUFFER_SIZE_MAX, TestError, times_within};
 use crate::verify::HashReference;
+use overside_probe::within;
 use overside_probe::{Failure, FailureKind};
 
 /// The most inputs, and the bytes that several of them take together at most: a first cache holds
@@ -157,14 +158,14 @@ impl HashTest {
         deadline: Instant,
     ) -> Result<Spent, Failure> {
         let pass = |count: u64| {
-            let cpu = cpu_ns();
+            let cpu = thread_cpu_ns();
             let start = Instant::now();
             let sum = match self.calls {
                 HashCalls::Chain => calls.chain(inputs, count),
                 HashCalls::Row => calls.row(inputs, count),
             };
             let elapsed_ns = start.elapsed().as_nanos() as u64;
-            let cpu_ns = cpu_ns().saturating_sub(cpu);
+            let cpu_ns = thread_cpu_ns().saturating_sub(cpu);
             let right = expected.sum(inputs, count);
             if sum != right {
                 let message = format!("{count} calls add up to {sum:#x}, not to {right:#x}");
@@ -202,13 +203,10 @@ impl Measured for HashTest {
     fn check(&self) -> Result<(), TestError> {
         within("buffer_size", self.buffer_size, 1, BUFFER_SIZE_MAX)?;
         if self.algorithm().is_none() {
-            return Err(TestError::Bound {
-                field: "operation",
-                value: self.operation.to_string(),
-                allowed: "a hash, as in hash-xxh3".into(),
-            });
+            let allowed = "a hash, as in hash-xxh3";
+            return Err(TestError::bound("operation", self.operation, allowed));
         }
-        times_within(self.warmup_s, self.sample_s, self.timeout_s)
+        Ok(times_within(self.warmup_s, self.sample_s, self.timeout_s)?)
     }
 
     fn timeout_s(&self) -> f64 {
@@ -268,10 +266,4 @@ impl Measured for HashTest {
         add("cpu_seconds", spent.cpu_ns as f64 / 1e9);
         Ok(sample)
     }
-}
-
-/// CPU time of this thread.
-fn cpu_ns() -> u64 {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

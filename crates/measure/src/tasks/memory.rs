@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use overside_device::{Applied, CpuTime, Provenance};
 use overside_probe::memory::{
-    Access, Event, Events, Kernel, MAX_BYTES, Order, Pages, Pattern, Probe, ProbeError, Taken,
-    Times,
+    Access, Event, Events, Kernel, MAX_BYTES, Order, Pages, Pattern, Probe, ProbeResult, Times,
 };
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +13,8 @@ use super::spec::{Choice, Labels, Parameter, Report, TaskSpec, higher, lower};
 use crate::evidence::Evidence;
 use crate::memory_budget::memory_fits;
 use crate::sample::{Check, Done, Sample, Warning, Work};
-use crate::test::{THREADS_MAX, TestError, cores_within, one, times_within, within};
-use overside_probe::{Failure, FailureKind};
+use crate::test::{THREADS_MAX, TestError, one, times_within};
+use overside_probe::Failure;
 
 #[rustfmt::skip]
 pub(super) fn spec() -> TaskSpec {
@@ -170,32 +169,18 @@ impl MemoryTest {
 
 impl Measured for MemoryTest {
     fn check(&self) -> Result<(), TestError> {
-        within("threads", self.threads as u64, 1, THREADS_MAX as u64)?;
-        cores_within(self.cores.as_deref())?;
         times_within(self.warmup_s, self.sample_s, self.timeout_s)?;
         let has = |there: bool, pattern, field: &'static str| match there {
-            true if self.pattern != pattern => Err(TestError::Bound {
-                field,
-                value: "given".into(),
-                allowed: format!("given only with pattern {pattern:?}").to_lowercase(),
-            }),
+            true if self.pattern != pattern => {
+                let allowed = format!("given only with pattern {pattern:?}").to_lowercase();
+                Err(TestError::bound(field, "given", allowed))
+            }
             _ => Ok(()),
         };
         has(self.kernel.is_some(), MemoryPattern::Stream, "kernel")?;
         has(self.access.is_some(), MemoryPattern::Access, "access")?;
         has(self.order.is_some(), MemoryPattern::Access, "order")?;
-        self.probe().check().map_err(|error| match error {
-            ProbeError::Bound {
-                what,
-                value,
-                allowed,
-            } => TestError::Bound {
-                field: what,
-                value: value.to_string(),
-                allowed,
-            },
-            other => TestError::Json(other.to_string()),
-        })
+        Ok(self.probe().check()?)
     }
 
     fn timeout_s(&self) -> f64 {
@@ -205,17 +190,17 @@ impl Measured for MemoryTest {
     fn take(&self, deadline: Instant) -> Result<Sample, Failure> {
         let probe = self.probe();
         memory_fits("the memory of all threads", probe.memory_bytes() as u64)?;
-        let taken = probe.run(&Times {
+        let result = probe.run(&Times {
             warmup: Duration::from_secs_f64(self.warmup_s),
             sample: Duration::from_secs_f64(self.sample_s),
             deadline,
-        });
-        Ok(sample(&probe, taken.map_err(no_sample)?))
+        })?;
+        Ok(sample(&probe, result))
     }
 }
 
 /// The figures of what was taken.
-fn sample(probe: &Probe, taken: Taken) -> Sample {
+fn sample(probe: &Probe, taken: ProbeResult) -> Sample {
     let version = env!("CARGO_PKG_VERSION");
     let done = Done {
         applied: Some(Applied {
@@ -260,16 +245,6 @@ fn sample(probe: &Probe, taken: Taken) -> Sample {
     }
     sample.warnings.extend(uncounted(&taken.events));
     sample
-}
-
-fn no_sample(error: ProbeError) -> Failure {
-    let kind = match &error {
-        ProbeError::NotGiven { .. } => return Failure::unsupported(error.to_string()),
-        ProbeError::Wrong(_) => FailureKind::Verification,
-        ProbeError::Timeout => FailureKind::Timeout,
-        ProbeError::Bound { .. } | ProbeError::Panicked(_) => FailureKind::Internal,
-    };
-    Failure::new(kind, error.to_string())
 }
 
 fn method(pattern: Pattern) -> &'static str {

@@ -118,11 +118,11 @@ impl AnyTest {
         let own: Vec<_> = own.collect();
         match own.iter().find(|(name, _)| *name == kind) {
             Some((_, parse)) => parse(rest).map(Self::Other),
-            None => Err(TestError::Bound {
-                field: "kind",
-                value: format!("{kind:?}"),
-                allowed: (own.iter()).fold("jobs".into(), |all, (name, _)| all + ", " + name),
-            }),
+            None => {
+                let allowed =
+                    (own.iter()).fold("jobs".to_owned(), |all, (name, _)| all + ", " + name);
+                Err(TestError::bound("kind", format!("{kind:?}"), allowed))
+            }
         }
     }
 }

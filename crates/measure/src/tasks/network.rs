@@ -1,7 +1,7 @@
 //! Tests of kind `network`: round trips and streams over TCP, the loops of
 //! `overside_probe::network`.
 
-mod beside;
+mod background;
 mod ends;
 mod figures;
 mod spec;
@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 
 use overside_device::threads::process_cpu_ns;
 use overside_link::Secret;
-use overside_probe::latency::Latencies;
 use overside_probe::network::{CONNECTIONS_MAX, Error, Limit, Load, Pass, Plan, Traffic, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Measured;
 use crate::sample::Sample;
-use crate::test::{Reaping, TestError, cores_within, one, times_within, within};
-use beside::Beside;
+use crate::test::{CompletionMode, TestError, one, times_within};
+use background::BackgroundLoad;
 use ends::{Ends, Whose};
 use overside_probe::{Failure, FailureKind};
+use overside_probe::{cores_within, within};
 pub(super) use spec::spec;
 
 /// Messages of each connection that verification sends, if they are short enough.
@@ -73,7 +73,7 @@ pub struct NetworkTest {
     pub rate: Option<f64>,
     /// How both ends wait.
     #[serde(default)]
-    pub completion: Reaping,
+    pub completion: CompletionMode,
     /// The cores that the client's threads are pinned to, where they run; not pinned if absent.
     #[serde(default)]
     pub cores: Option<Vec<usize>>,
@@ -138,8 +138,8 @@ impl NetworkTest {
             connections: self.connections,
             threads: self.threads,
             waiting: match self.completion {
-                Reaping::Event => Waiting::Event,
-                Reaping::Poll => Waiting::Poll,
+                CompletionMode::Event => Waiting::Event,
+                CompletionMode::Poll => Waiting::Poll,
             },
             socket_buffer: self.socket_buffer,
             seed: self.seed,
@@ -189,11 +189,7 @@ impl Measured for NetworkTest {
         let slices = self.slice_s.map_or(1.0, |slice_s| self.sample_s / slice_s);
         within("sample_s / slice_s", slices, 1.0, SLICES_MAX)?;
         let only = |given: bool, field: &'static str, allowed: &str| match given {
-            true => Err(TestError::Bound {
-                field,
-                value: "given".into(),
-                allowed: allowed.into(),
-            }),
+            true => Err(TestError::bound(field, "given", allowed)),
             false => Ok(()),
         };
         let streams = self.pattern == NetworkPattern::Stream;
@@ -214,23 +210,14 @@ impl Measured for NetworkTest {
             within("the hop's processes", hop.processes.len(), 0, PROCESSES_MAX)?;
         }
         if let Some(beside) = &self.beside {
-            Beside::parse(beside, self)?;
+            BackgroundLoad::parse(beside, self)?;
         }
         let anywhere = (Ipv4Addr::LOCALHOST, 1).into();
         let secret = Secret::random().map_err(|error| TestError::Json(error.to_string()))?;
         self.plan(anywhere, secret)
             .check()
             .map_err(|error| match error {
-                Error::Bound {
-                    what,
-                    value,
-                    least,
-                    most,
-                } => TestError::Bound {
-                    field: what,
-                    value,
-                    allowed: format!("{least} to {most}"),
-                },
+                Error::Bound(bound) => bound.into(),
                 other => TestError::Json(other.to_string()),
             })
     }
@@ -241,15 +228,15 @@ impl Measured for NetworkTest {
 
     fn take(&self, deadline: Instant) -> Result<Sample, Failure> {
         let mut ends = Ends::open(self, deadline)?;
-        let mut pass = |limit: Limit| ends.pass(limit, self.threads, deadline);
-        let (verified, _) = pass(Limit::Messages(self.verified()))?;
+        let mut pass = |limit: Limit| ends.pass(limit, deadline);
+        let verified = pass(Limit::Messages(self.verified()))?;
         if self.warmup_s > 0.0 {
             pass(Limit::Time(Duration::from_secs_f64(self.warmup_s)))?;
         }
         let beside = match &self.beside {
             None => None,
             Some(beside) => {
-                let beside = Beside::parse(beside, self)
+                let beside = BackgroundLoad::parse(beside, self)
                     .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
                 Some(beside.start(deadline)?)
             }
@@ -259,7 +246,7 @@ impl Measured for NetworkTest {
         if let Some(beside) = &beside {
             beside.go(Duration::from_secs_f64(self.sample_s / 3.0));
         }
-        let (timed, latencies) = pass(Limit::Time(Duration::from_secs_f64(self.sample_s)))?;
+        let timed = pass(Limit::Time(Duration::from_secs_f64(self.sample_s)))?;
         let took_s = began.elapsed().as_secs_f64();
         let machine_share = figures::machine_busy_s()
             .zip(machine_before)
@@ -269,14 +256,13 @@ impl Measured for NetworkTest {
             .hop_ns()
             .zip(hop_before)
             .map(|(now, then)| now.saturating_sub(then));
-        let jobs = beside.map(beside::Running::finish).transpose()?;
-        let taken = Taken {
+        let jobs = beside.map(background::Running::finish).transpose()?;
+        let taken = NetworkResult {
             destination: ends.destination,
             client: ends.client,
             server: ends.server,
             verified,
             timed,
-            latencies,
             hop: hop_ns.map(Duration::from_nanos),
             machine_share,
             jobs,
@@ -287,19 +273,18 @@ impl Measured for NetworkTest {
 }
 
 /// All that a sample is made of.
-struct Taken {
+struct NetworkResult {
     destination: SocketAddr,
     /// Whose cores either end's are.
     client: Whose,
     server: Whose,
     verified: Pass,
     timed: Pass,
-    latencies: Latencies,
     /// CPU time of the hop's processes.
     hop: Option<Duration>,
     /// How many cores of this machine were busy on average, whoever it was; where an end is on it.
     machine_share: Option<f64>,
-    jobs: Option<beside::Ran>,
+    jobs: Option<background::JobsReport>,
 }
 
 fn no_sample(error: Error) -> Failure {
@@ -307,7 +292,7 @@ fn no_sample(error: Error) -> Failure {
         Error::Wrong(_) => FailureKind::Verification,
         Error::Closed => FailureKind::Lost,
         Error::Timeout(_) => FailureKind::Timeout,
-        Error::Bound { .. } => FailureKind::Internal,
+        Error::Bound(_) => FailureKind::Internal,
         Error::Unreachable { .. } | Error::Stranger { .. } | Error::System { .. } => {
             FailureKind::Job
         }

@@ -27,17 +27,20 @@ pub enum Command {
     /// arrive. [`Answer::Done`].
     Fill(u64),
     /// Overwrite the memory where bytes arrive. [`Answer::Done`].
-    Spoil,
+    #[serde(rename = "spoil")]
+    Poison,
     /// To the peer: keep messages that come from now on, to be looked at, or do not.
     /// [`Answer::Done`].
-    Keep(bool),
+    #[serde(rename = "keep")]
+    Capture(bool),
     /// To the initiator: run. [`Answer::Ran`].
     Run(Until),
     /// Look at the bytes of each thread's first places, so many of them. [`Answer::Compared`].
     #[serde(deserialize_with = "codec::list::<_, _, THREADS_MAX>")]
     Compare(Vec<u64>),
-    /// Tell what CPU time was spent so far. [`Answer::Spent`].
-    Usage,
+    /// Tell what CPU time was spent so far. [`Answer::CpuTime`].
+    #[serde(rename = "usage")]
+    CpuTime,
     /// To the peer: confirm no more. [`Answer::Done`].
     Stop,
     /// Let the link go. [`Answer::Done`].
@@ -54,17 +57,18 @@ pub enum Answer {
     #[serde(deserialize_with = "codec::list::<_, _, THREADS_MAX>")]
     Prepared(Vec<Vec<u8>>),
     /// What came of running.
-    Ran(Box<Ran>),
+    Ran(Box<RunReport>),
     /// So many places are as they have to be.
     Compared(u64),
     /// CPU time so far.
-    Spent(CpuTime),
+    #[serde(rename = "spent")]
+    CpuTime(CpuTime),
 }
 
 /// What came of running, by the initiator's clock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ran {
+pub struct RunReport {
     /// From before the first doorbell of any thread until the last operation was reaped.
     pub elapsed_ns: u64,
     /// Operations of each thread; all of them are over.
@@ -82,7 +86,7 @@ pub struct Ran {
     pub applied: Applied,
 }
 
-impl Ran {
+impl RunReport {
     /// Operations of all threads.
     pub fn count(&self) -> u64 {
         self.counts
@@ -92,12 +96,12 @@ impl Ran {
 }
 
 /// A side of a test: the one that starts operations, or its peer.
-pub trait Party {
+pub trait TestSide {
     /// Does what it is told.
     ///
     /// # Errors
     /// [`Failure`]. The test is over then.
-    fn obey(&mut self, command: Command) -> Result<Answer, Failure>;
+    fn execute(&mut self, command: Command) -> Result<Answer, Failure>;
 }
 
 /// A command that this side does not get, or not now.

@@ -6,12 +6,13 @@ use overside_device::CpuTime;
 use overside_device::threads::process_cpu_ns;
 use overside_link::verbs::{Endpoint, Side};
 
-use super::command::{Answer, Command, Party, Ran, out_of_turn};
-use super::crew::{Crew, Order};
+use super::command::{Answer, Command, RunReport, TestSide, out_of_turn};
 use super::lane::Lane;
 use super::one_sided::OneSided;
-use super::plan::{Filling, Operation, Plan};
+use super::payload::PayloadPattern;
+use super::plan::{Operation, Plan};
 use super::two_sided::TwoSided;
+use super::workers::{WorkerCommand, Workers};
 use crate::closed_loop::{LoopParams, Pass, Timeouts, Until};
 use crate::failure::{Failure, FailureKind};
 use crate::latency::Latencies;
@@ -20,7 +21,7 @@ use crate::latency::Latencies;
 const OPERATIONS_A_LOOK: u64 = 32;
 
 /// What it starts operations on.
-enum Ground {
+enum TransferPath {
     /// A link, by its name, with the other side at its other end.
     Link(Arc<dyn Endpoint>, String),
     /// Lanes that have both sides' memory; taken when it starts.
@@ -33,8 +34,8 @@ pub struct Initiator {
     side: Side,
     cores: Option<Vec<usize>>,
     timeouts: Timeouts,
-    ground: Option<Ground>,
-    crew: Option<Crew>,
+    path: Option<TransferPath>,
+    workers: Option<Workers>,
 }
 
 impl Initiator {
@@ -47,8 +48,8 @@ impl Initiator {
         cores: Option<Vec<usize>>,
         timeouts: Timeouts,
     ) -> Self {
-        let ground = Ground::Link(endpoint, name.into());
-        Self::new(ground, (plan, side), cores, timeouts)
+        let path = TransferPath::Link(endpoint, name.into());
+        Self::new(path, (plan, side), cores, timeouts)
     }
 
     /// On lanes that need no other side, one a thread. All of this process's CPU time is this
@@ -59,11 +60,11 @@ impl Initiator {
         cores: Option<Vec<usize>>,
         timeouts: Timeouts,
     ) -> Self {
-        Self::new(Ground::Lanes(lanes), (plan, side), cores, timeouts)
+        Self::new(TransferPath::Lanes(lanes), (plan, side), cores, timeouts)
     }
 
     fn new(
-        ground: Ground,
+        path: TransferPath,
         (plan, side): (Plan, Side),
         cores: Option<Vec<usize>>,
         timeouts: Timeouts,
@@ -73,20 +74,20 @@ impl Initiator {
             side,
             cores,
             timeouts,
-            ground: Some(ground),
-            crew: None,
+            path: Some(path),
+            workers: None,
         }
     }
 
     fn start(&mut self, tokens: &[Vec<u8>]) -> Result<(), Failure> {
         let plan = self.plan;
         plan.check()?;
-        let lanes = match &mut self.ground {
-            Some(Ground::Link(endpoint, name)) => {
+        let lanes = match &mut self.path {
+            Some(TransferPath::Link(endpoint, name)) => {
                 plan.can(&**endpoint, name)?;
                 lanes(endpoint, plan, tokens)?
             }
-            Some(Ground::Lanes(lanes)) => std::mem::take(lanes),
+            Some(TransferPath::Lanes(lanes)) => std::mem::take(lanes),
             None => return Err(Failure::new(FailureKind::Job, "the link was let go")),
         };
         let params = LoopParams {
@@ -96,15 +97,15 @@ impl Initiator {
             latencies: plan.each,
             timeouts: self.timeouts.clone(),
         };
-        self.crew = Some(Crew::start(lanes, &params, self.cores.as_deref())?);
+        self.workers = Some(Workers::start(lanes, &params, self.cores.as_deref())?);
         Ok(())
     }
 
     /// CPU time of this side so far.
     fn spent(&self) -> CpuTime {
-        match &self.ground {
-            Some(Ground::Link(endpoint, _)) => {
-                let threads = self.crew.as_ref().map_or(0, Crew::spent_ns);
+        match &self.path {
+            Some(TransferPath::Link(endpoint, _)) => {
+                let threads = self.workers.as_ref().map_or(0, Workers::spent_ns);
                 self.side.cpu_time(threads).plus(endpoint.cpu_time())
             }
             _ => {
@@ -114,9 +115,9 @@ impl Initiator {
         }
     }
 
-    fn run(&mut self, until: Until) -> Result<Ran, Failure> {
+    fn run(&mut self, until: Until) -> Result<RunReport, Failure> {
         let before = self.spent();
-        let reports = self.told(|_| Order::Run(until))?;
+        let reports = self.told(|_| WorkerCommand::Run(until))?;
         let cpu = self.spent().since(before);
         let applied = reports.first().map(|one| one.applied.clone());
         let passes: Vec<Pass> = (reports.into_iter()).filter_map(|one| one.pass).collect();
@@ -130,7 +131,7 @@ impl Initiator {
             let timed = passes.iter().filter_map(|one| one.latencies.as_ref());
             timed.for_each(|one| all.add(one));
         }
-        Ok(Ran {
+        Ok(RunReport {
             elapsed_ns: (end - start).as_nanos() as u64,
             counts: passes.iter().map(|one| one.operations).collect(),
             doorbells: passes.iter().map(|one| one.doorbells).sum(),
@@ -143,10 +144,10 @@ impl Initiator {
 
     fn told(
         &mut self,
-        order: impl Fn(usize) -> Order,
-    ) -> Result<Vec<super::crew::Report>, Failure> {
-        match &mut self.crew {
-            Some(crew) => crew.all(order),
+        order: impl Fn(usize) -> WorkerCommand,
+    ) -> Result<Vec<super::workers::Report>, Failure> {
+        match &mut self.workers {
+            Some(workers) => workers.all(order),
             None => Err(Failure::new(FailureKind::Job, "this side has not started")),
         }
     }
@@ -168,37 +169,39 @@ fn lanes(
     (0..plan.threads)
         .map(|index| {
             let pair = endpoint.open(index)?;
-            let filling = Filling::new(plan, index);
+            let pattern = PayloadPattern::new(plan, index);
             Ok(match tokens.get(index) {
-                Some(token) => Box::new(OneSided::new(endpoint, pair, filling, token)?),
-                None => Box::new(TwoSided::new(endpoint, pair, filling)) as Box<dyn Lane>,
+                Some(token) => Box::new(OneSided::new(endpoint, pair, pattern, token)?),
+                None => Box::new(TwoSided::new(endpoint, pair, pattern)) as Box<dyn Lane>,
             })
         })
         .collect()
 }
 
-impl Party for Initiator {
-    fn obey(&mut self, command: Command) -> Result<Answer, Failure> {
+impl TestSide for Initiator {
+    fn execute(&mut self, command: Command) -> Result<Answer, Failure> {
         self.timeouts.check(std::time::Instant::now())?;
         match command {
-            Command::Start(tokens) if self.crew.is_none() => {
+            Command::Start(tokens) if self.workers.is_none() => {
                 self.start(&tokens).map(|()| Answer::Done)
             }
-            Command::Fill(epoch) => self.told(|_| Order::Refill(epoch)).map(|_| Answer::Done),
-            Command::Spoil => self.told(|_| Order::Poison).map(|_| Answer::Done),
+            Command::Fill(epoch) => self
+                .told(|_| WorkerCommand::Refill(epoch))
+                .map(|_| Answer::Done),
+            Command::Poison => self.told(|_| WorkerCommand::Poison).map(|_| Answer::Done),
             Command::Run(until) => self.run(until).map(|ran| Answer::Ran(Box::new(ran))),
             Command::Compare(counts) => {
                 let depth = self.plan.depth as u64;
                 let count =
                     |index: usize| counts.get(index).copied().unwrap_or_default().min(depth);
-                self.told(|index| Order::Check(count(index) as usize))?;
+                self.told(|index| WorkerCommand::Check(count(index) as usize))?;
                 let looked = (0..self.plan.threads).map(count);
                 Ok(Answer::Compared(looked.sum()))
             }
-            Command::Usage => Ok(Answer::Spent(self.spent())),
+            Command::CpuTime => Ok(Answer::CpuTime(self.spent())),
             Command::End => {
-                self.crew = None;
-                self.ground = None;
+                self.workers = None;
+                self.path = None;
                 Ok(Answer::Done)
             }
             other => Err(out_of_turn(&other)),

@@ -66,12 +66,12 @@ pub enum Reach {
 }
 
 /// What listens for one peer.
-pub(super) enum Listening {
+pub(super) enum LinkListener {
     Shm(shm::Listener, ShmOptions),
     Ucx(ucx::Listener),
 }
 
-impl Listening {
+impl LinkListener {
     /// Listens at a free port of `here`'s address, or at a socket of its own.
     pub(super) fn begin(
         link: Link,

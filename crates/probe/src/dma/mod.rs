@@ -2,14 +2,11 @@
 //!
 //! A test has an [`Initiator`] that starts operations and a [`Peer`] at the other end of a link;
 //! either can be a part of this program or on an agent ([`remote`]). Both are told the same
-//! [`Command`]s, by [`conduct`]. The measuring loop ([`crate::closed_loop`]) drives a [`Lane`]: a
-//! queue pair of any link, or whatever else moves bytes. Payloads say which operation they belong to, and are looked at before and after the
-//! clock, at the side that the operation's name says.
+//! [`Command`]s, by [`run_test`]. The measuring loop ([`crate::closed_loop`]) drives a [`Lane`]: a
+//! queue pair of any link, or whatever else moves bytes. Payloads say which operation they belong to, and
+//! are looked at before and after the clock, at the side that the operation's name says.
 
-mod answering;
 mod command;
-mod conduct;
-mod crew;
 mod initiator;
 mod lane;
 mod link;
@@ -18,12 +15,16 @@ mod payload;
 mod peer;
 mod plan;
 pub mod remote;
+mod responder;
+mod run_test;
 mod two_sided;
+mod workers;
 
-pub use command::{Answer, Command, Party, Ran};
-pub use conduct::{Taken, Times, conduct};
+pub use command::{Answer, Command, RunReport, TestSide};
 pub use initiator::Initiator;
 pub use lane::{FreeSlots, Lane};
 pub use link::{CopyEngine, Link, Reach, dial};
+pub use payload::PayloadPattern;
 pub use peer::Peer;
-pub use plan::{DEPTH_MAX, Filling, Operation, Plan, SIZE_MAX};
+pub use plan::{DEPTH_MAX, Operation, Plan, SIZE_MAX};
+pub use run_test::{TestResult, Times, run_test};

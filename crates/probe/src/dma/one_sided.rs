@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use overside_device::{Applied, Region, Slice};
 use overside_link::verbs::{
-    Completion, Endpoint, QueuePair, Remote, RemoteSlice, Token, Verb, Work,
+    Completion, Endpoint, QueuePair, RemoteMemory, RemoteSlice, Token, Verb, Work,
 };
 
 use super::lane::{self, FreeSlots, Lane};
-use super::plan::{Filling, LINE, Operation, Plan};
+use super::payload::PayloadPattern;
+use super::plan::{LINE, Operation, Plan};
 use crate::closed_loop::{self, Done, LoopParams, OperationQueue, Pass, Until};
 use crate::failure::{Failure, FailureKind};
 
 /// This side's memory of a place.
-enum Here {
+enum LocalMemory {
     /// Written from.
     From(Slice),
     /// Read into; `None` while it is the link's.
@@ -26,9 +27,9 @@ enum Here {
 pub(super) struct OneSided {
     endpoint: Arc<dyn Endpoint>,
     pair: Box<dyn QueuePair>,
-    filling: Filling,
+    pattern: PayloadPattern,
     there: Vec<RemoteSlice>,
-    here: Vec<Here>,
+    here: Vec<LocalMemory>,
     filled: VecDeque<Work>,
     free: FreeSlots,
     completions: Vec<Completion>,
@@ -39,10 +40,10 @@ impl OneSided {
     pub(super) fn new(
         endpoint: &Arc<dyn Endpoint>,
         pair: Box<dyn QueuePair>,
-        filling: Filling,
+        pattern: PayloadPattern,
         token: &[u8],
     ) -> Result<Self, Failure> {
-        let plan = filling.plan;
+        let plan = pattern.plan;
         let remote = endpoint.import(&Token::from_bytes(token)?)?;
         let there = (0..plan.depth)
             .map(|slot| match (plan.operation, plan.distinct) {
@@ -54,7 +55,7 @@ impl OneSided {
         Ok(Self {
             endpoint: Arc::clone(endpoint),
             pair,
-            filling,
+            pattern,
             there,
             here: Vec::new(),
             filled: VecDeque::with_capacity(plan.depth),
@@ -65,12 +66,12 @@ impl OneSided {
 
     fn alloc(&self) -> Result<Region, Failure> {
         self.endpoint
-            .alloc(self.filling.plan.size, LINE)
+            .alloc(self.pattern.plan.size, LINE)
             .map_err(|error| Failure::new(FailureKind::Job, error.to_string()))
     }
 }
 
-fn place(remote: &Remote, plan: &Plan, slot: usize) -> Result<RemoteSlice, Failure> {
+fn place(remote: &RemoteMemory, plan: &Plan, slot: usize) -> Result<RemoteSlice, Failure> {
     let at = (slot * plan.stride()) as u64;
     remote
         .slice(at..at + plan.size as u64)
@@ -87,11 +88,11 @@ impl OperationQueue for OneSided {
             let Some(slot) = self.free.take() else { break };
             let there = self.there[slot].clone();
             let verb = match &mut self.here[slot] {
-                Here::From(from) => Verb::Write {
+                LocalMemory::From(from) => Verb::Write {
                     from: from.clone(),
                     to: there,
                 },
-                Here::Into(into) => Verb::Read {
+                LocalMemory::Into(into) => Verb::Read {
                     from: there,
                     into: into.take().ok_or_else(|| {
                         let message = format!("place {slot} is in flight");
@@ -102,7 +103,7 @@ impl OperationQueue for OneSided {
             self.filled.push_back(Work {
                 tag: slot as u64,
                 verb,
-                inline: self.filling.plan.inline,
+                inline: self.pattern.plan.inline,
             });
             slots.push_back(slot);
         }
@@ -114,12 +115,12 @@ impl OperationQueue for OneSided {
     }
 
     fn poll(&mut self) -> Result<usize, Failure> {
-        let depth = self.filling.plan.depth;
+        let depth = self.pattern.plan.depth;
         Ok(self.pair.poll(&mut self.completions, depth)?)
     }
 
     fn take(&mut self, _: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
-        let size = self.filling.plan.size;
+        let size = self.pattern.plan.size;
         for completion in self.completions.drain(..) {
             let slot = completion.tag as usize;
             let moved = completion.result.map_err(|error| {
@@ -130,8 +131,8 @@ impl OperationQueue for OneSided {
                 return Err(Failure::wrong(slot, &message));
             }
             match self.here.get_mut(slot) {
-                Some(Here::From(_)) => {}
-                Some(Here::Into(into @ None)) => *into = completion.destination,
+                Some(LocalMemory::From(_)) => {}
+                Some(LocalMemory::Into(into @ None)) => *into = completion.destination,
                 _ => return Err(Failure::wrong(slot, "it completed and was not in flight")),
             }
             self.free.give(slot);
@@ -151,7 +152,7 @@ impl OperationQueue for OneSided {
         while let Some(work) = self.filled.pop_back() {
             let slot = work.tag as usize;
             if let Verb::Read { into, .. } = work.verb {
-                self.here[slot] = Here::Into(Some(into));
+                self.here[slot] = LocalMemory::Into(Some(into));
             }
             self.free.give_back(slot);
         }
@@ -160,55 +161,40 @@ impl OperationQueue for OneSided {
 
 impl Lane for OneSided {
     fn run(&mut self, params: &LoopParams, until: Until) -> Result<Pass, Failure> {
-        self.free = FreeSlots::new(self.filling.plan.depth);
+        self.free = FreeSlots::new(self.pattern.plan.depth);
         closed_loop::run(self, params, until)
     }
 
     fn refill(&mut self, epoch: u64) -> Result<(), Failure> {
-        self.filling.begin(epoch);
-        self.here.clear();
-        let plan = self.filling.plan;
-        let mut shared: Option<Slice> = None;
-        for slot in 0..plan.depth {
-            let here = if plan.operation == Operation::Read {
-                Here::Into(Some(self.alloc()?))
-            } else if let (false, Some(shared)) = (plan.distinct, &shared) {
-                Here::From(shared.clone())
-            } else {
-                let mut region = self.alloc()?;
-                region.copy_from_slice(&self.filling.payload(slot));
-                let slice = region.share();
-                shared = Some(slice.clone());
-                Here::From(slice)
-            };
-            self.here.push(here);
-        }
+        self.pattern.begin(epoch);
+        self.here = match self.pattern.plan.operation {
+            Operation::Read => (0..self.pattern.plan.depth)
+                .map(|_| Ok(LocalMemory::Into(Some(self.alloc()?))))
+                .collect::<Result<_, Failure>>()?,
+            _ => {
+                let sources = self.pattern.sources(|| self.alloc())?;
+                sources.into_iter().map(LocalMemory::From).collect()
+            }
+        };
         self.poison()
     }
 
     fn poison(&mut self) -> Result<(), Failure> {
         for (slot, here) in self.here.iter_mut().enumerate() {
-            match here {
-                Here::Into(Some(into)) => into.copy_from_slice(&self.filling.spoilt(slot)),
-                Here::Into(None) => return Err(Failure::wrong(slot, "it did not come back")),
-                Here::From(_) => {}
+            if let LocalMemory::Into(into) = here {
+                self.pattern.poison(slot, into)?;
             }
         }
         Ok(())
     }
 
     fn check(&mut self, slot: usize) -> Result<(), Failure> {
-        let payload = self.filling.payload(slot);
         match &self.here[slot] {
-            Here::From(from) if from[..] != payload[..] => Err(Failure::wrong(
-                slot,
-                "the initiator's buffer, which is only read, was written",
-            )),
-            Here::Into(Some(into)) if into[..] != payload[..] => {
-                Err(Failure::wrong(slot, "the payload is not at the initiator"))
+            LocalMemory::From(from) => self.pattern.check_source(slot, from),
+            LocalMemory::Into(into) => {
+                let missing = "the payload is not at the initiator";
+                (self.pattern).check_destination(slot, into.as_deref(), missing)
             }
-            Here::Into(None) => Err(Failure::wrong(slot, "it did not come back")),
-            Here::From(_) | Here::Into(Some(_)) => Ok(()),
         }
     }
 

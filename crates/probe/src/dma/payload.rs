@@ -1,23 +1,41 @@
 //! What operations carry: bytes that say which operation they belong to.
 
 use overside_base::Random;
+use overside_device::{Region, Slice};
 
-/// Seed, thread, epoch and place: what makes a payload another's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
-    /// The test's seed.
-    pub seed: u64,
-    /// The initiating thread.
-    pub thread: u64,
-    /// Which filling of the buffers.
-    pub epoch: u64,
+use super::plan::Plan;
+use crate::failure::Failure;
+
+/// The payloads of one thread's places: random bytes, seeded by the test, the thread, the epoch and the
+/// place.
+#[derive(Clone, Copy, Debug)]
+pub struct PayloadPattern {
+    /// What they are for.
+    pub plan: Plan,
+    thread: u64,
+    epoch: u64,
 }
 
-impl Mark {
-    /// The payload of the operations in place `slot`.
-    pub(super) fn payload(self, slot: usize, len: usize) -> Vec<u8> {
-        let seed = self.seed ^ (self.thread << 48) ^ (self.epoch << 40) ^ slot as u64;
-        let mut bytes = Random::new(seed).bytes(len);
+impl PayloadPattern {
+    /// The first payloads of a thread.
+    pub fn new(plan: Plan, thread: usize) -> Self {
+        Self {
+            plan,
+            thread: thread as u64,
+            epoch: 0,
+        }
+    }
+
+    /// From now on others, which each `epoch` has.
+    pub fn begin(&mut self, epoch: u64) {
+        self.epoch = epoch;
+    }
+
+    /// The payload of a place.
+    pub fn payload(&self, slot: usize) -> Vec<u8> {
+        let slot = if self.plan.distinct { slot } else { 0 };
+        let seed = self.plan.seed ^ (self.thread << 48) ^ (self.epoch << 40) ^ slot as u64;
+        let mut bytes = Random::new(seed).bytes(self.plan.size);
         // No two fillings of a place agree in the first byte, however short the payload is.
         if let Some(first) = bytes.first_mut() {
             *first = (slot as u8)
@@ -26,32 +44,109 @@ impl Mark {
         }
         bytes
     }
-}
 
-/// What stands where nothing has arrived: no byte of it is the payload's.
-pub(super) fn spoilt(payload: &[u8]) -> Vec<u8> {
-    payload.iter().map(|byte| !byte).collect()
+    /// What stands in a place where nothing has arrived: no byte of it is the payload's.
+    pub fn poisoned(&self, slot: usize) -> Vec<u8> {
+        self.payload(slot).iter().map(|byte| !byte).collect()
+    }
+
+    /// The payloads of all places in memory of their own, or in the same where all are the same.
+    ///
+    /// # Errors
+    /// What `alloc` says.
+    pub fn sources(
+        &self,
+        alloc: impl Fn() -> Result<Region, Failure>,
+    ) -> Result<Vec<Slice>, Failure> {
+        let mut all: Vec<Slice> = Vec::with_capacity(self.plan.depth);
+        for slot in 0..self.plan.depth {
+            let source = match all.first() {
+                Some(shared) if !self.plan.distinct => shared.clone(),
+                _ => {
+                    let mut region = alloc()?;
+                    region.copy_from_slice(&self.payload(slot));
+                    region.share()
+                }
+            };
+            all.push(source);
+        }
+        Ok(all)
+    }
+
+    /// Whether a source is as it was made.
+    ///
+    /// # Errors
+    /// A failed verification.
+    pub fn check_source(&self, slot: usize, source: &[u8]) -> Result<(), Failure> {
+        if source == self.payload(slot) {
+            return Ok(());
+        }
+        let what = "the initiator's buffer, which is only read, was written";
+        Err(Failure::wrong(slot, what))
+    }
+
+    /// Overwrites a destination, which nothing has been written into yet.
+    ///
+    /// # Errors
+    /// A failed verification, if it did not come back.
+    pub fn poison(&self, slot: usize, destination: &mut Option<Region>) -> Result<(), Failure> {
+        let Some(destination) = destination else {
+            return Err(Failure::wrong(slot, "it did not come back"));
+        };
+        destination.copy_from_slice(&self.poisoned(slot));
+        Ok(())
+    }
+
+    /// Whether a destination has the payload.
+    ///
+    /// # Errors
+    /// A failed verification, which says `missing` where it has not.
+    pub fn check_destination(
+        &self,
+        slot: usize,
+        destination: Option<&[u8]>,
+        missing: &str,
+    ) -> Result<(), Failure> {
+        match destination {
+            Some(bytes) if bytes == self.payload(slot) => Ok(()),
+            Some(_) => Err(Failure::wrong(slot, missing)),
+            None => Err(Failure::wrong(slot, "it did not come back")),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dma::Operation;
 
     #[test]
     fn fillings_places_and_threads_differ() {
-        let mark = |thread, epoch| Mark {
-            seed: 7,
-            thread,
-            epoch,
-        };
-        for len in [1, 2, 7, 64, 1000] {
-            let one = mark(0, 0).payload(3, len);
-            assert_eq!(one.len(), len);
-            assert_eq!(one, mark(0, 0).payload(3, len));
-            assert_ne!(one, mark(0, 1).payload(3, len));
-            assert_ne!(one, mark(0, 0).payload(4, len));
-            assert!(one.iter().zip(spoilt(&one)).all(|(a, b)| *a != b));
-            assert!(len < 8 || one != mark(1, 0).payload(3, len));
+        for size in [1, 2, 7, 64, 1000] {
+            let plan = Plan {
+                operation: Operation::Write,
+                event: false,
+                each: false,
+                size,
+                depth: 8,
+                batch: 1,
+                threads: 2,
+                distinct: true,
+                inline: false,
+                seed: 7,
+            };
+            let of = |thread, epoch, slot| {
+                let mut pattern = PayloadPattern::new(plan, thread);
+                pattern.begin(epoch);
+                (pattern.payload(slot), pattern.poisoned(slot))
+            };
+            let (one, poisoned) = of(0, 0, 3);
+            assert_eq!(one.len(), size);
+            assert_eq!(one, of(0, 0, 3).0);
+            assert_ne!(one, of(0, 1, 3).0);
+            assert_ne!(one, of(0, 0, 4).0);
+            assert!(one.iter().zip(poisoned).all(|(a, b)| *a != b));
+            assert!(size < 8 || one != of(1, 0, 3).0);
         }
     }
 }

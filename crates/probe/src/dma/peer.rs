@@ -7,9 +7,10 @@ use std::time::Instant;
 use overside_device::CpuTime;
 use overside_link::verbs::{Access, Endpoint, Exported, QueuePair, Side};
 
-use super::answering::Answering;
-use super::command::{Answer, Command, Party, out_of_turn};
-use super::plan::{Filling, Operation, Plan};
+use super::command::{Answer, Command, TestSide, out_of_turn};
+use super::payload::PayloadPattern;
+use super::plan::{Operation, Plan};
+use super::responder::Responder;
 use crate::closed_loop::Timeouts;
 use crate::failure::{Failure, FailureKind};
 
@@ -18,7 +19,7 @@ enum Place {
     /// Memory.
     Memory(Exported),
     /// Somebody who confirms.
-    Answering(Answering),
+    Responder(Responder),
 }
 
 /// The side that starts nothing.
@@ -33,7 +34,7 @@ pub struct Peer {
     /// what is not there.
     idle: Vec<Box<dyn QueuePair>>,
     /// One for each of the initiator's threads.
-    places: Vec<(Filling, Place)>,
+    places: Vec<(PayloadPattern, Place)>,
 }
 
 impl Peer {
@@ -81,7 +82,7 @@ impl Peer {
             let exported = endpoint.export(bytes, access)?;
             tokens.push(exported.token().as_bytes().to_vec());
             let place = Place::Memory(exported);
-            self.places.push((Filling::new(plan, index), place));
+            self.places.push((PayloadPattern::new(plan, index), place));
         }
         Ok(tokens)
     }
@@ -93,35 +94,36 @@ impl Peer {
         };
         for index in 0..self.plan.threads {
             let pair = endpoint.open(index)?;
-            let answering = Answering::start(pair, self.plan, self.timeouts.clone())?;
-            let place = Place::Answering(answering);
-            self.places.push((Filling::new(self.plan, index), place));
+            let responder = Responder::start(pair, self.plan, self.timeouts.clone())?;
+            let place = Place::Responder(responder);
+            self.places
+                .push((PayloadPattern::new(self.plan, index), place));
         }
         Ok(Vec::new())
     }
 
     fn fill(&mut self, epoch: u64) -> Result<(), Failure> {
-        for (filling, place) in &mut self.places {
-            filling.begin(epoch);
-            if let (Place::Memory(memory), Operation::Read) = (place, filling.plan.operation) {
-                for slot in 0..filling.plan.depth {
-                    put(memory, filling, slot, &filling.payload(slot))?;
+        for (pattern, place) in &mut self.places {
+            pattern.begin(epoch);
+            if let (Place::Memory(memory), Operation::Read) = (place, pattern.plan.operation) {
+                for slot in 0..pattern.plan.depth {
+                    put(memory, pattern, slot, &pattern.payload(slot))?;
                 }
             }
         }
-        self.spoil()
+        self.poison()
     }
 
-    fn spoil(&mut self) -> Result<(), Failure> {
-        for (filling, place) in &self.places {
+    fn poison(&mut self) -> Result<(), Failure> {
+        for (pattern, place) in &self.places {
             match place {
-                Place::Memory(memory) if filling.plan.operation == Operation::Write => {
-                    for slot in 0..filling.plan.depth {
-                        put(memory, filling, slot, &filling.spoilt(slot))?;
+                Place::Memory(memory) if pattern.plan.operation == Operation::Write => {
+                    for slot in 0..pattern.plan.depth {
+                        put(memory, pattern, slot, &pattern.poisoned(slot))?;
                     }
                 }
                 Place::Memory(_) => {}
-                Place::Answering(answering) => answering.forget(),
+                Place::Responder(responder) => responder.forget(),
             }
         }
         Ok(())
@@ -129,11 +131,11 @@ impl Peer {
 
     fn compare(&self, counts: &[u64]) -> Result<u64, Failure> {
         let mut looked = 0;
-        for (index, (filling, place)) in self.places.iter().enumerate() {
+        for (index, (pattern, place)) in self.places.iter().enumerate() {
             let count = counts.get(index).copied().unwrap_or_default();
-            let count = count.min(filling.plan.depth as u64);
+            let count = count.min(pattern.plan.depth as u64);
             for slot in 0..count as usize {
-                compare(filling, place, slot)?;
+                compare(pattern, place, slot)?;
             }
             looked += count;
         }
@@ -142,11 +144,11 @@ impl Peer {
 
     /// CPU time of this side so far.
     fn spent(&self) -> CpuTime {
-        let answering = self.places.iter().map(|(_, place)| match place {
-            Place::Answering(answering) => answering.spent_ns(),
+        let responder = self.places.iter().map(|(_, place)| match place {
+            Place::Responder(responder) => responder.spent_ns(),
             Place::Memory(_) => 0,
         });
-        let threads = self.side.cpu_time(answering.sum());
+        let threads = self.side.cpu_time(responder.sum());
         let link = self.endpoint.as_ref().map(|endpoint| endpoint.cpu_time());
         threads.plus(link.unwrap_or_default())
     }
@@ -154,36 +156,41 @@ impl Peer {
     /// Whatever the threads that answer are to be told.
     fn each(
         &mut self,
-        tell: impl Fn(&mut Answering) -> Result<(), Failure>,
+        tell: impl Fn(&mut Responder) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         for (_, place) in &mut self.places {
-            if let Place::Answering(answering) = place {
-                tell(answering)?;
+            if let Place::Responder(responder) = place {
+                tell(responder)?;
             }
         }
         Ok(())
     }
 }
 
-fn put(memory: &Exported, filling: &Filling, slot: usize, bytes: &[u8]) -> Result<(), Failure> {
+fn put(
+    memory: &Exported,
+    pattern: &PayloadPattern,
+    slot: usize,
+    bytes: &[u8],
+) -> Result<(), Failure> {
     memory
-        .write(slot * filling.plan.stride(), bytes)
+        .write(slot * pattern.plan.stride(), bytes)
         .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))
 }
 
-fn compare(filling: &Filling, place: &Place, slot: usize) -> Result<(), Failure> {
-    let payload = filling.payload(slot);
+fn compare(pattern: &PayloadPattern, place: &Place, slot: usize) -> Result<(), Failure> {
+    let payload = pattern.payload(slot);
     let there = match place {
-        Place::Answering(answering) => answering.has(slot, &payload),
+        Place::Responder(responder) => responder.has(slot, &payload),
         Place::Memory(memory) => {
             let mut seen = vec![0; payload.len()];
             memory
-                .read(slot * filling.plan.stride(), &mut seen)
+                .read(slot * pattern.plan.stride(), &mut seen)
                 .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
             seen == payload
         }
     };
-    match (there, filling.plan.operation) {
+    match (there, pattern.plan.operation) {
         (true, _) => Ok(()),
         (false, Operation::Read) => Err(Failure::wrong(
             slot,
@@ -193,24 +200,24 @@ fn compare(filling: &Filling, place: &Place, slot: usize) -> Result<(), Failure>
     }
 }
 
-impl Party for Peer {
-    fn obey(&mut self, command: Command) -> Result<Answer, Failure> {
+impl TestSide for Peer {
+    fn execute(&mut self, command: Command) -> Result<Answer, Failure> {
         self.timeouts.check(Instant::now())?;
-        self.each(Answering::fault)?;
+        self.each(Responder::fault)?;
         match command {
             Command::Prepare if self.places.is_empty() => self.prepare().map(Answer::Prepared),
             Command::Fill(epoch) => self.fill(epoch).map(|()| Answer::Done),
-            Command::Spoil => self.spoil().map(|()| Answer::Done),
-            Command::Keep(keep) => {
-                self.each(|answering| {
-                    answering.keep(keep);
+            Command::Poison => self.poison().map(|()| Answer::Done),
+            Command::Capture(keep) => {
+                self.each(|responder| {
+                    responder.capture(keep);
                     Ok(())
                 })?;
                 Ok(Answer::Done)
             }
             Command::Compare(counts) => self.compare(&counts).map(Answer::Compared),
-            Command::Usage => Ok(Answer::Spent(self.spent())),
-            Command::Stop => self.each(Answering::stop).map(|()| Answer::Done),
+            Command::CpuTime => Ok(Answer::CpuTime(self.spent())),
+            Command::Stop => self.each(Responder::stop).map(|()| Answer::Done),
             Command::End => {
                 self.idle.clear();
                 self.places.clear();

@@ -3,7 +3,6 @@
 use overside_link::verbs::{Endpoint, LinkConfig, Side};
 use serde::{Deserialize, Serialize};
 
-use super::payload::{Mark, spoilt};
 use crate::failure::Failure;
 
 /// The longest operation in bytes.
@@ -129,9 +128,6 @@ impl Plan {
             Operation::Send => &capabilities.send,
         };
         let operation = self.operation.name();
-        let Some(limits) = limits else {
-            return Err(Failure::unsupported(format!("{name} cannot {operation}")));
-        };
         if self.size as u64 > limits.max_bytes {
             let max = limits.max_bytes;
             return Err(Failure::unsupported(format!(
@@ -162,43 +158,5 @@ impl Plan {
             )));
         }
         Ok(())
-    }
-}
-
-/// The payloads of one thread's places.
-#[derive(Clone, Copy, Debug)]
-pub struct Filling {
-    /// What they are for.
-    pub plan: Plan,
-    mark: Mark,
-}
-
-impl Filling {
-    /// The first payloads of a thread.
-    pub fn new(plan: Plan, thread: usize) -> Self {
-        Self {
-            plan,
-            mark: Mark {
-                seed: plan.seed,
-                thread: thread as u64,
-                epoch: 0,
-            },
-        }
-    }
-
-    /// From now on others, which each `epoch` has.
-    pub fn begin(&mut self, epoch: u64) {
-        self.mark.epoch = epoch;
-    }
-
-    /// The payload of a place.
-    pub fn payload(&self, slot: usize) -> Vec<u8> {
-        let slot = if self.plan.distinct { slot } else { 0 };
-        self.mark.payload(slot, self.plan.size)
-    }
-
-    /// What stands in a place where nothing has arrived: no byte of it is the payload's.
-    pub fn spoilt(&self, slot: usize) -> Vec<u8> {
-        spoilt(&self.payload(slot))
     }
 }

@@ -5,7 +5,7 @@
 //!   open: link, who initiates, plan      ->
 //!                                        <-    listening: port and secret
 //!   (dials the link)                     ==    (accepts)
-//!   obey: prepare, fill, run, compare .. ->
+//!   execute: prepare, fill, run, compare .. ->
 //!                                        <-    answered
 //! ```
 //!
@@ -24,9 +24,9 @@ use overside_link::ucx::Transport;
 use overside_link::verbs::{ConnectError, Endpoint, Side};
 use serde::{Deserialize, Serialize};
 
-use super::command::{Answer, Command, Party};
+use super::command::{Answer, Command, TestSide};
 use super::initiator::Initiator;
-use super::link::{CopyEngine, Link, Listening, Reach};
+use super::link::{CopyEngine, Link, LinkListener, Reach};
 use super::peer::Peer;
 use super::plan::Plan;
 use crate::closed_loop::Timeouts;
@@ -50,7 +50,8 @@ pub enum DmaQuestion {
     /// The first one: listen. [`DmaReply::Listening`].
     Open(Opening),
     /// Do that, once the link stands. [`DmaReply::Answered`].
-    Obey(Command),
+    #[serde(rename = "obey")]
+    Execute(Command),
 }
 
 /// What a test is.
@@ -143,7 +144,7 @@ enum Stage {
     New,
     /// The host is to come to the link.
     Waiting(Opening, Instant, JoinHandle<Accepted>),
-    Working(Box<dyn Party + Send>),
+    Working(Box<dyn TestSide + Send>),
     Over,
 }
 
@@ -155,18 +156,18 @@ impl RemoteSide {
             (DmaQuestion::Open(opening), Stage::New) => {
                 self.listen(opening).map(DmaReply::Listening)
             }
-            (DmaQuestion::Obey(command), Stage::Waiting(opening, deadline, coming)) => {
+            (DmaQuestion::Execute(command), Stage::Waiting(opening, deadline, coming)) => {
                 let came = coming.join().unwrap_or_else(|_| {
                     let source = std::io::Error::other("a panic");
                     let doing = "waiting for the host".into();
                     Err(ConnectError::System { doing, source })
                 });
                 self.stage = Stage::Working(self.side(opening, came?, deadline));
-                self.obey(command)
+                self.execute(command)
             }
-            (DmaQuestion::Obey(command), stage @ Stage::Working(_)) => {
+            (DmaQuestion::Execute(command), stage @ Stage::Working(_)) => {
                 self.stage = stage;
-                self.obey(command)
+                self.execute(command)
             }
             _ => Err(Failure::new(
                 FailureKind::Job,
@@ -179,11 +180,11 @@ impl RemoteSide {
         opening.check()?;
         let deadline = Instant::now() + Duration::from_millis(opening.timeout_ms);
         let (listening, reach) =
-            Listening::begin(opening.link, self.here, opening.engine, opening.transport)?;
+            LinkListener::begin(opening.link, self.here, opening.engine, opening.transport)?;
         let config = opening.plan.link_config(Side::Dpu);
         let coming = deadline.min(Instant::now() + COMING);
         let thread = std::thread::Builder::new()
-            .name("dma-door".into())
+            .name("dma-accept".into())
             .spawn(move || listening.accept(&config, coming))
             .map_err(|error| {
                 Failure::new(FailureKind::Job, format!("starting a thread: {error}"))
@@ -197,7 +198,7 @@ impl RemoteSide {
         opening: Opening,
         endpoint: Arc<dyn Endpoint>,
         deadline: Instant,
-    ) -> Box<dyn Party + Send> {
+    ) -> Box<dyn TestSide + Send> {
         let cancelled = self.cancelled.clone();
         let timeouts = Timeouts {
             deadline,
@@ -217,9 +218,9 @@ impl RemoteSide {
     }
 
     /// A side that has failed does nothing more.
-    fn obey(&mut self, command: Command) -> Result<DmaReply, Failure> {
+    fn execute(&mut self, command: Command) -> Result<DmaReply, Failure> {
         match &mut self.stage {
-            Stage::Working(side) => side.obey(command).map(DmaReply::Answered),
+            Stage::Working(side) => side.execute(command).map(DmaReply::Answered),
             _ => Err(Failure::new(FailureKind::Internal, "there is no side")),
         }
     }

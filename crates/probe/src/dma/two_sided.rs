@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use overside_device::{Applied, Slice};
-use overside_link::verbs::{Completion, Endpoint, Inbox, QueuePair, Verb, Work};
+use overside_link::verbs::{Completion, Endpoint, QueuePair, RecvBatch, Verb, Work};
 
 use super::lane::{self, FreeSlots, Lane};
-use super::plan::{ANSWER_BYTES, Filling, LINE};
+use super::payload::PayloadPattern;
+use super::plan::{ANSWER_BYTES, LINE};
 use crate::closed_loop::{self, Done, LoopParams, OperationQueue, Pass, Until};
 use crate::failure::{Failure, FailureKind};
 
@@ -16,7 +17,7 @@ use crate::failure::{Failure, FailureKind};
 pub(super) struct TwoSided {
     endpoint: Arc<dyn Endpoint>,
     pair: Box<dyn QueuePair>,
-    filling: Filling,
+    pattern: PayloadPattern,
     here: Vec<Slice>,
     filled: VecDeque<Work>,
     free: FreeSlots,
@@ -24,27 +25,27 @@ pub(super) struct TwoSided {
     unanswered: VecDeque<usize>,
     answered: u64,
     completions: Vec<Completion>,
-    inbox: Inbox,
+    inbox: RecvBatch,
 }
 
 impl TwoSided {
     pub(super) fn new(
         endpoint: &Arc<dyn Endpoint>,
         pair: Box<dyn QueuePair>,
-        filling: Filling,
+        pattern: PayloadPattern,
     ) -> Self {
-        let depth = filling.plan.depth;
+        let depth = pattern.plan.depth;
         Self {
             endpoint: Arc::clone(endpoint),
             pair,
-            filling,
+            pattern,
             here: Vec::new(),
             filled: VecDeque::with_capacity(depth),
             free: FreeSlots::new(depth),
             unanswered: VecDeque::with_capacity(depth),
             answered: 0,
             completions: Vec::with_capacity(depth),
-            inbox: Inbox::new(),
+            inbox: RecvBatch::new(),
         }
     }
 }
@@ -62,7 +63,7 @@ impl OperationQueue for TwoSided {
                 verb: Verb::Send {
                     from: self.here[slot].clone(),
                 },
-                inline: self.filling.plan.inline,
+                inline: self.pattern.plan.inline,
             });
             slots.push_back(slot);
             self.unanswered.push_back(slot);
@@ -76,7 +77,7 @@ impl OperationQueue for TwoSided {
 
     /// A message is over when the peer has confirmed it.
     fn poll(&mut self) -> Result<usize, Failure> {
-        let depth = self.filling.plan.depth;
+        let depth = self.pattern.plan.depth;
         self.pair.poll(&mut self.completions, depth)?;
         for completion in self.completions.drain(..) {
             completion.result.map_err(|error| {
@@ -121,25 +122,17 @@ impl OperationQueue for TwoSided {
 
 impl Lane for TwoSided {
     fn run(&mut self, params: &LoopParams, until: Until) -> Result<Pass, Failure> {
-        self.free = FreeSlots::new(self.filling.plan.depth);
+        self.free = FreeSlots::new(self.pattern.plan.depth);
         closed_loop::run(self, params, until)
     }
 
     fn refill(&mut self, epoch: u64) -> Result<(), Failure> {
-        self.filling.begin(epoch);
-        self.here.clear();
-        let plan = self.filling.plan;
-        for slot in 0..plan.depth {
-            if let (false, Some(first)) = (plan.distinct, self.here.first()) {
-                let first = first.clone();
-                self.here.push(first);
-                continue;
-            }
-            let mut region = (self.endpoint.alloc(plan.size, LINE))
-                .map_err(|error| Failure::new(FailureKind::Job, error.to_string()))?;
-            region.copy_from_slice(&self.filling.payload(slot));
-            self.here.push(region.share());
-        }
+        self.pattern.begin(epoch);
+        let size = self.pattern.plan.size;
+        self.here = self.pattern.sources(|| {
+            let region = self.endpoint.alloc(size, LINE);
+            region.map_err(|error| Failure::new(FailureKind::Job, error.to_string()))
+        })?;
         Ok(())
     }
 
@@ -149,11 +142,7 @@ impl Lane for TwoSided {
     }
 
     fn check(&mut self, slot: usize) -> Result<(), Failure> {
-        if self.here[slot][..] != self.filling.payload(slot)[..] {
-            let what = "the initiator's buffer, which is only read, was written";
-            return Err(Failure::wrong(slot, what));
-        }
-        Ok(())
+        self.pattern.check_source(slot, &self.here[slot])
     }
 
     fn applied(&self) -> Applied {

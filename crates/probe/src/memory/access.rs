@@ -5,10 +5,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::memory::crew::{Work, in_parts};
+use crate::failure::Failure;
+use crate::memory;
 use crate::memory::order::Mixed;
 use crate::memory::pages::Block;
-use crate::memory::{Access, Order, Pages, ProbeError, Wrong};
+use crate::memory::passes::{Work, in_parts};
+use crate::memory::{Access, Order, Pages};
 
 /// Accesses of one pass before it is repeated; a smaller object is gone through whole.
 const PART: usize = 1 << 20;
@@ -49,7 +51,7 @@ impl Object {
         access: Access,
         order: Order,
         seed: u64,
-    ) -> Result<Self, ProbeError> {
+    ) -> Result<Self, Failure> {
         let block = Block::new(size_bytes, pages)?;
         let words = block.words();
         for (number, word) in words.iter().enumerate() {
@@ -90,7 +92,7 @@ impl Object {
         }
     }
 
-    fn check_reads(&self) -> Result<(), Wrong> {
+    fn check_reads(&self) -> Result<(), Failure> {
         // In the order of the parts, each as often as it was read.
         let parts = self.parts() as u64;
         let Last {
@@ -104,10 +106,10 @@ impl Object {
             let part = self.expected(first + at as usize);
             expected = expected.wrapping_add(part.wrapping_mul(times));
         }
-        Wrong::unless_same(|| "the sum of the words read is".into(), sum, expected)
+        Failure::unless_same(|| "the sum of the words read is".into(), sum, expected)
     }
 
-    fn check_writes(&self) -> Result<(), Wrong> {
+    fn check_writes(&self) -> Result<(), Failure> {
         let Last { first, repeats, .. } = self.last;
         let Some(last) = repeats.checked_sub(1) else {
             return Ok(());
@@ -123,14 +125,14 @@ impl Object {
     }
 
     /// Whether the access of that number left what it should.
-    fn is_written(&self, number: usize, repeat: u64, end: usize) -> Result<(), Wrong> {
+    fn is_written(&self, number: usize, repeat: u64, end: usize) -> Result<(), Failure> {
         let place = match self.mixed {
             None => number,
             Some(mixed) => mixed.at(number as u64) as usize,
         };
         let found = self.block.words()[place].load(Ordering::Relaxed);
         let what = || format!("word {place}, written as number {number} of {end}, holds");
-        Wrong::unless_same(what, found, tag(repeat).wrapping_add(number as u64))
+        Failure::unless_same(what, found, tag(repeat).wrapping_add(number as u64))
     }
 }
 
@@ -164,20 +166,19 @@ impl Work for Object {
         (accesses, accesses * size_of::<u64>() as u64)
     }
 
-    fn check(&mut self) -> Result<(), ProbeError> {
+    fn check(&mut self) -> Result<(), Failure> {
         match self.access {
-            Access::Read => self.check_reads()?,
-            Access::Write => self.check_writes()?,
+            Access::Read => self.check_reads(),
+            Access::Write => self.check_writes(),
         }
-        Ok(())
     }
 
     /// Reads or writes each word once, and looks at all of them.
-    fn verify(&mut self, deadline: Instant) -> Result<(u64, u64), ProbeError> {
+    fn verify(&mut self, deadline: Instant) -> Result<(u64, u64), Failure> {
         let words = self.block.words().len();
         for _ in 0..self.parts() {
             if Instant::now() >= deadline {
-                return Err(ProbeError::Timeout);
+                return Err(memory::out_of_time());
             }
             self.run(1);
             if self.access == Access::Read {
@@ -267,8 +268,8 @@ mod tests {
     use std::time::Instant;
 
     use super::{Object, PART, made, sum_made};
-    use crate::memory::crew::{LONG, Work};
-    use crate::memory::{Access, Order, Pages, ProbeError};
+    use crate::memory::passes::{LONG, Work};
+    use crate::memory::{Access, Order, Pages, is_wrong};
 
     const WAYS: [(Access, Order); 4] = [
         (Access::Read, Order::Sequential),
@@ -326,10 +327,7 @@ mod tests {
             if way.0 == Access::Read {
                 object.block.words()[100].fetch_add(1, Ordering::Relaxed);
             }
-            assert!(
-                matches!(run(&mut object), Err(ProbeError::Wrong(_))),
-                "{way:?}"
-            );
+            assert!(is_wrong(run(&mut object)), "{way:?}");
         }
     }
 
@@ -340,10 +338,7 @@ mod tests {
             object.run(2);
             // As if one repetition more had been claimed.
             object.last.repeats += 1;
-            assert!(
-                matches!(object.check(), Err(ProbeError::Wrong(_))),
-                "{way:?}"
-            );
+            assert!(is_wrong(object.check()), "{way:?}");
         }
     }
 }

@@ -4,10 +4,11 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::memory::crew::{Work, in_parts};
+use crate::failure::Failure;
 use crate::memory::order::Mixed;
 use crate::memory::pages::Block;
-use crate::memory::{LINE_BYTES, Pages, ProbeError, Wrong};
+use crate::memory::passes::{Work, in_parts};
+use crate::memory::{LINE_BYTES, Pages};
 
 /// Words of a line.
 const LINE_WORDS: usize = LINE_BYTES / 8;
@@ -32,7 +33,7 @@ pub(crate) struct Chase {
 
 impl Chase {
     /// `size_bytes` is a multiple of a line and at least two.
-    pub(crate) fn new(size_bytes: usize, pages: Pages, seed: u64) -> Result<Self, ProbeError> {
+    pub(crate) fn new(size_bytes: usize, pages: Pages, seed: u64) -> Result<Self, Failure> {
         let block = Block::new(size_bytes, pages)?;
         let lines = size_bytes / LINE_BYTES;
         let bits = lines.next_power_of_two().trailing_zeros();
@@ -56,9 +57,9 @@ impl Chase {
         })
     }
 
-    fn is_at(&self, found: usize, place: usize) -> Result<(), Wrong> {
+    fn is_at(&self, found: usize, place: usize) -> Result<(), Failure> {
         let expected = self.cycle[place] as usize * LINE_WORDS;
-        Wrong::unless_same(|| "the chain of reads ended at".into(), found, expected)
+        Failure::unless_same(|| "the chain of reads ended at".into(), found, expected)
     }
 }
 
@@ -70,15 +71,15 @@ impl Work for Chase {
         (steps, steps * size_of::<u64>() as u64)
     }
 
-    fn check(&mut self) -> Result<(), ProbeError> {
+    fn check(&mut self) -> Result<(), Failure> {
         let lines = self.cycle.len() as u64;
         self.place = ((self.place as u64 + self.walked) % lines) as usize;
         self.walked = 0;
-        Ok(self.is_at(self.at, self.place)?)
+        self.is_at(self.at, self.place)
     }
 
     /// Goes through all lines once; the sum is of the places in the order in which they came.
-    fn verify(&mut self, deadline: Instant) -> Result<(u64, u64), ProbeError> {
+    fn verify(&mut self, deadline: Instant) -> Result<(u64, u64), Failure> {
         let words = self.block.words();
         let mut at = self.at;
         let mut sum = 0_u64;
@@ -114,8 +115,8 @@ mod tests {
     use std::time::Instant;
 
     use super::{Chase, LINE_WORDS, STEPS};
-    use crate::memory::crew::{LONG, Work};
-    use crate::memory::{LINE_BYTES, Pages, ProbeError};
+    use crate::memory::passes::{LONG, Work};
+    use crate::memory::{LINE_BYTES, Pages, is_wrong};
 
     fn chase(lines: usize) -> Chase {
         Chase::new(lines * LINE_BYTES, Pages::System, 7).unwrap()
@@ -145,7 +146,7 @@ mod tests {
         chase.check().unwrap();
         chase.run(1);
         chase.walked -= 1;
-        assert!(matches!(chase.check(), Err(ProbeError::Wrong(_))));
+        assert!(is_wrong(chase.check()));
     }
 
     #[test]
@@ -154,6 +155,6 @@ mod tests {
         let line = chase.cycle[50] as usize * LINE_WORDS;
         chase.block.words()[line].store(chase.cycle[70] as u64 * 8, Ordering::Relaxed);
         let verified = chase.verify(Instant::now() + LONG);
-        assert!(matches!(verified, Err(ProbeError::Wrong(_))));
+        assert!(is_wrong(verified));
     }
 }

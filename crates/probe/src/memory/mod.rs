@@ -8,22 +8,22 @@
 mod access;
 mod chase;
 mod counters;
-mod crew;
-mod error;
 mod order;
 mod pages;
+mod passes;
 mod probe;
 mod stream;
 
 use std::time::Duration;
 
+use crate::failure::{Failure, FailureKind};
+
 pub use counters::{Event, Events};
-pub use error::{ProbeError, Wrong};
 pub use pages::Pages;
 pub use probe::{Access, Order, Pattern, Probe, Times};
 pub use stream::Kernel;
 
-pub use crew::Taken;
+pub use passes::ProbeResult;
 
 /// The largest block, array or object that is made, in bytes.
 pub const MAX_BYTES: usize = 1 << 30;
@@ -32,13 +32,23 @@ pub const MAX_THREADS: usize = 1024;
 /// A cache line in bytes; two of the reads at random never share one.
 pub const LINE_BYTES: usize = 64;
 
+fn out_of_time() -> Failure {
+    let message = "the loops were not done before the test's time was over";
+    Failure::new(FailureKind::Timeout, message)
+}
+
+#[cfg(test)]
+fn is_wrong<T>(result: Result<T, Failure>) -> bool {
+    result.is_err_and(|failure| failure.kind == FailureKind::Verification)
+}
+
 /// Nanoseconds of a dependent read at random from a block of `block_bytes` (at least two cache
 /// lines, at most 1 GiB), on one core, for about `budget`, on pages as the system gives
 /// them; the median of its passes.
 ///
 /// # Errors
-/// [`ProbeError`]
-pub fn latency_ns(block_bytes: usize, budget: Duration) -> Result<f64, ProbeError> {
+/// [`Failure`]
+pub fn latency_ns(block_bytes: usize, budget: Duration) -> Result<f64, Failure> {
     let probe = Probe {
         size_bytes: block_bytes.clamp(2 * LINE_BYTES, MAX_BYTES) & !(LINE_BYTES - 1),
         ..Probe::new(Pattern::Chase)
@@ -51,13 +61,13 @@ pub fn latency_ns(block_bytes: usize, budget: Duration) -> Result<f64, ProbeErro
 /// reads before it writes. The fastest pass counts, as in STREAM.
 ///
 /// # Errors
-/// [`ProbeError`]
+/// [`Failure`]
 pub fn stream_bytes_per_s(
     kernel: Kernel,
     threads: usize,
     array_bytes: usize,
     budget: Duration,
-) -> Result<f64, ProbeError> {
+) -> Result<f64, Failure> {
     let threads = threads.clamp(1, MAX_THREADS);
     let probe = Probe {
         threads,

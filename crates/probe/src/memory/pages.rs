@@ -7,11 +7,12 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
+use overside_config::units::size;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use serde::{Deserialize, Serialize};
 
-use crate::memory::ProbeError;
+use crate::failure::Failure;
 
 /// The pages that memory is on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -52,7 +53,7 @@ impl Drop for Block {
 
 impl Block {
     /// `len` bytes, a multiple of 8, all of them touched.
-    pub(crate) fn new(len: usize, pages: Pages) -> Result<Self, ProbeError> {
+    pub(crate) fn new(len: usize, pages: Pages) -> Result<Self, Failure> {
         match pages {
             Pages::System => {
                 let block = Self::map(len, MapFlags::PRIVATE, 0)?;
@@ -64,20 +65,20 @@ impl Block {
                 // A kernel without transparent huge pages refuses, and has small ones only.
                 let _ = block.advise(Advice::LinuxNoHugepage);
                 block.touch();
-                let size = rustix::param::page_size();
-                Ok(block.titled(format!("pages of {}", size_text(size))))
+                let page = rustix::param::page_size();
+                Ok(block.titled(format!("pages of {}", size(page as f64))))
             }
             Pages::Huge => Self::huge(len),
         }
     }
 
-    fn huge(len: usize) -> Result<Self, ProbeError> {
+    fn huge(len: usize) -> Result<Self, Failure> {
         let reserved = reserved_page_bytes();
         let whole = len.div_ceil(reserved).max(1) * reserved;
         if let Ok(mut block) = Self::map(whole, MapFlags::PRIVATE | MapFlags::HUGETLB, 0) {
             block.touch();
             block.len = len;
-            return Ok(block.titled(format!("reserved huge pages of {}", size_text(reserved))));
+            return Ok(block.titled(format!("reserved huge pages of {}", size(reserved as f64))));
         }
         let page = huge_page_bytes();
         let whole = len.div_ceil(page).max(1) * page;
@@ -89,27 +90,23 @@ impl Block {
             .and_then(|()| huge_bytes(&smaps(), block.start.as_ptr() as usize, whole))
             .unwrap_or(0);
         if given < whole {
-            return Err(ProbeError::NotGiven {
-                what: format!(
-                    "{} of {} could be had on huge pages",
-                    size_text(given),
-                    size_text(whole)
-                ),
-                remedy: format!(
-                    "reserve some (sysctl vm.nr_hugepages={}), or allow transparent ones (echo \
-                     madvise > /sys/kernel/mm/transparent_hugepage/enabled)",
-                    whole / page
-                ),
-            });
+            return Err(Failure::unsupported(format!(
+                "{} of {} could be had on huge pages: reserve some (sysctl vm.nr_hugepages={}), or \
+                 allow transparent ones (echo madvise > \
+                 /sys/kernel/mm/transparent_hugepage/enabled)",
+                size(given as f64),
+                size(whole as f64),
+                whole / page
+            )));
         }
         block.len = len;
-        Ok(block.titled(format!("transparent huge pages of {}", size_text(page))))
+        Ok(block.titled(format!("transparent huge pages of {}", size(page as f64))))
     }
 
     /// A mapping with `len` bytes in it. With `align`, they start at a multiple of it, and at least
     /// as much lies before and behind them that is not used: so they stay a mapping of their own
     /// for the kernel once they are advised otherwise, and what it tells of them is of them alone.
-    fn map(len: usize, flags: MapFlags, align: usize) -> Result<Self, ProbeError> {
+    fn map(len: usize, flags: MapFlags, align: usize) -> Result<Self, Failure> {
         let mapping_len = len + 3 * align;
         // SAFETY: a new anonymous mapping, at a place of the kernel's choice, replaces nothing.
         let mapping = unsafe {
@@ -170,20 +167,11 @@ impl Block {
     }
 }
 
-fn no_memory(len: usize, error: Errno) -> ProbeError {
-    ProbeError::NotGiven {
-        what: format!("{} of memory cannot be had ({error})", size_text(len)),
-        remedy: "take a smaller buffer_size or fewer threads".into(),
-    }
-}
-
-/// `2 MiB`, `64 KiB`: whole units only.
-fn size_text(bytes: usize) -> String {
-    match bytes {
-        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
-        _ if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
-        _ => format!("{bytes} bytes"),
-    }
+fn no_memory(len: usize, error: Errno) -> Failure {
+    Failure::unsupported(format!(
+        "{} of memory cannot be had ({error}): take a smaller buffer_size or fewer threads",
+        size(len as f64)
+    ))
 }
 
 /// The size of a transparent huge page; 2 MiB where the system does not tell.
@@ -241,7 +229,6 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use super::{Block, Pages, huge_bytes, smaps};
-    use crate::memory::ProbeError;
 
     #[test]
     fn memory_is_zeroed_and_as_long_as_asked() {
@@ -260,8 +247,7 @@ mod tests {
                 assert_eq!(block.words().len(), (3 << 20) / 8);
                 assert!(block.title.contains("huge pages of"));
             }
-            Err(ProbeError::NotGiven { remedy, .. }) => assert!(remedy.contains("hugepage")),
-            Err(other) => panic!("{other}"),
+            Err(failure) => assert!(failure.message.contains("hugepage"), "{failure}"),
         }
     }
 

@@ -4,11 +4,13 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::{OutOfRange, cores_within, within};
+use crate::failure::Failure;
 use crate::memory::access::Object;
 use crate::memory::chase::Chase;
-use crate::memory::crew::{self, LONG, Taken};
+use crate::memory::passes::{self, LONG, ProbeResult};
 use crate::memory::stream::Stream;
-use crate::memory::{Kernel, LINE_BYTES, MAX_BYTES, MAX_THREADS, Pages, ProbeError};
+use crate::memory::{Kernel, LINE_BYTES, MAX_BYTES, MAX_THREADS, Pages};
 
 /// Reading or writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -125,42 +127,30 @@ impl Probe {
     /// Whether the numbers lie within their bounds.
     ///
     /// # Errors
-    /// [`ProbeError::Bound`] for the first that does not.
-    pub fn check(&self) -> Result<(), ProbeError> {
-        let bound = |what, value, allowed: &str| {
-            Err(ProbeError::Bound {
-                what,
-                value,
-                allowed: allowed.into(),
-            })
-        };
-        if !(1..=MAX_THREADS).contains(&self.threads) {
-            return bound("threads", self.threads, &format!("1 to {MAX_THREADS}"));
-        }
+    /// [`OutOfRange`] for the first that does not.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        within("threads", self.threads, 1, MAX_THREADS)?;
         let size = self.size_bytes;
         let (least, unit) = match self.pattern {
             Pattern::Chase => (2 * LINE_BYTES, LINE_BYTES),
             _ => (8, 8),
         };
+        let refuse = |allowed: String| Err(OutOfRange::new("buffer_size", size, allowed));
         if !(least..=MAX_BYTES).contains(&size) || !size.is_multiple_of(unit) {
-            let allowed = format!("{least} to {MAX_BYTES}, in multiples of {unit}");
-            return bound("buffer_size", size, &allowed);
+            return refuse(format!("{least} to {MAX_BYTES}, in multiples of {unit}"));
         }
         if let (Pattern::Access(_, Order::Random), false) = (self.pattern, size.is_power_of_two()) {
             let allowed = format!("a power of two for accesses at random, {least} to {MAX_BYTES}");
-            return bound("buffer_size", size, &allowed);
+            return refuse(allowed);
         }
-        match &self.cores {
-            Some(cores) if cores.is_empty() => bound("the number of cores", 0, "1 or more"),
-            _ => Ok(()),
-        }
+        cores_within(self.cores.as_deref())
     }
 
     /// Does it. Takes its threads' memory, and gives it back at the end.
     ///
     /// # Errors
-    /// [`ProbeError`]
-    pub fn run(&self, times: &Times) -> Result<Taken, ProbeError> {
+    /// [`Failure`]
+    pub fn run(&self, times: &Times) -> Result<ProbeResult, Failure> {
         self.check()?;
         let (size, pages, seed) = (self.size_bytes, self.pages, self.seed);
         match self.pattern {
@@ -174,12 +164,12 @@ impl Probe {
         }
     }
 
-    fn run_each<W: crew::Work>(
+    fn run_each<W: passes::Work>(
         &self,
         times: &Times,
-        make: impl Fn(usize) -> Result<W, ProbeError> + Sync,
-    ) -> Result<Taken, ProbeError> {
-        crew::run(self.threads, times, self.events, |thread| {
+        make: impl Fn(usize) -> Result<W, Failure> + Sync,
+    ) -> Result<ProbeResult, Failure> {
+        passes::run(self.threads, times, self.events, |thread| {
             // Before memory is touched, so that it is near the core.
             if let Some(cores) = &self.cores {
                 pin(cores[thread % cores.len()])?;
@@ -189,9 +179,10 @@ impl Probe {
     }
 }
 
-fn pin(core: usize) -> Result<(), ProbeError> {
-    overside_device::threads::pin(core).map_err(|error| ProbeError::NotGiven {
-        what: error.to_string(),
-        remedy: "name cores that this process may run on (taskset -p $$)".into(),
+fn pin(core: usize) -> Result<(), Failure> {
+    overside_device::threads::pin(core).map_err(|error| {
+        Failure::unsupported(format!(
+            "{error}: name cores that this process may run on (taskset -p $$)"
+        ))
     })
 }

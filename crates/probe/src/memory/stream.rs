@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::memory::crew::{Work, in_parts};
+use crate::failure::Failure;
+use crate::memory::Pages;
 use crate::memory::pages::Block;
-use crate::memory::{Pages, ProbeError, Wrong};
+use crate::memory::passes::{Work, in_parts};
 
 /// Elements that are spoiled before each pass and looked at after it.
 const LOOKED_AT: usize = 64;
@@ -120,7 +121,7 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// Arrays of `size_bytes` each, a multiple of 8.
-    pub(crate) fn new(size_bytes: usize, pages: Pages, kernel: Kernel) -> Result<Self, ProbeError> {
+    pub(crate) fn new(size_bytes: usize, pages: Pages, kernel: Kernel) -> Result<Self, Failure> {
         let elements = size_bytes / size_of::<f64>();
         let array = |array: usize| {
             let used = array == kernel.written() || kernel.reads(array);
@@ -131,7 +132,7 @@ impl Stream {
             for (number, element) in block.floats().iter_mut().enumerate() {
                 *element = made(array, number);
             }
-            Ok::<_, ProbeError>(block)
+            Ok::<_, Failure>(block)
         };
         Ok(Self {
             kernel,
@@ -150,11 +151,11 @@ impl Stream {
         (0..=LOOKED_AT).map(move |part| last * part / LOOKED_AT)
     }
 
-    fn is_right(&mut self, number: usize) -> Result<(), Wrong> {
+    fn is_right(&mut self, number: usize) -> Result<(), Failure> {
         let expected = self.kernel.expected(number);
         let kernel = self.kernel.name();
         let what = || format!("element {number} after {kernel} is");
-        Wrong::unless_same(what, self.written()[number], expected)
+        Failure::unless_same(what, self.written()[number], expected)
     }
 }
 
@@ -176,7 +177,7 @@ impl Work for Stream {
         }
     }
 
-    fn check(&mut self) -> Result<(), ProbeError> {
+    fn check(&mut self) -> Result<(), Failure> {
         for number in self.looked_at() {
             self.is_right(number)?;
         }
@@ -184,7 +185,7 @@ impl Work for Stream {
     }
 
     /// Spoils all that is to be written, runs once and looks at every element.
-    fn verify(&mut self, deadline: Instant) -> Result<(u64, u64), ProbeError> {
+    fn verify(&mut self, deadline: Instant) -> Result<(u64, u64), Failure> {
         self.written().fill(f64::NAN);
         self.run(1);
         let mut sum = 0.0;
@@ -208,8 +209,8 @@ mod tests {
     use std::time::Instant;
 
     use super::{Kernel, Stream};
-    use crate::memory::crew::{LONG, Work};
-    use crate::memory::{Pages, ProbeError};
+    use crate::memory::passes::{LONG, Work};
+    use crate::memory::{Pages, is_wrong};
 
     #[test]
     fn kernels_compute_what_they_are_named_after() {
@@ -232,12 +233,12 @@ mod tests {
                 let (_, items) = stream.verify(Instant::now() + LONG).unwrap();
                 assert_eq!(items, elements as u64);
                 stream.prepare();
-                assert!(matches!(stream.check(), Err(ProbeError::Wrong(_))));
+                assert!(is_wrong(stream.check()));
                 let (_, bytes) = stream.run(3);
                 assert_eq!(bytes, 3 * (elements * 8 * kernel.arrays()) as u64);
                 stream.check().unwrap();
                 stream.written()[elements - 1] += 1.0;
-                assert!(matches!(stream.check(), Err(ProbeError::Wrong(_))));
+                assert!(is_wrong(stream.check()));
             }
         }
     }

@@ -5,7 +5,9 @@ use std::net::TcpStream;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use overside_device::threads::thread_cpu_ns;
 use overside_link::agent::CancellationToken;
+use overside_link::codec;
 use rustix::event::epoll::EventFlags;
 use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
@@ -14,18 +16,16 @@ use super::connection::{Inbox, Outbox, gone};
 use super::event_loop::EventLoop;
 use super::pattern::BytePattern;
 use super::wire::{self, Counts, Question, REPORTS};
-use super::{Error, Plan, SLICES_MAX, Traffic, place, round_trips, streams};
+use super::{
+    CONNECTIONS_MAX, Error, Plan, SLICES_MAX, SLICES_SENT_MAX, Traffic, nanoseconds, place,
+    round_trips, streams,
+};
+use crate::latency::Latencies;
 
 /// How long the other end may take to answer.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// The most patience that is asked of a server at a time.
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
-
-/// Takes latencies, one for each message that came back.
-pub trait Record: Send {
-    /// One round trip in nanoseconds. With a rate it begins at the intended time of sending.
-    fn latency(&mut self, latency_ns: u64);
-}
 
 /// When to stop sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,33 +37,44 @@ pub enum Limit {
     Time(Duration),
 }
 
-/// What was sent and checked in one pass.
-#[derive(Clone, Debug)]
+/// What was sent and checked in one pass. It is sent from one machine to another as it is, but for
+/// when it began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pass {
-    /// When it began.
+    /// When it began; of one that came from another machine, when it came.
+    #[serde(skip, default = "Instant::now")]
     pub start: Instant,
     /// From before the first message until the last came back, or until the server had all.
+    #[serde(rename = "elapsed_ns", with = "as_nanoseconds")]
     pub elapsed: Duration,
     /// Messages that came back right, or that the server has found right.
     pub messages: u64,
     /// Their bytes; of a round trip in one direction.
     pub bytes: u64,
     /// The same by connection.
+    #[serde(deserialize_with = "codec::list::<_, _, CONNECTIONS_MAX>")]
     pub connection_bytes: Vec<u64>,
     /// Writes that took at least one byte.
     pub writes: u64,
     /// CPU time of the client's threads.
+    #[serde(rename = "client_cpu_ns", with = "as_nanoseconds")]
     pub client_cpu: Duration,
     /// CPU time of the server's threads.
+    #[serde(rename = "server_cpu_ns", with = "as_nanoseconds")]
     pub server_cpu: Duration,
     /// With a rate: messages that were sent more than a millisecond after their time.
     pub late: u64,
     /// The pass in slices, if the plan asks for them.
+    #[serde(deserialize_with = "codec::list::<_, _, SLICES_SENT_MAX>")]
     pub slices: Vec<Slice>,
+    /// Of each round trip. With a rate it begins at the intended time of sending.
+    pub latencies: Latencies,
 }
 
-/// A part of a pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// A part of a pass; sent as its fields in this order, times in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "[u64; 6]", into = "[u64; 6]")]
 pub struct Slice {
     /// When it ends, from the beginning of the pass.
     pub end: Duration,
@@ -77,6 +88,50 @@ pub struct Slice {
     pub latency_sum_ns: u64,
     /// The longest of them.
     pub latency_max_ns: u64,
+}
+
+impl From<[u64; 6]> for Slice {
+    fn from([end, length, bytes, messages, latency_sum_ns, latency_max_ns]: [u64; 6]) -> Self {
+        Self {
+            end: Duration::from_nanos(end),
+            length: Duration::from_nanos(length.max(1)),
+            bytes,
+            messages,
+            latency_sum_ns,
+            latency_max_ns,
+        }
+    }
+}
+
+impl From<Slice> for [u64; 6] {
+    fn from(slice: Slice) -> Self {
+        [
+            nanoseconds(slice.end),
+            nanoseconds(slice.length),
+            slice.bytes,
+            slice.messages,
+            slice.latency_sum_ns,
+            slice.latency_max_ns,
+        ]
+    }
+}
+
+/// A duration as a number of nanoseconds.
+mod as_nanoseconds {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        duration: &std::time::Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        super::nanoseconds(*duration).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<std::time::Duration, D::Error> {
+        u64::deserialize(deserializer).map(std::time::Duration::from_nanos)
+    }
 }
 
 /// The end that sends, with all connections open.
@@ -119,6 +174,7 @@ pub(super) struct Done {
     pub late: u64,
     pub cpu_ns: u64,
     pub slices: Vec<Slice>,
+    pub latencies: Latencies,
 }
 
 /// What every thread of a pass knows.
@@ -210,18 +266,12 @@ impl Client {
     }
 
     /// Sends for as long as `limit` says and waits for all that is on its way, but not beyond
-    /// `deadline`. Each thread has one of `records`, of which there must be as many as threads.
+    /// `deadline`.
     ///
     /// # Errors
     /// [`Error::Wrong`], [`Error::Closed`], [`Error::Timeout`], [`Error::System`]. The client is of
     /// no use afterwards.
-    pub fn pass<R: Record>(
-        &mut self,
-        limit: Limit,
-        records: &mut [R],
-        deadline: Instant,
-    ) -> Result<Pass, Error> {
-        assert_eq!(records.len(), self.groups.len(), "one record a thread");
+    pub fn pass(&mut self, limit: Limit, deadline: Instant) -> Result<Pass, Error> {
         let before = self.counts(0)?;
         let already: Vec<u64> = self.links().map(|link| link.sent).collect();
         let gate = Barrier::new(self.groups.len() + 1);
@@ -230,8 +280,8 @@ impl Client {
         let connections = plan.load.connections;
         let (done, mut slices, start) = std::thread::scope(|scope| {
             let gate = &gate;
-            let threads: Vec<_> = (self.groups.iter_mut().zip(records.iter_mut()))
-                .map(|(group, record)| {
+            let threads: Vec<_> = (self.groups.iter_mut())
+                .map(|group| {
                     scope.spawn(move || {
                         let pinned = group.core.map_or(Ok(()), place::pin);
                         gate.wait();
@@ -244,12 +294,12 @@ impl Client {
                             deadline,
                             cancelled,
                         };
-                        let cpu = place::thread_cpu_ns();
+                        let cpu = thread_cpu_ns();
                         let mut done = match plan.load.traffic {
-                            Traffic::RoundTrips => round_trips::run(group, &task, record),
+                            Traffic::RoundTrips => round_trips::run(group, &task),
                             Traffic::Stream => streams::run(group, &task),
                         }?;
-                        done.cpu_ns = place::thread_cpu_ns() - cpu;
+                        done.cpu_ns = thread_cpu_ns() - cpu;
                         Ok::<_, Error>(done)
                     })
                 })
@@ -278,8 +328,10 @@ impl Client {
             Traffic::RoundTrips => done.iter().filter_map(|done| done.end).max(),
             Traffic::Stream => Some(ended),
         };
+        let mut latencies = Latencies::new();
         for one in &done {
             merge(&mut slices, &one.slices);
+            latencies.add(&one.latencies);
         }
         let connection_bytes = (self.links().zip(&already))
             .map(|(link, before)| (link.sent - before) * self.plan.load.message_bytes as u64)
@@ -295,6 +347,7 @@ impl Client {
             server_cpu: Duration::from_nanos(after.cpu_ns.saturating_sub(before.cpu_ns)),
             late: done.iter().map(|done| done.late).sum(),
             slices,
+            latencies,
         })
     }
 

@@ -5,7 +5,6 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::Error;
 
@@ -31,12 +30,6 @@ pub(super) fn are_there(cores: &[usize]) -> Result<(), Error> {
         let tried = scope.spawn(|| cores.iter().try_for_each(|&core| pin(core)));
         tried.join().expect("pinning a thread does not panic")
     })
-}
-
-/// CPU time of the calling thread so far in nanoseconds.
-pub(super) fn thread_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The same for all programs of this machine until it is started again; 0 where the system does

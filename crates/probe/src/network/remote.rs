@@ -20,21 +20,20 @@ use std::time::{Duration, Instant};
 
 use overside_link::Secret;
 use overside_link::agent::{Host, MAX_PROBE_BYTES, Probe, ProbePeer};
-use overside_link::codec::{self, CodecError, Message, clean};
+use overside_link::codec::{CodecError, Message, clean};
 use serde::{Deserialize, Serialize};
 
 use super::client::{Client, Limit, Pass, Slice};
 use super::receiver::{Receiver, ReceiverConfig};
-use super::{CONNECTIONS_MAX, Error, Load, Plan, Role, Traffic, cores_within, place, within};
-use crate::latency::{Latencies, PlainLatencies};
+use super::{Error, Load, Plan, Role, SLICES_SENT_MAX, Traffic, nanoseconds, place};
+use crate::bounds::{cores_within, within};
 
 /// What hosts ask agents for.
 pub const KIND: &str = "network";
 /// The longest time that a pass is sent for, and the longest that it may take, in nanoseconds.
 const SENDING_NS_MAX: u64 = 3600 * 1_000_000_000;
 const PASS_NS_MAX: u64 = 24 * SENDING_NS_MAX;
-/// The most slices that are told.
-const SLICES_MAX: usize = 4000;
+const PASS_TIME_MAX: Duration = Duration::from_nanos(PASS_NS_MAX);
 /// The longest text of an error in bytes.
 const TEXT_MAX: usize = 1000;
 
@@ -83,7 +82,7 @@ pub enum NetworkReply {
         machine: u64,
     },
     /// What was sent and checked.
-    Passed(Box<Passed>),
+    Passed(Box<Pass>),
     /// Why not.
     Failed {
         /// Which sort of thing went wrong.
@@ -109,25 +108,6 @@ pub enum FailedKind {
     Other,
 }
 
-/// A [`Pass`] as it is sent, with all its latencies.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Passed {
-    elapsed_ns: u64,
-    messages: u64,
-    bytes: u64,
-    #[serde(deserialize_with = "codec::list::<_, _, CONNECTIONS_MAX>")]
-    connection_bytes: Vec<u64>,
-    writes: u64,
-    client_cpu_ns: u64,
-    server_cpu_ns: u64,
-    late: u64,
-    /// The fields of [`Slice`].
-    #[serde(deserialize_with = "codec::list::<_, _, SLICES_MAX>")]
-    slices: Vec<[u64; 6]>,
-    latencies: PlainLatencies,
-}
-
 impl Message for NetworkQuestion {
     const MAX_BYTES: usize = MAX_PROBE_BYTES;
 }
@@ -143,39 +123,12 @@ impl Message for NetworkReply {
     }
 }
 
-impl Passed {
-    fn new(pass: &Pass, latencies: &Latencies) -> Self {
-        Self {
-            elapsed_ns: nanoseconds(pass.elapsed),
-            messages: pass.messages,
-            bytes: pass.bytes,
-            connection_bytes: pass.connection_bytes.clone(),
-            writes: pass.writes,
-            client_cpu_ns: nanoseconds(pass.client_cpu),
-            server_cpu_ns: nanoseconds(pass.server_cpu),
-            late: pass.late,
-            slices: (pass.slices.iter().take(SLICES_MAX))
-                .map(|slice| {
-                    [
-                        nanoseconds(slice.end),
-                        nanoseconds(slice.length),
-                        slice.bytes,
-                        slice.messages,
-                        slice.latency_sum_ns,
-                        slice.latency_max_ns,
-                    ]
-                })
-                .collect(),
-            latencies: latencies.to_plain(),
-        }
-    }
-
-    /// What was sent, by `plan`, and its latencies. The pass begins now.
+impl Pass {
+    /// Whether the figures of another machine can be those of a pass by `plan`.
     ///
     /// # Errors
-    /// [`Error::Wrong`] if the figures contradict each other or the plan.
-    pub fn pass(&self, plan: &Plan) -> Result<(Pass, Latencies), Error> {
-        let latencies = Latencies::from_plain(&self.latencies).map_err(Error::Wrong)?;
+    /// [`Error::Wrong`] if they contradict each other or the plan.
+    pub fn check(&self, plan: &Plan) -> Result<(), Error> {
         let trips = plan.load.traffic == Traffic::RoundTrips;
         let sum = (self.connection_bytes.iter()).try_fold(0u64, |sum, &one| sum.checked_add(one));
         let expected = [
@@ -192,7 +145,7 @@ impl Passed {
             ),
             (
                 "latencies",
-                latencies.count(),
+                self.latencies.count(),
                 if trips { self.messages } else { 0 },
             ),
         ];
@@ -202,43 +155,26 @@ impl Passed {
                 return Err(Error::Wrong(what));
             }
         }
-        let sent = self.messages > 0 && self.elapsed_ns > 0 && self.late <= self.messages;
-        if !sent || self.elapsed_ns > PASS_NS_MAX || !slices_can_be(&self.slices) {
+        let sent = self.messages > 0 && !self.elapsed.is_zero() && self.late <= self.messages;
+        if !sent || self.elapsed > PASS_TIME_MAX || !slices_can_be(&self.slices) {
             return Err(Error::Wrong("its figures cannot be".into()));
         }
-        let pass = Pass {
-            start: Instant::now(),
-            elapsed: Duration::from_nanos(self.elapsed_ns),
-            messages: self.messages,
-            bytes: self.bytes,
-            connection_bytes: self.connection_bytes.clone(),
-            writes: self.writes,
-            client_cpu: Duration::from_nanos(self.client_cpu_ns),
-            server_cpu: Duration::from_nanos(self.server_cpu_ns),
-            late: self.late,
-            slices: self.slices.iter().map(slice).collect(),
-        };
-        Ok((pass, latencies))
+        Ok(())
     }
 }
 
-/// Whether they are not too many, lie within a pass, and can be added up.
-fn slices_can_be(slices: &[[u64; 6]]) -> bool {
-    let within = |slice: &[u64; 6]| slice[0] <= PASS_NS_MAX && slice[1] <= PASS_NS_MAX;
-    let sum =
-        |column: usize| (slices.iter()).try_fold(0u64, |sum, slice| sum.checked_add(slice[column]));
-    slices.len() <= SLICES_MAX && slices.iter().all(within) && (2..5).all(|it| sum(it).is_some())
-}
-
-fn slice(&[end, length, bytes, messages, sum, max]: &[u64; 6]) -> Slice {
-    Slice {
-        end: Duration::from_nanos(end),
-        length: Duration::from_nanos(length.max(1)),
-        bytes,
-        messages,
-        latency_sum_ns: sum,
-        latency_max_ns: max,
-    }
+/// Whether they lie within a pass, and can be added up.
+fn slices_can_be(slices: &[Slice]) -> bool {
+    let within = |slice: &Slice| slice.end <= PASS_TIME_MAX && slice.length <= PASS_TIME_MAX;
+    let counts: [fn(&Slice) -> u64; 3] = [
+        |slice| slice.bytes,
+        |slice| slice.messages,
+        |slice| slice.latency_sum_ns,
+    ];
+    let sum = |count: fn(&Slice) -> u64| {
+        (slices.iter()).try_fold(0u64, |sum, slice| sum.checked_add(count(slice)))
+    };
+    slices.iter().all(within) && counts.into_iter().all(|count| sum(count).is_some())
 }
 
 /// Plays ends of network tests.
@@ -268,7 +204,7 @@ struct End {
     role: Role,
     host: Host,
     receiver: Option<Receiver>,
-    client: Option<(Client, Plan)>,
+    client: Option<Client>,
 }
 
 impl ProbePeer for End {
@@ -277,29 +213,29 @@ impl ProbePeer for End {
             Ok(NetworkQuestion::Receive { load, cores }) => self.receive(load, cores),
             Ok(NetworkQuestion::Connect(plan)) => self.connect(*plan),
             Ok(NetworkQuestion::Pass { limit, within_ns }) => self.pass(limit, within_ns),
-            Err(error) => Err(Trouble::Question(error.to_string())),
+            Err(error) => Err(Refusal::Question(error.to_string())),
         };
         reply.unwrap_or_else(NetworkReply::from).encode()
     }
 }
 
 /// Why a question has no other answer.
-enum Trouble {
+enum Refusal {
     Question(String),
     Test(Error),
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Self {
-        Self::Test(error)
+impl<E: Into<Error>> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self::Test(error.into())
     }
 }
 
-impl From<Trouble> for NetworkReply {
-    fn from(trouble: Trouble) -> Self {
+impl From<Refusal> for NetworkReply {
+    fn from(trouble: Refusal) -> Self {
         let (kind, message) = match trouble {
-            Trouble::Question(text) => (FailedKind::Question, text),
-            Trouble::Test(error) => (FailedKind::from(&error), error.to_string()),
+            Refusal::Question(text) => (FailedKind::Question, text),
+            Refusal::Test(error) => (FailedKind::from(&error), error.to_string()),
         };
         Self::Failed {
             kind,
@@ -314,7 +250,7 @@ impl From<&Error> for FailedKind {
             Error::Wrong(_) => Self::Wrong,
             Error::Closed => Self::Closed,
             Error::Timeout(_) => Self::Timeout,
-            Error::Bound { .. } => Self::Question,
+            Error::Bound(_) => Self::Question,
             Error::Unreachable { .. } | Error::Stranger { .. } | Error::System { .. } => {
                 Self::Other
             }
@@ -323,7 +259,7 @@ impl From<&Error> for FailedKind {
 }
 
 impl End {
-    fn receive(&mut self, load: Load, cores: Option<Vec<usize>>) -> Result<NetworkReply, Trouble> {
+    fn receive(&mut self, load: Load, cores: Option<Vec<usize>>) -> Result<NetworkReply, Refusal> {
         if self.receiver.is_some() || self.client.is_some() {
             return Err(out_of_turn("this end is one already"));
         }
@@ -346,7 +282,7 @@ impl End {
         })
     }
 
-    fn connect(&mut self, plan: Plan) -> Result<NetworkReply, Trouble> {
+    fn connect(&mut self, plan: Plan) -> Result<NetworkReply, Refusal> {
         if self.receiver.is_some() || self.client.is_some() {
             return Err(out_of_turn("this end is one already"));
         }
@@ -354,47 +290,35 @@ impl End {
             let least = Duration::from_micros(50).as_secs_f64();
             within("slice", slice.as_secs_f64(), least, 3600.0)?;
         }
-        let client = Client::open_for(plan.clone(), self.host.cancelled.clone())?;
-        self.client = Some((client, plan));
+        let client = Client::open_for(plan, self.host.cancelled.clone())?;
+        self.client = Some(client);
         Ok(NetworkReply::Connected {
             role: self.role,
             machine: place::machine(),
         })
     }
 
-    fn pass(&mut self, limit: Limit, within_ns: u64) -> Result<NetworkReply, Trouble> {
+    fn pass(&mut self, limit: Limit, within_ns: u64) -> Result<NetworkReply, Refusal> {
         within("within_ns", within_ns, 1, PASS_NS_MAX)?;
         if let Limit::Time(time) = limit {
             within("time_ns", nanoseconds(time), 1, SENDING_NS_MAX)?;
         }
         // A client whose pass went wrong is of no use.
-        let Some((mut client, plan)) = self.client.take() else {
+        let Some(mut client) = self.client.take() else {
             return Err(out_of_turn("there are no connections to send over"));
         };
         let deadline = Instant::now() + Duration::from_nanos(within_ns);
-        let mut records: Vec<Latencies> =
-            (0..plan.load.threads).map(|_| Latencies::new()).collect();
-        let pass = client.pass(limit, &mut records, deadline)?;
-        if pass.slices.len() > SLICES_MAX {
+        let pass = client.pass(limit, deadline)?;
+        if pass.slices.len() > SLICES_SENT_MAX {
             let slices = pass.slices.len();
-            let text = format!("there are {slices} slices, and at most {SLICES_MAX} are told");
-            return Err(Trouble::Question(text));
+            let text = format!("there are {slices} slices, and at most {SLICES_SENT_MAX} are told");
+            return Err(Refusal::Question(text));
         }
-        let mut latencies = Latencies::new();
-        for record in &records {
-            latencies.add(record);
-        }
-        self.client = Some((client, plan));
-        Ok(NetworkReply::Passed(Box::new(Passed::new(
-            &pass, &latencies,
-        ))))
+        self.client = Some(client);
+        Ok(NetworkReply::Passed(Box::new(pass)))
     }
 }
 
-fn out_of_turn(text: &str) -> Trouble {
-    Trouble::Question(text.into())
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+fn out_of_turn(text: &str) -> Refusal {
+    Refusal::Question(text.into())
 }

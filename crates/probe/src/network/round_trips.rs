@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 
-use super::client::{Done, Group, Limit, Link, Record, Slice, Task};
-use super::{Error, SLICES_MAX, Waiting};
+use super::client::{Done, Group, Limit, Link, Slice, Task};
+use super::{Error, SLICES_MAX, Waiting, nanoseconds};
 
 /// How long a thread sleeps at most before it looks at the clock.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
@@ -16,11 +16,7 @@ const AWAKE_NS: u64 = 30_000;
 const LATE_NS: u64 = 1_000_000;
 
 /// Runs the connections of one thread.
-pub(super) fn run(
-    group: &mut Group,
-    task: &Task<'_>,
-    record: &mut impl Record,
-) -> Result<Done, Error> {
+pub(super) fn run(group: &mut Group, task: &Task<'_>) -> Result<Done, Error> {
     let links = std::mem::take(&mut group.links);
     let mut all: Vec<RoundTripClient> = links
         .into_iter()
@@ -29,7 +25,6 @@ pub(super) fn run(
     let mut sender = Sender {
         task,
         schedule: Schedule::new(task),
-        record,
         done: Done::default(),
     };
     let result = sender.run(group, &mut all);
@@ -113,14 +108,13 @@ impl RoundTripClient {
     }
 }
 
-struct Sender<'a, R> {
+struct Sender<'a> {
     task: &'a Task<'a>,
     schedule: Schedule,
-    record: &'a mut R,
     done: Done,
 }
 
-impl<R: Record> Sender<'_, R> {
+impl Sender<'_> {
     fn run(&mut self, group: &mut Group, all: &mut [RoundTripClient]) -> Result<(), Error> {
         for (number, trips) in all.iter_mut().enumerate() {
             self.send(group, trips, number)?;
@@ -155,7 +149,7 @@ impl<R: Record> Sender<'_, R> {
     }
 
     fn now_ns(&self) -> u64 {
-        u64::try_from(self.task.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        nanoseconds(self.task.start.elapsed())
     }
 
     /// How long nothing is to be done unless something comes; `None` when all is done.
@@ -255,7 +249,7 @@ impl<R: Record> Sender<'_, R> {
                 return Err(Error::Wrong(what));
             };
             let latency = now.saturating_sub(begun);
-            self.record.latency(latency);
+            self.done.latencies.record(latency);
             self.done.note(self.task, now, latency, message_bytes);
         }
         link.inbox.consume();

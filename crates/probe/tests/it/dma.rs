@@ -11,7 +11,7 @@ use overside_link::ucx::{self, Transport};
 use overside_link::verbs::Side;
 use overside_probe::closed_loop::{Timeouts, Until};
 use overside_probe::dma::remote::{DmaProbe, DmaQuestion, DmaReply, Opening};
-use overside_probe::dma::{Answer, Command, Link, Operation, Party, Peer, Plan, Reach, dial};
+use overside_probe::dma::{Answer, Command, Link, Operation, Peer, Plan, Reach, TestSide, dial};
 use overside_probe::{Failure, FailureKind};
 
 fn part() -> (Box<dyn ProbePeer>, CancellationToken) {
@@ -107,9 +107,9 @@ fn questions_out_of_turn_and_none_at_all_are_refused() {
         &b"{"[..],
         b"null",
         b"{\"open\":{}}",
-        b"{\"obey\":\"dance\"}",
-        b"{\"obey\":\"prepare\"}",
-        b"{\"obey\":{\"start\":[[256]]}}",
+        b"{\"execute\":\"dance\"}",
+        b"{\"execute\":\"prepare\"}",
+        b"{\"execute\":{\"start\":[[256]]}}",
         &[0xff; 1000],
     ] {
         let (mut part, _) = part();
@@ -130,14 +130,14 @@ fn met(part: &mut dyn ProbePeer, opening: Opening) -> (Peer, Vec<Vec<u8>>) {
     let end = dial(Link::Shm, &reach, there, None, None, &config, deadline).expect("a link");
     let patience = Timeouts::until(Instant::now() + Duration::from_secs(20));
     let mut peer = Peer::over(end, "shm", (plan, Side::Host), patience);
-    let Ok(Answer::Prepared(tokens)) = peer.obey(Command::Prepare) else {
+    let Ok(Answer::Prepared(tokens)) = peer.execute(Command::Prepare) else {
         panic!("it does not prepare");
     };
     (peer, tokens)
 }
 
-fn obey(part: &mut dyn ProbePeer, command: Command) -> DmaReply {
-    ask(part, &DmaQuestion::Obey(command))
+fn execute(part: &mut dyn ProbePeer, command: Command) -> DmaReply {
+    ask(part, &DmaQuestion::Execute(command))
 }
 
 #[test]
@@ -155,7 +155,10 @@ fn commands_in_any_order_and_tokens_of_nobody_break_nothing() {
     ] {
         let (mut part, _) = part();
         let (_peer, _) = met(&mut *part, opening());
-        let last = commands.into_iter().map(|one| obey(&mut *part, one)).last();
+        let last = commands
+            .into_iter()
+            .map(|one| execute(&mut *part, one))
+            .last();
         let failure = refused(last.expect("a reply"));
         assert_ne!(failure.kind, FailureKind::Internal, "{failure}");
     }
@@ -199,18 +202,18 @@ fn a_run_ends_when_the_host_has_gone() {
     let (mut part, gone) = part();
     let (mut peer, tokens) = met(&mut *part, opening());
     assert!(matches!(
-        obey(&mut *part, Command::Start(tokens)),
+        execute(&mut *part, Command::Start(tokens)),
         DmaReply::Answered(Answer::Done)
     ));
-    peer.obey(Command::Fill(0)).expect("filled");
-    obey(&mut *part, Command::Fill(0));
+    peer.execute(Command::Fill(0)).expect("filled");
+    execute(&mut *part, Command::Fill(0));
     let begin = Instant::now();
     let reply = std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(50));
             gone.cancel();
         });
-        obey(&mut *part, Command::Run(Until::Count(u64::MAX)))
+        execute(&mut *part, Command::Run(Until::Count(u64::MAX)))
     });
     assert_eq!(refused(reply).kind, FailureKind::Lost);
     assert!(begin.elapsed() < Duration::from_secs(5));

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use overside_link::Secret;
 use overside_link::agent::{CancellationToken, Host, Probe, ProbePeer};
 use overside_link::codec::Message;
-use overside_probe::latency::Latencies;
 use overside_probe::network::remote::{FailedKind, NetworkProbe, NetworkQuestion, NetworkReply};
 use overside_probe::network::{
     Client, Error, Limit, Load, Plan, Receiver, ReceiverConfig, Role, Traffic, Waiting, machine,
@@ -116,9 +115,8 @@ fn an_agent_receives_from_one_client() {
     };
     assert_eq!((role, there), (Role::Dpu, machine()));
     let mut client = Client::open(plan(loopback(port), secret)).unwrap();
-    let mut records = [Latencies::new(), Latencies::new()];
     let deadline = Instant::now() + Duration::from_secs(20);
-    let pass = client.pass(Limit::Messages(10), &mut records, deadline);
+    let pass = client.pass(Limit::Messages(10), deadline);
     assert_eq!(pass.unwrap().messages, 20);
     drop(end);
     let over = Client::open(plan(loopback(port), secret)).err();
@@ -149,10 +147,11 @@ fn a_client_tells_all_that_it_has_measured() {
             within_ns: 20 * SECOND_NS,
         };
         for question in [messages(10), timed] {
-            let NetworkReply::Passed(passed) = ask(&mut far, &question) else {
+            let NetworkReply::Passed(pass) = ask(&mut far, &question) else {
                 panic!("it has not passed");
             };
-            let (pass, latencies) = passed.pass(&plan).unwrap();
+            pass.check(&plan).unwrap();
+            let latencies = &pass.latencies;
             assert!(pass.messages >= 2 && pass.elapsed > Duration::ZERO);
             assert_eq!(pass.bytes, pass.messages * 64);
             assert_eq!(pass.connection_bytes.len(), 2);
@@ -168,7 +167,7 @@ fn a_client_tells_all_that_it_has_measured() {
             }
             let mut other = plan.clone();
             other.load.connections = 3;
-            let Err(lie) = passed.pass(&other) else {
+            let Err(lie) = pass.check(&other) else {
                 panic!("figures of other connections");
             };
             assert!(lie.to_string().contains("2 connections"), "{lie}");
@@ -298,9 +297,7 @@ fn figures_that_cannot_be_are_no_figures() {
         "latencies": {"buckets": [[100, 4]], "min_ns": 99, "max_ns": 101, "sum_ns": 400},
     }});
     let read = |value: &Value| match NetworkReply::decode(value.to_string().as_bytes()) {
-        Ok(NetworkReply::Passed(passed)) => {
-            passed.pass(&plan).map(|_| ()).map_err(|e| e.to_string())
-        }
+        Ok(NetworkReply::Passed(pass)) => pass.check(&plan).map_err(|e| e.to_string()),
         Ok(other) => panic!("{other:?}"),
         Err(error) => Err(error.to_string()),
     };

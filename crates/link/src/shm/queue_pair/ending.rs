@@ -1,23 +1,23 @@
 //! How a queue pair ends, and what was in flight then.
 
 use super::ShmQueuePair;
-use crate::ring::Broken;
+use crate::ring::CorruptCursor;
 use crate::shm::engine::Engine;
 use crate::shm::session::lost;
-use crate::verbs::{Cause, Lost};
+use crate::verbs::{LinkError, LinkErrorKind};
 
 impl ShmQueuePair {
     /// The peer's cursors or messages cannot be: the link ends here.
     #[cold]
-    pub(super) fn broken(&self, _: Broken) -> Lost {
+    pub(super) fn broken(&self, _: CorruptCursor) -> LinkError {
         let what = "its cursors or message lengths cannot be";
-        self.connection.lose(Cause::Protocol(what.into()));
+        self.connection.lose(LinkErrorKind::Protocol(what.into()));
         self.lost()
     }
 
-    pub(super) fn lost(&self) -> Lost {
+    pub(super) fn lost(&self) -> LinkError {
         let cause = self.connection.lost().cloned();
-        lost(cause.unwrap_or(Cause::Closed), self.tags())
+        lost(cause.unwrap_or(LinkErrorKind::Closed), self.tags())
     }
 
     pub(super) fn tags(&self) -> Vec<u64> {
@@ -27,9 +27,9 @@ impl ShmQueuePair {
     }
 
     /// Why nothing more will come, once all messages that did have been taken.
-    pub(super) fn end(&mut self) -> Option<Lost> {
+    pub(super) fn end(&mut self) -> Option<LinkError> {
         if self.engine_is_dead() {
-            let cause = Cause::Local("its copy engine died".into());
+            let cause = LinkErrorKind::Local("its copy engine died".into());
             self.connection.lose(cause);
             return Some(self.lost());
         }
@@ -42,7 +42,7 @@ impl ShmQueuePair {
             Ok(Some(_)) => None,
             Ok(None) if closed => {
                 self.closed = true;
-                Some(lost(Cause::Closed, self.tags()))
+                Some(lost(LinkErrorKind::Closed, self.tags()))
             }
             Ok(None) => Some(self.lost()),
             Err(broken) => Some(self.broken(broken)),
@@ -51,9 +51,9 @@ impl ShmQueuePair {
 
     /// `Err` if the link is known to be lost.
     #[inline]
-    pub(super) fn alive(&self) -> Result<(), Lost> {
+    pub(super) fn alive(&self) -> Result<(), LinkError> {
         if self.closed {
-            return Err(lost(Cause::Closed, self.tags()));
+            return Err(lost(LinkErrorKind::Closed, self.tags()));
         }
         match self.connection.lost() {
             None => Ok(()),

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::ShmQueuePair;
-use crate::ring::Broken;
+use crate::ring::CorruptCursor;
 use crate::shm::copy::{self, Direct, Local, MAX_INLINE_BYTES};
 use crate::shm::regions::Imported;
 use crate::verbs::{Completion, Messages, Verb, Work, WorkError};
-use crate::window::Window;
+use crate::volatile_slice::VolatileSlice;
 
 /// What `begin` makes of a piece of work that has been checked.
 pub(super) enum Begun {
@@ -72,7 +72,7 @@ impl ShmQueuePair {
     }
 
     /// Completes receives for which messages have come.
-    pub(super) fn match_receives(&mut self, max: usize) -> Result<usize, Broken> {
+    pub(super) fn match_receives(&mut self, max: usize) -> Result<usize, CorruptCursor> {
         let mut matched = 0;
         while matched < max && !self.receives.is_empty() {
             let Some(len) = self.incoming.peek()? else {
@@ -125,7 +125,7 @@ impl ShmQueuePair {
 }
 
 /// A range of imported memory, which was checked when the range was made.
-fn part(imported: &Imported, start: u64, len: u64) -> Window {
+fn part(imported: &Imported, start: u64, len: u64) -> VolatileSlice {
     imported
         .window()
         .part(start as usize, len as usize)

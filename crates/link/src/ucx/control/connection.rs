@@ -14,7 +14,7 @@ use super::frame::{self, ControlMessage, RegionInfo};
 use super::handshake::{Channel, bounded};
 use crate::ucx::NAME;
 use crate::ucx::exports::Exports;
-use crate::verbs::{Cause, ConnectError, ImportError, Lost};
+use crate::verbs::{ConnectError, ImportError, LinkError, LinkErrorKind};
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ struct State {
     next_question: u32,
     heard: Instant,
     heartbeat_sent: Instant,
-    lost: Option<Cause>,
+    lost: Option<LinkErrorKind>,
 }
 
 impl ControlConnection {
@@ -133,7 +133,7 @@ impl ControlConnection {
     ///
     /// # Errors
     /// Why the link is lost.
-    pub(crate) fn serve(&self, now: Instant) -> Result<Instant, Cause> {
+    pub(crate) fn serve(&self, now: Instant) -> Result<Instant, LinkErrorKind> {
         let mut state = self.state();
         let served = self.serve_locked(&mut state, now);
         if let Err(cause) = &served {
@@ -143,7 +143,7 @@ impl ControlConnection {
         served
     }
 
-    fn serve_locked(&self, state: &mut State, now: Instant) -> Result<Instant, Cause> {
+    fn serve_locked(&self, state: &mut State, now: Instant) -> Result<Instant, LinkErrorKind> {
         self.hear(state, now)?;
         if now >= state.heartbeat_sent + self.heartbeat_interval {
             state.heartbeat_sent = now;
@@ -153,7 +153,7 @@ impl ControlConnection {
         if now >= state.heard + self.peer_timeout {
             let silent_ms = (now - state.heard).as_millis() as u64;
             tracing::warn!(silent_ms, "peer gives no sign of life");
-            return Err(Cause::Gone(format!(
+            return Err(LinkErrorKind::Gone(format!(
                 "it has given no sign of life for {:.1} s",
                 self.peer_timeout.as_secs_f64()
             )));
@@ -161,21 +161,21 @@ impl ControlConnection {
         Ok((state.heartbeat_sent + self.heartbeat_interval).min(state.heard + self.peer_timeout))
     }
 
-    fn hear(&self, state: &mut State, now: Instant) -> Result<(), Cause> {
+    fn hear(&self, state: &mut State, now: Instant) -> Result<(), LinkErrorKind> {
         let mut chunk = [0; 4096];
         // Somebody who talks without end is heard again the next time.
         for _ in 0..64 {
             match (&self.stream).read(&mut chunk) {
-                Ok(0) => return Err(Cause::Gone("it has closed the connection".into())),
+                Ok(0) => return Err(LinkErrorKind::Gone("it has closed the connection".into())),
                 Ok(count) => state.incoming.extend_from_slice(&chunk[..count]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(Cause::Gone(error.to_string())),
+                Err(error) => return Err(LinkErrorKind::Gone(error.to_string())),
             }
             state.heard = now;
             let mut at = 0;
             while let Some((message, len)) = frame::parse(&state.incoming[at..])
-                .map_err(|error| Cause::Protocol(error.to_string()))?
+                .map_err(|error| LinkErrorKind::Protocol(error.to_string()))?
             {
                 at += len;
                 self.handle(state, message)?;
@@ -185,7 +185,7 @@ impl ControlConnection {
         Ok(())
     }
 
-    fn handle(&self, state: &mut State, message: ControlMessage) -> Result<(), Cause> {
+    fn handle(&self, state: &mut State, message: ControlMessage) -> Result<(), LinkErrorKind> {
         match message {
             ControlMessage::Heartbeat => Ok(()),
             ControlMessage::RegionQuery { id, key } => {
@@ -193,7 +193,9 @@ impl ControlConnection {
                 let answer = ControlMessage::RegionInfo { id, region };
                 frame::encode(&answer, &mut state.outgoing);
                 if state.outgoing.len() > MAX_OUTGOING_BYTES {
-                    return Err(Cause::Protocol("it asks and does not listen".into()));
+                    return Err(LinkErrorKind::Protocol(
+                        "it asks and does not listen".into(),
+                    ));
                 }
                 Ok(())
             }
@@ -204,25 +206,27 @@ impl ControlConnection {
                 }
                 Ok(())
             }
-            _ => Err(Cause::Protocol("a handshake in the midst of a link".into())),
+            _ => Err(LinkErrorKind::Protocol(
+                "a handshake in the midst of a link".into(),
+            )),
         }
     }
 
-    fn flush(&self, state: &mut State) -> Result<(), Cause> {
+    fn flush(&self, state: &mut State) -> Result<(), LinkErrorKind> {
         while !state.outgoing.is_empty() {
             match (&self.stream).write(&state.outgoing) {
                 Ok(count) => drop(state.outgoing.drain(..count)),
                 // The next heartbeat tries again.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(Cause::Gone(error.to_string())),
+                Err(error) => return Err(LinkErrorKind::Gone(error.to_string())),
             }
         }
         Ok(())
     }
 
-    fn lost(&self, cause: Cause) -> Lost {
-        Lost {
+    fn lost(&self, cause: LinkErrorKind) -> LinkError {
+        LinkError {
             link: NAME.to_owned(),
             cause,
             tags: Vec::new(),
@@ -230,7 +234,7 @@ impl ControlConnection {
     }
 
     /// Whether the link still stands.
-    pub(crate) fn is_alive(&self) -> Result<(), Lost> {
+    pub(crate) fn is_alive(&self) -> Result<(), LinkError> {
         match self.state().lost.clone() {
             None => Ok(()),
             Some(cause) => Err(self.lost(cause)),
@@ -265,7 +269,7 @@ impl ControlConnection {
     }
 
     /// Nobody is to wait for answers any more.
-    pub(crate) fn end(&self, cause: &Cause) {
+    pub(crate) fn end(&self, cause: &LinkErrorKind) {
         self.state().lost.get_or_insert_with(|| cause.clone());
         self.answered.notify_all();
     }

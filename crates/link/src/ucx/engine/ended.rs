@@ -7,7 +7,7 @@ use overside_device::{Region, Slice};
 use super::{BATCH, UcxEngine, Use, Written};
 use crate::ucx::credit::cost;
 use crate::ucx::shim::Done;
-use crate::verbs::{Cause, Completion, WorkError};
+use crate::verbs::{Completion, LinkErrorKind, WorkError};
 
 impl UcxEngine {
     /// Fetches what UCX has finished.
@@ -79,7 +79,7 @@ impl UcxEngine {
             Use::Fetch(bytes) => {
                 if done.status < 0 {
                     let reason = self.context.shim.status(done.status);
-                    return self.lose(&Cause::Gone(reason));
+                    return self.lose(&LinkErrorKind::Gone(reason));
                 }
                 self.fetched.push((done.slot, bytes));
                 self.in_order();
@@ -88,7 +88,7 @@ impl UcxEngine {
                 self.flushes -= 1;
                 if done.status < 0 {
                     let reason = self.context.shim.status(done.status);
-                    return self.lose(&Cause::Gone(reason));
+                    return self.lose(&LinkErrorKind::Gone(reason));
                 }
                 self.flushed = self.flushed.max(number);
                 self.flush();

@@ -8,7 +8,7 @@ use super::posting::to;
 use super::{FLUSHES, UcxEngine, Use};
 use crate::ucx::credit::cost;
 use crate::ucx::shim::{BYE, CREDIT, RawWorker, What};
-use crate::verbs::{Cause, WorkError};
+use crate::verbs::{LinkErrorKind, WorkError};
 
 impl UcxEngine {
     /// Hands messages that are here to memory that waits, and then has UCX bring more, as long as
@@ -42,10 +42,12 @@ impl UcxEngine {
                 break;
             };
             let Some(left) = self.may_come.checked_sub(cost_of(len)) else {
-                return self.lose(&Cause::Protocol("more messages than credit".into()));
+                return self.lose(&LinkErrorKind::Protocol("more messages than credit".into()));
             };
             if len == 0 || len > self.limits.max_message_bytes as u64 {
-                return self.lose(&Cause::Protocol(format!("a message of {len} bytes")));
+                return self.lose(&LinkErrorKind::Protocol(format!(
+                    "a message of {len} bytes"
+                )));
             }
             self.may_come = left;
             self.came_messages = self.came_messages.wrapping_add(1);
@@ -98,7 +100,9 @@ impl UcxEngine {
                     self.may_send = credit;
                     self.has_room = true;
                 }
-                None => return self.lose(&Cause::Protocol("more credit than there is".into())),
+                None => {
+                    return self.lose(&LinkErrorKind::Protocol("more credit than there is".into()));
+                }
             }
         }
         if news.bye > 0 {
@@ -107,7 +111,7 @@ impl UcxEngine {
         if news.lost < 0 {
             self.failed = true;
             let reason = self.context.shim.status(news.lost);
-            self.lose(&Cause::Gone(reason));
+            self.lose(&LinkErrorKind::Gone(reason));
         }
         self.tell();
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use overside_link::shm::{self, ShmEndpoint, ShmOptions};
 use overside_link::verbs::{
-    Access, ConnectError, Endpoint, Inbox, LinkConfig, Messages, Side, Token, Verb, Work,
+    Access, ConnectError, Endpoint, LinkConfig, Messages, RecvBatch, Side, Token, Verb, Work,
 };
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -144,7 +144,7 @@ pub fn session(data: &[u8]) {
     let (end, peer) = victim();
     let mut pair = end.open(0).expect("a queue pair");
     let exported = end.export(512, Access::ReadWrite).expect("an export");
-    let mut inbox = Inbox::new();
+    let mut inbox = RecvBatch::new();
     for _ in 0..200 {
         let Some(step) = feed.byte() else { break };
         match step % 12 {

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use overside_backends::agents::RemoteProbe;
 use overside_link::Secret;
 use overside_link::codec::Message;
-use overside_probe::latency::Latencies;
 use overside_probe::network::remote::{self, FailedKind, NetworkQuestion, NetworkReply};
 use overside_probe::network::{Client, Error, Limit, Pass, Plan, ReceiverConfig, Role, machine};
 
@@ -118,17 +117,11 @@ impl Ends {
     }
 
     /// Sends for as long as `limit` says; see [`Client::pass`].
-    pub(super) fn pass(
-        &mut self,
-        limit: Limit,
-        threads: usize,
-        deadline: Instant,
-    ) -> Result<(Pass, Latencies), Failure> {
+    pub(super) fn pass(&mut self, limit: Limit, deadline: Instant) -> Result<Pass, Failure> {
         match &mut self.sender {
             Sender::Here(client) => {
-                let mut records: Vec<Latencies> = (0..threads).map(|_| Latencies::new()).collect();
-                let pass = client.pass(limit, &mut records, deadline);
-                let pass = pass.map_err(|error| match (&self.receiver, no_sample(error)) {
+                let pass = client.pass(limit, deadline);
+                pass.map_err(|error| match (&self.receiver, no_sample(error)) {
                     (Receiver::There(probe), failure)
                         if failure.kind != FailureKind::Unsupported =>
                     {
@@ -136,12 +129,7 @@ impl Ends {
                         of(&with, failure.kind, &failure.message)
                     }
                     (_, failed) => failed,
-                })?;
-                let mut latencies = Latencies::new();
-                for record in &records {
-                    latencies.add(record);
-                }
-                Ok((pass, latencies))
+                })
             }
             Sender::There(probe, plan) => {
                 let left = deadline.saturating_duration_since(Instant::now());
@@ -150,11 +138,12 @@ impl Ends {
                     limit,
                     within_ns: u64::try_from(within.as_nanos()).unwrap_or(u64::MAX).max(1),
                 };
-                let NetworkReply::Passed(passed) = ask(probe, &question, deadline)? else {
+                let NetworkReply::Passed(pass) = ask(probe, &question, deadline)? else {
                     return Err(something_else(probe));
                 };
-                let figures = passed.pass(plan);
-                figures.map_err(|error| of(probe.node(), FailureKind::Verification, &error))
+                pass.check(plan)
+                    .map_err(|error| of(probe.node(), FailureKind::Verification, &error))?;
+                Ok(*pass)
             }
         }
     }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use overside_device::{Applied, CpuTime, Provenance};
 use overside_probe::network::{Pass, Role, Slice};
 
-use super::beside::Ran;
-use super::{NetworkPattern, NetworkTest, Taken};
+use super::background::JobsReport;
+use super::{NetworkPattern, NetworkResult, NetworkTest};
 use crate::evidence::Evidence;
+use crate::metrics::Metrics;
 use crate::sample::{Check, Done, Sample, Series, Warning, Work, nanoseconds};
 
 /// Messages that may be sent late before it is said.
@@ -16,7 +17,7 @@ const LATE_LIMIT: f64 = 0.01;
 const FEW_MESSAGES: u64 = 100;
 
 /// Makes a sample out of what was taken.
-pub(super) fn sample(test: &NetworkTest, taken: &Taken) -> Sample {
+pub(super) fn sample(test: &NetworkTest, taken: &NetworkResult) -> Sample {
     let timed = &taken.timed;
     let traffic = cpu_time(taken);
     let jobs = (taken.jobs.as_ref()).map(|jobs| Evidence::of_sample(&jobs.sample));
@@ -42,48 +43,43 @@ pub(super) fn sample(test: &NetworkTest, taken: &Taken) -> Sample {
         },
     };
     let mut sample = Sample::ok(evidence, done);
+    let mut metrics = Metrics::default();
     let seconds = timed.elapsed.as_secs_f64();
-    let mut put = |name: &str, value: f64| {
-        if value.is_finite() {
-            sample.metrics.insert(name.into(), value);
-        }
-    };
     let rate = |bytes: u64| bytes as f64 / 1e6 / seconds;
-    put("throughput", rate(timed.bytes));
-    put("bit_rate", rate(timed.bytes) * 8.0 / 1e3);
-    put("rate", timed.messages as f64 / seconds);
+    metrics.put("throughput", rate(timed.bytes));
+    metrics.put("bit_rate", rate(timed.bytes) * 8.0 / 1e3);
+    metrics.put("rate", timed.messages as f64 / seconds);
     let of_one = |bytes: Option<&u64>| bytes.copied().map_or(f64::NAN, rate);
-    put(
+    let connections = timed.connection_bytes.iter();
+    metrics.put(
         "connection_throughput_min",
-        of_one(timed.connection_bytes.iter().min()),
+        of_one(connections.clone().min()),
     );
-    put(
-        "connection_throughput_max",
-        of_one(timed.connection_bytes.iter().max()),
-    );
+    metrics.put("connection_throughput_max", of_one(connections.max()));
     let share = |time: Duration| time.as_secs_f64() / seconds * 100.0;
-    put("client_cpu", share(timed.client_cpu));
-    put("server_cpu", share(timed.server_cpu));
-    put("hop_cpu", taken.hop.map_or(f64::NAN, share));
-    put(
+    metrics.put("client_cpu", share(timed.client_cpu));
+    metrics.put("server_cpu", share(timed.server_cpu));
+    metrics.put("hop_cpu", taken.hop.map_or(f64::NAN, share));
+    metrics.put(
         "machine_cpu",
-        taken.machine_share.map_or(f64::NAN, |share| share * 100.0),
+        taken.machine_share.unwrap_or(f64::NAN) * 100.0,
     );
-    put("cpu_seconds", evidence.cpu.host_ns as f64 / 1e9);
-    put("cpu_cost", traffic.host_ns as f64 / timed.bytes as f64);
+    metrics.put("cpu_seconds", evidence.cpu.host_ns as f64 / 1e9);
+    metrics.put("cpu_cost", traffic.host_ns as f64 / timed.bytes as f64);
     if test.pattern == NetworkPattern::RoundTrip {
-        taken.latencies.metrics(&mut put);
-        sample.histogram = Some(taken.latencies.to_text());
+        metrics.put_latencies(&timed.latencies);
+        sample.histogram = Some(timed.latencies.to_text());
     }
     if let Some(jobs) = &taken.jobs {
-        phases(test, timed, jobs, &mut sample);
+        phases(test, timed, jobs, &mut metrics);
     }
+    sample.metrics = metrics.0;
     sample.series = series(test, taken);
     sample.warnings = warnings(test, taken);
     sample
 }
 
-fn applied(test: &NetworkTest, taken: &Taken) -> Applied {
+fn applied(test: &NetworkTest, taken: &NetworkResult) -> Applied {
     let version = env!("CARGO_PKG_VERSION");
     let way = match &test.hop {
         Some(hop) => hop.description.clone(),
@@ -112,7 +108,7 @@ fn from_to(test: &NetworkTest) -> String {
 
 /// Both ends' threads and the hop's processes. What another host spends is on no ledger of this
 /// one.
-fn cpu_time(taken: &Taken) -> CpuTime {
+fn cpu_time(taken: &NetworkResult) -> CpuTime {
     let mut cpu = CpuTime::default();
     let timed = &taken.timed;
     for (whose, time) in [
@@ -130,7 +126,7 @@ fn cpu_time(taken: &Taken) -> CpuTime {
 }
 
 /// Before, during and after the jobs: throughput, how much it varies, and latency.
-fn phases(test: &NetworkTest, timed: &Pass, jobs: &Ran, sample: &mut Sample) {
+fn phases(test: &NetworkTest, timed: &Pass, jobs: &JobsReport, metrics: &mut Metrics) {
     let (begin, end) = jobs.between(timed.start);
     let all = [
         ("before", Duration::ZERO, begin),
@@ -142,11 +138,7 @@ fn phases(test: &NetworkTest, timed: &Pass, jobs: &Ran, sample: &mut Sample) {
             |slice: &&Slice| slice.end.saturating_sub(slice.length) >= from && slice.end <= to;
         let slices: Vec<&Slice> = timed.slices.iter().filter(inside).collect();
         let rates: Vec<f64> = slices.iter().map(|slice| rate(slice)).collect();
-        let mut put = |what: &str, value: f64| {
-            if value.is_finite() {
-                sample.metrics.insert(format!("{what}_{name}"), value);
-            }
-        };
+        let mut put = |what: &str, value: f64| metrics.put(format!("{what}_{name}"), value);
         let mean = mean(&rates);
         put("throughput", mean);
         let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
@@ -161,7 +153,7 @@ fn phases(test: &NetworkTest, timed: &Pass, jobs: &Ran, sample: &mut Sample) {
         }
     }
     if let Some(&rate) = jobs.sample.metrics.get("throughput") {
-        sample.metrics.insert("job_throughput".into(), rate);
+        metrics.put("job_throughput", rate);
     }
 }
 
@@ -174,7 +166,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn series(test: &NetworkTest, taken: &Taken) -> Option<Series> {
+fn series(test: &NetworkTest, taken: &NetworkResult) -> Option<Series> {
     let slice_s = test.slice_s?;
     let slices = &taken.timed.slices;
     let round = |value: f64| (value * 1e6).round() / 1e6;
@@ -201,7 +193,7 @@ fn series(test: &NetworkTest, taken: &Taken) -> Option<Series> {
     })
 }
 
-fn warnings(test: &NetworkTest, taken: &Taken) -> Vec<Warning> {
+fn warnings(test: &NetworkTest, taken: &NetworkResult) -> Vec<Warning> {
     let mut all = Vec::new();
     let mut warn = |kind: &str, message: String, remedy: &str| {
         all.push(Warning::new(kind, message, remedy));
@@ -264,7 +256,7 @@ fn warnings(test: &NetworkTest, taken: &Taken) -> Vec<Warning> {
 }
 
 /// That the jobs beside left no slice of the traffic after them, if so.
-fn overrun(jobs: &Ran, timed: &Pass) -> Option<Warning> {
+fn overrun(jobs: &JobsReport, timed: &Pass) -> Option<Warning> {
     let (_, end) = jobs.between(timed.start);
     let last = timed.slices.last()?;
     if last.end.saturating_sub(last.length) >= end {

@@ -1,30 +1,18 @@
 //! Tests of kind `dma`, as the runner hands them over.
 
+use crate::worker::inputs::{refusal_of as refused, sample_of as sample, with};
 use overside_device::{Provenance, Timing};
-use overside_measure::{FailureKind, Sample, Status, Worker};
+use overside_measure::{FailureKind, Sample, Status};
 use serde_json::{Value, json};
-
-fn sample(test: &Value) -> Sample {
-    let answer = Worker::new().measure_json(&test.to_string()).unwrap();
-    serde_json::from_str(&answer).unwrap()
-}
-
-fn refused(test: &Value) -> String {
-    let answer = Worker::new().measure_json(&test.to_string());
-    answer.expect_err("it is no test").to_string()
-}
 
 /// A test over shared memory, with `changes` made to it.
 fn dma(changes: Value) -> Value {
-    let mut test = json!({
+    let test = json!({
         "kind": "dma", "device": "shm", "initiator": "host", "operation": "write",
         "completion": "poll", "buffer_size": 64,
         "warmup_s": 0.0, "sample_s": 0.002, "timeout_s": 30.0, "seed": 7,
     });
-    for (name, value) in changes.as_object().unwrap() {
-        test[name] = value.clone();
-    }
-    test
+    with(test, &changes)
 }
 
 /// Every primitive: who starts it, what it does, how its end is noticed, what is timed.
@@ -57,22 +45,14 @@ fn measured(changes: Value) -> Sample {
     sample
 }
 
-fn with(base: &Value, changes: Value) -> Value {
-    let mut all = base.clone();
-    for (name, value) in changes.as_object().unwrap() {
-        all[name] = value.clone();
-    }
-    all
-}
-
 #[test]
 fn every_primitive_is_measured_and_verified() {
     for primitive in matrix() {
         for (device, variant) in [("shm", "engine"), ("shm", "caller")] {
             let sample = measured(with(
-                &primitive,
-                json!({"device": device, "variant": variant, "depth": 5, "batch": 2,
-                       "buffers": "distinct"}),
+                primitive.clone(),
+                &json!({"device": device, "variant": variant, "depth": 5, "batch": 2,
+                        "buffers": "distinct"}),
             ));
             assert_eq!(sample.provenance, Some(Provenance::Measured));
             assert_eq!(sample.timing, Some(Timing::Real));
@@ -155,7 +135,7 @@ fn depth_batch_threads_and_inline() {
         json!({"cores": [0], "threads": 2}),
     ] {
         for measure in ["latency", "throughput"] {
-            let sample = measured(with(&changes, json!({"measure": measure})));
+            let sample = measured(with(changes.clone(), &json!({"measure": measure})));
             let batch = changes["batch"].as_u64().unwrap_or(1);
             let work = sample.work.unwrap();
             // A batch that the depth limits is as long as the depth.

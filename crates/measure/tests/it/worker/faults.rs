@@ -56,118 +56,88 @@ fn has_failed(sample: &Sample, kind: FailureKind, message: &str, what: &str) {
 }
 
 #[test]
-fn wrong_bytes_are_noticed() {
+fn whatever_a_device_does_wrong_is_noticed() {
+    use FailureKind::{Job, Verification};
+    use Fault::*;
+    let table: [(Fault, &[&str], FailureKind, &str); 11] = [
+        (
+            WrongByte,
+            &["hash-sha256", "match-bitmap"],
+            Verification,
+            "",
+        ),
+        (
+            EarlyCompletion,
+            &["compress-lz4", "decompress-zstd", "copy", "hash-crc32"],
+            Verification,
+            "",
+        ),
+        (
+            FewerBytes,
+            &[
+                "compress-gzip",
+                "decompress-zlib",
+                "copy",
+                "hash-xxh3",
+                "match-bitmap",
+            ],
+            Verification,
+            "",
+        ),
+        (
+            WrongValue,
+            &["match-count", "match-search", "match-bitmap"],
+            Verification,
+            "says",
+        ),
+        (Failure, &["copy"], Job, "as injected"),
+        (FailureAsDone, &["compress-deflate"], Verification, ""),
+        (FailureAsDone, &["match-count"], Verification, "none"),
+        (
+            BeyondDestination,
+            &["copy"],
+            Verification,
+            "written into 4096",
+        ),
+        // Only compression can fail to make things smaller.
+        (
+            FalseIncompressible,
+            &["copy", "decompress-lz4-block"],
+            Verification,
+            "incompressible",
+        ),
+        // What ran elsewhere is not filed under this device.
+        (
+            OtherDevice,
+            &["copy"],
+            Verification,
+            "elsewhere ran the job",
+        ),
+        (Duplicate, &["copy"], Verification, ""),
+    ];
+    for (fault, operations, kind, message) in table {
+        for operation in operations {
+            check(operation, fault, kind, message);
+        }
+    }
+    for (fault, message) in [
+        (UnknownTag, "not in flight"),
+        (KeptDestination, "did not come back"),
+    ] {
+        check("copy", fault, Verification, message);
+    }
+}
+
+#[test]
+fn what_begins_and_goes_on_is_noticed() {
     // One byte within a long output, once, under the clock is what only comparing every byte of
     // every output would show. Ever after, it shows when the clock has stopped.
     for operation in ["compress-deflate", "decompress-deflate", "copy"] {
-        check_times(
-            operation,
-            Fault::WrongByte,
-            Times::Always,
-            FailureKind::Verification,
-            "",
-        );
+        let kind = FailureKind::Verification;
+        check_times(operation, Fault::WrongByte, Times::Always, kind, "");
     }
-    for operation in ["hash-sha256", "match-bitmap"] {
-        check(operation, Fault::WrongByte, FailureKind::Verification, "");
-    }
-}
-
-#[test]
-fn completions_before_their_output_are_noticed() {
-    for operation in ["compress-lz4", "decompress-zstd", "copy", "hash-crc32"] {
-        check(
-            operation,
-            Fault::EarlyCompletion,
-            FailureKind::Verification,
-            "",
-        );
-    }
-}
-
-#[test]
-fn fewer_bytes_are_noticed() {
-    for operation in [
-        "compress-gzip",
-        "decompress-zlib",
-        "copy",
-        "hash-xxh3",
-        "match-bitmap",
-    ] {
-        check(operation, Fault::FewerBytes, FailureKind::Verification, "");
-    }
-}
-
-#[test]
-fn wrong_counts_are_noticed() {
-    for operation in ["match-count", "match-search", "match-bitmap"] {
-        check(
-            operation,
-            Fault::WrongValue,
-            FailureKind::Verification,
-            "says",
-        );
-    }
-}
-
-#[test]
-fn a_failed_job_is_never_a_fast_one() {
-    check("copy", Fault::Failure, FailureKind::Job, "as injected");
-    check(
-        "compress-deflate",
-        Fault::FailureAsDone,
-        FailureKind::Verification,
-        "",
-    );
-    check(
-        "match-count",
-        Fault::FailureAsDone,
-        FailureKind::Verification,
-        "none",
-    );
-}
-
-#[test]
-fn what_does_not_fit_its_destination_is_noticed() {
-    check(
-        "copy",
-        Fault::BeyondDestination,
-        FailureKind::Verification,
-        "written into 4096",
-    );
-}
-
-#[test]
-fn completions_that_belong_to_no_job_are_noticed() {
-    check("copy", Fault::Duplicate, FailureKind::Verification, "");
-    check(
-        "copy",
-        Fault::UnknownTag,
-        FailureKind::Verification,
-        "not in flight",
-    );
-    check(
-        "copy",
-        Fault::KeptDestination,
-        FailureKind::Verification,
-        "did not come back",
-    );
-}
-
-#[test]
-fn only_compression_can_fail_to_make_things_smaller() {
-    check(
-        "copy",
-        Fault::FalseIncompressible,
-        FailureKind::Verification,
-        "incompressible",
-    );
-    check(
-        "decompress-lz4-block",
-        Fault::FalseIncompressible,
-        FailureKind::Verification,
-        "incompressible",
-    );
+    let kind = FailureKind::Lost;
+    check_times("copy", Fault::Loss, Times::Always, kind, "as injected");
 }
 
 #[test]
@@ -192,27 +162,6 @@ fn what_others_compress_is_not_incompressible() {
             }
         }
     }
-}
-
-#[test]
-fn what_ran_elsewhere_is_not_filed_under_this_device() {
-    check(
-        "copy",
-        Fault::OtherDevice,
-        FailureKind::Verification,
-        "elsewhere ran the job",
-    );
-}
-
-#[test]
-fn a_device_that_goes_away_is_lost() {
-    check_times(
-        "copy",
-        Fault::Loss,
-        Times::Always,
-        FailureKind::Lost,
-        "as injected",
-    );
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use overside_measure::{Data, Reaping, Sample, Setting, Status, Test, Worker};
+use overside_measure::{CompletionMode, Data, Sample, Setting, Status, Test, Worker};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// Log lines: compressible, with records that match and others that do not.
@@ -53,7 +54,7 @@ impl DataSet {
             placement: None,
             cpu_variant: "auto".into(),
             setting: Setting::Static,
-            completion: Reaping::Event,
+            completion: CompletionMode::Event,
             data: Data {
                 name: "made".into(),
                 files: vec![self.file.clone()],
@@ -65,6 +66,26 @@ impl DataSet {
             seed: 1,
         }
     }
+}
+
+/// A sample of a test as the runner hands it over.
+pub fn sample_of(test: &Value) -> Sample {
+    let answer = Worker::new().measure_json(&test.to_string()).unwrap();
+    serde_json::from_str(&answer).unwrap()
+}
+
+/// Why it is no test.
+pub fn refusal_of(test: &Value) -> String {
+    let answer = Worker::new().measure_json(&test.to_string());
+    answer.expect_err("it is no test").to_string()
+}
+
+/// The same test, or the same changes to one, with others.
+pub fn with(mut test: Value, changes: &Value) -> Value {
+    for (name, value) in changes.as_object().unwrap() {
+        test[name] = value.clone();
+    }
+    test
 }
 
 /// Measures and expects figures.

@@ -1,30 +1,21 @@
 //! Tests of kind `network`, as the runner hands them over.
 
-use crate::worker::inputs::{DataSet, text};
+use crate::worker::inputs::{DataSet, refusal_of, sample_of as sample, text, with};
 use overside_device::{Provenance, Timing};
-use overside_measure::{FailureKind, Sample, Status, Worker};
+use overside_measure::{FailureKind, Status};
 use serde_json::{Value, json};
 
-fn sample(test: &Value) -> Sample {
-    let answer = Worker::new().measure_json(&test.to_string()).unwrap();
-    serde_json::from_str(&answer).unwrap()
-}
-
 fn refused(changes: Value) -> String {
-    let answer = Worker::new().measure_json(&network(changes).to_string());
-    answer.expect_err("it is no test").to_string()
+    refusal_of(&network(changes))
 }
 
 /// A short test of round trips, with `changes` made to it.
 fn network(changes: Value) -> Value {
-    let mut test = json!({
+    let test = json!({
         "kind": "network", "pattern": "round-trip", "message_size": 64,
         "warmup_s": 0.0, "sample_s": 0.02, "timeout_s": 30.0, "seed": 7,
     });
-    for (name, value) in changes.as_object().unwrap() {
-        test[name] = value.clone();
-    }
-    test
+    with(test, &changes)
 }
 
 #[test]

@@ -4,23 +4,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_link::agent::Probe;
-use overside_measure::{FailureKind, Sample, Status, Worker};
+use overside_measure::{FailureKind, Sample, Status};
 use overside_probe::network::Role;
 use overside_probe::network::remote::NetworkProbe;
 use serde_json::{Value, json};
 
 use crate::worker::agents::in_own_process;
+use crate::worker::inputs::{sample_of, with};
 
 fn sample(changes: &Value) -> Sample {
-    let mut test = json!({
+    let test = json!({
         "kind": "network", "pattern": "round-trip", "message_size": 64,
         "warmup_s": 0.01, "sample_s": 0.05, "timeout_s": 30.0, "seed": 7,
     });
-    for (name, value) in changes.as_object().unwrap() {
-        test[name] = value.clone();
-    }
-    let answer = Worker::new().measure_json(&test.to_string()).unwrap();
-    serde_json::from_str(&answer).unwrap()
+    sample_of(&with(test, changes))
 }
 
 fn far(role: Role) -> Vec<Arc<dyn Probe>> {

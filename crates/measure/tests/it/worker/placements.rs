@@ -29,7 +29,7 @@ fn figures_agree(test: &Test, sample: &Sample) {
     let (work, placed) = (sample.work.unwrap(), sample.placement.as_ref().unwrap());
     let seconds = sample.elapsed_ns.unwrap() as f64 / 1e9;
     let legs = [&placed.cpu, &placed.device];
-    let sum = |of: fn(&overside_measure::PlacedLeg) -> u64| -> u64 {
+    let sum = |of: fn(&overside_measure::TargetRecord) -> u64| -> u64 {
         legs.iter().copied().flatten().map(of).sum()
     };
     assert_eq!(work.jobs, sum(|leg| leg.jobs));
@@ -124,7 +124,7 @@ fn two_legs_of_this_machine_are_measured() {
     assert_eq!(sample.provenance, Some(Provenance::Measured));
     assert_eq!((sample.late, &sample.model), (None, &None));
     let placed = sample.placement.unwrap();
-    let variant = |leg: &Option<overside_measure::PlacedLeg>| {
+    let variant = |leg: &Option<overside_measure::TargetRecord>| {
         leg.as_ref()
             .unwrap()
             .applied

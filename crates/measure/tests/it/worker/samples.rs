@@ -4,7 +4,7 @@ use crate::worker::inputs::{DataSet, measured, text};
 use overside_base::Random;
 use overside_device::{Provenance, Timing};
 use overside_measure::{
-    FailureKind, Reaping, Sample, Setting, Status, Test, TestError, Worker, merge_histograms,
+    CompletionMode, FailureKind, Sample, Setting, Status, Test, TestError, Worker, merge_histograms,
 };
 use overside_ops::Operation;
 
@@ -106,7 +106,7 @@ fn depth_batch_threads_and_reaping_can_be_anything() {
     let data = DataSet::new(&text(1 << 16));
     let mut worker = Worker::new();
     for (depth, batch) in [(1, 1), (1, 4096), (2, 1), (16, 16), (64, 3), (500, 500)] {
-        for completion in [Reaping::Event, Reaping::Poll] {
+        for completion in [CompletionMode::Event, CompletionMode::Poll] {
             for threads in [1, 2] {
                 let test = Test {
                     depth,
@@ -319,7 +319,7 @@ fn json_goes_in_and_out() {
         wrong[key] = value.into();
         let error = worker.measure_json(&wrong.to_string()).unwrap_err();
         assert!(
-            matches!(error, TestError::Bound { field, .. } if field == key),
+            matches!(&error, TestError::Bound(bound) if bound.field == key),
             "{error}"
         );
     }

@@ -1,30 +1,17 @@
 //! Tests of other kinds than jobs on a device, as the runner hands them over.
 
-use crate::worker::inputs::{DataSet, text};
+use crate::worker::inputs::{DataSet, refusal_of as refused, sample_of as sample, text, with};
 use overside_device::{Provenance, Timing};
-use overside_measure::{FailureKind, Sample, Status, Worker};
+use overside_measure::{FailureKind, Sample, Status};
 use serde_json::{Value, json};
-
-fn sample(test: &Value) -> Sample {
-    let answer = Worker::new().measure_json(&test.to_string()).unwrap();
-    serde_json::from_str(&answer).unwrap()
-}
-
-fn refused(test: &Value) -> String {
-    let answer = Worker::new().measure_json(&test.to_string());
-    answer.expect_err("it is no test").to_string()
-}
 
 /// A test of memory, with `changes` made to it.
 fn memory(changes: Value) -> Value {
-    let mut test = json!({
+    let test = json!({
         "kind": "memory", "pattern": "chase", "buffer_size": 65536,
         "warmup_s": 0.0, "sample_s": 0.002, "timeout_s": 30.0, "seed": 7,
     });
-    for (name, value) in changes.as_object().unwrap() {
-        test[name] = value.clone();
-    }
-    test
+    with(test, &changes)
 }
 
 #[test]

@@ -19,18 +19,18 @@ use crate::verbs::OutOfBounds;
 /// machine does with plain loads and stores that race is to move old or new bytes; nothing
 /// else. Words are accessed as atomics.
 #[derive(Clone, Copy, Debug)]
-pub struct Window {
+pub struct VolatileSlice {
     start: NonNull<u8>,
     len: usize,
 }
 
 // SAFETY: it is an address range; whoever makes one vouches for its memory being there, and all
 // access is as described above.
-unsafe impl Send for Window {}
+unsafe impl Send for VolatileSlice {}
 // SAFETY: as above.
-unsafe impl Sync for Window {}
+unsafe impl Sync for VolatileSlice {}
 
-impl Window {
+impl VolatileSlice {
     /// From `start` on, `len` bytes.
     ///
     /// # Safety

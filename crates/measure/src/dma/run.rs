@@ -3,20 +3,23 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::{Device, Timing};
+use overside_device::Device;
 use overside_link::verbs::{Endpoint, Side};
 use overside_probe::Failure;
 use overside_probe::closed_loop::Timeouts;
-use overside_probe::dma::{Filling, Initiator, Lane, Peer, Plan, Taken, Times, conduct};
+use overside_probe::dma::{
+    Initiator, Lane, PayloadPattern, Peer, Plan, TestResult, Times, run_test,
+};
 
 use super::agent;
 use super::copying::Copying;
 use super::path::{Ends, Path};
-use crate::evidence::{Evidence, LateCount};
+use crate::evidence::Evidence;
 use crate::memory_budget::memory_fits;
+use crate::metrics::Metrics;
 use crate::sample::{Check, Done, Sample, Work};
 use crate::tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
-use crate::test::Reaping;
+use crate::test::CompletionMode;
 use crate::warnings::{Counted, Late, warnings};
 
 /// An end of a link in place of another.
@@ -46,7 +49,7 @@ pub(crate) fn take_through(
 pub(super) fn plan(test: &DmaTest) -> Plan {
     Plan {
         operation: test.operation,
-        event: test.completion == Reaping::Event,
+        event: test.completion == CompletionMode::Event,
         each: test.measure == DmaMeasure::Latency,
         size: test.buffer_size as usize,
         depth: test.depth,
@@ -77,7 +80,7 @@ pub(super) fn over_link(test: &DmaTest, ends: Ends, deadline: Instant) -> Result
     let cores = test.cores.clone();
     let mut initiator = Initiator::over(ends.initiator, name, what, cores, timeouts.clone());
     let mut peer = Peer::over(ends.peer, name, (plan, peer_side), timeouts);
-    let mut taken = conduct(&plan, &times(test), &mut initiator, Some(&mut peer))?;
+    let mut taken = run_test(&plan, &times(test), &mut initiator, Some(&mut peer))?;
     let applied = &mut taken.ran.applied;
     applied.device = test.device.clone();
     let Some(emulated) = ends.emulated else {
@@ -98,32 +101,33 @@ fn on_device(
 ) -> Result<Sample, Failure> {
     let plan = plan(test);
     let lanes = (0..test.threads).map(|index| {
-        let lane = Copying::new(Arc::clone(device), Filling::new(plan, index))?;
+        let lane = Copying::new(Arc::clone(device), PayloadPattern::new(plan, index))?;
         Ok::<Box<dyn Lane>, Failure>(Box::new(lane))
     });
     let lanes = lanes.collect::<Result<Vec<_>, _>>()?;
     let (what, cores) = ((plan, test.initiator), test.cores.clone());
     let mut initiator = Initiator::alone(lanes, what, cores, Timeouts::until(deadline));
-    let taken = conduct(&plan, &times(test), &mut initiator, None)?;
+    let taken = run_test(&plan, &times(test), &mut initiator, None)?;
     Ok(sample(test, taken, Evidence::of_device(device.info())))
 }
 
 /// The figures of what was taken. `over` is what the bytes went over.
-pub(super) fn sample(test: &DmaTest, taken: Taken, over: Evidence) -> Sample {
+pub(super) fn sample(test: &DmaTest, taken: TestResult, over: Evidence) -> Sample {
     let (ran, cpu) = (taken.ran, taken.cpu);
     let (count, late) = (ran.count(), ran.late);
     let bytes = count.saturating_mul(test.buffer_size);
     let elapsed = Duration::from_nanos(ran.elapsed_ns);
-    let mut evidence = over.and(Evidence::measured(cpu));
-    evidence.late = (over.timing != Timing::Real).then_some(LateCount { late, of: count });
+    let evidence = over.with_late(late, count).and(Evidence::measured(cpu));
+    let work = Work {
+        jobs: count,
+        bytes,
+        doorbells: ran.doorbells,
+        ..Work::default()
+    };
+    let mut metrics = Metrics::of_work(&work, elapsed, cpu);
     let done = Done {
         applied: Some(ran.applied),
-        work: Work {
-            jobs: count,
-            bytes,
-            doorbells: ran.doorbells,
-            ..Work::default()
-        },
+        work,
         elapsed_ns: ran.elapsed_ns,
         check: Check {
             method: match test.operation {
@@ -138,30 +142,20 @@ pub(super) fn sample(test: &DmaTest, taken: Taken, over: Evidence) -> Sample {
         },
     };
     let mut sample = Sample::ok(evidence, done);
-    let seconds = elapsed.as_secs_f64();
-    let mut add = |name: &str, value: f64| {
-        if value.is_finite() {
-            sample.metrics.insert(name.into(), value);
-        }
+    let percent = |ns: u64| 100.0 * (ns as f64 / 1e9) / elapsed.as_secs_f64();
+    metrics.put("host_utilisation", percent(cpu.host_ns));
+    metrics.put("dpu_utilisation", percent(cpu.dpu_ns));
+    metrics.put("engine_utilisation", percent(cpu.emulator_ns));
+    let own_ns = match test.initiator {
+        Side::Host => cpu.host_ns,
+        Side::Dpu => cpu.dpu_ns,
     };
-    add("throughput", bytes as f64 / 1e6 / seconds);
-    add("rate", count as f64 / seconds);
-    let ledgers = [cpu.host_ns, cpu.dpu_ns, cpu.emulator_ns].map(|ns| ns as f64 / 1e9);
-    let names = ["host_utilisation", "dpu_utilisation", "engine_utilisation"];
-    for (name, spent) in names.into_iter().zip(ledgers) {
-        add(name, 100.0 * spent / seconds);
-    }
-    let own = match test.initiator {
-        Side::Host => ledgers[0],
-        Side::Dpu => ledgers[1],
-    };
-    add("initiator_utilisation", 100.0 * own / seconds);
-    add("cpu_seconds", ledgers[0]);
-    add("cpu_cost", ledgers[0] / (bytes as f64 / 1e9));
+    metrics.put("initiator_utilisation", percent(own_ns));
     if let Some(all) = ran.latencies {
-        all.metrics(&mut add);
+        metrics.put_latencies(&all);
         sample.histogram = Some(all.to_text());
     }
+    sample.metrics = metrics.0;
     sample.warnings = warnings(&Counted {
         jobs: count,
         incompressible: 0,

@@ -6,10 +6,12 @@ use std::sync::{Barrier, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use overside_base::{lock, panic_text};
-use rustix::time::{ClockId, clock_gettime};
+use overside_device::threads::thread_cpu_ns;
 
+use crate::failure::{Failure, FailureKind};
+use crate::memory;
 use crate::memory::counters::Counters;
-use crate::memory::{Events, ProbeError, Times};
+use crate::memory::{Events, Times};
 
 /// The time that a pass should take at least, so that starting it and reading clocks is nothing.
 const PASS_NS: u64 = 2_000_000;
@@ -26,11 +28,11 @@ pub(crate) trait Work {
     fn prepare(&mut self) {}
 
     /// Whether the last `run` did what it should. Not under the clock.
-    fn check(&mut self) -> Result<(), ProbeError>;
+    fn check(&mut self) -> Result<(), Failure>;
 
     /// Does everything once and looks at all of it, before the first pass. Returns a sum that is
     /// the same for everyone who does the same work right, and over how many items.
-    fn verify(&mut self, deadline: Instant) -> Result<(u64, u64), ProbeError>;
+    fn verify(&mut self, deadline: Instant) -> Result<(u64, u64), Failure>;
 
     /// The pages that its memory is on.
     fn pages(&self) -> &str;
@@ -38,7 +40,7 @@ pub(crate) trait Work {
 
 /// What came of running a probe.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Taken {
+pub struct ProbeResult {
     /// Passes under the clock.
     pub passes: u64,
     /// Accesses of all threads.
@@ -63,7 +65,7 @@ pub struct Taken {
     pub pages: String,
 }
 
-impl Taken {
+impl ProbeResult {
     /// Nanoseconds of one access of one thread, the mean.
     pub fn access_ns(&self) -> f64 {
         self.elapsed_ns as f64 * self.threads as f64 / self.accesses.max(1) as f64
@@ -78,7 +80,7 @@ impl Taken {
 }
 
 /// What the threads share.
-struct Crew {
+struct PassThreads {
     barrier: Barrier,
     ended: AtomicBool,
     /// The pass counts.
@@ -90,29 +92,32 @@ struct Crew {
     accesses: AtomicU64,
     bytes: AtomicU64,
     cpu_ns: AtomicU64,
-    found: Mutex<Found>,
+    found: Mutex<Findings>,
 }
 
 /// What threads report.
 #[derive(Default)]
-struct Found {
-    failure: Option<ProbeError>,
+struct Findings {
+    failure: Option<Failure>,
     events: Events,
     checked: (u64, u64),
     pages: String,
 }
 
-impl Crew {
-    fn found(&self) -> std::sync::MutexGuard<'_, Found> {
+impl PassThreads {
+    fn found(&self) -> std::sync::MutexGuard<'_, Findings> {
         lock(&self.found)
     }
 
     /// Runs a step, and keeps what went wrong: a thread that left would leave the others waiting.
-    fn step<T>(&self, step: impl FnOnce() -> Result<T, ProbeError>) -> Option<T> {
+    fn step<T>(&self, step: impl FnOnce() -> Result<T, Failure>) -> Option<T> {
         let failure = match catch_unwind(AssertUnwindSafe(step)) {
             Ok(Ok(value)) => return Some(value),
             Ok(Err(failure)) => failure,
-            Err(panic) => ProbeError::Panicked(panic_text(&*panic).to_owned()),
+            Err(panic) => Failure::new(
+                FailureKind::Internal,
+                format!("a thread panicked: {}", panic_text(&*panic)),
+            ),
         };
         self.found().failure.get_or_insert(failure);
         None
@@ -127,7 +132,7 @@ impl Crew {
         &self,
         deadline: Instant,
         counted: bool,
-        make: impl FnOnce() -> Result<W, ProbeError>,
+        make: impl FnOnce() -> Result<W, Failure>,
     ) {
         let mut work = self.step(|| {
             let mut work = make()?;
@@ -174,11 +179,11 @@ impl Crew {
         if let Some(counters) = counters {
             counters.start();
         }
-        let cpu_before = cpu_ns();
+        let cpu_before = thread_cpu_ns();
         let start = self.now_ns();
         let (accesses, bytes) = work.run(repeats);
         let end = self.now_ns();
-        let cpu_after = cpu_ns();
+        let cpu_after = thread_cpu_ns();
         if let Some(counters) = counters {
             counters.stop();
         }
@@ -210,7 +215,7 @@ impl Crew {
     }
 
     /// Passes until the warm-up is over and a pass is long enough, then those that count.
-    fn measure(&self, times: &Times, taken: &mut Taken) {
+    fn measure(&self, times: &Times, taken: &mut ProbeResult) {
         let failed = || self.found().failure.is_some();
         let late = || Instant::now() >= times.deadline;
         let began = Instant::now();
@@ -228,7 +233,7 @@ impl Crew {
         let duration_ns = times.sample.as_nanos() as u64;
         while !failed() && (taken.passes == 0 || taken.elapsed_ns < duration_ns) {
             if late() {
-                self.found().failure = Some(ProbeError::Timeout);
+                self.found().failure = Some(memory::out_of_time());
                 break;
             }
             let (pass_ns, accesses, bytes) = self.lead();
@@ -250,9 +255,9 @@ pub(crate) fn run<W: Work>(
     threads: usize,
     times: &Times,
     counted: bool,
-    make: impl Fn(usize) -> Result<W, ProbeError> + Sync,
-) -> Result<Taken, ProbeError> {
-    let crew = Crew {
+    make: impl Fn(usize) -> Result<W, Failure> + Sync,
+) -> Result<ProbeResult, Failure> {
+    let shared = PassThreads {
         barrier: Barrier::new(threads + 1),
         ended: AtomicBool::new(false),
         timed: AtomicBool::new(false),
@@ -265,28 +270,27 @@ pub(crate) fn run<W: Work>(
         cpu_ns: AtomicU64::new(0),
         found: Mutex::default(),
     };
-    let mut taken = Taken {
+    let mut taken = ProbeResult {
         threads,
-        ..Taken::default()
+        ..ProbeResult::default()
     };
     std::thread::scope(|scope| {
         // Nobody waits at the barrier before all are there; dropping this sends them home.
         let mut gates = Vec::new();
         for index in 0..threads {
-            let (crew, make) = (&crew, &make);
+            let (shared, make) = (&shared, &make);
             let (gate, opened) = mpsc::channel::<()>();
             let work = move || {
                 if opened.recv().is_ok() {
-                    crew.work(times.deadline, counted, || make(index));
+                    shared.work(times.deadline, counted, || make(index));
                 }
             };
             let started = std::thread::Builder::new().spawn_scoped(scope, work);
-            started.map_err(|error| ProbeError::NotGiven {
-                what: format!(
-                    "thread {} of {threads} cannot be started ({error})",
-                    index + 1
-                ),
-                remedy: "take fewer threads".into(),
+            started.map_err(|error| {
+                let number = index + 1;
+                Failure::unsupported(format!(
+                    "thread {number} of {threads} cannot be started ({error}): take fewer threads"
+                ))
             })?;
             gates.push(gate);
         }
@@ -294,19 +298,19 @@ pub(crate) fn run<W: Work>(
             // The thread waits for it and cannot have gone.
             let _ = gate.send(());
         });
-        crew.barrier.wait();
-        crew.measure(times, &mut taken);
-        crew.ended.store(true, Ordering::Relaxed);
-        crew.barrier.wait();
-        Ok::<_, ProbeError>(())
+        shared.barrier.wait();
+        shared.measure(times, &mut taken);
+        shared.ended.store(true, Ordering::Relaxed);
+        shared.barrier.wait();
+        Ok::<_, Failure>(())
     })?;
-    let found = crew
+    let found = shared
         .found
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
     match found.failure {
         Some(failure) => Err(failure),
-        None => Ok(Taken {
+        None => Ok(ProbeResult {
             events: found.events,
             checked: found.checked,
             pages: found.pages,
@@ -315,22 +319,16 @@ pub(crate) fn run<W: Work>(
     }
 }
 
-/// CPU time of this thread.
-fn cpu_ns() -> u64 {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
 /// Runs `step` for each part of `0..count`, of at most `part`, as long as there is time.
 pub(crate) fn in_parts(
     count: usize,
     part: usize,
     deadline: Instant,
-    mut step: impl FnMut(std::ops::Range<usize>) -> Result<(), ProbeError>,
-) -> Result<(), ProbeError> {
+    mut step: impl FnMut(std::ops::Range<usize>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     for from in (0..count).step_by(part.max(1)) {
         if Instant::now() >= deadline {
-            return Err(ProbeError::Timeout);
+            return Err(memory::out_of_time());
         }
         step(from..(from + part).min(count))?;
     }

@@ -14,7 +14,7 @@ use crate::failure::{Failure, FailureKind};
 
 /// What one thread is told.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Order {
+pub(super) enum WorkerCommand {
     Refill(u64),
     Poison,
     Run(Until),
@@ -30,36 +30,43 @@ pub(super) struct Report {
 }
 
 /// One thread.
-struct Hand {
+struct Worker {
     /// `None` once it is to end.
-    orders: Option<Sender<Order>>,
+    orders: Option<Sender<WorkerCommand>>,
     reports: Receiver<Result<Report, Failure>>,
     clock: Arc<ThreadClock>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// All threads.
-pub(super) struct Crew {
-    hands: Vec<Hand>,
+pub(super) struct Workers {
+    workers: Vec<Worker>,
 }
 
-impl Crew {
+impl Workers {
     /// Starts a thread for each lane, pinned to the cores in turn.
     pub(super) fn start(
         lanes: Vec<Box<dyn Lane>>,
         params: &LoopParams,
         cores: Option<&[usize]>,
     ) -> Result<Self, Failure> {
-        let mut crew = Self { hands: Vec::new() };
+        let mut workers = Self {
+            workers: Vec::new(),
+        };
         for (index, lane) in lanes.into_iter().enumerate() {
             let core = cores.and_then(|cores| cores.get(index % cores.len().max(1)).copied());
-            crew.hands.push(Hand::start(lane, params.clone(), core)?);
+            workers
+                .workers
+                .push(Worker::start(lane, params.clone(), core)?);
         }
-        Ok(crew)
+        Ok(workers)
     }
 
     /// Tells each thread what to do, by its number, and waits until all have done it.
-    pub(super) fn all(&mut self, order: impl Fn(usize) -> Order) -> Result<Vec<Report>, Failure> {
+    pub(super) fn all(
+        &mut self,
+        order: impl Fn(usize) -> WorkerCommand,
+    ) -> Result<Vec<Report>, Failure> {
         let died = || {
             Failure::new(
                 FailureKind::Internal,
@@ -67,16 +74,16 @@ impl Crew {
             )
         };
         let mut first = None;
-        for (index, hand) in self.hands.iter().enumerate() {
+        for (index, worker) in self.workers.iter().enumerate() {
             let sent =
-                (hand.orders.as_ref()).is_some_and(|orders| orders.send(order(index)).is_ok());
+                (worker.orders.as_ref()).is_some_and(|orders| orders.send(order(index)).is_ok());
             if !sent {
                 first.get_or_insert_with(died);
             }
         }
-        let mut reports = Vec::with_capacity(self.hands.len());
-        for hand in &self.hands {
-            match hand.reports.recv() {
+        let mut reports = Vec::with_capacity(self.workers.len());
+        for worker in &self.workers {
+            match worker.reports.recv() {
                 Ok(Ok(report)) => reports.push(report),
                 Ok(Err(failure)) => {
                     first.get_or_insert(failure);
@@ -91,11 +98,14 @@ impl Crew {
 
     /// CPU time of all threads so far, in nanoseconds.
     pub(super) fn spent_ns(&self) -> u64 {
-        self.hands.iter().map(|hand| hand.clock.spent_ns()).sum()
+        self.workers
+            .iter()
+            .map(|worker| worker.clock.spent_ns())
+            .sum()
     }
 }
 
-impl Hand {
+impl Worker {
     fn start(
         mut lane: Box<dyn Lane>,
         params: LoopParams,
@@ -134,13 +144,13 @@ impl Hand {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     fn drop(&mut self) {
-        for hand in &mut self.hands {
-            hand.orders = None;
+        for worker in &mut self.workers {
+            worker.orders = None;
         }
-        for hand in &mut self.hands {
-            if let Some(thread) = hand.thread.take() {
+        for worker in &mut self.workers {
+            if let Some(thread) = worker.thread.take() {
                 // One that has panicked has been told of already.
                 let _ = thread.join();
             }
@@ -148,13 +158,17 @@ impl Drop for Crew {
     }
 }
 
-fn execute(lane: &mut dyn Lane, params: &LoopParams, order: Order) -> Result<Report, Failure> {
+fn execute(
+    lane: &mut dyn Lane,
+    params: &LoopParams,
+    order: WorkerCommand,
+) -> Result<Report, Failure> {
     let mut pass = None;
     match order {
-        Order::Refill(epoch) => lane.refill(epoch)?,
-        Order::Poison => lane.poison()?,
-        Order::Run(until) => pass = Some(lane.run(params, until)?),
-        Order::Check(count) => {
+        WorkerCommand::Refill(epoch) => lane.refill(epoch)?,
+        WorkerCommand::Poison => lane.poison()?,
+        WorkerCommand::Run(until) => pass = Some(lane.run(params, until)?),
+        WorkerCommand::Check(count) => {
             (0..count).try_for_each(|slot| lane.check(slot))?;
         }
     }

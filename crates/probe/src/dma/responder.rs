@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use overside_base::lock;
 use overside_device::threads::ThreadClock;
-use overside_link::verbs::{Inbox, Messages, QueuePair};
+use overside_link::verbs::{Messages, QueuePair, RecvBatch};
 
 use super::lane;
 use super::plan::Plan;
@@ -44,12 +44,12 @@ impl Shared {
 }
 
 /// A thread that answers on one queue pair.
-pub(super) struct Answering {
+pub(super) struct Responder {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Result<(), Failure>>>,
 }
 
-impl Answering {
+impl Responder {
     pub(super) fn start(
         pair: Box<dyn QueuePair>,
         plan: Plan,
@@ -104,7 +104,7 @@ impl Answering {
     }
 
     /// Keeps messages from now on, or does not.
-    pub(super) fn keep(&self, keep: bool) {
+    pub(super) fn capture(&self, keep: bool) {
         self.shared.keep.store(keep, Ordering::Release);
     }
 
@@ -122,7 +122,7 @@ impl Answering {
     }
 }
 
-impl Drop for Answering {
+impl Drop for Responder {
     fn drop(&mut self) {
         // What had ended it was asked for while anybody wanted to know.
         let _ = self.stop();
@@ -136,7 +136,7 @@ fn answer(
     plan: &Plan,
     timeouts: &Timeouts,
 ) -> Result<(), Failure> {
-    let (mut inbox, mut received) = (Inbox::new(), 0u64);
+    let (mut inbox, mut received) = (RecvBatch::new(), 0u64);
     while !shared.is_stopped() {
         inbox.clear();
         let mut taken = 0;

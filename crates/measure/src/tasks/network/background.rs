@@ -13,7 +13,7 @@ use crate::worker::Worker;
 use overside_probe::{Failure, FailureKind};
 
 /// A test of jobs that is going to run beside.
-pub(super) struct Beside(Test);
+pub(super) struct BackgroundLoad(Test);
 
 /// Jobs that have been verified and wait for their time.
 pub(super) struct Running {
@@ -22,12 +22,12 @@ pub(super) struct Running {
 }
 
 /// What the jobs came to.
-pub(super) struct Ran {
+pub(super) struct JobsReport {
     pub sample: Sample,
     began: Instant,
 }
 
-impl Beside {
+impl BackgroundLoad {
     /// Reads the test of jobs; its times follow from those of the traffic.
     pub(super) fn parse(given: &Map<String, Value>, test: &NetworkTest) -> Result<Self, TestError> {
         let mut all = given.clone();
@@ -38,22 +38,16 @@ impl Beside {
             ("seed", json!(test.seed)),
         ] {
             if all.insert(key.into(), value).is_some() {
-                return Err(TestError::Bound {
-                    field: "beside",
-                    value: format!("with {key}"),
-                    allowed: "a test of jobs without times and seed".into(),
-                });
+                let allowed = "a test of jobs without times and seed";
+                return Err(TestError::bound("beside", format!("with {key}"), allowed));
             }
         }
         let test: Test = serde_json::from_value(Value::Object(all))
             .map_err(|error| TestError::Json(format!("beside: {error}")))?;
         test.check()?;
         if let Some(policy) = test.placement {
-            return Err(TestError::Bound {
-                field: "beside",
-                value: format!("placement {policy}"),
-                allowed: "jobs on one device".into(),
-            });
+            let value = format!("placement {policy}");
+            return Err(TestError::bound("beside", value, "jobs on one device"));
         }
         Ok(Self(test))
     }
@@ -66,7 +60,7 @@ impl Beside {
             .name("beside".into())
             .spawn(move || {
                 let mut began = None;
-                let sample = Worker::new().measure_beside(&self.0, || {
+                let sample = Worker::new().measure_in_background(&self.0, || {
                     let _ = say_ready.send(());
                     began = wait(&hear_begin);
                 });
@@ -103,7 +97,7 @@ impl Running {
     }
 
     /// Waits for the last of them.
-    pub(super) fn finish(self) -> Result<Ran, Failure> {
+    pub(super) fn finish(self) -> Result<JobsReport, Failure> {
         drop(self.begin);
         let (sample, began) = self.thread.join().map_err(|_| {
             Failure::new(
@@ -112,7 +106,7 @@ impl Running {
             )
         })?;
         match (sample.status, began) {
-            (Status::Ok, Some(began)) => Ok(Ran { sample, began }),
+            (Status::Ok, Some(began)) => Ok(JobsReport { sample, began }),
             (Status::Skipped, _) => {
                 let reason = sample.reason.unwrap_or_default();
                 Err(Failure::unsupported(format!("the jobs beside: {reason}")))
@@ -128,7 +122,7 @@ impl Running {
     }
 }
 
-impl Ran {
+impl JobsReport {
     /// When the jobs began and ended, from `start` on.
     pub(super) fn between(&self, start: Instant) -> (Duration, Duration) {
         let begin = self.began.saturating_duration_since(start);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use overside_device::CpuTime;
 
-use super::command::{Answer, Command, Party, Ran};
+use super::command::{Answer, Command, RunReport, TestSide};
 use super::plan::{Operation, Plan};
 use crate::closed_loop::Until;
 use crate::failure::{Failure, FailureKind};
@@ -19,9 +19,9 @@ pub struct Times {
 }
 
 /// What came of it.
-pub struct Taken {
+pub struct TestResult {
     /// Under the clock.
-    pub ran: Ran,
+    pub ran: RunReport,
     /// CPU time of both sides meanwhile.
     pub cpu: CpuTime,
     /// Operations whose bytes were looked at.
@@ -34,17 +34,17 @@ pub struct Taken {
 /// # Errors
 /// What the side said that could not go on. Where one side only lost the other, what the other
 /// says.
-pub fn conduct<'a>(
+pub fn run_test<'a>(
     plan: &Plan,
     times: &Times,
-    initiator: &'a mut dyn Party,
-    peer: Option<&'a mut dyn Party>,
-) -> Result<Taken, Failure> {
+    initiator: &'a mut dyn TestSide,
+    peer: Option<&'a mut dyn TestSide>,
+) -> Result<TestResult, Failure> {
     let mut sides = Sides { initiator, peer };
-    let taken = sides.conduct(plan, times);
+    let taken = sides.run_test(plan, times);
     match taken {
         // The side that broke the link off knows why it did.
-        Err(lost) if lost.kind == FailureKind::Lost => match sides.peer(Command::Usage) {
+        Err(lost) if lost.kind == FailureKind::Lost => match sides.peer(Command::CpuTime) {
             Err(failure) if failure.kind != FailureKind::Lost => Err(failure),
             _ => Err(lost),
         },
@@ -53,25 +53,25 @@ pub fn conduct<'a>(
 }
 
 struct Sides<'a> {
-    initiator: &'a mut dyn Party,
-    peer: Option<&'a mut dyn Party>,
+    initiator: &'a mut dyn TestSide,
+    peer: Option<&'a mut dyn TestSide>,
 }
 
 impl Sides<'_> {
-    fn conduct(&mut self, plan: &Plan, times: &Times) -> Result<Taken, Failure> {
+    fn run_test(&mut self, plan: &Plan, times: &Times) -> Result<TestResult, Failure> {
         let tokens = match self.peer(Command::Prepare)? {
             Some(Answer::Prepared(tokens)) => tokens,
             Some(other) => return Err(unfit(&other)),
             None => Vec::new(),
         };
-        self.initiator.obey(Command::Start(tokens))?;
+        self.initiator.execute(Command::Start(tokens))?;
         let depth = plan.depth as u64;
         let all = vec![depth; plan.threads];
         self.both(Command::Fill(0))?;
         let mut checked = self.looked_at(plan, &all)?;
         self.both(Command::Fill(1))?;
         self.run(Until::Passed(times.warmup))?;
-        self.both(Command::Spoil)?;
+        self.both(Command::Poison)?;
         let before = self.peers_time()?;
         let ran = self.run(Until::Passed(times.sample))?;
         let peers = self.peers_time()?.since(before);
@@ -80,9 +80,9 @@ impl Sides<'_> {
             Operation::Read | Operation::Write => self.compare(&ran.counts)?,
         };
         self.peer(Command::Stop)?;
-        self.initiator.obey(Command::End)?;
+        self.initiator.execute(Command::End)?;
         self.peer(Command::End)?;
-        Ok(Taken {
+        Ok(TestResult {
             cpu: ran.cpu.plus(peers),
             ran,
             checked,
@@ -91,15 +91,15 @@ impl Sides<'_> {
 
     /// Runs every place once, and looks at all of them.
     fn looked_at(&mut self, plan: &Plan, all: &[u64]) -> Result<u64, Failure> {
-        self.peer(Command::Keep(true))?;
+        self.peer(Command::Capture(true))?;
         self.run(Until::Count(plan.depth as u64))?;
         let checked = self.compare(all)?;
-        self.peer(Command::Keep(false))?;
+        self.peer(Command::Capture(false))?;
         Ok(checked)
     }
 
-    fn run(&mut self, until: Until) -> Result<Ran, Failure> {
-        match self.initiator.obey(Command::Run(until))? {
+    fn run(&mut self, until: Until) -> Result<RunReport, Failure> {
+        match self.initiator.execute(Command::Run(until))? {
             Answer::Ran(ran) => Ok(*ran),
             other => Err(unfit(&other)),
         }
@@ -107,7 +107,7 @@ impl Sides<'_> {
 
     /// On both sides; how many places were looked at.
     fn compare(&mut self, counts: &[u64]) -> Result<u64, Failure> {
-        let ours = self.initiator.obey(Command::Compare(counts.to_vec()))?;
+        let ours = self.initiator.execute(Command::Compare(counts.to_vec()))?;
         let theirs = self.peer(Command::Compare(counts.to_vec()))?;
         match theirs.unwrap_or(ours) {
             Answer::Compared(count) => Ok(count),
@@ -117,12 +117,12 @@ impl Sides<'_> {
 
     fn both(&mut self, command: Command) -> Result<(), Failure> {
         self.peer(command.clone())?;
-        self.initiator.obey(command).map(drop)
+        self.initiator.execute(command).map(drop)
     }
 
     fn peers_time(&mut self) -> Result<CpuTime, Failure> {
-        match self.peer(Command::Usage)? {
-            Some(Answer::Spent(time)) => Ok(time),
+        match self.peer(Command::CpuTime)? {
+            Some(Answer::CpuTime(time)) => Ok(time),
             Some(other) => Err(unfit(&other)),
             None => Ok(CpuTime::default()),
         }
@@ -130,7 +130,7 @@ impl Sides<'_> {
 
     fn peer(&mut self, command: Command) -> Result<Option<Answer>, Failure> {
         let peer = self.peer.as_deref_mut();
-        peer.map(|peer| peer.obey(command)).transpose()
+        peer.map(|peer| peer.execute(command)).transpose()
     }
 }
 
