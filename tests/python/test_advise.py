@@ -16,7 +16,7 @@ from overside.bench.statistics import load_run
 from overside.commands import advise as verb
 from overside.commands import arguments
 from overside.errors import Exit, UserError
-from overside.report import advice as in_words
+from overside.report import advice as words
 from overside.report import page
 
 WORKLOADS = Path(__file__).parents[2] / "workloads"
@@ -71,7 +71,7 @@ def test_every_comparison_is_answered_and_cited(run: Path) -> None:
 
 
 def test_words_say_what_is_modelled(run: Path) -> None:
-    advised = in_words.advised(ask(run, "bf2"))
+    advised = words.in_words(ask(run, "bf2"))
     compress = next(one for one in advised["operations"] if "Compress" in one["title"])
     (target,) = compress["targets"]
     assert target["name"] == "BlueField-2"

@@ -25,9 +25,9 @@ def test_every_mistake_is_caught_here(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_mistake_that_is_not_caught_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = audit.planted()
+    found = audit.plant_mistakes()
     found[2]["caught"] = False
-    monkeypatch.setattr(audit, "planted", lambda: found)
+    monkeypatch.setattr(audit, "plant_mistakes", lambda: found)
     assert main(["audit", "--no-noise"]) == Exit.VERIFICATION_FAILED
     assert "not caught" in capsys.readouterr().out
 

@@ -8,7 +8,7 @@ use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{agent, agents, compress, decompress, devices, matching};
 
-/// Answered by `overside.__main__`, which has the same list.
+/// Answered by `overside.__main__`; `overside.commands.arguments` has the same list.
 const PYTHON: &[(&str, &str)] = &[
     (
         "doctor",

@@ -4,9 +4,9 @@ use overside_compress::{Compressor, Container, Decompressor, Error, Options};
 use overside_device::ExternalBytes;
 use pyo3::prelude::*;
 
-use crate::asked::Legs;
-use crate::memory::{Lent, ReadOnly};
-use crate::output::Gathered;
+use crate::arguments::PlacementArgs;
+use crate::memory::{BorrowedBuffer, ReadOnly};
+use crate::output::OutputBuffer;
 use crate::result::Output;
 use crate::{errors, guarded, refused};
 
@@ -21,7 +21,7 @@ const COMPRESSED_BYTES_A_THREAD: usize = 128 << 10;
 pub(crate) fn compression(
     format: &str,
     level: Option<u32>,
-    legs: Legs,
+    legs: PlacementArgs,
     chunk: Option<usize>,
 ) -> PyResult<Options> {
     let mut options = Options {
@@ -39,7 +39,7 @@ pub(crate) fn compression(
 }
 
 /// What the input is, if it has to be something, and how it is decompressed.
-pub(crate) fn decompression(format: Option<&str>, legs: Legs) -> PyResult<Options> {
+pub(crate) fn decompression(format: Option<&str>, legs: PlacementArgs) -> PyResult<Options> {
     let container: Option<Container> = format.map(str::parse).transpose().map_err(refused)?;
     Ok(Options {
         container,
@@ -65,9 +65,10 @@ pub(crate) fn compress(
     chunk: Option<usize>,
 ) -> PyResult<Output> {
     guarded(|| {
-        let data = Lent::new(data)?;
+        let data = BorrowedBuffer::new(data)?;
         let bytes_a_thread = chunk.unwrap_or(Options::default().chunk_bytes);
-        let legs = Legs::new(py, placement, device, threads)?.for_bytes(data.len(), bytes_a_thread);
+        let legs = PlacementArgs::new(py, placement, device, threads)?
+            .for_bytes(data.len(), bytes_a_thread);
         let mut options = compression(format, level, legs, chunk)?;
         options.content_bytes = Some(data.len() as u64);
         if chunk.is_none() {
@@ -80,8 +81,8 @@ pub(crate) fn compress(
     })
 }
 
-fn compress_all(data: Lent, options: &Options) -> Result<Output, Error> {
-    let mut compressor = Compressor::new(Gathered::new(None), options)?;
+fn compress_all(data: BorrowedBuffer, options: &Options) -> Result<Output, Error> {
+    let mut compressor = Compressor::new(OutputBuffer::new(None), options)?;
     match ReadOnly::new(data) {
         Ok(data) => compressor.lend(ExternalBytes::new(data))?,
         Err(data) => {
@@ -106,8 +107,8 @@ pub(crate) fn decompress(
     threads: Option<usize>,
 ) -> PyResult<Output> {
     guarded(|| {
-        let data = Lent::new(data)?;
-        let legs = Legs::new(py, placement, device, threads)?
+        let data = BorrowedBuffer::new(data)?;
+        let legs = PlacementArgs::new(py, placement, device, threads)?
             .for_bytes(data.len(), COMPRESSED_BYTES_A_THREAD);
         let options = decompression(format, legs)?;
         py.detach(|| decompress_all(data, &options, max_size))
@@ -115,8 +116,12 @@ pub(crate) fn decompress(
     })
 }
 
-fn decompress_all(data: Lent, options: &Options, max_size: Option<u64>) -> Result<Output, Error> {
-    let mut decompressor = Decompressor::new(Gathered::new(max_size), options)?;
+fn decompress_all(
+    data: BorrowedBuffer,
+    options: &Options,
+    max_size: Option<u64>,
+) -> Result<Output, Error> {
+    let mut decompressor = Decompressor::new(OutputBuffer::new(max_size), options)?;
     match ReadOnly::new(data) {
         Ok(data) => decompressor.lend(ExternalBytes::new(data))?,
         Err(data) => {

@@ -3,8 +3,8 @@
 
 mod advise;
 mod answers;
+mod arguments;
 mod arrow;
-mod asked;
 mod codec;
 mod errors;
 mod facts;

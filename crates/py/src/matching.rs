@@ -11,16 +11,16 @@ use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::arguments::PlacementArgs;
 use crate::arrow::{self, Column};
-use crate::asked::Legs;
-use crate::memory::{Lent, Numbers, ReadOnly, Reader};
+use crate::memory::{BorrowedBuffer, Numbers, ReadOnly, Reader};
 use crate::output::{Signals, applied_of, value};
 use crate::{errors, guarded, refused};
 
 /// Text that is worth a thread, in bytes.
 const BYTES_A_THREAD: usize = 1 << 20;
 /// Records after which it is looked for signals.
-const RECORDS_A_LOOK: usize = 4096;
+const RECORDS_PER_CHECK: usize = 4096;
 
 /// One pattern, or several.
 #[derive(FromPyObject)]
@@ -67,7 +67,7 @@ pub(crate) fn find(
             options.chunk_bytes = chunk;
         }
         let data = Data::of(data, column)?;
-        let mut legs = Legs::new(py, placement, device, threads)?;
+        let mut legs = PlacementArgs::new(py, placement, device, threads)?;
         if let Data::Text(text) = &data {
             legs = legs.for_bytes(text.len(), BYTES_A_THREAD);
         }
@@ -92,7 +92,7 @@ fn answer_of(name: &str) -> PyResult<Answer> {
 
 /// What is searched.
 enum Data {
-    Text(Lent),
+    Text(BorrowedBuffer),
     Column(Column),
 }
 
@@ -106,7 +106,7 @@ impl Data {
                 "column is for Arrow data, which this is not",
             ));
         }
-        Lent::new(object).map(Self::Text)
+        BorrowedBuffer::new(object).map(Self::Text)
     }
 }
 
@@ -116,7 +116,7 @@ impl Input for Reader<'_> {
     }
 }
 
-fn search(data: Data, options: Options) -> Result<Done, Error> {
+fn search(data: Data, options: Options) -> Result<SearchResult, Error> {
     let is_wanted = options.answer == Answer::Records;
     let mut search = Search::new(options)?;
     let mut records = Records::new(matches!(data, Data::Text(_)));
@@ -131,7 +131,7 @@ fn search(data: Data, options: Options) -> Result<Done, Error> {
             let mut signals = Signals::new();
             let kind = column.kind();
             let arrays = std::iter::from_fn(|| {
-                let next = match signals.look() {
+                let next = match signals.check() {
                     Ok(()) => column.next().map_err(Error::Format),
                     Err(error) => Err(Error::Read(error.into())),
                 };
@@ -144,7 +144,7 @@ fn search(data: Data, options: Options) -> Result<Done, Error> {
             tally
         }
     };
-    Ok(Done {
+    Ok(SearchResult {
         tally,
         records: is_wanted.then_some(records),
         rows,
@@ -191,8 +191,8 @@ impl Records {
 
 impl Sink for Records {
     fn found(&mut self, found: Found<'_>) -> io::Result<bool> {
-        if self.indices.len().is_multiple_of(RECORDS_A_LOOK) {
-            self.signals.look()?;
+        if self.indices.len().is_multiple_of(RECORDS_PER_CHECK) {
+            self.signals.check()?;
         }
         push(&mut self.indices, found.number.saturating_sub(1))?;
         if self.is_text {
@@ -213,7 +213,7 @@ fn push(numbers: &mut Vec<u64>, number: u64) -> io::Result<()> {
 }
 
 /// What a search came to.
-struct Done {
+struct SearchResult {
     tally: Tally,
     records: Option<Records>,
     rows: Option<usize>,
@@ -221,7 +221,7 @@ struct Done {
     report: Option<Report>,
 }
 
-impl Done {
+impl SearchResult {
     fn into_matches(self, py: Python<'_>) -> PyResult<Matches> {
         let numbers = |numbers| Py::new(py, Numbers::new(numbers));
         let (mut indices, mut begins, mut ends) = (None, None, None);

@@ -15,12 +15,12 @@ use pyo3::types::{PyMemoryView, PyString};
 
 /// Memory that a Python object lends by the buffer protocol. It stays where it is and as long as it
 /// is until this is dropped, which may be in any thread.
-pub(crate) struct Lent {
+pub(crate) struct BorrowedBuffer {
     buffer: PyUntypedBuffer,
     len: usize,
 }
 
-impl Lent {
+impl BorrowedBuffer {
     /// The memory of `object`. Raises `TypeError` if it lends none, `BufferError` if what it lends
     /// is not in one piece.
     pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -56,12 +56,12 @@ impl Lent {
     }
 }
 
-/// To be used only where [`Lent::is_read_only`].
-pub(crate) struct ReadOnly(Lent);
+/// To be used only where [`BorrowedBuffer::is_read_only`].
+pub(crate) struct ReadOnly(BorrowedBuffer);
 
 impl ReadOnly {
     /// `Err` gives back what can be written to.
-    pub(crate) fn new(lent: Lent) -> Result<Self, Lent> {
+    pub(crate) fn new(lent: BorrowedBuffer) -> Result<Self, BorrowedBuffer> {
         if lent.is_read_only() {
             Ok(Self(lent))
         } else {
@@ -77,7 +77,7 @@ impl AsRef<[u8]> for ReadOnly {
             0 => &[],
             // SAFETY: an exporter keeps its memory valid, in place and initialised until the buffer
             // is released, which is when `self` is dropped; it is contiguous, as was checked, and
-            // nobody writes to it, as `Lent::is_read_only` says.
+            // nobody writes to it, as `BorrowedBuffer::is_read_only` says.
             len => unsafe { std::slice::from_raw_parts(self.0.buffer.buf_ptr().cast(), len) },
         }
     }
@@ -86,7 +86,7 @@ impl AsRef<[u8]> for ReadOnly {
 /// Copies memory out that others may write to meanwhile. Each byte is read once, so whoever writes
 /// changes what comes out and nothing else.
 pub(crate) struct Reader<'a> {
-    lent: &'a Lent,
+    lent: &'a BorrowedBuffer,
     at: usize,
 }
 

@@ -26,7 +26,7 @@ impl Signals {
     }
 
     /// Lets Python handle signals if it is time. An error is what a handler raised.
-    pub(crate) fn look(&mut self) -> PyResult<()> {
+    pub(crate) fn check(&mut self) -> PyResult<()> {
         if self.0.elapsed() < SIGNALS_EVERY {
             return Ok(());
         }
@@ -37,13 +37,13 @@ impl Signals {
 }
 
 /// Output in memory, up to a limit.
-pub(crate) struct Gathered {
+pub(crate) struct OutputBuffer {
     bytes: Vec<u8>,
     limit_bytes: Option<u64>,
     signals: Signals,
 }
 
-impl Gathered {
+impl OutputBuffer {
     pub(crate) fn new(limit_bytes: Option<u64>) -> Self {
         Self {
             bytes: Vec::new(),
@@ -59,28 +59,28 @@ impl Gathered {
 
     /// Makes room for more. The errors that are raised are wrapped, to be unwrapped by
     /// [`errors::stream`].
-    fn room(&mut self, more: usize) -> io::Result<()> {
+    fn reserve(&mut self, more: usize) -> io::Result<()> {
         let len = self.bytes.len() as u64 + more as u64;
         if let Some(limit_bytes) = self.limit_bytes.filter(|limit| len > *limit) {
             return Err(errors::limit(limit_bytes).into());
         }
-        self.signals.look()?;
+        self.signals.check()?;
         (self.bytes.try_reserve(more)).map_err(|_| {
             PyMemoryError::new_err(format!("no memory for {len} bytes of output")).into()
         })
     }
 }
 
-impl Write for Gathered {
+impl Write for OutputBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.room(bytes.len())?;
+        self.reserve(bytes.len())?;
         self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let len = parts.iter().map(|part| part.len()).sum();
-        self.room(len)?;
+        self.reserve(len)?;
         for part in parts {
             self.bytes.extend_from_slice(part);
         }

@@ -10,7 +10,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};
 
-use crate::memory::{Lent, lend};
+use crate::memory::{BorrowedBuffer, lend};
 use crate::output::{applied, places, report};
 
 /// Compressed or decompressed bytes, and where they were made. Bytes-like: `bytes(result)`,
@@ -55,7 +55,7 @@ impl Output {
 
     fn __eq__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
-        match Lent::new(other) {
+        match BorrowedBuffer::new(other) {
             Ok(_) => {
                 let view = PyMemoryView::from(slf.as_any())?;
                 Ok(view

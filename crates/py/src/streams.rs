@@ -10,21 +10,21 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::asked::Legs;
+use crate::arguments::PlacementArgs;
 use crate::codec::{MAX_SIZE, compression, decompression};
-use crate::memory::Lent;
-use crate::output::{Gathered, applied, report};
+use crate::memory::BorrowedBuffer;
+use crate::output::{OutputBuffer, applied, report};
 use crate::{errors, guarded, refused};
 
 /// What several threads may use, one at a time.
-struct Turns<T> {
+struct SharedStream<T> {
     value: Mutex<T>,
     /// Whose turn it is. A signal handler that wants a turn while its own thread has one would
     /// wait for itself.
     holder: Mutex<Option<ThreadId>>,
 }
 
-impl<T: Send> Turns<T> {
+impl<T: Send> SharedStream<T> {
     fn new(value: T) -> Self {
         Self {
             value: Mutex::new(value),
@@ -90,7 +90,7 @@ impl<S> State<S> {
     /// Finishes the stream and gives what was left of its output.
     fn finish(
         &mut self,
-        finish: impl FnOnce(S) -> Result<(Gathered, Summary), Error>,
+        finish: impl FnOnce(S) -> Result<(OutputBuffer, Summary), Error>,
     ) -> PyResult<Vec<u8>> {
         let stream = self.take()?;
         let (mut gathered, summary) = finish(*stream).map_err(errors::stream)?;
@@ -115,45 +115,37 @@ impl<S> State<S> {
 trait Stream: Send {
     fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error>;
     fn flush(&mut self) -> Result<(), Error>;
-    fn gathered(&mut self) -> &mut Gathered;
+    fn gathered(&mut self) -> &mut OutputBuffer;
 }
 
-impl Stream for Compressor<Gathered> {
-    fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error> {
-        self.fill(reader)
-    }
+macro_rules! stream {
+    ($kind:ident) => {
+        impl Stream for $kind<OutputBuffer> {
+            fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error> {
+                self.fill(reader)
+            }
 
-    fn flush(&mut self) -> Result<(), Error> {
-        self.flush()
-    }
+            fn flush(&mut self) -> Result<(), Error> {
+                self.flush()
+            }
 
-    fn gathered(&mut self) -> &mut Gathered {
-        self.get_mut()
-    }
+            fn gathered(&mut self) -> &mut OutputBuffer {
+                self.get_mut()
+            }
+        }
+    };
 }
+stream!(Compressor);
+stream!(Decompressor);
 
-impl Stream for Decompressor<Gathered> {
-    fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error> {
-        self.fill(reader)
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        self.flush()
-    }
-
-    fn gathered(&mut self) -> &mut Gathered {
-        self.get_mut()
-    }
-}
-
-impl<S: Stream> Turns<State<S>> {
+impl<S: Stream> SharedStream<State<S>> {
     /// Gives the stream all of `data`, and takes the output that there is then.
-    fn given<'py>(
+    fn feed<'py>(
         &self,
         py: Python<'py>,
         data: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let data = Lent::new(data)?;
+        let data = BorrowedBuffer::new(data)?;
         self.output(py, |stream| {
             let mut reader = data.reader();
             while stream.fill(&mut reader)? > 0 {}
@@ -162,7 +154,7 @@ impl<S: Stream> Turns<State<S>> {
     }
 
     /// Has the stream bring out whatever it can of what it was given.
-    fn flushed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+    fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         self.output(py, |stream| {
             stream.flush()?;
             Ok(stream.gathered().take())
@@ -183,14 +175,14 @@ impl<S: Stream> Turns<State<S>> {
     fn finish<'py>(
         &self,
         py: Python<'py>,
-        finish: impl FnOnce(S) -> Result<(Gathered, Summary), Error> + Send,
+        finish: impl FnOnce(S) -> Result<(OutputBuffer, Summary), Error> + Send,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.take(py, |state| state.finish(finish))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     /// What became of the stream, as `tell` puts it; `None` before it is finished.
-    fn told<'py>(
+    fn summary<'py>(
         &self,
         py: Python<'py>,
         tell: impl FnOnce(Python<'py>, &Summary) -> PyResult<Bound<'py, PyAny>>,
@@ -203,12 +195,43 @@ impl<S: Stream> Turns<State<S>> {
     }
 }
 
+/// The methods of a class of streams: those that are given, and those that both classes have.
+macro_rules! stream_methods {
+    ($class:ident, $finish:path, { $($own:tt)* }) => {
+        #[pymethods]
+        impl $class {
+            $($own)*
+
+            /// Makes all that can be made of what was given so far, and gives it.
+            fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+                self.0.flush(py)
+            }
+
+            /// Ends the stream and gives what is left of it.
+            fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+                self.0.finish(py, $finish)
+            }
+
+            /// What really ran; `None` before the stream is finished.
+            #[getter]
+            fn applied<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+                self.0.summary(py, applied)
+            }
+
+            /// What was done; `None` before the stream is finished.
+            #[getter]
+            fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+                self.0.summary(py, report)
+            }
+        }
+    };
+}
+
 /// Compresses a stream piece by piece.
 #[pyclass(module = "overside", name = "Compressor", frozen)]
-pub(crate) struct PyCompressor(Turns<State<Compressor<Gathered>>>);
+pub(crate) struct PyCompressor(SharedStream<State<Compressor<OutputBuffer>>>);
 
-#[pymethods]
-impl PyCompressor {
+stream_methods!(PyCompressor, Compressor::finish, {
     #[new]
     #[pyo3(signature = (*, format="gzip", level=None, placement=None, device=None, threads=None, chunk=None))]
     fn new(
@@ -221,11 +244,11 @@ impl PyCompressor {
         chunk: Option<usize>,
     ) -> PyResult<Self> {
         guarded(|| {
-            let legs = Legs::new(py, placement, device, threads)?;
+            let legs = PlacementArgs::new(py, placement, device, threads)?;
             let options = compression(format, level, legs, chunk)?;
-            let stream = py.detach(|| Compressor::new(Gathered::new(None), &options));
+            let stream = py.detach(|| Compressor::new(OutputBuffer::new(None), &options));
             let stream = stream.map_err(errors::stream)?;
-            Ok(Self(Turns::new(State::Open(Box::new(stream)))))
+            Ok(Self(SharedStream::new(State::Open(Box::new(stream)))))
         })
     }
 
@@ -235,38 +258,15 @@ impl PyCompressor {
         py: Python<'py>,
         data: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        self.0.given(py, data)
+        self.0.feed(py, data)
     }
-
-    /// Compresses what was given so far, as a chunk of its own, and gives all of it.
-    fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.0.flushed(py)
-    }
-
-    /// Ends the stream and gives what is left of it.
-    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.0.finish(py, Compressor::finish)
-    }
-
-    /// What really ran; `None` before the stream is finished.
-    #[getter]
-    fn applied<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.0.told(py, applied)
-    }
-
-    /// What was done; `None` before the stream is finished.
-    #[getter]
-    fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.0.told(py, report)
-    }
-}
+});
 
 /// Decompresses a stream piece by piece.
 #[pyclass(module = "overside", name = "Decompressor", frozen)]
-pub(crate) struct PyDecompressor(Turns<State<Decompressor<Gathered>>>);
+pub(crate) struct PyDecompressor(SharedStream<State<Decompressor<OutputBuffer>>>);
 
-#[pymethods]
-impl PyDecompressor {
+stream_methods!(PyDecompressor, Decompressor::finish, {
     #[new]
     #[pyo3(signature = (*, format=None, max_size=MAX_SIZE, placement=None, device=None, threads=None))]
     fn new(
@@ -279,10 +279,10 @@ impl PyDecompressor {
     ) -> PyResult<Self> {
         guarded(|| {
             let options: Options =
-                decompression(format, Legs::new(py, placement, device, threads)?)?;
-            let stream = Decompressor::new(Gathered::new(max_size), &options);
+                decompression(format, PlacementArgs::new(py, placement, device, threads)?)?;
+            let stream = Decompressor::new(OutputBuffer::new(max_size), &options);
             let stream = stream.map_err(errors::stream)?;
-            Ok(Self(Turns::new(State::Open(Box::new(stream)))))
+            Ok(Self(SharedStream::new(State::Open(Box::new(stream)))))
         })
     }
 
@@ -292,28 +292,6 @@ impl PyDecompressor {
         py: Python<'py>,
         data: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        self.0.given(py, data)
+        self.0.feed(py, data)
     }
-
-    /// Decompresses whatever can be of what was given so far, and gives all of it.
-    fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.0.flushed(py)
-    }
-
-    /// Ends the stream and gives what is left of it.
-    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.0.finish(py, Decompressor::finish)
-    }
-
-    /// What really ran; `None` before the stream is finished.
-    #[getter]
-    fn applied<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.0.told(py, applied)
-    }
-
-    /// What was done; `None` before the stream is finished.
-    #[getter]
-    fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.0.told(py, report)
-    }
-}
+});

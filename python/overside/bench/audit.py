@@ -20,7 +20,7 @@ UNTRUSTED: Json = {
 }
 
 
-def planted() -> list[Json]:
+def plant_mistakes() -> list[Json]:
     """Plants each mistake in a real test: what came of it (docs/audit.md). About a second.
 
     Raises `OSError` if no scratch file can be written.
@@ -34,7 +34,7 @@ def before_run() -> tuple[list[Json], list[Json]]:
     """What came of planting the mistakes, and the warnings that a run gets of it. A run goes on
     without an audit where there is no room for one."""
     try:
-        found = planted()
+        found = plant_mistakes()
     except OSError as error:
         message = f"the harness was not audited: no scratch file can be written ({error})"
         remedy = "make room, or set TMPDIR; `overside audit` does it later"

@@ -63,7 +63,7 @@ class Noise:
         }
 
 
-def measured() -> Noise:
+def measure() -> Noise:
     """Runs a few short tests twice. About ten seconds.
 
     Raises `UserError` if nothing can be written.

@@ -184,6 +184,19 @@ def _per_job_ns(test: TestSummary) -> fit.Rounds:
     return {at: 1e9 / rate for at, rate in test.values["rate"].items() if rate > 0}
 
 
+def _over_rounds(test: TestSummary, metric: str) -> fit.Value | None:
+    return fit.over_rounds(list(test.values[metric].values()))
+
+
+def _by_size(tests: Sequence[TestSummary], metric: str) -> list[tuple[float, fit.Value]]:
+    """The points of a table: a metric of one test a size."""
+    return [
+        (float(_size(test)), value)
+        for test in _distinct(tests)
+        if (value := _over_rounds(test, metric))
+    ]
+
+
 def _size(test: TestSummary) -> int:
     return int(test.parameters["buffer_size"])
 
@@ -272,20 +285,15 @@ def _patterns(full: Sequence[TestSummary], fact: str) -> list[Json]:
         found.setdefault(test.parameters["patterns"][0], []).append(test)
     entries = []
     for asked, tests in sorted(found.items()):
-        by_size: dict[int, fit.Value] = {}
-        for test in tests:
-            value = fit.over_rounds(list(test.values["throughput"].values()))
-            if value is not None:
-                by_size.setdefault(_size(test), value)
-        sizes = sorted(by_size)
-        if sizes:
+        points = _by_size(tests, "throughput")
+        if points:
             entries.append(
                 {
                     "name": asked,
                     "pattern": QUERIES.get(asked, asked),
                     "sweep": {
-                        "source_bytes": sizes,
-                        "rate": [short(by_size[size].value) for size in sizes],
+                        "source_bytes": [int(size) for size, _ in points],
+                        "rate": [short(value.value) for _, value in points],
                         "unit": "MB/s",
                         "facts": [fact],
                     },
@@ -306,11 +314,7 @@ def _completion(writer: Writer, group: OperationTests, entry: Json, completion: 
     slope = None if line is None else line.slope
     if "rate" not in entry:
         _rate(entry, line, full, fact)
-        points = [
-            (float(_size(test)), value)
-            for test in _distinct(full)
-            if (value := fit.over_rounds(list(test.values["throughput"].values())))
-        ]
+        points = _by_size(full, "throughput")
         writer.table(f"job.rate.{operation}", "bytes", points, "MB/s", fact)
     if operation == "copy" and group.device != "cpu":
         _copies(writer, mine, completion, fact)
@@ -318,7 +322,7 @@ def _completion(writer: Writer, group: OperationTests, entry: Json, completion: 
     _batches(writer, [test for test in mine if _size(test) == small], slope, operation, fact)
     alone = _distinct([test for test in mine if _is_alone(test)])
     if alone:
-        value = fit.over_rounds(list(alone[0].values["latency_p50"].values()))
+        value = _over_rounds(alone[0], "latency_p50")
         microseconds = f"job.latency.{operation}.{completion}"
         writer.value(microseconds, value, "us", fact)
         _latency(entry, alone, line, fact)
@@ -348,7 +352,7 @@ def _rate(entry: Json, line: fit.Line | None, full: Sequence[TestSummary], fact:
     size or none that fits, the rate at the longest."""
     if line is None or line.slope is None:
         largest = full[-1]
-        value = fit.over_rounds(list(largest.values["throughput"].values()))
+        value = _over_rounds(largest, "throughput")
         if value is not None:
             note = f"with jobs of {_size(largest)} bytes; the cost of a job is in it"
             entry["rate"] = quantity(value, "MB/s", fact, note)
@@ -453,17 +457,9 @@ def _traffic(writer: Writer, tests: Sequence[TestSummary]) -> None:
 
 
 def _copies(writer: Writer, mine: Sequence[TestSummary], completion: str, fact: str) -> None:
-    latencies = [
-        (float(_size(test)), value)
-        for test in _distinct([test for test in mine if _is_alone(test)])
-        if (value := fit.over_rounds(list(test.values["latency_p50"].values())))
-    ]
+    latencies = _by_size([test for test in mine if _is_alone(test)], "latency_p50")
     writer.table(f"dma.copy.latency.{completion}", "bytes", latencies, "us", fact)
-    rates = [
-        (float(_size(test)), value)
-        for test in _distinct(_full(mine))
-        if (value := fit.over_rounds(list(test.values["throughput"].values())))
-    ]
+    rates = _by_size(_full(mine), "throughput")
     writer.table(f"dma.copy.rate.{completion}", "bytes", rates, "MB/s", fact)
 
 
@@ -478,7 +474,7 @@ def _scaling(writer: Writer, group: OperationTests) -> None:
             if key == "depth":
                 # A batch is never larger than the depth, so it changes with it.
                 kept = (test.parameters.get("threads", 1), test.parameters["batch"] == 1)
-            value = fit.over_rounds(list(test.values["throughput"].values()))
+            value = _over_rounds(test, "throughput")
             if value is not None:
                 place = (_size(test), test.parameters["completion"], *kept)
                 axes.setdefault(place, {})[int(test.parameters.get(key) or 1)] = value

@@ -16,7 +16,7 @@ from overside.bench import store
 from overside.bench.statistics import RunView, load_run
 from overside.errors import Exit, UserError
 from overside.report import formatting, terminal
-from overside.report.advice import advised
+from overside.report.advice import in_words
 
 
 def main(args: argparse.Namespace) -> int:
@@ -127,7 +127,7 @@ def _head(path: Path, target: str | None, device: str | None) -> str:
 def _print(view: RunView, advice: dict[str, Any]) -> None:
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     width = shutil.get_terminal_size().columns
-    print(terminal.advice(view, advised(advice), width, colour), end="")
+    print(terminal.advice(view, in_words(advice), width, colour), end="")
 
 
 def _say(text: str) -> None:

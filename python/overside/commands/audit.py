@@ -17,7 +17,7 @@ from overside.errors import Exit, UserError
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
     try:
-        found = audit.planted()
+        found = audit.plant_mistakes()
     except OSError as error:
         raise UserError(
             f"no scratch file can be written: {error}", "make room, or set TMPDIR"
@@ -27,7 +27,7 @@ def main(args: argparse.Namespace) -> int:
     if not args.no_noise:
         if not args.json:
             print("running a few tests twice ...", file=sys.stderr)
-        apart = noise.measured()
+        apart = noise.measure()
     if args.json:
         whole = {
             "schema": "audit/1",

@@ -14,7 +14,7 @@ from overside.bench.statistics import RunView
 from overside.commands import table
 from overside.errors import Exit
 
-#: Parameters that are told by their values alone.
+#: Parameters that are names by their values alone.
 USUAL = ("device", "variant", "format", "level", "buffer_size")
 
 
@@ -73,8 +73,8 @@ def _print(result: RunComparison, threshold: float) -> None:
         print(f"no verdicts: {condition}")
     for note in result.notes:
         print(f"note: {note}")
-    told = _told(result.compared)
-    rows = [_row(entry, told[entry.task]) for entry in result.compared]
+    names = _parameter_names(result.compared)
+    rows = [_row(entry, names[entry.task]) for entry in result.compared]
     if rows:
         head = ["test", "metric", "A", "B", "", "B/A", "95 %", "beyond", "verdict"]
         print(table.text(head, rows))
@@ -94,23 +94,23 @@ def _print(result: RunComparison, threshold: float) -> None:
         )
 
 
-def _told(entries: Sequence[MetricComparison]) -> dict[str, list[str]]:
+def _parameter_names(entries: Sequence[MetricComparison]) -> dict[str, list[str]]:
     """By task: the parameters that a line tells, first the usual ones, then what else tells its
     tests apart."""
-    told: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for task in {entry.task for entry in entries}:
         tests = [entry.parameters for entry in entries if entry.task == task]
         keys = dict.fromkeys(key for test in tests for key in test)
         differ = [key for key in keys if any(t.get(key) != tests[0].get(key) for t in tests)]
-        told[task] = [key for key in keys if key in USUAL]
-        told[task] += [key for key in differ if key not in USUAL]
-    return told
+        names[task] = [key for key in keys if key in USUAL]
+        names[task] += [key for key in differ if key not in USUAL]
+    return names
 
 
-def _row(entry: MetricComparison, told: Sequence[str]) -> list[str]:
+def _row(entry: MetricComparison, names: Sequence[str]) -> list[str]:
     ratio = entry.ratio
     parts = []
-    for key in told:
+    for key in names:
         value = entry.parameters.get(key)
         if value is not None:
             parts.append(plan.text(value) if key in USUAL else f"{key}={plan.text(value)}")

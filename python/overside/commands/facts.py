@@ -57,14 +57,14 @@ def _search(args: argparse.Namespace) -> int:
     if facts or orderings:
         return Exit.OK
     raise UserError(
-        f"no published fact has all of: {clean(_asked(args), 300)}",
+        f"no published fact has all of: {clean(_query_text(args), 300)}",
         "search for fewer words; `overside facts` lists all. What nobody has published can be "
         "measured: overside calibrate",
         Exit.NOTHING_SELECTED,
     )
 
 
-def _asked(args: argparse.Namespace) -> str:
+def _query_text(args: argparse.Namespace) -> str:
     given = {"--paper": args.paper, "--device": args.device, "--use": args.use}
     options = [f"{option} {value}" for option, value in given.items() if value is not None]
     return " ".join([*args.words, *options])
@@ -168,7 +168,7 @@ def _check(args: argparse.Namespace, fields: Sequence[str]) -> int:
     check["figures"] = [
         figure
         for figure in check["figures"]
-        if figure["purpose"] in wanted and _is_asked(args, figure, fields)
+        if figure["purpose"] in wanted and _is_selected(args, figure, fields)
     ]
     check["orderings"] = [
         one for one in check["orderings"] if _holds(fields, one["id"], one.get("scenario", ""))
@@ -179,14 +179,14 @@ def _check(args: argparse.Namespace, fields: Sequence[str]) -> int:
         _print_check(check)
     if not check["figures"] and not check["orderings"]:
         raise UserError(
-            f"nothing to compare has all of: {clean(_asked(args), 300)}",
+            f"nothing to compare has all of: {clean(_query_text(args), 300)}",
             "overside facts check --use all compares everything",
             Exit.NOTHING_SELECTED,
         )
     return Exit.OK
 
 
-def _is_asked(args: argparse.Namespace, figure: Json, fields: Sequence[str]) -> bool:
+def _is_selected(args: argparse.Namespace, figure: Json, fields: Sequence[str]) -> bool:
     def plain(text: str) -> str:
         return "".join(c for c in text.lower() if c.isalnum())
 

@@ -18,7 +18,7 @@ _BREAK_EVENS = {
 VERDICTS = {"yes": "yes", "no": "no", "cannot-tell": "cannot tell"}
 
 
-def advised(advice: Json) -> Json:
+def in_words(advice: Json) -> Json:
     """An answer of `overside.advise.answer` in words: `operations`, each of a `title` and
     `targets` (`_target`), the `workload`'s title, its `plans` (`_plan`), and `citations`, what each
     fact says and where it stands."""
@@ -46,7 +46,7 @@ def of_run(view: RunView) -> tuple[Json | None, str]:
 
     try:
         asked = advise.Query.of_run(view.path) or advise.Query(advise.default_profiles())
-        found = advised(advise.answer(view, asked))
+        found = in_words(advise.answer(view, asked))
     except (UserError, ValueError) as error:
         return None, f"There is no advice: {formatting.clean(error, 400)}."
     return (found if found["operations"] or found["plans"] else None), ""

@@ -27,7 +27,7 @@ class PlantedMistake:
     said: str
 
 
-def planted(view: RunView) -> list[PlantedMistake]:
+def planted_mistakes(view: RunView) -> list[PlantedMistake]:
     """What came of planting each; nothing if the run was not audited."""
     entries = view.manifest.get("audit")
     if not isinstance(entries, list):
@@ -46,7 +46,7 @@ def planted(view: RunView) -> list[PlantedMistake]:
 
 def is_trusted(view: RunView) -> bool:
     """Whether every mistake was caught; so it is where none was planted."""
-    return all(one.outcome == "caught" for one in planted(view))
+    return all(one.outcome == "caught" for one in planted_mistakes(view))
 
 
 def noise_words(view: RunView) -> str:

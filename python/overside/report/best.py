@@ -256,10 +256,10 @@ def headline(advice: Advice) -> Candidate:
 
 def sentences(advice: Advice) -> list[str]:
     """The advice in plain words, one sentence a segment."""
-    return [" ".join(pair) for pair in spoken(advice)]
+    return [" ".join(pair) for pair in sentence_parts(advice)]
 
 
-def spoken(advice: Advice) -> list[tuple[str, str]]:
+def sentence_parts(advice: Advice) -> list[tuple[str, str]]:
     """The sentences in two parts: the way to do it, and the figures.
 
     `ISA-L with 2 threads` and `in 64 KiB buffers: 412 MB/s (401–420), 4.80 CPU seconds per GB;

@@ -60,7 +60,7 @@ def markdown(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> st
 
 
 def _audit(view: RunView) -> list[str]:
-    planted = audit.planted(view)
+    planted = audit.planted_mistakes(view)
     if not planted:
         return []
     rows = [[escape(one.about), escape(one.test), escape(one.outcome)] for one in planted]

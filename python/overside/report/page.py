@@ -226,7 +226,7 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         "no_outlook": no_outlook,
         "where": where,
         "no_where": no_where,
-        "audit": audit.planted(view),
+        "audit": audit.planted_mistakes(view),
         "audit_trusted": audit.is_trusted(view),
         "noise_words": audit.noise_words(view),
         "matrix": matrix,
@@ -255,7 +255,7 @@ def _advice(advice: Advice) -> Json:
         "title": advice.group.title,
         "detail": advice.group.detail,
         "figure": formatting.number(best.headline(advice).throughput.median),
-        "sentences": best.spoken(advice),
+        "sentences": best.sentence_parts(advice),
     }
 
 

@@ -67,16 +67,16 @@ def charts(tests: Sequence[TestSummary], provenance: str) -> list[Chart]:
     for axis in AXES:
         swept = [line for line in _lines(rest, axis) if len(line) > 1]
         inside = {id(test) for line in swept for test in line}
-        for metric in _asked([test for line in swept for test in line]):
+        for metric in _metrics([test for line in swept for test in line]):
             out += _sweep(swept, axis, metric, provenance)
         rest = [test for test in rest if id(test) not in inside]
-    for metric in _asked(rest):
+    for metric in _metrics(rest):
         out += _bars(rest, metric, provenance)
     out += _over_time(tests, provenance)
     return out
 
 
-def _asked(tests: Sequence[TestSummary]) -> list[str]:
+def _metrics(tests: Sequence[TestSummary]) -> list[str]:
     """The metrics to draw: those asked for that there are."""
     names = dict.fromkeys(name for test in tests for name in test.asked if name in test.metrics)
     return list(names)[:_METRICS_MAX]

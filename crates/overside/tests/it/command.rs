@@ -78,18 +78,14 @@ fn an_unknown_verb_is_refused_with_the_closest_one() {
 
 #[test]
 fn the_python_package_has_the_same_verbs() {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/overside/__main__.py");
-    let source = std::fs::read_to_string(package).unwrap();
-    let table = source
-        .split("VERBS = {")
-        .nth(1)
-        .unwrap()
-        .split('}')
-        .next()
-        .unwrap();
-    let in_python: Vec<(&str, &str)> = (table.lines())
-        .filter_map(|line| line.trim().trim_end_matches(',').split_once(": "))
-        .map(|(verb, about)| (verb.trim_matches('"'), about.trim_matches('"')))
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/overside");
+    let source = std::fs::read_to_string(package.join("commands/arguments.py")).unwrap();
+    let (_, table) = source.split_once("\nVERBS: ").unwrap();
+    let (_, table) = table.split_once("= {").unwrap();
+    let (table, _) = table.split_once('}').unwrap();
+    let literals: Vec<&str> = table.split('"').skip(1).step_by(2).collect();
+    let in_python: Vec<(&str, &str)> = (literals.chunks(2))
+        .map(|pair| (pair[0], pair[1]))
         .collect();
     let help = out(&run(&["--help"]));
     let listed: Vec<(&str, &str)> = (help.lines())

@@ -13,13 +13,13 @@ use crate::{errors, refused};
 const THREADS_MAX: usize = 1024;
 
 /// Who does the work.
-pub(crate) struct Legs {
+pub(crate) struct PlacementArgs {
     pub(crate) policy: Policy,
     pub(crate) device: Option<Arc<dyn Device>>,
     pub(crate) threads: usize,
 }
 
-impl Legs {
+impl PlacementArgs {
     /// Understands the arguments and opens the device. Without a placement it is the CPU alone, or
     /// adaptive if there is a device.
     pub(crate) fn new(
