@@ -45,14 +45,14 @@ impl Armed {
     /// Whether the caller has to wake the other side, after what it published. Of several only one
     /// has to.
     #[must_use]
-    pub(crate) fn must_ring(&self) -> bool {
+    pub(crate) fn must_notify(&self) -> bool {
         fence(Ordering::SeqCst);
         // AcqRel: a sleeper that finds its wish taken sees what it was taken for.
         self.0.0.load(Ordering::Relaxed) != 0 && self.0.0.swap(0, Ordering::AcqRel) != 0
     }
 }
 
-/// The peer's bell and the one by which it wakes this end.
+/// The peer's notifier and the one by which it wakes this end.
 #[derive(Debug)]
 pub(crate) struct Notifier(OwnedFd);
 
@@ -63,7 +63,7 @@ impl Notifier {
     }
 
     /// Wakes the peer. Never waits. A peer that is gone is found out elsewhere.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         // Fails if the peer is gone, or if it has a whole buffer of wake-ups before it.
         let _ = send(&self.0, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
@@ -87,12 +87,12 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// Readable after [`Event::signal`] or when `bell` is rung.
-    pub(crate) fn new(bell: &Notifier) -> Result<Self> {
+    /// Readable after [`Event::signal`] or when `notifier` is rung.
+    pub(crate) fn new(notifier: &Notifier) -> Result<Self> {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
         let signal = EventFd::new()?;
         epoll::add(&set, &signal, EventData::new_u64(0), EventFlags::IN)?;
-        epoll::add(&set, &bell.0, EventData::new_u64(1), EventFlags::IN)?;
+        epoll::add(&set, &notifier.0, EventData::new_u64(1), EventFlags::IN)?;
         Ok(Self { set, signal })
     }
 
@@ -106,8 +106,8 @@ impl Event {
     }
 
     /// Takes all wake-ups back.
-    pub(crate) fn clear(&self, bell: &Notifier) {
+    pub(crate) fn clear(&self, notifier: &Notifier) {
         self.signal.clear();
-        bell.clear();
+        notifier.clear();
     }
 }

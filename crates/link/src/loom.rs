@@ -7,7 +7,7 @@ use loom::thread;
 use crate::doorbell::Armed;
 use crate::spsc::{self, Receiver, Sender};
 
-/// What the bell's socket is in life: a flag that can be waited for.
+/// What the notifier's socket is in life: a flag that can be waited for.
 struct Notifier(Mutex<bool>, Condvar);
 
 impl Notifier {
@@ -15,7 +15,7 @@ impl Notifier {
         Self(Mutex::new(false), Condvar::new())
     }
 
-    fn ring(&self) {
+    fn notify(&self) {
         *self.0.lock().unwrap() = true;
         self.1.notify_one();
     }
@@ -32,32 +32,32 @@ impl Notifier {
     }
 }
 
-/// One side's wish and bell.
+/// One side's wish and notifier.
 struct Sleeper {
     armed: Armed,
-    bell: Notifier,
+    notifier: Notifier,
 }
 
 impl Sleeper {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             armed: Armed::new(),
-            bell: Notifier::new(),
+            notifier: Notifier::new(),
         })
     }
 
     /// As a queue pair's `arm`, and then waiting.
     fn sleep_unless(&self, ready: impl FnOnce() -> bool) {
-        self.bell.clear();
+        self.notifier.clear();
         if !self.armed.arm(ready) {
-            self.bell.wait();
+            self.notifier.wait();
         }
     }
 
     /// As a queue pair does after it has published.
     fn wake(&self) {
-        if self.armed.must_ring() {
-            self.bell.ring();
+        if self.armed.must_notify() {
+            self.notifier.notify();
         }
     }
 }

@@ -58,7 +58,7 @@ pub struct ShmOptions {
 pub struct ShmEndpoint {
     session: Arc<Session>,
     agreed: Agreed,
-    bells: Vec<Arc<Notifier>>,
+    notifiers: Vec<Arc<Notifier>>,
     opened: Vec<AtomicBool>,
     info: LinkInfo,
     capabilities: Arc<Capabilities>,
@@ -140,7 +140,7 @@ impl ShmEndpoint {
         peer: String,
     ) -> Result<Self, ConnectError> {
         let engine = options.engine.as_ref().map(Engine::start).transpose()?;
-        let bells: Vec<_> = std::mem::take(&mut agreed.bells)
+        let notifiers: Vec<_> = std::mem::take(&mut agreed.notifiers)
             .into_iter()
             .map(Arc::new)
             .collect();
@@ -163,8 +163,8 @@ impl ShmEndpoint {
             })?;
         Ok(Self {
             session,
-            opened: bells.iter().map(|_| AtomicBool::new(false)).collect(),
-            bells,
+            opened: notifiers.iter().map(|_| AtomicBool::new(false)).collect(),
+            notifiers,
             agreed,
             info,
             capabilities: Arc::new(capabilities),
@@ -303,7 +303,7 @@ impl Endpoint for ShmEndpoint {
             index,
             Arc::clone(&self.capabilities),
             Arc::clone(&self.applied),
-            Arc::clone(&self.bells[index]),
+            Arc::clone(&self.notifiers[index]),
         )?;
         Ok(Box::new(queue_pair))
     }

@@ -295,7 +295,7 @@ impl Incoming {
     #[inline]
     pub(crate) fn receive(
         &mut self,
-        inbox: &mut RecvBatch,
+        batch: &mut RecvBatch,
         max: usize,
     ) -> Result<usize, CorruptCursor> {
         let mut received = 0;
@@ -307,7 +307,7 @@ impl Incoming {
                 Err(broken) => return Err(broken),
             };
             let count = run.left.min(max - received);
-            inbox.append(run.each, count, |bytes| {
+            batch.append(run.each, count, |bytes| {
                 self.bytes.append(run.position, run.each * count, bytes);
             });
             self.took(run, count);
@@ -415,7 +415,7 @@ mod tests {
             let first = (u64::MAX - before_the_end) & !(ALIGN - 1);
             let mut ring = ring(4096, 120, first);
             let mut oracle: VecDeque<Vec<u8>> = VecDeque::new();
-            let (mut value, mut inbox) = (0u8, RecvBatch::new());
+            let (mut value, mut batch) = (0u8, RecvBatch::new());
             for step in steps {
                 match step {
                     Step::Send { each, count } => {
@@ -434,13 +434,13 @@ mod tests {
                         prop_assert!(sent == count || !room, "{} of {}", sent, count);
                     }
                     Step::Receive { max } => {
-                        inbox.clear();
-                        let received = ring.incoming.receive(&mut inbox, max).unwrap();
+                        batch.clear();
+                        let received = ring.incoming.receive(&mut batch, max).unwrap();
                         ring.incoming.release();
                         prop_assert_eq!(received, max.min(oracle.len()));
-                        prop_assert_eq!(inbox.len(), received);
+                        prop_assert_eq!(batch.len(), received);
                         let expected: Vec<Vec<u8>> = oracle.drain(..received).collect();
-                        prop_assert_eq!(inbox.iter().map(Vec::from).collect::<Vec<_>>(), expected);
+                        prop_assert_eq!(batch.iter().map(Vec::from).collect::<Vec<_>>(), expected);
                     }
                     Step::ReceiveOne { capacity } => {
                         let next = ring.incoming.peek().unwrap();
@@ -473,12 +473,12 @@ mod tests {
             }
             let tail = if short { tail % 5000 } else { tail };
             ring.cursors.set_tail(tail);
-            let mut inbox = RecvBatch::new();
-            let received = ring.incoming.receive(&mut inbox, usize::MAX);
-            prop_assert!(inbox.as_bytes().len() <= 4096);
-            prop_assert!(inbox.iter().all(|message| message.len() <= 100));
+            let mut batch = RecvBatch::new();
+            let received = ring.incoming.receive(&mut batch, usize::MAX);
+            prop_assert!(batch.as_bytes().len() <= 4096);
+            prop_assert!(batch.iter().all(|message| message.len() <= 100));
             if received.is_err() || tail > 4096 {
-                prop_assert!(inbox.is_empty() || received.is_ok());
+                prop_assert!(batch.is_empty() || received.is_ok());
                 let mut again = RecvBatch::new();
                 prop_assert_eq!(ring.incoming.receive(&mut again, 1), Err(CorruptCursor));
             }

@@ -214,12 +214,12 @@ pub trait QueuePair: Send {
     /// [`PostError::Lost`].
     fn send(&mut self, messages: Messages<'_>) -> Result<usize, PostError>;
 
-    /// Appends up to `max` messages to `inbox`, in the order in which they were sent, and returns
+    /// Appends up to `max` messages to `batch`, in the order in which they were sent, and returns
     /// how many. None while a [`Verb::Receive`] is in flight, because that one comes first.
     ///
     /// # Errors
     /// [`LinkError`], once no message that did arrive is left.
-    fn receive(&mut self, inbox: &mut RecvBatch, max: usize) -> Result<usize, LinkError>;
+    fn receive(&mut self, batch: &mut RecvBatch, max: usize) -> Result<usize, LinkError>;
 
     /// The descriptor that becomes readable after [`QueuePair::arm`]; `None` if this end only
     /// polls. To wait: `arm`; if that says `false`, wait until the descriptor is readable; then

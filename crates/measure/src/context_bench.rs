@@ -21,7 +21,7 @@ use crate::sample::{Done, Sample, Warning, Work, nanoseconds};
 use crate::shuffle::shuffled;
 use crate::test::{CompletionMode, Setting, Test};
 use crate::verify::{OutputChecker, ReferenceCache, TestBuffers};
-use crate::warnings::{Counted, Late, warnings};
+use crate::warnings::{Late, SampleCounts, warnings};
 
 /// How long a context may take to let go.
 const CLOSE_TIME: Duration = Duration::from_secs(10);
@@ -157,7 +157,7 @@ impl ContextBench<'_> {
             ));
         }
         sample.warnings.extend(plan.warnings.iter().cloned());
-        sample.warnings.extend(warnings(&Counted {
+        sample.warnings.extend(warnings(&SampleCounts {
             jobs: totals.jobs,
             incompressible: totals.incompressible,
             late: Late::Completions {

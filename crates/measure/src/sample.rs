@@ -106,7 +106,7 @@ pub struct Work {
 pub struct PlacementRecord {
     /// As in the test: `split:40`.
     pub policy: String,
-    /// Whose cores the device's jobs are for to submit.
+    /// EndLocation cores the device's jobs are for to submit.
     pub initiator: Initiator,
     /// How often the stream of all buffers was begun.
     pub streams: u64,

@@ -34,7 +34,7 @@ impl Late {
 }
 
 /// Jobs of the timed part, counted by what a reader should know of them.
-pub(crate) struct Counted {
+pub(crate) struct SampleCounts {
     pub jobs: u64,
     /// Did not become smaller.
     pub incompressible: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Counted {
 }
 
 /// What a reader of the figures should know.
-pub(crate) fn warnings(counted: &Counted) -> Vec<Warning> {
+pub(crate) fn warnings(counted: &SampleCounts) -> Vec<Warning> {
     let mut all = Vec::new();
     let mut warn = |kind: &str, message: String, remedy: &str| {
         all.push(Warning::new(kind, message, remedy));

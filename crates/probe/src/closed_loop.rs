@@ -103,7 +103,7 @@ pub struct LoopParams {
 }
 
 /// Whether nobody waits for the figures any more.
-pub type Gone = Arc<dyn Fn() -> bool + Send + Sync>;
+pub type CancelCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// How long a run may take.
 #[derive(Clone)]
@@ -111,7 +111,7 @@ pub struct Timeouts {
     /// When the sample has failed.
     pub deadline: Instant,
     /// Looked at beside the clock; `None`: somebody waits.
-    pub gone: Option<Gone>,
+    pub cancelled: Option<CancelCheck>,
 }
 
 impl Timeouts {
@@ -119,7 +119,7 @@ impl Timeouts {
     pub fn until(deadline: Instant) -> Self {
         Self {
             deadline,
-            gone: None,
+            cancelled: None,
         }
     }
 
@@ -132,7 +132,7 @@ impl Timeouts {
             let message = "the sample was not done before the test's time was over";
             return Err(Failure::new(FailureKind::Timeout, message));
         }
-        if self.gone.as_ref().is_some_and(|gone| gone()) {
+        if self.cancelled.as_ref().is_some_and(|cancelled| cancelled()) {
             let message = "whoever asked for the sample has gone";
             return Err(Failure::new(FailureKind::Lost, message));
         }

@@ -21,17 +21,17 @@ mod client;
 mod connection;
 mod event_loop;
 mod pattern;
-mod place;
 mod receiver;
 pub mod remote;
 mod round_trips;
 mod session;
 mod streams;
+mod thread_setup;
 mod wire;
 
 pub use client::{Client, Limit, Pass, Slice};
-pub use place::machine;
 pub use receiver::{Receiver, ReceiverConfig};
+pub use thread_setup::machine;
 
 use std::io;
 use std::net::SocketAddr;

@@ -145,14 +145,14 @@ impl Pair {
 
     /// Receives `count` messages.
     pub(super) fn receive(&mut self, count: usize) -> Vec<Vec<u8>> {
-        let (mut inbox, deadline) = (RecvBatch::new(), Instant::now() + PATIENCE);
-        while inbox.len() < count {
-            let left = count - inbox.len();
+        let (mut batch, deadline) = (RecvBatch::new(), Instant::now() + PATIENCE);
+        while batch.len() < count {
+            let left = count - batch.len();
             assert!(Instant::now() < deadline, "{left} messages are missing");
-            if self.0.receive(&mut inbox, left).expect("a live link") == 0 {
+            if self.0.receive(&mut batch, left).expect("a live link") == 0 {
                 std::thread::yield_now();
             }
         }
-        inbox.iter().map(<[u8]>::to_vec).collect()
+        batch.iter().map(<[u8]>::to_vec).collect()
     }
 }

@@ -48,13 +48,13 @@ pub fn queue_pairs_in_threads_of_their_own(make: Factory<'_>) {
 
 /// Receives until the link is lost.
 fn until_lost(pair: &mut Pair) -> (RecvBatch, LinkError) {
-    let (mut inbox, deadline) = (RecvBatch::new(), Instant::now() + PATIENCE);
+    let (mut batch, deadline) = (RecvBatch::new(), Instant::now() + PATIENCE);
     loop {
         assert!(Instant::now() < deadline, "nobody notices");
-        match pair.0.receive(&mut inbox, 8) {
+        match pair.0.receive(&mut batch, 8) {
             Ok(0) => std::thread::yield_now(),
             Ok(_) => {}
-            Err(lost) => return (inbox, lost),
+            Err(lost) => return (batch, lost),
         }
     }
 }
@@ -70,8 +70,8 @@ pub fn a_closed_queue_pair_is_lost_after_what_was_sent(make: Factory<'_>) {
     assert_eq!(taken.expect("a live link"), 5);
     let closed = host.0.close(Instant::now() + PATIENCE);
     assert!(closed.completions.is_empty() && closed.abandoned.is_empty());
-    let (inbox, lost) = until_lost(&mut dpu);
-    assert!(inbox.as_bytes() == messages);
+    let (batch, lost) = until_lost(&mut dpu);
+    assert!(batch.as_bytes() == messages);
     assert_eq!(lost.cause, LinkErrorKind::Closed);
     assert!(lost.tags.is_empty());
     let late = dpu.0.send(Messages::one(b"late").expect("not empty"));

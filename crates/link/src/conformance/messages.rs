@@ -29,18 +29,18 @@ pub fn messages_arrive_in_order(make: Factory<'_>) {
 fn arrive_in_order(from: &mut Pair, to: &mut Pair, (len, count): (usize, usize), seed: u64) {
     let bytes = pattern(seed, len * count);
     let mut messages = Messages::packed(&bytes, len).expect("whole messages");
-    let (mut inbox, deadline) = (RecvBatch::new(), Instant::now() + PATIENCE);
-    while messages.count() > 0 || inbox.len() < count {
+    let (mut batch, deadline) = (RecvBatch::new(), Instant::now() + PATIENCE);
+    while messages.count() > 0 || batch.len() < count {
         assert!(Instant::now() < deadline, "{count} of {len}");
         let taken = from.0.send(messages).expect("a live link");
         messages = messages.after(taken);
-        let before = inbox.len();
-        let came = to.0.receive(&mut inbox, 2).expect("a live link");
-        assert!(came <= 2 && inbox.len() == before + came);
+        let before = batch.len();
+        let came = to.0.receive(&mut batch, 2).expect("a live link");
+        assert!(came <= 2 && batch.len() == before + came);
     }
-    assert!(inbox.as_bytes() == bytes, "{count} of {len}");
-    assert!(inbox.iter().eq(bytes.chunks(len)));
-    assert_eq!(to.0.receive(&mut inbox, 1).expect("a live link"), 0);
+    assert!(batch.as_bytes() == bytes, "{count} of {len}");
+    assert!(batch.iter().eq(bytes.chunks(len)));
+    assert_eq!(to.0.receive(&mut batch, 1).expect("a live link"), 0);
 }
 
 /// Of different lengths up to the longest, around what transports treat differently, sent in either
@@ -156,8 +156,8 @@ pub fn memory_that_waits_comes_first(make: Factory<'_>) {
         let into = room(&*link.dpu, 4096);
         dpu.post(tag, Verb::Receive { into });
     }
-    let mut inbox = RecvBatch::new();
-    assert_eq!(dpu.0.receive(&mut inbox, 1).expect("a live link"), 0);
+    let mut batch = RecvBatch::new();
+    assert_eq!(dpu.0.receive(&mut batch, 1).expect("a live link"), 0);
     let bytes = pattern(5, 40);
     for message in bytes.chunks(10) {
         host.send(message);

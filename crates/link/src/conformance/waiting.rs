@@ -32,13 +32,13 @@ fn wait(pair: &mut Pair) {
 }
 
 fn receive_by_event(pair: &mut Pair) -> Vec<u8> {
-    let mut inbox = RecvBatch::new();
+    let mut batch = RecvBatch::new();
     let deadline = Instant::now() + PATIENCE;
-    while pair.0.receive(&mut inbox, 1).expect("a live link") == 0 {
+    while pair.0.receive(&mut batch, 1).expect("a live link") == 0 {
         assert!(Instant::now() < deadline, "woken for nothing all the time");
         wait(pair);
     }
-    inbox.as_bytes().to_vec()
+    batch.as_bytes().to_vec()
 }
 
 /// Two threads that sleep until the other has sent something: no wake-up is lost, and nothing wakes

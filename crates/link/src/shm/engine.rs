@@ -293,7 +293,7 @@ impl Runner {
 }
 
 fn hand_over(lane: &mut Lane) {
-    if lane.completions.publish() && lane.armed.must_ring() {
+    if lane.completions.publish() && lane.armed.must_notify() {
         lane.event.signal();
     }
 }

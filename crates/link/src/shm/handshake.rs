@@ -46,7 +46,7 @@ pub(super) struct Agreed {
     pub(super) config: LinkConfig,
     pub(super) layout: Layout,
     pub(super) mapping: Arc<Mapping>,
-    pub(super) bells: Vec<Notifier>,
+    pub(super) notifiers: Vec<Notifier>,
     /// The peer waits for events.
     pub(super) peer_event: bool,
     /// What all tokens of this link begin with.
@@ -129,7 +129,7 @@ pub(super) fn serve(
     rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| system(doing)(error.into()))?;
     let nonce = u64::from_ne_bytes(nonce);
-    let mut bells = Vec::with_capacity(config.queue_pairs);
+    let mut notifiers = Vec::with_capacity(config.queue_pairs);
     let mut theirs = Vec::with_capacity(config.queue_pairs);
     for _ in 0..config.queue_pairs {
         let (ours, other) = socketpair(
@@ -139,7 +139,7 @@ pub(super) fn serve(
             None,
         )
         .map_err(|error| system(doing)(error.into()))?;
-        bells.push(Notifier::new(ours));
+        notifiers.push(Notifier::new(ours));
         theirs.push(other);
     }
     let welcome = message(
@@ -162,7 +162,7 @@ pub(super) fn serve(
         config: config.clone(),
         layout,
         mapping: Arc::new(mapping),
-        bells,
+        notifiers,
         peer_event,
         nonce,
         listens: true,
@@ -192,8 +192,8 @@ pub(super) fn join(
     let layout = Layout::new(&agreed).map_err(|error| protocol(peer, error.to_string()))?;
     let mut descriptors = descriptors.into_iter();
     let file = descriptors.next();
-    let bells: Vec<Notifier> = descriptors.map(Notifier::new).collect();
-    let Some(file) = file.filter(|_| bells.len() == agreed.queue_pairs) else {
+    let notifiers: Vec<Notifier> = descriptors.map(Notifier::new).collect();
+    let Some(file) = file.filter(|_| notifiers.len() == agreed.queue_pairs) else {
         return Err(protocol(peer, "it sent other descriptors than it promised"));
     };
     mapping::check(&file, layout.len())
@@ -205,7 +205,7 @@ pub(super) fn join(
         config: agreed,
         layout,
         mapping: Arc::new(mapping),
-        bells,
+        notifiers,
         peer_event,
         nonce,
         listens: false,

@@ -59,8 +59,8 @@ pub(super) struct ShmQueuePair {
     memory: DeviceId,
     outgoing: Outgoing,
     incoming: Incoming,
-    wishes: PendingRequests,
-    bell: Arc<Notifier>,
+    wake_requests: PendingRequests,
+    notifier: Arc<Notifier>,
     /// What this end waits on; `None` if it only polls.
     event: Option<Arc<Event>>,
     peer_event: bool,
@@ -86,7 +86,7 @@ impl ShmQueuePair {
         index: usize,
         capabilities: Arc<Capabilities>,
         applied: Arc<Applied>,
-        bell: Arc<Notifier>,
+        notifier: Arc<Notifier>,
     ) -> Result<Self, ConnectError> {
         let [from_listener, to_listener] = agreed.layout.directions(&agreed.mapping, index);
         let (out, into) = if agreed.listens {
@@ -108,7 +108,7 @@ impl ShmQueuePair {
         } = into.0;
         let longest = agreed.config.max_message_bytes;
         let incoming = Incoming::new(Consumer::new(cursors, capacity, 0), into.1, longest);
-        let event = Event::new(&bell).map_err(|error| ConnectError::System {
+        let event = Event::new(&notifier).map_err(|error| ConnectError::System {
             doing: "making an event".into(),
             source: error.into(),
         })?;
@@ -140,13 +140,13 @@ impl ShmQueuePair {
             memory: DeviceId::unique(),
             outgoing,
             incoming,
-            wishes: PendingRequests {
+            wake_requests: PendingRequests {
                 data,
                 room,
                 peer_data,
                 peer_room,
             },
-            bell,
+            notifier,
             event: agreed.config.event.then_some(event),
             peer_event: agreed.peer_event,
             depth,
@@ -163,16 +163,18 @@ impl ShmQueuePair {
     /// Hands over staged messages.
     #[inline]
     fn publish(&mut self) {
-        if self.outgoing.publish() && self.peer_event && self.wishes.peer_data.must_ring() {
-            self.bell.ring();
+        if self.outgoing.publish() && self.peer_event && self.wake_requests.peer_data.must_notify()
+        {
+            self.notifier.notify();
         }
     }
 
     /// Lets the peer use the room of received messages.
     #[inline]
     fn release(&mut self) {
-        if self.incoming.release() && self.peer_event && self.wishes.peer_room.must_ring() {
-            self.bell.ring();
+        if self.incoming.release() && self.peer_event && self.wake_requests.peer_room.must_notify()
+        {
+            self.notifier.notify();
         }
     }
 
@@ -295,11 +297,11 @@ impl QueuePair for ShmQueuePair {
     }
 
     #[inline]
-    fn receive(&mut self, inbox: &mut RecvBatch, max: usize) -> Result<usize, LinkError> {
+    fn receive(&mut self, batch: &mut RecvBatch, max: usize) -> Result<usize, LinkError> {
         if !self.receives.is_empty() {
             return Ok(0);
         }
-        let received = self.incoming.receive(inbox, max);
+        let received = self.incoming.receive(batch, max);
         self.release();
         match received {
             Ok(0) if max > 0 => match self.end() {
@@ -320,12 +322,12 @@ impl QueuePair for ShmQueuePair {
             return Err(lost(LinkErrorKind::NoEvents, Vec::new()));
         };
         if std::mem::replace(&mut self.was_armed, true) {
-            event.clear(&self.bell);
+            event.clear(&self.notifier);
         }
         // Every wish is made before anything is looked at. They are all taken back together, so
         // the last look is the one that counts.
-        let data = self.wishes.data.clone();
-        let room = self.wishes.room.clone();
+        let data = self.wake_requests.data.clone();
+        let room = self.wake_requests.room.clone();
         let engine = self.engine.as_ref().map(|engine| engine.armed.clone());
         let wants_room = self.wants_room.is_some();
         let ready = data.arm(|| {
@@ -382,8 +384,8 @@ impl Drop for ShmQueuePair {
         self.outgoing.close();
         if self.peer_event {
             // Whatever the peer waits for, it comes no more.
-            let _ = self.wishes.peer_data.must_ring();
-            self.bell.ring();
+            let _ = self.wake_requests.peer_data.must_notify();
+            self.notifier.notify();
         }
     }
 }

@@ -34,7 +34,7 @@ fn access(code: u64) -> Option<Access> {
 
 /// What a token says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Named {
+struct TokenFields {
     /// The link's.
     nonce: u64,
     /// The end that exports: 1 if it is the one that listened.
@@ -44,7 +44,7 @@ struct Named {
     access: Access,
 }
 
-impl Named {
+impl TokenFields {
     fn token(&self) -> Token {
         let words = [self.nonce, self.end, self.id, self.len, code(self.access)];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -162,21 +162,21 @@ impl Regions {
         if tables.exports == MAX_EXPORTS {
             return Err(ExportError::TooMany { max: MAX_EXPORTS });
         }
-        let named = Named {
+        let fields = TokenFields {
             nonce: self.nonce,
             end: self.listens.into(),
             id: tables.next_id,
             len: len as u64,
             access,
         };
-        let offer = message(Kind::Export, &[named.id, named.len, code(access)]);
+        let offer = message(Kind::Export, &[fields.id, fields.len, code(access)]);
         send(socket, &offer, &[file.as_fd()]).map_err(failed)?;
         tables.next_id += 1;
         tables.exports += 1;
         Ok(Area {
             mapping,
-            token: named.token(),
-            id: named.id,
+            token: fields.token(),
+            id: fields.id,
         })
     }
 
@@ -190,7 +190,7 @@ impl Regions {
     }
 
     /// Takes in what the peer says about its regions.
-    pub(super) fn told(&self, received: Received) -> Result<(), LinkErrorKind> {
+    pub(super) fn on_message(&self, received: Received) -> Result<(), LinkErrorKind> {
         let Received { words, descriptors } = received;
         let mut tables = self.tables();
         if let Some([id, len, code]) = parse(&words, Kind::Export) {
@@ -223,47 +223,47 @@ impl Regions {
         &self,
         token: &Token,
     ) -> Result<(Arc<Imported>, u64, Access), ImportError> {
-        let named = Named::parse(token).ok_or_else(|| ImportError::malformed(token))?;
+        let fields = TokenFields::parse(token).ok_or_else(|| ImportError::malformed(token))?;
         let peer = u64::from(!self.listens);
-        if named.nonce != self.nonce || named.end != peer {
+        if fields.nonce != self.nonce || fields.end != peer {
             return Err(ImportError::Unknown);
         }
         let mut tables = self.tables();
         let offer = tables
             .offers
-            .get_mut(&named.id)
+            .get_mut(&fields.id)
             .ok_or(ImportError::Unknown)?;
-        if offer.len != named.len || offer.access != named.access {
+        if offer.len != fields.len || offer.access != fields.access {
             return Err(ImportError::Refused(
                 "its token says something else than its offer".into(),
             ));
         }
         if let Some(imported) = offer.imported.upgrade() {
-            return Ok((imported, named.len, named.access));
+            return Ok((imported, fields.len, fields.access));
         }
         let too_much = ImportError::TooMuch {
-            len: named.len,
+            len: fields.len,
             max: self.max_import_bytes,
         };
         // Only ever added to under the lock.
         let total = self.imported_bytes.load(Ordering::Relaxed);
-        if named.len > self.max_import_bytes.saturating_sub(total) {
+        if fields.len > self.max_import_bytes.saturating_sub(total) {
             return Err(too_much);
         }
-        let len = usize::try_from(named.len).map_err(|_| too_much)?;
+        let len = usize::try_from(fields.len).map_err(|_| too_much)?;
         if len == 0 {
             return Err(ImportError::Refused("it is empty".into()));
         }
-        mapping::check(&offer.file, named.len).map_err(ImportError::Refused)?;
-        let mapping = Mapping::new(&offer.file, len, named.access.writes())
+        mapping::check(&offer.file, fields.len).map_err(ImportError::Refused)?;
+        let mapping = Mapping::new(&offer.file, len, fields.access.writes())
             .map_err(|error| ImportError::Failed(error.to_string()))?;
-        self.imported_bytes.fetch_add(named.len, Ordering::Relaxed);
+        self.imported_bytes.fetch_add(fields.len, Ordering::Relaxed);
         let imported = Arc::new(Imported {
             mapping,
             total: Arc::clone(&self.imported_bytes),
         });
         offer.imported = Arc::downgrade(&imported);
-        Ok((imported, named.len, named.access))
+        Ok((imported, fields.len, fields.access))
     }
 }
 

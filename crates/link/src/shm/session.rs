@@ -50,7 +50,7 @@ impl Connection {
     }
 
     /// Ends the link, for everybody. The first cause counts.
-    pub(super) fn lose(&self, cause: LinkErrorKind) {
+    pub(super) fn mark_lost(&self, cause: LinkErrorKind) {
         let _ = self.cause.set(cause);
         self.lost.store(true, Ordering::SeqCst);
         // So that the peer and this end's watcher learn of it.
@@ -97,7 +97,7 @@ impl Connection {
                 return;
             }
             let told = match socket::receive(&self.socket) {
-                Ok(received) => self.regions.told(received),
+                Ok(received) => self.regions.on_message(received),
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => return,
                     ErrorKind::UnexpectedEof => Err(LinkErrorKind::Gone(
@@ -108,7 +108,7 @@ impl Connection {
                 },
             };
             if let Err(cause) = told {
-                self.lose(cause);
+                self.mark_lost(cause);
             }
         }
     }
@@ -169,7 +169,7 @@ impl Drop for Session {
         }
         // Exported memory may keep the connection for longer; the peer is not to wait for that.
         let cause = LinkErrorKind::Local("its endpoint was dropped".into());
-        self.connection.lose(cause);
+        self.connection.mark_lost(cause);
     }
 }
 
@@ -182,7 +182,7 @@ fn watch(connection: &Connection, stop: &EventFd) {
         match rustix::event::poll(&mut set, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
-                connection.lose(LinkErrorKind::Local(format!(
+                connection.mark_lost(LinkErrorKind::Local(format!(
                     "waiting for the peer: {error}"
                 )));
             }

@@ -16,7 +16,7 @@ use crate::verbs::LinkConfig;
 
 /// The most words of a message.
 const MAX_WORDS: usize = 12;
-/// The most descriptors of a message: the queues' memory and a bell for each queue pair.
+/// The most descriptors of a message: the queues' memory and a notifier for each queue pair.
 const MAX_DESCRIPTORS: usize = LinkConfig::MAX_QUEUE_PAIRS + 1;
 const SPACE: usize = rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS));
 

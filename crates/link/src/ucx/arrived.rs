@@ -38,7 +38,7 @@ impl Arrived {
     }
 
     /// Moves up to `max` messages. Returns how many, and the bytes of all.
-    pub(crate) fn take(&mut self, inbox: &mut RecvBatch, max: usize) -> (usize, usize) {
+    pub(crate) fn take(&mut self, batch: &mut RecvBatch, max: usize) -> (usize, usize) {
         let (mut moved, mut len) = (0, 0);
         while let Some((each, count)) = self.runs.front_mut()
             && moved < max
@@ -46,7 +46,7 @@ impl Arrived {
             let taken = (*count).min(max - moved);
             let each = *each;
             let bytes = &self.bytes[self.start..self.start + each * taken];
-            inbox.append(each, taken, |into| into.extend_from_slice(bytes));
+            batch.append(each, taken, |into| into.extend_from_slice(bytes));
             *count -= taken;
             if *count == 0 {
                 self.runs.pop_front();

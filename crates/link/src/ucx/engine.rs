@@ -57,7 +57,7 @@ enum Use {
     Receive(u64, Region, Option<Vec<u8>>, usize),
     /// A message of [`UcxEngine::send`].
     Copy { _bytes: Vec<u8> },
-    /// A message on its way to the inbox.
+    /// A message on its way to the batch.
     Fetch(Vec<u8>),
     /// Covers writes up to this number.
     Flush(u64),
@@ -92,7 +92,7 @@ pub(crate) struct UcxEngine {
     flushes: usize,
     /// Memory that waits for messages that have not come.
     waiting: VecDeque<(u64, Region)>,
-    /// Slots of messages on their way to the inbox, in order.
+    /// Slots of messages on their way to the batch, in order.
     fetching: VecDeque<u32>,
     /// Those that are there though an earlier one is not.
     fetched: Vec<(u32, Vec<u8>)>,
@@ -315,10 +315,10 @@ impl UcxEngine {
     }
 
     /// Moves messages that have arrived; how many.
-    pub(super) fn receive(&mut self, inbox: &mut RecvBatch, max: usize) -> usize {
+    pub(super) fn receive(&mut self, batch: &mut RecvBatch, max: usize) -> usize {
         self.take(max.min(self.limits.depth));
         self.reap();
-        let (count, len) = self.arrived.take(inbox, max);
+        let (count, len) = self.arrived.take(batch, max);
         self.received += cost(0) * count as u64 + len as u64;
         self.tell();
         count
@@ -404,7 +404,7 @@ impl UcxEngine {
     }
 
     /// The link is lost.
-    pub(super) fn lose(&mut self, cause: &LinkErrorKind) {
+    pub(super) fn mark_lost(&mut self, cause: &LinkErrorKind) {
         if self.lost.is_some() || std::mem::replace(&mut self.losing, true) {
             return;
         }
@@ -437,7 +437,7 @@ impl UcxEngine {
             Some(Ok(true)) => Wait::Readable,
             Some(Ok(false)) => Wait::Soon,
             Some(Err(reason)) => {
-                self.lose(&LinkErrorKind::Local(reason));
+                self.mark_lost(&LinkErrorKind::Local(reason));
                 Wait::Never
             }
             None => Wait::Never,

@@ -99,7 +99,7 @@ impl Pair {
 
     /// The link is lost.
     pub(super) fn on_link_lost(&self, cause: &LinkErrorKind) {
-        self.lock().lose(cause);
+        self.lock().mark_lost(cause);
         self.tell_owner();
     }
 }

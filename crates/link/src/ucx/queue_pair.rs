@@ -162,16 +162,16 @@ impl QueuePair for UcxQueuePair {
         Ok(count)
     }
 
-    fn receive(&mut self, inbox: &mut RecvBatch, max: usize) -> Result<usize, LinkError> {
+    fn receive(&mut self, batch: &mut RecvBatch, max: usize) -> Result<usize, LinkError> {
         self.pair().arm(false);
         let mut engine = self.pair().lock_as_owner();
         if max == 0 || engine.waits_for_messages() {
             return Ok(0);
         }
-        let mut count = engine.receive(inbox, max);
+        let mut count = engine.receive(batch, max);
         if count == 0 {
             engine.progress();
-            count = engine.receive(inbox, max);
+            count = engine.receive(batch, max);
         }
         if count == 0
             && let Some((cause, tags)) = engine.end()

@@ -137,7 +137,7 @@ impl Watcher {
             LinkErrorKind::Closed => tracing::debug!("link closed"),
             cause => tracing::info!(%cause, queue_pairs = self.pairs.len(), "link lost"),
         }
-        ended.lose(&cause);
+        ended.mark_lost(&cause);
         // This end starts nothing any more; the peer may free what it has exported.
         self.shared.control.shut();
         drop(ended);
@@ -262,7 +262,7 @@ impl Watcher {
 struct Ended<'a>(&'a Watcher);
 
 impl Ended<'_> {
-    fn lose(&self, cause: &LinkErrorKind) {
+    fn mark_lost(&self, cause: &LinkErrorKind) {
         self.0.shared.control.end(cause);
         for pair in &self.0.pairs {
             pair.on_link_lost(cause);
@@ -272,6 +272,6 @@ impl Ended<'_> {
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        self.lose(&LinkErrorKind::Local("its service thread has ended".into()));
+        self.mark_lost(&LinkErrorKind::Local("its service thread has ended".into()));
     }
 }

@@ -63,10 +63,10 @@ fn cursors_and_lengths_that_cannot_be() {
         let mut pair = end.open(0).expect("a queue pair");
         peer.put_word(RING, header);
         peer.put_word(TAIL, tail);
-        let mut inbox = RecvBatch::new();
-        let lost = pair.receive(&mut inbox, 1000).expect_err("refused");
+        let mut batch = RecvBatch::new();
+        let lost = pair.receive(&mut batch, 1000).expect_err("refused");
         assert!(protocol(&lost), "{tail:#x} {header:#x}: {lost}");
-        assert!(inbox.is_empty());
+        assert!(batch.is_empty());
         // The link is over for everything else as well.
         let message = Messages::one(&[1]).expect("a byte");
         assert!(matches!(pair.send(message), Err(PostError::Lost(lost)) if protocol(&lost)));
@@ -135,12 +135,12 @@ fn a_message_that_changes_while_it_is_read_is_one_or_the_other() {
                 }
             }
         });
-        let mut inbox = RecvBatch::new();
+        let mut batch = RecvBatch::new();
         peer.put_word(TAIL, 4096);
-        let received = pair.receive(&mut inbox, 1000).unwrap_or(0);
-        assert_eq!(received, inbox.len());
-        assert!(inbox.iter().all(|message| message.len() <= 256));
-        assert!(inbox.as_bytes().len() <= 4096);
+        let received = pair.receive(&mut batch, 1000).unwrap_or(0);
+        assert_eq!(received, batch.len());
+        assert!(batch.iter().all(|message| message.len() <= 256));
+        assert!(batch.as_bytes().len() <= 4096);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
@@ -199,10 +199,10 @@ fn what_was_published_before_death_arrives() {
     peer.put_word(RING + 64, 1 << 32 | 200);
     peer.put(CLOSED, &1u32.to_le_bytes());
     drop(peer);
-    let mut inbox = RecvBatch::new();
-    assert_eq!(pair.receive(&mut inbox, 100), Ok(2));
-    assert!(inbox.iter().eq([b"last", b"word"]));
-    let lost = pair.receive(&mut inbox, 100).expect_err("over");
+    let mut batch = RecvBatch::new();
+    assert_eq!(pair.receive(&mut batch, 100), Ok(2));
+    assert!(batch.iter().eq([b"last", b"word"]));
+    let lost = pair.receive(&mut batch, 100).expect_err("over");
     assert_eq!(lost.cause, LinkErrorKind::Closed);
 }
 

@@ -211,8 +211,8 @@ impl QueuePair for FaultyPair {
         self.pair.send(messages)
     }
 
-    fn receive(&mut self, inbox: &mut RecvBatch, max: usize) -> Result<usize, LinkError> {
-        self.pair.receive(inbox, max)
+    fn receive(&mut self, batch: &mut RecvBatch, max: usize) -> Result<usize, LinkError> {
+        self.pair.receive(batch, max)
     }
 
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -15,9 +15,9 @@ use overside_probe::dma::{
 use overside_probe::closed_loop::Timeouts;
 use overside_probe::{Failure, FailureKind};
 
-use super::run::{Through, plan, sample, times};
+use super::run::{EndpointWrapper, plan, sample, times};
 use crate::evidence::Evidence;
-use crate::far;
+use crate::remote_end;
 use crate::sample::{Sample, Warning};
 use crate::tasks::DmaTest;
 
@@ -33,9 +33,14 @@ pub(super) fn take(
     test: &DmaTest,
     node: &str,
     link: Link,
-    (deadline, through): (Instant, Through<'_>),
+    (deadline, through): (Instant, EndpointWrapper<'_>),
 ) -> Result<Sample, Failure> {
-    with(test, far::open(node, KIND)?, link, (deadline, through))
+    with(
+        test,
+        remote_end::open(node, KIND)?,
+        link,
+        (deadline, through),
+    )
 }
 
 /// The same, with an agent that has been reached.
@@ -43,10 +48,10 @@ pub(super) fn with(
     test: &DmaTest,
     probe: RemoteProbe,
     link: Link,
-    (deadline, through): (Instant, Through<'_>),
+    (deadline, through): (Instant, EndpointWrapper<'_>),
 ) -> Result<Sample, Failure> {
     let plan = plan(test);
-    let mut there = There {
+    let mut there = AgentSide {
         probe,
         plan,
         deadline: deadline + GRACE,
@@ -87,13 +92,13 @@ fn gone(error: ProbeError) -> Failure {
 }
 
 /// The agent's side.
-struct There {
+struct AgentSide {
     probe: RemoteProbe,
     plan: Plan,
     deadline: Instant,
 }
 
-impl There {
+impl AgentSide {
     /// This side's end of the link, with the agent's at the other.
     fn meet(
         &mut self,
@@ -188,7 +193,7 @@ impl There {
     }
 }
 
-impl TestSide for There {
+impl TestSide for AgentSide {
     fn execute(&mut self, command: Command) -> Result<Answer, Failure> {
         let begun = Instant::now();
         match self.ask(&DmaQuestion::Execute(command))? {

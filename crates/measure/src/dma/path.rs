@@ -10,7 +10,7 @@ use overside_link::ucx::{self, UcxOptions};
 use overside_link::verbs::{ConnectError, Endpoint, Side};
 use overside_probe::dma::Link;
 
-use super::run::{Through, plan};
+use super::run::{EndpointWrapper, plan};
 use super::shape::{self, Emulated};
 use crate::evidence::Evidence;
 use crate::tasks::{DmaOperation, DmaTest};
@@ -174,7 +174,7 @@ fn cannot_connect(error: ConnectError) -> Failure {
 
 impl Ends {
     /// Other ends in place of these.
-    pub(crate) fn through(self, through: Through<'_>) -> Self {
+    pub(crate) fn through(self, through: EndpointWrapper<'_>) -> Self {
         Self {
             initiator: through(self.initiator),
             peer: through(self.peer),

@@ -20,10 +20,10 @@ use crate::metrics::Metrics;
 use crate::sample::{Check, Done, Sample, Work};
 use crate::tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 use crate::test::CompletionMode;
-use crate::warnings::{Counted, Late, warnings};
+use crate::warnings::{Late, SampleCounts, warnings};
 
 /// An end of a link in place of another.
-pub(crate) type Through<'a> = &'a dyn Fn(Arc<dyn Endpoint>) -> Arc<dyn Endpoint>;
+pub(crate) type EndpointWrapper<'a> = &'a dyn Fn(Arc<dyn Endpoint>) -> Arc<dyn Endpoint>;
 
 /// Takes the sample.
 pub(crate) fn take(test: &DmaTest, deadline: Instant) -> Result<Sample, Failure> {
@@ -34,7 +34,7 @@ pub(crate) fn take(test: &DmaTest, deadline: Instant) -> Result<Sample, Failure>
 pub(crate) fn take_through(
     test: &DmaTest,
     deadline: Instant,
-    through: Through<'_>,
+    through: EndpointWrapper<'_>,
 ) -> Result<Sample, Failure> {
     let needed = plan(test).memory_bytes();
     memory_fits("the buffers of all operations in flight", needed)?;
@@ -156,7 +156,7 @@ pub(super) fn sample(test: &DmaTest, taken: TestResult, over: Evidence) -> Sampl
         sample.histogram = Some(all.to_text());
     }
     sample.metrics = metrics.0;
-    sample.warnings = warnings(&Counted {
+    sample.warnings = warnings(&SampleCounts {
         jobs: count,
         incompressible: 0,
         late: Late::Completions { late, of: count },

@@ -14,7 +14,7 @@ use crate::lifecycle_times::{LifecycleTimes, mean_stages};
 use crate::metrics::Metrics;
 use crate::prediction::predict;
 use crate::sample::{Check, Done, Sample, Warning, Work, nanoseconds};
-use crate::warnings::{Counted, Late, warnings};
+use crate::warnings::{Late, SampleCounts, warnings};
 
 /// What the timed part came to.
 pub(super) struct Figures {
@@ -76,7 +76,7 @@ impl Figures {
         &self.totals[target as usize]
     }
 
-    /// Whose stages and engine are the sample's.
+    /// EndLocation stages and engine are the sample's.
     fn lead(&self) -> Target {
         match self.target(Target::Device).jobs {
             0 => Target::Cpu,
@@ -153,7 +153,7 @@ impl Figures {
 
     /// What a reader of the figures should know.
     pub(super) fn warnings(&self) -> Vec<Warning> {
-        warnings(&Counted {
+        warnings(&SampleCounts {
             jobs: self.sum(|target| target.jobs),
             incompressible: self.sum(|target| target.incompressible),
             late: Late::Time {

@@ -20,7 +20,7 @@ use super::Measured;
 use crate::sample::Sample;
 use crate::test::{CompletionMode, TestError, one, times_within};
 use background::BackgroundLoad;
-use ends::{Ends, Whose};
+use ends::{EndLocation, Ends};
 use overside_probe::{Failure, FailureKind};
 use overside_probe::{cores_within, within};
 pub(super) use spec::spec;
@@ -275,9 +275,9 @@ impl Measured for NetworkTest {
 /// All that a sample is made of.
 struct NetworkResult {
     destination: SocketAddr,
-    /// Whose cores either end's are.
-    client: Whose,
-    server: Whose,
+    /// EndLocation cores either end's are.
+    client: EndLocation,
+    server: EndLocation,
     verified: Pass,
     timed: Pass,
     /// CPU time of the hop's processes.

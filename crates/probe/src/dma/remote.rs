@@ -202,7 +202,7 @@ impl RemoteSide {
         let cancelled = self.cancelled.clone();
         let timeouts = Timeouts {
             deadline,
-            gone: Some(Arc::new(move || cancelled.is_cancelled())),
+            cancelled: Some(Arc::new(move || cancelled.is_cancelled())),
         };
         let (name, what) = (opening.link.name(), (opening.plan, Side::Dpu));
         match opening.initiates {

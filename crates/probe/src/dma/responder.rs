@@ -136,12 +136,12 @@ fn answer(
     plan: &Plan,
     timeouts: &Timeouts,
 ) -> Result<(), Failure> {
-    let (mut inbox, mut received) = (RecvBatch::new(), 0u64);
+    let (mut batch, mut received) = (RecvBatch::new(), 0u64);
     while !shared.is_stopped() {
-        inbox.clear();
+        batch.clear();
         let mut taken = 0;
         for _ in 0..POLLS_A_LOOK {
-            taken = pair.receive(&mut inbox, TAKE)?;
+            taken = pair.receive(&mut batch, TAKE)?;
             if taken > 0 || plan.event {
                 break;
             }
@@ -154,14 +154,14 @@ fn answer(
             }
             continue;
         }
-        if inbox.as_bytes().len() != taken * plan.size {
+        if batch.as_bytes().len() != taken * plan.size {
             let what = "a message came that is not as long as was sent";
             return Err(Failure::wrong(0, what));
         }
         received += taken as u64;
         if shared.keep.load(Ordering::Acquire) {
             let mut kept = shared.kept();
-            kept.extend(inbox.iter().map(<[u8]>::to_vec));
+            kept.extend(batch.iter().map(<[u8]>::to_vec));
             let surplus = kept.len().saturating_sub(plan.depth);
             kept.drain(..surplus);
         }

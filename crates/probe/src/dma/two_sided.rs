@@ -25,7 +25,7 @@ pub(super) struct TwoSided {
     unanswered: VecDeque<usize>,
     answered: u64,
     completions: Vec<Completion>,
-    inbox: RecvBatch,
+    batch: RecvBatch,
 }
 
 impl TwoSided {
@@ -45,7 +45,7 @@ impl TwoSided {
             unanswered: VecDeque::with_capacity(depth),
             answered: 0,
             completions: Vec::with_capacity(depth),
-            inbox: RecvBatch::new(),
+            batch: RecvBatch::new(),
         }
     }
 }
@@ -85,13 +85,13 @@ impl OperationQueue for TwoSided {
                 Failure::new(FailureKind::Job, message)
             })?;
         }
-        self.inbox.clear();
-        Ok(self.pair.receive(&mut self.inbox, depth)?)
+        self.batch.clear();
+        Ok(self.pair.receive(&mut self.batch, depth)?)
     }
 
     fn take(&mut self, _: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
         let handed_over = self.unanswered.len() - self.filled.len();
-        let last = self.inbox.iter().last().unwrap_or_default();
+        let last = self.batch.iter().last().unwrap_or_default();
         let answer = <[u8; ANSWER_BYTES]>::try_from(last)
             .map_err(|_| Failure::wrong(0, "the peer's answer is not a count"))?;
         let total = u64::from_le_bytes(answer);

@@ -12,13 +12,13 @@ use rustix::event::epoll::EventFlags;
 use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
 
-use super::connection::{Inbox, Outbox, gone};
+use super::connection::{ReadBuffer, WriteBuffer, gone};
 use super::event_loop::EventLoop;
 use super::pattern::BytePattern;
 use super::wire::{self, Counts, Question, REPORTS};
 use super::{
-    CONNECTIONS_MAX, Error, Plan, SLICES_MAX, SLICES_SENT_MAX, Traffic, nanoseconds, place,
-    round_trips, streams,
+    CONNECTIONS_MAX, Error, Plan, SLICES_MAX, SLICES_SENT_MAX, Traffic, nanoseconds, round_trips,
+    streams, thread_setup,
 };
 use crate::latency::Latencies;
 
@@ -157,9 +157,9 @@ pub(super) struct Link {
     /// Among all of the session.
     pub index: usize,
     pub stream: TcpStream,
-    pub inbox: Inbox,
-    pub outbox: Outbox,
-    /// Messages put into the outbox so far, and messages that came back.
+    pub read_buffer: ReadBuffer,
+    pub write_buffer: WriteBuffer,
+    /// Messages put into the write buffer so far, and messages that came back.
     pub sent: u64,
     pub returned: u64,
     pub interest: EventFlags,
@@ -178,7 +178,7 @@ pub(super) struct Done {
 }
 
 /// What every thread of a pass knows.
-pub(super) struct Task<'a> {
+pub(super) struct PassContext<'a> {
     pub plan: &'a Plan,
     pub pattern: &'a BytePattern,
     pub limit: Limit,
@@ -208,7 +208,7 @@ impl Client {
         // A thread of its own enters the namespace; sockets stay where they were made.
         std::thread::scope(|scope| {
             let opened = scope.spawn(move || {
-                place::enter(&namespace)?;
+                thread_setup::enter(&namespace)?;
                 Self::connect(plan, cancelled)
             });
             opened.join().expect("opening connections does not panic")
@@ -242,8 +242,8 @@ impl Client {
             group.links.push(Link {
                 index,
                 stream,
-                inbox: Inbox::new(plan.load.message_bytes),
-                outbox: Outbox::new(&pattern, plan.batch),
+                read_buffer: ReadBuffer::new(plan.load.message_bytes),
+                write_buffer: WriteBuffer::new(&pattern, plan.batch),
                 sent: 0,
                 returned: 0,
                 interest,
@@ -283,10 +283,10 @@ impl Client {
             let threads: Vec<_> = (self.groups.iter_mut())
                 .map(|group| {
                     scope.spawn(move || {
-                        let pinned = group.core.map_or(Ok(()), place::pin);
+                        let pinned = group.core.map_or(Ok(()), thread_setup::pin);
                         gate.wait();
                         pinned?;
-                        let task = Task {
+                        let task = PassContext {
                             plan,
                             pattern,
                             limit,

@@ -11,7 +11,7 @@ const READ_BYTES: usize = 128 << 10;
 
 /// Collects what comes until messages are whole. Its length is a multiple of theirs, so the last
 /// one ends where the buffer does, and no byte is ever moved.
-pub(super) struct Inbox {
+pub(super) struct ReadBuffer {
     buffer: Vec<u8>,
     /// Where the first message begins that has not been consumed.
     begin: usize,
@@ -19,7 +19,7 @@ pub(super) struct Inbox {
     message_bytes: usize,
 }
 
-impl Inbox {
+impl ReadBuffer {
     pub(super) fn new(message_bytes: usize) -> Self {
         let size = READ_BYTES
             .max(message_bytes)
@@ -63,7 +63,7 @@ impl Inbox {
 }
 
 /// Messages that are being written: a batch of them, and how far it is.
-pub(super) struct Outbox {
+pub(super) struct WriteBuffer {
     buffer: Vec<u8>,
     message_bytes: usize,
     /// Bytes that are to be written, from the beginning.
@@ -71,7 +71,7 @@ pub(super) struct Outbox {
     written: usize,
 }
 
-impl Outbox {
+impl WriteBuffer {
     pub(super) fn new(pattern: &BytePattern, batch: usize) -> Self {
         Self {
             buffer: pattern.repeated(batch),

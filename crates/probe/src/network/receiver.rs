@@ -22,7 +22,7 @@ use rustix::net::sockopt;
 use super::event_loop::waker;
 use super::session::Session;
 use super::wire::{self, Counts, GREETING_BYTES, Question, REPORTS};
-use super::{Error, Load, place};
+use super::{Error, Load, thread_setup};
 
 /// How long a new connection may take to say what it is.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
@@ -64,7 +64,7 @@ struct Shared {
 }
 
 /// A connection that has not said yet what it is.
-struct Newcomer {
+struct PendingConnection {
     stream: TcpStream,
     greeting: [u8; GREETING_BYTES],
     filled: usize,
@@ -79,7 +79,7 @@ impl Receiver {
     /// such cores.
     pub fn listen(address: SocketAddr, config: ReceiverConfig) -> Result<Self, Error> {
         config.load.check()?;
-        place::are_there(config.cores.as_deref().unwrap_or_default())?;
+        thread_setup::check_cores(config.cores.as_deref().unwrap_or_default())?;
         let shared = Arc::new(Shared {
             config,
             stop: AtomicBool::new(false),
@@ -136,7 +136,7 @@ type Begun = (TcpListener, SocketAddr, Arc<Session>, Vec<JoinHandle<()>>);
 /// What the receiver's thread does first; threads that it starts are in its namespace.
 fn begin(address: SocketAddr, config: &ReceiverConfig) -> Result<Begun, Error> {
     if let Some(namespace) = &config.namespace {
-        place::enter(namespace)?;
+        thread_setup::enter(namespace)?;
     }
     let failed = || Error::system(format!("listening at {address}"));
     let listener = TcpListener::bind(address).map_err(failed())?;
@@ -158,37 +158,37 @@ impl Shared {
         drop(listener);
         *self.reports() = reports.try_clone().ok();
         if !self.stop.load(Ordering::Acquire) {
-            let _ = converse(session, &reports);
+            let _ = answer_questions(session, &reports);
         }
     }
 
     /// Lets connections in until all are there; the one for reports. `None`: it is to stop.
     fn admit(&self, listener: &TcpListener, session: &Session) -> Option<TcpStream> {
-        let (mut newcomers, mut reports): (Vec<Newcomer>, _) = (Vec::new(), None);
+        let (mut pending, mut reports): (Vec<PendingConnection>, _) = (Vec::new(), None);
         let mut missing = self.config.load.connections;
         while missing > 0 || reports.is_none() {
-            self.wait(listener, &newcomers);
+            self.wait(listener, &pending);
             if self.stop.load(Ordering::Acquire) {
                 return None;
             }
             match listener.accept() {
-                Ok((stream, _)) if newcomers.len() < GREETING_MAX => {
-                    newcomers.extend(Newcomer::new(stream));
+                Ok((stream, _)) if pending.len() < GREETING_MAX => {
+                    pending.extend(PendingConnection::new(stream));
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(_) => std::thread::sleep(ACCEPT_RETRY),
             }
-            for newcomer in std::mem::take(&mut newcomers) {
-                match newcomer.hear(&self.config.secret) {
-                    Heard::Nothing(newcomer) => newcomers.push(newcomer),
-                    Heard::Index(REPORTS, stream) if reports.is_none() => reports = Some(stream),
-                    Heard::Index(index, stream) => {
+            for connection in std::mem::take(&mut pending) {
+                match connection.read_greeting(&self.config.secret) {
+                    Greeting::Nothing(connection) => pending.push(connection),
+                    Greeting::Index(REPORTS, stream) if reports.is_none() => reports = Some(stream),
+                    Greeting::Index(index, stream) => {
                         let taken = prepare(&stream, self.config.load.socket_buffer)
                             && session.take(index, stream);
                         missing -= usize::from(taken);
                     }
-                    Heard::Stranger => {}
+                    Greeting::Stranger => {}
                 }
             }
         }
@@ -196,14 +196,14 @@ impl Shared {
     }
 
     /// Until there is something to do.
-    fn wait(&self, listener: &TcpListener, newcomers: &[Newcomer]) {
+    fn wait(&self, listener: &TcpListener, pending: &[PendingConnection]) {
         let descriptors = [listener.as_fd(), self.waker.as_fd()].into_iter();
-        let others = newcomers.iter().map(|newcomer| newcomer.stream.as_fd());
+        let others = pending.iter().map(|connection| connection.stream.as_fd());
         let all = descriptors.chain(others);
         let mut set: Vec<PollFd<'_>> = all
             .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
             .collect();
-        let first = newcomers.iter().map(|newcomer| newcomer.deadline).min();
+        let first = pending.iter().map(|connection| connection.deadline).min();
         let left = first.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| left.try_into().ok());
         // Who cannot wait looks at once.
@@ -211,14 +211,14 @@ impl Shared {
     }
 }
 
-/// What a newcomer has said.
-enum Heard {
-    Nothing(Newcomer),
+/// What a connection has said.
+enum Greeting {
+    Nothing(PendingConnection),
     Index(u32, TcpStream),
     Stranger,
 }
 
-impl Newcomer {
+impl PendingConnection {
     fn new(stream: TcpStream) -> Option<Self> {
         stream.set_nonblocking(true).ok()?;
         Some(Self {
@@ -230,30 +230,30 @@ impl Newcomer {
     }
 
     /// Reads what is there, and no more than the greeting.
-    fn hear(mut self, secret: &Secret) -> Heard {
+    fn read_greeting(mut self, secret: &Secret) -> Greeting {
         while self.filled < GREETING_BYTES {
             match self.stream.read(&mut self.greeting[self.filled..]) {
-                Ok(0) => return Heard::Stranger,
+                Ok(0) => return Greeting::Stranger,
                 Ok(count) => self.filled += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     return match Instant::now() < self.deadline {
-                        true => Heard::Nothing(self),
-                        false => Heard::Stranger,
+                        true => Greeting::Nothing(self),
+                        false => Greeting::Stranger,
                     };
                 }
-                Err(_) => return Heard::Stranger,
+                Err(_) => return Greeting::Stranger,
             }
         }
         match wire::parse_greeting(&self.greeting, secret) {
-            Some(index) => Heard::Index(index, self.stream),
-            None => Heard::Stranger,
+            Some(index) => Greeting::Index(index, self.stream),
+            None => Greeting::Stranger,
         }
     }
 }
 
 /// Answers the client's questions until it hangs up.
-fn converse(session: &Session, stream: &TcpStream) -> Option<()> {
+fn answer_questions(session: &Session, stream: &TcpStream) -> Option<()> {
     stream.set_nonblocking(false).ok()?;
     // A client that has crashed is noticed, though it may be silent for an hour.
     sockopt::set_socket_keepalive(stream, true).ok()?;

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::client::{Client, Limit, Pass, Slice};
 use super::receiver::{Receiver, ReceiverConfig};
-use super::{Error, Load, Plan, Role, SLICES_SENT_MAX, Traffic, nanoseconds, place};
+use super::{Error, Load, Plan, Role, SLICES_SENT_MAX, Traffic, nanoseconds, thread_setup};
 use crate::bounds::{cores_within, within};
 
 /// What hosts ask agents for.
@@ -190,7 +190,7 @@ impl Probe for NetworkProbe {
     }
 
     fn begin(&self, host: Host) -> Result<Box<dyn ProbePeer>, String> {
-        Ok(Box::new(End {
+        Ok(Box::new(RemoteEnd {
             role: self.role,
             host,
             receiver: None,
@@ -200,14 +200,14 @@ impl Probe for NetworkProbe {
 }
 
 /// One end, for one host.
-struct End {
+struct RemoteEnd {
     role: Role,
     host: Host,
     receiver: Option<Receiver>,
     client: Option<Client>,
 }
 
-impl ProbePeer for End {
+impl ProbePeer for RemoteEnd {
     fn answer(&mut self, question: &[u8]) -> Vec<u8> {
         let reply = match NetworkQuestion::decode(question) {
             Ok(NetworkQuestion::Receive { load, cores }) => self.receive(load, cores),
@@ -258,7 +258,7 @@ impl From<&Error> for FailedKind {
     }
 }
 
-impl End {
+impl RemoteEnd {
     fn receive(&mut self, load: Load, cores: Option<Vec<usize>>) -> Result<NetworkReply, Refusal> {
         if self.receiver.is_some() || self.client.is_some() {
             return Err(out_of_turn("this end is one already"));
@@ -278,7 +278,7 @@ impl End {
             port: receiver.address().port(),
             secret,
             role: self.role,
-            machine: place::machine(),
+            machine: thread_setup::machine(),
         })
     }
 
@@ -294,7 +294,7 @@ impl End {
         self.client = Some(client);
         Ok(NetworkReply::Connected {
             role: self.role,
-            machine: place::machine(),
+            machine: thread_setup::machine(),
         })
     }
 

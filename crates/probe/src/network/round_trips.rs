@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 
-use super::client::{Done, Group, Limit, Link, Slice, Task};
+use super::client::{Done, Group, Limit, Link, PassContext, Slice};
 use super::{Error, SLICES_MAX, Waiting, nanoseconds};
 
 /// How long a thread sleeps at most before it looks at the clock.
@@ -16,7 +16,7 @@ const AWAKE_NS: u64 = 30_000;
 const LATE_NS: u64 = 1_000_000;
 
 /// Runs the connections of one thread.
-pub(super) fn run(group: &mut Group, task: &Task<'_>) -> Result<Done, Error> {
+pub(super) fn run(group: &mut Group, task: &PassContext<'_>) -> Result<Done, Error> {
     let links = std::mem::take(&mut group.links);
     let mut all: Vec<RoundTripClient> = links
         .into_iter()
@@ -42,7 +42,7 @@ struct Schedule {
 }
 
 impl Schedule {
-    fn new(task: &Task<'_>) -> Self {
+    fn new(task: &PassContext<'_>) -> Self {
         let connections = task.plan.load.connections as f64;
         let rate = task.plan.rate_per_s;
         Self {
@@ -94,7 +94,7 @@ struct RoundTripClient {
 }
 
 impl RoundTripClient {
-    fn new(link: Link, task: &Task<'_>) -> Self {
+    fn new(link: Link, task: &PassContext<'_>) -> Self {
         Self {
             before: link.sent,
             begun: VecDeque::with_capacity(task.plan.depth),
@@ -109,7 +109,7 @@ impl RoundTripClient {
 }
 
 struct Sender<'a> {
-    task: &'a Task<'a>,
+    task: &'a PassContext<'a>,
     schedule: Schedule,
     done: Done,
 }
@@ -128,7 +128,7 @@ impl Sender<'_> {
             for place in 0..group.events.ready.len() {
                 let number = group.events.ready[place];
                 let trips = &mut all[number];
-                if self.receive(trips)? || !trips.link.outbox.is_empty() {
+                if self.receive(trips)? || !trips.link.write_buffer.is_empty() {
                     self.send(group, trips, number)?;
                 }
             }
@@ -165,7 +165,7 @@ impl Sender<'_> {
             busy |= !trips.begun.is_empty();
             if self.schedule.goes_on(index, sent, now) {
                 busy = true;
-                if trips.begun.len() < self.task.plan.depth && trips.link.outbox.is_empty() {
+                if trips.begun.len() < self.task.plan.depth && trips.link.write_buffer.is_empty() {
                     let at = self.schedule.intended_ns(index, sent);
                     next = Some(next.map_or(at, |next| next.min(at)));
                 }
@@ -183,20 +183,23 @@ impl Sender<'_> {
         number: usize,
     ) -> Result<(), Error> {
         loop {
-            if trips.link.outbox.is_empty() {
+            if trips.link.write_buffer.is_empty() {
                 let count = self.admit(trips);
                 if count == 0 {
                     break;
                 }
                 let first = trips.link.sent - count as u64;
-                trips.link.outbox.fill(self.task.pattern, first, count);
+                trips
+                    .link
+                    .write_buffer
+                    .fill(self.task.pattern, first, count);
             }
-            if !trips.link.outbox.write(&trips.link.stream)? {
+            if !trips.link.write_buffer.write(&trips.link.stream)? {
                 break;
             }
             self.done.writes += 1;
         }
-        let interest = match trips.link.outbox.is_empty() {
+        let interest = match trips.link.write_buffer.is_empty() {
             true => EventFlags::IN,
             false => EventFlags::IN | EventFlags::OUT,
         };
@@ -210,7 +213,7 @@ impl Sender<'_> {
     /// Counts the messages of the next write as under way, and returns how many they are.
     fn admit(&mut self, trips: &mut RoundTripClient) -> usize {
         let now = self.now_ns();
-        let room = trips.link.outbox.room();
+        let room = trips.link.write_buffer.room();
         let room = room.min(self.task.plan.depth - trips.begun.len());
         let index = trips.link.index;
         let mut count = 0;
@@ -230,11 +233,11 @@ impl Sender<'_> {
     /// Reads once and takes the messages that are whole. `false`: there were none.
     fn receive(&mut self, trips: &mut RoundTripClient) -> Result<bool, Error> {
         let link = &mut trips.link;
-        if link.inbox.read(&link.stream)?.is_none() {
+        if link.read_buffer.read(&link.stream)?.is_none() {
             return Ok(false);
         }
         let now = self.now_ns();
-        let whole = link.inbox.whole();
+        let whole = link.read_buffer.whole();
         let (bytes, message_bytes) = (whole.len(), self.task.pattern.message_bytes());
         for message in whole.chunks_exact(message_bytes) {
             if !self.task.pattern.is(message, link.returned) {
@@ -252,7 +255,7 @@ impl Sender<'_> {
             self.done.latencies.record(latency);
             self.done.note(self.task, now, latency, message_bytes);
         }
-        link.inbox.consume();
+        link.read_buffer.consume();
         if bytes > 0 {
             self.done.end = Some(self.task.start + Duration::from_nanos(now));
         }
@@ -262,7 +265,7 @@ impl Sender<'_> {
 
 impl Done {
     /// Adds a round trip to the slice that it ended in.
-    fn note(&mut self, task: &Task<'_>, now_ns: u64, latency_ns: u64, bytes: usize) {
+    fn note(&mut self, task: &PassContext<'_>, now_ns: u64, latency_ns: u64, bytes: usize) {
         self.messages += 1;
         let Some(length) = task.plan.slice else {
             return;

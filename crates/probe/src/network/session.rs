@@ -10,11 +10,11 @@ use overside_base::{EventFd, lock};
 use overside_device::threads::ThreadClock;
 use rustix::event::epoll::EventFlags;
 
-use super::connection::{Inbox, write};
+use super::connection::{ReadBuffer, write};
 use super::event_loop::{EventLoop, waker};
 use super::pattern::BytePattern;
 use super::wire::Counts;
-use super::{Error, Load, Traffic, Waiting, place};
+use super::{Error, Load, Traffic, Waiting, thread_setup};
 
 /// How long a thread sleeps at most before it looks whether the session is over.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
@@ -170,7 +170,7 @@ fn spawn(
         .spawn(move || {
             let clock = &shared.workers[index].clock;
             clock.begin();
-            if core.is_none_or(|core| place::pin(core).is_ok()) {
+            if core.is_none_or(|core| thread_setup::pin(core).is_ok()) {
                 // What it fails with is its connections' end, which the client sees.
                 let _ = serve(&shared, index);
             }
@@ -184,12 +184,12 @@ fn spawn(
 }
 
 /// A connection as its thread has it.
-struct Served {
+struct ServerConnection {
     index: usize,
     stream: TcpStream,
-    inbox: Inbox,
+    read_buffer: ReadBuffer,
     next: u64,
-    /// Bytes of whole messages in the inbox that have been echoed.
+    /// Bytes of whole messages in the read buffer that have been echoed.
     echoed: usize,
     interest: EventFlags,
 }
@@ -199,7 +199,7 @@ fn serve(session: &Session, index: usize) -> Result<(), Error> {
     let worker = &session.workers[index];
     let mut events = EventLoop::new(session.load.waiting)?;
     events.add_waker(&worker.waker)?;
-    let mut all: Vec<Option<Served>> = Vec::new();
+    let mut all: Vec<Option<ServerConnection>> = Vec::new();
     let eager = session.load.waiting == Waiting::Poll;
     let mut rounds = 0_u32;
     while !session.stop.load(Ordering::Acquire) {
@@ -209,10 +209,10 @@ fn serve(session: &Session, index: usize) -> Result<(), Error> {
             for (index, stream) in lock(&worker.arrivals).drain(..) {
                 let interest = EventFlags::IN;
                 events.add(&stream, interest)?;
-                all.push(Some(Served {
+                all.push(Some(ServerConnection {
                     index,
                     stream,
-                    inbox: Inbox::new(session.pattern.message_bytes()),
+                    read_buffer: ReadBuffer::new(session.pattern.message_bytes()),
                     next: 0,
                     echoed: 0,
                     interest,
@@ -231,7 +231,7 @@ fn serve(session: &Session, index: usize) -> Result<(), Error> {
             };
             let interest = match session.load.traffic {
                 Traffic::RoundTrips => served.echo(session),
-                Traffic::Stream => served.swallow(session),
+                Traffic::Stream => served.receive_stream(session),
             };
             match interest {
                 Ok(interest) if interest == served.interest || eager => {}
@@ -247,14 +247,16 @@ fn serve(session: &Session, index: usize) -> Result<(), Error> {
     Ok(())
 }
 
-impl Served {
+impl ServerConnection {
     /// Reads once and sends whole messages back; what cannot be sent yet is sent before more is
     /// read. Returns what to wait for.
     fn echo(&mut self, session: &Session) -> Result<EventFlags, Error> {
-        if self.echoed == self.inbox.whole().len() && self.inbox.read(&self.stream)?.is_none() {
+        if self.echoed == self.read_buffer.whole().len()
+            && self.read_buffer.read(&self.stream)?.is_none()
+        {
             return Ok(EventFlags::IN);
         }
-        let whole = self.inbox.whole();
+        let whole = self.read_buffer.whole();
         while self.echoed < whole.len() {
             match write(&self.stream, &whole[self.echoed..])? {
                 Some(count) => self.echoed += count,
@@ -262,7 +264,7 @@ impl Served {
             }
         }
         let bytes = whole.len();
-        self.inbox.consume();
+        self.read_buffer.consume();
         self.echoed = 0;
         let messages = bytes / session.pattern.message_bytes();
         if messages > 0 {
@@ -272,12 +274,12 @@ impl Served {
     }
 
     /// Reads a few times and checks the messages that are whole.
-    fn swallow(&mut self, session: &Session) -> Result<EventFlags, Error> {
+    fn receive_stream(&mut self, session: &Session) -> Result<EventFlags, Error> {
         for _ in 0..READS_A_TURN {
-            if self.inbox.read(&self.stream)?.is_none() {
+            if self.read_buffer.read(&self.stream)?.is_none() {
                 break;
             }
-            let whole = self.inbox.whole();
+            let whole = self.read_buffer.whole();
             let (mut messages, mut wrong) = (0, 0);
             for message in whole.chunks_exact(session.pattern.message_bytes()) {
                 wrong += u64::from(!session.pattern.is(message, self.next));
@@ -285,7 +287,7 @@ impl Served {
                 messages += 1;
             }
             let bytes = whole.len();
-            self.inbox.consume();
+            self.read_buffer.consume();
             if wrong > 0 {
                 session.wrong.fetch_add(wrong, Ordering::AcqRel);
             }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::EventFlags;
 
 use super::Error;
-use super::client::{Done, Group, Limit, Link, Task};
+use super::client::{Done, Group, Limit, Link, PassContext};
 
 /// How long a thread sleeps at most before it looks at the clock.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
@@ -13,7 +13,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
 const WRITES_A_TURN: u32 = 16;
 
 /// Runs the connections of one thread.
-pub(super) fn run(group: &mut Group, task: &Task<'_>) -> Result<Done, Error> {
+pub(super) fn run(group: &mut Group, task: &PassContext<'_>) -> Result<Done, Error> {
     let mut done = Done::default();
     let before: Vec<u64> = group.links.iter().map(|link| link.sent).collect();
     let mut open = vec![true; group.links.len()];
@@ -50,22 +50,23 @@ pub(super) fn run(group: &mut Group, task: &Task<'_>) -> Result<Done, Error> {
 /// Writes a few times, whole messages while there are `more`. Returns whether all has gone.
 fn turn(
     link: &mut Link,
-    task: &Task<'_>,
+    task: &PassContext<'_>,
     before: u64,
     more: impl Fn(u64) -> u64,
     done: &mut Done,
 ) -> Result<bool, Error> {
     for _ in 0..WRITES_A_TURN {
-        if link.outbox.is_empty() {
-            let count = more(link.sent - before).min(link.outbox.room() as u64);
+        if link.write_buffer.is_empty() {
+            let count = more(link.sent - before).min(link.write_buffer.room() as u64);
             if count == 0 {
                 return Ok(true);
             }
-            link.outbox.fill(task.pattern, link.sent, count as usize);
+            link.write_buffer
+                .fill(task.pattern, link.sent, count as usize);
             link.sent += count;
             done.messages += count;
         }
-        if !link.outbox.write(&link.stream)? {
+        if !link.write_buffer.write(&link.stream)? {
             return Ok(false);
         }
         done.writes += 1;

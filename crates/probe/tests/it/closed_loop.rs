@@ -185,7 +185,7 @@ fn a_queue_that_stalls_is_a_timeout_and_one_that_completes_twice_is_wrong() {
 #[test]
 fn nobody_who_waits_is_a_lost_sample() {
     let mut params = params(1, false, false);
-    params.timeouts.gone = Some(std::sync::Arc::new(|| true));
+    params.timeouts.cancelled = Some(std::sync::Arc::new(|| true));
     let failure = run(&mut Model::new(1, 1, 1), &params, Until::Count(5)).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Lost);
 }

@@ -11,7 +11,8 @@ impl ShmQueuePair {
     #[cold]
     pub(super) fn broken(&self, _: CorruptCursor) -> LinkError {
         let what = "its cursors or message lengths cannot be";
-        self.connection.lose(LinkErrorKind::Protocol(what.into()));
+        self.connection
+            .mark_lost(LinkErrorKind::Protocol(what.into()));
         self.lost()
     }
 
@@ -30,7 +31,7 @@ impl ShmQueuePair {
     pub(super) fn end(&mut self) -> Option<LinkError> {
         if self.engine_is_dead() {
             let cause = LinkErrorKind::Local("its copy engine died".into());
-            self.connection.lose(cause);
+            self.connection.mark_lost(cause);
             return Some(self.lost());
         }
         let closed = self.incoming.is_closed();

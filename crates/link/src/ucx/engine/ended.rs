@@ -79,7 +79,7 @@ impl UcxEngine {
             Use::Fetch(bytes) => {
                 if done.status < 0 {
                     let reason = self.context.shim.status(done.status);
-                    return self.lose(&LinkErrorKind::Gone(reason));
+                    return self.mark_lost(&LinkErrorKind::Gone(reason));
                 }
                 self.fetched.push((done.slot, bytes));
                 self.in_order();
@@ -88,7 +88,7 @@ impl UcxEngine {
                 self.flushes -= 1;
                 if done.status < 0 {
                     let reason = self.context.shim.status(done.status);
-                    return self.lose(&LinkErrorKind::Gone(reason));
+                    return self.mark_lost(&LinkErrorKind::Gone(reason));
                 }
                 self.flushed = self.flushed.max(number);
                 self.flush();
@@ -97,7 +97,7 @@ impl UcxEngine {
         }
     }
 
-    /// Messages to the inbox, in the order in which they were sent.
+    /// Messages to the batch, in the order in which they were sent.
     fn in_order(&mut self) {
         while let Some(first) = self.fetching.front() {
             let Some(at) = self.fetched.iter().position(|(slot, _)| slot == first) else {

@@ -12,8 +12,8 @@ use crate::verbs::{LinkErrorKind, WorkError};
 
 impl UcxEngine {
     /// Hands messages that are here to memory that waits, and then has UCX bring more, as long as
-    /// memory waits or `inbox` more are wanted there.
-    pub(super) fn take(&mut self, mut inbox: usize) {
+    /// memory waits or `batch` more are wanted there.
+    pub(super) fn take(&mut self, mut batch: usize) {
         while !self.waiting.is_empty() && !self.arrived.is_empty() {
             let Some((tag, mut region)) = self.waiting.pop_front() else {
                 break;
@@ -33,19 +33,20 @@ impl UcxEngine {
             };
             self.over(tag, result, None, Some(region));
         }
-        // What is on its way to the inbox comes first.
+        // What is on its way to the batch comes first.
         while self.lost.is_none()
-            && (self.fetching.is_empty() && !self.waiting.is_empty() || inbox > 0)
+            && (self.fetching.is_empty() && !self.waiting.is_empty() || batch > 0)
             && self.free.len() > FLUSHES
         {
             let Some(len) = self.worker.as_mut().and_then(RawWorker::probe) else {
                 break;
             };
             let Some(left) = self.may_come.checked_sub(cost_of(len)) else {
-                return self.lose(&LinkErrorKind::Protocol("more messages than credit".into()));
+                return self
+                    .mark_lost(&LinkErrorKind::Protocol("more messages than credit".into()));
             };
             if len == 0 || len > self.limits.max_message_bytes as u64 {
-                return self.lose(&LinkErrorKind::Protocol(format!(
+                return self.mark_lost(&LinkErrorKind::Protocol(format!(
                     "a message of {len} bytes"
                 )));
             }
@@ -55,7 +56,7 @@ impl UcxEngine {
             match self.waiting.pop_front() {
                 Some((tag, region)) => self.receive_into(tag, region, len),
                 None => {
-                    inbox = inbox.saturating_sub(1);
+                    batch = batch.saturating_sub(1);
                     let mut bytes = vec![0; len];
                     let operation = to(bytes.as_mut_ptr(), len);
                     let slot = self.begin(What::Receive, Use::Fetch(bytes), operation);
@@ -101,7 +102,8 @@ impl UcxEngine {
                     self.has_room = true;
                 }
                 None => {
-                    return self.lose(&LinkErrorKind::Protocol("more credit than there is".into()));
+                    return self
+                        .mark_lost(&LinkErrorKind::Protocol("more credit than there is".into()));
                 }
             }
         }
@@ -111,7 +113,7 @@ impl UcxEngine {
         if news.lost < 0 {
             self.failed = true;
             let reason = self.context.shim.status(news.lost);
-            self.lose(&LinkErrorKind::Gone(reason));
+            self.mark_lost(&LinkErrorKind::Gone(reason));
         }
         self.tell();
     }

@@ -144,7 +144,7 @@ pub fn session(data: &[u8]) {
     let (end, peer) = victim();
     let mut pair = end.open(0).expect("a queue pair");
     let exported = end.export(512, Access::ReadWrite).expect("an export");
-    let mut inbox = RecvBatch::new();
+    let mut batch = RecvBatch::new();
     for _ in 0..200 {
         let Some(step) = feed.byte() else { break };
         match step % 12 {
@@ -163,13 +163,13 @@ pub fn session(data: &[u8]) {
                 send(&peer.socket, &words, if step < 128 { &file } else { &[] });
             }
             4 => {
-                inbox.clear();
-                let received = pair.receive(&mut inbox, usize::from(step));
+                batch.clear();
+                let received = pair.receive(&mut batch, usize::from(step));
                 let count = received.unwrap_or(0);
-                assert_eq!(count, inbox.len());
-                assert!(count <= usize::from(step) && inbox.as_bytes().len() as u64 <= RING_BYTES);
+                assert_eq!(count, batch.len());
+                assert!(count <= usize::from(step) && batch.as_bytes().len() as u64 <= RING_BYTES);
                 assert!(
-                    inbox
+                    batch
                         .iter()
                         .all(|message| (1..=256).contains(&message.len()))
                 );

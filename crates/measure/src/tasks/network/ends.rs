@@ -21,22 +21,22 @@ pub(super) struct Ends {
     receiver: Receiver,
     /// The server's address.
     pub destination: SocketAddr,
-    /// Whose cores the client's are.
-    pub client: Whose,
-    /// Whose cores the server's are.
-    pub server: Whose,
+    /// EndLocation cores the client's are.
+    pub client: EndLocation,
+    /// EndLocation cores the server's are.
+    pub server: EndLocation,
 }
 
-/// Whose cores an end runs on.
+/// EndLocation cores an end runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Whose {
+pub(super) struct EndLocation {
     pub role: Role,
     /// This machine's.
     pub here: bool,
     machine: u64,
 }
 
-impl Whose {
+impl EndLocation {
     /// This process's.
     fn ours() -> Self {
         Self {
@@ -79,7 +79,7 @@ impl Ends {
     /// Opens them.
     pub(super) fn open(test: &NetworkTest, deadline: Instant) -> Result<Self, Failure> {
         let source = test.source_node.as_deref();
-        let source = source.map(|node| crate::far::open(node, remote::KIND));
+        let source = source.map(|node| crate::remote_end::open(node, remote::KIND));
         let source = source.transpose()?;
         let Receiving {
             receiver,
@@ -93,7 +93,7 @@ impl Ends {
             return Ok(Self {
                 receiver,
                 destination,
-                client: Whose::ours(),
+                client: EndLocation::ours(),
                 server,
                 sender: Sender::Here(Box::new(client)),
             });
@@ -111,7 +111,7 @@ impl Ends {
             sender: Sender::There(Box::new(probe), plan),
             receiver,
             destination,
-            client: Whose::new(role, machine),
+            client: EndLocation::new(role, machine),
             server,
         })
     }
@@ -171,7 +171,7 @@ struct Receiving {
     destination: SocketAddr,
     /// What the client has to know.
     secret: Secret,
-    whose: Whose,
+    whose: EndLocation,
 }
 
 fn receiver(
@@ -180,7 +180,7 @@ fn receiver(
     deadline: Instant,
 ) -> Result<Receiving, Failure> {
     if let Some(node) = &test.destination_node {
-        let mut probe = crate::far::open(node, remote::KIND)?;
+        let mut probe = crate::remote_end::open(node, remote::KIND)?;
         let question = NetworkQuestion::Receive {
             load: test.load(),
             cores: test.server_cores.clone(),
@@ -201,7 +201,7 @@ fn receiver(
             receiver: Receiver::There(Box::new(probe)),
             destination,
             secret,
-            whose: Whose::new(role, machine),
+            whose: EndLocation::new(role, machine),
         });
     }
     let mut address = match (&test.hop, source) {
@@ -228,7 +228,7 @@ fn receiver(
             _receiver: receiver,
         },
         secret,
-        whose: Whose::ours(),
+        whose: EndLocation::ours(),
     })
 }
 
@@ -251,7 +251,7 @@ fn ask(
     deadline: Instant,
 ) -> Result<NetworkReply, Failure> {
     let answer = probe.ask(&question.encode(), deadline);
-    let answer = answer.map_err(crate::far::no_sample)?;
+    let answer = answer.map_err(crate::remote_end::no_sample)?;
     match NetworkReply::decode(&answer) {
         Ok(NetworkReply::Failed { kind, message }) => {
             let kind = match kind {

@@ -8,6 +8,9 @@ use overside_measure::{
 };
 use overside_ops::Operation;
 
+/// What a test has that it should not have.
+type Change = fn(&mut Test);
+
 fn warned(sample: &Sample, kind: &str) -> bool {
     sample.warnings.iter().any(|warning| warning.kind == kind)
 }
@@ -182,84 +185,60 @@ fn an_engine_that_did_not_run_is_not_named() {
 fn what_the_device_cannot_do_is_skipped_with_its_reason() {
     let data = DataSet::new(&text(1 << 14));
     let mut worker = Worker::new();
-    let mut skipped = |test: Test, reason: &str| {
+    let changes: [(Change, &str); 3] = [
+        (|test| test.variant = "lz4".into(), "there are: "),
+        (
+            |test| (test.variant, test.level) = ("isal".into(), Some(9)),
+            "levels",
+        ),
+        (|test| test.buffer_size = 1 << 20, "less than one buffer"),
+    ];
+    for (change, reason) in changes {
+        let mut test = data.test("compress-deflate");
+        change(&mut test);
         let sample = worker.measure(&test);
         assert_eq!(sample.status, Status::Skipped, "{:?}", sample.error);
         let said = sample.reason.unwrap();
         assert!(said.contains(reason), "{said}");
         assert!(sample.metrics.is_empty());
-    };
-    let test = data.test("compress-deflate");
-    skipped(
-        Test {
-            variant: "lz4".into(),
-            ..test.clone()
-        },
-        "there are: ",
-    );
-    skipped(
-        Test {
-            variant: "isal".into(),
-            level: Some(9),
-            ..test.clone()
-        },
-        "levels",
-    );
-    skipped(
-        Test {
-            buffer_size: 1 << 20,
-            ..test.clone()
-        },
-        "less than one buffer",
-    );
+    }
 }
 
 #[test]
 fn what_is_wrong_with_a_test_is_named() {
+    use FailureKind::{Data, Internal, Job};
     let data = DataSet::new(&text(1 << 14));
     let mut worker = Worker::new();
-    let mut failed = |test: Test, kind: FailureKind, message: &str| {
+    let changes: [(Change, FailureKind, &str); 6] = [
+        (
+            |test| test.patterns = vec!["(".into()],
+            Job,
+            "does not compile",
+        ),
+        (|_| (), Job, "at least one pattern"),
+        (
+            |test| test.device = "cpus".into(),
+            Job,
+            "did you mean \"cpu\"",
+        ),
+        (|test| test.device = "bf2".into(), Job, "emulated:bf2"),
+        (|test| test.depth = 0, Internal, "depth is 0"),
+        (
+            |test| {
+                test.operation = Operation::Copy;
+                test.data.files = vec!["/no/such/file".into()];
+            },
+            Data,
+            "/no/such/file",
+        ),
+    ];
+    for (change, kind, message) in changes {
+        let mut test = data.test("match-count");
+        change(&mut test);
         let error = worker.measure(&test).error.unwrap();
         assert_eq!(error.kind, kind, "{error}");
         assert!(error.message.contains(message), "{error}");
-    };
-    let test = data.test("match-count");
-    failed(
-        Test {
-            patterns: vec!["(".into()],
-            ..test.clone()
-        },
-        FailureKind::Job,
-        "does not compile",
-    );
-    failed(test.clone(), FailureKind::Job, "at least one pattern");
-    failed(
-        Test {
-            device: "cpus".into(),
-            ..test.clone()
-        },
-        FailureKind::Job,
-        "did you mean \"cpu\"",
-    );
-    failed(
-        Test {
-            device: "bf2".into(),
-            ..test.clone()
-        },
-        FailureKind::Job,
-        "emulated:bf2",
-    );
-    failed(
-        Test {
-            depth: 0,
-            ..test.clone()
-        },
-        FailureKind::Internal,
-        "depth is 0",
-    );
-    let mut gone = data.test("copy");
-    gone.data.files = vec!["/no/such/file".into()];
-    failed(gone, FailureKind::Data, "/no/such/file");
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) fn pin(core: usize) -> Result<(), Error> {
 }
 
 /// Whether threads can be pinned to each of these cores; tried on a thread of its own.
-pub(super) fn are_there(cores: &[usize]) -> Result<(), Error> {
+pub(super) fn check_cores(cores: &[usize]) -> Result<(), Error> {
     if cores.is_empty() {
         return Ok(());
     }
