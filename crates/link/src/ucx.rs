@@ -31,7 +31,6 @@ mod shim;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use control::handshake::HandshakeConfig;
 pub use endpoint::UcxEndpoint;
 use serde::{Deserialize, Serialize};
 
@@ -115,13 +114,6 @@ impl UcxOptions {
         Self {
             transports: transport.map(|one| format!("{},self", one.name())),
             ..Self::default()
-        }
-    }
-
-    fn handshake(&self) -> HandshakeConfig {
-        HandshakeConfig {
-            peer_timeout: self.peer_timeout,
-            secret: self.secret,
         }
     }
 }

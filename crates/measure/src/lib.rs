@@ -35,7 +35,7 @@ pub use sample::{
     Check, Cpu, Model, PlacementRecord, Sample, Series, Status, TargetRecord, Warning, Work,
 };
 pub use tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
-pub use tasks::{HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkPattern, NetworkTest};
+pub use tasks::{HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkTest};
 pub use test::{
     BUFFER_SIZE_MAX, CompletionMode, DEPTH_MAX, Data, FILES_MAX, PATTERN_BYTES_MAX, PATTERNS_MAX,
     SAMPLE_BYTES_MAX, Setting, THREADS_MAX, Test, TestError,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use overside_device::{Operation, Timing};
 use overside_placement::Policy;
+pub use overside_probe::closed_loop::CompletionMode;
 use overside_probe::{OutOfRange, cores_within, within};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -100,17 +101,6 @@ pub enum Setting {
     /// Torn down and set up again before each job, one job at a time, as if each brought another
     /// buffer size; with a placement, before each stream. The time of it counts.
     Reconfiguration,
-}
-
-/// How completions are waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CompletionMode {
-    /// Sleep until the device signals.
-    #[default]
-    Event,
-    /// Ask again and again.
-    Poll,
 }
 
 /// Where a test's buffers come from: the files in this order, as one stream.

@@ -102,6 +102,17 @@ pub struct LoopParams {
     pub timeouts: Timeouts,
 }
 
+/// How the end of operations is noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CompletionMode {
+    /// Sleep until the device or the system signals.
+    #[default]
+    Event,
+    /// Ask again and again.
+    Poll,
+}
+
 /// Whether nobody waits for the figures any more.
 pub type CancelCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 

@@ -42,6 +42,7 @@ use overside_link::Secret;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::{OutOfRange, cores_within, within};
+use crate::closed_loop::CompletionMode;
 
 /// The longest message in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
@@ -63,23 +64,14 @@ pub const SLICES_MAX: usize = 100_000;
 const SLICES_SENT_MAX: usize = 4000;
 
 /// What goes over the connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Traffic {
     /// Each message comes back.
+    #[serde(alias = "round-trip")]
     RoundTrips,
     /// Messages go one way, as many as the connection takes.
     Stream,
-}
-
-/// How an end waits for its sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Waiting {
-    /// Asleep, until the system says that there is something to do.
-    Event,
-    /// By trying again and again.
-    Poll,
 }
 
 /// Which machine an end says that it stands for.
@@ -106,7 +98,7 @@ pub struct Load {
     /// Threads of either end; 1 to [`THREADS_MAX`], and not more than connections.
     pub threads: usize,
     /// How both ends wait.
-    pub waiting: Waiting,
+    pub waiting: CompletionMode,
     /// What is asked of the sockets' buffers, in bytes; the system decides otherwise.
     pub socket_buffer: Option<usize>,
     /// Makes the content of the messages.

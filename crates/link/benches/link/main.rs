@@ -132,7 +132,7 @@ fn one_core(is_bench: bool, cores: [usize; 2]) {
     pin(cores[0]);
     let (mut producer, mut consumer) = bare::ring(CAPACITY);
     let ([mut from, mut to], _ends) = link(false);
-    let mut batch = RecvBatch::new();
+    let mut inbox = RecvBatch::new();
     for batch in [1, BATCH] {
         let repeats = if is_bench { 200_000 / batch } else { 10 };
         let messages = vec![[7; MESSAGE]; batch];
@@ -151,9 +151,9 @@ fn one_core(is_bench: bool, cores: [usize; 2]) {
                         let messages = Messages::packed(black_box(packed), MESSAGE);
                         let sent = from.send(messages.expect("whole messages"));
                         assert_eq!(sent, Ok(batch));
-                        batch.clear();
-                        assert_eq!(to.receive(&mut batch, batch), Ok(batch));
-                        black_box(batch.as_bytes());
+                        inbox.clear();
+                        assert_eq!(to.receive(&mut inbox, batch), Ok(batch));
+                        black_box(inbox.as_bytes());
                     }
                 }
             }
@@ -212,17 +212,17 @@ fn message_rate(is_bench: bool, cores: [usize; 2]) {
             turns::Side::Second => race(
                 cores,
                 || {
-                    let mut batch = RecvBatch::new();
+                    let mut inbox = RecvBatch::new();
                     let mut received = 0;
                     while received < batches * BATCH {
-                        batch.clear();
-                        let count = to.receive(&mut batch, BATCH).expect("the link lives");
+                        inbox.clear();
+                        let count = to.receive(&mut inbox, BATCH).expect("the link lives");
                         if count == 0 {
                             spin_loop();
                             continue;
                         }
                         received += count;
-                        let bytes = black_box(batch.as_bytes());
+                        let bytes = black_box(inbox.as_bytes());
                         let last = number(&bytes[bytes.len() - MESSAGE..]);
                         assert_eq!(last as usize, (received - 1) / BATCH);
                     }
@@ -316,27 +316,27 @@ fn send(pair: &mut dyn QueuePair, message: &[u8]) {
 }
 
 fn ping(pair: &mut dyn QueuePair, bytes: usize, rounds: u64) {
-    let (mut batch, mut message) = (RecvBatch::new(), vec![0; bytes]);
+    let (mut inbox, mut message) = (RecvBatch::new(), vec![0; bytes]);
     for round in 0..rounds {
         message[..8].copy_from_slice(&round.to_le_bytes());
         send(pair, &message);
-        batch.clear();
-        while pair.receive(&mut batch, 1).expect("the link lives") == 0 {
+        inbox.clear();
+        while pair.receive(&mut inbox, 1).expect("the link lives") == 0 {
             spin_loop();
         }
-        assert_eq!(number(batch.as_bytes()), round);
+        assert_eq!(number(inbox.as_bytes()), round);
     }
 }
 
 fn pong(pair: &mut dyn QueuePair, bytes: usize, rounds: u64) {
-    let mut batch = RecvBatch::new();
+    let mut inbox = RecvBatch::new();
     for _ in 0..rounds {
-        batch.clear();
-        while pair.receive(&mut batch, 1).expect("the link lives") == 0 {
+        inbox.clear();
+        while pair.receive(&mut inbox, 1).expect("the link lives") == 0 {
             spin_loop();
         }
-        assert_eq!(batch.as_bytes().len(), bytes);
-        send(pair, batch.as_bytes());
+        assert_eq!(inbox.as_bytes().len(), bytes);
+        send(pair, inbox.as_bytes());
     }
 }
 
@@ -421,22 +421,22 @@ fn polling_and_events(is_bench: bool, cores: [usize; 2]) {
 }
 
 fn sleep_and_answer(pair: &mut dyn QueuePair, rounds: u64, begins: bool) {
-    let mut batch = RecvBatch::new();
+    let mut inbox = RecvBatch::new();
     for round in 0..rounds {
         if begins {
             send(pair, &[round as u8; 64]);
         }
-        batch.clear();
-        while pair.receive(&mut batch, 1).expect("the link lives") == 0 {
+        inbox.clear();
+        while pair.receive(&mut inbox, 1).expect("the link lives") == 0 {
             if !pair.arm().expect("it has events") {
                 let descriptor = pair.event_fd().expect("a descriptor");
                 let mut set = [PollFd::new(&descriptor, PollFlags::IN)];
                 rustix::event::poll(&mut set, None).expect("waiting works");
             }
         }
-        assert_eq!(batch.as_bytes(), [round as u8; 64]);
+        assert_eq!(inbox.as_bytes(), [round as u8; 64]);
         if !begins {
-            send(pair, batch.as_bytes());
+            send(pair, inbox.as_bytes());
         }
     }
 }

@@ -37,8 +37,7 @@ pub(super) fn accept(
     let context = open(options)?;
     loop {
         let (mut control, first) = listener.next(deadline)?;
-        let ours = options.handshake();
-        match handshake::welcome(&mut control, &first, &ours, config, deadline) {
+        match handshake::welcome(&mut control, &first, options, config, deadline) {
             Ok(negotiated) => {
                 let setup = Setup::new(context, control, negotiated)?;
                 return setup.endpoint(config, options.peer_timeout, deadline);
@@ -59,8 +58,7 @@ pub(super) fn connect(
     config.check()?;
     let context = open(options)?;
     let mut control = Channel::connect(address, deadline)?;
-    let ours = options.handshake();
-    let negotiated = handshake::greet(&mut control, &ours, config.side, deadline)?;
+    let negotiated = handshake::greet(&mut control, options, config.side, deadline)?;
     Setup::new(context, control, negotiated)?.endpoint(config, options.peer_timeout, deadline)
 }
 

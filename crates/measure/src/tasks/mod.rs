@@ -39,7 +39,7 @@ use crate::test::{Test, TestError};
 pub use dma::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 pub use hash::{HashCalls, HashTest};
 pub use memory::{MemoryPattern, MemoryTest};
-pub use network::{Hop, NetworkPattern, NetworkTest};
+pub use network::{Hop, NetworkTest};
 pub use spec::{
     Better, Charts, Choice, Kind, Labels, Metric, Parameter, Reference, Report, TaskSpec, Title,
 };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use overside_device::threads::process_cpu_ns;
 use overside_link::Secret;
-use overside_probe::network::{CONNECTIONS_MAX, Error, Limit, Load, Pass, Plan, Traffic, Waiting};
+use overside_probe::network::{CONNECTIONS_MAX, Error, Limit, Load, Pass, Plan, Traffic};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -41,7 +41,7 @@ const PROCESSES_MAX: usize = 64;
 #[serde(deny_unknown_fields)]
 pub struct NetworkTest {
     /// What goes over the connections.
-    pub pattern: NetworkPattern,
+    pub pattern: Traffic,
     /// The agent that sends, by its name in the inventory. Without it this process does.
     #[serde(default)]
     pub source_node: Option<String>,
@@ -100,16 +100,6 @@ pub struct NetworkTest {
     pub seed: u64,
 }
 
-/// What goes over the connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NetworkPattern {
-    /// Each message comes back.
-    RoundTrip,
-    /// Messages go one way.
-    Stream,
-}
-
 /// What lies between two network namespaces of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -130,17 +120,11 @@ impl NetworkTest {
     /// What both ends know.
     fn load(&self) -> Load {
         Load {
-            traffic: match self.pattern {
-                NetworkPattern::RoundTrip => Traffic::RoundTrips,
-                NetworkPattern::Stream => Traffic::Stream,
-            },
+            traffic: self.pattern,
             message_bytes: self.message_size,
             connections: self.connections,
             threads: self.threads,
-            waiting: match self.completion {
-                CompletionMode::Event => Waiting::Event,
-                CompletionMode::Poll => Waiting::Poll,
-            },
+            waiting: self.completion,
             socket_buffer: self.socket_buffer,
             seed: self.seed,
         }
@@ -192,7 +176,7 @@ impl Measured for NetworkTest {
             true => Err(TestError::bound(field, "given", allowed)),
             false => Ok(()),
         };
-        let streams = self.pattern == NetworkPattern::Stream;
+        let streams = self.pattern == Traffic::Stream;
         let round_trips = "given only for round trips";
         only(self.rate.is_some() && streams, "rate", round_trips)?;
         let (source, destination) = (&self.source_node, &self.destination_node);

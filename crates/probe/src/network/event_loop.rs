@@ -13,7 +13,8 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 
-use super::{Error, Waiting};
+use super::Error;
+use crate::closed_loop::CompletionMode;
 
 /// The number of the descriptor that wakes a thread up.
 const WAKE: u64 = u64::MAX;
@@ -29,7 +30,7 @@ pub(super) fn waker() -> Result<EventFd, Error> {
 
 /// Says which connections of one thread have something to do, by their numbers.
 pub(super) struct EventLoop {
-    waiting: Waiting,
+    waiting: CompletionMode,
     set: OwnedFd,
     timer: Option<OwnedFd>,
     /// Numbers of the connections with something to do.
@@ -40,7 +41,7 @@ pub(super) struct EventLoop {
 }
 
 impl EventLoop {
-    pub(super) fn new(waiting: Waiting) -> Result<Self, Error> {
+    pub(super) fn new(waiting: CompletionMode) -> Result<Self, Error> {
         let set = epoll::create(CreateFlags::CLOEXEC);
         let set = set.map_err(|error| failed(error, "an epoll set"))?;
         Ok(Self {
@@ -84,7 +85,7 @@ impl EventLoop {
     /// Waits no longer than `most`, or not at all when polling: then every connection may be ready.
     pub(super) fn look(&mut self, most: Duration) -> Result<(), Error> {
         self.ready.clear();
-        if self.waiting == Waiting::Poll {
+        if self.waiting == CompletionMode::Poll {
             self.ready.extend(0..self.connections);
             return Ok(());
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use rustix::event::epoll::EventFlags;
 
 use super::client::{Done, Group, Limit, Link, PassContext, Slice};
-use super::{Error, SLICES_MAX, Waiting, nanoseconds};
+use super::{Error, SLICES_MAX, nanoseconds};
+use crate::closed_loop::CompletionMode;
 
 /// How long a thread sleeps at most before it looks at the clock.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
@@ -203,7 +204,7 @@ impl Sender<'_> {
             true => EventFlags::IN,
             false => EventFlags::IN | EventFlags::OUT,
         };
-        if interest != trips.link.interest && self.task.plan.load.waiting == Waiting::Event {
+        if interest != trips.link.interest && self.task.plan.load.waiting == CompletionMode::Event {
             (group.events).change(number, &trips.link.stream, interest)?;
             trips.link.interest = interest;
         }

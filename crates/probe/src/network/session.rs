@@ -14,7 +14,8 @@ use super::connection::{ReadBuffer, write};
 use super::event_loop::{EventLoop, waker};
 use super::pattern::BytePattern;
 use super::wire::Counts;
-use super::{Error, Load, Traffic, Waiting, thread_setup};
+use super::{Error, Load, Traffic, thread_setup};
+use crate::closed_loop::CompletionMode;
 
 /// How long a thread sleeps at most before it looks whether the session is over.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
@@ -200,7 +201,7 @@ fn serve(session: &Session, index: usize) -> Result<(), Error> {
     let mut events = EventLoop::new(session.load.waiting)?;
     events.add_waker(&worker.waker)?;
     let mut all: Vec<Option<ServerConnection>> = Vec::new();
-    let eager = session.load.waiting == Waiting::Poll;
+    let eager = session.load.waiting == CompletionMode::Poll;
     let mut rounds = 0_u32;
     while !session.stop.load(Ordering::Acquire) {
         rounds = rounds.wrapping_add(1);

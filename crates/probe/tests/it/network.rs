@@ -5,8 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use overside_link::Secret;
+use overside_probe::closed_loop::CompletionMode;
 use overside_probe::network::{
-    Client, Error, Limit, Load, Pass, Plan, Receiver, ReceiverConfig, Traffic, Waiting,
+    Client, Error, Limit, Load, Pass, Plan, Receiver, ReceiverConfig, Traffic,
 };
 
 fn config(load: Load) -> ReceiverConfig {
@@ -48,7 +49,7 @@ fn load(traffic: Traffic) -> Load {
         message_bytes: 64,
         connections: 1,
         threads: 1,
-        waiting: Waiting::Event,
+        waiting: CompletionMode::Event,
         socket_buffer: None,
         seed: 3,
     }
@@ -82,7 +83,7 @@ fn latency_sum(pass: &Pass) -> f64 {
 
 #[test]
 fn every_message_comes_back_once_and_is_timed() {
-    for waiting in [Waiting::Event, Waiting::Poll] {
+    for waiting in [CompletionMode::Event, CompletionMode::Poll] {
         for (message_bytes, connections, threads, depth, batch) in [
             (1, 1, 1, 1, 1),
             (64, 1, 1, 32, 1),

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use overside_link::Secret;
 use overside_link::agent::{CancellationToken, Host, Probe, ProbePeer};
 use overside_link::codec::Message;
+use overside_probe::closed_loop::CompletionMode;
 use overside_probe::network::remote::{FailedKind, NetworkProbe, NetworkQuestion, NetworkReply};
 use overside_probe::network::{
-    Client, Error, Limit, Load, Plan, Receiver, ReceiverConfig, Role, Traffic, Waiting, machine,
+    Client, Error, Limit, Load, Plan, Receiver, ReceiverConfig, Role, Traffic, machine,
 };
 use serde_json::{Value, json};
 
@@ -47,7 +48,7 @@ fn load(traffic: Traffic) -> Load {
         message_bytes: 64,
         connections: 2,
         threads: 2,
-        waiting: Waiting::Event,
+        waiting: CompletionMode::Event,
         socket_buffer: None,
         seed: 3,
     }

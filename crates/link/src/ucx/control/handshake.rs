@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::frame::{self, ControlMessage, Decision, FrameError, HEADER_BYTES, VERSION};
 use crate::secret::Secret;
+use crate::ucx::UcxOptions;
 use crate::verbs::{ConnectError, LinkConfig, Side};
 
 /// How long somebody who has connected may take to say the first thing.
@@ -242,26 +243,17 @@ pub(crate) fn refuse(mut channel: Channel, error: &ConnectError) {
     }
 }
 
-/// What an end brings to its handshake.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HandshakeConfig {
-    /// How long this end waits for a sign of life of the peer.
-    pub(crate) peer_timeout: Duration,
-    /// What the end that connects tells, and the end that listens asks for.
-    pub(crate) secret: Option<Secret>,
-}
-
 /// The handshake of the end that connects.
 pub(crate) fn greet(
     channel: &mut Channel,
-    handshake: &HandshakeConfig,
+    options: &UcxOptions,
     side: Side,
     deadline: Instant,
 ) -> Result<Negotiated, ConnectError> {
     let hello = ControlMessage::Hello {
         side,
-        peer_timeout_ms: in_ms(handshake.peer_timeout),
-        secret: handshake.secret,
+        peer_timeout_ms: in_ms(options.peer_timeout),
+        secret: options.secret,
     };
     channel.send(&hello, deadline)?;
     match channel.receive(deadline)? {
@@ -285,12 +277,12 @@ pub(crate) fn greet(
 pub(crate) fn welcome(
     channel: &mut Channel,
     first: &ControlMessage,
-    handshake: &HandshakeConfig,
+    options: &UcxOptions,
     config: &LinkConfig,
     deadline: Instant,
 ) -> Result<Negotiated, ConnectError> {
     let their_timeout = match first {
-        ControlMessage::Hello { secret, .. } if !Secret::admits(handshake.secret, *secret) => {
+        ControlMessage::Hello { secret, .. } if !Secret::admits(options.secret, *secret) => {
             return Err(channel.unexpected("it does not know what the expected peer was told"));
         }
         ControlMessage::Hello {
@@ -305,7 +297,7 @@ pub(crate) fn welcome(
     };
     let answer = ControlMessage::Welcome {
         side: config.side,
-        peer_timeout_ms: in_ms(handshake.peer_timeout),
+        peer_timeout_ms: in_ms(options.peer_timeout),
         decision: decision.clone(),
     };
     channel.send(&answer, deadline)?;
@@ -370,10 +362,10 @@ mod tests {
         Instant::now() + Duration::from_secs(10)
     }
 
-    fn config(secret: Option<Secret>) -> HandshakeConfig {
-        HandshakeConfig {
-            peer_timeout: Duration::from_secs(5),
+    fn config(secret: Option<Secret>) -> UcxOptions {
+        UcxOptions {
             secret,
+            ..UcxOptions::default()
         }
     }
 
@@ -382,7 +374,7 @@ mod tests {
     }
 
     /// The listening end's part until somebody is welcome.
-    fn serve(listener: &Listener, ours: &HandshakeConfig) -> Result<Negotiated, ConnectError> {
+    fn serve(listener: &Listener, ours: &UcxOptions) -> Result<Negotiated, ConnectError> {
         let link = LinkConfig::new(Side::Host);
         loop {
             let (mut channel, first) = listener.next(soon())?;

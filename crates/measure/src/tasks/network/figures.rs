@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use overside_device::{Applied, CpuTime, Provenance};
-use overside_probe::network::{Pass, Role, Slice};
+use overside_probe::network::{Pass, Role, Slice, Traffic};
 
 use super::background::JobsReport;
-use super::{NetworkPattern, NetworkResult, NetworkTest};
+use super::{NetworkResult, NetworkTest};
 use crate::evidence::Evidence;
 use crate::metrics::Metrics;
 use crate::sample::{Check, Done, Sample, Series, Warning, Work, nanoseconds};
@@ -66,7 +66,7 @@ pub(super) fn sample(test: &NetworkTest, taken: &NetworkResult) -> Sample {
     );
     metrics.put("cpu_seconds", evidence.cpu.host_ns as f64 / 1e9);
     metrics.put("cpu_cost", traffic.host_ns as f64 / timed.bytes as f64);
-    if test.pattern == NetworkPattern::RoundTrip {
+    if test.pattern == Traffic::RoundTrips {
         metrics.put_latencies(&timed.latencies);
         sample.histogram = Some(timed.latencies.to_text());
     }
@@ -146,7 +146,7 @@ fn phases(test: &NetworkTest, timed: &Pass, jobs: &JobsReport, metrics: &mut Met
             "jitter",
             (variance / rates.len() as f64).sqrt() / mean * 100.0,
         );
-        if test.pattern == NetworkPattern::RoundTrip {
+        if test.pattern == Traffic::RoundTrips {
             let messages: u64 = slices.iter().map(|slice| slice.messages).sum();
             let sum: u64 = slices.iter().map(|slice| slice.latency_sum_ns).sum();
             put("latency", sum as f64 / messages as f64 / 1e3);
@@ -170,7 +170,7 @@ fn series(test: &NetworkTest, taken: &NetworkResult) -> Option<Series> {
     let slice_s = test.slice_s?;
     let slices = &taken.timed.slices;
     let round = |value: f64| (value * 1e6).round() / 1e6;
-    let trips = test.pattern == NetworkPattern::RoundTrip;
+    let trips = test.pattern == Traffic::RoundTrips;
     let latency = |of: fn(&Slice) -> f64| {
         let values = slices
             .iter()
@@ -210,7 +210,7 @@ fn warnings(test: &NetworkTest, taken: &NetworkResult) -> Vec<Warning> {
              from the intended times all the same",
         );
     }
-    if test.pattern == NetworkPattern::RoundTrip && timed.messages < FEW_MESSAGES {
+    if test.pattern == Traffic::RoundTrips && timed.messages < FEW_MESSAGES {
         warn(
             "few-jobs",
             format!(

@@ -4,9 +4,10 @@ use std::net::Ipv4Addr;
 
 use overside_link::Secret;
 use overside_link::codec::Message;
+use overside_probe::closed_loop::CompletionMode;
 use overside_probe::dma::remote::{BYTES_MAX, DmaQuestion, DmaReply};
 use overside_probe::network::remote::{NetworkQuestion, NetworkReply};
-use overside_probe::network::{Load, Plan, Traffic, Waiting};
+use overside_probe::network::{Load, Plan, Traffic};
 
 /// The first byte says what the rest is: a question to an agent about a link or a network, or its
 /// answer. It is one, which is then written so that it is read as the same, or it is refused; and what
@@ -59,7 +60,7 @@ fn plan() -> Plan {
             message_bytes: 64,
             connections: 2,
             threads: 1,
-            waiting: Waiting::Poll,
+            waiting: CompletionMode::Poll,
             socket_buffer: None,
             seed: 0,
         },
