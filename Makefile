@@ -92,8 +92,8 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 
 .PHONY: model-figures
 model-figures: ## compute the widths of the model's intervals and what it gets wrong, for docs/model.md
-	$(CARGO) run --locked --quiet -p overside-model --example facts-check -- --write
-	$(CARGO) run --locked --quiet -p overside-model --example facts-check -- --write
+	$(CARGO) run --locked --quiet -p overside-model --example model-figures
+	$(CARGO) run --locked --quiet -p overside-model --example model-figures
 
 .PHONY: shim
 shim: ## compile the DPDK shim against this DPDK, and against Debian 13's, which has LZ4

@@ -29,6 +29,24 @@ impl Interval {
         }
     }
 
+    /// Of a function that rises with its argument.
+    pub fn map(self, of: impl Fn(f64) -> f64) -> Self {
+        Self {
+            low: of(self.low),
+            typ: of(self.typ),
+            high: of(self.high),
+        }
+    }
+
+    /// Of a function that rises with both of its arguments.
+    pub fn with(self, other: Self, of: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            low: of(self.low, other.low),
+            typ: of(self.typ, other.typ),
+            high: of(self.high, other.high),
+        }
+    }
+
     /// `amount / self`, which turns the order round.
     pub fn divide(self, amount: f64) -> Self {
         Self {
@@ -40,15 +58,18 @@ impl Interval {
 
     /// `self * factor`.
     pub fn scale(self, factor: f64) -> Self {
+        self.map(|end| end * factor)
+    }
+
+    /// `self / other`.
+    pub fn over(self, other: Self) -> Self {
         Self {
-            low: self.low * factor,
-            typ: self.typ * factor,
-            high: self.high * factor,
+            low: self.low / other.high,
+            typ: self.typ / other.typ,
+            high: self.high / other.low,
         }
     }
-}
 
-impl Interval {
     /// Between two ends: their geometric mean stands for all, half of the high end if the low one
     /// is 0.
     pub fn between(low: f64, high: f64) -> Self {

@@ -17,9 +17,9 @@ use serde::Serialize;
 
 use crate::{Answer, BreakEven, Interval, Prediction, Profile, Verdict, Workload};
 
-pub use completion::{Completion, Mode};
+pub use completion::CompletionAdvice;
 pub use pipeline::{Bottleneck, Costs, Plan, StagePlan, WorkloadAdvice};
-pub use question::{CpuRate, DeviceRate, Host, Measured, Question, QuestionError};
+pub use question::{CpuRate, DeviceRate, Host, MeasuredOperation, Question, QuestionError};
 
 /// What should run where.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -47,7 +47,7 @@ pub struct OperationAdvice {
 }
 
 /// What should be done with one operation where one device is at hand.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TargetAdvice {
     /// A device's name, or a profile's.
     pub name: String,
@@ -71,7 +71,7 @@ pub struct TargetAdvice {
     pub keep_contexts: Option<Comparison>,
     /// How to wait for it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub completion: Option<Completion>,
+    pub completion: Option<CompletionAdvice>,
     /// What nobody has published that bears on this.
     pub missing: Vec<String>,
 }
@@ -151,7 +151,7 @@ pub fn advise(
     for measured in &question.measured {
         let operation: Operation = measured.operation()?;
         let mut targets = choose::measured(question, measured);
-        if operation.uses_engines() {
+        if uses_engines(operation) {
             let modelled = profiles.iter();
             targets.extend(modelled.map(|one| choose::modelled(question, measured, one)));
         }
@@ -184,15 +184,9 @@ pub fn advise(
     })
 }
 
-/// Operations that a card's engines may do.
-trait Engines {
-    fn uses_engines(&self) -> bool;
-}
-
-impl Engines for Operation {
-    fn uses_engines(&self) -> bool {
-        !matches!(self, Self::Hash(_) | Self::Copy)
-    }
+/// Whether a card's engines may do it.
+fn uses_engines(operation: Operation) -> bool {
+    !matches!(operation, Operation::Hash(_) | Operation::Copy)
 }
 
 impl TargetAdvice {
@@ -235,11 +229,7 @@ impl Comparison {
 
     /// Of two figures that were measured.
     fn measured(mine: Interval, other: Interval) -> Self {
-        let ratio = Interval {
-            low: mine.low / other.high,
-            typ: mine.typ / other.typ,
-            high: mine.high / other.low,
-        };
+        let ratio = mine.over(other);
         Self {
             verdict: Verdict::of(ratio),
             provenance: "measured",

@@ -61,7 +61,7 @@ pub struct FigureCheck {
 #[serde(rename_all = "kebab-case", tag = "finding")]
 pub enum Finding {
     /// It was predicted.
-    Predicted(Compared),
+    Predicted(FigureComparison),
     /// A scenario claims it but nothing known supports a prediction.
     NoPrediction {
         /// The scenario.
@@ -81,7 +81,7 @@ pub enum Finding {
 
 /// A prediction beside a published figure.
 #[derive(Clone, Debug, Serialize)]
-pub struct Compared {
+pub struct FigureComparison {
     /// The scenario that predicts it.
     pub scenario: &'static str,
     /// The prediction, in the source's unit. Where the source prints a reduction as a negative
@@ -116,27 +116,7 @@ pub struct OrderingCheck {
     pub statement: String,
     /// What the model says of it.
     #[serde(flatten)]
-    pub finding: OrderingFinding,
-}
-
-/// What the model says of an ordering.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "finding")]
-pub enum OrderingFinding {
-    /// A scenario claims it.
-    Claimed {
-        /// The scenario.
-        scenario: &'static str,
-        /// Whether the typical predictions stand in that order.
-        holds: bool,
-        /// What was compared, predicted.
-        sides: Vec<(String, Interval)>,
-    },
-    /// Nothing speaks of it.
-    NotModelled {
-        /// Why not.
-        reason: String,
-    },
+    pub finding: OrderingClaim,
 }
 
 /// Compares all of `facts` with what the model predicts from `library`.
@@ -149,18 +129,7 @@ pub fn check(facts: &Facts, library: &Library) -> Check {
         .map(|ordering| OrderingCheck {
             id: ordering.id.clone(),
             statement: ordering.statement.clone(),
-            finding: match claims::ordering(ordering, library) {
-                OrderingClaim::Claimed {
-                    scenario,
-                    holds,
-                    sides,
-                } => OrderingFinding::Claimed {
-                    scenario,
-                    holds,
-                    sides,
-                },
-                OrderingClaim::NotModelled { reason } => OrderingFinding::NotModelled { reason },
-            },
+            finding: claims::ordering(ordering, library),
         })
         .collect();
     Check {
@@ -258,7 +227,7 @@ pub(crate) fn distance(value: &FigureValue, unit: f64, modelled: Interval) -> Op
     distance.is_finite().then_some(distance)
 }
 
-fn measure(figure: &Figure<'_>, unit: f64, answer: Answer) -> Result<Compared, Unmet> {
+fn measure(figure: &Figure<'_>, unit: f64, answer: Answer) -> Result<FigureComparison, Unmet> {
     let prediction = answer.map_err(Unmet::MissingParameter)?;
     let modelled = prediction.interval;
     let sound = modelled.low > 0.0
@@ -275,7 +244,7 @@ fn measure(figure: &Figure<'_>, unit: f64, answer: Answer) -> Result<Compared, U
     }
     let figure_at = middle(low, high, modelled.typ);
     let inside = (modelled.low..=modelled.high).contains(&figure_at);
-    Ok(Compared {
+    Ok(FigureComparison {
         scenario: "",
         modelled: modelled.scale(1.0 / unit),
         error,

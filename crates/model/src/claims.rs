@@ -18,6 +18,8 @@ pub(crate) mod split;
 mod storage;
 mod subject;
 
+use serde::Serialize;
+
 use crate::facts::{Figure, Ordering};
 use crate::{Answer, Interval};
 
@@ -36,7 +38,8 @@ pub struct Claim {
 }
 
 /// What the model says of an ordering.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "finding")]
 pub enum OrderingClaim {
     /// A scenario claims it: whether the typical predictions stand in that order, and the
     /// intervals compared, in words.

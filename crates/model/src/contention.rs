@@ -5,7 +5,7 @@
 //! far from its share of the bandwidth still slows down, because it waits.
 
 use crate::dma::of;
-use crate::{MissingParameter, Values};
+use crate::{Evaluation, Values};
 
 /// What asks for a share of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,10 +64,7 @@ pub struct SharedPath {
 impl SharedPath {
     /// Of `card`: at full intensity a request on the path takes `dma.contended.stretch` times as
     /// long, and traffic loses `dma.contended.drop`.
-    ///
-    /// # Errors
-    /// [`MissingParameter`].
-    pub fn of_card(values: &Values<'_>, card: &str) -> Result<Self, MissingParameter> {
+    pub fn of_card(values: &Values<'_>, card: &str) -> Evaluation<Self> {
         let full_stretch = values.get(&of(card, "dma.contended.stretch"))?;
         let drop = values.get(&of(card, "dma.contended.drop"))?;
         Ok(Self {
@@ -85,14 +82,7 @@ impl SharedPath {
 /// By which share traffic slows down beside a DMA stream that takes `intensity` (0 to 1) of what
 /// the engine could move. Jobs of the compression engines do not cross the shared path and cost
 /// traffic nothing.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn traffic_loss(
-    values: &Values<'_>,
-    card: &str,
-    intensity: f64,
-) -> Result<f64, MissingParameter> {
+pub fn traffic_loss(values: &Values<'_>, card: &str, intensity: f64) -> Evaluation {
     let path = SharedPath::of_card(values, card)?;
     let time = 1.0 + path.share * (stretch(path.load(intensity)) - 1.0);
     Ok(1.0 - 1.0 / time)

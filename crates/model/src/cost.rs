@@ -17,7 +17,7 @@ pub enum Setting {
 }
 
 /// How a caller learns that a job is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Completion {
     /// It asks without pause.
@@ -86,6 +86,35 @@ impl Span {
             low_ns: interval.low.floor() as u64,
             typ_ns: interval.typ.round() as u64,
             high_ns: interval.high.ceil() as u64,
+        }
+    }
+
+    /// In nanoseconds.
+    pub(crate) fn interval(self) -> Interval {
+        Interval {
+            low: self.low_ns as f64,
+            typ: self.typ_ns as f64,
+            high: self.high_ns as f64,
+        }
+    }
+
+    /// One after the other.
+    pub(crate) fn sum(all: impl IntoIterator<Item = Option<Self>>) -> Self {
+        (all.into_iter().flatten()).fold(Self::default(), |sum, one| Self {
+            low_ns: sum.low_ns + one.low_ns,
+            typ_ns: sum.typ_ns + one.typ_ns,
+            high_ns: sum.high_ns + one.high_ns,
+        })
+    }
+}
+
+impl Cost {
+    /// From the shortest to the longest time.
+    pub(crate) fn span(&self) -> Span {
+        Span {
+            low_ns: self.low_ns,
+            typ_ns: self.typ_ns,
+            high_ns: self.high_ns,
         }
     }
 }
@@ -163,9 +192,7 @@ pub struct Cost {
 /// # Errors
 /// [`CostError::Unsupported`], [`CostError::TooLong`].
 pub fn cost(profile: &Profile, work: &Work) -> Result<Cost, CostError> {
-    let entry = profile
-        .operation(work.operation)
-        .ok_or_else(|| CostError::unsupported(profile, work.operation))?;
+    let entry = profile.able(work.operation)?;
     for (what, asked_bytes, limit_bytes) in [
         ("a source", work.source_bytes, entry.max_source_bytes()),
         (

@@ -15,7 +15,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::claims::link_words::Loans;
-use crate::{Answer, EvidenceLevel, Initiator, Library, MissingParameter, Outcome, Values};
+use crate::{
+    Answer, Completion, Evaluation, EvidenceLevel, Initiator, Library, MissingParameter, Outcome,
+    Values,
+};
 
 /// How bytes are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -27,16 +30,6 @@ pub enum Primitive {
     Rdma,
     /// RDMA with the payload in the work request; up to 128 bytes, writes only.
     RdmaInline,
-}
-
-/// How its end is noticed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Completion {
-    /// A core asks again and again.
-    Poll,
-    /// A core sleeps until it is woken.
-    Event,
 }
 
 /// Which way bytes go, seen from the initiator.
@@ -102,10 +95,7 @@ fn way(access: Access) -> &'static str {
 }
 
 /// PCIe packets that `bytes` travel in: `pcie.payload` bytes each.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn packets(values: &Values<'_>, card: &str, bytes: f64) -> Result<f64, MissingParameter> {
+pub fn packets(values: &Values<'_>, card: &str, bytes: f64) -> Evaluation {
     let payload = values.get(&of(card, "pcie.payload"))?;
     Ok((bytes / payload).ceil().max(1.0))
 }
@@ -114,14 +104,7 @@ pub fn packets(values: &Values<'_>, card: &str, bytes: f64) -> Result<f64, Missi
 ///
 /// `dma.event.host.latency` and `dma.event.dpu.latency` are the ends of what was published over
 /// short sizes and both initiators, `dma.event.initiator` how far apart the initiators are.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn event_latency(
-    values: &Values<'_>,
-    card: &str,
-    initiator: Initiator,
-) -> Result<f64, MissingParameter> {
+pub fn event_latency(values: &Values<'_>, card: &str, initiator: Initiator) -> Evaluation {
     let apart = of(card, "dma.event.initiator");
     let (host, dpu) = match (
         values.get(&of(card, "dma.event.host.latency")),
@@ -149,12 +132,7 @@ pub fn event_latency(
 }
 
 /// The time of moving a DMA's bytes in so many packets, in times of a short polled DMA.
-fn moving_in(
-    values: &Values<'_>,
-    card: &str,
-    transfer: &Transfer,
-    packets: f64,
-) -> Result<f64, MissingParameter> {
+fn moving_in(values: &Values<'_>, card: &str, transfer: &Transfer, packets: f64) -> Evaluation {
     let named = |initiator| {
         let name = format!("dma.{}.{}.packet", who(initiator), way(transfer.access));
         of(card, &name)
@@ -165,7 +143,7 @@ fn moving_in(
     Ok((transfer.bytes + packets * packet) / values.get(&of(card, "dma.knee"))?)
 }
 
-fn moving(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, MissingParameter> {
+fn moving(values: &Values<'_>, card: &str, transfer: &Transfer) -> Evaluation {
     moving_in(
         values,
         card,
@@ -177,15 +155,7 @@ fn moving(values: &Values<'_>, card: &str, transfer: &Transfer) -> Result<f64, M
 /// How many times as long a polled DMA takes as the same one on `other`, a card behind the same
 /// host link: what differs is the payload of a packet. The time of a short DMA is taken to be the
 /// same; nobody has published either.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn over_card(
-    values: &Values<'_>,
-    card: &str,
-    other: &str,
-    transfer: &Transfer,
-) -> Result<f64, MissingParameter> {
+pub fn over_card(values: &Values<'_>, card: &str, other: &str, transfer: &Transfer) -> Evaluation {
     let time = |of: &str| {
         let packets = packets(values, of, transfer.bytes)?;
         Ok(1.0 + moving_in(values, card, transfer, packets)?)
@@ -194,12 +164,7 @@ pub fn over_card(
 }
 
 /// What a DMA takes over RDMA, for short (`small`), long (`large`) or `inline` payloads.
-fn over_rdma(
-    values: &Values<'_>,
-    card: &str,
-    transfer: &Transfer,
-    class: &str,
-) -> Result<f64, MissingParameter> {
+fn over_rdma(values: &Values<'_>, card: &str, transfer: &Transfer, class: &str) -> Evaluation {
     let named = |initiator| {
         let (who, way) = (who(initiator), way(transfer.access));
         values.get(&of(card, &format!("rdma.{who}.{way}.{class}")))
@@ -217,11 +182,7 @@ fn over_rdma(
 ///
 /// # Errors
 /// [`MissingParameter`]; RDMA completed by events was not published.
-pub fn latency(
-    values: &Values<'_>,
-    card: &str,
-    transfer: &Transfer,
-) -> Result<f64, MissingParameter> {
+pub fn latency(values: &Values<'_>, card: &str, transfer: &Transfer) -> Evaluation {
     let moving = moving(values, card, transfer)?;
     match (transfer.primitive, transfer.completion) {
         (Primitive::Dma, Completion::Poll) => Ok(1.0 + moving),
@@ -254,27 +215,13 @@ pub fn latency(
 
 /// Latency in nanoseconds: needs `dma.copy.latency.poll`, which nobody has published and
 /// `overside calibrate` measures.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn latency_ns(
-    values: &Values<'_>,
-    card: &str,
-    transfer: &Transfer,
-) -> Result<f64, MissingParameter> {
+pub fn latency_ns(values: &Values<'_>, card: &str, transfer: &Transfer) -> Evaluation {
     let unit = values.at(&of(card, "dma.copy.latency.poll"), SHORT_COPY_BYTES)?;
     Ok(unit * latency(values, card, transfer)?)
 }
 
 /// The share of a core that is busy while transfers follow one another, one in flight.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn core_use(
-    values: &Values<'_>,
-    card: &str,
-    transfer: &Transfer,
-) -> Result<f64, MissingParameter> {
+pub fn core_use(values: &Values<'_>, card: &str, transfer: &Transfer) -> Evaluation {
     if transfer.completion == Completion::Poll {
         return Ok(1.0);
     }
@@ -285,14 +232,7 @@ pub fn core_use(
 }
 
 /// The rate at which long transfers move with many in flight, in bytes a second.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn peak(
-    values: &Values<'_>,
-    card: &str,
-    initiator: Initiator,
-) -> Result<f64, MissingParameter> {
+pub fn peak(values: &Values<'_>, card: &str, initiator: Initiator) -> Evaluation {
     let named = |initiator| of(card, &format!("dma.{}.peak", who(initiator)));
     (values.get(&named(initiator)))
         .or_else(|_| values.get(&named(Initiator::Host)))
@@ -300,15 +240,12 @@ pub fn peak(
 }
 
 /// Short DMAs a second that one core gets through with many in flight.
-///
-/// # Errors
-/// [`MissingParameter`].
 pub fn short_per_s(
     values: &Values<'_>,
     card: &str,
     initiator: Initiator,
     completion: Completion,
-) -> Result<f64, MissingParameter> {
+) -> Evaluation {
     let polled = values.get(&of(card, "dma.polled.rate"))?;
     if completion == Completion::Poll {
         return Ok(polled);
@@ -335,7 +272,7 @@ pub fn per_s(
     transfer: &Transfer,
     cores: f64,
     depth: Option<f64>,
-) -> Result<Outcome, MissingParameter> {
+) -> Evaluation<Outcome> {
     let one = short_per_s(values, card, transfer.initiator, transfer.completion)?;
     let peak = peak(values, card, transfer.initiator)?;
     let mut limits = vec![

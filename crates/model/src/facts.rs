@@ -14,7 +14,7 @@ use std::path::Path;
 use overside_config::{Error, Source, parse_yaml, quoted, read_text};
 use serde::{Deserialize, Serialize};
 
-pub use search::{FigureText, Found, Query, Record};
+pub use search::{FigureText, Query, Record, SearchResult};
 pub use value::{Figure, FigureValue};
 
 /// The collection that is built in.

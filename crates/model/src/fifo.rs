@@ -47,11 +47,6 @@ impl Fifo {
             done_ns,
         }
     }
-
-    /// When the link back is free for good; 0 before the first job.
-    pub fn idle_from_ns(&self) -> u64 {
-        self.link_out_free_ns
-    }
 }
 
 fn serve(free_ns: &mut u64, ready_ns: u64, service_ns: u64) -> u64 {

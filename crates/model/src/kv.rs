@@ -20,5 +20,5 @@ pub use pairings::{
     Application, Pairing, generation_gain, relative_latency, relative_rate, soc_against_older_host,
 };
 pub use shares::{PARTS, communication_share, share};
-pub use simulated::{Clients, Keys, Simulated, evenness, events, simulate};
+pub use simulated::{Clients, Keys, SimulationResult, evenness, events, simulate};
 pub use testbed::{CARDS, Testbed, answer};

@@ -53,16 +53,17 @@ pub use cost::{Completion, Cost, Parts, Setting, Span, Work, cost};
 pub use error::CostError;
 pub use fifo::{Fifo, Schedule};
 pub use library::Library;
-pub use outlook::{BreakEven, Outlook, Question, outlook};
+pub use outlook::{BreakEven, Outlook, OutlookQuestion, outlook};
 pub use overside_config::{Dimension, Interval, Unit};
 pub use pace::{Pace, StageTimes};
 pub use parameters::{Missing, PARAMETERS, Parameter, Step};
 pub use prediction::{
-    Answer, Evidence, EvidenceLevel, Influence, MissingParameter, NoPrediction, Outcome,
-    ParameterValue, Prediction, Values, Verdict,
+    Answer, Evaluation, Evidence, EvidenceLevel, Influence, MissingParameter, NoPrediction,
+    Outcome, ParameterValue, Prediction, Values, Verdict,
 };
 pub use profile::{
-    Basis, DeviceFacts, Initiator, Link, Obtained, OperationProfile, PatternProfile, Profile,
+    Basis, DeviceFacts, Initiator, Link, OperationProfile, PatternProfile, Profile,
+    ProfileProvenance,
 };
 pub use quantity::{Axis, Quantity, Sweep, Table};
 pub use workload::{Prices, Stage, Task, WORKLOAD_SCHEMA, Watts, Workload};

@@ -1,6 +1,6 @@
 //! How near a table's points are to what is asked of it, and ratios between machines.
 
-use crate::{Evidence, MissingParameter, ParameterValue, Values};
+use crate::{Evaluation, Evidence, ParameterValue, Values};
 
 /// How a parameter reaches what is asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,7 +14,7 @@ pub(crate) enum Coverage {
 }
 
 /// How `name` reaches `x`; `None` if it is not known at all.
-pub(crate) fn reach(evidence: &Evidence, name: &str, x: f64) -> Option<Coverage> {
+pub(crate) fn coverage(evidence: &Evidence, name: &str, x: f64) -> Option<Coverage> {
     let ParameterValue::Table(table) = evidence.get(name)? else {
         return Some(Coverage::Given);
     };
@@ -75,7 +75,7 @@ impl Ratio {
                 ways.into_iter().find_map(|(own, other, word, inverted)| {
                     let (_, other) = machines.iter().find(|(name, _)| *name == other)?;
                     let parameter = format!("{own}/{prefix}.{word}-{other}");
-                    let given = reach(evidence, &parameter, x)? == Coverage::Given;
+                    let given = coverage(evidence, &parameter, x)? == Coverage::Given;
                     given.then_some(Step {
                         parameter,
                         inverted,
@@ -103,7 +103,7 @@ impl Ratio {
     }
 
     /// Its value.
-    pub(crate) fn value(&self, values: &Values<'_>, x: f64) -> Result<f64, MissingParameter> {
+    pub(crate) fn value(&self, values: &Values<'_>, x: f64) -> Evaluation {
         self.steps.iter().try_fold(1.0, |product, step| {
             let ratio = values.at(&step.parameter, x)?;
             Ok(if step.inverted {

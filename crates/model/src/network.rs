@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::dma::{least, of};
-use crate::{MissingParameter, Outcome, Values};
+use crate::{Evaluation, Outcome, Values};
 
 /// How a card forwards its host's traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -56,14 +56,7 @@ impl Verb {
 /// The largest rate of TCP between two hosts through a card, in bytes a second.
 ///
 /// What does not pass the card's cores runs at the hosts' own rate, the same behind every card.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn tcp_through(
-    values: &Values<'_>,
-    card: &str,
-    submode: Submode,
-) -> Result<f64, MissingParameter> {
+pub fn tcp_through(values: &Values<'_>, card: &str, submode: Submode) -> Evaluation {
     let get = |name: &str| values.get(&of(card, name));
     match submode {
         Submode::Sm1 => get("tcp.sm1.rate"),
@@ -89,14 +82,7 @@ pub fn tcp_through(
 }
 
 /// TCP ending on a machine's cores, in bytes a second, and what limits it.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn tcp_ending(
-    values: &Values<'_>,
-    machine: &str,
-    threads: f64,
-) -> Result<Outcome, MissingParameter> {
+pub fn tcp_ending(values: &Values<'_>, machine: &str, threads: f64) -> Evaluation<Outcome> {
     let core = values.get(&of(machine, "tcp.core.rate"));
     let peak = values.get(&of(machine, "tcp.peak.rate"));
     let port = values.get(&of(machine, "network.rate"));
@@ -122,25 +108,14 @@ pub fn tcp_ending(
 
 /// RDMA connections that it takes to reach the peak of the faster end: one at a host, more where
 /// one moves only a share of that.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn rdma_connections(values: &Values<'_>, machine: &str) -> Result<f64, MissingParameter> {
+pub fn rdma_connections(values: &Values<'_>, machine: &str) -> Evaluation {
     let share = values.get(&of(machine, "rdma.remote.rate"))?;
     Ok((1.0 / share).ceil().max(1.0))
 }
 
 /// By which share RDMA between two hosts takes longer with the card's switch in the path. Short
 /// messages show it in full; `long` ones are of 8 KiB or more.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn rdma_detour(
-    values: &Values<'_>,
-    card: &str,
-    verb: Verb,
-    long: bool,
-) -> Result<f64, MissingParameter> {
+pub fn rdma_detour(values: &Values<'_>, card: &str, verb: Verb, long: bool) -> Evaluation {
     let get = |class: &str| {
         let name = format!("rdma.onpath.{}.{class}", verb.name());
         values.get(&of(card, &name))

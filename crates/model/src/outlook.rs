@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use overside_ops::{Direction, Operation};
+use overside_ops::Operation;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 
 /// A CPU's measured rate, to be compared with a device.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct OutlookQuestion {
     /// What is done.
     pub operation: Operation,
     /// Regular expressions; matching only.
@@ -99,7 +99,7 @@ pub struct Outlook {
 ///
 /// # Errors
 /// [`CostError::Unsupported`]; [`CostError::NotPositive`] for the CPU's rate or the ratio.
-pub fn outlook(profile: &Profile, question: &Question) -> Result<Outlook, CostError> {
+pub fn outlook(profile: &Profile, question: &OutlookQuestion) -> Result<Outlook, CostError> {
     let positive = |what, value: f64| {
         let sensible = value.is_finite() && value > 0.0;
         if sensible {
@@ -110,33 +110,30 @@ pub fn outlook(profile: &Profile, question: &Question) -> Result<Outlook, CostEr
     };
     positive("the CPU's rate", question.cpu_rate_bytes_per_s)?;
     positive("the ratio", question.ratio)?;
-    let entry = profile
-        .operation(question.operation)
-        .ok_or_else(|| CostError::unsupported(profile, question.operation))?;
-    let longest = Longest::of(entry, question);
+    let entry = profile.able(question.operation)?;
+    let longest = longest(entry, question.operation, question.ratio);
+    let work = work(entry, question, longest);
     let certain = entry.patterns.is_empty() || entry.pattern(&question.patterns).is_some();
-    let whole = cost(profile, &longest.work(question))?;
+    let whole = cost(profile, &work)?;
     let mut costs = Vec::new();
-    for bytes in published_sizes(entry, &question.patterns, longest.uncompressed) {
-        let mut work = longest.work(question);
-        work.source_bytes = bytes;
-        costs.push((bytes, cost(profile, &work)?));
+    for bytes in published_sizes(entry, &question.patterns, longest) {
+        let shorter = Work {
+            source_bytes: bytes,
+            ..work.clone()
+        };
+        costs.push((bytes, cost(profile, &shorter)?));
     }
-    costs.push((longest.uncompressed, whole.clone()));
+    costs.push((longest, whole.clone()));
     let engines = profile.device.engines.as_ref();
     let engines = engines.map_or(Interval::exactly(1.0), Quantity::interval);
     let rate_with = |bytes: u64, cost: &Cost| {
         match question.setting {
             Setting::Static => sustained_ns(cost, engines),
-            Setting::Reconfiguration => Interval {
-                low: cost.low_ns as f64,
-                typ: cost.typ_ns as f64,
-                high: cost.high_ns as f64,
-            },
+            Setting::Reconfiguration => cost.span().interval(),
         }
         .divide(bytes as f64 * 1e9)
     };
-    let mut rate = rate_with(longest.uncompressed, &whole);
+    let mut rate = rate_with(longest, &whole);
     for (bytes, cost) in &costs {
         rate.high = rate.high.max(rate_with(*bytes, cost).high);
     }
@@ -154,7 +151,7 @@ pub fn outlook(profile: &Profile, question: &Question) -> Result<Outlook, CostEr
         operation: question.operation.to_string(),
         setting: question.setting,
         cpu_rate_bytes_per_s: question.cpu_rate_bytes_per_s,
-        max_buffer_bytes: longest.uncompressed,
+        max_buffer_bytes: longest,
         device_rate_bytes_per_s: rate,
         speedup: rate.scale(1.0 / question.cpu_rate_bytes_per_s),
         bounded,
@@ -166,59 +163,33 @@ pub fn outlook(profile: &Profile, question: &Question) -> Result<Outlook, CostEr
     })
 }
 
-/// The longest buffer that fits on both sides, in bytes.
-struct Longest {
-    source: u64,
-    destination: u64,
-    uncompressed: u64,
+/// The longest buffer that fits on both sides, in bytes of the uncompressed side.
+pub(crate) fn longest(entry: &OperationProfile, operation: Operation, ratio: f64) -> u64 {
+    let (source, destination) = (entry.max_source_bytes(), entry.max_destination_bytes());
+    let compressed = |bytes: u64| (bytes as f64 / ratio) as u64;
+    match operation {
+        Operation::Compress(_) => source.min(compressed(destination)),
+        Operation::Decompress(_) => destination.min(compressed(source)),
+        Operation::Copy => source.min(destination),
+        Operation::Match(_) | Operation::Hash(_) => return source,
+    }
+    .max(1)
 }
 
-impl Longest {
-    fn of(entry: &OperationProfile, question: &Question) -> Self {
-        let (source, destination) = (entry.max_source_bytes(), entry.max_destination_bytes());
-        let ratio = question.ratio;
-        match (question.operation, question.operation.uncompressed_side()) {
-            (Operation::Compress(_), _) => {
-                let uncompressed = source.min((destination as f64 / ratio) as u64).max(1);
-                let compressed = ((uncompressed as f64 * ratio) as u64).min(destination);
-                Self {
-                    source: uncompressed,
-                    destination: compressed,
-                    uncompressed,
-                }
-            }
-            (_, Direction::Destination) => {
-                let uncompressed = destination.min((source as f64 / ratio) as u64).max(1);
-                let compressed = ((uncompressed as f64 * ratio) as u64).clamp(1, source);
-                Self {
-                    source: compressed,
-                    destination: uncompressed,
-                    uncompressed,
-                }
-            }
-            (Operation::Copy, _) => {
-                let len = source.min(destination);
-                Self {
-                    source: len,
-                    destination: len,
-                    uncompressed: len,
-                }
-            }
-            // A count or a digest: too short to count.
-            (_, Direction::Source) => Self {
-                source,
-                destination: 0,
-                uncompressed: source,
-            },
-        }
-    }
-
-    fn work(&self, question: &Question) -> Work {
-        Work {
-            patterns: question.patterns.clone(),
-            setting: question.setting,
-            ..Work::new(question.operation, self.source, self.destination)
-        }
+/// One job with a buffer of that length.
+fn work(entry: &OperationProfile, question: &OutlookQuestion, bytes: u64) -> Work {
+    let compressed = (bytes as f64 * question.ratio) as u64;
+    let (source, destination) = match question.operation {
+        Operation::Compress(_) => (bytes, compressed.min(entry.max_destination_bytes())),
+        Operation::Decompress(_) => (compressed.clamp(1, entry.max_source_bytes()), bytes),
+        Operation::Copy => (bytes, bytes),
+        // A count or a digest: too short to count.
+        Operation::Match(_) | Operation::Hash(_) => (bytes, 0),
+    };
+    Work {
+        patterns: question.patterns.clone(),
+        setting: question.setting,
+        ..Work::new(question.operation, source, destination)
     }
 }
 
@@ -261,7 +232,7 @@ fn sustained_ns(cost: &Cost, engines: Interval) -> Interval {
 /// The size where the CPU's straight line crosses the device's, which starts higher and rises
 /// more slowly. `costs` has the published sizes, in ascending order, and the longest. The engine's
 /// rate is `certain` unless other patterns than ours were published.
-fn break_even(costs: &[(u64, Cost)], question: &Question, certain: bool) -> BreakEven {
+fn break_even(costs: &[(u64, Cost)], question: &OutlookQuestion, certain: bool) -> BreakEven {
     let Some((longest, whole)) = costs.last() else {
         return BreakEven::None {
             missing: Vec::new(),
@@ -274,10 +245,8 @@ fn break_even(costs: &[(u64, Cost)], question: &Question, certain: bool) -> Brea
         parts.latency,
         parts.per_job,
     ];
-    let total = |time: fn(Span) -> u64| -> f64 {
-        fixed.iter().flatten().map(|span| time(*span) as f64).sum()
-    };
-    let (fixed_low, fixed_high) = (total(|span| span.low_ns), total(|span| span.high_ns));
+    let total = Span::sum(fixed).interval();
+    let (fixed_low, fixed_high) = (total.low, total.high);
     // Nanoseconds a byte beside the fixed costs: the least and the most at any of the sizes.
     let (best, worst) = if certain {
         let best = |(bytes, cost): &(u64, Cost)| (cost.low_ns as f64 - fixed_low) / *bytes as f64;

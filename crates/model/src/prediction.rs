@@ -109,6 +109,9 @@ impl MissingParameter {
     }
 }
 
+/// What a formula comes to, or what it lacks.
+pub type Evaluation<T = f64> = Result<T, MissingParameter>;
+
 /// What a formula makes of the values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -127,12 +130,8 @@ impl From<f64> for Outcome {
     }
 }
 
-/// Which end of a parameter's interval is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Low,
-    High,
-}
+/// An end of a parameter's interval.
+type End = fn(Interval) -> f64;
 
 /// What a formula reads; remembers what was read.
 #[derive(Debug)]
@@ -148,7 +147,7 @@ impl Values<'_> {
     ///
     /// # Errors
     /// [`MissingParameter`]. A table is not a number.
-    pub fn get(&self, name: &str) -> Result<f64, MissingParameter> {
+    pub fn get(&self, name: &str) -> Evaluation {
         match self.evidence.known.get(name) {
             Some(ParameterValue::Quantity(quantity)) => Ok(self.pick(name, quantity.interval())),
             _ => Err(MissingParameter::parameter(name)),
@@ -160,7 +159,7 @@ impl Values<'_> {
     ///
     /// # Errors
     /// [`MissingParameter`]. A number that does not depend on anything is the same at every `x`.
-    pub fn at(&self, name: &str, x: f64) -> Result<f64, MissingParameter> {
+    pub fn at(&self, name: &str, x: f64) -> Evaluation {
         match self.evidence.known.get(name) {
             Some(ParameterValue::Table(table)) => Ok(self.pick(name, table.interval(x))),
             Some(ParameterValue::Quantity(quantity)) => Ok(self.pick(name, quantity.interval())),
@@ -185,8 +184,7 @@ impl Values<'_> {
             }
         }
         match self.moved {
-            Some((moved, End::Low)) if moved == name => interval.low,
-            Some((moved, End::High)) if moved == name => interval.high,
+            Some((moved, end)) if moved == name => end(interval),
             _ => interval.typ,
         }
     }
@@ -306,7 +304,7 @@ impl Evidence {
     /// a positive number.
     pub fn predict<F, O>(&self, closeness: EvidenceLevel, formula: F) -> Answer
     where
-        F: Fn(&Values<'_>) -> Result<O, MissingParameter>,
+        F: Fn(&Values<'_>) -> Evaluation<O>,
         O: Into<Outcome>,
     {
         // Formulas are many and this is long: it is compiled once.
@@ -316,7 +314,7 @@ impl Evidence {
     fn evaluate(
         &self,
         closeness: EvidenceLevel,
-        formula: &dyn Fn(&Values<'_>) -> Result<Outcome, MissingParameter>,
+        formula: &dyn Fn(&Values<'_>) -> Evaluation<Outcome>,
     ) -> Answer {
         let run = |moved: Option<(&str, End)>| {
             let values = Values {
@@ -338,23 +336,19 @@ impl Evidence {
         let (mut below, mut above) = (own * own, own * own);
         let mut influences = Vec::new();
         for (name, in_doubt) in &read {
-            let mut ends = [0.0; 2];
+            let (mut least, mut most) = (0.0_f64, 0.0_f64);
+            let ends: [End; 2] = [|one| one.low, |one| one.high];
             // Nothing moves with what has no ends.
-            let which = if *in_doubt {
-                &[End::Low, End::High][..]
-            } else {
-                &[]
-            };
-            for (end, which) in ends.iter_mut().zip(which.iter().copied()) {
+            for end in ends.into_iter().filter(|_| *in_doubt) {
                 // An end at which the formula has no answer bounds nothing.
-                if let Ok((moved, _)) = run(Some((name, which)))
+                if let Ok((moved, _)) = run(Some((name, end)))
                     && moved.value.is_finite()
                     && moved.value > 0.0
                 {
-                    *end = (moved.value / typ).ln();
+                    let effect = (moved.value / typ).ln();
+                    (least, most) = (least.min(effect), most.max(effect));
                 }
             }
-            let (least, most) = (ends[0].min(ends[1]).min(0.0), ends[0].max(ends[1]).max(0.0));
             below += least * least;
             above += most * most;
             influences.push(Influence {
@@ -409,6 +403,9 @@ impl Verdict {
 }
 
 impl EvidenceLevel {
+    /// The nearest first.
+    pub(crate) const ALL: [Self; 3] = [Self::Same, Self::Card, Self::Application];
+
     /// Upper end over typical value of an interval of this closeness, from leave-one-figure-out
     /// errors on the facts that may be used for fitting (`docs/model.md` lists them).
     pub fn factor(self) -> f64 {

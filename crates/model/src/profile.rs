@@ -6,7 +6,7 @@ use overside_config::{Document, Error, Limits};
 use overside_ops::Operation;
 use serde::{Deserialize, Serialize};
 
-use crate::{Evidence, Interval, Missing, Quantity, Sweep, Table};
+use crate::{CostError, Evidence, Interval, Missing, Quantity, Sweep, Table};
 
 /// What a profile's `schema` says.
 const PROFILE_SCHEMA: &str = "profile/1";
@@ -31,8 +31,8 @@ pub struct Profile {
     #[serde(default)]
     pub initiator: Initiator,
     /// How its values were obtained.
-    #[serde(default, skip_serializing_if = "Obtained::is_published")]
-    pub provenance: Obtained,
+    #[serde(default, skip_serializing_if = "ProfileProvenance::is_published")]
+    pub provenance: ProfileProvenance,
     /// What a reader has to know beside the values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -66,7 +66,7 @@ pub struct Profile {
 /// How the values of a profile were obtained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Obtained {
+pub enum ProfileProvenance {
     /// Others published them.
     #[default]
     Published,
@@ -76,7 +76,7 @@ pub enum Obtained {
     Emulated,
 }
 
-impl Obtained {
+impl ProfileProvenance {
     fn is_published(&self) -> bool {
         *self == Self::Published
     }
@@ -279,6 +279,14 @@ impl Profile {
     /// What it says about `operation`; `None` if the device cannot do it.
     pub fn operation(&self, operation: Operation) -> Option<&OperationProfile> {
         self.operations.iter().find(|entry| entry.covers(operation))
+    }
+
+    /// What it says about `operation`.
+    ///
+    /// # Errors
+    /// [`CostError::Unsupported`].
+    pub(crate) fn able(&self, operation: Operation) -> Result<&OperationProfile, CostError> {
+        (self.operation(operation)).ok_or_else(|| CostError::unsupported(self, operation))
     }
 
     /// Why it does not do `operation`; `None` if it does, or does not say.

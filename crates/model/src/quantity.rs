@@ -113,13 +113,7 @@ impl Sweep {
             let (below, above) = (self.source_bytes[after - 1], self.source_bytes[after]);
             let share = (bytes - below) as f64 / (above - below) as f64;
             let ((a, a_limit), (b, b_limit)) = (self.point(after - 1), self.point(after));
-            let mix = |a: f64, b: f64| a + (b - a) * share;
-            let mixed = Interval {
-                low: mix(a.low, b.low),
-                typ: mix(a.typ, b.typ),
-                high: mix(a.high, b.high),
-            };
-            (mixed, a_limit || b_limit)
+            (a.with(b, |a, b| a + (b - a) * share), a_limit || b_limit)
         };
         (
             rate.divide(bytes.max(self.source_bytes[0]) as f64 * 1e9),

@@ -13,11 +13,11 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::lookup::{Coverage, points, reach};
+use crate::lookup::{Coverage, coverage, points};
 use crate::scaling::{Fit, Scaling};
 use crate::{
-    Evidence, EvidenceLevel, Library, MissingParameter, Outcome, ParameterValue, Quantity, Table,
-    Unit, Values,
+    Evaluation, Evidence, EvidenceLevel, Library, Outcome, ParameterValue, Quantity, Table, Unit,
+    Values,
 };
 
 /// A block that no cache holds.
@@ -46,7 +46,7 @@ pub(crate) const QUERIES: std::ops::RangeInclusive<u32> = 1..=22;
 /// Queries that were measured, and the machine on which.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Measured {
+struct MeasuredWork {
     schema: String,
     /// Scale factor of the data.
     scale: f64,
@@ -95,9 +95,9 @@ impl Part {
     }
 }
 
-static MEASURED: LazyLock<Measured> = LazyLock::new(|| {
+static MEASURED: LazyLock<MeasuredWork> = LazyLock::new(|| {
     let text = include_str!("../../../facts/tpch-work.toml");
-    let measured: Measured = toml::from_str(text).expect("a test reads the measured work");
+    let measured: MeasuredWork = toml::from_str(text).expect("a test reads the measured work");
     assert_eq!(measured.schema, "work/1");
     measured
 });
@@ -199,19 +199,14 @@ fn scaling(library: &Library, evidence: &mut Evidence) {
 }
 
 /// How many cores' worth `cores` of them are.
-fn cores_worth(values: &Values<'_>, cores: f64) -> Result<f64, MissingParameter> {
+fn cores_worth(values: &Values<'_>, cores: f64) -> Evaluation {
     let (sigma, kappa) = (values.get("scan.sigma")?, values.get("scan.kappa")?);
     Ok(Scaling { sigma, kappa }.capacity(cores))
 }
 
 /// What `cores` of `machine`, or all of them, read of what fits no cache, over one core of
 /// `other`.
-fn power(
-    values: &Values<'_>,
-    machine: &str,
-    cores: Option<f64>,
-    other: &str,
-) -> Result<f64, MissingParameter> {
+fn power(values: &Values<'_>, machine: &str, cores: Option<f64>, other: &str) -> Evaluation {
     let cores = match cores {
         Some(cores) => cores,
         None => all_cores(values, machine)?,
@@ -221,7 +216,7 @@ fn power(
 }
 
 /// Cores of a machine.
-pub(crate) fn all_cores(values: &Values<'_>, machine: &str) -> Result<f64, MissingParameter> {
+pub(crate) fn all_cores(values: &Values<'_>, machine: &str) -> Evaluation {
     values.get(&format!("{machine}/cpu.cores"))
 }
 
@@ -232,7 +227,7 @@ pub(crate) fn index_gain(
     card: &str,
     cores: Option<f64>,
     host: &str,
-) -> Result<f64, MissingParameter> {
+) -> Evaluation {
     let host_cores = all_cores(values, host)?;
     Ok(power(values, card, cores, host)? / cores_worth(values, host_cores)?)
 }
@@ -260,7 +255,7 @@ impl TpchQuery {
     }
 
     /// Time of the cores in nanoseconds.
-    fn computing_ns(&self, values: &Values<'_>, machine: &str) -> Result<f64, MissingParameter> {
+    fn computing_ns(&self, values: &Values<'_>, machine: &str) -> Evaluation {
         let cores = match self.cores {
             Some(cores) => cores,
             None => all_cores(values, machine)?,
@@ -276,11 +271,7 @@ impl TpchQuery {
     }
 
     /// Its run time on `machine` in nanoseconds.
-    pub(crate) fn time_ns(
-        &self,
-        values: &Values<'_>,
-        machine: &str,
-    ) -> Result<Outcome, MissingParameter> {
+    pub(crate) fn time_ns(&self, values: &Values<'_>, machine: &str) -> Evaluation<Outcome> {
         let computing = self.computing_ns(values, machine)?;
         let reading = if self.cold {
             let rate = values.at(&format!("{machine}/storage.random-read"), BLOCK_BYTES)?;
@@ -307,7 +298,7 @@ pub(crate) fn pushdown_speedup(
     values: &Values<'_>,
     machine: &str,
     cores: Option<f64>,
-) -> Result<f64, MissingParameter> {
+) -> Evaluation {
     let one_core = values.get("scan.one-core")?;
     Ok(one_core * power(values, machine, cores, "scan")?)
 }
@@ -326,7 +317,7 @@ pub(crate) struct Pushdown<'a> {
 impl<'a> Pushdown<'a> {
     pub(crate) fn of(evidence: &Evidence, machine: &'a str, cores: Option<f64>) -> Self {
         let name = format!("{machine}/scan.speedup");
-        let known = cores.and_then(|cores| reach(evidence, &name, cores));
+        let known = cores.and_then(|cores| coverage(evidence, &name, cores));
         let (given, closeness) = match known {
             Some(Coverage::Given) => (Some(name), EvidenceLevel::Same),
             _ if evidence.get(&name).is_some() => (None, EvidenceLevel::Card),
@@ -341,7 +332,7 @@ impl<'a> Pushdown<'a> {
     }
 
     /// How many times as fast it is as a host that pulls the table.
-    pub(crate) fn speedup(&self, values: &Values<'_>) -> Result<f64, MissingParameter> {
+    pub(crate) fn speedup(&self, values: &Values<'_>) -> Evaluation {
         match (&self.given, self.cores) {
             (Some(name), Some(cores)) => values.at(name, cores),
             _ => pushdown_speedup(values, self.machine, self.cores),

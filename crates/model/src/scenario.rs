@@ -45,7 +45,7 @@ pub use report::{Better, Method, Metric, MetricKind, Missing, Report, Row};
 use overside_config::Error;
 use serde::Deserialize;
 
-use crate::{Interval, Library, Prediction};
+use crate::{Library, Prediction};
 
 /// The most events that one question may simulate: a few minutes' work.
 pub const MAX_EVENTS: u64 = 2_000_000_000;
@@ -154,12 +154,8 @@ pub fn run(asked: &ScenarioArgs, library: &Library) -> Result<Report, Error> {
 /// What a simulation gave where a formula predicts `closed`: its value in base units, with the
 /// formula's doubt about it and what that rests on.
 pub fn simulated(closed: &Prediction, value: f64) -> Prediction {
-    let Interval { low, typ, high } = closed.interval;
-    let interval = Interval {
-        low: value * (low / typ),
-        typ: value,
-        high: value * (high / typ),
-    };
+    let typ = closed.interval.typ;
+    let interval = closed.interval.map(|end| value * (end / typ));
     Prediction {
         interval,
         ..closed.clone()

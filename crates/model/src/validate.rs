@@ -62,7 +62,7 @@ pub(crate) fn problems(profile: &Profile) -> Vec<Error> {
 }
 
 impl<'a> Checker<'a> {
-    fn fail(&mut self, key: &str, problem: String, remedy: &str) {
+    fn fail(&mut self, key: &str, problem: impl Into<String>, remedy: &str) {
         self.problems.push(Error::of_key(key, problem, remedy));
     }
 
@@ -127,7 +127,7 @@ impl<'a> Checker<'a> {
                 }
             }
             if entry.does.is_empty() {
-                self.fail(&key, "it does nothing".into(), "name operations in `does`");
+                self.fail(&key, "it does nothing", "name operations in `does`");
             }
             self.rates(&key, entry);
         }
@@ -143,10 +143,10 @@ impl<'a> Checker<'a> {
                     self.fail(&key, error.to_string(), "write it as in compress-deflate");
                 }
                 Ok(operation) if self.profile.operation(operation).is_some() => {
-                    self.fail(&key, "it does that".into(), "keep one of them");
+                    self.fail(&key, "it does that", "keep one of them");
                 }
                 _ if why.trim().is_empty() => {
-                    self.fail(&key, "no reason".into(), "give a sentence, or remove it");
+                    self.fail(&key, "no reason", "give a sentence, or remove it");
                 }
                 _ => {}
             }
@@ -163,13 +163,13 @@ impl<'a> Checker<'a> {
             );
         }
         if entry.rate.is_some() && !entry.patterns.is_empty() {
-            self.fail(key, "a rate beside patterns".into(), "keep one of them");
+            self.fail(key, "a rate beside patterns", "keep one of them");
         }
         for one in &entry.patterns {
             if one.rate.is_some() == one.sweep.is_some() {
                 self.fail(
                     &format!("{key}.patterns.{}", one.name),
-                    "neither or both of rate and sweep".into(),
+                    "neither or both of rate and sweep",
                     "keep one of them",
                 );
             }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use overside_backends::{BACKENDS, Backend};
 use overside_measure::boxes;
-use overside_model::Question;
+use overside_model::OutlookQuestion;
 use overside_ops::{Config, MatchKind, Operation, prepare, variants as variants_of};
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -152,7 +152,7 @@ pub(crate) fn outlook(
     patterns: Vec<String>,
 ) -> PyResult<String> {
     guarded(|| {
-        let question = Question {
+        let question = OutlookQuestion {
             operation: operation.parse().map_err(refused)?,
             patterns,
             setting: named(setting)?,

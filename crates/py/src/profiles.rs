@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use overside_config::Error;
-use overside_model::{Dimension, Obtained, PARAMETERS, Profile, Quantity, Table};
+use overside_model::{Dimension, PARAMETERS, Profile, ProfileProvenance, Quantity, Table};
 use overside_probe::memory::Kernel;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ pub(crate) fn profile_check(path: &str) -> PyResult<String> {
         let (name, problems) = match checked {
             Err(errors) => (None, errors.into_iter().map(problem).collect()),
             Ok(profile) => {
-                let emulated = profile.provenance == Obtained::Emulated;
+                let emulated = profile.provenance == ProfileProvenance::Emulated;
                 let shared = emulated.then(|| {
                     json!({
                         "key": "provenance",

@@ -2,7 +2,8 @@
 
 use overside_link::shm::{Path, Shape};
 use overside_link::verbs::Side;
-use overside_model::dma::{self, Access, Completion, Primitive, Transfer};
+use overside_model::Completion;
+use overside_model::dma::{self, Access, Primitive, Transfer};
 use overside_model::{EvidenceLevel, Initiator, Library};
 
 use crate::sample::{Model, Warning};

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use overside_ops::Operation;
 
 use super::device::{Pair, RATES_FROM_BYTES, kept, work};
-use super::question::{CpuRate, DeviceRate, Measured, Question};
-use super::{Comparison, Mode, RangeAdvice, TargetAdvice, completion};
+use super::question::{CpuRate, DeviceRate, MeasuredOperation, Question};
+use super::{Comparison, RangeAdvice, TargetAdvice, completion};
 use crate::{
-    Answer, BreakEven, Initiator, Interval, Outlook, Prediction, Profile, Setting, Verdict, outlook,
+    Answer, BreakEven, Completion, Initiator, Interval, Outlook, OutlookQuestion, Prediction,
+    Profile, Setting, Verdict, outlook,
 };
 
 /// A gain that is too small to bother.
@@ -20,16 +21,8 @@ const AS_GOOD: f64 = 0.95;
 /// The longest chunk that is advised.
 const CHUNK_BYTES_MAX: u64 = 64 << 20;
 
-/// What is at hand at one size.
-struct Point {
-    bytes: u64,
-    /// Bytes of the buffers that it stands for: less where the device takes less.
-    chunk_bytes: u64,
-    advice: RangeAdvice,
-}
-
 /// The advice for each device that was measured with this operation.
-pub(super) fn measured(question: &Question, measured: &Measured) -> Vec<TargetAdvice> {
+pub(super) fn measured(question: &Question, measured: &MeasuredOperation) -> Vec<TargetAdvice> {
     let mut by_device: BTreeMap<&str, Vec<&DeviceRate>> = BTreeMap::new();
     for rate in &measured.devices {
         by_device.entry(&rate.device).or_default().push(rate);
@@ -41,7 +34,7 @@ pub(super) fn measured(question: &Question, measured: &Measured) -> Vec<TargetAd
 
 fn one_measured(
     question: &Question,
-    measured: &Measured,
+    measured: &MeasuredOperation,
     device: &str,
     rates: &[&DeviceRate],
 ) -> TargetAdvice {
@@ -76,26 +69,19 @@ fn one_measured(
             .max_by(|a, b| a.bytes_per_s.typ.total_cmp(&b.bytes_per_s.typ));
         let mut advice = advice(&pair, cpu, *bytes, polls(best));
         as_measured(&mut advice, best, cpu, split.copied());
-        points.push(Point {
-            bytes: *bytes,
-            chunk_bytes: *bytes,
-            advice,
-        });
+        points.push(advice);
     }
     let sizes: Vec<(u64, Verdict)> = (points.iter())
-        .map(|point| (point.bytes, point.advice.c1.verdict))
+        .map(|point| (point.from_bytes, point.c1.verdict))
         .collect();
     TargetAdvice {
         name: device.into(),
         provenance: "measured",
-        card: String::new(),
-        unsupported: None,
         ranges: ranges(points),
         pays_from: pays_from(&sizes),
-        pays_from_anew: None,
         keep_contexts: measured_contexts(rates),
         completion: waiting,
-        missing: Vec::new(),
+        ..TargetAdvice::default()
     }
 }
 
@@ -143,15 +129,9 @@ fn as_measured(
 
 /// From where on the device was faster at every size.
 fn pays_from(sizes: &[(u64, Verdict)]) -> Option<BreakEven> {
-    let from = (sizes
-        .iter()
-        .rposition(|(_, verdict)| *verdict != Verdict::Yes))
-    .map_or(0, |at| at + 1);
-    let below = sizes
-        .iter()
-        .rev()
-        .find(|(_, verdict)| *verdict == Verdict::No);
-    let low_bytes = below.map_or(0, |(bytes, _)| *bytes);
+    let last = |is: &dyn Fn(Verdict) -> bool| sizes.iter().rposition(|one| is(one.1));
+    let from = last(&|verdict| verdict != Verdict::Yes).map_or(0, |at| at + 1);
+    let low_bytes = last(&|verdict| verdict == Verdict::No).map_or(0, |at| sizes[at].0);
     match sizes.get(from) {
         Some((high_bytes, _)) => Some(BreakEven::Range {
             low_bytes,
@@ -181,7 +161,7 @@ fn measured_contexts(rates: &[&DeviceRate]) -> Option<Comparison> {
 /// The advice for a card that a profile describes.
 pub(super) fn modelled(
     question: &Question,
-    measured: &Measured,
+    measured: &MeasuredOperation,
     profile: &Profile,
 ) -> TargetAdvice {
     let mut target = TargetAdvice {
@@ -190,13 +170,7 @@ pub(super) fn modelled(
         card: [&profile.card, &profile.host_link, &profile.mode]
             .map(String::as_str)
             .join("; "),
-        unsupported: None,
-        ranges: Vec::new(),
-        pays_from: None,
-        pays_from_anew: None,
-        keep_contexts: None,
-        completion: None,
-        missing: Vec::new(),
+        ..TargetAdvice::default()
     };
     if let Err(why) = fill(&mut target, question, measured, profile) {
         target.unsupported = Some(why);
@@ -207,7 +181,7 @@ pub(super) fn modelled(
 fn fill(
     target: &mut TargetAdvice,
     question: &Question,
-    measured: &Measured,
+    measured: &MeasuredOperation,
     profile: &Profile,
 ) -> Result<(), String> {
     let operation: Operation = measured.operation().map_err(|error| error.to_string())?;
@@ -217,7 +191,7 @@ fn fill(
     };
     let (lowest, highest) = (lowest(&measured.cpu), highest(&measured.cpu));
     let ask = |setting, rate| {
-        let question = crate::Question {
+        let question = OutlookQuestion {
             operation,
             patterns: measured.patterns.clone(),
             setting,
@@ -239,13 +213,12 @@ fn fill(
         let pair = Pair::modelled(profile, operation, &measured.patterns, ratio, chunk_bytes)
             .map_err(|error| error.to_string())?;
         let waiting = completion::published(chunk_bytes);
-        let polls = waiting.mode == Mode::Poll;
+        let polls = waiting.mode == Completion::Poll;
         let share = beside(question, cpu, polls);
         let pair = pair.with_cpu(cpu.bytes_per_s, cpu.core_bytes_per_s, share);
-        points.push(Point {
-            bytes,
+        points.push(RangeAdvice {
             chunk_bytes,
-            advice: advice(&pair, cpu, bytes, polls),
+            ..advice(&pair, cpu, bytes, polls)
         });
     }
     let chunk_bytes = points.last().map_or(longest, |point| point.chunk_bytes);
@@ -289,7 +262,7 @@ fn between(slow: &Outlook, fast: &Outlook) -> BreakEven {
 }
 
 /// Sizes that are looked at: those that were measured, and those from which published rates hold.
-fn sizes(measured: &Measured, longest: u64) -> Vec<u64> {
+fn sizes(measured: &MeasuredOperation, longest: u64) -> Vec<u64> {
     let mut sizes: Vec<u64> = measured.cpu.iter().map(|rate| rate.bytes).collect();
     let least = sizes.first().copied().unwrap_or(1);
     sizes.extend(
@@ -417,7 +390,7 @@ fn highest(rates: &[CpuRate]) -> f64 {
 }
 
 /// Neighbouring sizes with the same answer in one range, whose figures are those of its longest.
-fn ranges(points: Vec<Point>) -> Vec<RangeAdvice> {
+fn ranges(points: Vec<RangeAdvice>) -> Vec<RangeAdvice> {
     let mut ranges: Vec<RangeAdvice> = Vec::new();
     let kind = |one: &RangeAdvice| {
         let place = one
@@ -438,9 +411,7 @@ fn ranges(points: Vec<Point>) -> Vec<RangeAdvice> {
         let known = one.throughput_bytes_per_s.as_ref();
         known.map_or(one.cpu_bytes_per_s.typ, |known| known.interval.typ)
     };
-    for point in points {
-        let mut next = point.advice;
-        next.chunk_bytes = point.chunk_bytes;
+    for mut next in points {
         let Some(last) = ranges.last_mut() else {
             ranges.push(next);
             continue;

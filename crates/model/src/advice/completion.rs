@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::question::DeviceRate;
-use crate::Verdict;
 use crate::facts::Facts;
+use crate::{Completion, Verdict};
 
 /// Below so many bytes a job, polling was published as faster by far (condition of
 /// `idio.dma.poll.lat`: 8 KB).
@@ -15,21 +15,11 @@ const EVENTS_FROM_BYTES: u64 = 8_000_000;
 /// In between, where waiting for one more wake-up is less than the time of the bytes.
 const EVENTS_LIKELY_BYTES: u64 = 64 << 10;
 
-/// How to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Ask again and again.
-    Poll,
-    /// Sleep until the device wakes.
-    Event,
-}
-
 /// How to wait for a device, and how sure that is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Completion {
+pub struct CompletionAdvice {
     /// How.
-    pub mode: Mode,
+    pub mode: Completion,
     /// Whether that is the better way.
     pub verdict: Verdict,
     /// `measured`, or `modelled`.
@@ -41,10 +31,10 @@ pub struct Completion {
 }
 
 /// From what was published of DMA jobs on such cards; other engines were not published.
-pub(super) fn published(chunk_bytes: u64) -> Completion {
+pub(super) fn published(chunk_bytes: u64) -> CompletionAdvice {
     let (mode, verdict, why, facts): (_, _, &str, &[&str]) = if chunk_bytes < POLLING_BELOW_BYTES {
         (
-            Mode::Poll,
+            Completion::Poll,
             Verdict::Yes,
             "with jobs this short an event takes several times as long as polling; polling keeps \
              one core busy",
@@ -52,16 +42,16 @@ pub(super) fn published(chunk_bytes: u64) -> Completion {
         )
     } else if chunk_bytes >= EVENTS_FROM_BYTES {
         (
-            Mode::Event,
+            Completion::Event,
             Verdict::Yes,
             "with jobs this long waiting for events takes next to no CPU, polling a whole core",
             &["idio.dma.d3.ev8m", "idio.dma.d3.poll"],
         )
     } else {
         let likely = if chunk_bytes < EVENTS_LIKELY_BYTES {
-            Mode::Poll
+            Completion::Poll
         } else {
-            Mode::Event
+            Completion::Event
         };
         (
             likely,
@@ -71,7 +61,7 @@ pub(super) fn published(chunk_bytes: u64) -> Completion {
             &["idio.dma.poll.lat", "idio.dma.d3.ev8m", "idio.dma.d3.poll"],
         )
     };
-    Completion {
+    CompletionAdvice {
         mode,
         verdict,
         provenance: "modelled",
@@ -81,23 +71,23 @@ pub(super) fn published(chunk_bytes: u64) -> Completion {
 }
 
 /// From figures of one device in both modes at one size; `None` if it was measured in one only.
-pub(super) fn measured(rates: &[&DeviceRate]) -> Option<Completion> {
+pub(super) fn measured(rates: &[&DeviceRate]) -> Option<CompletionAdvice> {
     let find = |mode: &str| rates.iter().find(|one| one.completion == mode);
     let (poll, event) = (find("poll")?, find("event")?);
     let (a, b) = (poll.bytes_per_s, event.bytes_per_s);
     let (mode, verdict) = if a.low > b.high {
-        (Mode::Poll, Verdict::Yes)
+        (Completion::Poll, Verdict::Yes)
     } else if b.low > a.high {
-        (Mode::Event, Verdict::Yes)
+        (Completion::Event, Verdict::Yes)
     } else {
         // As fast: the one that takes less of the host.
         match (poll.core_bytes_per_s, event.core_bytes_per_s) {
-            (Some(poll), Some(event)) if event.low > poll.high => (Mode::Event, Verdict::Yes),
-            (Some(poll), Some(event)) if poll.low > event.high => (Mode::Poll, Verdict::Yes),
-            _ => (Mode::Event, Verdict::CannotTell),
+            (Some(poll), Some(event)) if event.low > poll.high => (Completion::Event, Verdict::Yes),
+            (Some(poll), Some(event)) if poll.low > event.high => (Completion::Poll, Verdict::Yes),
+            _ => (Completion::Event, Verdict::CannotTell),
         }
     };
-    Some(Completion {
+    Some(CompletionAdvice {
         mode,
         verdict,
         provenance: "measured",

@@ -2,9 +2,10 @@
 
 use overside_ops::Operation;
 
-use super::{Mode, completion};
+use super::completion;
+use crate::outlook::longest;
 use crate::{
-    Answer, CostError, Evidence, EvidenceLevel, Interval, MissingParameter, NoPrediction, Outcome,
+    Answer, CostError, Evaluation, Evidence, EvidenceLevel, Interval, NoPrediction, Outcome,
     Profile, Quantity, Setting, Span, Unit, Values, Work, cost,
 };
 
@@ -95,10 +96,7 @@ impl Pair {
     ) -> Result<Self, CostError> {
         let mut work = work(operation, patterns, ratio, bytes);
         // A calibrated profile knows what a job costs by how it is waited for.
-        work.completion = Some(match completion::published(bytes).mode {
-            Mode::Poll => crate::Completion::Poll,
-            Mode::Event => crate::Completion::Event,
-        });
+        work.completion = Some(completion::published(bytes).mode);
         let found = cost(profile, &work)?;
         let mut evidence = Evidence::new();
         let mut time = |key: String, span: Option<Span>, facts: &[String]| {
@@ -168,7 +166,7 @@ impl Pair {
         self
     }
 
-    fn device(&self, v: &Values<'_>) -> Result<Outcome, MissingParameter> {
+    fn device(&self, v: &Values<'_>) -> Evaluation<Outcome> {
         let names = match &self.source {
             Source::Measured => return v.get(DEVICE).map(Into::into),
             Source::Profile(names) => names,
@@ -196,19 +194,13 @@ impl Pair {
     }
 
     /// Of a formula over the device's rate and the CPU's.
-    fn predict(
-        &self,
-        formula: impl Fn(f64, f64, &Values<'_>) -> Result<f64, MissingParameter>,
-    ) -> Answer {
+    fn predict(&self, formula: impl Fn(f64, f64, &Values<'_>) -> Evaluation) -> Answer {
         self.known()?;
         self.bound(formula)
     }
 
     /// The same whether or not something is unknown: only its upper end means anything then.
-    fn bound(
-        &self,
-        formula: impl Fn(f64, f64, &Values<'_>) -> Result<f64, MissingParameter>,
-    ) -> Answer {
+    fn bound(&self, formula: impl Fn(f64, f64, &Values<'_>) -> Evaluation) -> Answer {
         self.evidence.predict(EvidenceLevel::Same, |v| {
             let device = self.device(v)?;
             Ok(Outcome {
@@ -265,12 +257,7 @@ impl Pair {
     pub(super) fn fraction(&self) -> Option<Interval> {
         let odds = self.predict(|device, cpu, _| Ok(device / (cpu * self.beside).max(1.0)));
         let odds = odds.ok()?.interval;
-        let share = |odds: f64| odds / (1.0 + odds);
-        Some(Interval {
-            low: share(odds.low),
-            typ: share(odds.typ),
-            high: share(odds.high),
-        })
+        Some(odds.map(|odds| odds / (1.0 + odds)))
     }
 
     /// The host's CPU time with a share of the bytes on the device over that without. A core that
@@ -301,9 +288,8 @@ fn certain_from(
     patterns: &[String],
     ratio: f64,
 ) -> Result<Option<u64>, CostError> {
-    let longest = longest(profile, operation, ratio)?;
-    let entry =
-        (profile.operation(operation)).ok_or_else(|| CostError::unsupported(profile, operation))?;
+    let entry = profile.able(operation)?;
+    let longest = longest(entry, operation, ratio);
     let from = if entry.patterns.is_empty() {
         Some(RATES_FROM_BYTES)
     } else {
@@ -363,35 +349,8 @@ pub(super) fn insert_number(evidence: &mut Evidence, name: &str, number: Interva
 
 /// Adds a time. A time of nothing is none to divide by.
 fn insert_time(evidence: &mut Evidence, name: &str, time: Span, facts: &[String]) {
-    let of = |time_ns: u64| time_ns.max(1) as f64;
-    let interval = Interval {
-        low: of(time.low_ns),
-        typ: of(time.typ_ns),
-        high: of(time.high_ns),
-    };
+    let interval = time.interval().map(|end| end.max(1.0));
     insert(evidence, name, interval, Unit::Ns, facts.to_vec());
-}
-
-/// The longest buffer that fits on both sides, in bytes of the uncompressed side.
-///
-/// # Errors
-/// [`CostError::Unsupported`].
-pub(super) fn longest(
-    profile: &Profile,
-    operation: Operation,
-    ratio: f64,
-) -> Result<u64, CostError> {
-    let entry =
-        (profile.operation(operation)).ok_or_else(|| CostError::unsupported(profile, operation))?;
-    let (source, destination) = (entry.max_source_bytes(), entry.max_destination_bytes());
-    let compressed = |bytes: u64| (bytes as f64 / ratio) as u64;
-    Ok(match operation {
-        Operation::Compress(_) => source.min(compressed(destination)),
-        Operation::Decompress(_) => destination.min(compressed(source)),
-        Operation::Copy => source.min(destination),
-        Operation::Match(_) | Operation::Hash(_) => source,
-    }
-    .max(1))
 }
 
 /// Setting up a context for each buffer over keeping it, one buffer at a time.
@@ -414,19 +373,8 @@ pub(super) fn kept(profile: &Profile, work: &Work) -> Answer {
     let mut evidence = Evidence::new();
     let job = format!("{}/one job", profile.name);
     let change = format!("{}/reconfiguration", profile.name);
-    let span = |one: &crate::Cost| Span {
-        low_ns: one.low_ns,
-        typ_ns: one.typ_ns,
-        high_ns: one.high_ns,
-    };
-    insert_time(&mut evidence, &job, span(&fixed), &fixed.facts);
-    let all = [anew.parts.reconfiguration, anew.parts.context_init];
-    let sum = |time: fn(Span) -> u64| all.iter().flatten().map(|one| time(*one)).sum();
-    let setting_up = Span {
-        low_ns: sum(|one| one.low_ns),
-        typ_ns: sum(|one| one.typ_ns),
-        high_ns: sum(|one| one.high_ns),
-    };
+    insert_time(&mut evidence, &job, fixed.span(), &fixed.facts);
+    let setting_up = Span::sum([anew.parts.reconfiguration, anew.parts.context_init]);
     insert_time(&mut evidence, &change, setting_up, &anew.facts);
     evidence.predict(EvidenceLevel::Card, |v| {
         let job = v.get(&job)?;

@@ -4,7 +4,6 @@ mod capacity;
 mod evaluate;
 mod plan;
 
-use overside_ops::Operation;
 use serde::Serialize;
 
 use super::question::Question;
@@ -138,17 +137,17 @@ pub(super) fn advise(
     profiles: &[Profile],
     workload: &Workload,
 ) -> WorkloadAdvice {
-    let alone = plan::best(question, workload, &plan::With::Nothing, None);
+    let alone = plan::best(question, workload, &plan::Candidate::Nothing, None);
     let mut devices: Vec<&str> = (question.measured.iter())
         .flat_map(|one| one.devices.iter().map(|rate| rate.device.as_str()))
         .collect();
     devices.sort_unstable();
     devices.dedup();
-    let with = (devices.into_iter().map(plan::With::Device)).chain(
+    let with = (devices.into_iter().map(plan::Candidate::Device)).chain(
         profiles
             .iter()
             .filter(|one| does_any(one, workload))
-            .map(plan::With::Profile),
+            .map(plan::Candidate::Profile),
     );
     let mut plans = vec![alone];
     for one in with {
@@ -168,7 +167,7 @@ fn does_any(profile: &Profile, workload: &Workload) -> bool {
         crate::Task::Run(operation) => Some(operation),
         crate::Task::Send => None,
     });
-    let mut engines = operations.filter(|one| !matches!(one, Operation::Hash(_) | Operation::Copy));
+    let mut engines = operations.filter(|one| super::uses_engines(*one));
     engines.any(|operation| profile.operation(operation).is_some())
 }
 

@@ -18,7 +18,7 @@ pub struct Question {
     #[serde(default)]
     pub host: Host,
     /// By operation.
-    pub measured: Vec<Measured>,
+    pub measured: Vec<MeasuredOperation>,
 }
 
 /// The host that it was measured on.
@@ -33,7 +33,7 @@ pub struct Host {
 /// Figures of one operation on one data set.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Measured {
+pub struct MeasuredOperation {
     /// As in `compress-deflate`.
     pub operation: String,
     /// What people call it.
@@ -97,7 +97,7 @@ pub struct QuestionError {
     pub problem: String,
 }
 
-impl Measured {
+impl MeasuredOperation {
     /// The operation.
     pub(super) fn operation(&self) -> Result<Operation, QuestionError> {
         self.operation.parse().map_err(|_| QuestionError {

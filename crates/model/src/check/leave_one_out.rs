@@ -98,19 +98,15 @@ fn needed(miss: f64, interval: Interval, closeness: EvidenceLevel) -> f64 {
 
 /// The factors that the residuals ask for, by closeness.
 pub fn spreads(residuals: &[Residual]) -> BTreeMap<EvidenceLevel, Spread> {
-    [
-        EvidenceLevel::Same,
-        EvidenceLevel::Card,
-        EvidenceLevel::Application,
-    ]
-    .into_iter()
-    .filter_map(|closeness| {
-        let those: Vec<_> = (residuals.iter())
-            .filter(|one| one.closeness == closeness)
-            .collect();
-        Some((closeness, spread(&those)?))
-    })
-    .collect()
+    EvidenceLevel::ALL
+        .into_iter()
+        .filter_map(|closeness| {
+            let those: Vec<_> = (residuals.iter())
+                .filter(|one| one.closeness == closeness)
+                .collect();
+            Some((closeness, spread(&those)?))
+        })
+        .collect()
 }
 
 fn spread(residuals: &[&Residual]) -> Option<Spread> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Check, Compared, FigureCheck, Finding, OrderingFinding, Scores, Spread};
+use super::{Check, FigureCheck, FigureComparison, Finding, OrderingClaim, Scores, Spread};
 use crate::EvidenceLevel;
 use crate::facts::Use;
 
@@ -81,41 +81,35 @@ fn cell(text: &str) -> String {
 }
 
 fn scores(out: &mut String, check: &Check) -> std::fmt::Result {
-    let row = |what: &str, of: &dyn Fn(&Scores) -> String| {
-        format!(
-            "| {what} | {} | {} |\n",
-            of(&check.validation),
-            of(&check.calibration)
-        )
-    };
+    let rows: [(&str, fn(&Scores) -> String); 7] = [
+        ("facts with a number that is not in doubt", |all| {
+            format!("{} ({} figures)", all.facts, all.figures)
+        }),
+        ("of these predicted", |all| {
+            format!(
+                "{} ({} figures)",
+                all.facts_predicted, all.figures_predicted
+            )
+        }),
+        ("without a prediction", |all| {
+            percent(all.without_prediction)
+        }),
+        ("median error of a fact", |all| optional(all.median_error)),
+        ("median error of a figure", |all| {
+            optional(all.median_error_of_figures)
+        }),
+        ("facts inside the interval", |all| optional(all.inside)),
+        ("figures inside the interval", |all| {
+            optional(all.inside_of_figures)
+        }),
+    ];
     writeln!(out, "### How well it does\n")?;
     writeln!(out, "| | facts that judge it | facts that it rests on |")?;
     writeln!(out, "|---|---|---|")?;
-    out.push_str(&row(
-        "facts with a number that is not in doubt",
-        &|scores| format!("{} ({} figures)", scores.facts, scores.figures),
-    ));
-    out.push_str(&row("of these predicted", &|scores| {
-        format!(
-            "{} ({} figures)",
-            scores.facts_predicted, scores.figures_predicted
-        )
-    }));
-    out.push_str(&row("without a prediction", &|scores| {
-        percent(scores.without_prediction)
-    }));
-    out.push_str(&row("median error of a fact", &|scores| {
-        optional(scores.median_error)
-    }));
-    out.push_str(&row("median error of a figure", &|scores| {
-        optional(scores.median_error_of_figures)
-    }));
-    out.push_str(&row("facts inside the interval", &|scores| {
-        optional(scores.inside)
-    }));
-    out.push_str(&row("figures inside the interval", &|scores| {
-        optional(scores.inside_of_figures)
-    }));
+    for (what, of) in rows {
+        let (judging, resting) = (of(&check.validation), of(&check.calibration));
+        writeln!(out, "| {what} | {judging} | {resting} |")?;
+    }
     let orderings = &check.ordering_scores;
     writeln!(
         out,
@@ -160,7 +154,7 @@ fn widths(
 }
 
 fn fields(out: &mut String, check: &Check) -> std::fmt::Result {
-    let mut fields: BTreeMap<&str, Vec<&Compared>> = BTreeMap::new();
+    let mut fields: BTreeMap<&str, Vec<&FigureComparison>> = BTreeMap::new();
     for figure in check
         .figures
         .iter()
@@ -177,7 +171,7 @@ fn fields(out: &mut String, check: &Check) -> std::fmt::Result {
     )?;
     writeln!(out, "|---|---|---|---|---|")?;
     for (field, all) in fields {
-        let median = |what: fn(&Compared) -> f64| {
+        let median = |what: fn(&FigureComparison) -> f64| {
             super::score::median(all.iter().map(|one| what(one))).unwrap_or_default()
         };
         let inside = all.iter().filter(|one| one.inside).count() as f64 / all.len() as f64;
@@ -261,13 +255,13 @@ fn orderings(out: &mut String, check: &Check) -> std::fmt::Result {
     writeln!(out, "|---|---|---|")?;
     for ordering in &check.orderings {
         let finding = match &ordering.finding {
-            OrderingFinding::Claimed {
+            OrderingClaim::Claimed {
                 holds: true,
                 scenario,
                 ..
             } => format!("holds ({scenario})"),
-            OrderingFinding::Claimed { scenario, .. } => format!("**fails** ({scenario})"),
-            OrderingFinding::NotModelled { reason } => format!("not modelled: {reason}"),
+            OrderingClaim::Claimed { scenario, .. } => format!("**fails** ({scenario})"),
+            OrderingClaim::NotModelled { reason } => format!("not modelled: {reason}"),
         };
         writeln!(
             out,

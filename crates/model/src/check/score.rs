@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Compared, FigureCheck, Finding, OrderingCheck, OrderingFinding};
+use super::{FigureCheck, FigureComparison, Finding, OrderingCheck, OrderingClaim};
 use crate::EvidenceLevel;
 use crate::facts::Use;
 
@@ -94,7 +94,7 @@ fn share(condition: bool) -> f64 {
 
 impl FigureCheck {
     /// The prediction, where there is one.
-    pub fn compared(&self) -> Option<&Compared> {
+    pub fn compared(&self) -> Option<&FigureComparison> {
         match &self.finding {
             Finding::Predicted(compared) => Some(compared),
             _ => None,
@@ -119,8 +119,9 @@ impl Scores {
         for figure in all.iter().filter(|figure| figure.comparable()) {
             facts.entry(&figure.fact).or_default().push(figure);
         }
-        let predicted: Vec<&Compared> = all.iter().filter_map(|one| one.compared()).collect();
-        let by_fact: Vec<Vec<&Compared>> = (facts.values())
+        let predicted: Vec<&FigureComparison> =
+            all.iter().filter_map(|one| one.compared()).collect();
+        let by_fact: Vec<Vec<&FigureComparison>> = (facts.values())
             .map(|figures| figures.iter().filter_map(|one| one.compared()).collect())
             .filter(|compared: &Vec<_>| !compared.is_empty())
             .collect();
@@ -133,7 +134,7 @@ impl Scores {
         for compared in &predicted {
             *scenarios.entry(compared.scenario).or_default() += 1;
         }
-        let error = |one: &&Compared| one.error.abs();
+        let error = |one: &&FigureComparison| one.error.abs();
         Self {
             facts: facts.len(),
             figures: facts.values().map(Vec::len).sum(),
@@ -155,36 +156,32 @@ impl Scores {
     }
 }
 
-fn widths(predicted: &[&Compared]) -> BTreeMap<EvidenceLevel, Width> {
-    [
-        EvidenceLevel::Same,
-        EvidenceLevel::Card,
-        EvidenceLevel::Application,
-    ]
-    .into_iter()
-    .filter_map(|closeness| {
-        let those = || {
-            predicted
-                .iter()
-                .filter(move |one| one.closeness == closeness)
-        };
-        Some((
-            closeness,
-            Width {
-                figures: those().count(),
-                median: median(those().map(|one| one.width))?,
-                inside: mean(those().map(|one| share(one.inside)))?,
-            },
-        ))
-    })
-    .collect()
+fn widths(predicted: &[&FigureComparison]) -> BTreeMap<EvidenceLevel, Width> {
+    EvidenceLevel::ALL
+        .into_iter()
+        .filter_map(|closeness| {
+            let those = || {
+                predicted
+                    .iter()
+                    .filter(move |one| one.closeness == closeness)
+            };
+            Some((
+                closeness,
+                Width {
+                    figures: those().count(),
+                    median: median(those().map(|one| one.width))?,
+                    inside: mean(those().map(|one| share(one.inside)))?,
+                },
+            ))
+        })
+        .collect()
 }
 
 impl OrderingScores {
     pub(super) fn of(orderings: &[OrderingCheck]) -> Self {
         let holds = |one: &OrderingCheck| match one.finding {
-            OrderingFinding::Claimed { holds, .. } => Some(holds),
-            OrderingFinding::NotModelled { .. } => None,
+            OrderingClaim::Claimed { holds, .. } => Some(holds),
+            OrderingClaim::NotModelled { .. } => None,
         };
         let claimed: Vec<bool> = orderings.iter().filter_map(holds).collect();
         Self {

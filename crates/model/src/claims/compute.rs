@@ -1,7 +1,7 @@
 //! Arithmetic, strings, ciphers and hash functions on one core.
 
 use crate::facts::{Figure, Ordering};
-use crate::lookup::{Coverage, Ratio, mean, points, reach};
+use crate::lookup::{Coverage, Ratio, coverage, mean, points};
 use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Values};
 
 use super::subject::{
@@ -202,7 +202,7 @@ fn compared(
 fn string_rate(library: &Library, machine: &str, function: &str, bytes: f64) -> Answer {
     let evidence = library.evidence(&[machine]);
     let name = format!("{machine}/string.{function}");
-    if reach(&evidence, &name, bytes) == Some(Coverage::Given) {
+    if coverage(&evidence, &name, bytes) == Some(Coverage::Given) {
         return evidence.predict(EvidenceLevel::Same, |v| v.at(&name, bytes));
     }
     let mut ends: Vec<f64> = (points(&evidence, &name).iter())
@@ -244,7 +244,7 @@ fn strings(figure: &Figure<'_>) -> Option<Claim> {
             }
             let all = at
                 .iter()
-                .flat_map(|at| [a, b].map(|one| reach(&evidence, &name(one), *at)));
+                .flat_map(|at| [a, b].map(|one| coverage(&evidence, &name(one), *at)));
             let closeness = if all.into_iter().all(|one| one == Some(Coverage::Given)) {
                 EvidenceLevel::Same
             } else {

@@ -5,7 +5,8 @@ mod orderings;
 
 use super::Claim;
 use super::link_words::{About, Loans, largest, sizes, span};
-use crate::dma::{self, Access, Completion, Primitive, Transfer};
+use crate::Completion;
+use crate::dma::{self, Access, Primitive, Transfer};
 use crate::facts::Figure;
 use crate::{Answer, EvidenceLevel, Initiator, Library, MissingParameter, Values};
 

@@ -1,7 +1,7 @@
 //! Memory: rates and latencies by block size, and streams by cores.
 
 use crate::facts::{Figure, Ordering};
-use crate::lookup::{Coverage, Ratio, points, reach};
+use crate::lookup::{Coverage, Ratio, coverage, points};
 use crate::scaling::Fit;
 use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Unit, Values};
 
@@ -81,7 +81,7 @@ impl Rate {
         cores: f64,
     ) -> Option<Self> {
         let parameter = format!("{machine}/memory.access.{access}");
-        let (bytes, closeness) = match reach(evidence, &parameter, bytes)? {
+        let (bytes, closeness) = match coverage(evidence, &parameter, bytes)? {
             Coverage::Given => (bytes, EvidenceLevel::Same),
             Coverage::Between(apart) if apart <= NEAR => (bytes, EvidenceLevel::Card),
             _ if access.starts_with("sequential") => {
@@ -207,10 +207,10 @@ fn absolute_latency(library: &Library, machine: &str, huge: bool, bytes: f64) ->
         let pages = if huge { "huge" } else { "small" };
         format!("{machine}/memory.latency.{pages}-pages")
     };
-    let own = reach(&evidence, &name(huge), bytes);
+    let own = coverage(&evidence, &name(huge), bytes);
     let (name, closeness) = match own {
         Some(Coverage::Given) => (name(huge), EvidenceLevel::Same),
-        _ if reach(&evidence, &name(!huge), bytes) == Some(Coverage::Given) => {
+        _ if coverage(&evidence, &name(!huge), bytes) == Some(Coverage::Given) => {
             (name(!huge), EvidenceLevel::Card)
         }
         Some(Coverage::Between(apart)) if apart <= NEAR => (name(huge), EvidenceLevel::Card),
@@ -238,7 +238,7 @@ fn latency_ratio(library: &Library, paper: &str, (a, b): (&str, &str), bytes: f6
         .find(|(name, _)| *name == b)
         .unwrap_or(&("", ""));
     let name = format!("{a}/memory.latency.over-{other}");
-    match reach(&evidence, &name, bytes) {
+    match coverage(&evidence, &name, bytes) {
         Some(Coverage::Between(apart)) if apart <= NEAR => {
             evidence.predict(EvidenceLevel::Application, |v| v.at(&name, bytes))
         }
@@ -290,7 +290,7 @@ fn latency(figure: &Figure<'_>) -> Option<Claim> {
         return claimed(unit, move |library| {
             let evidence = library.evidence(&["bf3-8c"]);
             let name = "bf3-8c/memory.tlb-misses.over-bf2";
-            match reach(&evidence, name, bytes) {
+            match coverage(&evidence, name, bytes) {
                 Some(Coverage::Given) => {
                     evidence.predict(EvidenceLevel::Same, |v| v.at(name, bytes))
                 }
@@ -334,7 +334,7 @@ fn stream(library: &Library, machine: &str, kernel: &str, cores: f64) -> Answer 
         _ => "add",
     };
     for (kernel, closeness) in [(kernel, EvidenceLevel::Same), (twin, EvidenceLevel::Card)] {
-        if reach(&evidence, &name(kernel), cores) == Some(Coverage::Given) {
+        if coverage(&evidence, &name(kernel), cores) == Some(Coverage::Given) {
             return evidence.predict(closeness, |v| v.at(&name(kernel), cores));
         }
     }
@@ -382,8 +382,8 @@ fn stream_ratio(library: &Library, (a, b): (&str, &str), single: bool, ahead: bo
             )
         })
         .filter(|(a, b)| {
-            reach(&evidence, a, a_cores) == Some(Coverage::Given)
-                && reach(&evidence, b, b_cores) == Some(Coverage::Given)
+            coverage(&evidence, a, a_cores) == Some(Coverage::Given)
+                && coverage(&evidence, b, b_cores) == Some(Coverage::Given)
         })
         .collect();
     if known.is_empty() {

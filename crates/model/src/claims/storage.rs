@@ -1,7 +1,7 @@
 //! Storage: rates and latencies by access size.
 
 use crate::facts::Figure;
-use crate::lookup::{Coverage, points, reach};
+use crate::lookup::{Coverage, coverage, points};
 use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Values};
 
 use super::Claim;
@@ -41,7 +41,7 @@ impl Rate {
     fn of(evidence: &Evidence, machine: &str, access: &str, bytes: f64) -> Option<Self> {
         let found = |access: &str, closeness| {
             let parameter = format!("{machine}/storage.{access}");
-            (reach(evidence, &parameter, bytes) == Some(Coverage::Given)).then_some(Self {
+            (coverage(evidence, &parameter, bytes) == Some(Coverage::Given)).then_some(Self {
                 parameter,
                 bytes,
                 closeness,
@@ -137,7 +137,7 @@ fn ratios(library: &Library, a: &str, b: &str) -> Answer {
             format!("{b}/storage.{access}"),
         );
         for (bytes, _) in points(&evidence, &own) {
-            if reach(&evidence, &other, bytes) == Some(Coverage::Given) {
+            if coverage(&evidence, &other, bytes) == Some(Coverage::Given) {
                 known.push((own.clone(), other.clone(), bytes));
             }
         }

@@ -76,7 +76,7 @@ pub struct FigureText {
 
 /// What was found.
 #[derive(Clone, Debug, Serialize)]
-pub struct Found {
+pub struct SearchResult {
     /// Facts, in the collection's order.
     pub facts: Vec<Record>,
     /// Orderings that hold the words; none where a device or a use was asked for.
@@ -114,7 +114,7 @@ fn says(figures: Vec<Figure<'_>>) -> Vec<FigureText> {
 
 impl Facts {
     /// The facts and orderings that a query asks for.
-    pub fn search(&self, query: &Query) -> Found {
+    pub fn search(&self, query: &Query) -> SearchResult {
         let facts = (self.facts.iter())
             .filter(|fact| self.matches(fact, query))
             .map(|fact| self.record(fact))
@@ -134,7 +134,7 @@ impl Facts {
             })
             .cloned()
             .collect();
-        Found { facts, orderings }
+        SearchResult { facts, orderings }
     }
 
     fn matches(&self, fact: &Fact, query: &Query) -> bool {

@@ -40,6 +40,16 @@ impl FigureValue {
     pub fn is_number(&self) -> bool {
         !matches!(self, Self::Series(_) | Self::Words(_))
     }
+
+    /// Its numbers; none of words.
+    pub fn numbers(&self) -> Vec<f64> {
+        match self {
+            Self::Number(one) | Self::Below(one) | Self::Above(one) => vec![*one],
+            Self::Range(low, high) => vec![*low, *high],
+            Self::Series(all) => all.clone(),
+            Self::Words(_) => Vec::new(),
+        }
+    }
 }
 
 impl std::fmt::Display for FigureValue {

@@ -8,7 +8,7 @@
 use serde::Deserialize;
 
 use super::Testbed;
-use crate::{EvidenceLevel, MissingParameter, Outcome};
+use crate::{Evaluation, EvidenceLevel, Outcome};
 
 /// Where the engines of a key-value store run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
@@ -123,10 +123,7 @@ fn is_measured(gets: f64) -> bool {
 }
 
 /// The share of a request that getting and setting take, 0 to 1; Table 1 of study 003.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub(crate) fn processing_share(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
+pub(crate) fn processing_share(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation {
     let mut shares = [0.0; 3];
     for (share, (mix, _)) in shares.iter_mut().zip(YCSB) {
         *share = super::shares::share(bed, "getset", mix)?;
@@ -141,7 +138,7 @@ pub(crate) fn processing_share(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, 
 }
 
 /// Requests a second of the card alone, all its cores.
-fn dpu_only(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
+fn dpu_only(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation {
     let scale = bed.scale()?;
     let at_a = bed.card("dpu-only.rate.ycsb-a");
     let at_c = bed.card("dpu-only.rate.ycsb-c");
@@ -158,12 +155,7 @@ fn dpu_only(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
 }
 
 /// From the rate at one mix that at another: all but getting and setting takes the same time.
-fn other_mix(
-    bed: &Testbed<'_, '_>,
-    rate: f64,
-    at: f64,
-    gets: f64,
-) -> Result<f64, MissingParameter> {
+fn other_mix(bed: &Testbed<'_, '_>, rate: f64, at: f64, gets: f64) -> Evaluation {
     if at == gets {
         return Ok(rate);
     }
@@ -173,7 +165,7 @@ fn other_mix(
 }
 
 /// CPU-only over DPU-only throughput.
-fn cpu_gain(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
+fn cpu_gain(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation {
     let published = |bed: &Testbed<'_, '_>| {
         (bed.card("cpu-only.gain")).or_else(|unknown| {
             let deficit = bed.card("cpu-only.deficit").map_err(|_| unknown)?;
@@ -195,7 +187,7 @@ fn cpu_gain(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
 }
 
 /// Requests a second of the host alone, with as many cores as the card has.
-fn cpu_only(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
+fn cpu_only(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation {
     // The host is the same whatever the card: nothing is scaled.
     let bed = &bed.of(bed.measured_card());
     if gets == 0.5
@@ -230,7 +222,7 @@ fn handing_over(bed: &Testbed<'_, '_>) -> f64 {
 }
 
 /// Requests a second that all Arm cores receive, parse and answer, the host doing the rest.
-fn communication(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
+fn communication(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation {
     let own = bed.measured_card() == "bf3-8c" && gets == 1.0;
     if !own {
         bed.weaken_evidence(EvidenceLevel::Card);
@@ -243,7 +235,7 @@ fn communication(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParamet
 ///
 /// A DMA costs them the same at any size that batches have, so that the smaller it is the fewer
 /// requests share it. The cost comes from what doubling 2 KiB gained.
-fn dma_size_factor(bed: &Testbed<'_, '_>, dma_bytes: Option<f64>) -> Result<f64, MissingParameter> {
+fn dma_size_factor(bed: &Testbed<'_, '_>, dma_bytes: Option<f64>) -> Evaluation {
     let Some(bytes) = dma_bytes.filter(|bytes| *bytes != BATCH_DMA_BYTES) else {
         return Ok(1.0);
     };
@@ -254,27 +246,21 @@ fn dma_size_factor(bed: &Testbed<'_, '_>, dma_bytes: Option<f64>) -> Result<f64,
 }
 
 /// Host cores with connections of their own from which the card's rate suffers, and by how much.
-fn congestion(bed: &Testbed<'_, '_>) -> Result<(f64, f64), MissingParameter> {
+fn congestion(bed: &Testbed<'_, '_>) -> Evaluation<(f64, f64)> {
     let on = bed.of("bf2-200g");
     Ok((on.card("dual.knee")?, on.card("dual.loss")?))
 }
 
 /// Requests a second that host cores serve for clients of their own, beside the card, when more of
 /// them bring nothing.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn spare_per_s(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
+pub fn spare_per_s(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation {
     bed.weaken_evidence(EvidenceLevel::Card);
     let (knee, _) = congestion(bed)?;
     Ok(knee * cpu_only(bed, gets)? / bed.cores()?)
 }
 
 /// Requests a second at which one host core that only processes is busy.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn saturation_per_s(bed: &Testbed<'_, '_>, gets: f64) -> Result<Outcome, MissingParameter> {
+pub fn saturation_per_s(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation<Outcome> {
     Ok(Outcome {
         value: processing_rate(bed, gets)?,
         bottleneck: Some(HOST.into()),
@@ -282,20 +268,14 @@ pub fn saturation_per_s(bed: &Testbed<'_, '_>, gets: f64) -> Result<Outcome, Mis
 }
 
 /// The number of host cores with which dual engines serve most.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn best_host_cores(bed: &Testbed<'_, '_>) -> Result<f64, MissingParameter> {
+pub fn best_host_cores(bed: &Testbed<'_, '_>) -> Evaluation {
     // From the knee on the card loses more than one more core adds.
     let (knee, _) = congestion(bed)?;
     Ok((knee - 1.0).max(1.0))
 }
 
 /// What each side serves when clients ask for as much as they get.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn sides(bed: &Testbed<'_, '_>, setup: &Setup) -> Result<Sides, MissingParameter> {
+pub fn sides(bed: &Testbed<'_, '_>, setup: &Setup) -> Evaluation<Sides> {
     let (published, own) = (bed.cores()?, bed.own_cores()?);
     let soc_cores = setup.soc_cores.unwrap_or(own);
     if soc_cores != own {
@@ -366,7 +346,7 @@ pub fn sides(bed: &Testbed<'_, '_>, setup: &Setup) -> Result<Sides, MissingParam
 }
 
 /// Requests a second that one host core processes and does not communicate.
-fn processing_rate(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
+fn processing_rate(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation {
     // The host is the same whatever the card.
     bed.of("bf3-8c").card("engine.rate").or_else(|_| {
         // Its own share of a request on the host, of which it then does nothing else.
@@ -376,10 +356,7 @@ fn processing_rate(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParam
 }
 
 /// Requests a second of a design under full load.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn throughput_per_s(bed: &Testbed<'_, '_>, setup: &Setup) -> Result<Outcome, MissingParameter> {
+pub fn throughput_per_s(bed: &Testbed<'_, '_>, setup: &Setup) -> Evaluation<Outcome> {
     let sides = sides(bed, setup)?;
     Ok(Outcome {
         value: sides.total_per_s(),
@@ -388,8 +365,8 @@ pub fn throughput_per_s(bed: &Testbed<'_, '_>, setup: &Setup) -> Result<Outcome,
 }
 
 /// Requests that the clients of the card-only store keep in flight.
-fn in_flight(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
-    let at = |mix: char| -> Result<f64, MissingParameter> {
+fn in_flight(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation {
+    let at = |mix: char| -> Evaluation {
         let rate = bed.card(&format!("dpu-only.rate.ycsb-{mix}"))?;
         Ok(rate * bed.card(&format!("dpu-only.latency.ycsb-{mix}"))? / 1e9)
     };
@@ -404,7 +381,7 @@ fn in_flight(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> 
 }
 
 /// How much longer than from the card alone an answer takes from the host alone.
-fn cpu_delay(bed: &Testbed<'_, '_>, gets: f64, longest: bool) -> Result<f64, MissingParameter> {
+fn cpu_delay(bed: &Testbed<'_, '_>, gets: f64, longest: bool) -> Evaluation {
     let published = |bed: &Testbed<'_, '_>| {
         let alone = |bed: &Testbed<'_, '_>| latency_of_card(bed, 0.5);
         let at_a = bed.card("cpu-only.latency.ycsb-a");
@@ -414,7 +391,7 @@ fn cpu_delay(bed: &Testbed<'_, '_>, gets: f64, longest: bool) -> Result<f64, Mis
             return Ok(at_a / alone(bed)?);
         }
         bed.weaken_evidence(EvidenceLevel::Card);
-        let excess = |_| Ok::<_, MissingParameter>(1.0 + bed.card("cpu-only.delay-excess")?);
+        let excess = |_| Evaluation::Ok(1.0 + bed.card("cpu-only.delay-excess")?);
         let most = bed.card("cpu-only.delay.most").or_else(excess);
         let least = bed.card("cpu-only.delay.least");
         match (most, least, at_a) {
@@ -436,18 +413,13 @@ fn cpu_delay(bed: &Testbed<'_, '_>, gets: f64, longest: bool) -> Result<f64, Mis
     Ok(waiting / cpu_only(bed, gets)? * 1e9 / latency_of_card(bed, gets)?)
 }
 
-fn latency_of_card(bed: &Testbed<'_, '_>, gets: f64) -> Result<f64, MissingParameter> {
+fn latency_of_card(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation {
     let bed = &bed.of(bed.measured_card());
     Ok(in_flight(bed, gets)? / dpu_only(bed, gets)? * 1e9)
 }
 
 /// Latency of requests that the host answers, and of those that the card does.
-fn mean_of_sides(
-    bed: &Testbed<'_, '_>,
-    gets: f64,
-    sides: &Sides,
-    longest: bool,
-) -> Result<f64, MissingParameter> {
+fn mean_of_sides(bed: &Testbed<'_, '_>, gets: f64, sides: &Sides, longest: bool) -> Evaluation {
     let of_host = cpu_delay(bed, gets, longest)? * latency_of_card(bed, gets)?;
     let of_card = in_flight(bed, gets)? / sides.soc_per_s * 1e9;
     let weighted = of_host * sides.host_per_s + of_card * sides.soc_per_s;
@@ -458,14 +430,7 @@ fn mean_of_sides(
 /// number of requests in flight, so that latency is that number over throughput.
 ///
 /// `longest` takes the most unfavourable of the loads at which the host's was published.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn latency_ns(
-    bed: &Testbed<'_, '_>,
-    setup: &Setup,
-    longest: bool,
-) -> Result<Outcome, MissingParameter> {
+pub fn latency_ns(bed: &Testbed<'_, '_>, setup: &Setup, longest: bool) -> Evaluation<Outcome> {
     let sides = sides(bed, setup)?;
     let gets = setup.gets;
     let by_little = |bed: &Testbed<'_, '_>| Ok(in_flight(bed, gets)? / sides.total_per_s() * 1e9);
@@ -499,10 +464,7 @@ pub fn latency_ns(
 
 /// What another size of DMA does to the rate of the card's side: the rate with `to` bytes over
 /// that with `from`.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn dma_size_gain(bed: &Testbed<'_, '_>, from: f64, to: f64) -> Result<f64, MissingParameter> {
+pub fn dma_size_gain(bed: &Testbed<'_, '_>, from: f64, to: f64) -> Evaluation {
     // Doubling 2 KiB is what was published.
     if (from, to) == (BATCH_DMA_BYTES, 2.0 * BATCH_DMA_BYTES) {
         return Ok(1.0 + bed.card("dual.dma-doubling")?);

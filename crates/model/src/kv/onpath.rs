@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{Design, Setup, Testbed, throughput_per_s};
-use crate::{EvidenceLevel, MissingParameter, Outcome};
+use crate::{Evaluation, EvidenceLevel, Outcome};
 
 /// What forwards a packet between the port and the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -41,13 +41,7 @@ impl Submode {
 }
 
 /// Requests a second that the host's server gets through.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn submode_rate_per_s(
-    bed: &Testbed<'_, '_>,
-    submode: Submode,
-) -> Result<Outcome, MissingParameter> {
+pub fn submode_rate_per_s(bed: &Testbed<'_, '_>, submode: Submode) -> Evaluation<Outcome> {
     let value = match submode {
         Submode::SoftwareSwitch => software_switch(bed)?,
         Submode::Forwarder => software_switch(bed)? * bed.card("onpath.sm3.gain")?,
@@ -66,32 +60,23 @@ pub fn submode_rate_per_s(
     })
 }
 
-fn software_switch(bed: &Testbed<'_, '_>) -> Result<f64, MissingParameter> {
+fn software_switch(bed: &Testbed<'_, '_>) -> Evaluation {
     (bed.card("onpath.sm12.rate")).or_else(|_| Ok(host_alone(bed)? / bed.card("onpath.sm45.gain")?))
 }
 
 /// The card's own switch does not hold the host's server back.
-fn host_alone(bed: &Testbed<'_, '_>) -> Result<f64, MissingParameter> {
+fn host_alone(bed: &Testbed<'_, '_>) -> Evaluation {
     bed.weaken_evidence(EvidenceLevel::Application);
     Ok(throughput_per_s(bed, &Setup::new(Design::CpuOnly, 1.0))?.value)
 }
 
 /// Requests of study 002's clients that wait for a host's server at the most.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn host_in_flight(bed: &Testbed<'_, '_>) -> Result<f64, MissingParameter> {
+pub fn host_in_flight(bed: &Testbed<'_, '_>) -> Evaluation {
     Ok(bed.card("onpath.sm12.rate")? * bed.card("onpath.sm12.latency")? / 1e9)
 }
 
 /// Latency in nanoseconds at the highest load; published for the software switches only.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn submode_latency_ns(
-    bed: &Testbed<'_, '_>,
-    submode: Submode,
-) -> Result<Outcome, MissingParameter> {
+pub fn submode_latency_ns(bed: &Testbed<'_, '_>, submode: Submode) -> Evaluation<Outcome> {
     let value = match submode {
         Submode::SoftwareSwitch => bed.card("onpath.sm12.latency")?,
         Submode::Forwarder => bed.card("onpath.sm3.latency")?,

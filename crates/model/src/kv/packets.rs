@@ -1,7 +1,7 @@
 //! Bytes that a request moves over PCIe: a packet, or a slot of a key-value queue pair.
 
 use super::Testbed;
-use crate::MissingParameter;
+use crate::Evaluation;
 
 /// Which message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +26,12 @@ impl Message {
     }
 
     /// Bytes of its packet: what every packet has, the key, and the value where one travels.
-    ///
-    /// # Errors
-    /// [`MissingParameter`].
     pub fn packet_bytes(
         self,
         bed: &Testbed<'_, '_>,
         key_bytes: f64,
         value_bytes: f64,
-    ) -> Result<f64, MissingParameter> {
+    ) -> Evaluation {
         let carried = match self {
             Self::GetResponse | Self::SetRequest => value_bytes,
             Self::GetRequest | Self::SetResponse => 0.0,
@@ -44,9 +41,6 @@ impl Message {
 }
 
 /// Bytes of a packet over those of a slot that carries the same.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn packet_over_slot(bed: &Testbed<'_, '_>, message: Message) -> Result<f64, MissingParameter> {
+pub fn packet_over_slot(bed: &Testbed<'_, '_>, message: Message) -> Evaluation {
     Ok(message.packet_bytes(bed, 8.0, 8.0)? / message.slot_bytes())
 }

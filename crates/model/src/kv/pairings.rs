@@ -6,7 +6,7 @@
 use serde::Deserialize;
 
 use super::{Design, Setup, Testbed, host_in_flight, latency_ns, throughput_per_s};
-use crate::{EvidenceLevel, MissingParameter};
+use crate::{Evaluation, EvidenceLevel, MissingParameter};
 
 /// The store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -72,11 +72,11 @@ const MIXES: [u32; 3] = [100, 95, 50];
 /// A value by the share of GETs; that of the nearest mix, which is as far as `away`, where there
 /// is none.
 fn by_gets(
-    value: impl Fn(&str) -> Result<f64, MissingParameter>,
+    value: impl Fn(&str) -> Evaluation,
     bed: &Testbed<'_, '_>,
     gets: f64,
     away: EvidenceLevel,
-) -> Result<f64, MissingParameter> {
+) -> Evaluation {
     let asked = 100.0 * gets;
     let mut mixes = MIXES;
     mixes.sort_by(|a, b| {
@@ -100,12 +100,7 @@ fn by_gets(
 
 /// How much faster (`offload.rate`) or sooner (`offload.delay`) CH-SH answers than clients on a
 /// card are answered.
-fn offload(
-    bed: &Testbed<'_, '_>,
-    store: Application,
-    what: &str,
-    gets: f64,
-) -> Result<f64, MissingParameter> {
+fn offload(bed: &Testbed<'_, '_>, store: Application, what: &str, gets: f64) -> Evaluation {
     let herd = |bed: &Testbed<'_, '_>| {
         // How late answers are differs more from mix to mix than how many there are.
         let away = match what {
@@ -123,7 +118,7 @@ fn offload(
             bed.of("bf2-200g").card(&name)
         })
     };
-    let other = |unknown, other: Result<f64, MissingParameter>| {
+    let other = |unknown, other: Evaluation| {
         bed.weaken_evidence(EvidenceLevel::Application);
         other.map_err(|_| unknown)
     };
@@ -135,16 +130,13 @@ fn offload(
 
 /// Throughput over that of CH-SH on the same card; `most` is at the load where they differ most,
 /// else at the peak of both.
-///
-/// # Errors
-/// [`MissingParameter`].
 pub fn relative_rate(
     bed: &Testbed<'_, '_>,
     store: Application,
     pairing: Pairing,
     gets: f64,
     most: bool,
-) -> Result<f64, MissingParameter> {
+) -> Evaluation {
     match pairing {
         Pairing::ChSh => Ok(1.0),
         Pairing::CdhSh => {
@@ -176,9 +168,8 @@ pub fn relative_rate(
         Pairing::ChSd if store == Application::Mica => {
             // The same machines and the same store as in study 003.
             bed.weaken_evidence(EvidenceLevel::Card);
-            let rate = |design| {
-                Ok::<_, MissingParameter>(throughput_per_s(bed, &Setup::new(design, gets))?.value)
-            };
+            let rate =
+                |design| Evaluation::Ok(throughput_per_s(bed, &Setup::new(design, gets))?.value);
             Ok(rate(Design::DpuOnly)? / rate(Design::CpuOnly)?)
         }
         Pairing::ChSd => Err(MissingParameter::parameter("kv.herd.soc.gain")),
@@ -186,15 +177,12 @@ pub fn relative_rate(
 }
 
 /// Latency over that of CH-SH on the same card, at the load where they differ most.
-///
-/// # Errors
-/// [`MissingParameter`].
 pub fn relative_latency(
     bed: &Testbed<'_, '_>,
     store: Application,
     pairing: Pairing,
     gets: f64,
-) -> Result<f64, MissingParameter> {
+) -> Evaluation {
     match pairing {
         Pairing::ChSh => Ok(1.0),
         Pairing::CdSh | Pairing::CdSd => offload(bed, store, "offload.delay", gets),
@@ -206,9 +194,8 @@ pub fn relative_latency(
                 return Ok(ratio);
             }
             bed.weaken_evidence(EvidenceLevel::Application);
-            let latency = |design| {
-                Ok::<_, MissingParameter>(latency_ns(bed, &Setup::new(design, gets), false)?.value)
-            };
+            let latency =
+                |design| Evaluation::Ok(latency_ns(bed, &Setup::new(design, gets), false)?.value);
             Ok(latency(Design::DpuOnly)? / latency(Design::CpuOnly)?)
         }
         Pairing::ChSd | Pairing::CdhSh => Err(MissingParameter::parameter(format!(
@@ -221,15 +208,12 @@ pub fn relative_latency(
 
 /// CH-SH behind a BlueField-3 over CH-SH behind the cards before it: throughput, or how many
 /// times shorter latency is.
-///
-/// # Errors
-/// [`MissingParameter`].
 pub fn generation_gain(
     bed: &Testbed<'_, '_>,
     store: Application,
     gets: f64,
     latency: bool,
-) -> Result<f64, MissingParameter> {
+) -> Evaluation {
     let (new, old) = (bed.of("bf3-8c"), bed.of("bf2-200g"));
     match (store, latency) {
         (Application::Herd, false) => {
@@ -240,9 +224,7 @@ pub fn generation_gain(
         (Application::Mica, false) => {
             bed.weaken_evidence(EvidenceLevel::Card);
             let rate = |bed: &Testbed<'_, '_>| {
-                Ok::<_, MissingParameter>(
-                    throughput_per_s(bed, &Setup::new(Design::CpuOnly, gets))?.value,
-                )
+                Evaluation::Ok(throughput_per_s(bed, &Setup::new(Design::CpuOnly, gets))?.value)
             };
             Ok(rate(&new)? / rate(&old)?)
         }
@@ -256,14 +238,7 @@ pub fn generation_gain(
 
 /// MICA on the Arm cores of a BlueField-3 over MICA on a host behind a BlueField-2, at the load
 /// where they differ most: throughput, or latency.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn soc_against_older_host(
-    bed: &Testbed<'_, '_>,
-    gets: f64,
-    latency: bool,
-) -> Result<f64, MissingParameter> {
+pub fn soc_against_older_host(bed: &Testbed<'_, '_>, gets: f64, latency: bool) -> Evaluation {
     let value = |what: &str| {
         let by_mix = |mix: &str| bed.card(&format!("mica.soc.{what}.{mix}"));
         by_gets(by_mix, bed, gets, EvidenceLevel::Card)

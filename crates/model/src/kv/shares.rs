@@ -1,16 +1,13 @@
 //! What a host core does for a request, as shares of its time; Table 1 of study 003.
 
 use super::Testbed;
-use crate::{EvidenceLevel, MissingParameter};
+use crate::{Evaluation, EvidenceLevel};
 
 /// The parts of a request.
 pub const PARTS: [&str; 5] = ["receive", "parse", "response", "getset", "others"];
 
 /// The share that `part` takes of a host core's time in mix `mix` of YCSB, 0 to 1.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn share(bed: &Testbed<'_, '_>, part: &str, mix: char) -> Result<f64, MissingParameter> {
+pub fn share(bed: &Testbed<'_, '_>, part: &str, mix: char) -> Evaluation {
     let of = |part: &str| bed.card(&format!("share.{part}.ycsb-{mix}"));
     of(part).or_else(|unknown| {
         // The parts make up the whole.
@@ -24,10 +21,7 @@ pub fn share(bed: &Testbed<'_, '_>, part: &str, mix: char) -> Result<f64, Missin
 }
 
 /// The share that the communication engine takes: receiving, parsing and answering.
-///
-/// # Errors
-/// [`MissingParameter`].
-pub fn communication_share(bed: &Testbed<'_, '_>, mix: char) -> Result<f64, MissingParameter> {
+pub fn communication_share(bed: &Testbed<'_, '_>, mix: char) -> Evaluation {
     let mut sum = 0.0;
     for part in ["receive", "parse", "response"] {
         sum += share(bed, part, mix)?;

@@ -38,7 +38,7 @@ pub struct Keys {
 
 /// What came of it.
 #[derive(Clone, Debug)]
-pub struct Simulated {
+pub struct SimulationResult {
     /// Answers a second.
     pub per_s: f64,
     /// How long requests were in the server.
@@ -276,7 +276,7 @@ pub fn simulate(
     keys: &Keys,
     requests: u64,
     seed: u64,
-) -> Result<Simulated, SimulationError> {
+) -> Result<SimulationResult, SimulationError> {
     let requests = requests.max(100);
     let queue = match clients {
         Clients::Closed { .. } => usize::MAX,
@@ -323,7 +323,7 @@ pub fn simulate(
     }
     let events = run(&mut store, &mut calendar, u64::MAX, events(requests))?;
     let elapsed_ns = store.counted_to_ns.saturating_sub(store.counted_from_ns);
-    Ok(Simulated {
+    Ok(SimulationResult {
         per_s: store.answered as f64 / elapsed_ns.max(1) as f64 * 1e9,
         latencies: store.latencies,
         dropped: store.dropped,

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::{Answer, EvidenceLevel, Library, MissingParameter, Outcome, Values};
+use crate::{Answer, Evaluation, EvidenceLevel, Library, Outcome, Values};
 
 /// Cards with figures of key-value stores, and the other profiles that they stand in for.
 ///
@@ -32,11 +32,11 @@ const PROFILES: &[&str] = &[
     "host-idio",
 ];
 
-/// The values of a card and its host, and how far a formula had to reach for them.
+/// The values of a card and its host, and how far a formula had to weakest for them.
 pub struct Testbed<'a, 'v> {
     values: &'a Values<'v>,
     card: &'a str,
-    reach: &'a Cell<EvidenceLevel>,
+    weakest: &'a Cell<EvidenceLevel>,
 }
 
 impl<'a, 'v> Testbed<'a, 'v> {
@@ -51,52 +51,34 @@ impl<'a, 'v> Testbed<'a, 'v> {
     }
 
     /// A value of the card that was measured.
-    ///
-    /// # Errors
-    /// [`MissingParameter`].
-    pub fn card(&self, name: &str) -> Result<f64, MissingParameter> {
+    pub fn card(&self, name: &str) -> Evaluation {
         self.values
             .get(&format!("{}/kv.{name}", self.measured_card()))
     }
 
     /// A value of the host of study 003.
-    ///
-    /// # Errors
-    /// [`MissingParameter`].
-    pub fn host(&self, name: &str) -> Result<f64, MissingParameter> {
+    pub fn host(&self, name: &str) -> Evaluation {
         self.values.get(&format!("{HOST}/kv.{name}"))
     }
 
     /// A value of the host of study 002.
-    ///
-    /// # Errors
-    /// [`MissingParameter`].
-    pub fn pairing_host(&self, name: &str) -> Result<f64, MissingParameter> {
+    pub fn pairing_host(&self, name: &str) -> Evaluation {
         self.values.get(&format!("host-idio/kv.{name}"))
     }
 
     /// The number of Arm cores of the card that was measured.
-    ///
-    /// # Errors
-    /// [`MissingParameter`].
-    pub fn cores(&self) -> Result<f64, MissingParameter> {
+    pub fn cores(&self) -> Evaluation {
         self.values
             .get(&format!("{}/cpu.cores", self.measured_card()))
     }
 
     /// The number of Arm cores of the card asked for.
-    ///
-    /// # Errors
-    /// [`MissingParameter`].
-    pub fn own_cores(&self) -> Result<f64, MissingParameter> {
+    pub fn own_cores(&self) -> Evaluation {
         self.values.get(&format!("{}/cpu.cores", self.card))
     }
 
     /// Cores times clock of the card asked for, over those of the card that was measured.
-    ///
-    /// # Errors
-    /// [`MissingParameter`].
-    pub fn scale(&self) -> Result<f64, MissingParameter> {
+    pub fn scale(&self) -> Evaluation {
         let measured = self.measured_card();
         if measured == self.card {
             return Ok(1.0);
@@ -112,23 +94,15 @@ impl<'a, 'v> Testbed<'a, 'v> {
 
     /// Says that a formula takes a value from conditions as far away as this.
     pub fn weaken_evidence(&self, closeness: EvidenceLevel) {
-        self.reach.set(self.reach.get().max(closeness));
-    }
-
-    /// How far it reached so far.
-    pub fn evidence_level(&self) -> EvidenceLevel {
-        self.reach.get()
+        self.weakest.set(self.weakest.get().max(closeness));
     }
 
     /// Tries a formula; if it lacks a value, what it reached for is forgotten.
-    pub fn attempt<T>(
-        &self,
-        formula: impl FnOnce(&Self) -> Result<T, MissingParameter>,
-    ) -> Option<T> {
-        let before = self.reach.get();
+    pub fn attempt<T>(&self, formula: impl FnOnce(&Self) -> Evaluation<T>) -> Option<T> {
+        let before = self.weakest.get();
         let result = formula(self).ok();
         if result.is_none() {
-            self.reach.set(before);
+            self.weakest.set(before);
         }
         result
     }
@@ -141,21 +115,21 @@ impl<'a, 'v> Testbed<'a, 'v> {
 /// [`crate::NoPrediction`] where a value is not known.
 pub fn answer<F, O>(library: &Library, card: &str, formula: F) -> Answer
 where
-    F: Fn(&Testbed<'_, '_>) -> Result<O, MissingParameter>,
+    F: Fn(&Testbed<'_, '_>) -> Evaluation<O>,
     O: Into<Outcome>,
 {
     let own = (!PROFILES.contains(&card)).then_some(card);
     let profiles: Vec<&str> = PROFILES.iter().copied().chain(own).collect();
     let evidence = library.evidence(&profiles);
-    let reach = Cell::new(EvidenceLevel::Same);
+    let weakest = Cell::new(EvidenceLevel::Same);
     let on_bed = |values: &Values<'_>| {
         formula(&Testbed {
             values,
             card,
-            reach: &reach,
+            weakest: &weakest,
         })
     };
     // Once to learn how far it reaches; that decides how wide the interval is.
     evidence.predict(EvidenceLevel::Same, on_bed)?;
-    evidence.predict(reach.get(), on_bed)
+    evidence.predict(weakest.get(), on_bed)
 }

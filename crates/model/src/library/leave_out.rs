@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::facts::{Fact, Facts, Figure, FigureValue, Kind};
+use crate::facts::{Fact, Facts, Figure, Kind};
 use crate::{OperationProfile, Profile, Quantity, Sweep, Table, Unit};
 
 /// What is left out.
@@ -19,19 +19,10 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-3 * a.abs().max(b.abs())
 }
 
-fn numbers(value: &FigureValue) -> Vec<f64> {
-    match value {
-        FigureValue::Number(one) | FigureValue::Below(one) | FigureValue::Above(one) => vec![*one],
-        FigureValue::Range(low, high) => vec![*low, *high],
-        FigureValue::Series(all) => all.clone(),
-        FigureValue::Words(_) => Vec::new(),
-    }
-}
-
 /// Whether a figure gives that number, in the value's unit or its own.
 fn gives(figure: &Figure<'_>, number: f64, unit: Unit) -> bool {
     let own = figure.known_unit().map(Unit::in_base);
-    numbers(&figure.value).into_iter().any(|published| {
+    figure.value.numbers().into_iter().any(|published| {
         near(published, number)
             || own.is_some_and(|own| near(published * own, number * unit.in_base()))
     })
@@ -104,8 +95,10 @@ impl LeftOut {
             left_out.iter().any(|figure| {
                 figure.fact.paper == derived.fact.paper
                     && figure.fact.id != derived.fact.id
-                    && numbers(&figure.value).iter().any(|one| {
-                        numbers(&derived.value)
+                    && figure.value.numbers().iter().any(|one| {
+                        derived
+                            .value
+                            .numbers()
                             .iter()
                             .any(|other| near(*one, *other))
                     })

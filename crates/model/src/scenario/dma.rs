@@ -3,8 +3,9 @@
 use overside_config::Error;
 
 use super::{Point, Row};
+use crate::Completion;
 use crate::claims::link_words::Loans;
-use crate::dma::{self, Access, Completion, INLINE_BYTES, Primitive, Transfer};
+use crate::dma::{self, Access, INLINE_BYTES, Primitive, Transfer};
 use crate::{EvidenceLevel, Initiator, Library};
 
 fn transfer(point: &Point) -> Result<Transfer, Error> {

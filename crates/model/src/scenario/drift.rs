@@ -1,16 +1,16 @@
 //! Co-processing while the device slows down: fixed shares against following its rate.
 
-mod world;
+mod stream;
 
 use overside_config::Error;
 use overside_ops::Operation;
 
 use super::{Method, Point, Row};
 use crate::{
-    Answer, Basis, Evidence, EvidenceLevel, Interval, Library, MissingParameter, NoPrediction,
-    OperationProfile, Outcome, Profile, Quantity, Values,
+    Answer, Basis, Evaluation, Evidence, EvidenceLevel, Interval, Library, MissingParameter,
+    NoPrediction, OperationProfile, Outcome, Profile, Quantity, Values,
 };
-use world::{Deal, Ran, World};
+use stream::{Assignment, StreamModel, StreamResult};
 
 /// The most chunks of one stream.
 const MAX_CHUNKS: u64 = 65_536;
@@ -36,8 +36,8 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     let profile = library.profile(point.word("profile"));
     let entry = profile.and_then(|profile| Some((profile, profile.operation(operation)?)));
     let setup = match entry {
-        Some((profile, entry)) => Setup::of(point, profile, entry)?,
-        None if point.word("placement") == "cpu" => Setup::cores(point),
+        Some((profile, entry)) => DriftSetup::of(point, profile, entry)?,
+        None if point.word("placement") == "cpu" => DriftSetup::cores(point),
         None => return Ok(vec![absent(point, profile, operation)]),
     };
     Ok(vec![setup.row(point)])
@@ -63,7 +63,7 @@ fn absent(point: &Point, profile: Option<&Profile>, operation: Operation) -> Row
 }
 
 /// What is known, and what one chunk is.
-struct Setup {
+struct DriftSetup {
     evidence: Evidence,
     chunk_bytes: f64,
     source_bytes: f64,
@@ -80,7 +80,7 @@ const PER_JOB: &str = "engine.per_job";
 const LATENCY: &str = "engine.latency";
 const ENGINES: &str = "device.engines";
 
-impl Setup {
+impl DriftSetup {
     fn cores(point: &Point) -> Self {
         let chunk_bytes = point.number("chunk");
         Self {
@@ -129,13 +129,13 @@ impl Setup {
     }
 
     /// The stream as the values have it.
-    fn world(&self, point: &Point, values: &Values<'_>) -> Result<World, MissingParameter> {
+    fn world(&self, point: &Point, values: &Values<'_>) -> Evaluation<StreamModel> {
         let placement = point.word("placement");
         let chunks = chunks(point);
         let core_ns = self.chunk_bytes / point.number("cpu_rate") * 1e9;
-        let mut world = World {
+        let mut world = StreamModel {
             chunks,
-            deal: Deal::Fixed { device: 0 },
+            assignment: Assignment::Fixed { device: 0 },
             cores: point.count("cores"),
             core_ns,
             link_in_ns: 0.0,
@@ -171,17 +171,21 @@ impl Setup {
         world.slow_from_ns = chunks as f64 * together * point.number("slows_at");
         let equal_finish = cores / (cores + device);
         let share = point.number_if_set("share").unwrap_or(equal_finish);
-        world.deal = match placement {
-            "device" => Deal::Fixed { device: chunks },
-            "split" => Deal::Fixed {
+        world.assignment = match placement {
+            "device" => Assignment::Fixed { device: chunks },
+            "split" => Assignment::Fixed {
                 device: (share * chunks as f64).round() as u64,
             },
-            _ => Deal::Shared,
+            _ => Assignment::Shared,
         };
         Ok(world)
     }
 
-    fn predict(&self, point: &Point, figure: impl Fn(&World, &Ran) -> f64) -> Answer {
+    fn predict(
+        &self,
+        point: &Point,
+        figure: impl Fn(&StreamModel, &StreamResult) -> f64,
+    ) -> Answer {
         let answer = self.evidence.predict(EvidenceLevel::Card, |values| {
             let world = self.world(point, values)?;
             let ran = world.run().map_err(|error| {
@@ -248,13 +252,13 @@ impl Setup {
 }
 
 /// The device's time a chunk when many are in flight.
-fn device_ns(world: &World, slowdown: f64) -> f64 {
+fn device_ns(world: &StreamModel, slowdown: f64) -> f64 {
     let engine = world.engine_ns * slowdown / world.engines as f64;
     engine.max(world.link_in_ns).max(world.link_out_ns)
 }
 
 /// The time of who knows all rates beforehand and never has to wait for a chunk.
-fn shortest_ns(world: &World) -> f64 {
+fn shortest_ns(world: &StreamModel) -> f64 {
     let cores = world.cores as f64 / world.core_ns;
     let before = cores + 1.0 / device_ns(world, 1.0);
     let after = cores + 1.0 / device_ns(world, world.slowdown);

@@ -9,10 +9,8 @@ use overside_config::Error;
 use super::{Method, Point, Row, simulated};
 use crate::claims::link_words::Loans;
 use crate::contention::{self, Demand, SharedPath};
-use crate::{
-    Answer, EvidenceLevel, Initiator, Library, MissingParameter, NoPrediction, Values, dma,
-};
-use series::{Window, World};
+use crate::{Answer, Evaluation, EvidenceLevel, Initiator, Library, NoPrediction, Values, dma};
+use series::{TrafficModel, Window};
 
 /// Frames that follow each other faster than this are not told apart in whole nanoseconds.
 const FRAME_NS_MIN: f64 = 50.0;
@@ -26,7 +24,7 @@ pub(super) fn events(point: &Point) -> u64 {
         return 0;
     };
     let frame_ns = frame_ns(point);
-    World {
+    TrafficModel {
         frame_ns,
         path_ns: frame_ns * PATH_SHARE_MIN,
         load: 1.0,
@@ -87,7 +85,7 @@ impl Traffic<'_> {
     }
 
     /// What traffic and DMAs get of the link.
-    fn shares(&self, values: &Values<'_>, intensity: f64) -> Result<(f64, f64), MissingParameter> {
+    fn shares(&self, values: &Values<'_>, intensity: f64) -> Evaluation<(f64, f64)> {
         let peak = dma::peak(values, self.card, Initiator::Host)?;
         let link = values.get(&dma::of(self.card, "pcie.rate"))?;
         let demand = |bytes_per_s| Demand {
@@ -148,7 +146,7 @@ impl Traffic<'_> {
                 }]);
             }
         };
-        let world = World {
+        let world = TrafficModel {
             frame_ns,
             // A profile may say that traffic loses more than waiting explains.
             path_ns: frame_ns * path.share.clamp(PATH_SHARE_MIN, 1.0),
@@ -182,7 +180,7 @@ impl Traffic<'_> {
     /// One window's row. What DMAs cost is as doubtful as `closed`, the closed forms, are.
     fn window(
         &self,
-        world: &World,
+        world: &TrafficModel,
         at: usize,
         window: &Window,
         closed: Option<&(Answer, Answer)>,

@@ -6,7 +6,7 @@ use overside_config::Error;
 
 use super::{Method, Point, Row, simulated};
 use crate::kv::{self, Clients, Design, Keys, Message, Setup, Sides, Testbed};
-use crate::{Answer, EvidenceLevel, Library, MissingParameter, NoPrediction, Outcome};
+use crate::{Answer, Evaluation, EvidenceLevel, Library, NoPrediction, Outcome};
 
 /// Bytes that a request takes of a DMA: a slot of the study's queue pairs.
 const SLOT_BYTES: f64 = 32.0;
@@ -72,7 +72,7 @@ impl<'a> KvPoint<'a> {
         })
     }
 
-    fn limit(&self, bed: &Testbed<'_, '_>, evenness: f64) -> Result<Outcome, MissingParameter> {
+    fn limit(&self, bed: &Testbed<'_, '_>, evenness: f64) -> Evaluation<Outcome> {
         let mut sides = kv::sides(bed, &self.setup)?;
         sides.host_per_s *= evenness;
         sides.soc_per_s *= evenness;
@@ -239,7 +239,7 @@ fn pcie_bytes(asked: &KvPoint<'_>, library: &Library) -> Answer {
             let of = |message: Message| message.packet_bytes(bed, 8.0, 8.0);
             let get = of(Message::GetRequest)? + of(Message::GetResponse)?;
             let set = of(Message::SetRequest)? + of(Message::SetResponse)?;
-            Ok::<_, MissingParameter>(gets * get + (1.0 - gets) * set)
+            Evaluation::Ok(gets * get + (1.0 - gets) * set)
         };
         let slots = Message::GetRequest.slot_bytes() + Message::GetResponse.slot_bytes();
         let sides = kv::sides(bed, &asked.setup)?;

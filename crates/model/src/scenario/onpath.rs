@@ -6,7 +6,8 @@ use super::{Method, Point, Row};
 use crate::network::{self, Submode};
 use crate::sim::{Arrivals, Calendar, Latencies, Model, Random, SimulationError, Station, run};
 use crate::{
-    Answer, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, Quantity, Unit, Values,
+    Answer, Evaluation, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, Quantity,
+    Unit, Values,
 };
 
 /// Simulations of one point, for four figures: the path's rate in the middle and at both ends of
@@ -34,8 +35,8 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         false => network::tcp_through(values, card, submode),
     };
     let load = Load::of(point);
-    let predict = |figure: fn(&Ran) -> f64| predict(&evidence, path, load, figure);
-    let throughput = predict(Ran::bytes_per_s);
+    let predict = |figure: fn(&ForwardingResult) -> f64| predict(&evidence, path, load, figure);
+    let throughput = predict(ForwardingResult::bytes_per_s);
     let known = throughput.is_ok();
     let or_none = |name: &str, answer: Answer| match answer {
         Err(_) if known => point.given(name, 0.0),
@@ -46,7 +47,7 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
             "p99 latency",
             predict(|ran| ran.latencies.quantile_ns(0.99) as f64),
         ),
-        or_none("lost", predict(Ran::lost)),
+        or_none("lost", predict(ForwardingResult::lost)),
         or_none("card cores busy", predict(|ran| ran.busy)),
     ];
     // No more comes out than goes in.
@@ -65,9 +66,9 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
 
 fn predict(
     evidence: &Evidence,
-    path: impl Fn(&Values<'_>) -> Result<f64, MissingParameter>,
+    path: impl Fn(&Values<'_>) -> Evaluation,
     load: Load,
-    figure: impl Fn(&Ran) -> f64,
+    figure: impl Fn(&ForwardingResult) -> f64,
 ) -> Answer {
     evidence.predict(EvidenceLevel::Card, |values: &Values<'_>| {
         let ran = load
@@ -93,7 +94,7 @@ struct Load {
 }
 
 /// What came of it.
-struct Ran {
+struct ForwardingResult {
     latencies: Latencies,
     frames: u64,
     frame_bytes: f64,
@@ -101,7 +102,7 @@ struct Ran {
     busy: f64,
 }
 
-impl Ran {
+impl ForwardingResult {
     fn bytes_per_s(&self) -> f64 {
         self.latencies.count() as f64 * self.frame_bytes / self.time_ns * 1e9
     }
@@ -111,7 +112,7 @@ impl Ran {
     }
 }
 
-struct State {
+struct Forwarding {
     random: Random,
     arrivals: Arrivals,
     path: Station,
@@ -139,9 +140,9 @@ impl Load {
     }
 
     /// Sends all frames over a path that carries so much.
-    fn run(self, bytes_per_s: f64) -> Result<Ran, SimulationError> {
+    fn run(self, bytes_per_s: f64) -> Result<ForwardingResult, SimulationError> {
         let service_ns = self.frame_bytes / bytes_per_s * 1e9 * self.cores as f64;
-        let mut state = State {
+        let mut state = Forwarding {
             random: Random::new(self.seed),
             arrivals: Arrivals::new(0, self.gap_ns),
             path: Station::bounded(self.cores, self.queue),
@@ -153,7 +154,7 @@ impl Load {
         calendar.at(state.arrivals.next_ns(&mut state.random), Event::Arrives);
         run(&mut state, &mut calendar, u64::MAX, self.frames * 2)?;
         let end_ns = calendar.now_ns();
-        Ok(Ran {
+        Ok(ForwardingResult {
             latencies: state.latencies,
             frames: self.frames,
             frame_bytes: self.frame_bytes,
@@ -163,7 +164,7 @@ impl Load {
     }
 }
 
-impl Model for State {
+impl Model for Forwarding {
     type Event = Event;
 
     fn handle(&mut self, event: Event, calendar: &mut Calendar<Event>) {

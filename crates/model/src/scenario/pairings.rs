@@ -4,7 +4,7 @@ use overside_config::Error;
 
 use super::{Metric, Point, Row};
 use crate::kv::{self, Application, Design, Pairing, Setup, Submode, Testbed};
-use crate::{Library, MissingParameter, Outcome};
+use crate::{Evaluation, Library, MissingParameter, Outcome};
 
 /// The way past the card's Arm cores.
 const OFF_PATH: &str = "off-path";
@@ -42,13 +42,13 @@ impl Pairings<'_> {
     fn metric<O: Into<Outcome>>(
         &self,
         name: &str,
-        formula: impl Fn(&Testbed<'_, '_>) -> Result<O, MissingParameter>,
+        formula: impl Fn(&Testbed<'_, '_>) -> Evaluation<O>,
     ) -> Metric {
         let card = self.point.word("profile");
         (self.point).metric(name, kv::answer(self.library, card, formula))
     }
 
-    fn relative_rate(&self, bed: &Testbed<'_, '_>, gets: f64) -> Result<Outcome, MissingParameter> {
+    fn relative_rate(&self, bed: &Testbed<'_, '_>, gets: f64) -> Evaluation<Outcome> {
         Ok(Outcome {
             value: kv::relative_rate(bed, self.store, self.pairing, gets, false)?,
             bottleneck: Some(self.pairing.bottleneck().into()),

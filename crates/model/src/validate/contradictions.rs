@@ -94,7 +94,7 @@ impl Checker<'_> {
             if decompresses && entry.max_destination_bytes() < entry.max_source_bytes() {
                 self.fail(
                     &format!("{}.max_destination", entry.key()),
-                    "it is shorter than max_source".into(),
+                    "it is shorter than max_source",
                     "decompressing needs room for more than it reads",
                 );
             }

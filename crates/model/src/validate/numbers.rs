@@ -103,7 +103,7 @@ impl<'a> Checker<'a> {
         if !is_cited(&quantity.facts, quantity.citation.as_deref()) {
             self.fail(
                 key,
-                "the value rests on nothing".into(),
+                "the value rests on nothing",
                 "add facts or a citation, or remove the value: absent means unknown",
             );
         }
@@ -126,11 +126,7 @@ impl<'a> Checker<'a> {
             return;
         }
         if quantity.value.is_none() && quantity.high.is_none() {
-            self.fail(
-                key,
-                "no value".into(),
-                "give value, or high, or low and high",
-            );
+            self.fail(key, "no value", "give value, or high, or low and high");
             return;
         }
         let numbers = [quantity.low, quantity.value, quantity.high];
@@ -169,7 +165,7 @@ impl<'a> Checker<'a> {
             let known: Vec<_> = expected.dimensions.iter().map(|one| units(*one)).collect();
             self.fail(
                 key,
-                "the unit is of another kind".into(),
+                "the unit is of another kind",
                 &format!("use {}", known.join(", or ")),
             );
         }
@@ -215,7 +211,7 @@ impl<'a> Checker<'a> {
         self.unit(key, &expected, sweep.unit);
         self.facts(key, &sweep.facts);
         if sweep.facts.is_empty() {
-            self.fail(key, "the rates rest on nothing".into(), "add facts");
+            self.fail(key, "the rates rest on nothing", "add facts");
         }
         let (sizes, rates) = (&sweep.source_bytes, &sweep.rate);
         if sizes.is_empty() || sizes.len() > MAX_POINTS || sizes.len() != rates.len() {
@@ -248,11 +244,7 @@ impl<'a> Checker<'a> {
     pub(super) fn table(&mut self, name: &str, table: &'a Table) {
         let key = &format!("tables.{name}");
         if !is_cited(&table.facts, table.citation.as_deref()) {
-            self.fail(
-                key,
-                "the values rest on nothing".into(),
-                "add facts or a citation",
-            );
+            self.fail(key, "the values rest on nothing", "add facts or a citation");
         }
         self.facts(key, &table.facts);
         let Some(parameter) = self.parameter(key, name) else {

@@ -158,31 +158,26 @@ impl Reader<'_> {
             task,
             Task::Run(Operation::Compress(_) | Operation::Decompress(_))
         );
-        for (key, is_there, fits, of) in [
-            (
-                "patterns",
-                written.patterns.is_some(),
-                matches,
-                "match stages",
-            ),
-            ("like", written.like.is_some(), matches, "match stages"),
+        let works = task != Task::Send;
+        let keys = [
+            ("patterns", written.patterns.is_some(), matches, "match"),
+            ("like", written.like.is_some(), matches, "match"),
             (
                 "ratio",
                 written.ratio.is_some(),
                 codec,
-                "compress and decompress stages",
+                "compress and decompress",
             ),
-            (
-                "core_rate",
-                written.core_rate.is_some(),
-                task != Task::Send,
-                "stages other than send",
-            ),
-        ] {
-            if is_there && !fits {
-                let (problem, remedy) = (format!("{task} has none"), format!("it belongs to {of}"));
-                return Err(self.0.error(&format!("{path}.{key}"), problem, remedy));
-            }
+            ("core_rate", written.core_rate.is_some(), works, "other"),
+        ];
+        if let Some((key, .., of)) = (keys.into_iter()).find(|(_, given, fits, _)| *given && !fits)
+        {
+            let but = if of == "other" { " than send" } else { "" };
+            let (problem, remedy) = (
+                format!("{task} has none"),
+                format!("it belongs to {of} stages{but}"),
+            );
+            return Err(self.0.error(&format!("{path}.{key}"), problem, remedy));
         }
         let key = |key: &str| format!("{path}.{key}");
         let keep = self.number(&key("keep"), written.keep, &SHARE)?;

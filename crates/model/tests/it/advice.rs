@@ -1,14 +1,16 @@
 //! What advice promises: verdicts that follow from the intervals, placements that follow from the
 //! verdicts, and no figure where nobody has published any.
 
-use overside_model::advice::{Advice, CpuRate, DeviceRate, Host, Measured, Question, advise};
+use overside_model::advice::{
+    Advice, CpuRate, DeviceRate, Host, MeasuredOperation, Plan, Question, advise,
+};
 use overside_model::{BreakEven, Interval, Profile, Verdict, Workload, profile};
 
 fn rate(low: f64, typ: f64, high: f64) -> Interval {
     Interval { low, typ, high }.scale(1e6)
 }
 
-fn near(typ: f64) -> Interval {
+pub(crate) fn near(typ: f64) -> Interval {
     rate(typ * 0.98, typ, typ * 1.02)
 }
 
@@ -24,8 +26,8 @@ fn cpu(mb_per_s: f64, sizes: &[u64]) -> Vec<CpuRate> {
         .collect()
 }
 
-fn measured(operation: &str, mb_per_s: f64) -> Measured {
-    Measured {
+pub(crate) fn measured(operation: &str, mb_per_s: f64) -> MeasuredOperation {
+    MeasuredOperation {
         operation: operation.into(),
         title: operation.into(),
         patterns: Vec::new(),
@@ -35,14 +37,14 @@ fn measured(operation: &str, mb_per_s: f64) -> Measured {
     }
 }
 
-fn question(measured: Vec<Measured>) -> Question {
+pub(crate) fn question(measured: Vec<MeasuredOperation>) -> Question {
     Question {
         host: Host { threads: Some(8) },
         measured,
     }
 }
 
-fn ask(one: Measured, profiles: &[Profile]) -> Advice {
+fn ask(one: MeasuredOperation, profiles: &[Profile]) -> Advice {
     advise(&question(vec![one]), profiles, None).unwrap()
 }
 
@@ -116,7 +118,7 @@ fn a_card_without_the_engine_says_why_and_gets_nothing() {
 
 #[test]
 fn patterns_that_nobody_published_have_no_prediction() {
-    let one = Measured {
+    let one = MeasuredOperation {
         patterns: vec!["nobody published (this|that)".into()],
         ratio: None,
         ..measured("match-count", 1000.0)
@@ -132,7 +134,7 @@ fn patterns_that_nobody_published_have_no_prediction() {
 
 #[test]
 fn the_cards_limit_bounds_the_chunks() {
-    let published = Measured {
+    let published = MeasuredOperation {
         patterns: vec!["Ramp to (.+)".into()],
         ratio: None,
         ..measured("match-count", 300.0)
@@ -147,7 +149,7 @@ fn the_cards_limit_bounds_the_chunks() {
     );
 }
 
-fn device(bytes: u64, placement: &str, mb_per_s: f64) -> DeviceRate {
+pub(crate) fn device(bytes: u64, placement: &str, mb_per_s: f64) -> DeviceRate {
     DeviceRate {
         device: "dpdk:compress_isal".into(),
         placement: placement.into(),
@@ -161,7 +163,7 @@ fn device(bytes: u64, placement: &str, mb_per_s: f64) -> DeviceRate {
 
 #[test]
 fn a_device_that_was_measured_comes_before_any_profile_and_is_labelled_so() {
-    let one = Measured {
+    let one = MeasuredOperation {
         devices: vec![
             device(65_536, "device", 100.0),
             device(1 << 20, "device", 900.0),
@@ -192,7 +194,7 @@ fn a_device_that_was_measured_comes_before_any_profile_and_is_labelled_so() {
 
 #[test]
 fn a_split_that_was_measured_as_faster_than_both_sides_is_advised() {
-    let one = Measured {
+    let one = MeasuredOperation {
         devices: vec![
             device(1 << 20, "device", 400.0),
             device(1 << 20, "split:50", 650.0),
@@ -224,8 +226,8 @@ const PAGES: &str = r#"
     do = "send"
 "#;
 
-fn pages() -> Vec<Measured> {
-    let matching = Measured {
+fn pages() -> Vec<MeasuredOperation> {
+    let matching = MeasuredOperation {
         patterns: vec!["green".into()],
         ratio: None,
         ..measured("match-count", 1000.0)
@@ -233,11 +235,15 @@ fn pages() -> Vec<Measured> {
     vec![measured("decompress-deflate", 500.0), matching]
 }
 
+fn plans(workload: &str, measured: Vec<MeasuredOperation>, profiles: &[Profile]) -> Vec<Plan> {
+    let workload = Workload::parse("pages", workload).unwrap();
+    let advice = advise(&question(measured), profiles, Some(&workload)).unwrap();
+    advice.workload.unwrap().plans
+}
+
 #[test]
 fn cores_follow_from_the_rates_of_one() {
-    let workload = Workload::parse("pages", PAGES).unwrap();
-    let advice = advise(&question(pages()), &[], Some(&workload)).unwrap();
-    let plans = advice.workload.unwrap().plans;
+    let plans = plans(PAGES, pages(), &[]);
     // 1 GB/s of pages are 2 GB/s of plain bytes: 4 cores decompress, 2 match.
     let cores = plans[0].cores.as_ref().unwrap().interval;
     assert!((cores.typ - 6.0).abs() < 1e-6, "{cores:?}");
@@ -253,9 +259,7 @@ fn cores_follow_from_the_rates_of_one() {
 #[test]
 fn too_few_cores_carry_less() {
     let text = format!("{PAGES}\n[host]\ncores = 2\n");
-    let workload = Workload::parse("pages", &text).unwrap();
-    let advice = advise(&question(pages()), &[], Some(&workload)).unwrap();
-    let plan = &advice.workload.unwrap().plans[0];
+    let plan = &plans(&text, pages(), &[])[0];
     assert_eq!(plan.enough, Verdict::No);
     let carries = plan.carries_bytes_per_s.as_ref().unwrap().as_ref().unwrap();
     assert!((carries.interval.typ - 1e9 / 3.0).abs() < 1e6);
@@ -266,9 +270,7 @@ fn too_few_cores_carry_less() {
 fn a_card_takes_what_it_can_and_the_cores_the_rest() {
     // Long buffers: the engine's rate is known.
     let text = format!("buffer = \"16 MiB\"\ncards = 1\n{PAGES}");
-    let workload = Workload::parse("pages", &text).unwrap();
-    let advice = advise(&question(pages()), &bf2(), Some(&workload)).unwrap();
-    let plans = advice.workload.unwrap().plans;
+    let plans = plans(&text, pages(), &bf2());
     let [alone, with] = plans.as_slice() else {
         panic!("two plans");
     };
@@ -290,9 +292,7 @@ fn a_device_that_burns_the_hosts_cores_saves_none_of_them() {
     };
     let mut all = pages();
     all[0].devices.push(software);
-    let workload = Workload::parse("pages", PAGES).unwrap();
-    let advice = advise(&question(all), &[], Some(&workload)).unwrap();
-    let plans = advice.workload.unwrap().plans;
+    let plans = plans(PAGES, all, &[]);
     assert_eq!(plans[1].name, "dpdk:compress_isal");
     // One core does 500 MB/s by itself, so that is where it stays.
     assert_eq!(plans[1].stages[0].placement, "cpu");
@@ -305,9 +305,7 @@ fn prices_turn_it_into_cost() {
         "buffer = \"16 MiB\"\n{PAGES}\n[prices]\ncard = [1500, 2500]\nyears = 4\ncore_hour = 0.04\n\
          energy_kwh = 0.3\n[watts]\ncore = 10\n"
     );
-    let workload = Workload::parse("pages", &priced).unwrap();
-    let advice = advise(&question(pages()), &bf2(), Some(&workload)).unwrap();
-    let plans = advice.workload.unwrap().plans;
+    let plans = plans(&priced, pages(), &bf2());
     let costs = plans[0].costs.as_ref().unwrap();
     // Six cores at 4 cents and 10 W at 30 cents a kilowatt-hour.
     let hour = costs.per_hour.as_ref().unwrap().interval.typ;
@@ -321,10 +319,8 @@ fn prices_turn_it_into_cost() {
 
 #[test]
 fn a_stage_that_was_never_measured_has_no_prediction() {
-    let workload = Workload::parse("pages", PAGES).unwrap();
     let one = vec![measured("decompress-deflate", 500.0)];
-    let advice = advise(&question(one), &[], Some(&workload)).unwrap();
-    let plan = &advice.workload.unwrap().plans[0];
+    let plan = &plans(PAGES, one, &[])[0];
     let none = plan.cores.as_ref().unwrap_err();
     assert!(none.why.contains("match-count was not measured"), "{none}");
     assert!(none.remedy.contains("core_rate"));

@@ -30,6 +30,15 @@ pub(crate) fn refusals<E: Display>(cases: impl IntoIterator<Item = (String, E)>)
     lines.collect()
 }
 
+/// That one of several sentences speaks of something.
+#[track_caller]
+pub(crate) fn assert_says(sentences: &[String], of: &str) {
+    assert!(
+        sentences.iter().any(|one| one.contains(of)),
+        "{sentences:?} should say {of}"
+    );
+}
+
 pub(crate) fn ask(scenario: &str, set: &[(&str, &str)]) -> Report {
     ask_of(Library::published(), scenario, set).unwrap()
 }

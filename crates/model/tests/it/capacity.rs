@@ -1,35 +1,11 @@
 //! The capacity of a plan belongs to the host, its cards and its network: it does not depend on the
 //! rate that is asked for, and more of anything never carries less.
 
-use overside_model::advice::{
-    CpuRate, DeviceRate, Host, Measured, Plan, Question, WorkloadAdvice, advise,
-};
-use overside_model::{Interval, Profile, Verdict, Workload, profile};
+use overside_model::advice::{DeviceRate, Host, Plan, Question, WorkloadAdvice, advise};
+use overside_model::{Verdict, Workload, profile};
 use proptest::prelude::*;
 
-fn near(mb_per_s: f64) -> Interval {
-    Interval {
-        low: mb_per_s * 0.98e6,
-        typ: mb_per_s * 1e6,
-        high: mb_per_s * 1.02e6,
-    }
-}
-
-fn measured(operation: &str, mb_per_s: f64) -> Measured {
-    Measured {
-        operation: operation.into(),
-        title: operation.into(),
-        patterns: Vec::new(),
-        ratio: Some(0.5),
-        cpu: vec![CpuRate {
-            bytes: 1 << 20,
-            bytes_per_s: near(mb_per_s),
-            threads: 1,
-            core_bytes_per_s: Some(near(mb_per_s)),
-        }],
-        devices: Vec::new(),
-    }
-}
+use crate::advice::{device, measured, near};
 
 /// A pipeline on a host, and what there is of everything.
 #[derive(Clone, Debug)]
@@ -78,13 +54,8 @@ impl Setup {
         let mut decompress = measured("decompress-deflate", self.decompress_mb_per_s);
         if let Some((rate, fed)) = self.device {
             decompress.devices.push(DeviceRate {
-                device: "dpdk:0000:03:00.0".into(),
-                placement: "device".into(),
-                setting: "static".into(),
-                completion: "poll".into(),
-                bytes: 1 << 20,
-                bytes_per_s: near(rate),
                 core_bytes_per_s: Some(near(fed)),
+                ..device(1 << 20, "device", rate)
             });
         }
         let question = Question {
@@ -93,11 +64,8 @@ impl Setup {
             },
             measured: vec![decompress, measured("match-count", self.match_mb_per_s)],
         };
-        let profiles: Vec<Profile> = vec![profile("bf2").unwrap()];
-        advise(&question, &profiles, Some(&workload))
-            .unwrap()
-            .workload
-            .unwrap()
+        let advice = advise(&question, &[profile("bf2").unwrap()], Some(&workload));
+        advice.unwrap().workload.unwrap()
     }
 
     /// Bytes a second that each of the plans carries.

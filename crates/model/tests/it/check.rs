@@ -3,7 +3,8 @@
 use overside_model::{EvidenceLevel, Library};
 use std::sync::LazyLock;
 
-use overside_model::check::{Check, Finding, OrderingFinding, check, leave_one_out, page, spreads};
+use overside_model::check::{Check, Finding, check, leave_one_out, page, spreads};
+use overside_model::claims::OrderingClaim;
 use overside_model::facts::{Facts, Use};
 
 /// What docs/model.md states of the facts that judge the model.
@@ -31,8 +32,8 @@ fn the_model_meets_the_figures_that_judge_it_within_the_stated_tolerance() {
 fn every_ordering_that_a_scenario_claims_holds_and_every_other_has_its_reason() {
     for ordering in &CHECK.orderings {
         match &ordering.finding {
-            OrderingFinding::Claimed { holds, .. } => assert!(holds, "{}", ordering.id),
-            OrderingFinding::NotModelled { reason } => assert!(!reason.is_empty()),
+            OrderingClaim::Claimed { holds, .. } => assert!(holds, "{}", ordering.id),
+            OrderingClaim::NotModelled { reason } => assert!(!reason.is_empty()),
         }
     }
     assert!(CHECK.ordering_scores.claimed * 2 > CHECK.ordering_scores.orderings);

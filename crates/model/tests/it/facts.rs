@@ -1,7 +1,7 @@
 //! The closed-form cost of an operation against facts that no value was taken from.
 
-use overside_model::facts::{Facts, FigureValue, Use};
-use overside_model::{BreakEven, Profile, Question, Setting, Work, cost, outlook, profile};
+use overside_model::facts::{Facts, Use};
+use overside_model::{BreakEven, OutlookQuestion, Profile, Setting, Work, cost, outlook, profile};
 use overside_ops::Operation;
 
 const MIB: f64 = 1_048_576.0;
@@ -13,11 +13,8 @@ fn held_out(id: &str) -> Vec<f64> {
     assert_eq!(fact.purpose, Use::Validate, "{id}");
     let numbers = fact.figures().into_iter().flat_map(|figure| {
         let keys = figure.path.iter().filter_map(|key| key.parse().ok());
-        let values = match &figure.value {
-            FigureValue::Number(one) => vec![*one],
-            FigureValue::Range(low, high) => vec![*low, *high],
-            other => panic!("{id}: {other} is no number"),
-        };
+        assert!(figure.value.is_number(), "{id}: {}", figure.value);
+        let values = figure.value.numbers();
         keys.chain(values).collect::<Vec<f64>>()
     });
     numbers.collect()
@@ -114,7 +111,7 @@ fn held_out_facts_lie_in_the_models_intervals() {
     check("coproc.cap.tasks_xml", (tasks, tasks));
 
     // Where the CPU at 121 MiB/s of compressed input meets the hardware.
-    let asked = Question {
+    let asked = OutlookQuestion {
         operation: "decompress-deflate".parse().unwrap(),
         patterns: Vec::new(),
         setting: anew,

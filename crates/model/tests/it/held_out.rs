@@ -55,12 +55,10 @@ fn near(a: f64, b: f64) -> bool {
 
 fn numbers(figure: &Figure<'_>) -> Vec<f64> {
     match &figure.value {
-        FigureValue::Number(one) | FigureValue::Below(one) | FigureValue::Above(one) => vec![*one],
-        FigureValue::Range(low, high) => vec![*low, *high],
-        FigureValue::Series(all) => all.clone(),
         FigureValue::Words(text) => (text.split(|at: char| !at.is_ascii_digit() && at != '.'))
             .filter_map(|word| word.parse().ok())
             .collect(),
+        value => value.numbers(),
     }
 }
 

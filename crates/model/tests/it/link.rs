@@ -1,7 +1,8 @@
 //! What the model promises of transfers, networks and what they cost each other.
 
+use overside_model::Completion;
 use overside_model::contention::{Demand, load_of, shares, stretch, traffic_loss};
-use overside_model::dma::{self, Access, Completion, Primitive, Transfer};
+use overside_model::dma::{self, Access, Primitive, Transfer};
 use overside_model::network::{Submode, tcp_through};
 use overside_model::scenario::Report;
 use overside_model::{Axis, EvidenceLevel, Initiator, Library, Profile, Table, Unit, profile};

@@ -4,7 +4,7 @@ use overside_model::check::{Finding, check};
 use overside_model::facts::{Fact, Facts, Figure};
 use overside_model::{EvidenceLevel, Library, claims};
 
-use crate::ask::{ask, latency_ns, rate, refused};
+use crate::ask::{ask, assert_says, latency_ns, rate, refused};
 
 fn figure<'a>(fact: &'a Fact, keys: &[&str]) -> Figure<'a> {
     (fact.figures().into_iter())
@@ -67,12 +67,7 @@ fn cores_beyond_a_pipelines_groups_of_rows_do_not_help() {
 #[test]
 fn what_was_measured_of_the_queries_is_said_beside_their_times() {
     let report = ask("query", &[("profile", "bf3"), ("data", "hot")]);
-    assert!(
-        report
-            .notes
-            .iter()
-            .any(|note| note.contains("DuckDB 1.1.3"))
-    );
+    assert_says(&report.notes, "DuckDB 1.1.3");
     assert_eq!(report.provenance, "modelled");
 }
 

@@ -1,7 +1,7 @@
 //! Published facts are found by what they are about, and come with what a reader has to know.
 
 use overside_model::Basis;
-use overside_model::facts::{Facts, Query, Use};
+use overside_model::facts::{Facts, FigureText, Query, Use};
 
 fn query(words: &str) -> Query {
     Query {
@@ -64,20 +64,9 @@ fn devices_studies_and_uses_narrow_the_search() {
 fn a_corrected_fact_says_what_is_right_and_what_is_printed() {
     let facts = Facts::published();
     let record = facts.record(facts.get("coproc.rx.q4.buf").unwrap());
-    assert_eq!(
-        (
-            record.figures[0].value.as_str(),
-            record.figures[0].unit.as_str()
-        ),
-        ("51", "Gb/s")
-    );
-    assert_eq!(
-        (
-            record.printed[0].value.as_str(),
-            record.printed[0].unit.as_str()
-        ),
-        ("50", "GiB/s")
-    );
+    let first = |of: &[FigureText]| format!("{} {}", of[0].value, of[0].unit);
+    assert_eq!(first(&record.figures), "51 Gb/s");
+    assert_eq!(first(&record.printed), "50 GiB/s");
     assert_eq!(record.figures[0].bytes_per_s, Some([51.0 * 0.125e9; 2]));
     assert_eq!(record.flag, Some("printed wrongly; corrected"));
     assert!(!record.doubtful);

@@ -8,8 +8,8 @@ use super::capacity::{Demand, Limits, Offload, StageDemand};
 use crate::advice::device::{insert, insert_number, insert_rate};
 use crate::profile::Link;
 use crate::{
-    Answer, Evidence, EvidenceLevel, Interval, MissingParameter, Prices, Task, Unit, Values,
-    Workload,
+    Answer, Evaluation, Evidence, EvidenceLevel, Interval, MissingParameter, Prices, Task, Unit,
+    Values, Workload,
 };
 
 const RATE: &str = "rate";
@@ -17,17 +17,28 @@ const DRIVING: &str = "cores that drive a card";
 const HOURS_A_YEAR: f64 = 365.25 * 24.0;
 
 /// A workload with one device as parameters that formulas read.
-pub(super) struct Shape<'a> {
+pub(super) struct WorkloadModel<'a> {
     pub evidence: Evidence,
-    pub stages: Vec<StageShape>,
+    pub stages: Vec<StageModel>,
     pub limits: Limits,
     workload: &'a Workload,
     /// The link to the cards and the one from them, where their rates are known.
     links: [Option<String>; 2],
 }
 
+/// What is known of one stage.
+#[derive(Default)]
+pub(super) struct StageRates {
+    pub ratio: Option<Interval>,
+    pub core: Option<Interval>,
+    pub device: Option<Answer>,
+    /// What one core feeds to the device, where that was measured.
+    pub fed: Option<Interval>,
+    pub note: String,
+}
+
 /// One stage's parameters by what they stand for.
-pub(super) struct StageShape {
+pub(super) struct StageModel {
     pub task: Task,
     keep: String,
     ratio: Option<String>,
@@ -57,7 +68,7 @@ pub(super) struct Loads {
     pub network: f64,
 }
 
-impl<'a> Shape<'a> {
+impl<'a> WorkloadModel<'a> {
     /// `threads`: of the host that was measured. `driving`: the share of a core that waiting for one
     /// card takes, and the facts that say so.
     pub(super) fn new(
@@ -113,22 +124,14 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Adds the next stage: what of it goes on, its ratio, what one core does, what one card, and
-    /// what one core feeds to that.
-    pub(super) fn stage(
-        &mut self,
-        keep: Interval,
-        ratio: Option<Interval>,
-        core: Option<Interval>,
-        device: Option<&Answer>,
-        fed: Option<Interval>,
-    ) {
+    /// Adds the next stage, of which `keep` goes on.
+    pub(super) fn stage(&mut self, keep: Interval, known: &StageRates) {
         let index = self.stages.len();
         let task = self.workload.stages[index].task;
         let named = |what: &str| format!("stage {}, {task}: {what}", index + 1);
         let keep_name = named("share kept");
         insert_number(&mut self.evidence, &keep_name, keep);
-        let ratio = ratio.map(|ratio| {
+        let ratio = known.ratio.map(|ratio| {
             let name = named("ratio");
             insert_number(&mut self.evidence, &name, ratio);
             name
@@ -138,16 +141,20 @@ impl<'a> Shape<'a> {
             insert_rate(&mut self.evidence, &name, of?);
             Some(name)
         };
-        let core = rate("one core", core);
-        let fed = rate("one core that feeds the device", fed);
-        let device = (device.and_then(|answer| answer.as_ref().ok())).map(|rate| {
+        let core = rate("one core", known.core);
+        let fed = rate("one core that feeds the device", known.fed);
+        let device = (known
+            .device
+            .as_ref()
+            .and_then(|answer| answer.as_ref().ok()))
+        .map(|rate| {
             let name = named("one card");
             let interval = rate.interval.scale(1.0 / Unit::MBPerS.in_base());
             let facts = rate.facts.clone();
             insert(&mut self.evidence, &name, interval, Unit::MBPerS, facts);
             name
         });
-        self.stages.push(StageShape {
+        self.stages.push(StageModel {
             task,
             keep: keep_name,
             ratio,
@@ -158,11 +165,7 @@ impl<'a> Shape<'a> {
     }
 
     /// What one byte a second takes, and how many then enter each stage.
-    fn demand(
-        &self,
-        v: &Values<'_>,
-        on_device: &[bool],
-    ) -> Result<(Demand, Vec<f64>), MissingParameter> {
+    fn demand(&self, v: &Values<'_>, on_device: &[bool]) -> Evaluation<(Demand, Vec<f64>)> {
         let mut flow = 1.0;
         let (mut enters, mut work) = (Vec::new(), Vec::new());
         let mut demand = Demand::default();
@@ -228,14 +231,14 @@ impl<'a> Shape<'a> {
     }
 
     /// What a placement takes at the rate that is wanted.
-    fn loads(&self, v: &Values<'_>, on_device: &[bool]) -> Result<Loads, MissingParameter> {
+    fn loads(&self, v: &Values<'_>, on_device: &[bool]) -> Evaluation<Loads> {
         let rate = v.get(RATE)?;
         let (demand, enters) = self.demand(v, on_device)?;
         let whole_cards = demand.count(rate, self.limits);
         // Where there are too few cards, the cores do the rest.
         let by_stage = (self.stages.iter().zip(&demand.stages))
             .map(|(stage, one)| one.busy(rate, whole_cards).ok_or_else(|| unmeasured(stage)))
-            .collect::<Result<Vec<f64>, MissingParameter>>()?;
+            .collect::<Evaluation<Vec<f64>>>()?;
         Ok(Loads {
             cores: by_stage.iter().sum::<f64>() + demand.driving * whole_cards,
             by_stage,
@@ -253,7 +256,7 @@ impl<'a> Shape<'a> {
     pub(super) fn predict(
         &self,
         on_device: &[bool],
-        formula: impl Fn(&Loads, &Values<'_>) -> Result<f64, MissingParameter>,
+        formula: impl Fn(&Loads, &Values<'_>) -> Evaluation,
     ) -> Answer {
         // What one core and one card do carry their own doubt; scaling them adds little.
         self.evidence.predict(EvidenceLevel::Same, |v| {
@@ -265,7 +268,7 @@ impl<'a> Shape<'a> {
     /// Bytes a second that a placement carries at most, whatever is wanted; `None` where nothing is
     /// limited.
     pub(super) fn capacity(&self, on_device: &[bool]) -> Option<Answer> {
-        let any = |is: &dyn Fn(&StageShape) -> bool| self.stages.iter().any(is);
+        let any = |is: &dyn Fn(&StageModel) -> bool| self.stages.iter().any(is);
         let network =
             self.workload.network_bytes_per_s.is_some() && any(&|one| one.task == Task::Send);
         let cores = self.limits.cores.is_finite() && any(&|one| one.task != Task::Send);
@@ -292,7 +295,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-fn unmeasured(stage: &StageShape) -> MissingParameter {
+fn unmeasured(stage: &StageModel) -> MissingParameter {
     MissingParameter::nothing(
         format!("what one core does of {} was not measured", stage.task),
         "run a box with that task on one thread here, and advise from its run",

@@ -2,13 +2,15 @@
 
 use overside_ops::Operation;
 
-use super::evaluate::{Loads, Shape};
+use super::evaluate::{Loads, StageRates, WorkloadModel};
 use super::{Bottleneck, Costs, Plan, StagePlan};
-use crate::advice::device::{Pair, longest};
-use crate::advice::question::{DeviceRate, Measured, Question};
-use crate::advice::{Comparison, Mode, completion};
+use crate::advice::device::Pair;
+use crate::advice::question::{DeviceRate, MeasuredOperation, Question};
+use crate::advice::{Comparison, completion};
+use crate::outlook::longest;
 use crate::{
-    Answer, CostError, Interval, NoPrediction, Prediction, Profile, Stage, Task, Verdict, Workload,
+    Answer, Completion, CostError, Interval, NoPrediction, Prediction, Profile, Stage, Task,
+    Verdict, Workload,
 };
 
 /// The most stages whose placement is chosen; the others stay on the CPU.
@@ -21,7 +23,7 @@ const DRIVING_FACTS: [&str; 2] = ["idio.dma.d3.ev8m", "idio.dma.d3.poll"];
 const POWER: &str = "power.limit";
 
 /// What is at hand beside the CPU.
-pub(super) enum With<'a> {
+pub(super) enum Candidate<'a> {
     Nothing,
     /// A device that was measured.
     Device(&'a str),
@@ -29,48 +31,37 @@ pub(super) enum With<'a> {
     Profile(&'a Profile),
 }
 
-/// What is known of one stage.
-struct StageRates {
-    ratio: Option<Interval>,
-    core: Option<Interval>,
-    device: Option<Answer>,
-    /// What one core feeds to the device, where that was measured.
-    fed: Option<Interval>,
-    note: String,
-}
-
 /// The best plan; `alone` is that on the CPU alone.
 pub(super) fn best(
     question: &Question,
     workload: &Workload,
-    with: &With<'_>,
+    with: &Candidate<'_>,
     alone: Option<&Plan>,
 ) -> Plan {
     let known: Vec<StageRates> = (workload.stages.iter())
         .map(|stage| stage_known(question, workload, stage, with))
         .collect();
-    let polls = completion::published(workload.buffer_bytes).mode == Mode::Poll;
+    let polls = completion::published(workload.buffer_bytes).mode == Completion::Poll;
     let driving = Interval {
         low: DRIVING_LEAST,
         typ: if polls { 1.0 } else { DRIVING_LEAST.sqrt() },
         high: 1.0,
     };
-    let mut shape = Shape::new(workload, question.host.threads, driving, &DRIVING_FACTS);
-    if let With::Profile(profile) = with {
+    let mut shape = WorkloadModel::new(workload, question.host.threads, driving, &DRIVING_FACTS);
+    if let Candidate::Profile(profile) = with {
         shape.link(&profile.name, &profile.link);
     }
-    if let With::Profile(profile) = with
+    if let Candidate::Profile(profile) = with
         && workload.watts.card.is_none()
         && let Some(power) = profile.evidence().get(POWER)
     {
         shape.evidence.insert("watts.card", power.clone());
     }
     for (stage, known) in workload.stages.iter().zip(&known) {
-        let device = known.device.as_ref();
-        shape.stage(stage.keep, known.ratio, known.core, device, known.fed);
+        shape.stage(stage.keep, known);
     }
     let (on_device, carries) = choose(&shape, workload);
-    let found = Found {
+    let found = ChosenPlacement {
         workload,
         shape: &shape,
         known: &known,
@@ -85,16 +76,10 @@ fn stage_known(
     question: &Question,
     workload: &Workload,
     stage: &Stage,
-    with: &With<'_>,
+    with: &Candidate<'_>,
 ) -> StageRates {
     let Task::Run(operation) = stage.task else {
-        return StageRates {
-            ratio: None,
-            core: None,
-            device: None,
-            fed: None,
-            note: String::new(),
-        };
+        return StageRates::default();
     };
     let found = find(question, operation, &stage.patterns);
     let codec = is_codec(stage.task);
@@ -103,15 +88,15 @@ fn stage_known(
     let at = found.and_then(|one| one.cpu_at(workload.buffer_bytes));
     let core = (stage.core_bytes_per_s).or(at.and_then(|rate| rate.core_bytes_per_s));
     let device = match (with, ratio) {
-        (With::Nothing, _) => None,
-        (With::Device(name), _) => found
+        (Candidate::Nothing, _) => None,
+        (Candidate::Device(name), _) => found
             .and_then(|one| nearest(one, name, workload.buffer_bytes))
             .map(|rate| Ok(Prediction::given(rate.bytes_per_s))),
-        (With::Profile(_), None) if codec => Some(Err(NoPrediction {
+        (Candidate::Profile(_), None) if codec => Some(Err(NoPrediction {
             why: format!("the ratio of {operation} is not known"),
             remedy: "give the stage its ratio, or measure it".into(),
         })),
-        (With::Profile(profile), ratio) => {
+        (Candidate::Profile(profile), ratio) => {
             let ratio = ratio.map_or(1.0, |ratio| ratio.typ);
             Some(card_rate(
                 profile,
@@ -123,10 +108,10 @@ fn stage_known(
         }
     };
     let fed = match with {
-        With::Device(name) => found
+        Candidate::Device(name) => found
             .and_then(|one| nearest(one, name, workload.buffer_bytes))
             .and_then(|rate| rate.core_bytes_per_s),
-        With::Nothing | With::Profile(_) => None,
+        Candidate::Nothing | Candidate::Profile(_) => None,
     };
     let note = match &device {
         Some(Err(none)) => none.to_string(),
@@ -146,8 +131,8 @@ fn find<'a>(
     question: &'a Question,
     operation: Operation,
     patterns: &[String],
-) -> Option<&'a Measured> {
-    let alike = |one: &&Measured| match (one.operation(), operation) {
+) -> Option<&'a MeasuredOperation> {
+    let alike = |one: &&MeasuredOperation| match (one.operation(), operation) {
         (Ok(Operation::Match(_)), Operation::Match(_)) => true,
         (Ok(other), _) => other == operation,
         (Err(_), _) => false,
@@ -159,7 +144,7 @@ fn find<'a>(
 }
 
 /// What a device did that was measured, at the size nearest to `bytes`.
-fn nearest<'a>(measured: &'a Measured, name: &str, bytes: u64) -> Option<&'a DeviceRate> {
+fn nearest<'a>(measured: &'a MeasuredOperation, name: &str, bytes: u64) -> Option<&'a DeviceRate> {
     let mine = (measured.devices.iter())
         .filter(|one| one.device == name && one.placement == "device" && one.setting == "static");
     mine.min_by_key(|one| one.bytes.abs_diff(bytes))
@@ -177,8 +162,8 @@ fn card_rate(
         why: error.to_string(),
         remedy: "the stage stays on the CPU".into(),
     };
-    let longest = longest(profile, operation, ratio).map_err(none)?;
-    let bytes = buffer_bytes.min(longest);
+    let entry = profile.able(operation).map_err(none)?;
+    let bytes = buffer_bytes.min(longest(entry, operation, ratio));
     Pair::modelled(profile, operation, &stage.patterns, ratio, bytes)
         .map_err(none)?
         .alone()
@@ -188,7 +173,7 @@ fn card_rate(
 ///
 /// That is the cheapest placement, or the one with the fewest cores without prices, of those that
 /// are sure to carry the rate; else of those that may; else the one that carries most.
-fn choose(shape: &Shape<'_>, workload: &Workload) -> (Vec<bool>, Option<Answer>) {
+fn choose(shape: &WorkloadModel<'_>, workload: &Workload) -> (Vec<bool>, Option<Answer>) {
     let able: Vec<usize> = (shape.stages.iter().enumerate())
         .filter(|(_, stage)| stage.device.is_some() && workload.cards != Some(0))
         .map(|(index, _)| index)
@@ -219,11 +204,7 @@ fn most(capacities: Vec<Option<Answer>>) -> Option<Answer> {
             (None | Some(Err(_)), one) => Some(one),
             (Some(Ok(most)), Err(_)) => Some(Ok(most)),
             (Some(Ok(most)), Ok(one)) => {
-                let interval = Interval {
-                    low: most.interval.low.max(one.interval.low),
-                    typ: most.interval.typ.max(one.interval.typ),
-                    high: most.interval.high.max(one.interval.high),
-                };
+                let interval = most.interval.with(one.interval, f64::max);
                 let larger = if one.interval.typ > most.interval.typ {
                     one
                 } else {
@@ -238,7 +219,7 @@ fn most(capacities: Vec<Option<Answer>>) -> Option<Answer> {
 
 /// Least is best: how sure the placement is to carry the rate, then what it takes.
 fn rank(
-    shape: &Shape<'_>,
+    shape: &WorkloadModel<'_>,
     workload: &Workload,
     on_device: &[bool],
     capacity: Option<&Answer>,
@@ -272,9 +253,9 @@ fn rank(
 }
 
 /// The placement that was found, and what it rests on.
-struct Found<'a> {
+struct ChosenPlacement<'a> {
     workload: &'a Workload,
-    shape: &'a Shape<'a>,
+    shape: &'a WorkloadModel<'a>,
     known: &'a [StageRates],
     on_device: &'a [bool],
     /// What any placement carries at most.
@@ -282,8 +263,8 @@ struct Found<'a> {
     alone: Option<&'a Plan>,
 }
 
-impl Found<'_> {
-    fn plan(&self, with: &With<'_>) -> Plan {
+impl ChosenPlacement<'_> {
+    fn plan(&self, with: &Candidate<'_>) -> Plan {
         let workload = self.workload;
         let wanted = workload.rate_bytes_per_s.typ;
         let cores = (self
@@ -303,9 +284,9 @@ impl Found<'_> {
             Some(Ok(rate)) => Verdict::of(rate.interval.scale(1.0 / wanted)),
         };
         let (name, provenance, card) = match with {
-            With::Nothing => ("cpu".into(), "measured", String::new()),
-            With::Device(name) => ((*name).into(), "measured", String::new()),
-            With::Profile(profile) => (profile.name.clone(), "modelled", profile.card.clone()),
+            Candidate::Nothing => ("cpu".into(), "measured", String::new()),
+            Candidate::Device(name) => ((*name).into(), "measured", String::new()),
+            Candidate::Profile(profile) => (profile.name.clone(), "modelled", profile.card.clone()),
         };
         let whole = |load: Interval| [load.low, load.typ, load.high].map(|all| all.ceil() as u64);
         Plan {

@@ -3,7 +3,8 @@
 use super::super::OrderingClaim;
 use super::super::link_words::Loans;
 use super::{MIB, SCENARIO, SHORT};
-use crate::dma::{self, Access, Completion, Primitive, Transfer};
+use crate::Completion;
+use crate::dma::{self, Access, Primitive, Transfer};
 use crate::facts::Ordering;
 use crate::{Answer, EvidenceLevel, Initiator, Interval, Library};
 

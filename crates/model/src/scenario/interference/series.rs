@@ -8,7 +8,7 @@ use crate::sim::{Arrivals, Calendar, Model, Random, SimulationError, Station, ru
 
 /// What frames and DMAs meet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct World {
+pub(super) struct TrafficModel {
     /// One frame with nothing beside it.
     pub(super) frame_ns: f64,
     /// Its part on the shared path.
@@ -38,14 +38,14 @@ enum Event {
 }
 
 struct State {
-    world: World,
+    world: TrafficModel,
     random: Random,
     path: Station,
     dmas: Arrivals,
     windows: Vec<Window>,
 }
 
-impl World {
+impl TrafficModel {
     /// Events that it takes at most, about.
     pub(super) fn events(&self) -> u64 {
         let frames = self.phase_ns as f64 * 3.0 / self.frame_ns;

@@ -4,7 +4,7 @@ use crate::sim::{Calendar, Model, SimulationError, Station, run};
 
 /// Who gets which chunk.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Deal {
+pub(super) enum Assignment {
     /// So many for the device, the others for the cores, decided beforehand.
     Fixed {
         /// Chunks.
@@ -17,9 +17,9 @@ pub(super) enum Deal {
 
 /// What one stream of chunks meets. Times are for one chunk.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct World {
+pub(super) struct StreamModel {
     pub(super) chunks: u64,
-    pub(super) deal: Deal,
+    pub(super) assignment: Assignment,
     pub(super) cores: u64,
     pub(super) core_ns: f64,
     pub(super) link_in_ns: f64,
@@ -37,7 +37,7 @@ pub(super) struct World {
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Ran {
+pub(super) struct StreamResult {
     pub(super) time_ns: f64,
     pub(super) device_chunks: u64,
     /// Cores that were busy on average.
@@ -54,8 +54,8 @@ enum Event {
 /// The weight of the newest observation of a rate; `docs/placement.md` has the controller's.
 const WEIGHT: f64 = 0.3;
 
-struct State<'a> {
-    world: &'a World,
+struct StreamState<'a> {
+    world: &'a StreamModel,
     /// Chunks that nobody has, or that only the cores may take.
     waiting: u64,
     /// Chunks that only the device may take.
@@ -72,17 +72,19 @@ struct State<'a> {
     last_done_ns: u64,
 }
 
-impl World {
+impl StreamModel {
     /// Runs the stream.
     ///
     /// # Errors
     /// [`SimulationError`], if there are more chunks than a simulation takes.
-    pub(super) fn run(&self) -> Result<Ran, SimulationError> {
-        let (for_device, waiting) = match self.deal {
-            Deal::Fixed { device } => (device.min(self.chunks), self.chunks.saturating_sub(device)),
-            Deal::Shared => (0, self.chunks),
+    pub(super) fn run(&self) -> Result<StreamResult, SimulationError> {
+        let (for_device, waiting) = match self.assignment {
+            Assignment::Fixed { device } => {
+                (device.min(self.chunks), self.chunks.saturating_sub(device))
+            }
+            Assignment::Shared => (0, self.chunks),
         };
-        let mut state = State {
+        let mut state = StreamState {
             world: self,
             waiting,
             for_device,
@@ -114,7 +116,7 @@ impl World {
             ("link from the device", state.link_out.utilisation(end_ns)),
         ];
         let busiest = limits.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        Ok(Ran {
+        Ok(StreamResult {
             time_ns,
             device_chunks: state.device_chunks,
             busy_cores,
@@ -123,7 +125,7 @@ impl World {
     }
 }
 
-impl State<'_> {
+impl StreamState<'_> {
     /// Lets both take what they may.
     fn take(&mut self, calendar: &mut Calendar<Event>) {
         while self.device_takes() {
@@ -139,9 +141,9 @@ impl State<'_> {
 
     fn submit(&mut self, calendar: &mut Calendar<Event>) {
         let world = self.world;
-        let left = match world.deal {
-            Deal::Fixed { .. } => &mut self.for_device,
-            Deal::Shared => &mut self.waiting,
+        let left = match world.assignment {
+            Assignment::Fixed { .. } => &mut self.for_device,
+            Assignment::Shared => &mut self.waiting,
         };
         *left -= 1;
         self.in_flight += 1;
@@ -163,10 +165,10 @@ impl State<'_> {
         if self.in_flight >= self.world.depth {
             return false;
         }
-        match self.world.deal {
-            Deal::Fixed { .. } => self.for_device > 0,
-            Deal::Shared if self.waiting == 0 => false,
-            Deal::Shared => {
+        match self.world.assignment {
+            Assignment::Fixed { .. } => self.for_device > 0,
+            Assignment::Shared if self.waiting == 0 => false,
+            Assignment::Shared => {
                 let rounds = self.waiting.div_ceil(self.world.cores) as f64;
                 let Some(log_ns) = self.device_log_ns else {
                     return true;
@@ -180,8 +182,8 @@ impl State<'_> {
         if self.waiting == 0 || self.busy_cores >= self.world.cores {
             return false;
         }
-        match (self.world.deal, self.device_log_ns) {
-            (Deal::Shared, Some(log_ns)) => {
+        match (self.world.assignment, self.device_log_ns) {
+            (Assignment::Shared, Some(log_ns)) => {
                 self.world.core_ns <= (self.in_flight + self.waiting) as f64 * log_ns.exp()
             }
             _ => true,
@@ -189,7 +191,7 @@ impl State<'_> {
     }
 }
 
-impl Model for State<'_> {
+impl Model for StreamState<'_> {
     type Event = Event;
 
     fn handle(&mut self, event: Event, calendar: &mut Calendar<Event>) {
