@@ -80,8 +80,11 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
+/// A line of the table of scores: what it says, and its cell.
+type ScoreRow = (&'static str, fn(&Scores) -> String);
+
 fn scores(out: &mut String, check: &Check) -> std::fmt::Result {
-    let rows: [(&str, fn(&Scores) -> String); 7] = [
+    let rows: [ScoreRow; 7] = [
         ("facts with a number that is not in doubt", |all| {
             format!("{} ({} figures)", all.facts, all.figures)
         }),
