@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from command import Json
 from overside.bench.plan import test_id
 from overside.bench.statistics import RunView, TestSummary, summarise
-
-Json = dict[str, Any]
 
 KIB = 1024
 

@@ -10,14 +10,12 @@ import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import make_run
+from command import Json
 from make_run import KIB, METRICS, Scenario
 from overside.bench.plan import test_id
 from overside.tasks import find
-
-Json = dict[str, Any]
 
 #: Bytes of one stream.
 STREAM = 16 * KIB * KIB

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from command import overside, planned, short_box, tiny_box, write_box
+from command import Json, overside, planned, short_box, tiny_box, write_box
 from syrupy.assertion import SnapshotAssertion
-
-Json = dict[str, Any]
 
 WRONG = {
     "schema": "box/1",

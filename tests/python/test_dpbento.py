@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import Json
 from overside.bench import dpbento
 from overside.bench.box import InvalidBoxError
 from overside.bench.dpbento_tasks import cores, size_bytes
@@ -21,8 +22,6 @@ SHARED = Path(
     os.environ.get("OVERSIDE_SHARED", Path(__file__).resolve().parents[2].parent / "shared")
 )
 SHIPPED = sorted((SHARED / "boxes" / "dpbento").glob("*.json"))
-
-Json = dict[str, Any]
 
 
 def load(path: Path) -> Json:

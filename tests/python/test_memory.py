@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import manifest, only_run, overside, planned, samples, short_box
+from command import Json, manifest, only_run, overside, planned, samples, short_box
 from overside.bench import box
 from overside.bench.statistics import load_run
 from overside.report import view_model
 from overside.tasks.hash import TASK as HASH
 from overside.tasks.memory import TASK
-
-Json = dict[str, Any]
 
 SIZES = [16384, 65536]
 

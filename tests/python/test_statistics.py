@@ -7,9 +7,8 @@ import random
 from typing import Any
 
 import pytest
+from command import Json
 from overside.bench.statistics import TestSummary, estimate, outliers, summarise
-
-Json = dict[str, Any]
 
 
 @pytest.mark.parametrize(

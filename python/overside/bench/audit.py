@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from overside import _core
-
-Json = dict[str, Any]
+from overside.tasks.common import Json
 
 #: The warning of a run in which a mistake was not caught.
 UNTRUSTED: Json = {

@@ -7,13 +7,11 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from overside.bench import box, comparison, launch, plan, statistics
 from overside.bench.comparison import MetricComparison
 from overside.bench.runner import Runner
-
-Json = dict[str, Any]
+from overside.tasks.common import Json
 
 #: What is run twice to see how far two runs of the same thing lie apart: something short, something
 #: long, and something in between, in memory that the caches hold.

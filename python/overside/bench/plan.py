@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from overside import _core
 from overside.errors import UserError
+from overside.tasks.common import Json
 
 if TYPE_CHECKING:
     from overside.bench.box import Box, BoxTask, Measure
     from overside.tasks.common import Machine
-
-Json = dict[str, Any]
 
 #: Tests of one worker process, at most.
 BLOCK_TESTS = 128

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Json = dict[str, Any]
+from overside.tasks.common import Json
 
 _KINDS: Mapping[type, str] = {
     str: "a text",

@@ -17,11 +17,9 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from overside.bench import store
-
-Json = dict[str, Any]
+from overside.tasks.common import Json
 
 #: Fewer rounds than this give a range only: 6 is the least for which the extremes hold the median
 #: with 95 % confidence (1 - 2 * 0.5**6 = 97 %).

@@ -11,15 +11,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from overside.bench import shape
 from overside.errors import UserError
+from overside.tasks.common import Json
 
 if TYPE_CHECKING:
     from overside.tasks.common import Task
-
-Json = dict[str, Any]
 
 MANIFEST = "manifest.json"
 SAMPLES = "samples.jsonl"

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Sequence
 
 from overside.bench import audit, noise
-from overside.bench.audit import Json, outcome
+from overside.bench.audit import outcome
 from overside.bench.noise import Noise
 from overside.commands import table
 from overside.errors import Exit, UserError
+from overside.tasks.common import Json
 
 
 def main(args: argparse.Namespace) -> int:

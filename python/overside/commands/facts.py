@@ -6,14 +6,12 @@ import argparse
 import json
 import textwrap
 from collections.abc import Sequence
-from typing import Any
 
 from overside import _core
 from overside.commands import table
 from overside.errors import Exit, UserError
 from overside.report.formatting import clean
-
-Json = dict[str, Any]
+from overside.tasks.common import Json
 
 #: Figures of one fact that a list shows; `show` has them all.
 FIGURES_MAX = 6

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from overside.bench.statistics import RunView
 from overside.report import break_even, formatting
-
-Json = dict[str, Any]
+from overside.tasks.common import Json
 
 #: Keys of an answer, and what they tell.
 _BREAK_EVENS = {

@@ -7,11 +7,9 @@ two of them are joined into one that holds for a range of CPU rates.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from overside.report import formatting
-
-Json = dict[str, Any]
+from overside.tasks.common import Json
 
 
 def text(prediction: Json) -> str:

@@ -17,8 +17,7 @@ from typing import Any
 from overside import _core
 from overside.report import break_even, formatting
 from overside.report.best import Advice, Best
-
-Json = dict[str, Any]
+from overside.tasks.common import Json
 
 #: Operations that a DPU's engines may do; for the others none of the profiles has an engine.
 TASKS = ("compress", "decompress", "match")

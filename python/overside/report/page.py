@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from overside.bench import store
 from overside.bench.statistics import Estimate, RunView, TestSummary
@@ -40,11 +40,10 @@ from overside.report.charts import Chart
 from overside.report.groups import Group
 from overside.report.outlook import CardOutlook
 from overside.report.sweeps import Sweep
+from overside.tasks.common import Json
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-Json = dict[str, Any]
 
 #: What the page's script needs of the bundle.
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"

@@ -11,12 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.report import best, formatting, groups
-
-Json = dict[str, Any]
+from overside.tasks.common import Json
 
 #: Parameters that belong to one leg, or that say how the work is shared.
 _OF_DEVICE = ("device", "variant", "timing", "depth")

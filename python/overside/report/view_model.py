@@ -12,8 +12,6 @@ from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.report import formatting, groups, run_details
 from overside.tasks.common import presentation
 
-Json = dict[str, Any]
-
 #: The most rows of the table of all tests in a page; a box may have 100,000 tests.
 ROWS_MAX = 3_000
 #: Metrics with a column of their own.
