@@ -174,7 +174,7 @@ fn without_a_per_job_cost_there_is_no_static_break_even() {
     let BreakEven::None { missing } = &seen.break_even else {
         panic!("{:?}", seen.break_even)
     };
-    assert_says(&missing, "cost of one job");
+    assert_says(missing, "cost of one job");
     assert!(
         seen.speedup.low > 10.0 && seen.speedup.high < 60.0,
         "{:?}",
