@@ -144,15 +144,7 @@ impl<W: Write> Compressor<W> {
     /// [`Error`].
     pub fn finish(mut self) -> Result<(W, Summary), Error> {
         self.flush()?;
-        if let Some(announced) = self
-            .announced
-            .filter(|announced| *announced != self.bytes_in)
-        {
-            return Err(Error::ContentBytes {
-                announced,
-                found: self.bytes_in,
-            });
-        }
+        self.check_announced(|announced, found| announced == found)?;
         self.members += self.framing.end(&mut self.output)?;
         self.output.flush()?;
         let summary = Summary {
@@ -230,16 +222,17 @@ impl<W: Write> Compressor<W> {
 
     fn counted(&mut self, len: usize) -> Result<(), Error> {
         self.bytes_in += len as u64;
-        if let Some(announced) = self
-            .announced
-            .filter(|announced| *announced < self.bytes_in)
-        {
-            return Err(Error::ContentBytes {
-                announced,
-                found: self.bytes_in,
-            });
+        self.check_announced(|announced, found| announced >= found)
+    }
+
+    fn check_announced(&self, is_right: impl Fn(u64, u64) -> bool) -> Result<(), Error> {
+        let found = self.bytes_in;
+        match self.announced {
+            Some(announced) if !is_right(announced, found) => {
+                Err(Error::ContentBytes { announced, found })
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Hands the current chunk over.

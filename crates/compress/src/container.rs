@@ -84,12 +84,7 @@ impl Container {
 
 impl fmt::Display for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Gzip => "gzip",
-            Self::Zlib => "zlib",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-        })
+        self.serialize(f)
     }
 }
 

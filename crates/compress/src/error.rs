@@ -1,8 +1,38 @@
 //! What can go wrong with a compressed stream.
 
-use std::io;
+use std::{fmt, io};
 
 use crate::Container;
+
+/// Which member it is and where it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberPosition {
+    /// The format.
+    pub container: Container,
+    /// Which member, frame or stream of the input, from 1.
+    pub member: u64,
+    /// Where it begins, in bytes of the input.
+    pub offset: u64,
+}
+
+impl fmt::Display for MemberPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (container, member, offset) = (self.container, self.member, self.offset);
+        write!(f, "{container} member {member}, at byte {offset}")
+    }
+}
+
+impl MemberPosition {
+    pub(crate) fn corrupt(self, reason: impl Into<String>) -> Error {
+        let (place, reason) = (self, reason.into());
+        Error::Corrupt { place, reason }
+    }
+
+    pub(crate) fn unsupported(self, reason: &str) -> Error {
+        let (place, reason) = (self, reason.into());
+        Error::Unsupported { place, reason }
+    }
+}
 
 /// Why a stream cannot be compressed or decompressed. After one, the stream cannot be
 /// continued; what was written before it is correct.
@@ -21,36 +51,24 @@ pub enum Error {
     #[error("not gzip, zlib, LZ4 or Zstandard")]
     Unrecognized,
     /// The input is not what its format says it should be.
-    #[error("{container} member {member}, at byte {offset}: {reason}")]
+    #[error("{place}: {reason}")]
     Corrupt {
-        /// The format.
-        container: Container,
-        /// Which member, frame or stream of the input, from 1.
-        member: u64,
-        /// Where it begins, in bytes of the input.
-        offset: u64,
+        /// Where.
+        place: MemberPosition,
         /// What is wrong.
         reason: String,
     },
     /// The input ends in the middle.
-    #[error("{container} member {member}, at byte {offset}: truncated")]
+    #[error("{place}: truncated")]
     Truncated {
-        /// The format.
-        container: Container,
-        /// Which member, frame or stream of the input, from 1.
-        member: u64,
-        /// Where it begins, in bytes of the input.
-        offset: u64,
+        /// Where.
+        place: MemberPosition,
     },
     /// The input is valid, but uses what is not supported here.
-    #[error("{container} member {member}, at byte {offset}: {reason}")]
+    #[error("{place}: {reason}")]
     Unsupported {
-        /// The format.
-        container: Container,
-        /// Which member, frame or stream of the input, from 1.
-        member: u64,
-        /// Where it begins, in bytes of the input.
-        offset: u64,
+        /// Where.
+        place: MemberPosition,
         /// What is not supported.
         reason: String,
     },

@@ -41,7 +41,7 @@ pub mod zstd;
 pub use compressor::Compressor;
 pub use container::{Container, UnknownContainer};
 pub use decompressor::Decompressor;
-pub use error::Error;
+pub use error::{Error, MemberPosition};
 pub use options::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Options};
 pub use overside_placement::Policy;
 pub use summary::{GzipOriginal, Summary, TrailingData};

@@ -2,68 +2,68 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A unit that sources print figures in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Unit {
-    /// Bytes.
-    B,
-    /// 2^10 bytes.
-    KiB,
-    /// 2^20 bytes.
-    MiB,
-    /// 2^30 bytes.
-    GiB,
-    /// 10^6 bytes.
-    MB,
-    /// 10^9 bytes.
-    GB,
-    /// 10^6 bytes a second.
-    #[serde(rename = "MB/s")]
-    MBPerS,
-    /// 10^9 bytes a second.
-    #[serde(rename = "GB/s")]
-    GBPerS,
-    /// 2^20 bytes a second.
-    #[serde(rename = "MiB/s")]
-    MiBPerS,
-    /// 2^30 bytes a second.
-    #[serde(rename = "GiB/s")]
-    GiBPerS,
-    /// 10^9 bits a second.
-    #[serde(rename = "Gb/s")]
-    GbPerS,
-    /// Nanoseconds.
-    #[serde(rename = "ns")]
-    Ns,
-    /// Microseconds.
-    #[serde(rename = "us")]
-    Us,
-    /// Milliseconds.
-    #[serde(rename = "ms")]
-    Ms,
-    /// Seconds.
-    #[serde(rename = "s")]
-    S,
-    /// 10^6 operations a second.
-    #[serde(rename = "Mops/s")]
-    MopsPerS,
-    /// 10^9 operations a second.
-    #[serde(rename = "Gops/s")]
-    GopsPerS,
-    /// 10^6 a second, of a clock.
-    #[serde(rename = "MHz")]
-    MHz,
-    /// 10^9 a second, of a clock.
-    #[serde(rename = "GHz")]
-    GHz,
-    /// Watts.
-    W,
-    /// A hundredth.
-    #[serde(rename = "%")]
-    Percent,
-    /// A plain number, or a ratio.
-    #[serde(rename = "count")]
-    Count,
+/// Makes [`Unit`] out of a table.
+macro_rules! units {
+    ($($doc:literal $unit:ident $name:literal $dimension:ident $in_base:literal;)*) => {
+        /// A unit that sources print figures in.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum Unit {
+            $(#[doc = $doc] #[serde(rename = $name)] $unit,)*
+        }
+
+        impl Unit {
+            /// All units.
+            pub const ALL: &'static [Self] = &[$(Self::$unit),*];
+
+            /// As files and tables write it; nothing for a plain number.
+            #[allow(unreachable_patterns, reason = "the first arm stands for the last")]
+            pub const fn symbol(self) -> &'static str {
+                match self {
+                    Self::Count => "",
+                    $(Self::$unit => $name,)*
+                }
+            }
+
+            /// What it measures.
+            pub const fn dimension(self) -> Dimension {
+                match self {
+                    $(Self::$unit => Dimension::$dimension,)*
+                }
+            }
+
+            /// One of it in bytes, bytes a second, nanoseconds, operations a second or watts.
+            pub const fn in_base(self) -> f64 {
+                match self {
+                    $(Self::$unit => $in_base,)*
+                }
+            }
+        }
+    };
+}
+
+units! {
+    "Bytes." B "B" Size 1.0;
+    "2^10 bytes." KiB "KiB" Size 1024.0;
+    "2^20 bytes." MiB "MiB" Size 1_048_576.0;
+    "2^30 bytes." GiB "GiB" Size 1_073_741_824.0;
+    "10^6 bytes." MB "MB" Size 1e6;
+    "10^9 bytes." GB "GB" Size 1e9;
+    "10^6 bytes a second." MBPerS "MB/s" Rate 1e6;
+    "10^9 bytes a second." GBPerS "GB/s" Rate 1e9;
+    "2^20 bytes a second." MiBPerS "MiB/s" Rate 1_048_576.0;
+    "2^30 bytes a second." GiBPerS "GiB/s" Rate 1_073_741_824.0;
+    "10^9 bits a second." GbPerS "Gb/s" Rate 0.125e9;
+    "Nanoseconds." Ns "ns" Time 1.0;
+    "Microseconds." Us "us" Time 1e3;
+    "Milliseconds." Ms "ms" Time 1e6;
+    "Seconds." S "s" Time 1e9;
+    "10^6 operations a second." MopsPerS "Mops/s" Frequency 1e6;
+    "10^9 operations a second." GopsPerS "Gops/s" Frequency 1e9;
+    "10^6 a second, of a clock." MHz "MHz" Frequency 1e6;
+    "10^9 a second, of a clock." GHz "GHz" Frequency 1e9;
+    "Watts." W "W" Power 1.0;
+    "A hundredth." Percent "%" Count 0.01;
+    "A plain number, or a ratio." Count "count" Count 1.0;
 }
 
 /// What a unit measures.
@@ -84,94 +84,9 @@ pub enum Dimension {
 }
 
 impl Unit {
-    /// All units.
-    pub const ALL: [Self; 22] = [
-        Self::B,
-        Self::KiB,
-        Self::MiB,
-        Self::GiB,
-        Self::MB,
-        Self::GB,
-        Self::MBPerS,
-        Self::GBPerS,
-        Self::MiBPerS,
-        Self::GiBPerS,
-        Self::GbPerS,
-        Self::Ns,
-        Self::Us,
-        Self::Ms,
-        Self::S,
-        Self::MopsPerS,
-        Self::GopsPerS,
-        Self::MHz,
-        Self::GHz,
-        Self::W,
-        Self::Percent,
-        Self::Count,
-    ];
-
-    /// As files and tables write it; nothing for a plain number.
-    pub const fn symbol(self) -> &'static str {
-        match self {
-            Self::B => "B",
-            Self::KiB => "KiB",
-            Self::MiB => "MiB",
-            Self::GiB => "GiB",
-            Self::MB => "MB",
-            Self::GB => "GB",
-            Self::MBPerS => "MB/s",
-            Self::GBPerS => "GB/s",
-            Self::MiBPerS => "MiB/s",
-            Self::GiBPerS => "GiB/s",
-            Self::GbPerS => "Gb/s",
-            Self::Ns => "ns",
-            Self::Us => "us",
-            Self::Ms => "ms",
-            Self::S => "s",
-            Self::MopsPerS => "Mops/s",
-            Self::GopsPerS => "Gops/s",
-            Self::MHz => "MHz",
-            Self::GHz => "GHz",
-            Self::W => "W",
-            Self::Percent => "%",
-            Self::Count => "",
-        }
-    }
-
-    /// What it measures.
-    pub const fn dimension(self) -> Dimension {
-        match self {
-            Self::B | Self::KiB | Self::MiB | Self::GiB | Self::MB | Self::GB => Dimension::Size,
-            Self::MBPerS | Self::GBPerS | Self::MiBPerS | Self::GiBPerS | Self::GbPerS => {
-                Dimension::Rate
-            }
-            Self::Ns | Self::Us | Self::Ms | Self::S => Dimension::Time,
-            Self::MopsPerS | Self::GopsPerS | Self::MHz | Self::GHz => Dimension::Frequency,
-            Self::W => Dimension::Power,
-            Self::Percent | Self::Count => Dimension::Count,
-        }
-    }
-
-    /// One of it in bytes, bytes a second, nanoseconds, operations a second or watts.
-    pub const fn in_base(self) -> f64 {
-        match self {
-            Self::B | Self::Ns | Self::Count | Self::W => 1.0,
-            Self::KiB => 1024.0,
-            Self::MiB | Self::MiBPerS => 1_048_576.0,
-            Self::GiB | Self::GiBPerS => 1_073_741_824.0,
-            Self::MB | Self::MBPerS | Self::Ms | Self::MopsPerS | Self::MHz => 1e6,
-            Self::GB | Self::GBPerS | Self::S | Self::GopsPerS | Self::GHz => 1e9,
-            Self::Percent => 0.01,
-            Self::GbPerS => 0.125e9,
-            Self::Us => 1e3,
-        }
-    }
-}
-
-impl Unit {
     /// Units of one dimension.
     pub fn of(dimension: Dimension) -> impl Iterator<Item = Self> {
-        (Self::ALL.into_iter()).filter(move |unit| unit.dimension() == dimension)
+        (Self::ALL.iter().copied()).filter(move |unit| unit.dimension() == dimension)
     }
 
     /// `" in B, KiB, MiB"` for messages; nothing for plain numbers.

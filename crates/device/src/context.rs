@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Capabilities, Completion, DeviceInfo, ExternalBytes, Job, Lost, MemoryError, OpenError, Region,
-    Slice, SubmitError,
+    Registration, Slice, SubmitError,
 };
 
 /// Something that runs jobs. Shared between threads; each opens contexts of its own.
@@ -26,7 +26,14 @@ pub trait Device: Send + Sync {
     ///
     /// # Errors
     /// [`MemoryError`].
-    fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError>;
+    fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
+        Region::allocate(len, align, self.registration())
+    }
+
+    /// What marks this process's memory as within the device's reach; `None` if any memory is.
+    fn registration(&self) -> Option<Registration> {
+        None
+    }
 
     /// Copies bytes into memory that this device gave out, from `offset` on. Waits until they are
     /// there.
@@ -55,7 +62,9 @@ pub trait Device: Send + Sync {
     ///
     /// # Errors
     /// [`MemoryError::Unreachable`] if the device cannot read memory of that kind.
-    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError>;
+    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
+        Ok(Slice::from_external(foreign, self.registration()))
+    }
 
     /// Opens a context for one operation. May take as long as the device takes to be set up.
     ///

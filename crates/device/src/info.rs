@@ -1,5 +1,6 @@
 //! Who a device is and what its answers are worth.
 
+use overside_ops::Variant;
 use serde::{Deserialize, Serialize};
 
 /// How a figure was obtained, strongest first. An aggregate carries the weakest, that is the
@@ -63,4 +64,28 @@ pub struct Applied {
     pub library: String,
     /// What a time taken on it is.
     pub provenance: Provenance,
+}
+
+impl Applied {
+    /// That a library runs the jobs of a device.
+    pub fn of(device: &DeviceInfo, variant: &Variant) -> Self {
+        Self {
+            device: device.name.clone(),
+            driver: device.driver.clone(),
+            variant: variant.name.into(),
+            library: variant.title(),
+            provenance: device.provenance,
+        }
+    }
+
+    /// What jobs that no engine has seen are filed under.
+    pub fn nothing(device: &DeviceInfo, variant: &str) -> Self {
+        Self {
+            device: device.name.clone(),
+            driver: device.driver.clone(),
+            variant: variant.into(),
+            library: "no job has run".into(),
+            provenance: device.provenance,
+        }
+    }
 }

@@ -154,18 +154,13 @@ impl Region {
         let skipped = base.align_offset(align);
         // SAFETY: less than `align`, and so much was added.
         let start = unsafe { base.add(skipped) };
-        let memory = Memory {
+        Ok(Self::whole(Memory {
             start,
             len,
             owner: Owner::Heap { base, layout },
             registration,
             is_addressable: true,
-        };
-        Ok(Self {
-            memory: Arc::new(memory),
-            start: 0,
-            len,
-        })
+        }))
     }
 
     /// Memory that a backend has from its device or its driver. It is given back by dropping
@@ -180,25 +175,20 @@ impl Region {
         owner: Box<dyn Any + Send + Sync>,
         registration: Option<Registration>,
     ) -> Self {
-        let memory = Memory {
+        Self::whole(Memory {
             start,
             len,
             owner: Owner::Device { _allocation: owner },
             registration,
             is_addressable: true,
-        };
-        Self {
-            memory: Arc::new(memory),
-            start: 0,
-            len,
-        }
+        })
     }
 
     /// Memory of a device that the CPU cannot address: `len` bytes that the device finds by the
     /// registration and [`Region::offset`]. It is given back by dropping the registration's handle,
     /// after the last handle to the memory.
     pub fn of_device(len: usize, registration: Registration) -> Self {
-        let memory = Memory {
+        Self::whole(Memory {
             start: NonNull::dangling(),
             len,
             owner: Owner::Device {
@@ -206,36 +196,7 @@ impl Region {
             },
             registration: Some(registration),
             is_addressable: false,
-        };
-        Self {
-            memory: Arc::new(memory),
-            start: 0,
-            len,
-        }
-    }
-
-    /// Its length in bytes, whether or not the CPU can address it.
-    #[allow(clippy::len_without_is_empty)]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Where it begins in the allocation that it is a part of, in bytes.
-    pub fn offset(&self) -> usize {
-        self.start
-    }
-
-    /// Whether the CPU can address it.
-    pub fn is_addressable(&self) -> bool {
-        self.memory.is_addressable
-    }
-
-    /// Its bytes.
-    ///
-    /// # Errors
-    /// [`MemoryError::NotAddressable`].
-    pub fn bytes(&self) -> Result<&[u8], MemoryError> {
-        self.memory.check_addressable().map(|()| &**self)
+        })
     }
 
     /// Its bytes, to be written.
@@ -269,22 +230,6 @@ impl Region {
             len: self.len,
         }
     }
-
-    /// The device's hold on it.
-    pub fn registration(&self) -> Option<&Registration> {
-        self.memory.registration.as_ref()
-    }
-}
-
-impl Deref for Region {
-    type Target = [u8];
-
-    /// Panics if the CPU cannot address it.
-    fn deref(&self) -> &[u8] {
-        self.memory.assert_addressable();
-        // SAFETY: the range lies within the memory, is initialised, and no other handle covers it.
-        unsafe { std::slice::from_raw_parts(self.memory.start.as_ptr().add(self.start), self.len) }
-    }
 }
 
 impl DerefMut for Region {
@@ -296,12 +241,6 @@ impl DerefMut for Region {
         unsafe {
             std::slice::from_raw_parts_mut(self.memory.start.as_ptr().add(self.start), self.len)
         }
-    }
-}
-
-impl std::fmt::Debug for Region {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Region({} bytes)", self.len)
     }
 }
 
@@ -318,42 +257,13 @@ impl Slice {
     pub fn from_external(foreign: ExternalBytes, registration: Option<Registration>) -> Self {
         let bytes = foreign.as_bytes();
         let (start, len) = (NonNull::from(bytes).cast(), bytes.len());
-        let memory = Memory {
+        Self::whole(Memory {
             start,
             len,
             owner: Owner::External { _bytes: foreign.0 },
             registration,
             is_addressable: true,
-        };
-        Self {
-            memory: Arc::new(memory),
-            start: 0,
-            len,
-        }
-    }
-
-    /// Its length in bytes, whether or not the CPU can address it.
-    #[allow(clippy::len_without_is_empty)]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Where it begins in the allocation that it is a part of, in bytes.
-    pub fn offset(&self) -> usize {
-        self.start
-    }
-
-    /// Whether the CPU can address it.
-    pub fn is_addressable(&self) -> bool {
-        self.memory.is_addressable
-    }
-
-    /// Its bytes.
-    ///
-    /// # Errors
-    /// [`MemoryError::NotAddressable`].
-    pub fn bytes(&self) -> Result<&[u8], MemoryError> {
-        self.memory.check_addressable().map(|()| &**self)
+        })
     }
 
     /// A part of it, sharing the memory.
@@ -390,26 +300,72 @@ impl Slice {
         }
         Err(self)
     }
-
-    /// The device's hold on it.
-    pub fn registration(&self) -> Option<&Registration> {
-        self.memory.registration.as_ref()
-    }
 }
 
-impl Deref for Slice {
-    type Target = [u8];
+/// What both handles to a range of memory have.
+macro_rules! handle {
+    ($handle:ident) => {
+        impl $handle {
+            /// Its length in bytes, whether or not the CPU can address it.
+            #[allow(clippy::len_without_is_empty)]
+            pub fn len(&self) -> usize {
+                self.len
+            }
 
-    /// Panics if the CPU cannot address it.
-    fn deref(&self) -> &[u8] {
-        self.memory.assert_addressable();
-        // SAFETY: the range lies within the memory, is initialised, and no `Region` covers it.
-        unsafe { std::slice::from_raw_parts(self.memory.start.as_ptr().add(self.start), self.len) }
-    }
-}
+            /// Where it begins in the allocation that it is a part of, in bytes.
+            pub fn offset(&self) -> usize {
+                self.start
+            }
 
-impl std::fmt::Debug for Slice {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Slice({} bytes)", self.len)
-    }
+            /// Whether the CPU can address it.
+            pub fn is_addressable(&self) -> bool {
+                self.memory.is_addressable
+            }
+
+            /// The device's hold on it.
+            pub fn registration(&self) -> Option<&Registration> {
+                self.memory.registration.as_ref()
+            }
+
+            /// Its bytes.
+            ///
+            /// # Errors
+            /// [`MemoryError::NotAddressable`].
+            pub fn bytes(&self) -> Result<&[u8], MemoryError> {
+                self.memory.check_addressable().map(|()| &**self)
+            }
+
+            /// All of a memory.
+            fn whole(memory: Memory) -> Self {
+                Self {
+                    len: memory.len,
+                    memory: Arc::new(memory),
+                    start: 0,
+                }
+            }
+        }
+
+        impl Deref for $handle {
+            type Target = [u8];
+
+            /// Panics if the CPU cannot address it.
+            fn deref(&self) -> &[u8] {
+                self.memory.assert_addressable();
+                // SAFETY: the range lies within the memory and is initialised. No other handle
+                // covers a region's, and no region covers a slice's.
+                unsafe {
+                    let start = self.memory.start.as_ptr().add(self.start);
+                    std::slice::from_raw_parts(start, self.len)
+                }
+            }
+        }
+
+        impl std::fmt::Debug for $handle {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, concat!(stringify!($handle), "({} bytes)"), self.len)
+            }
+        }
+    };
 }
+handle!(Region);
+handle!(Slice);

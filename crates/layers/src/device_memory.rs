@@ -17,7 +17,7 @@ use overside_device::{
 };
 
 use crate::job_table::JobTable;
-use crate::{ContextLayer, DeviceLayer, Layered};
+use crate::{ContextLayer, DeviceLayer, Layered, LayeredContext};
 
 /// A device whose memory only it can address.
 pub struct DeviceMemory {
@@ -43,23 +43,6 @@ impl DeviceMemory {
             capabilities,
         }))
     }
-}
-
-fn limits(
-    device: DeviceId,
-    capabilities: &Capabilities,
-    name: &str,
-    config: &ContextConfig,
-) -> Result<Limits, OpenError> {
-    Ok(Limits {
-        device,
-        memory: MemoryKind::Device,
-        depth: config.depth,
-        max_source_bytes: config.max_source_bytes,
-        max_destination_bytes: config.max_destination_bytes,
-        max_segments: capabilities.check(name, config)?.max_segments,
-        gather: false,
-    })
 }
 
 /// Runs `with` on the bytes behind a handle.
@@ -120,33 +103,33 @@ impl DeviceLayer for DeviceMemory {
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
-        let name = &self.inner.info().name;
-        let limits = limits(self.id, &self.capabilities, name, &config)?;
-        Ok(Box::new(Layered(OwnMemoryContext {
-            inner: self.inner.open(config)?,
-            device: name.clone(),
+        let device = self.inner.info().name.clone();
+        let capability = self.capabilities.check(&device, &config)?;
+        let layer = OwnMemoryContext {
+            limits: Limits::new(self.id, capability, &config),
+            device,
             capabilities: self.capabilities.clone(),
-            limits,
             inside: JobTable::default(),
-            completions: Vec::new(),
-        })))
+        };
+        Ok(LayeredContext::around(self.inner.open(config)?, layer))
     }
 }
 
 struct OwnMemoryContext {
-    inner: Box<dyn Context>,
     device: String,
     capabilities: Capabilities,
     limits: Limits,
     /// The jobs' own memory.
     inside: JobTable<(Source, Region)>,
-    /// Reused.
-    completions: Vec<Completion>,
 }
 
 impl OwnMemoryContext {
     /// Gives a job to the device inside, with copies of its memory; the job if it was not taken.
-    fn pass_on(&mut self, job: Job) -> (Option<Job>, Result<usize, SubmitError>) {
+    fn pass_on(
+        &mut self,
+        inner: &mut dyn Context,
+        job: Job,
+    ) -> (Result<bool, SubmitError>, Option<Job>) {
         let mut source = Vec::with_capacity(job.source.len());
         for segment in job.source.segments() {
             let range = segment.offset()..segment.offset() + segment.len();
@@ -155,39 +138,28 @@ impl OwnMemoryContext {
                 source.extend_from_slice(&all[range]);
             });
         }
-        let destination = match Region::allocate(job.destination.len(), 1, None) {
-            Ok(destination) => destination,
-            Err(_) => return (Some(job), Ok(0)),
+        let Ok(destination) = Region::allocate(job.destination.len(), 1, None) else {
+            return (Ok(false), Some(job));
         };
-        let mut copy = Job {
-            tag: job.tag,
+        let copy = Job {
             source: Slice::from_external(ExternalBytes::new(source), None).into(),
             destination,
-            deadline: job.deadline,
+            ..job
         };
-        let tag = job.tag;
-        self.inside.insert(&mut copy, (job.source, job.destination));
-        let mut one = VecDeque::from([copy]);
-        let result = self.inner.submit(&mut one).map_err(|error| match error {
-            SubmitError::Refused { refusal, .. } => SubmitError::Refused { tag, refusal },
-            lost => lost,
+        let own = (job.source, job.destination);
+        let (result, back) = self.inside.submit(inner, copy, own);
+        let back = back.map(|(copy, (source, destination))| Job {
+            source,
+            destination,
+            ..copy
         });
-        let back = one.pop_front().and_then(|mut copy| {
-            let (source, destination) = self.inside.undo(&mut copy)?;
-            Some(Job {
-                tag,
-                source,
-                destination,
-                deadline: copy.deadline,
-            })
-        });
-        (back, result)
+        (result, back)
     }
 }
 
 /// Gives a completion its job's own memory back, with the result in it.
-fn restore(inside: &mut JobTable<(Source, Region)>, mut completion: Completion) -> Completion {
-    let Some((source, destination)) = inside.finish(&mut completion) else {
+fn restore(mut completion: Completion, own: Option<(Source, Region)>) -> Completion {
+    let Some((source, destination)) = own else {
         return completion;
     };
     completion.source = source;
@@ -203,84 +175,55 @@ fn restore(inside: &mut JobTable<(Source, Region)>, mut completion: Completion) 
 }
 
 impl ContextLayer for OwnMemoryContext {
-    fn inner(&self) -> &dyn Context {
-        &*self.inner
-    }
-
-    fn inner_mut(&mut self) -> &mut dyn Context {
-        &mut *self.inner
-    }
-
-    fn into_inner(self: Box<Self>) -> Box<dyn Context> {
-        self.inner
-    }
-
-    fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
+    fn submit(
+        &mut self,
+        inner: &mut dyn Context,
+        jobs: &mut VecDeque<Job>,
+    ) -> Result<usize, SubmitError> {
         let mut taken = 0;
-        while let Some(job) = jobs.front() {
-            let tag = job.tag;
-            let checked = self.limits.check(job);
-            let result = match (checked, jobs.pop_front()) {
-                (Ok(()), Some(job)) => {
-                    let (back, result) = self.pass_on(job);
-                    if let Some(job) = back {
-                        jobs.push_front(job);
-                    }
-                    result
+        while let Some(job) = jobs.pop_front() {
+            let (result, back) = match self.limits.check(&job) {
+                Ok(()) => self.pass_on(inner, job),
+                Err(refusal) => {
+                    let tag = job.tag;
+                    (Err(SubmitError::Refused { tag, refusal }), Some(job))
                 }
-                (Err(refusal), Some(job)) => {
-                    jobs.push_front(job);
-                    Err(SubmitError::Refused { tag, refusal })
-                }
-                (_, None) => break,
             };
+            if let Some(job) = back {
+                jobs.push_front(job);
+            }
             match result {
-                Ok(1) => taken += 1,
+                Ok(true) => taken += 1,
                 Err(error) if taken == 0 => return Err(error),
-                Ok(_) | Err(_) => break,
+                Ok(false) | Err(_) => break,
             }
         }
         Ok(taken)
     }
 
-    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
-        let mut completions = std::mem::take(&mut self.completions);
-        let polled = self.inner.poll(&mut completions, max);
-        for completion in completions.drain(..) {
-            out.push(restore(&mut self.inside, completion));
-        }
-        self.completions = completions;
-        polled.map_err(|lost| Lost {
-            tags: (lost.tags.iter())
-                .filter_map(|tag| self.inside.tag(*tag))
-                .collect(),
-            ..lost
-        })
+    fn poll(
+        &mut self,
+        inner: &mut dyn Context,
+        out: &mut Vec<Completion>,
+        max: usize,
+    ) -> Result<usize, Lost> {
+        let take = |completion, own| out.push(restore(completion, own));
+        self.inside.poll(inner, max, take)
     }
 
-    fn reconfigure(&mut self, config: ContextConfig) -> Result<(), OpenError> {
-        let limits = limits(
-            self.limits.device,
-            &self.capabilities,
-            &self.device,
-            &config,
-        )?;
-        self.inner.reconfigure(config)?;
+    fn reconfigure(
+        &mut self,
+        inner: &mut dyn Context,
+        config: ContextConfig,
+    ) -> Result<(), OpenError> {
+        let capability = self.capabilities.check(&self.device, &config)?;
+        let limits = Limits::new(self.limits.device, capability, &config);
+        inner.reconfigure(config)?;
         self.limits = limits;
         Ok(())
     }
 
-    fn close(self: Box<Self>, deadline: Instant) -> Closed {
-        let Self {
-            inner, mut inside, ..
-        } = *self;
-        let mut closed = inner.close(deadline);
-        let tags = closed.abandoned.iter();
-        closed.abandoned = tags.filter_map(|tag| inside.tag(*tag)).collect();
-        let completions = std::mem::take(&mut closed.completions).into_iter();
-        closed.completions = completions
-            .map(|completion| restore(&mut inside, completion))
-            .collect();
-        closed
+    fn close(self, inner: Box<dyn Context>, deadline: Instant) -> Closed {
+        self.inside.close(inner, deadline, restore)
     }
 }

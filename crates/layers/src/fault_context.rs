@@ -16,7 +16,6 @@ use crate::job_table::JobTable;
 use crate::{ContextLayer, Fault};
 
 pub(crate) struct FaultContext {
-    inner: Box<dyn Context>,
     depth: usize,
     plan: Arc<Plan>,
     counts: Arc<Counts>,
@@ -35,28 +34,16 @@ pub(crate) struct FaultContext {
     is_lost: bool,
     /// What jobs are filed under that never reach the device inside.
     applied: Arc<Applied>,
-    /// Reused.
-    one: VecDeque<Job>,
-    completions: Vec<Completion>,
 }
 
 impl FaultContext {
     pub(crate) fn new(
-        inner: Box<dyn Context>,
         depth: usize,
         info: &DeviceInfo,
         plan: Arc<Plan>,
         counts: Arc<Counts>,
     ) -> Self {
-        let applied = Applied {
-            device: info.name.clone(),
-            driver: info.driver.clone(),
-            variant: "auto".into(),
-            library: "no job has run".into(),
-            provenance: info.provenance,
-        };
         Self {
-            inner,
             depth,
             plan,
             counts,
@@ -68,9 +55,7 @@ impl FaultContext {
             quarantine: Vec::new(),
             first: None,
             is_lost: false,
-            applied: Arc::new(applied),
-            one: VecDeque::with_capacity(1),
-            completions: Vec::new(),
+            applied: Arc::new(Applied::nothing(info, "auto")),
         }
     }
 
@@ -78,7 +63,7 @@ impl FaultContext {
         Lost {
             device: self.applied.device.clone(),
             reason: "as injected".into(),
-            tags: self.held.iter().map(|(job, _)| job.tag).collect(),
+            tags: self.held_tags().collect(),
         }
     }
 
@@ -90,6 +75,7 @@ impl FaultContext {
     /// Gives the first of `jobs` to the device inside. Whether it was taken.
     fn pass_on(
         &mut self,
+        inner: &mut dyn Context,
         jobs: &mut VecDeque<Job>,
         fault: Option<Fault>,
     ) -> Result<bool, SubmitError> {
@@ -102,50 +88,47 @@ impl FaultContext {
         {
             job.source = first.source.clone();
         }
-        let before = Before {
-            // Empty where the CPU cannot address it: such memory is not made wrong.
-            destination: job
-                .destination
-                .bytes()
-                .map_or_else(|_| Vec::new(), <[u8]>::to_vec),
-        };
-        let tag = job.tag;
-        self.inside.insert(&mut job, (fault, before));
-        self.one.push_back(job);
-        let result = self.inner.submit(&mut self.one);
-        if let Some(mut job) = self.one.pop_front() {
-            self.inside.undo(&mut job);
-            job.source = own;
-            jobs.push_front(job);
+        // Empty where the CPU cannot address it: such memory is not made wrong.
+        let destination = job
+            .destination
+            .bytes()
+            .map_or_else(|_| Vec::new(), <[u8]>::to_vec);
+        let (result, back) = self
+            .inside
+            .submit(inner, job, (fault, Before { destination }));
+        if let Some((job, _)) = back {
+            jobs.push_front(Job { source: own, ..job });
         } else if self.first.is_none() {
             self.first = Some(First {
                 source: own,
                 result: None,
             });
         }
-        match result {
-            Ok(taken) => Ok(taken == 1),
-            Err(SubmitError::Refused { refusal, .. }) => Err(SubmitError::Refused { tag, refusal }),
-            Err(lost) => Err(lost),
-        }
+        result
     }
 
     /// Takes what the device inside has done, and does it wrong.
-    fn collect(&mut self, max: usize) -> Result<(), Lost> {
-        let mut completions = std::mem::take(&mut self.completions);
-        let polled = self.inner.poll(&mut completions, max);
-        for completion in completions.drain(..) {
-            self.take(completion);
-        }
-        self.completions = completions;
-        if self.inner.in_flight() == 0 {
+    fn collect(&mut self, inner: &mut dyn Context, max: usize) -> Result<(), Lost> {
+        let mut inside = std::mem::take(&mut self.inside);
+        let polled = inside.poll(inner, max, |completion, before| {
+            self.take(completion, before)
+        });
+        self.inside = inside;
+        if inner.in_flight() == 0 {
             self.ready.append(&mut self.last);
         }
-        polled.map(|_| ()).map_err(|lost| self.with_own_tags(lost))
+        polled.map(drop).map_err(|mut lost| {
+            lost.tags.extend(self.held_tags());
+            lost
+        })
     }
 
-    fn take(&mut self, mut completion: Completion) {
-        let Some((fault, before)) = self.inside.finish(&mut completion) else {
+    fn held_tags(&self) -> impl Iterator<Item = u64> {
+        self.held.iter().map(|(job, _)| job.tag)
+    }
+
+    fn take(&mut self, mut completion: Completion, before: Option<(Option<Fault>, Before)>) {
+        let Some((fault, before)) = before else {
             self.ready.push_back(completion);
             return;
         };
@@ -169,16 +152,6 @@ impl FaultContext {
             _ => self.ready.push_back(completion),
         }
         self.ready.extend(second);
-    }
-
-    fn with_own_tags(&self, lost: Lost) -> Lost {
-        let own = lost.tags.iter().filter_map(|tag| self.inside.tag(*tag));
-        Lost {
-            tags: own
-                .chain(self.held.iter().map(|(job, _)| job.tag))
-                .collect(),
-            ..lost
-        }
     }
 
     /// Completes what stalled beyond its deadline, and writes where a late engine would.
@@ -207,19 +180,11 @@ impl FaultContext {
 }
 
 impl ContextLayer for FaultContext {
-    fn inner(&self) -> &dyn Context {
-        &*self.inner
-    }
-
-    fn inner_mut(&mut self) -> &mut dyn Context {
-        &mut *self.inner
-    }
-
-    fn into_inner(self: Box<Self>) -> Box<dyn Context> {
-        self.inner
-    }
-
-    fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
+    fn submit(
+        &mut self,
+        inner: &mut dyn Context,
+        jobs: &mut VecDeque<Job>,
+    ) -> Result<usize, SubmitError> {
         if self.is_lost {
             return Err(self.lost().into());
         }
@@ -230,7 +195,7 @@ impl ContextLayer for FaultContext {
                 of_context: self.jobs,
             };
             let fault = (self.plan)(number);
-            let is_full = self.in_flight() + self.quarantine.len() >= self.depth;
+            let is_full = self.in_flight(inner) + self.quarantine.len() >= self.depth;
             match fault {
                 Some(Fault::Refusal) if taken == 0 => {
                     let (tag, refusal) = (job.tag, Refusal::Unregistered);
@@ -243,7 +208,7 @@ impl ContextLayer for FaultContext {
                     self.is_lost |= fault == Fault::Loss;
                     self.held.extend(jobs.pop_front().map(|job| (job, fault)));
                 }
-                _ => match self.pass_on(jobs, fault) {
+                _ => match self.pass_on(inner, jobs, fault) {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(_) if taken > 0 => break,
@@ -259,12 +224,17 @@ impl ContextLayer for FaultContext {
         Ok(taken)
     }
 
-    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
+    fn poll(
+        &mut self,
+        inner: &mut dyn Context,
+        out: &mut Vec<Completion>,
+        max: usize,
+    ) -> Result<usize, Lost> {
         self.expire();
         let collected = if self.is_lost {
             Ok(())
         } else {
-            self.collect(max)
+            self.collect(inner, max)
         };
         let count = self.ready.len().min(max);
         out.extend(self.ready.drain(..count));
@@ -275,26 +245,30 @@ impl ContextLayer for FaultContext {
         }
     }
 
-    fn arm(&mut self) -> Result<bool, Lost> {
+    fn arm(&mut self, inner: &mut dyn Context) -> Result<bool, Lost> {
         if !self.ready.is_empty() || self.held.iter().any(|(_, fault)| *fault != Fault::Silence) {
             return Ok(true);
         }
-        self.inner.arm()
+        inner.arm()
     }
 
-    fn in_flight(&self) -> usize {
-        self.inner.in_flight() + self.held.len() + self.last.len() + self.ready.len()
+    fn in_flight(&self, inner: &dyn Context) -> usize {
+        inner.in_flight() + self.held.len() + self.last.len() + self.ready.len()
     }
 
-    fn quarantined(&self) -> usize {
-        self.inner.quarantined() + self.quarantine.len()
+    fn quarantined(&self, inner: &dyn Context) -> usize {
+        inner.quarantined() + self.quarantine.len()
     }
 
-    fn reconfigure(&mut self, config: ContextConfig) -> Result<(), OpenError> {
-        match self.in_flight() {
+    fn reconfigure(
+        &mut self,
+        inner: &mut dyn Context,
+        config: ContextConfig,
+    ) -> Result<(), OpenError> {
+        match self.in_flight(inner) {
             0 => {
                 let depth = config.depth;
-                self.inner.reconfigure(config)?;
+                inner.reconfigure(config)?;
                 self.depth = depth;
                 Ok(())
             }
@@ -302,28 +276,15 @@ impl ContextLayer for FaultContext {
         }
     }
 
-    fn close(self: Box<Self>, deadline: Instant) -> Closed {
-        let Self {
-            inner,
-            mut inside,
-            held,
-            mut ready,
-            last,
-            ..
-        } = *self;
-        let mut closed = inner.close(deadline);
-        let own = closed.abandoned.iter().filter_map(|tag| inside.tag(*tag));
-        let held = held.iter().map(|(job, _)| job.tag);
-        let abandoned = own.chain(held).collect();
-        for mut completion in closed.completions.drain(..) {
-            inside.finish(&mut completion);
-            ready.push_back(completion);
-        }
-        ready.extend(last);
-        Closed {
-            completions: ready.into(),
-            abandoned,
-            ..closed
-        }
+    fn close(self, inner: Box<dyn Context>, deadline: Instant) -> Closed {
+        let held: Vec<u64> = self.held_tags().collect();
+        let mut closed = (self.inside).close(inner, deadline, |completion, _| completion);
+        closed.abandoned.extend(held);
+        let ready = self
+            .ready
+            .into_iter()
+            .chain(std::mem::take(&mut closed.completions));
+        closed.completions = ready.chain(self.last).collect();
+        closed
     }
 }

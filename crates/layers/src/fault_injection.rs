@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use overside_device::{Context, ContextConfig, Device, OpenError};
 
 use crate::fault_context::FaultContext;
-use crate::{DeviceLayer, Fault, Layered};
+use crate::{DeviceLayer, Fault, Layered, LayeredContext};
 
 /// Which job it is; both count from 0. A refused job counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,8 +89,7 @@ impl DeviceLayer for FaultInjection {
         let depth = config.depth;
         let context = self.inner.open(config)?;
         let (plan, counts) = (Arc::clone(&self.plan), Arc::clone(&self.counts));
-        let info = self.inner.info();
-        let context = FaultContext::new(context, depth, info, plan, counts);
-        Ok(Box::new(Layered(context)))
+        let layer = FaultContext::new(depth, self.inner.info(), plan, counts);
+        Ok(LayeredContext::around(context, layer))
     }
 }

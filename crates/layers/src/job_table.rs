@@ -1,65 +1,107 @@
 //! What a layer remembers of each job that is inside.
+//!
+//! A job inside has a number of the layer's own for a tag, because tags need not be unique. It has
+//! its own tag back in whatever comes out.
 
-use overside_device::{Completion, Job};
+use std::collections::VecDeque;
+use std::time::Instant;
 
-/// Jobs inside by a number of the layer's own, which stands in for the caller's tag: tags need not
-/// be unique.
+use overside_device::{Closed, Completion, Context, Job, Lost, SubmitError};
+use slab::Slab;
+
+/// Jobs inside, each with its tag and with what is remembered of it.
 pub(crate) struct JobTable<T> {
-    entries: Vec<Option<(u64, T)>>,
-    free: Vec<usize>,
+    jobs: Slab<(u64, T)>,
+    /// Reused.
+    one: VecDeque<Job>,
+    completions: Vec<Completion>,
 }
 
 impl<T> Default for JobTable<T> {
     fn default() -> Self {
         Self {
-            entries: Vec::new(),
-            free: Vec::new(),
+            jobs: Slab::new(),
+            one: VecDeque::new(),
+            completions: Vec::new(),
         }
     }
 }
 
 impl<T> JobTable<T> {
-    /// Remembers `value` of a job and gives the job a number for a tag.
-    pub(crate) fn insert(&mut self, job: &mut Job, value: T) {
-        let entry = Some((job.tag, value));
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.entries[number] = entry;
-                number
-            }
-            None => {
-                self.entries.push(entry);
-                self.entries.len() - 1
-            }
+    /// Gives one job to the context inside. Whether it was taken; if not, the job comes back with
+    /// what was to be remembered of it.
+    pub(crate) fn submit(
+        &mut self,
+        inner: &mut dyn Context,
+        mut job: Job,
+        value: T,
+    ) -> (Result<bool, SubmitError>, Option<(Job, T)>) {
+        let tag = job.tag;
+        job.tag = self.jobs.insert((tag, value)) as u64;
+        self.one.push_back(job);
+        let result = match inner.submit(&mut self.one) {
+            Ok(taken) => Ok(taken == 1),
+            Err(SubmitError::Refused { refusal, .. }) => Err(SubmitError::Refused { tag, refusal }),
+            Err(SubmitError::Lost(lost)) => Err(self.with_own_tags(lost).into()),
         };
-        job.tag = number as u64;
+        let back = self.one.pop_front().and_then(|mut job| {
+            let value = self.remove(&mut job.tag)?;
+            Some((job, value))
+        });
+        (result, back)
     }
 
-    /// Forgets a job that was not taken and gives it its tag back: what was remembered of it.
-    pub(crate) fn undo(&mut self, job: &mut Job) -> Option<T> {
-        let (tag, value) = self.remove(job.tag)?;
-        job.tag = tag;
+    /// Takes what the context inside has done, each with what was remembered of its job; with
+    /// nothing, if there is no such job.
+    pub(crate) fn poll(
+        &mut self,
+        inner: &mut dyn Context,
+        max: usize,
+        mut take: impl FnMut(Completion, Option<T>),
+    ) -> Result<usize, Lost> {
+        let mut completions = std::mem::take(&mut self.completions);
+        let polled = inner.poll(&mut completions, max);
+        for mut completion in completions.drain(..) {
+            let value = self.remove(&mut completion.tag);
+            take(completion, value);
+        }
+        self.completions = completions;
+        polled.map_err(|lost| self.with_own_tags(lost))
+    }
+
+    /// Closes the context inside; `take` as for [`JobTable::poll`].
+    pub(crate) fn close(
+        mut self,
+        inner: Box<dyn Context>,
+        deadline: Instant,
+        mut take: impl FnMut(Completion, Option<T>) -> Completion,
+    ) -> Closed {
+        let mut closed = inner.close(deadline);
+        closed.abandoned = self.own_tags(&closed.abandoned);
+        let completions = closed.completions.into_iter().map(|mut completion| {
+            let value = self.remove(&mut completion.tag);
+            take(completion, value)
+        });
+        closed.completions = completions.collect();
+        closed
+    }
+
+    /// Gives a job that is inside no more its tag back, and what was remembered of it.
+    fn remove(&mut self, tag: &mut u64) -> Option<T> {
+        let (own, value) = self.jobs.try_remove(usize::try_from(*tag).ok()?)?;
+        *tag = own;
         Some(value)
     }
 
-    /// What was remembered of a job that is over, which has its tag back; `None` if there is no
-    /// such job.
-    pub(crate) fn finish(&mut self, completion: &mut Completion) -> Option<T> {
-        let (tag, value) = self.remove(completion.tag)?;
-        completion.tag = tag;
-        Some(value)
+    fn with_own_tags(&self, lost: Lost) -> Lost {
+        let tags = self.own_tags(&lost.tags);
+        Lost { tags, ..lost }
     }
 
-    /// The caller's tag of a job inside.
-    pub(crate) fn tag(&self, number: u64) -> Option<u64> {
-        let entry = self.entries.get(usize::try_from(number).ok()?)?;
-        entry.as_ref().map(|(tag, _)| *tag)
-    }
-
-    fn remove(&mut self, number: u64) -> Option<(u64, T)> {
-        let number = usize::try_from(number).ok()?;
-        let entry = self.entries.get_mut(number)?.take()?;
-        self.free.push(number);
-        Some(entry)
+    fn own_tags(&self, numbers: &[u64]) -> Vec<u64> {
+        let own = |number: &u64| self.jobs.get(usize::try_from(*number).ok()?);
+        (numbers.iter().filter_map(own))
+            .map(|(tag, _)| *tag)
+            .collect()
     }
 }

@@ -44,60 +44,55 @@ pub trait DeviceLayer: Send + Sync {
     }
 }
 
-/// A context around another one; as [`Context`].
+/// What a layer does beside the context inside; as [`Context`].
 #[allow(missing_docs, clippy::missing_errors_doc)]
 pub trait ContextLayer: Send {
-    /// The context inside.
-    fn inner(&self) -> &dyn Context;
-
-    /// The context inside.
-    fn inner_mut(&mut self) -> &mut dyn Context;
-
-    /// The context inside, to be closed.
-    fn into_inner(self: Box<Self>) -> Box<dyn Context>;
-
-    fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
-        self.inner_mut().submit(jobs)
+    fn submit(
+        &mut self,
+        inner: &mut dyn Context,
+        jobs: &mut VecDeque<Job>,
+    ) -> Result<usize, SubmitError> {
+        inner.submit(jobs)
     }
 
-    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
-        self.inner_mut().poll(out, max)
+    fn poll(
+        &mut self,
+        inner: &mut dyn Context,
+        out: &mut Vec<Completion>,
+        max: usize,
+    ) -> Result<usize, Lost> {
+        inner.poll(out, max)
     }
 
-    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner().event_fd()
+    fn arm(&mut self, inner: &mut dyn Context) -> Result<bool, Lost> {
+        inner.arm()
     }
 
-    fn arm(&mut self) -> Result<bool, Lost> {
-        self.inner_mut().arm()
+    fn in_flight(&self, inner: &dyn Context) -> usize {
+        inner.in_flight()
     }
 
-    fn in_flight(&self) -> usize {
-        self.inner().in_flight()
+    fn quarantined(&self, inner: &dyn Context) -> usize {
+        inner.quarantined()
     }
 
-    fn quarantined(&self) -> usize {
-        self.inner().quarantined()
+    fn reconfigure(
+        &mut self,
+        inner: &mut dyn Context,
+        config: ContextConfig,
+    ) -> Result<(), OpenError> {
+        inner.reconfigure(config)
     }
 
-    fn reconfigure(&mut self, config: ContextConfig) -> Result<(), OpenError> {
-        self.inner_mut().reconfigure(config)
-    }
-
-    fn lifecycle(&self) -> Lifecycle {
-        self.inner().lifecycle()
-    }
-
-    fn cpu_time(&self) -> CpuTime {
-        self.inner().cpu_time()
-    }
-
-    fn close(self: Box<Self>, deadline: Instant) -> Closed {
-        self.into_inner().close(deadline)
+    fn close(self, inner: Box<dyn Context>, deadline: Instant) -> Closed
+    where
+        Self: Sized,
+    {
+        inner.close(deadline)
     }
 }
 
-/// The device or the context that a layer makes.
+/// The device that a layer makes.
 pub struct Layered<L>(pub L);
 
 impl<L: DeviceLayer> Device for Layered<L> {
@@ -130,44 +125,57 @@ impl<L: DeviceLayer> Device for Layered<L> {
     }
 }
 
-impl<L: ContextLayer> Context for Layered<L> {
+/// The context that a layer makes of the one inside.
+pub struct LayeredContext<L> {
+    inner: Box<dyn Context>,
+    layer: L,
+}
+
+impl<L: ContextLayer + 'static> LayeredContext<L> {
+    /// A layer around `inner`.
+    pub fn around(inner: Box<dyn Context>, layer: L) -> Box<dyn Context> {
+        Box::new(Self { inner, layer })
+    }
+}
+
+impl<L: ContextLayer> Context for LayeredContext<L> {
     fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
-        self.0.submit(jobs)
+        self.layer.submit(&mut *self.inner, jobs)
     }
 
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
-        self.0.poll(out, max)
+        self.layer.poll(&mut *self.inner, out, max)
     }
 
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.0.event_fd()
+        self.inner.event_fd()
     }
 
     fn arm(&mut self) -> Result<bool, Lost> {
-        self.0.arm()
+        self.layer.arm(&mut *self.inner)
     }
 
     fn in_flight(&self) -> usize {
-        self.0.in_flight()
+        self.layer.in_flight(&*self.inner)
     }
 
     fn quarantined(&self) -> usize {
-        self.0.quarantined()
+        self.layer.quarantined(&*self.inner)
     }
 
     fn reconfigure(&mut self, config: ContextConfig) -> Result<(), OpenError> {
-        self.0.reconfigure(config)
+        self.layer.reconfigure(&mut *self.inner, config)
     }
 
     fn lifecycle(&self) -> Lifecycle {
-        self.0.lifecycle()
+        self.inner.lifecycle()
     }
 
     fn cpu_time(&self) -> CpuTime {
-        self.0.cpu_time()
+        self.inner.cpu_time()
     }
 
     fn close(self: Box<Self>, deadline: Instant) -> Closed {
-        Box::new(self.0).close(deadline)
+        self.layer.close(self.inner, deadline)
     }
 }

@@ -1,9 +1,9 @@
 //! Behaviour that goes around any device.
 //!
-//! A layer is a device around a device, and a context around a context. It implements
+//! A layer is a device around a device, and what it adds to the contexts of that. It implements
 //! [`DeviceLayer`] and [`ContextLayer`], which pass every call on to what is inside unless the
-//! layer says otherwise, and [`Layered`] makes a [`Device`](overside_device::Device) and a
-//! [`Context`](overside_device::Context) of it; the pattern is Apache OpenDAL's.
+//! layer says otherwise; [`Layered`] makes a [`Device`](overside_device::Device) of it, and
+//! [`LayeredContext`] a [`Context`](overside_device::Context); the pattern is Apache OpenDAL's.
 //!
 //! | layer | what it does |
 //! |---|---|
@@ -22,5 +22,5 @@ mod time_limit;
 pub use device_memory::DeviceMemory;
 pub use fault::Fault;
 pub use fault_injection::{FaultInjection, JobNumber};
-pub use layered::{ContextLayer, DeviceLayer, Layered};
+pub use layered::{ContextLayer, DeviceLayer, Layered, LayeredContext};
 pub use time_limit::{TimeLimit, is_silence};

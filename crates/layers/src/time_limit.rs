@@ -14,7 +14,7 @@ use overside_device::{
     Completion, Context, ContextConfig, Device, Job, Lost, OpenError, SubmitError,
 };
 
-use crate::{ContextLayer, DeviceLayer, Layered};
+use crate::{ContextLayer, DeviceLayer, Layered, LayeredContext};
 
 /// The longest limit: longer than any job takes, short enough to be added to a time.
 const LIMIT_MAX: Duration = Duration::from_secs(1 << 30);
@@ -48,18 +48,17 @@ impl DeviceLayer for TimeLimit {
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
-        Ok(Box::new(Layered(LimitedContext {
-            inner: self.inner.open(config)?,
+        let layer = LimitedContext {
             limit: self.limit,
             device: self.inner.info().name.clone(),
             tags: VecDeque::new(),
             waiting_since: None,
-        })))
+        };
+        Ok(LayeredContext::around(self.inner.open(config)?, layer))
     }
 }
 
 struct LimitedContext {
-    inner: Box<dyn Context>,
     device: String,
     limit: Duration,
     /// Of the jobs in flight. They mostly come back in this order.
@@ -85,19 +84,11 @@ impl LimitedContext {
 }
 
 impl ContextLayer for LimitedContext {
-    fn inner(&self) -> &dyn Context {
-        &*self.inner
-    }
-
-    fn inner_mut(&mut self) -> &mut dyn Context {
-        &mut *self.inner
-    }
-
-    fn into_inner(self: Box<Self>) -> Box<dyn Context> {
-        self.inner
-    }
-
-    fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
+    fn submit(
+        &mut self,
+        inner: &mut dyn Context,
+        jobs: &mut VecDeque<Job>,
+    ) -> Result<usize, SubmitError> {
         let now = Instant::now();
         let is_first_offer = jobs.front().is_some_and(|job| job.deadline.is_none());
         for job in jobs.iter_mut() {
@@ -109,7 +100,7 @@ impl ContextLayer for LimitedContext {
         self.waiting_since.get_or_insert(now);
         let offered = self.tags.len();
         self.tags.extend(jobs.iter().map(|job| job.tag));
-        let result = self.inner.submit(jobs);
+        let result = inner.submit(jobs);
         let taken = *result.as_ref().unwrap_or(&0);
         self.tags.truncate(offered + taken);
         result?;
@@ -119,9 +110,14 @@ impl ContextLayer for LimitedContext {
         Ok(taken)
     }
 
-    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
+    fn poll(
+        &mut self,
+        inner: &mut dyn Context,
+        out: &mut Vec<Completion>,
+        max: usize,
+    ) -> Result<usize, Lost> {
         let before = out.len();
-        let count = self.inner.poll(out, max)?;
+        let count = inner.poll(out, max)?;
         for completion in &out[before..] {
             let at = self.tags.iter().position(|tag| *tag == completion.tag);
             at.and_then(|at| self.tags.remove(at));

@@ -10,7 +10,7 @@ use arrow_schema::{ArrowError, DataType, Schema};
 
 use crate::ipc::{FileBatches, StreamBatches};
 use crate::rows::Rows;
-use crate::{Error, Found, Search, Sink, Tally};
+use crate::{Error, Search, SearchSummary, SelectedRecord, Sink};
 
 impl Search {
     /// Searches a column of an Arrow IPC file. Nulls do not match.
@@ -22,7 +22,7 @@ impl Search {
         file: File,
         column: &str,
         sink: &mut dyn Sink,
-    ) -> Result<Tally, Error> {
+    ) -> Result<SearchSummary, Error> {
         let reader = guarded(|| FileBatches::open(file, |schema| column_of(schema, column)))?;
         self.batches(reader, 0, sink)
     }
@@ -36,7 +36,7 @@ impl Search {
         input: &mut dyn Read,
         column: &str,
         sink: &mut dyn Sink,
-    ) -> Result<Tally, Error> {
+    ) -> Result<SearchSummary, Error> {
         let (reader, schema) = guarded(|| Ok(StreamBatches::open(input)?))?;
         self.batches(reader, column_of(&schema, column)?, sink)
     }
@@ -45,7 +45,11 @@ impl Search {
     ///
     /// # Errors
     /// [`Error`]; records found before are in the sink.
-    pub fn array(&mut self, array: &dyn Array, sink: &mut dyn Sink) -> Result<Tally, Error> {
+    pub fn array(
+        &mut self,
+        array: &dyn Array,
+        sink: &mut dyn Sink,
+    ) -> Result<SearchSummary, Error> {
         check(array.data_type(), "array")?;
         let mut rows = Rows::new(self, sink)?;
         each_value(array, &mut rows)?;
@@ -68,7 +72,7 @@ impl Search {
         mut reader: impl Iterator<Item = Result<RecordBatch, ArrowError>>,
         index: usize,
         sink: &mut dyn Sink,
-    ) -> Result<Tally, Error> {
+    ) -> Result<SearchSummary, Error> {
         let mut rows = Rows::new(self, sink)?;
         while rows.go_on() {
             let batch = guarded(|| Ok(reader.next().transpose()?))?;
@@ -82,7 +86,7 @@ impl Search {
 struct Mask(Vec<bool>);
 
 impl Sink for Mask {
-    fn found(&mut self, found: Found<'_>) -> std::io::Result<bool> {
+    fn found(&mut self, found: SelectedRecord<'_>) -> std::io::Result<bool> {
         let index = usize::try_from(found.number).unwrap_or(usize::MAX);
         if let Some(is_selected) = self.0.get_mut(index.wrapping_sub(1)) {
             *is_selected = true;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use csv::{ByteRecord, ReaderBuilder};
 
 use crate::rows::Rows;
-use crate::{Error, Search, Sink, Tally};
+use crate::{Error, Search, SearchSummary, Sink};
 
 impl Search {
     /// Searches the column that the first row calls `column`. A row that is too short to have it
@@ -21,7 +21,7 @@ impl Search {
         column: &str,
         delimiter: u8,
         sink: &mut dyn Sink,
-    ) -> Result<Tally, Error> {
+    ) -> Result<SearchSummary, Error> {
         let row_bytes = Rc::new(Cell::new(0));
         let max_bytes = self.options.record_bytes_max;
         let bounded = Bounded {

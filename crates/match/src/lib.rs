@@ -39,4 +39,4 @@ pub use format::Format;
 pub use input::Input;
 pub use options::{Answer, CHUNK_BYTES, Options, RECORD_BYTES_MAX};
 pub use search::Search;
-pub use stream::{Found, Sink, Tally};
+pub use stream::{SearchSummary, SelectedRecord, Sink};

@@ -7,8 +7,8 @@ use overside_device::{ExternalBytes, Slice};
 
 use crate::rows::Rows;
 use crate::search::TRIAL_BYTES;
-use crate::stream::{Aside, Batch, Stream};
-use crate::{Answer, Error, Search, Sink, Tally, arrow};
+use crate::stream::{Batch, Stream};
+use crate::{Error, Search, SearchSummary, Sink, arrow};
 
 impl Search {
     /// Searches lines in memory of the caller's, which are read where they are. The last one need
@@ -16,7 +16,11 @@ impl Search {
     ///
     /// # Errors
     /// [`Error`]; records found before are in the sink.
-    pub fn memory(&mut self, text: ExternalBytes, sink: &mut dyn Sink) -> Result<Tally, Error> {
+    pub fn memory(
+        &mut self,
+        text: ExternalBytes,
+        sink: &mut dyn Sink,
+    ) -> Result<SearchSummary, Error> {
         let bytes = text.as_bytes();
         let sample = match self.wants_trial(Some(bytes.len() as u64)) {
             true => &bytes[..bytes.len().min(TRIAL_BYTES)],
@@ -25,7 +29,7 @@ impl Search {
         let end = memrchr(b'\n', sample).map_or(0, |end| end + 1);
         self.open(&sample[..end])?;
         let Some(state) = &self.state else {
-            return Ok(Tally::default());
+            return Ok(SearchSummary::default());
         };
         let (chunk_bytes, text) = (state.chunk_bytes, state.executor.register(text));
         let counts = self.options.invert || self.options.numbers;
@@ -45,7 +49,7 @@ impl Search {
                 _ => {
                     let line = long_line(&text, begin, window.len());
                     (begin, before) = (begin + line.len() + 1, before + 1);
-                    aside(&mut stream, line, batch)?;
+                    stream.send_line(&line, batch)?;
                     continue;
                 }
             };
@@ -71,7 +75,7 @@ impl Search {
         kind: &DataType,
         arrays: impl IntoIterator<Item = Result<ArrayRef, Error>>,
         sink: &mut dyn Sink,
-    ) -> Result<Tally, Error> {
+    ) -> Result<SearchSummary, Error> {
         arrow::check(kind, "array")?;
         let mut rows = Rows::new(self, sink)?;
         for array in arrays {
@@ -94,25 +98,4 @@ fn long_line(text: &Slice, begin: usize, known: usize) -> Slice {
     let rest = &text[begin + known..];
     let end = memchr(b'\n', rest).unwrap_or(rest.len());
     text.slice(begin..begin + known + end)
-}
-
-/// Searches a line by itself that is longer than a chunk.
-fn aside(stream: &mut Stream<'_>, line: Slice, mut batch: Batch) -> Result<(), Error> {
-    let options = &stream.search.options;
-    let max_bytes = options.record_bytes_max;
-    if line.len() > max_bytes {
-        let place = format!("line that begins at byte {}", batch.offset.unwrap_or(0));
-        return Err(Error::TooLong { place, max_bytes });
-    }
-    let is_wanted = options.answer == Answer::Records;
-    batch.records = 1;
-    stream.tally.long += 1;
-    let matches = stream.search.is_match(&line)?;
-    batch.aside.push(Aside {
-        index: 0,
-        matches,
-        value: is_wanted.then(|| line.to_vec()),
-    });
-    stream.send_aside(batch);
-    Ok(())
 }

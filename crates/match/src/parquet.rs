@@ -7,7 +7,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::arrow::{column_of, format_error, guarded};
-use crate::{Error, Search, Sink, Tally};
+use crate::{Error, Search, SearchSummary, Sink};
 
 /// Rows that are decoded at once.
 const BATCH_ROWS: usize = 8192;
@@ -28,7 +28,7 @@ impl Search {
         file: File,
         column: &str,
         sink: &mut dyn Sink,
-    ) -> Result<Tally, Error> {
+    ) -> Result<SearchSummary, Error> {
         let reader = guarded(|| {
             check_footer(&file)?;
             let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(format_error)?;

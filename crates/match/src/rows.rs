@@ -2,12 +2,12 @@
 
 use overside_placement::Buffer;
 
-use crate::stream::{Aside, Batch, Stream};
-use crate::{Answer, Error, Search, Sink, Tally};
+use crate::stream::{Batch, SeparateRecord, Stream};
+use crate::{Answer, Error, Search, SearchSummary, Sink};
 
 /// The most rows of a batch, and the most bytes of those that are not in its chunk.
 const BATCH_ROWS: u64 = 1 << 16;
-const ASIDE_BYTES: usize = 4 << 20;
+const SEPARATE_BYTES: usize = 4 << 20;
 
 /// Gathers rows: each becomes a line of a chunk, unless there is a line feed in it or it is too
 /// long for a chunk. Those are searched by themselves, and come out in their places.
@@ -17,7 +17,7 @@ pub(crate) struct Rows<'a> {
     /// How much of the buffer is filled.
     filled: usize,
     batch: Batch,
-    aside_bytes: usize,
+    separate_bytes: usize,
 }
 
 impl<'a> Rows<'a> {
@@ -28,7 +28,7 @@ impl<'a> Rows<'a> {
             buffer: None,
             filled: 0,
             batch: Batch::default(),
-            aside_bytes: 0,
+            separate_bytes: 0,
         })
     }
 
@@ -46,7 +46,7 @@ impl<'a> Rows<'a> {
     pub(crate) fn row(&mut self, value: Option<&[u8]>) -> Result<(), Error> {
         let Some(value) = value else {
             self.stream.tally.without_value += 1;
-            return self.aside(None, false);
+            return self.separate(None, false);
         };
         let buffer = match self.buffer.take() {
             Some(buffer) => buffer,
@@ -58,7 +58,7 @@ impl<'a> Rows<'a> {
         if is_long || memchr::memchr(b'\n', value).is_some() {
             self.stream.tally.long += u64::from(is_long);
             let matches = self.stream.search.is_match(value)?;
-            return self.aside(Some(value), matches);
+            return self.separate(Some(value), matches);
         }
         if self.filled + value.len() >= capacity {
             self.flush()?;
@@ -73,11 +73,11 @@ impl<'a> Rows<'a> {
         self.counted()
     }
 
-    fn aside(&mut self, value: Option<&[u8]>, matches: bool) -> Result<(), Error> {
+    fn separate(&mut self, value: Option<&[u8]>, matches: bool) -> Result<(), Error> {
         let is_wanted = self.stream.search.options.answer == Answer::Records;
         let value = value.filter(|_| is_wanted).map(<[u8]>::to_vec);
-        self.aside_bytes += value.as_ref().map_or(0, Vec::len);
-        self.batch.aside.push(Aside {
+        self.separate_bytes += value.as_ref().map_or(0, Vec::len);
+        self.batch.separate.push(SeparateRecord {
             index: self.batch.records,
             matches,
             value,
@@ -87,7 +87,7 @@ impl<'a> Rows<'a> {
 
     fn counted(&mut self) -> Result<(), Error> {
         self.batch.records += 1;
-        if self.batch.records >= BATCH_ROWS || self.aside_bytes >= ASIDE_BYTES {
+        if self.batch.records >= BATCH_ROWS || self.separate_bytes >= SEPARATE_BYTES {
             self.flush()?;
         }
         Ok(())
@@ -101,20 +101,20 @@ impl<'a> Rows<'a> {
         };
         let batch = std::mem::replace(&mut self.batch, next);
         let filled = std::mem::take(&mut self.filled);
-        self.aside_bytes = 0;
+        self.separate_bytes = 0;
         match self.buffer.take() {
             Some(mut buffer) if filled > 0 => {
                 buffer.set_len(filled);
                 self.stream.send(buffer, batch)
             }
             _ => {
-                self.stream.send_aside(batch);
+                self.stream.send_separate(batch);
                 Ok(())
             }
         }
     }
 
-    pub(crate) fn finish(mut self) -> Result<Tally, Error> {
+    pub(crate) fn finish(mut self) -> Result<SearchSummary, Error> {
         self.flush()?;
         self.stream.finish()
     }

@@ -145,17 +145,13 @@ impl Search {
         if memchr::memchr(b'\n', record).is_some() {
             return Ok(self.exact()?.is_match(record));
         }
-        let kernel = match &mut self.alone {
-            Some(kernel) => kernel,
-            none => {
-                let engine = self.state.as_ref().map_or("auto", |state| &state.engine);
-                let config = Config {
-                    variant: engine.into(),
-                    patterns: self.patterns.clone(),
-                    ..Config::new(Operation::Match(MatchKind::Count))
-                };
-                none.insert(prepare(&config)?.kernel()?)
-            }
+        if self.alone.is_none() {
+            let engine = self.state.as_ref().map_or("auto", |state| &state.engine);
+            let config = self.config(engine, MatchKind::Count);
+            self.alone = Some(prepare(&config)?.kernel()?);
+        }
+        let Some(kernel) = &mut self.alone else {
+            return Ok(false);
         };
         // An empty buffer has no record; this record is there, even if it is empty.
         let buffer = if record.is_empty() { b"\n" } else { record };

@@ -15,7 +15,7 @@ const WAIT: Duration = Duration::from_secs(1);
 
 /// A record that was selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct SelectedRecord<'a> {
     /// Its number in the input, from 1; 0 where numbers were not asked for.
     pub number: u64,
     /// Where it begins in the input, in bytes; only in text.
@@ -30,7 +30,7 @@ pub trait Sink {
     ///
     /// # Errors
     /// Ends the search with [`Error::Write`].
-    fn found(&mut self, found: Found<'_>) -> io::Result<bool>;
+    fn found(&mut self, found: SelectedRecord<'_>) -> io::Result<bool>;
 
     /// The input is about to be waited for: what is held back should go out.
     ///
@@ -42,14 +42,14 @@ pub trait Sink {
 }
 
 impl Sink for () {
-    fn found(&mut self, _: Found<'_>) -> io::Result<bool> {
+    fn found(&mut self, _: SelectedRecord<'_>) -> io::Result<bool> {
         Ok(true)
     }
 }
 
 /// What a search of one input came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct SearchSummary {
     /// Records that are selected, of those that were looked at.
     pub selected: u64,
     /// Records that are longer than a chunk may be. They were searched by themselves, on the CPU.
@@ -68,11 +68,11 @@ pub(crate) struct Batch {
     /// How many there are, if anybody needs to know.
     pub(crate) records: u64,
     /// Those that are not in the chunk, in order.
-    pub(crate) aside: Vec<Aside>,
+    pub(crate) separate: Vec<SeparateRecord>,
 }
 
 /// A record beside a chunk.
-pub(crate) struct Aside {
+pub(crate) struct SeparateRecord {
     /// How many records of the batch come before.
     pub(crate) index: u64,
     pub(crate) matches: bool,
@@ -86,7 +86,7 @@ pub(crate) struct Stream<'a> {
     sink: &'a mut dyn Sink,
     /// What was sent and has not come back. The flag: whether there is a chunk to it.
     sent: VecDeque<(Batch, bool)>,
-    pub(crate) tally: Tally,
+    pub(crate) tally: SearchSummary,
     /// Nothing more is wanted.
     pub(crate) is_over: bool,
 }
@@ -98,7 +98,7 @@ impl<'a> Stream<'a> {
             search,
             sink,
             sent: VecDeque::new(),
-            tally: Tally::default(),
+            tally: SearchSummary::default(),
             is_over: false,
         }
     }
@@ -145,8 +145,34 @@ impl<'a> Stream<'a> {
     }
 
     /// Sends records none of which is in a chunk.
-    pub(crate) fn send_aside(&mut self, batch: Batch) {
+    pub(crate) fn send_separate(&mut self, batch: Batch) {
         self.sent.push_back((batch, false));
+    }
+
+    /// Searches a line by itself that is longer than a chunk, and the only one of its batch.
+    pub(crate) fn send_line(&mut self, line: &[u8], mut batch: Batch) -> Result<(), Error> {
+        self.check_line(line.len(), &batch)?;
+        self.tally.long += 1;
+        let matches = self.search.is_match(line)?;
+        let is_wanted = self.search.options.answer == Answer::Records;
+        batch.records = 1;
+        batch.separate.push(SeparateRecord {
+            index: 0,
+            matches,
+            value: is_wanted.then(|| line.to_vec()),
+        });
+        self.send_separate(batch);
+        Ok(())
+    }
+
+    /// Refuses a line of a batch of its own that is too long.
+    pub(crate) fn check_line(&self, len: usize, batch: &Batch) -> Result<(), Error> {
+        let max_bytes = self.search.options.record_bytes_max;
+        if len <= max_bytes {
+            return Ok(());
+        }
+        let place = format!("line that begins at byte {}", batch.offset.unwrap_or(0));
+        Err(Error::TooLong { place, max_bytes })
     }
 
     /// Takes what is done; with `wait` at least one result, if there is one to come.
@@ -187,7 +213,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Ends the search of this input.
-    pub(crate) fn finish(mut self) -> Result<Tally, Error> {
+    pub(crate) fn finish(mut self) -> Result<SearchSummary, Error> {
         self.settle()?;
         Ok(self.tally)
     }
@@ -223,15 +249,19 @@ impl<'a> Stream<'a> {
         }
         let invert = self.search.options.invert;
         if self.search.options.answer == Answer::Records {
-            let none = !invert && matching == 0 && batch.aside.is_empty();
+            let none = !invert && matching == 0 && batch.separate.is_empty();
             return if none {
                 Ok(())
             } else {
                 self.hand_out(batch, text, bits)
             };
         }
-        let aside = batch.aside.iter().filter(|record| record.matches).count();
-        let matching = matching + aside as u64;
+        let separate = batch
+            .separate
+            .iter()
+            .filter(|record| record.matches)
+            .count();
+        let matching = matching + separate as u64;
         self.tally.selected += if invert {
             batch.records - matching
         } else {
@@ -244,12 +274,12 @@ impl<'a> Stream<'a> {
     fn hand_out(&mut self, batch: &Batch, text: &[u8], bits: &[u8]) -> Result<(), Error> {
         let (invert, numbers) = (self.search.options.invert, self.search.options.numbers);
         let with_numbers = numbers || batch.offset.is_none();
-        let mut aside = batch.aside.iter().peekable();
+        let mut separate = batch.separate.iter().peekable();
         let unfinished = (!text.is_empty() && !text.ends_with(b"\n")).then_some(text.len());
         let mut ends = memchr_iter(b'\n', text).chain(unfinished).enumerate();
         let (mut index, mut begin) = (0, 0);
         while !self.is_over {
-            let next = aside.next_if(|record| record.index == index);
+            let next = separate.next_if(|record| record.index == index);
             let (matches, value, offset) = match next {
                 Some(record) => (record.matches, record.value.as_deref(), begin),
                 None => {
@@ -266,7 +296,7 @@ impl<'a> Stream<'a> {
                 continue;
             }
             self.tally.selected += 1;
-            let found = Found {
+            let found = SelectedRecord {
                 number: if with_numbers {
                     batch.before + index
                 } else {

@@ -6,15 +6,19 @@ use memchr::{memchr, memchr_iter, memrchr};
 use overside_placement::Buffer;
 
 use crate::search::TRIAL_BYTES;
-use crate::stream::{Aside, Batch, Stream};
-use crate::{Answer, Error, Input, Search, Sink, Tally};
+use crate::stream::{Batch, Stream};
+use crate::{Error, Input, Search, SearchSummary, Sink};
 
 impl Search {
     /// Searches lines. The last one need not end in `\n`.
     ///
     /// # Errors
     /// [`Error`]; records found before are in the sink.
-    pub fn text(&mut self, input: &mut dyn Input, sink: &mut dyn Sink) -> Result<Tally, Error> {
+    pub fn text(
+        &mut self,
+        input: &mut dyn Input,
+        sink: &mut dyn Sink,
+    ) -> Result<SearchSummary, Error> {
         let mut lines = Lines {
             head: Vec::new(),
             taken: 0,
@@ -140,18 +144,14 @@ impl Lines<'_> {
 
     /// Searches a line by itself that fills `buffer` and goes on.
     fn long(&mut self, stream: &mut Stream<'_>, mut buffer: Buffer) -> Result<(), Error> {
-        let mut batch = self.batch();
+        let batch = self.batch();
         let mut line = buffer.to_vec();
         self.tail.clear();
         while !self.at_end {
             let read = self.read(&mut buffer)?;
             let end = memchr(b'\n', &buffer[..read]);
             line.extend_from_slice(&buffer[..end.unwrap_or(read)]);
-            let max_bytes = stream.search.options.record_bytes_max;
-            if line.len() > max_bytes {
-                let place = format!("line that begins at byte {}", self.offset);
-                return Err(Error::TooLong { place, max_bytes });
-            }
+            stream.check_line(line.len(), &batch)?;
             if let Some(end) = end {
                 self.tail.extend_from_slice(&buffer[end + 1..read]);
                 self.offset += 1;
@@ -161,16 +161,6 @@ impl Lines<'_> {
         drop(buffer);
         self.offset += line.len() as u64;
         self.before += 1;
-        batch.records = 1;
-        stream.tally.long += 1;
-        let matches = stream.search.is_match(&line)?;
-        let is_wanted = stream.search.options.answer == Answer::Records;
-        batch.aside.push(Aside {
-            index: 0,
-            matches,
-            value: is_wanted.then_some(line),
-        });
-        stream.send_aside(batch);
-        Ok(())
+        stream.send_line(&line, batch)
     }
 }

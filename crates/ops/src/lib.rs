@@ -35,4 +35,4 @@ pub use lz4::frame as lz4_frame;
 pub use matching::{Trial, try_matchers};
 pub use operation::{Direction, Format, HashAlgorithm, MatchKind, Operation};
 pub use stream::{Step, StreamDecoder, ZSTD_WINDOW_LOG_MAX, stream_decoder};
-pub use variant::{Kernel, Output, Prepared, Variant, prepare, variants};
+pub use variant::{Kernel, Output, Prepared, Variant, prepare, usable_variants, variants};

@@ -213,25 +213,16 @@ impl Operation {
 /// `compress-deflate`, `match-count`, `hash-xxh3`, `copy`: also what profiles and boxes use.
 impl std::fmt::Display for Operation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let of = match self {
-            Self::Compress(x) | Self::Decompress(x) => match x {
-                Format::Deflate => "deflate",
-                Format::DeflatePart => "deflate-part",
-                Format::Zlib => "zlib",
-                Format::Gzip => "gzip",
-                Format::Lz4Block => "lz4-block",
-                Format::Lz4 => "lz4",
-                Format::Zstd => "zstd",
-            },
-            Self::Match(x) => match x {
-                MatchKind::Search => "search",
-                MatchKind::Count => "count",
-                MatchKind::Bitmap => "bitmap",
-            },
-            Self::Hash(x) => x.name(),
-            Self::Copy => return f.write_str("copy"),
-        };
-        write!(f, "{}-{of}", self.verb())
+        f.write_str(self.verb())?;
+        if *self != Self::Copy {
+            f.write_str("-")?;
+        }
+        match self {
+            Self::Compress(format) | Self::Decompress(format) => format.serialize(f),
+            Self::Match(kind) => kind.serialize(f),
+            Self::Hash(algorithm) => f.write_str(algorithm.name()),
+            Self::Copy => Ok(()),
+        }
     }
 }
 

@@ -55,15 +55,24 @@ pub struct Output {
 }
 
 /// An operation made ready, shared by the threads that run it.
-pub trait Prepared: Send + Sync {
+pub struct Prepared {
+    variant: Variant,
+    maker: Maker,
+}
+
+impl Prepared {
     /// The library that was chosen; never "auto". It says so if no library is needed.
-    fn variant(&self) -> &Variant;
+    pub fn variant(&self) -> &Variant {
+        &self.variant
+    }
 
     /// A worker for one thread.
     ///
     /// # Errors
     /// [`Error::Library`] if the library cannot allocate its state.
-    fn kernel(&self) -> Result<Box<dyn Kernel>, Error>;
+    pub fn kernel(&self) -> Result<Box<dyn Kernel>, Error> {
+        (self.maker)()
+    }
 }
 
 /// One thread's worker.
@@ -142,13 +151,31 @@ pub fn variants(operation: Operation) -> Vec<Variant> {
         .collect()
 }
 
+/// The variants of `operation` that come up here, the one that `auto` takes first, and how many
+/// segments each takes. A SIMD library does not on a processor without the instructions.
+pub fn usable_variants(operation: Operation) -> Vec<(Variant, usize)> {
+    let segments = |variant: &Variant| {
+        let mut config = Config {
+            variant: variant.name.into(),
+            ..Config::new(operation)
+        };
+        if matches!(operation, Operation::Match(_)) {
+            config.patterns = vec!["a".into()];
+        }
+        Some(prepare(&config).ok()?.kernel().ok()?.max_segments())
+    };
+    (variants(operation).into_iter())
+        .filter_map(|variant| segments(&variant).map(|segments| (variant, segments)))
+        .collect()
+}
+
 /// Makes an operation ready. A level is looked at only for compression, patterns only for
 /// matching.
 ///
 /// # Errors
 /// [`Error::UnknownVariant`], [`Error::Level`], [`Error::NoLevels`], [`Error::Pattern`],
 /// [`Error::NoPattern`].
-pub fn prepare(config: &Config) -> Result<Arc<dyn Prepared>, Error> {
+pub fn prepare(config: &Config) -> Result<Arc<Prepared>, Error> {
     let requested = match config.operation {
         Operation::Compress(_) => config.level,
         _ => None,
@@ -163,23 +190,7 @@ pub fn prepare(config: &Config) -> Result<Arc<dyn Prepared>, Error> {
     } = choose(config.operation, name, requested)?;
     let level = level(&variant, requested)?;
     let maker = prepare(&mut variant, level, &config.patterns)?;
-    Ok(Arc::new(Ready { variant, maker }))
-}
-
-/// The one implementation of [`Prepared`].
-struct Ready {
-    variant: Variant,
-    maker: Maker,
-}
-
-impl Prepared for Ready {
-    fn variant(&self) -> &Variant {
-        &self.variant
-    }
-
-    fn kernel(&self) -> Result<Box<dyn Kernel>, Error> {
-        (self.maker)()
-    }
+    Ok(Arc::new(Prepared { variant, maker }))
 }
 
 /// The entry of that name. `auto` is the first one that has the level, so that DEFLATE's level 1

@@ -1,6 +1,5 @@
 //! `overside devices`.
 
-use std::fmt::Write;
 use std::process::ExitCode;
 
 use overside_backends::Described;
@@ -88,15 +87,14 @@ fn link(link: &LinkListing) -> String {
     ];
     for (verb, limits) in verbs {
         let (most, by) = (units::size(limits.max_bytes as f64), mover(limits.mover));
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "  {verb:<23} up to {most:>7}  by {by}");
+        line!(text, "  {verb:<23} up to {most:>7}  by {by}");
     }
     let reaped = match &about.carried_by_events {
         Some(carrier) if *carrier == about.carried_by => "polled for or waited for".into(),
         Some(carrier) => format!("polled for, or over {carrier} waited for"),
         None => "polled for".into(),
     };
-    let _ = writeln!(
+    line!(
         text,
         "  inline up to {}; {} operations in flight on each of {} queue pairs; completions are \
          {reaped}",
@@ -105,7 +103,7 @@ fn link(link: &LinkListing) -> String {
         can.queue_pairs,
     );
     if !about.variants.is_empty() {
-        let _ = writeln!(text, "  variants: {}", about.variants.join(", "));
+        line!(text, "  variants: {}", about.variants.join(", "));
     }
     text
 }
@@ -119,26 +117,23 @@ fn mover(mover: Mover) -> &'static str {
 }
 
 fn describe(device: &Described, text: &mut String) {
-    let mut line = |args: std::fmt::Arguments<'_>| {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{args}");
-    };
     if let Some(reason) = &device.unavailable {
-        line(format_args!("{}: not available: {reason}", device.name));
+        line!(text, "{}: not available: {reason}", device.name);
         return;
     }
     match &device.info {
-        Some(info) => line(format_args!("{}: {}", device.name, info.description)),
-        None => line(format_args!("{}", device.name)),
+        Some(info) => line!(text, "{}: {}", device.name, info.description),
+        None => line!(text, "{}", device.name),
     }
     let mut missing: Vec<&str> = Vec::new();
     for capability in &device.capabilities {
-        line(format_args!(
+        line!(
+            text,
             "  {:<23} up to {:>7}  {}",
             capability.operation.to_string(),
             units::size(capability.max_source_bytes as f64),
             capability.variants.join(", ")
-        ));
+        );
         for term in &capability.missing {
             if !missing.contains(&term.as_str()) {
                 missing.push(term);
@@ -146,11 +141,9 @@ fn describe(device: &Described, text: &mut String) {
         }
     }
     if !missing.is_empty() {
-        line(format_args!(
-            "  not published, so its times are lower bounds:"
-        ));
+        line!(text, "  not published, so its times are lower bounds:");
         for term in missing {
-            line(format_args!("    {term}"));
+            line!(text, "    {term}");
         }
     }
 }

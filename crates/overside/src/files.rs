@@ -39,18 +39,12 @@ pub enum Verb {
     Decompress,
 }
 
-impl Verb {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Compress => "compress",
-            Self::Decompress => "decompress",
-        }
-    }
-}
-
 impl fmt::Display for Verb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(match self {
+            Self::Compress => "compress",
+            Self::Decompress => "decompress",
+        })
     }
 }
 
@@ -62,7 +56,7 @@ enum FileError {
 }
 
 /// The worst result so far: an error weighs more than a warning.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Exit {
     Done,
     Warning,
@@ -72,7 +66,7 @@ enum Exit {
 /// Runs one of the verbs.
 pub fn run(mut request: Request) -> ExitCode {
     let log = request.arguments.log.clone();
-    if let Err(code) = log.start(request.verb.name(), LevelFilter::OFF, ERROR) {
+    if let Err(code) = log.start(&request.verb.to_string(), LevelFilter::OFF, ERROR) {
         return code;
     }
     let prepared = request.check().and_then(|()| Files::new(&request));
@@ -85,22 +79,12 @@ pub fn run(mut request: Request) -> ExitCode {
     };
     system::install_signal_cleanup();
     let named = &request.arguments.files;
-    let exit = (named.iter()).fold(Exit::Done, |exit, path| exit.and(files.process(path)));
+    let exit = (named.iter()).fold(Exit::Done, |exit, path| exit.max(files.process(path)));
     ExitCode::from(match exit {
         Exit::Done => 0,
         Exit::Error => ERROR,
         Exit::Warning => WARNING,
     })
-}
-
-impl Exit {
-    fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Error, _) | (_, Self::Error) => Self::Error,
-            (Self::Warning, _) | (_, Self::Warning) => Self::Warning,
-            _ => Self::Done,
-        }
-    }
 }
 
 /// What holds for all files of a command.
@@ -141,7 +125,7 @@ impl<'a> Files<'a> {
         let messages = &self.request.arguments.messages;
         let mut exit = Exit::Done;
         let mut warn = |message: &str| {
-            exit = exit.and(Exit::Warning);
+            exit = exit.max(Exit::Warning);
             if !messages.quiet {
                 complain!("overside {verb}: {message}");
             }
@@ -240,10 +224,10 @@ fn failed(error: Error, input: &Input, destination: &Destination) -> FileError {
             // The reader has gone. Output to a pipe has no unfinished file.
             system::end_by_broken_pipe()
         }
-        Error::Write(error) => FileError::Error(format!(
-            "{}: {error}",
-            destination.name().unwrap_or_default()
-        )),
+        Error::Write(error) => {
+            let name = destination.name().unwrap_or_default();
+            FileError::Error(format!("{name}: {error}"))
+        }
         Error::Read(error) => FileError::Error(format!("{}: {error}", input.name)),
         error => FileError::Error(format!("{}: {error}", input.name)),
     }

@@ -9,6 +9,15 @@ macro_rules! complain {
     }};
 }
 
+/// Adds a line to a text.
+macro_rules! line {
+    ($text:expr, $($line:tt)*) => {{
+        use std::fmt::Write as _;
+        // Writing to a String cannot fail.
+        let _ = writeln!($text, $($line)*);
+    }};
+}
+
 mod agent;
 mod agents;
 mod compress;

@@ -10,7 +10,7 @@ use std::io;
 use std::process::ExitCode;
 
 use overside_log::LevelFilter;
-use overside_match::{Answer, Error, Format, Options, Search, Tally};
+use overside_match::{Answer, Error, Format, Options, Search, SearchSummary};
 use overside_placement::Policy;
 
 pub use arguments::Arguments;
@@ -153,7 +153,7 @@ fn text(
     opened: Opened,
     file: &OsStr,
     printer: &mut Printer<'_>,
-) -> Result<Tally, Error> {
+) -> Result<SearchSummary, Error> {
     let mut opened = match opened {
         Opened::File { file, head } => (file, head),
         Opened::Stream(file) => return search.text(&mut Pipe(file), printer),
@@ -178,7 +178,7 @@ fn table(
     file: &OsStr,
     column: &str,
     printer: &mut Printer<'_>,
-) -> Result<Tally, Error> {
+) -> Result<SearchSummary, Error> {
     let is_tsv = OsStr::to_string_lossy(file)
         .to_lowercase()
         .ends_with(".tsv");

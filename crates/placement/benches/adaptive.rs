@@ -5,9 +5,9 @@
 //! in turns, beside one thread of the CPU. The card replays results computed before the clock
 //! starts, so that the emulation takes next to nothing from the CPU. Printed are the median
 //! rates, the best fixed split, and adaptive's part of it; the aims are at least 0.95 of the best
-//! split and of the better leg alone. Opening the device and learning count for adaptive.
+//! split and of the better target alone. Opening the device and learning count for adaptive.
 
-#[path = "common/data.rs"]
+#[path = "../../../benches/data.rs"]
 mod data;
 #[path = "../../../benches/turns.rs"]
 #[allow(dead_code)]
@@ -144,7 +144,7 @@ fn tell(title: &str, policies: &[Policy], rates: Vec<Vec<f64>>) {
     let pure = fixed[0].max(fixed[fixed.len() - 1]);
     let all: Vec<String> = fixed.iter().map(|rate| format!("{rate:.0}")).collect();
     println!(
-        "{title}: MB/s {}; best {} {:.0}, adaptive {:.0}: {:.3} of the best, {:.3} of the better leg",
+        "{title}: MB/s {}; best {} {:.0}, adaptive {:.0}: {:.3} of the best, {:.3} of the better target",
         all.join(" "),
         policies[best],
         fixed[best],

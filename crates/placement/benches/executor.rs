@@ -6,28 +6,25 @@
 //! median ratio of the rates over the turns, its range, and the ratio of the two sides' fastest
 //! slices; the aim is at least 0.98. Other load on the machine shows as a wide range.
 
-#[path = "common/data.rs"]
+#[path = "../../../benches/data.rs"]
 mod data;
+#[path = "../../../benches/jobs.rs"]
+mod jobs;
 #[path = "../../../benches/turns.rs"]
 mod turns;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use data::{compressed, plain};
+use jobs::{SLICE, SLICE_JOBS, jobs, seconds_a_job, slice};
 use overside_backend_cpu::{CpuDevice, CpuOptions};
-use overside_device::{
-    Completion, Context, ContextConfig, Device, Job, OperationConfig, Region, Slice, wait,
-};
+use overside_device::{ContextConfig, Device, OperationConfig, Slice};
 use overside_placement::{Executor, Policy, Setup};
 use turns::{Side, take_turns, told};
 
 const DEPTH: usize = 16;
 const SOURCES: usize = 24;
-/// The least jobs and time of a slice.
-const SLICE_JOBS: usize = 8 * DEPTH;
-const SLICE: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(10);
 
 fn main() {
@@ -77,34 +74,10 @@ fn against_context(name: &str, title: &str, plain: &[Vec<u8>], is_bench: bool) {
     // Goes on where the last slice ended, as the other side's queue does: sources differ in speed.
     let mut next = sources.iter().cycle();
     let turned = take_turns(is_bench, |side| match side {
-        Side::First => directly(&mut *context, &mut jobs),
+        Side::First => seconds_a_job(&mut *context, &mut jobs, 1, true),
         Side::Second => through(&mut executor, &mut next),
     });
     println!("  {title:28} {}; aim: at least 0.98", told(&turned));
-}
-
-/// Seconds a job, on the context itself.
-fn directly(context: &mut dyn Context, jobs: &mut VecDeque<Job>) -> f64 {
-    let mut out: Vec<Completion> = Vec::with_capacity(DEPTH);
-    let (begin, mut count, mut open) = (Instant::now(), 0, true);
-    while open || context.in_flight() > 0 {
-        if open {
-            context.submit(jobs).expect("good jobs");
-        }
-        wait(context, LONG).expect("waiting works");
-        count += context.poll(&mut out, DEPTH).expect("the threads live");
-        for done in out.drain(..) {
-            assert!(done.result.is_ok(), "{:?}", done.result);
-            jobs.push_back(Job {
-                tag: done.tag,
-                source: done.source,
-                destination: done.destination.expect("no deadline, no quarantine"),
-                deadline: None,
-            });
-        }
-        open = open && (count < SLICE_JOBS || begin.elapsed() < SLICE);
-    }
-    begin.elapsed().as_secs_f64() / count as f64
 }
 
 /// Seconds a chunk, through the executor.
@@ -123,21 +96,4 @@ fn through<'a>(executor: &mut Executor, next: &mut impl Iterator<Item = &'a Slic
         open = open && (count < SLICE_JOBS || begin.elapsed() < SLICE);
     }
     begin.elapsed().as_secs_f64() / count as f64
-}
-
-fn jobs(sources: &[Slice], bytes: usize) -> VecDeque<Job> {
-    (sources.iter().zip(0..))
-        .map(|(source, tag)| Job {
-            tag,
-            source: source.clone().into(),
-            destination: Region::allocate(bytes, 64, None).expect("memory"),
-            deadline: None,
-        })
-        .collect()
-}
-
-fn slice(bytes: &[u8]) -> Slice {
-    let mut region = Region::allocate(bytes.len(), 64, None).expect("memory");
-    region.copy_from_slice(bytes);
-    region.share()
 }

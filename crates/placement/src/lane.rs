@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_device::{
-    Completion, Context, ContextConfig, CpuTime, Device, DeviceId, Job, Lifecycle, Lost,
-    MemoryError, MemoryKind, OpenError, Region, Slice, Source, SubmitError,
+    Completion, Context, ContextConfig, Device, DeviceId, Job, Lifecycle, Lost, MemoryError,
+    MemoryKind, OpenError, Region, Slice, Source, SubmitError,
 };
 use overside_layers::TimeLimit;
 
@@ -367,7 +367,7 @@ impl Lane {
         while self.withdraw().is_some() {}
         self.throughput.drop_run();
         if let Some(context) = self.context.take() {
-            spend(&mut self.tally.cpu_time, context.cpu_time());
+            self.tally.cpu_time = self.tally.cpu_time.plus(context.cpu_time());
             let (device, running) = (self.name(), self.running);
             tracing::debug!(device, running, "context abandoned");
         }
@@ -390,7 +390,7 @@ impl Lane {
         };
         let closed = context.close(Instant::now() + timeout);
         add(&mut self.tally.lifecycle.end_ns, closed.lifecycle.end_ns);
-        spend(&mut self.tally.cpu_time, closed.cpu_time);
+        self.tally.cpu_time = self.tally.cpu_time.plus(closed.cpu_time);
         self.running = 0;
         self.outstanding_bytes = 0;
         self.offered.clear();
@@ -425,7 +425,7 @@ impl Lane {
     pub(crate) fn report(&self) -> TargetReport {
         let mut report = self.tally.clone();
         if let Some(context) = &self.context {
-            spend(&mut report.cpu_time, context.cpu_time());
+            report.cpu_time = report.cpu_time.plus(context.cpu_time());
         }
         report
     }
@@ -504,10 +504,4 @@ fn add(total: &mut Option<u64>, one: Option<u64>) {
     if let Some(one) = one {
         *total = Some(total.unwrap_or(0) + one);
     }
-}
-
-fn spend(total: &mut CpuTime, one: CpuTime) {
-    total.host_ns += one.host_ns;
-    total.dpu_ns += one.dpu_ns;
-    total.emulator_ns += one.emulator_ns;
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::Serialize;
+
 /// Who does the work. Written `cpu`, `device`, `split:40`, `adaptive`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Policy {
@@ -91,7 +93,7 @@ impl FromStr for Policy {
 }
 
 /// Where a chunk runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Target {
     /// The CPU.
@@ -112,9 +114,6 @@ impl Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cpu => "cpu",
-            Self::Device => "device",
-        })
+        self.serialize(f)
     }
 }

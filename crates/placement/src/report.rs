@@ -111,21 +111,8 @@ impl EventKind {
 }
 
 impl fmt::Display for EventKind {
-    /// As it is serialized.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unsupported => "unsupported",
-            Self::NotOpened => "not-opened",
-            Self::Failed => "failed",
-            Self::Refused => "refused",
-            Self::Stalled => "stalled",
-            Self::Lost => "lost",
-            Self::FalselyCorrupt => "falsely-corrupt",
-            Self::Misbehaved => "misbehaved",
-            Self::TooLong => "too-long",
-            Self::Recovered => "recovered",
-            Self::GivenUp => "given-up",
-        })
+        self.serialize(f)
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use arrow_array::BooleanArray;
 use overside_compress::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 use overside_device::ExternalBytes;
-use overside_match::{Answer, Error, Found, Input, Options, Search, Sink, Tally};
+use overside_match::{Answer, Error, SelectedRecord, Input, Options, Search, Sink, SearchSummary};
 use overside_placement::Report;
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
@@ -190,7 +190,7 @@ impl Records {
 }
 
 impl Sink for Records {
-    fn found(&mut self, found: Found<'_>) -> io::Result<bool> {
+    fn found(&mut self, found: SelectedRecord<'_>) -> io::Result<bool> {
         if self.indices.len().is_multiple_of(RECORDS_PER_CHECK) {
             self.signals.check()?;
         }
@@ -214,7 +214,7 @@ fn push(numbers: &mut Vec<u64>, number: u64) -> io::Result<()> {
 
 /// What a search came to.
 struct SearchResult {
-    tally: Tally,
+    tally: SearchSummary,
     records: Option<Records>,
     rows: Option<usize>,
     engine: Option<String>,
@@ -247,7 +247,7 @@ impl SearchResult {
 /// The records that are selected, and where they were found.
 #[pyclass(module = "overside", frozen)]
 pub(crate) struct Matches {
-    tally: Tally,
+    tally: SearchSummary,
     indices: Option<Py<Numbers>>,
     begins: Option<Py<Numbers>>,
     ends: Option<Py<Numbers>>,

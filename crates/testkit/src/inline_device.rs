@@ -9,11 +9,10 @@ use overside_base::lock;
 use overside_device::threads::{Limits, outcome};
 use overside_device::{
     Applied, Capabilities, Capability, Closed, Completion, Context, ContextConfig, CpuTime, Device,
-    DeviceId, DeviceInfo, ExternalBytes, Job, JobError, Lifecycle, Lost, MemoryError, MemoryKind,
-    OpenError, Operation, OperationConfig, Provenance, Region, Registration, Slice, Stages,
-    SubmitError, Timing,
+    DeviceId, DeviceInfo, Job, JobError, Lifecycle, Lost, MemoryKind, OpenError, Operation,
+    Provenance, Registration, Stages, SubmitError, Timing,
 };
-use overside_ops::{Kernel, prepare};
+use overside_ops::{Kernel, prepare, usable_variants};
 
 /// Its longest destination in bytes.
 const MAX_DESTINATION_BYTES: u64 = 1 << 20;
@@ -81,7 +80,7 @@ impl InlineDevice {
         let capabilities = able.filter_map(|operation| {
             Some(Capability {
                 operation,
-                variants: vec![library(operation)?],
+                variants: vec![usable_variants(operation).first()?.0.name.into()],
                 max_source_bytes: options.max_source_bytes,
                 max_destination_bytes: MAX_DESTINATION_BYTES,
                 max_segments: options.max_segments,
@@ -108,33 +107,17 @@ impl InlineDevice {
 }
 
 impl Shared {
-    fn registration(&self) -> Option<Registration> {
-        (self.options.memory == MemoryKind::Registered).then(|| Registration {
-            device: self.id,
-            handle: Arc::new(()),
-        })
+    /// What a context is made of that is opened like this.
+    fn open(&self, config: &ContextConfig) -> Result<(Limits, Work), OpenError> {
+        let capability = self.capabilities.check(&self.info.name, config)?;
+        let prepared = prepare(&config.operation)?;
+        let work = Work {
+            operation: config.operation.operation,
+            kernel: prepared.kernel()?,
+            applied: Arc::new(Applied::of(&self.info, prepared.variant())),
+        };
+        Ok((Limits::new(self.id, capability, config), work))
     }
-
-    fn limits(&self, config: &ContextConfig) -> Limits {
-        Limits {
-            device: self.id,
-            memory: self.options.memory,
-            depth: config.depth,
-            max_source_bytes: config.max_source_bytes,
-            max_destination_bytes: config.max_destination_bytes,
-            max_segments: self.options.max_segments,
-            gather: false,
-        }
-    }
-}
-
-/// The library that `auto` stands for.
-fn library(operation: Operation) -> Option<String> {
-    let mut config = OperationConfig::new(operation);
-    if matches!(operation, Operation::Match(_)) {
-        config.patterns = vec!["a".into()];
-    }
-    Some(prepare(&config).ok()?.variant().name.into())
 }
 
 impl Device for InlineDevice {
@@ -146,25 +129,23 @@ impl Device for InlineDevice {
         &self.0.capabilities
     }
 
-    fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
-        Region::allocate(len, align, self.0.registration())
-    }
-
-    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
-        Ok(Slice::from_external(foreign, self.0.registration()))
+    fn registration(&self) -> Option<Registration> {
+        (self.0.options.memory == MemoryKind::Registered).then(|| Registration {
+            device: self.0.id,
+            handle: Arc::new(()),
+        })
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
         std::thread::sleep(self.0.options.opening);
-        let mut context = InlineContext {
+        let (limits, work) = self.0.open(&config)?;
+        Ok(Box::new(InlineContext {
             shared: Arc::clone(&self.0),
-            limits: self.0.limits(&config),
-            work: None,
+            limits,
+            work,
             queue: VecDeque::new(),
             free_at: Instant::now(),
-        };
-        context.reconfigure(config)?;
-        Ok(Box::new(context))
+        }))
     }
 }
 
@@ -177,7 +158,7 @@ struct Work {
 struct InlineContext {
     shared: Arc<Shared>,
     limits: Limits,
-    work: Option<Work>,
+    work: Work,
     /// Jobs, each with the time at which it may be done.
     queue: VecDeque<(Job, Instant)>,
     free_at: Instant,
@@ -194,8 +175,8 @@ impl InlineContext {
         self.free_at
     }
 
-    fn complete(&mut self, mut job: Job) -> Option<Completion> {
-        let work = self.work.as_mut()?;
+    fn complete(&mut self, mut job: Job) -> Completion {
+        let work = &mut self.work;
         let source: Vec<&[u8]> = job.source.segments().iter().map(|slice| &**slice).collect();
         let (len, capacity) = (job.source.len(), job.destination.len());
         let is_late = job.deadline.is_some_and(|at| Instant::now() >= at);
@@ -208,14 +189,14 @@ impl InlineContext {
         if result.is_ok() {
             lock(&self.shared.done).push(source.concat());
         }
-        Some(Completion {
+        Completion {
             tag: job.tag,
             result,
             source: job.source,
             destination: Some(job.destination),
             stages: Stages::default(),
             applied: Arc::clone(&work.applied),
-        })
+        }
     }
 }
 
@@ -245,7 +226,7 @@ impl Context for InlineContext {
         while count < max
             && let Some((job, _)) = self.queue.pop_front_if(|(_, due)| *due <= now)
         {
-            out.extend(self.complete(job));
+            out.push(self.complete(job));
             count += 1;
         }
         Ok(count)
@@ -275,23 +256,7 @@ impl Context for InlineContext {
         if !self.queue.is_empty() {
             return Err(OpenError::InFlight(self.queue.len()));
         }
-        let shared = &self.shared;
-        shared.capabilities.check(&shared.info.name, &config)?;
-        let prepared = prepare(&config.operation)?;
-        let variant = prepared.variant();
-        let applied = Applied {
-            device: shared.info.name.clone(),
-            driver: "test".into(),
-            variant: variant.name.into(),
-            library: variant.title(),
-            provenance: Provenance::Measured,
-        };
-        self.work = Some(Work {
-            operation: config.operation.operation,
-            kernel: prepared.kernel()?,
-            applied: Arc::new(applied),
-        });
-        self.limits = shared.limits(&config);
+        (self.limits, self.work) = self.shared.open(&config)?;
         Ok(())
     }
 
@@ -309,7 +274,7 @@ impl Context for InlineContext {
     fn close(mut self: Box<Self>, _deadline: Instant) -> Closed {
         let mut completions = Vec::new();
         while let Some((job, _)) = self.queue.pop_front() {
-            completions.extend(self.complete(job));
+            completions.push(self.complete(job));
         }
         Closed {
             completions,

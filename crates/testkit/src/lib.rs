@@ -11,4 +11,4 @@ mod inline_device;
 mod run;
 
 pub use inline_device::{InlineDevice, InlineOptions};
-pub use run::{Timed, run};
+pub use run::{Timed, again, assert_contains, run};

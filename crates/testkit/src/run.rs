@@ -34,3 +34,24 @@ pub fn run(context: &mut dyn Context, jobs: Vec<Job>) -> (Instant, Vec<Timed>) {
     }
     (begin, seen)
 }
+
+/// The job of a completion once more.
+///
+/// # Panics
+/// If it failed, or its destination is in quarantine.
+pub fn again(completion: Completion) -> Job {
+    assert!(completion.result.is_ok(), "{:?}", completion.result);
+    Job {
+        tag: completion.tag,
+        source: completion.source,
+        destination: completion.destination.expect("no deadline, no quarantine"),
+        deadline: None,
+    }
+}
+
+/// Panics with the text unless this is a part of it.
+#[track_caller]
+pub fn assert_contains(text: impl std::fmt::Display, part: &str) {
+    let text = text.to_string();
+    assert!(text.contains(part), "{part:?} is not in: {text}");
+}

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use overside_base::lock;
 use overside_device::{Capabilities, Capability, MemoryKind};
-use overside_ops::{Config, Operation, Variant, prepare, variants};
+use overside_ops::{Operation, usable_variants};
 
 /// The longest source and destination in bytes: what the least of the libraries takes, LZ4's
 /// `LZ4_MAX_INPUT_SIZE`.
@@ -30,9 +30,7 @@ pub(crate) fn probed(operations: impl IntoIterator<Item = Operation>) -> Capabil
 
 /// What can be done of an operation, if anything.
 fn capability(operation: Operation) -> Option<Capability> {
-    let usable: Vec<(Variant, usize)> = (variants(operation).into_iter())
-        .filter_map(|variant| segments(operation, &variant).map(|segments| (variant, segments)))
-        .collect();
+    let usable = usable_variants(operation);
     Some(Capability {
         operation,
         max_segments: usable.iter().map(|(_, segments)| *segments).min()?,
@@ -47,17 +45,4 @@ fn capability(operation: Operation) -> Option<Capability> {
         memory: MemoryKind::Any,
         missing: Vec::new(),
     })
-}
-
-/// How many segments a variant takes; `None` if it does not come up here (a SIMD library on a
-/// processor without the instructions).
-fn segments(operation: Operation, variant: &Variant) -> Option<usize> {
-    let mut config = Config {
-        variant: variant.name.into(),
-        ..Config::new(operation)
-    };
-    if matches!(operation, Operation::Match(_)) {
-        config.patterns = vec!["a".into()];
-    }
-    Some(prepare(&config).ok()?.kernel().ok()?.max_segments())
 }

@@ -7,40 +7,30 @@ use std::time::Instant;
 
 use overside_device::threads::{CpuAccounting, Limits, Next, Runner, Threads, WorkerMain};
 use overside_device::{
-    Applied, Capabilities, Closed, Completion, Context, ContextConfig, CpuTime, DeviceId, Job,
-    Lifecycle, Lost, MemoryKind, OpenError, Provenance, SubmitError,
+    Applied, Closed, Completion, Context, ContextConfig, CpuTime, Job, Lifecycle, Lost, OpenError,
+    SubmitError,
 };
 use overside_ops::prepare;
 
-use crate::{CpuOptions, NAME, driver};
+use crate::{NAME, Shared};
 
 pub(crate) struct CpuContext {
-    device: DeviceId,
-    capabilities: Capabilities,
-    options: CpuOptions,
+    device: Arc<Shared>,
     config: ContextConfig,
     threads: Threads,
     lifecycle: Lifecycle,
 }
 
 impl CpuContext {
-    pub(crate) fn open(
-        device: DeviceId,
-        capabilities: &Capabilities,
-        options: &CpuOptions,
-        config: ContextConfig,
-    ) -> Result<Self, OpenError> {
+    pub(crate) fn open(device: Arc<Shared>, config: ContextConfig) -> Result<Self, OpenError> {
         let begin = Instant::now();
-        let threads = start(device, capabilities, options, &config)?;
+        let threads = start(&device, &config)?;
         let lifecycle = Lifecycle {
             init_ns: Some(elapsed_ns(begin)),
             ..Lifecycle::default()
         };
-        let (capabilities, options) = (capabilities.clone(), options.clone());
         Ok(Self {
             device,
-            capabilities,
-            options,
             config,
             threads,
             lifecycle,
@@ -81,12 +71,12 @@ impl Context for CpuContext {
         let same = config.operation == self.config.operation && config.depth == self.config.depth;
         if same {
             // Kernels do not depend on how long buffers are: there is nothing to tear down.
-            self.capabilities.check(NAME, &config)?;
+            self.device.capabilities.check(NAME, &config)?;
             self.threads
                 .set_longest(config.max_source_bytes, config.max_destination_bytes);
             self.lifecycle.end_ns = Some(0);
         } else {
-            let next = start(self.device, &self.capabilities, &self.options, &config)?;
+            let next = start(&self.device, &config)?;
             let end = self.threads.replace(next);
             self.lifecycle.end_ns = Some(end.as_nanos() as u64);
         }
@@ -114,36 +104,19 @@ fn elapsed_ns(since: Instant) -> u64 {
 }
 
 /// Prepares the operation once and starts a thread for each kernel.
-fn start(
-    device: DeviceId,
-    capabilities: &Capabilities,
-    options: &CpuOptions,
-    config: &ContextConfig,
-) -> Result<Threads, OpenError> {
-    let capability = capabilities.check(NAME, config)?;
+fn start(device: &Shared, config: &ContextConfig) -> Result<Threads, OpenError> {
+    let capability = device.capabilities.check(NAME, config)?;
     let prepared = prepare(&config.operation)?;
-    let variant = prepared.variant();
-    let applied = Applied {
-        device: NAME.into(),
-        driver: driver(),
-        variant: variant.name.into(),
-        library: variant.title(),
-        provenance: Provenance::Measured,
-    };
+    let applied = Applied::of(&device.info, prepared.variant());
     let limits = Limits {
-        device,
-        memory: MemoryKind::Any,
-        depth: config.depth,
-        max_source_bytes: config.max_source_bytes,
-        max_destination_bytes: config.max_destination_bytes,
-        max_segments: capability.max_segments,
         gather: true,
+        ..Limits::new(device.id, capability, config)
     };
-    let mains = (0..options.threads)
+    let mains = (0..device.options.threads)
         .map(|index| {
             let runner = Runner::new(config.operation.operation, Arc::clone(&prepared))?;
             let main = worker(index, runner);
-            Ok(match &options.cores {
+            Ok(match &device.options.cores {
                 Some(cores) => main.pinned(cores[index % cores.len()]),
                 None => main,
             })

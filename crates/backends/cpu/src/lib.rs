@@ -12,9 +12,11 @@ mod capabilities;
 mod context;
 mod error;
 
+use std::sync::Arc;
+
 use overside_device::{
-    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, ExternalBytes, MemoryError,
-    OpenError, Operation, Provenance, Region, Slice, Timing,
+    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, OpenError, Operation,
+    Provenance, Timing,
 };
 
 pub use backend::CpuBackend;
@@ -48,7 +50,10 @@ impl Default for CpuOptions {
 }
 
 /// This machine's cores.
-pub struct CpuDevice {
+pub struct CpuDevice(Arc<Shared>);
+
+/// What the device and its contexts have in common.
+struct Shared {
     id: DeviceId,
     info: DeviceInfo,
     capabilities: Capabilities,
@@ -79,7 +84,7 @@ impl CpuDevice {
         error::check(&options)?;
         let info = DeviceInfo {
             name: NAME.into(),
-            driver: driver(),
+            driver: concat!("threads ", env!("CARGO_PKG_VERSION")).into(),
             location: "this host".into(),
             description: match options.threads {
                 1 => "one thread on this machine's cores".into(),
@@ -88,38 +93,25 @@ impl CpuDevice {
             provenance: Provenance::Measured,
             timing: Timing::Real,
         };
-        Ok(Self {
+        Ok(Self(Arc::new(Shared {
             id: DeviceId::unique(),
             info,
             capabilities: capabilities::probed(operations),
             options,
-        })
+        })))
     }
-}
-
-fn driver() -> String {
-    concat!("threads ", env!("CARGO_PKG_VERSION")).into()
 }
 
 impl Device for CpuDevice {
     fn info(&self) -> &DeviceInfo {
-        &self.info
+        &self.0.info
     }
 
     fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
-    }
-
-    fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
-        Region::allocate(len, align, None)
-    }
-
-    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
-        Ok(Slice::from_external(foreign, None))
+        &self.0.capabilities
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
-        let context = CpuContext::open(self.id, &self.capabilities, &self.options, config)?;
-        Ok(Box::new(context))
+        Ok(Box::new(CpuContext::open(Arc::clone(&self.0), config)?))
     }
 }

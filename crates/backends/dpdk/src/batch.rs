@@ -33,9 +33,7 @@ impl Batch {
             len: bytes.len() as u64,
         };
         let (ones, scratch) = work.scratch.split_at_mut(TRAILER_BYTES);
-        let Slot::Running { job, plain, .. } = &mut work.slots[number as usize] else {
-            unreachable!("the job was put there before");
-        };
+        let Slot { job, plain, .. } = &mut work.slots[number as usize];
         let first = self.segments.len();
         let segments = job.source.segments().iter();
         let filled = segments.filter(|segment| !segment.is_empty());
@@ -51,8 +49,8 @@ impl Batch {
         self.numbers.push(number);
         self.jobs.push(RawJob {
             token: token(work.number, number),
-            slot: work.kit.slot(number),
-            transform: work.kit.transform(number),
+            slot: work.resources.slot(number),
+            transform: work.resources.transform(number),
             segments: std::ptr::null(),
             destination,
             segment_count: (self.segments.len() - first) as u32,
@@ -71,7 +69,7 @@ impl Batch {
             return Ok(0);
         }
         // SAFETY: the jobs are in `work.slots` and stay there until `Queue::take` returns them:
-        // `Flight::reap` takes them out then, and what is left when the flight is dropped goes to
+        // `Pipeline::reap` takes them out then, and what is left when the pipeline is dropped goes to
         // the environment. A source is shared and cannot be written; a destination belongs to its
         // job. Places and transforms are those of the job's own number.
         unsafe { work.queue.put(&self.jobs) }

@@ -19,7 +19,7 @@ pub(crate) fn of(engine: &Engine) -> Capabilities {
 }
 
 fn one(engine: &Engine, operation: Operation) -> Option<Capability> {
-    let tried = engine.probed.get(operation)?;
+    let behavior = engine.behaviors.get(operation)?;
     let longest = match (engine.found.kind, u64::from(engine.limits.source_bytes)) {
         (Kind::Copy, _) => MAX_COPY_BYTES,
         (_, 0) => MAX_BYTES,
@@ -30,7 +30,7 @@ fn one(engine: &Engine, operation: Operation) -> Option<Capability> {
         variants: vec![engine.driver().to_owned()],
         max_source_bytes: longest,
         max_destination_bytes: longest.max(MAX_BYTES),
-        max_segments: tried.segments,
+        max_segments: behavior.segments,
         max_depth: engine.depth,
         // No class of device tells on a descriptor that it is done.
         event: false,

@@ -13,7 +13,7 @@ use overside_device::{
 };
 
 use crate::Shared;
-use crate::flight::Flight;
+use crate::pipeline::Pipeline;
 
 /// The pause between two looks while closing.
 const PAUSE: Duration = Duration::from_micros(20);
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_micros(20);
 pub(crate) struct DpdkContext {
     shared: Arc<Shared>,
     /// In a cell because asking what is in quarantine looks for what has come out of it.
-    flight: RefCell<Flight>,
+    pipeline: RefCell<Pipeline>,
     lifecycle: Lifecycle,
     /// Destinations in quarantine from before the context was set up anew.
     elsewhere: Arc<AtomicUsize>,
@@ -30,10 +30,10 @@ pub(crate) struct DpdkContext {
 impl DpdkContext {
     pub(crate) fn open(shared: &Arc<Shared>, config: ContextConfig) -> Result<Self, OpenError> {
         let elsewhere = Arc::<AtomicUsize>::default();
-        let (flight, lifecycle) = Flight::open(shared, config, &elsewhere)?;
+        let (pipeline, lifecycle) = Pipeline::open(shared, config, &elsewhere)?;
         Ok(Self {
             shared: Arc::clone(shared),
-            flight: RefCell::new(flight),
+            pipeline: RefCell::new(pipeline),
             lifecycle,
             elsewhere,
         })
@@ -43,12 +43,12 @@ impl DpdkContext {
 impl Context for DpdkContext {
     fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
         self.shared.environment.enter_thread();
-        self.flight.get_mut().submit(jobs)
+        self.pipeline.get_mut().submit(jobs)
     }
 
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
         self.shared.environment.enter_thread();
-        self.flight.get_mut().poll(out, max)
+        self.pipeline.get_mut().poll(out, max)
     }
 
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -56,19 +56,19 @@ impl Context for DpdkContext {
     }
 
     fn arm(&mut self) -> Result<bool, Lost> {
-        Err(self.flight.get_mut().lost("it can only be polled"))
+        Err(self.pipeline.get_mut().lost("it can only be polled"))
     }
 
     fn in_flight(&self) -> usize {
-        self.flight.borrow().in_flight()
+        self.pipeline.borrow().in_flight()
     }
 
     fn quarantined(&self) -> usize {
-        let mut flight = self.flight.borrow_mut();
-        if flight.quarantined() > 0 {
-            flight.reap();
+        let mut pipeline = self.pipeline.borrow_mut();
+        if pipeline.quarantined() > 0 {
+            pipeline.reap();
         }
-        flight.quarantined() + self.elsewhere.load(Ordering::Relaxed)
+        pipeline.quarantined() + self.elsewhere.load(Ordering::Relaxed)
     }
 
     fn reconfigure(&mut self, config: ContextConfig) -> Result<(), OpenError> {
@@ -76,9 +76,9 @@ impl Context for DpdkContext {
         if in_flight > 0 {
             return Err(OpenError::InFlight(in_flight));
         }
-        let (next, mut lifecycle) = Flight::open(&self.shared, config, &self.elsewhere)?;
+        let (next, mut lifecycle) = Pipeline::open(&self.shared, config, &self.elsewhere)?;
         let end = Instant::now();
-        drop(self.flight.replace(next));
+        drop(self.pipeline.replace(next));
         lifecycle.end_ns = Some(end.elapsed().as_nanos() as u64);
         self.lifecycle = lifecycle;
         Ok(())
@@ -95,11 +95,11 @@ impl Context for DpdkContext {
 
     fn close(self: Box<Self>, deadline: Instant) -> Closed {
         self.shared.environment.enter_thread();
-        let mut flight = self.flight.into_inner();
+        let mut pipeline = self.pipeline.into_inner();
         let (mut completions, mut lifecycle) = (Vec::new(), self.lifecycle);
-        while flight.in_flight() > 0 {
+        while pipeline.in_flight() > 0 {
             // A lost device has returned all it will.
-            let Ok(count) = flight.poll(&mut completions, usize::MAX) else {
+            let Ok(count) = pipeline.poll(&mut completions, usize::MAX) else {
                 break;
             };
             if Instant::now() >= deadline {
@@ -109,9 +109,9 @@ impl Context for DpdkContext {
                 std::thread::sleep(PAUSE);
             }
         }
-        let abandoned = flight.tags();
+        let abandoned = pipeline.tags();
         let end = Instant::now();
-        drop(flight);
+        drop(pipeline);
         lifecycle.end_ns = Some(end.elapsed().as_nanos() as u64);
         Closed {
             completions,

@@ -8,7 +8,7 @@ use overside_device::Capabilities;
 
 use crate::Environment;
 use crate::capabilities;
-use crate::probe::Probed;
+use crate::probe::Behaviors;
 use crate::queue::Queue;
 use crate::rules::Rules;
 use crate::shim::{Found, Kind, RawLimits, SHARED_TRANSFORM, Setup};
@@ -30,7 +30,7 @@ pub(crate) struct Engine {
     pub(crate) queues: Vec<Arc<Queue>>,
     pub(crate) depth: usize,
     /// What trying it out showed.
-    pub(crate) probed: Probed,
+    pub(crate) behaviors: Behaviors,
     pub(crate) capabilities: Capabilities,
     /// How long setting up and trying took.
     pub(crate) discovery: Duration,
@@ -67,7 +67,7 @@ impl Engine {
             queues: (0..queues as u16).map(queue).collect(),
             depth: depth.min(capacity) as usize,
             limits,
-            probed: Probed::default(),
+            behaviors: Behaviors::default(),
             capabilities: Capabilities::default(),
             discovery: Duration::ZERO,
             rules: Mutex::default(),
@@ -77,7 +77,7 @@ impl Engine {
         if engine.found.kind != Kind::Match {
             engine.configure(environment, &[])?;
         }
-        engine.probed = Probed::of(environment, &engine)?;
+        engine.behaviors = Behaviors::of(environment, &engine)?;
         engine.capabilities = capabilities::of(&engine);
         engine.discovery = begin.elapsed();
         Ok(engine)

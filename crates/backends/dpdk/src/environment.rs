@@ -39,7 +39,7 @@ pub const SOFTWARE_DEVICES: [&str; 3] = ["compress_isal", "compress_zlib", "dma_
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A device that was set up, or why it could not be.
-type Tried = Result<Arc<Engine>, String>;
+type SetUp = Result<Arc<Engine>, String>;
 
 /// DPDK in this process.
 pub struct Environment {
@@ -47,7 +47,7 @@ pub struct Environment {
     /// How long starting took.
     pub(crate) start: Duration,
     /// Devices that are set up, or why they cannot be: that is tried once.
-    engines: Mutex<HashMap<(Kind, i32), Tried>>,
+    engines: Mutex<HashMap<(Kind, i32), SetUp>>,
     /// Held for each call that sets something up: DPDK wants that done by one thread at a time.
     control: Mutex<()>,
     pub(crate) areas: Mutex<Areas>,

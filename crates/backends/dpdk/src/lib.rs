@@ -19,13 +19,13 @@ mod context;
 mod engine;
 mod environment;
 mod error;
-mod flight;
-mod kit;
 mod memory;
 mod orphan;
 mod outcome;
+mod pipeline;
 mod probe;
 mod queue;
+mod resources;
 mod rules;
 pub mod shim;
 

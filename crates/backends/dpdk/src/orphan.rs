@@ -4,46 +4,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use overside_device::{Job, Region};
+use slab::Slab;
 
 use crate::engine::Engine;
-use crate::kit::Kit;
 use crate::queue::{Done, Queue};
+use crate::resources::Resources;
 
-/// What is in a place for one job.
-pub(crate) enum Slot {
-    /// Nothing.
-    Free,
-    /// A job that the device has.
-    Running {
-        job: Job,
-        /// How long the engine took, where it computes while it is given the job.
-        engine_ns: Option<u64>,
-        /// It was given to the device without a trailer.
-        plain: bool,
-    },
-    /// A job that was given up and that the device still has: its memory.
-    Quarantined(#[allow(dead_code, reason = "kept for being dropped later")] Job),
+/// A job that the device has.
+pub(crate) struct Slot {
+    /// Its memory stays until the device is done with it.
+    pub(crate) job: Job,
+    /// How long the engine took, where it computes while it is given the job.
+    pub(crate) engine_ns: Option<u64>,
+    /// It was given to the device without a trailer.
+    pub(crate) plain: bool,
+    /// It was given up and is over.
+    pub(crate) is_quarantined: bool,
 }
 
 /// A context's part of a queue.
 pub(crate) struct Work {
     pub(crate) queue: Arc<Queue>,
     pub(crate) number: u32,
-    pub(crate) kit: Kit,
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) resources: Resources,
+    pub(crate) slots: Slab<Slot>,
     /// A trailer, and behind it a destination for jobs without one.
     pub(crate) scratch: Region,
     pub(crate) engine: Arc<Engine>,
     /// Uses the engine's rules.
     pub(crate) with_rules: bool,
-}
-
-impl Work {
-    /// Jobs that the device has.
-    pub(crate) fn busy(&self) -> usize {
-        let busy = |slot: &&Slot| !matches!(slot, Slot::Free);
-        self.slots.iter().filter(busy).count()
-    }
 }
 
 impl Drop for Work {
@@ -60,7 +49,6 @@ impl Drop for Work {
 pub(crate) struct Orphan {
     /// Nothing, once it is over.
     work: Option<Work>,
-    busy: usize,
     /// Destinations that a context still counts as quarantined.
     quarantined: Arc<AtomicUsize>,
     done: Vec<Done>,
@@ -68,11 +56,9 @@ pub(crate) struct Orphan {
 
 impl Orphan {
     pub(crate) fn new(work: Work, quarantined: Arc<AtomicUsize>) -> Self {
-        let busy = work.busy();
-        quarantined.fetch_add(busy, Ordering::Relaxed);
+        quarantined.fetch_add(work.slots.len(), Ordering::Relaxed);
         Self {
             work: Some(work),
-            busy,
             quarantined,
             done: Vec::new(),
         }
@@ -85,28 +71,25 @@ impl Orphan {
         };
         let lost = work.queue.take(work.number, &mut self.done).is_err();
         for done in self.done.drain(..) {
-            let Some(slot) = work.slots.get_mut(done.slot as usize) else {
-                continue;
-            };
-            if !matches!(std::mem::replace(slot, Slot::Free), Slot::Free) {
-                self.busy -= 1;
+            if work.slots.try_remove(done.slot as usize).is_some() {
                 self.quarantined.fetch_sub(1, Ordering::Relaxed);
             }
         }
-        if self.busy > 0 && lost {
+        let is_over = work.slots.is_empty();
+        if !is_over && lost {
             // A device that is gone may still write: its jobs' memory stays for as long as the
             // process does.
             std::mem::forget(self.work.take());
             return true;
         }
-        self.busy == 0
+        is_over
     }
 }
 
 impl Drop for Orphan {
     fn drop(&mut self) {
-        if self.busy > 0 {
-            std::mem::forget(self.work.take());
+        if let Some(work) = self.work.take().filter(|work| !work.slots.is_empty()) {
+            std::mem::forget(work);
         }
     }
 }

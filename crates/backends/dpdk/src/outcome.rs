@@ -4,7 +4,7 @@ use overside_device::threads::outcome;
 use overside_device::{JobError, Operation, Outcome, Output};
 use overside_ops::{Error, MatchKind};
 
-use crate::probe::Tried;
+use crate::probe::Behavior;
 use crate::queue::Done;
 use crate::shim;
 
@@ -17,14 +17,14 @@ pub(crate) const ENDS_EARLY: &str = "the stream ends early";
 /// What became of a job whose source is `source_len` bytes long.
 pub(crate) fn of(
     operation: Operation,
-    tried: Tried,
+    behavior: Behavior,
     done: &Done,
     source_len: usize,
     capacity: usize,
 ) -> Result<Outcome, JobError> {
     let output = match operation {
         Operation::Compress(_) => compressed(done, source_len, capacity),
-        Operation::Decompress(_) => decompressed(tried, done, source_len, capacity),
+        Operation::Decompress(_) => decompressed(behavior, done, source_len, capacity),
         _ => copied(done, source_len),
     };
     outcome(operation, source_len, capacity, output)
@@ -48,7 +48,7 @@ fn compressed(done: &Done, source_len: usize, capacity: usize) -> Result<Output,
 }
 
 fn decompressed(
-    tried: Tried,
+    behavior: Behavior,
     done: &Done,
     source_len: usize,
     capacity: usize,
@@ -64,7 +64,7 @@ fn decompressed(
         shim::DONE if done.produced as usize > capacity => Err(Error::OutputTooSmall { capacity }),
         shim::DONE => Ok(written(done.produced)),
         shim::NO_SPACE => Err(Error::OutputTooSmall { capacity }),
-        shim::ERROR if tried.tells_space => Err(Error::Corrupt(format!(
+        shim::ERROR if behavior.tells_space => Err(Error::Corrupt(format!(
             "the device finds the stream invalid{}",
             detail(done)
         ))),

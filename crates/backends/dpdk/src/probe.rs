@@ -15,8 +15,8 @@ use overside_ops::{Format, MatchKind, prepare};
 
 use crate::capabilities::MAX_SEGMENTS;
 use crate::engine::Engine;
-use crate::kit::Kit;
 use crate::queue::{Done, Queue, token};
+use crate::resources::Resources;
 use crate::shim::{self, CHAINED, Kind, RawJob, RawSegment};
 use crate::{Environment, memory};
 
@@ -42,7 +42,7 @@ pub(crate) const TRAILER: [usize; 4] = [1, TRAILER_BYTES, TRAILER_BYTES, TRAILER
 
 /// What a device does of one operation, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tried {
+pub(crate) struct Behavior {
     /// The most segments of a source.
     pub(crate) segments: usize,
     /// It may call a stream done that ends early, so it is given more bytes behind the stream than
@@ -54,14 +54,12 @@ pub(crate) struct Tried {
 
 /// What a device can do.
 #[derive(Default)]
-pub(crate) struct Probed(Vec<(Operation, Tried)>);
+pub(crate) struct Behaviors(Vec<(Operation, Behavior)>);
 
-impl Probed {
-    pub(crate) fn get(&self, operation: Operation) -> Option<Tried> {
-        self.0
-            .iter()
-            .find(|(known, _)| *known == operation)
-            .map(|(_, tried)| *tried)
+impl Behaviors {
+    pub(crate) fn get(&self, operation: Operation) -> Option<Behavior> {
+        let found = self.0.iter().find(|(known, _)| *known == operation);
+        found.map(|(_, behavior)| *behavior)
     }
 
     /// Tries all that a device of this class can do.
@@ -83,7 +81,7 @@ impl Probed {
         let (mut works, mut reasons) = (Vec::new(), Vec::new());
         for operation in candidates {
             match Trial::new(environment, engine, operation).and_then(|mut trial| trial.run()) {
-                Ok(tried) => works.push((operation, tried)),
+                Ok(behavior) => works.push((operation, behavior)),
                 Err(reason) => reasons.push(format!("{operation}: {reason}")),
             }
         }
@@ -94,7 +92,7 @@ impl Probed {
     }
 
     fn matching(engine: &Engine) -> Self {
-        let tried = Tried {
+        let behavior = Behavior {
             segments: 1,
             needs_trailer: false,
             tells_space: true,
@@ -102,7 +100,11 @@ impl Probed {
         let kinds = [MatchKind::Search, MatchKind::Count, MatchKind::Bitmap];
         match engine.limits.matches {
             0 => Self::default(),
-            _ => Self(kinds.map(|kind| (Operation::Match(kind), tried)).to_vec()),
+            _ => Self(
+                kinds
+                    .map(|kind| (Operation::Match(kind), behavior))
+                    .to_vec(),
+            ),
         }
     }
 }
@@ -113,7 +115,7 @@ struct Trial<'a> {
     operation: Operation,
     queue: Arc<Queue>,
     number: u32,
-    kit: Option<Kit>,
+    resources: Option<Resources>,
     /// The source, and a trailer behind it.
     source: Option<Region>,
     destination: Option<Region>,
@@ -127,7 +129,7 @@ impl<'a> Trial<'a> {
         operation: Operation,
     ) -> Result<Self, String> {
         let config = OperationConfig::new(operation);
-        let kit = Kit::new(environment, engine, &config, 1, MAX_SEGMENTS)?;
+        let resources = Resources::new(environment, engine, &config, 1, MAX_SEGMENTS)?;
         let input = match operation {
             Operation::Decompress(format) => compute(Operation::Compress(format), &text())?,
             _ => text(),
@@ -145,18 +147,18 @@ impl<'a> Trial<'a> {
             queue,
             engine,
             operation,
-            kit: Some(kit),
+            resources: Some(resources),
             source: Some(source),
             destination: Some(destination),
             source_len: input.len(),
         })
     }
 
-    fn run(&mut self) -> Result<Tried, String> {
+    fn run(&mut self) -> Result<Behavior, String> {
         let len = self.source_len;
         self.right(&[(0, len)])?;
         let decompress = matches!(self.operation, Operation::Decompress(_));
-        Ok(Tried {
+        Ok(Behavior {
             segments: match !decompress && self.takes_chains() {
                 true => MAX_SEGMENTS,
                 false => 1,
@@ -222,8 +224,8 @@ impl<'a> Trial<'a> {
     }
 
     fn job(&mut self, segments: &[(usize, usize)], capacity: usize) -> Result<Done, String> {
-        let (Some(kit), Some(source), Some(destination)) =
-            (&self.kit, &self.source, &mut self.destination)
+        let (Some(resources), Some(source), Some(destination)) =
+            (&self.resources, &self.source, &mut self.destination)
         else {
             return Err("the device did not answer".into());
         };
@@ -236,8 +238,8 @@ impl<'a> Trial<'a> {
             .collect();
         let job = RawJob {
             token: token(self.number, 0),
-            slot: kit.slot(0),
-            transform: kit.transform(0),
+            slot: resources.slot(0),
+            transform: resources.transform(0),
             segments: segments.as_ptr(),
             destination: destination.as_mut_ptr(),
             segment_count: segments.len() as u32,
@@ -258,7 +260,11 @@ impl<'a> Trial<'a> {
             std::thread::yield_now();
         }
         if taken {
-            let memory = (self.kit.take(), self.source.take(), self.destination.take());
+            let memory = (
+                self.resources.take(),
+                self.source.take(),
+                self.destination.take(),
+            );
             std::mem::forget(memory);
         }
         Err("the device did not answer".into())

@@ -13,8 +13,9 @@ use std::time::Duration;
 use common::{config, job, run};
 use overside_backend_emulated::{EmulatedDevice, Mode};
 use overside_base::Random;
-use overside_device::{Completion, Device, Outcome};
+use overside_device::Device;
 use overside_model::profile;
+use overside_testkit::again;
 
 const DEPTH: u64 = 16;
 const BATCHES: usize = 200;
@@ -97,18 +98,4 @@ fn one(card: &str, name: &str, format: Option<&str>, len: usize) {
         over[BATCHES * 9 / 10],
         share * 100.0
     );
-}
-
-fn again(completion: Completion) -> overside_device::Job {
-    assert!(
-        matches!(completion.result, Ok(Outcome::Done(_))),
-        "{:?}",
-        completion.result
-    );
-    overside_device::Job {
-        tag: completion.tag,
-        source: completion.source,
-        destination: completion.destination.unwrap(),
-        deadline: None,
-    }
 }

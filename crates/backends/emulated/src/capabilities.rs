@@ -1,6 +1,6 @@
 //! What the profile says that the card does, as far as a library here can stand for it.
 
-use overside_device::{Capabilities, Capability, MemoryKind, Operation, OperationConfig};
+use overside_device::{Capabilities, Capability, MemoryKind, Operation};
 use overside_model::Profile;
 
 use crate::Mode;
@@ -19,9 +19,8 @@ pub(crate) fn of(profile: &Profile, mode: Mode) -> Capabilities {
 
 fn one(profile: &Profile, mode: Mode, operation: Operation) -> Option<Capability> {
     let entry = profile.operation(operation)?;
-    let variants: Vec<String> = (overside_ops::variants(operation).into_iter())
-        .filter(|variant| works(operation, variant.name))
-        .map(|variant| variant.name.to_owned())
+    let variants: Vec<String> = (overside_ops::usable_variants(operation).into_iter())
+        .map(|(variant, _)| variant.name.to_owned())
         .collect();
     if variants.is_empty() {
         return None;
@@ -45,16 +44,4 @@ fn one(profile: &Profile, mode: Mode, operation: Operation) -> Option<Capability
             Vec::new()
         },
     })
-}
-
-/// Whether the library can be set up here.
-fn works(operation: Operation, variant: &str) -> bool {
-    let mut config = OperationConfig::new(operation);
-    config.variant = variant.into();
-    if matches!(operation, Operation::Match(_)) {
-        config.patterns = vec!["a".into()];
-    }
-    overside_ops::prepare(&config)
-        .and_then(|prepared| prepared.kernel())
-        .is_ok()
 }

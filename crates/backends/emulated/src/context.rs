@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use overside_device::threads::{CpuAccounting, Limits, Runner, Threads, WorkerMain};
 use overside_device::{
-    Applied, Closed, Completion, Context, ContextConfig, CpuTime, Job, Lifecycle, Lost, MemoryKind,
-    OpenError, Provenance, SubmitError,
+    Applied, Closed, Completion, Context, ContextConfig, CpuTime, Job, Lifecycle, Lost, OpenError,
+    SubmitError,
 };
 
+use crate::State;
 use crate::engine::{Engine, tolerance};
-use crate::{State, error};
 
 pub(crate) struct EmulatedContext {
     state: Arc<State>,
@@ -55,27 +55,16 @@ fn start(
     config: &ContextConfig,
     late_setup: Arc<AtomicU64>,
 ) -> Result<Threads, OpenError> {
-    state.capabilities.check(&state.info.name, config)?;
+    let capability = state.capabilities.check(&state.info.name, config)?;
     let operation = config.operation.operation;
     let prepared = overside_ops::prepare(&config.operation)?;
     let variant = prepared.variant().clone();
     let runner = Runner::new(operation, prepared)?;
-    let applied = Applied {
-        device: state.info.name.clone(),
-        driver: state.info.driver.clone(),
-        variant: variant.name.into(),
-        library: variant.title(),
-        provenance: Provenance::Emulated,
-    };
+    let applied = Applied::of(&state.info, &variant);
     let limits = Limits {
-        device: state.registration.device,
-        memory: MemoryKind::Registered,
-        depth: config.depth,
-        max_source_bytes: config.max_source_bytes,
-        max_destination_bytes: config.max_destination_bytes,
-        max_segments: 1,
         // A completion that is held back would be late.
         gather: !state.timed(),
+        ..Limits::new(state.registration.device, capability, config)
     };
     let mut settled = config.operation.clone();
     settled.variant = variant.name.into();
@@ -93,7 +82,10 @@ fn start(
         CpuAccounting::Emulator,
         vec![main],
     )
-    .map_err(|reason| error::failed(state, reason))
+    .map_err(|error| OpenError::Failed {
+        device: state.info.name.clone(),
+        reason: error.to_string(),
+    })
 }
 
 impl Context for EmulatedContext {

@@ -19,15 +19,14 @@ mod backend;
 mod capabilities;
 mod context;
 mod engine;
-mod error;
 mod replay;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use overside_device::{
-    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, ExternalBytes, MemoryError,
-    OpenError, Provenance, Region, Registration, Slice, Timing,
+    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, MemoryError, OpenError,
+    Provenance, Region, Registration, Timing,
 };
 use overside_model::{Fifo, Profile, Quantity};
 
@@ -134,7 +133,7 @@ impl Device for EmulatedDevice {
     }
 
     fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
-        let mut region = Region::allocate(len, align, Some(self.0.registration.clone()))?;
+        let mut region = Region::allocate(len, align, self.registration())?;
         // Memory that a card reads and writes is resident, and whoever asks for it pays for that.
         for page in region.chunks_mut(PAGE) {
             page[0] = 0;
@@ -142,11 +141,8 @@ impl Device for EmulatedDevice {
         Ok(region)
     }
 
-    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
-        Ok(Slice::from_external(
-            foreign,
-            Some(self.0.registration.clone()),
-        ))
+    fn registration(&self) -> Option<Registration> {
+        Some(self.0.registration.clone())
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {

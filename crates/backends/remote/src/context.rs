@@ -1,7 +1,6 @@
 //! A context: a connection, and the jobs on it.
 
 mod jobs;
-mod opening;
 mod traffic;
 
 use std::collections::VecDeque;
@@ -14,13 +13,13 @@ use overside_device::{
     Applied, Closed, Completion, Context, ContextConfig, CpuTime, Job, Lifecycle, Lost, OpenError,
     SubmitError,
 };
-use overside_link::agent::{Opened, Reply, Request, Setup, Usage, typed_error};
+use overside_link::agent::{Offer, Opened, Reply, Request, Setup, Usage, Welcome, typed_error};
+use slab::Slab;
 
 use crate::Shared;
 use crate::connection::Connection;
 use crate::incoming::Incoming;
-use jobs::{Slot, slots};
-use opening::{check_same, lifecycle, limits, nothing_ran};
+use jobs::Slot;
 
 pub(crate) struct RemoteContext {
     shared: Arc<Shared>,
@@ -28,10 +27,8 @@ pub(crate) struct RemoteContext {
     connection: Option<Connection>,
     /// Why it is.
     lost: String,
-    config: ContextConfig,
     limits: Limits,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
+    slots: Slab<Slot>,
     running: usize,
     /// Completions to be polled for.
     ready: VecDeque<Completion>,
@@ -54,7 +51,7 @@ pub(crate) struct RemoteContext {
 impl RemoteContext {
     pub(crate) fn open(shared: &Arc<Shared>, config: ContextConfig) -> Result<Self, OpenError> {
         let name = &shared.info.name;
-        shared.capabilities.check(name, &config)?;
+        let capability = shared.capabilities.check(name, &config)?;
         let failed = |reason: String| OpenError::Failed {
             device: name.clone(),
             reason,
@@ -63,29 +60,28 @@ impl RemoteContext {
             device: shared.offer.info.name.clone(),
             setup: Setup::from(&config),
         };
-        let begin = Instant::now();
-        let (mut connection, welcome) = shared.dialer.connection().map_err(failed)?;
-        let mut discovery = begin.elapsed();
-        let known = welcome.is_some();
-        if let Some(welcome) = welcome {
-            check_same(&shared.offer, &welcome).map_err(failed)?;
-        }
-        let begin = Instant::now();
-        let timeouts = shared.dialer.timeouts;
-        connection.usage = Usage::default();
-        connection.request(&request);
-        let mut reply = connection.reply(Instant::now() + timeouts.open);
-        if reply.is_err() && !known {
-            // A connection that was kept may have ended meanwhile.
+        let mut discovery = Duration::ZERO;
+        let mut connect = || {
             let begin = Instant::now();
-            let (fresh, welcome) = shared.dialer.connection().map_err(failed)?;
-            connection = fresh;
+            let (connection, welcome) = shared.dialer.connection().map_err(failed)?;
             discovery += begin.elapsed();
-            if let Some(welcome) = welcome {
-                check_same(&shared.offer, &welcome).map_err(failed)?;
+            if let Some(welcome) = &welcome {
+                check_same(&shared.offer, welcome).map_err(failed)?;
             }
+            Ok::<_, OpenError>((connection, welcome.is_some()))
+        };
+        let ask = |connection: &mut Connection| {
+            connection.usage = Usage::default();
             connection.request(&request);
-            reply = connection.reply(Instant::now() + timeouts.open);
+            connection.reply(Instant::now() + shared.dialer.timeouts.open)
+        };
+        let (mut connection, is_new) = connect()?;
+        let begin = Instant::now();
+        let mut reply = ask(&mut connection);
+        if reply.is_err() && !is_new {
+            // A connection that was kept may have ended meanwhile.
+            (connection, _) = connect()?;
+            reply = ask(&mut connection);
         }
         let there = match reply.map_err(|broken| failed(broken.to_string()))? {
             Reply::Opened(Opened { lifecycle }) => lifecycle,
@@ -104,13 +100,12 @@ impl RemoteContext {
             .watch(connection.stream.socket(), false)
             .map_err(system)?;
         Ok(Self {
-            limits: limits(shared, &config),
-            slots: slots(config.depth),
-            free: (0..config.depth as u32).rev().collect(),
+            limits: Limits::new(shared.id, capability, &config),
+            slots: Slab::with_capacity(config.depth),
             running: 0,
             ready: VecDeque::new(),
             incoming: None,
-            applied: Arc::new(nothing_ran(shared, &config)),
+            applied: Arc::new(Applied::nothing(&shared.info, &config.operation.variant)),
             told: false,
             draining: false,
             earliest: None,
@@ -119,7 +114,6 @@ impl RemoteContext {
             watches_room: false,
             lifecycle,
             cpu_time: CpuTime::default(),
-            config,
             connection: Some(connection),
             lost: String::new(),
             shared: Arc::clone(shared),
@@ -130,9 +124,9 @@ impl RemoteContext {
     fn tags(&self) -> Vec<u64> {
         let tag = |slot: &Slot| match slot {
             Slot::Running { job, .. } => Some(job.tag),
-            Slot::Free | Slot::Withdrawn => None,
+            Slot::Withdrawn => None,
         };
-        self.slots.iter().filter_map(tag).collect()
+        (self.slots.iter().filter_map(|(_, slot)| tag(slot))).collect()
     }
 
     fn lost(&self) -> Lost {
@@ -232,7 +226,8 @@ impl Context for RemoteContext {
             return Err(OpenError::InFlight(in_flight));
         }
         let name = self.shared.info.name.clone();
-        self.shared.capabilities.check(&name, &config)?;
+        let capability = self.shared.capabilities.check(&name, &config)?;
+        let limits = Limits::new(self.shared.id, capability, &config);
         let failed = |reason: String| OpenError::Failed {
             device: name.clone(),
             reason,
@@ -249,12 +244,10 @@ impl Context for RemoteContext {
                     end_ns: there.end_ns,
                     ..lifecycle(there, begin.elapsed(), Duration::ZERO)
                 };
-                self.limits = limits(&self.shared, &config);
-                self.slots = slots(config.depth);
-                self.free = (0..config.depth as u32).rev().collect();
-                self.applied = Arc::new(nothing_ran(&self.shared, &config));
+                self.limits = limits;
+                let variant = &config.operation.variant;
+                self.applied = Arc::new(Applied::nothing(&self.shared.info, variant));
                 self.told = false;
-                self.config = config;
                 Ok(())
             }
             Reply::Refused(error) => Err(typed_error(&name, &config, error)),
@@ -302,5 +295,27 @@ impl Context for RemoteContext {
             lifecycle,
             cpu_time: self.cpu_time,
         }
+    }
+}
+
+/// A new connection leads to the device that was there before.
+fn check_same(before: &Offer, now: &Welcome) -> Result<(), String> {
+    let name = &before.info.name;
+    match now.devices.iter().find(|offer| offer.info.name == *name) {
+        Some(offer) if offer == before => Ok(()),
+        Some(_) => Err("the agent was exchanged for another one: open the device again".into()),
+        None => Err(format!("the agent does not offer {name} any more")),
+    }
+}
+
+/// The times of a context: the agent's for what is its own, and what the host waited for besides.
+fn lifecycle(there: Lifecycle, opening: Duration, connecting: Duration) -> Lifecycle {
+    let ns = |time: Duration| time.as_nanos() as u64;
+    let memory_ns = there.memory_ns;
+    Lifecycle {
+        discovery_ns: Some(ns(connecting) + there.discovery_ns.unwrap_or(0)),
+        init_ns: Some(ns(opening).saturating_sub(memory_ns.unwrap_or(0))),
+        memory_ns,
+        end_ns: None,
     }
 }

@@ -27,8 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use overside_device::{
-    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, ExternalBytes, MemoryError,
-    OpenError, Region, Slice,
+    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, OpenError,
 };
 use overside_link::agent::{Offer, Welcome};
 
@@ -147,7 +146,7 @@ fn info(node: &str, entry: &Entry, welcome: &Welcome, offer: &Offer) -> DeviceIn
     let address = &entry.address;
     DeviceInfo {
         name: format!("{node}/{}", there.name),
-        driver: driver(&there.driver, &welcome.release),
+        driver: format!("{}, by agent {}", there.driver, welcome.release),
         location: match there.location.as_str() {
             "this host" => format!("{node} at {address}"),
             within => format!("{within} of {node} at {address}"),
@@ -158,10 +157,6 @@ fn info(node: &str, entry: &Entry, welcome: &Welcome, offer: &Offer) -> DeviceIn
     }
 }
 
-fn driver(there: &str, release: &str) -> String {
-    format!("{there}, by agent {release}")
-}
-
 impl Device for RemoteDevice {
     fn info(&self) -> &DeviceInfo {
         &self.shared.info
@@ -169,14 +164,6 @@ impl Device for RemoteDevice {
 
     fn capabilities(&self) -> &Capabilities {
         &self.shared.capabilities
-    }
-
-    fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
-        Region::allocate(len, align, None)
-    }
-
-    fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
-        Ok(Slice::from_external(foreign, None))
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {

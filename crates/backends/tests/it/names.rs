@@ -4,6 +4,7 @@ use overside_backends::{
     BACKENDS, OpenError, Options, Severity, closest, list, open, profile_of, relevant_options,
 };
 use overside_device::{Provenance, Timing};
+use overside_testkit::assert_contains;
 
 fn refused(name: &str) -> OpenError {
     match open(name, &Options::default()) {
@@ -35,10 +36,7 @@ fn a_device_has_the_name_it_was_asked_for_by() {
 fn a_card_is_not_its_emulation() {
     let error = refused("bf2");
     assert!(matches!(error, OpenError::BareCard { .. }), "{error}");
-    assert!(
-        error.to_string().contains("did you mean \"emulated:bf2\""),
-        "{error}"
-    );
+    assert_contains(&error, "did you mean \"emulated:bf2\"");
 }
 
 #[test]
@@ -50,10 +48,7 @@ fn a_profile_without_engines_is_no_device_and_says_why() {
             let error = refused(&asked);
             assert!(matches!(error, OpenError::Unavailable { .. }), "{error}");
             let text = error.to_string();
-            assert!(
-                text.contains(&format!("nothing of {name} can be emulated: ")),
-                "{text}"
-            );
+            assert_contains(&text, &format!("nothing of {name} can be emulated: "));
         }
     }
 }
@@ -66,15 +61,12 @@ fn an_unknown_name_is_told_what_there_is() {
         ("emulatd:bf3", "emulated:bf3"),
     ] {
         let error = refused(name).to_string();
-        assert!(
-            error.contains(&format!("did you mean \"{meant}")),
-            "{error}"
-        );
+        assert_contains(&error, &format!("did you mean \"{meant}"));
     }
     let error = refused("doca:0").to_string();
-    assert!(
-        error.contains("there are: cpu, emulated:bf2, emulated:bf2-soc, emulated:bf3"),
-        "{error}"
+    assert_contains(
+        &error,
+        "there are: cpu, emulated:bf2, emulated:bf2-soc, emulated:bf3",
     );
     assert!(matches!(refused(""), OpenError::Unknown { .. }));
     assert!(matches!(refused("emulated:"), OpenError::Unknown { .. }));

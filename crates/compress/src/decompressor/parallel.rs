@@ -9,6 +9,7 @@ use overside_placement::{Buffer, Chunk, ChunkResult, Executor, Report};
 use xxhash_rust::xxh32::Xxh32;
 
 use crate::compressor::WAIT;
+use crate::error::MemberPosition;
 use crate::output::Output;
 use crate::{Container, Error, MAX_CHUNK_BYTES, Options};
 
@@ -21,42 +22,6 @@ const MIN_SOURCE_BYTES: usize = 1 << 20;
 /// The longest source of a part in bytes: whatever a chunk that gets no smaller takes.
 pub(super) const MAX_SOURCE_BYTES: usize = MAX_CHUNK_BYTES + MAX_CHUNK_BYTES / 64;
 
-/// Which member it is and where it begins.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MemberPosition {
-    pub(super) container: Container,
-    pub(super) member: u64,
-    pub(super) offset: u64,
-}
-
-impl MemberPosition {
-    pub(super) fn corrupt(self, reason: impl Into<String>) -> Error {
-        Error::Corrupt {
-            container: self.container,
-            member: self.member,
-            offset: self.offset,
-            reason: reason.into(),
-        }
-    }
-
-    pub(super) fn truncated(self) -> Error {
-        Error::Truncated {
-            container: self.container,
-            member: self.member,
-            offset: self.offset,
-        }
-    }
-
-    pub(super) fn unsupported(self, reason: &str) -> Error {
-        Error::Unsupported {
-            container: self.container,
-            member: self.member,
-            offset: self.offset,
-            reason: reason.into(),
-        }
-    }
-}
-
 /// What a part has to turn out to be.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Expected {
@@ -65,7 +30,7 @@ pub(super) struct Expected {
 }
 
 /// What waits for being written, in order.
-enum Pending {
+pub(super) enum Pending {
     /// A part that the targets have.
     Part(MemberPosition, Expected),
     /// Bytes as they are.
@@ -156,36 +121,12 @@ impl ParallelDecoder {
         self.enqueue(Pending::Part(place, expected), output)
     }
 
-    /// Takes bytes that stand for themselves.
-    pub(super) fn bytes<W: Write>(
+    /// Takes what is written behind everything that was taken before.
+    pub(super) fn enqueue<W: Write>(
         &mut self,
-        bytes: Slice,
+        what: Pending,
         output: &mut Output<W>,
     ) -> Result<(), Error> {
-        self.enqueue(Pending::Bytes(bytes), output)
-    }
-
-    /// An LZ4 frame begins.
-    pub(super) fn begin<W: Write>(
-        &mut self,
-        checksum: bool,
-        output: &mut Output<W>,
-    ) -> Result<(), Error> {
-        self.enqueue(Pending::Begin(checksum), output)
-    }
-
-    /// An LZ4 frame ends.
-    pub(super) fn end<W: Write>(
-        &mut self,
-        place: MemberPosition,
-        bytes: Option<u64>,
-        checksum: Option<u32>,
-        output: &mut Output<W>,
-    ) -> Result<(), Error> {
-        self.enqueue(Pending::End(place, bytes, checksum), output)
-    }
-
-    fn enqueue<W: Write>(&mut self, what: Pending, output: &mut Output<W>) -> Result<(), Error> {
         self.pending.push_back(what);
         while self.emit(output)? {}
         while self.pending.len() > MAX_PENDING {

@@ -9,8 +9,9 @@ use overside_device::Slice;
 use overside_ops::{Step, lz4_frame};
 use overside_placement::Buffer;
 
-use super::parallel::{MemberPosition, ParallelDecoder};
+use super::parallel::ParallelDecoder;
 use super::streaming::{Progress, StreamingDecoder};
+use crate::error::MemberPosition;
 use crate::output::Output;
 use crate::{Container, Error, GzipOriginal, Options, Summary, TrailingData, lz4};
 
@@ -120,7 +121,9 @@ impl<W: Write> Parser<W> {
             ParseStep::Consumed(len) => self.offset += len as u64,
             ParseStep::PutBack(len) => self.offset = self.offset.saturating_sub(len as u64),
             ParseStep::Needs(wanted) if last && wanted > bytes.len() - at => {
-                return Err(self.place().truncated());
+                return Err(Error::Truncated {
+                    place: self.place(),
+                });
             }
             ParseStep::Needs(_) | ParseStep::End => {}
         }
@@ -133,7 +136,9 @@ impl<W: Write> Parser<W> {
             State::Ignoring(_) => Ok(()),
             State::Between if self.offset > 0 => Ok(()),
             State::Between => Err(Error::Empty),
-            _ => Err(self.place().truncated()),
+            _ => Err(Error::Truncated {
+                place: self.place(),
+            }),
         }
     }
 

@@ -200,18 +200,8 @@ fn what_is_asked_for_is_read_as_nothing_else() {
     for container in [Container::Zlib, Container::Lz4, Container::Zstd] {
         let error = decompress(&gzip[..], Vec::new(), &options(container)).unwrap_err();
         let name = container.to_string();
-        assert!(
-            matches!(
-                error,
-                Error::Corrupt {
-                    member: 1,
-                    offset: 0,
-                    ..
-                }
-            ),
-            "{error}"
-        );
-        assert!(error.to_string().starts_with(&name), "{error}");
+        let begin = format!("{name} member 1, at byte 0: ");
+        assert!(error.to_string().starts_with(&begin), "{error}");
     }
     for unknown in [&b"plain text"[..], &[0; 100], b"x", b"PK\x03\x04"] {
         let error = decompressed(unknown).unwrap_err();

@@ -1,4 +1,4 @@
-//! Streams on two legs: the same bytes, and a word about who did what.
+//! Streams on two targets: the same bytes, and a word about who did what.
 
 use crate::common;
 
@@ -26,16 +26,17 @@ fn on(policy: Policy, device: &str, options: Options) -> Options {
     }
 }
 
-/// Chunks of the two legs.
+/// Chunks of the two targets.
 fn chunks(summary: &Summary) -> (u64, u64) {
     let report = summary.report.as_ref().unwrap();
-    let chunks =
-        |leg: &Option<overside_placement::TargetReport>| leg.as_ref().map_or(0, |leg| leg.chunks);
+    let chunks = |target: &Option<overside_placement::TargetReport>| {
+        target.as_ref().map_or(0, |target| target.chunks)
+    };
     (chunks(&report.cpu), chunks(&report.device))
 }
 
 #[test]
-fn both_legs_make_one_gzip_file() {
+fn both_targets_make_one_gzip_file() {
     let content = [text(400_000), noise(100_000), text(300_000)].concat();
     for policy in [Policy::Device, Policy::Split(40.0), Policy::Adaptive] {
         let options = on(policy, "emulated:bf2", options(Container::Gzip));
@@ -58,7 +59,7 @@ fn both_legs_make_one_gzip_file() {
 }
 
 #[test]
-fn both_legs_read_what_can_be_read_side_by_side() {
+fn both_targets_read_what_can_be_read_side_by_side() {
     let content = [text(400_000), noise(100_000), text(300_000)].concat();
     for (container, device) in [
         (Container::Gzip, "emulated:bf2"),

@@ -16,7 +16,7 @@ const FEW_SEGMENTS: usize = 16;
 /// fresh kernel.
 pub struct Runner {
     operation: Operation,
-    prepared: Arc<dyn Prepared>,
+    prepared: Arc<Prepared>,
     kernel: Option<Box<dyn Kernel>>,
 }
 
@@ -25,7 +25,7 @@ impl Runner {
     ///
     /// # Errors
     /// [`Error::Library`] if the library cannot allocate its state.
-    pub fn new(operation: Operation, prepared: Arc<dyn Prepared>) -> Result<Self, Error> {
+    pub fn new(operation: Operation, prepared: Arc<Prepared>) -> Result<Self, Error> {
         let kernel = Some(prepared.kernel()?);
         Ok(Self {
             operation,

@@ -14,8 +14,8 @@ use super::slot::{FinishedJob, State};
 use super::worker_main::{self, WorkerMain};
 use crate::primitive::Ordering;
 use crate::{
-    Applied, Closed, Completion, CpuTime, DeviceId, Job, Lifecycle, Lost, MemoryKind, Refusal,
-    Registration, SubmitError,
+    Applied, Capability, Closed, Completion, ContextConfig, CpuTime, DeviceId, Job, Lifecycle,
+    Lost, MemoryKind, Refusal, Registration, SubmitError,
 };
 
 /// How long a waiting submitter is kept waiting for more completions than one: short enough
@@ -45,6 +45,20 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// What a context of a device takes, out of its configuration and the device's capability. It
+    /// wakes for each completion.
+    pub fn new(device: DeviceId, capability: &Capability, config: &ContextConfig) -> Self {
+        Self {
+            device,
+            memory: capability.memory,
+            depth: config.depth,
+            max_source_bytes: config.max_source_bytes,
+            max_destination_bytes: config.max_destination_bytes,
+            max_segments: capability.max_segments,
+            gather: false,
+        }
+    }
+
     /// Whether a context takes this job.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What is in memory: found as it is in a stream, and where it is.
+//! What is in memory: where it is found.
 
 use crate::common;
 
@@ -8,49 +8,15 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_schema::DataType;
-use common::{Kept, Oracle, bluefield, options, placements, selected};
+use common::{Kept, bluefield, options, placements, selected};
 use overside_device::ExternalBytes;
-use overside_match::{Answer, Error, Found, Search, Sink};
-use proptest::prelude::*;
-
-const PATTERNS: [&[&str]; 4] = [&["a.*b"], &["^$"], &["a$", "^b"], &[".*"]];
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
-    #[test]
-    fn lines_are_found_however_they_are_cut(
-        text in prop::collection::vec(prop::sample::select(b"aabb\n\xff ".to_vec()), 0..400),
-        patterns in prop::sample::select(PATTERNS.to_vec()),
-        invert in any::<bool>(),
-        chunk in prop::sample::select(vec![1usize, 2, 7, 16, 64, 1000]),
-    ) {
-        let expected = Oracle::new(patterns).lines(&text, invert);
-        let search = |answer| {
-            let mut options = options(patterns, answer);
-            options.invert = invert;
-            options.chunk_bytes = chunk;
-            Search::new(options).unwrap()
-        };
-        let mut records = search(Answer::Records);
-        for _ in 0..2 {
-            let mut kept = Kept::default();
-            let tally = records.memory(ExternalBytes::new(text.clone()), &mut kept).unwrap();
-            prop_assert_eq!(tally.selected, expected.len() as u64);
-            prop_assert_eq!(&kept.records, &expected);
-        }
-        let count = search(Answer::Count).memory(ExternalBytes::new(text.clone()), &mut ()).unwrap();
-        prop_assert_eq!(count.selected, expected.len() as u64);
-        let any = search(Answer::Any).memory(ExternalBytes::new(text), &mut ()).unwrap();
-        prop_assert_eq!(any.selected > 0, !expected.is_empty());
-    }
-}
+use overside_match::{Answer, Error, Search, SelectedRecord, Sink};
 
 /// Sees whether what is found lies in a range of addresses.
 struct Within(Range<usize>, u64);
 
 impl Sink for Within {
-    fn found(&mut self, found: Found<'_>) -> io::Result<bool> {
+    fn found(&mut self, found: SelectedRecord<'_>) -> io::Result<bool> {
         let value = found.value.unwrap();
         let begin = value.as_ptr() as usize;
         assert!(self.0.contains(&begin) && begin + value.len() <= self.0.end);

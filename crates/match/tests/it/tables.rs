@@ -15,7 +15,8 @@ use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_schema::{DataType, Field, Schema};
 use common::{Kept, Oracle, bluefield, options, placements};
-use overside_match::{Answer, Error, Search, Tally};
+use overside_match::{Answer, Error, Search, SearchSummary};
+use overside_testkit::assert_contains;
 use parquet::arrow::ArrowWriter;
 use proptest::prelude::*;
 
@@ -125,12 +126,28 @@ fn search_file(
     mut file: File,
     column: &str,
     kept: &mut Kept,
-) -> Result<Tally, Error> {
+) -> Result<SearchSummary, Error> {
     match kind {
         Kind::Parquet => search.parquet(file, column, kept),
         Kind::ArrowFile => search.arrow_file(file, column, kept),
         Kind::ArrowStream => search.arrow_stream(&mut file, column, kept),
     }
+}
+
+/// Searches bytes as such a file.
+fn attempt(kind: Kind, bytes: &[u8]) -> Result<SearchSummary, Error> {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file.seek(SeekFrom::Start(0)).unwrap();
+    let mut search = Search::new(options(&["row 1"], Answer::Count)).unwrap();
+    search_file(&mut search, kind, file, "text", &mut Kept::default())
+}
+
+/// A table of 500 rows, of which 111 have `row 1`.
+fn small_table() -> RecordBatch {
+    let schema = Schema::new(vec![Field::new("text", DataType::Utf8, true)]);
+    let rows = StringArray::from_iter_values((0..500).map(|number| format!("row {number}")));
+    RecordBatch::try_new(Arc::new(schema), vec![Arc::new(rows)]).unwrap()
 }
 
 fn expected(patterns: &[&str]) -> Vec<common::Record> {
@@ -192,10 +209,8 @@ fn a_column_that_cannot_be_searched_is_named_with_what_there_is() {
             search_file(&mut search, kind, file, column, &mut Kept::default()).unwrap_err()
         };
         let absent = search("txt").to_string();
-        assert!(
-            absent.contains("\"txt\"") && absent.contains("number, text"),
-            "{absent}"
-        );
+        assert_contains(&absent, "\"txt\"");
+        assert_contains(&absent, "number, text");
         assert!(matches!(search("number"), Error::ColumnType { .. }));
     }
     let mut csv = Search::new(options(&["a"], Answer::Count)).unwrap();
@@ -210,23 +225,11 @@ fn a_column_that_cannot_be_searched_is_named_with_what_there_is() {
 
 #[test]
 fn damaged_files_are_errors() {
-    let rows = RecordBatch::try_new(
-        Arc::new(Schema::new(vec![Field::new("text", DataType::Utf8, true)])),
-        vec![Arc::new(StringArray::from_iter_values(
-            (0..500).map(|number| format!("row {number}")),
-        ))],
-    )
-    .unwrap();
+    let rows = small_table();
     for kind in KINDS {
         let mut whole = Vec::new();
         write(kind, &rows).read_to_end(&mut whole).unwrap();
-        let attempt = |bytes: &[u8]| {
-            let mut file = tempfile::tempfile().unwrap();
-            file.write_all(bytes).unwrap();
-            file.seek(SeekFrom::Start(0)).unwrap();
-            let mut search = Search::new(options(&["row 1"], Answer::Count)).unwrap();
-            search_file(&mut search, kind, file, "text", &mut Kept::default())
-        };
+        let attempt = |bytes: &[u8]| attempt(kind, bytes);
         assert_eq!(attempt(&whole).unwrap().selected, 111);
         for len in (0..whole.len()).step_by(whole.len() / 20) {
             let cut = attempt(&whole[..len]);
@@ -246,15 +249,7 @@ fn damaged_files_are_errors() {
 /// Whoever believed these lengths would ask for more memory than any machine has.
 #[test]
 fn lengths_that_a_file_has_not_are_errors() {
-    let attempt = |kind: Kind, bytes: &[u8]| {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(bytes).unwrap();
-        file.seek(SeekFrom::Start(0)).unwrap();
-        let mut search = Search::new(options(&["row 1"], Answer::Count)).unwrap();
-        search_file(&mut search, kind, file, "text", &mut Kept::default())
-            .unwrap_err()
-            .to_string()
-    };
+    let attempt = |kind, bytes: &[u8]| attempt(kind, bytes).unwrap_err().to_string();
     // A message of 4 GiB, of which nothing comes.
     let error = attempt(
         Kind::ArrowStream,
@@ -277,13 +272,7 @@ fn lengths_that_a_file_has_not_are_errors() {
 /// compressed buffers say that they will be.
 #[test]
 fn absurd_lengths_in_arrow_files_are_errors() {
-    let rows = RecordBatch::try_new(
-        Arc::new(Schema::new(vec![Field::new("text", DataType::Utf8, true)])),
-        vec![Arc::new(StringArray::from_iter_values(
-            (0..500).map(|number| format!("row {number}")),
-        ))],
-    )
-    .unwrap();
+    let rows = small_table();
     let compressed = IpcWriteOptions::default()
         .try_with_compression(Some(CompressionType::LZ4_FRAME))
         .unwrap();
@@ -297,17 +286,7 @@ fn absurd_lengths_in_arrow_files_are_errors() {
     for place in (0..whole.len() - 8).step_by(8) {
         let mut bytes = whole.clone();
         bytes[place..place + 8].copy_from_slice(&(1_i64 << 50).to_le_bytes());
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&bytes).unwrap();
-        let mut search = Search::new(options(&["row 1"], Answer::Count)).unwrap();
-        let found = search_file(
-            &mut search,
-            Kind::ArrowFile,
-            file,
-            "text",
-            &mut Kept::default(),
-        );
-        refused += usize::from(found.is_err());
+        refused += usize::from(attempt(Kind::ArrowFile, &bytes).is_err());
     }
     assert!(refused > 20, "{refused}");
 }

@@ -6,6 +6,7 @@ use crate::common;
 use std::io::{self, Read};
 
 use common::{Kept, Oracle, bluefield, options, placements, selected};
+use overside_device::ExternalBytes;
 use overside_match::{Answer, Error, Input, Search};
 use proptest::prelude::*;
 
@@ -65,11 +66,21 @@ proptest! {
             let tally = records.text(&mut input, &mut kept).unwrap();
             prop_assert_eq!(tally.selected, expected.len() as u64);
             prop_assert_eq!(&kept.records, &expected);
+            let mut kept = Kept::default();
+            let tally = records.memory(ExternalBytes::new(text.clone()), &mut kept).unwrap();
+            prop_assert_eq!(tally.selected, expected.len() as u64);
+            prop_assert_eq!(&kept.records, &expected);
         }
-        let count = search(Answer::Count).text(&mut &text[..], &mut ()).unwrap();
-        prop_assert_eq!(count.selected, expected.len() as u64);
-        let any = search(Answer::Any).text(&mut &text[..], &mut ()).unwrap();
-        prop_assert_eq!(any.selected > 0, !expected.is_empty());
+        for answer in [Answer::Count, Answer::Any] {
+            let mut search = search(answer);
+            let in_stream = search.text(&mut &text[..], &mut ()).unwrap().selected;
+            let memory = ExternalBytes::new(text.clone());
+            let in_memory = search.memory(memory, &mut ()).unwrap().selected;
+            for selected in [in_stream, in_memory] {
+                prop_assert_eq!(selected > 0, !expected.is_empty());
+                prop_assert!(answer == Answer::Any || selected == expected.len() as u64);
+            }
+        }
     }
 }
 
@@ -106,8 +117,9 @@ fn devices_find_the_same_and_long_lines_are_searched_beside_them() {
         let uses_device = policy.uses_device();
         assert_eq!(tally.long, if uses_device { 60 } else { 0 }, "{policy}");
         let report = search.report().unwrap();
-        let chunks =
-            |leg: Option<&overside_placement::TargetReport>| leg.map_or(0, |leg| leg.chunks);
+        let chunks = |target: Option<&overside_placement::TargetReport>| {
+            target.map_or(0, |target| target.chunks)
+        };
         if policy == overside_placement::Policy::Device {
             assert_eq!(chunks(report.cpu.as_ref()), 0, "no chunk ran on the CPU");
             assert!(chunks(report.device.as_ref()) > 0);

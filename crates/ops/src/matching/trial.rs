@@ -76,7 +76,7 @@ struct Timed {
 }
 
 impl Timed {
-    fn new(name: &'static str, prepared: &dyn Prepared) -> Result<Self, Error> {
+    fn new(name: &'static str, prepared: &Prepared) -> Result<Self, Error> {
         Ok(Self {
             name,
             kernel: prepared.kernel()?,

@@ -71,11 +71,7 @@ fn limits_are_errors() {
     for operation in Operation::all() {
         let takes_many = matches!(operation, Operation::Hash(_) | Operation::Copy);
         for name in names(operation) {
-            let config = Config {
-                variant: name.into(),
-                patterns: vec!["x".into()],
-                ..Config::new(operation)
-            };
+            let config = common::config(operation, name, &["x"]);
             let mut kernel = prepare(&config).unwrap().kernel().unwrap();
             assert_eq!(kernel.max_segments(), if takes_many { 16 } else { 1 });
             let segments = vec![&b"x"[..]; kernel.max_segments() + 1];

@@ -3,8 +3,8 @@
 use crate::common;
 
 use common::checks::matching_agrees;
-use common::names;
-use overside_ops::{Config, Error, MatchKind, Operation, Output, prepare, try_matchers, variants};
+use common::{config, names};
+use overside_ops::{Error, MatchKind, Operation, Output, prepare, try_matchers, variants};
 use proptest::prelude::*;
 
 /// The four queries over accident descriptions that the published figures use.
@@ -29,20 +29,24 @@ Two lanes blocked due to accident.
 Accident on US-35 at ";
 
 fn answer(variant: &str, kind: MatchKind, patterns: &[&str], text: &[u8]) -> (Output, Vec<u8>) {
-    let config = Config {
-        variant: variant.into(),
-        patterns: patterns.iter().map(ToString::to_string).collect(),
-        ..Config::new(Operation::Match(kind))
-    };
+    let prepared = prepare(&config(Operation::Match(kind), variant, patterns)).unwrap();
     let mut out = vec![0xa5; 100];
-    let output = prepare(&config)
-        .unwrap()
-        .kernel()
-        .unwrap()
-        .run(&[text], &mut out)
-        .unwrap();
+    let output = (prepared.kernel().unwrap()).run(&[text], &mut out).unwrap();
     out.truncate(output.written);
     (output, out)
+}
+
+/// Of one pattern: how many records match, and which.
+fn matching(engine: &str, pattern: &str, text: &[u8]) -> (u64, Vec<u8>) {
+    let (output, bits) = answer(engine, MatchKind::Bitmap, &[pattern], text);
+    (output.value.unwrap(), bits)
+}
+
+/// Where the first record begins that matches.
+fn first(engine: &str, pattern: &str, text: &[u8]) -> Option<u64> {
+    let (output, _) = answer(engine, MatchKind::Search, &[pattern], text);
+    assert_eq!(output.written, 0);
+    output.value
 }
 
 /// The engines that take any patterns.
@@ -53,14 +57,13 @@ fn engines() -> Vec<&'static str> {
 }
 
 fn refusal(variant: &str, patterns: &[&str]) -> Error {
-    let config = Config {
-        variant: variant.into(),
-        patterns: patterns.iter().map(ToString::to_string).collect(),
-        ..Config::new(Operation::Match(MatchKind::Count))
-    };
-    prepare(&config)
-        .err()
-        .unwrap_or_else(|| panic!("{variant} takes {patterns:?}"))
+    prepare(&config(
+        Operation::Match(MatchKind::Count),
+        variant,
+        patterns,
+    ))
+    .err()
+    .unwrap_or_else(|| panic!("{variant} takes {patterns:?}"))
 }
 
 #[test]
@@ -74,79 +77,59 @@ fn accident_queries() {
     ];
     for engine in engines() {
         for (query, (count, bitmap)) in ACCIDENT_QUERIES.iter().zip(expected) {
-            let (output, bits) = answer(engine, MatchKind::Bitmap, &[query], text);
             assert_eq!(
-                (output.value, &bits[..]),
-                (Some(count), &[bitmap][..]),
+                matching(engine, query, text),
+                (count, vec![bitmap]),
                 "{engine} {query}"
             );
-            let first = text
-                .split(|&b| b == b'\n')
+            let before = text
+                .split_inclusive(|&b| b == b'\n')
                 .take(bitmap.trailing_zeros() as usize);
-            let offset = first.map(|record| record.len() as u64 + 1).sum();
-            let (output, _) = answer(engine, MatchKind::Search, &[query], text);
-            assert_eq!(
-                output,
-                Output {
-                    written: 0,
-                    value: Some(offset)
-                },
-                "{engine} {query}"
-            );
+            let offset = before.map(|record| record.len() as u64).sum();
+            assert_eq!(first(engine, query, text), Some(offset), "{engine} {query}");
         }
         let (output, bits) = answer(engine, MatchKind::Bitmap, &ACCIDENT_QUERIES, text);
         assert_eq!(
-            (output.value, &bits[..]),
-            (Some(4), &[0b0000_1111][..]),
+            (output.value, bits),
+            (Some(4), vec![0b0000_1111]),
             "{engine}"
         );
     }
     let all = ACCIDENT_QUERIES.map(String::from);
-    assert_eq!(matching_agrees(&all, text), engines().len() + 1);
-    assert_eq!(
-        matching_agrees(&all, &text.repeat(500)),
-        engines().len() + 1
-    );
+    for text in [text, &text.repeat(500)] {
+        assert_eq!(matching_agrees(&all, text), engines().len() + 1);
+    }
 }
 
 #[test]
 fn records_end_at_line_feeds_and_at_the_end() {
+    let counts = [
+        ("", 0),
+        ("\n", 1),
+        ("\n\n", 2),
+        ("a", 1),
+        ("a\n", 1),
+        ("a\na", 2),
+        ("a\n\na\n", 3),
+        ("b\n", 0),
+        ("ab\nba\n\n", 1),
+    ];
     for engine in engines() {
-        let count = |text: &str| {
-            answer(engine, MatchKind::Count, &["^a?$"], text.as_bytes())
-                .0
-                .value
-                .unwrap()
-        };
-        let counts = [
-            "",
-            "\n",
-            "\n\n",
-            "a",
-            "a\n",
-            "a\na",
-            "a\n\na\n",
-            "b\n",
-            "ab\nba\n\n",
-        ];
-        assert_eq!(counts.map(count), [0, 1, 2, 1, 1, 2, 3, 0, 1], "{engine}");
-        let (output, bits) = answer(engine, MatchKind::Bitmap, &["a"], b"");
-        assert_eq!((output.value, bits.len()), (Some(0), 0));
+        for (text, count) in counts {
+            assert_eq!(
+                matching(engine, "^a?$", text.as_bytes()).0,
+                count,
+                "{engine} {text:?}"
+            );
+        }
+        assert_eq!(matching(engine, "a", b""), (0, Vec::new()), "{engine}");
         let text = b"a\nb\na\nb\na\nb\na\nb\na\nb";
-        let (output, bits) = answer(engine, MatchKind::Bitmap, &["a"], text);
         assert_eq!(
-            (output.value, &bits[..]),
-            (Some(5), &[0b0101_0101, 0b01][..]),
+            matching(engine, "a", text),
+            (5, vec![0b0101_0101, 0b01]),
             "{engine}"
         );
-        let (output, _) = answer(engine, MatchKind::Search, &["c"], text);
-        assert_eq!(
-            output,
-            Output {
-                written: 0,
-                value: None
-            }
-        );
+        assert_eq!(first(engine, "c", text), None, "{engine}");
     }
 }
 
@@ -166,8 +149,11 @@ fn patterns_see_bytes_and_no_line_feed() {
     ];
     for (pattern, text, expected) in cases {
         for engine in engines() {
-            let (output, _) = answer(engine, MatchKind::Count, &[pattern], text);
-            assert_eq!(output.value, Some(expected), "{engine} {pattern:?}");
+            assert_eq!(
+                matching(engine, pattern, text).0,
+                expected,
+                "{engine} {pattern:?}"
+            );
         }
         let taken = matching_agrees(&[pattern.into()], text);
         assert!(taken >= engines().len(), "{pattern:?}");
@@ -275,12 +261,8 @@ fn patterns_that_need_no_engine_say_so() {
             (&["a"], &title),
         ];
         for (patterns, title) in cases {
-            let config = Config {
-                variant: variant.name.into(),
-                patterns: patterns.iter().map(ToString::to_string).collect(),
-                ..Config::new(Operation::Match(MatchKind::Count))
-            };
-            let prepared = prepare(&config).unwrap();
+            let count = Operation::Match(MatchKind::Count);
+            let prepared = prepare(&config(count, variant.name, patterns)).unwrap();
             assert_eq!(prepared.variant().title(), title, "{patterns:?}");
             assert_eq!(prepared.variant().name, variant.name);
         }
@@ -334,24 +316,14 @@ fn what_an_engine_cannot_do_is_refused_with_a_reason() {
 #[test]
 fn a_bitmap_needs_room() {
     for engine in engines() {
-        let config = Config {
-            variant: engine.into(),
-            patterns: vec!["a".into()],
-            ..Config::new(Operation::Match(MatchKind::Bitmap))
-        };
+        let config = config(Operation::Match(MatchKind::Bitmap), engine, &["a"]);
         let mut kernel = prepare(&config).unwrap().kernel().unwrap();
         let text = b"a\n".repeat(9);
         let error = kernel.run(&[&text], &mut [0; 1]).unwrap_err();
         assert_eq!(error, Error::OutputTooSmall { capacity: 1 });
         let mut bits = [0xa5; 3];
         let output = kernel.run(&[&text], &mut bits).unwrap();
-        assert_eq!(
-            output,
-            Output {
-                written: 2,
-                value: Some(9)
-            }
-        );
+        assert_eq!((output.written, output.value), (2, Some(9)));
         assert_eq!(bits, [0xff, 0x01, 0xa5]);
     }
 }
@@ -422,10 +394,7 @@ fn one_long_record_takes_no_more_than_its_length_to_search() {
 #[test]
 fn auto_goes_by_the_patterns_and_a_trial_by_the_data() {
     let chosen = |patterns: &[&str]| {
-        let config = Config {
-            patterns: patterns.iter().map(ToString::to_string).collect(),
-            ..Config::new(Operation::Match(MatchKind::Count))
-        };
+        let config = config(Operation::Match(MatchKind::Count), "auto", patterns);
         prepare(&config).unwrap().variant().clone()
     };
     for query in ACCIDENT_QUERIES {

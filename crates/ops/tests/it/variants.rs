@@ -48,11 +48,7 @@ fn a_variants_name_is_its_own() {
 fn what_runs_is_what_was_asked_for() {
     for operation in Operation::all() {
         for variant in variants(operation) {
-            let config = Config {
-                variant: variant.name.into(),
-                patterns: vec!["x".into()],
-                ..Config::new(operation)
-            };
+            let config = common::config(operation, variant.name, &["x"]);
             let prepared = prepare(&config).unwrap();
             assert_eq!(prepared.variant().name, variant.name);
             assert_eq!(prepared.variant().library, variant.library);
@@ -63,10 +59,7 @@ fn what_runs_is_what_was_asked_for() {
 #[test]
 fn auto_is_the_first_and_says_what_it_is() {
     for operation in Operation::all() {
-        let config = Config {
-            patterns: vec!["x".into()],
-            ..Config::new(operation)
-        };
+        let config = common::config(operation, "auto", &["x"]);
         let prepared = prepare(&config).unwrap();
         let first = variants(operation).remove(0);
         assert_eq!(prepared.variant().name, first.name);
@@ -167,11 +160,7 @@ fn levels_are_checked() {
 fn kernels_of_one_preparation_run_in_their_own_threads() {
     for operation in Operation::all() {
         for variant in variants(operation) {
-            let config = Config {
-                variant: variant.name.into(),
-                patterns: vec!["o+ne".into()],
-                ..Config::new(operation)
-            };
+            let config = common::config(operation, variant.name, &["o+ne"]);
             let prepared = prepare(&config).unwrap();
             let run = || {
                 let mut kernel = prepared.kernel().unwrap();

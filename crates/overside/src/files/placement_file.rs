@@ -11,10 +11,8 @@ use overside_placement::PlacementFile;
 
 use super::arguments::Request;
 use super::input::Input;
+use super::stream::MAGIC_BYTES;
 use super::{Verb, names};
-
-/// How compressed data begins: so many bytes tell.
-const MAGIC_BYTES: usize = 4;
 
 /// A placement file, and the devices of it that were opened.
 pub struct PlacementRules {

@@ -1,6 +1,5 @@
 //! What is reported of a processed file: `-v`, `--explain`, `--stats`.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use overside_compress::{Policy, Summary};
@@ -150,10 +149,7 @@ fn events(file: &FileReport) -> String {
         return text;
     };
     for event in report.events.iter().take(EVENTS_MAX) {
-        push(
-            &mut text,
-            format_args!("overside {}: {}: {event}", file.verb, file.input),
-        );
+        line!(text, "overside {}: {}: {event}", file.verb, file.input);
     }
     text
 }
@@ -179,22 +175,17 @@ fn explain(file: &FileReport) -> String {
             continue;
         }
         shown = Some((decided.fraction, decided.probe));
-        push(
-            &mut text,
-            format_args!(
-                "{:9.4} s  {:>6} to the device: {}",
-                Duration::from_nanos(decided.at_ns).as_secs_f64(),
-                percent(decided.fraction),
-                decided.reason
-            ),
+        line!(
+            text,
+            "{:9.4} s  {:>6} to the device: {}",
+            Duration::from_nanos(decided.at_ns).as_secs_f64(),
+            percent(decided.fraction),
+            decided.reason
         );
     }
     left_out += file.report().map_or(0, |report| report.decisions_left_out);
     if left_out > 0 {
-        push(
-            &mut text,
-            format_args!("  and {left_out} decisions that changed little"),
-        );
+        line!(text, "  and {left_out} decisions that changed little");
     }
     text
 }
@@ -216,26 +207,22 @@ fn stats(file: &FileReport) -> String {
     let summary = &file.summary;
     let mut text = String::new();
     let out = &mut text;
-    push(out, format_args!("{}", line(file)));
-    push(
+    line!(out, "{}", line(file));
+    line!(
         out,
-        format_args!(
-            "  {}: {} {}, {} stored, {} streamed",
-            summary.container,
-            summary.members,
-            many(summary.members, "member"),
-            summary.stored,
-            summary.streamed
-        ),
+        "  {}: {} {}, {} stored, {} streamed",
+        summary.container,
+        summary.members,
+        many(summary.members, "member"),
+        summary.stored,
+        summary.streamed
     );
-    push(
+    line!(
         out,
-        format_args!(
-            "  {} B read, {} B written in {:.4} s; the rate counts uncompressed bytes",
-            summary.bytes_in,
-            summary.bytes_out,
-            file.elapsed.as_secs_f64()
-        ),
+        "  {} B read, {} B written in {:.4} s; the rate counts uncompressed bytes",
+        summary.bytes_in,
+        summary.bytes_out,
+        file.elapsed.as_secs_f64()
     );
     for target in file.targets() {
         target_text(target, out);
@@ -248,56 +235,47 @@ fn stats(file: &FileReport) -> String {
 
 fn target_text(target: &TargetReport, out: &mut String) {
     let ms = |time_ns: u64| time_ns as f64 / 1e6;
-    push(
+    line!(
         out,
-        format_args!(
-            "  {}: {} {}, {} B in, {} B out, busy {:.3} ms, engine {:.3} ms",
-            target.device,
-            target.chunks,
-            many(target.chunks, "chunk"),
-            target.source_bytes,
-            target.destination_bytes,
-            ms(target.busy_ns),
-            ms(target.engine_ns)
-        ),
+        "  {}: {} {}, {} B in, {} B out, busy {:.3} ms, engine {:.3} ms",
+        target.device,
+        target.chunks,
+        many(target.chunks, "chunk"),
+        target.source_bytes,
+        target.destination_bytes,
+        ms(target.busy_ns),
+        ms(target.engine_ns)
     );
     let cpu = target.cpu_time;
-    push(
+    line!(
         out,
-        format_args!(
-            "    CPU time: host {:.3} ms, DPU {:.3} ms, emulator {:.3} ms; set up {} {}: {:.3} ms",
-            ms(cpu.host_ns),
-            ms(cpu.dpu_ns),
-            ms(cpu.emulator_ns),
-            target.setups,
-            many(target.setups, "time"),
-            ms(target.lifecycle.init_ns.unwrap_or(0))
-        ),
+        "    CPU time: host {:.3} ms, DPU {:.3} ms, emulator {:.3} ms; set up {} {}: {:.3} ms",
+        ms(cpu.host_ns),
+        ms(cpu.dpu_ns),
+        ms(cpu.emulator_ns),
+        target.setups,
+        many(target.setups, "time"),
+        ms(target.lifecycle.init_ns.unwrap_or(0))
     );
     if target.failed + target.late > 0 {
-        push(
-            out,
-            format_args!("    {} failed, {} late", target.failed, target.late),
-        );
+        line!(out, "    {} failed, {} late", target.failed, target.late);
     }
 }
 
 fn report_text(report: &Report, out: &mut String) {
-    push(
+    line!(
         out,
-        format_args!(
-            "  memory: {:.3} ms; {} copies for a target that could not reach it, {} B; {} given up",
-            report.memory_ns as f64 / 1e6,
-            report.bounce_copies,
-            report.bounce_bytes,
-            report.quarantined
-        ),
+        "  memory: {:.3} ms; {} copies for a target that could not reach it, {} B; {} given up",
+        report.memory_ns as f64 / 1e6,
+        report.bounce_copies,
+        report.bounce_bytes,
+        report.quarantined
     );
     for event in &report.events {
-        push(out, format_args!("  {event}"));
+        line!(out, "  {event}");
     }
     if report.events_left_out > 0 {
-        push(out, format_args!("  and {} more", report.events_left_out));
+        line!(out, "  and {} more", report.events_left_out);
     }
 }
 
@@ -312,9 +290,4 @@ fn percent(part: f64) -> String {
 fn many(count: u64, word: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{word}{plural}")
-}
-
-fn push(text: &mut String, line: std::fmt::Arguments<'_>) {
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "{line}");
 }

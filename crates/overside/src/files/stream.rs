@@ -11,7 +11,7 @@ use super::output::Output;
 use super::progress::Progress;
 
 /// How compressed data begins: so many bytes tell.
-const MAGIC_BYTES: usize = 4;
+pub const MAGIC_BYTES: usize = 4;
 
 /// Passes all of `input` to `output`, compressed or decompressed. `None`: it was not compressed,
 /// and with `-cf` it was copied as it is.

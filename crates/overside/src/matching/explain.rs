@@ -1,6 +1,5 @@
 //! `--explain`: where it ran, and why there.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use overside_match::Search;
@@ -16,55 +15,54 @@ pub fn text(search: &Search, policy: Policy) -> String {
         text.push_str("nothing was searched\n");
         return text;
     };
-    let mut line = |args: std::fmt::Arguments<'_>| {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "  {args}");
-    };
     if let Some(trial) = search.trial() {
         let times: Vec<String> = (trial.times.iter())
             .map(|(name, time)| format!("{name} {:.0} us", time.as_secs_f64() * 1e6))
             .collect();
-        line(format_args!(
-            "engine {} by a trial: {}",
+        line!(
+            text,
+            "  engine {} by a trial: {}",
             trial.variant,
             times.join(", ")
-        ));
+        );
     }
-    for leg in report.cpu.iter().chain(&report.device) {
-        line(format_args!("{}", of_leg(leg)));
+    for target in report.cpu.iter().chain(&report.device) {
+        line!(text, "  {}", of_target(target));
     }
     for event in &report.events {
-        line(format_args!("{event}"));
+        line!(text, "  {event}");
     }
     for decided in report.decisions.iter().take(DECISIONS_MAX) {
-        line(format_args!(
-            "{:.4} s: {:.1} % to the device: {}",
+        line!(
+            text,
+            "  {:.4} s: {:.1} % to the device: {}",
             Duration::from_nanos(decided.at_ns).as_secs_f64(),
             100.0 * decided.fraction,
             decided.reason
-        ));
+        );
     }
     let more = report.decisions.len().saturating_sub(DECISIONS_MAX) as u64;
     if more + report.decisions_left_out > 0 {
-        line(format_args!(
-            "and {} decisions more",
+        line!(
+            text,
+            "  and {} decisions more",
             more + report.decisions_left_out
-        ));
+        );
     }
     text
 }
 
-fn of_leg(leg: &TargetReport) -> String {
-    let ran = leg.applied.as_ref().map_or_else(
+fn of_target(target: &TargetReport) -> String {
+    let ran = target.applied.as_ref().map_or_else(
         || "nothing".to_owned(),
         |applied| format!("{} ({})", applied.variant, applied.library),
     );
     format!(
         "{}: {} chunks, {} B by {ran}, busy {:.3} ms, failed {}",
-        leg.device,
-        leg.chunks,
-        leg.source_bytes,
-        leg.busy_ns as f64 / 1e6,
-        leg.failed
+        target.device,
+        target.chunks,
+        target.source_bytes,
+        target.busy_ns as f64 / 1e6,
+        target.failed
     )
 }

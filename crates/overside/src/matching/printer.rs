@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use overside_match::{Exact, Found, Sink};
+use overside_match::{Exact, SelectedRecord, Sink};
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Arguments, OutputMode};
@@ -84,7 +84,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn record(&mut self, found: &Found<'_>) -> io::Result<()> {
+    fn record(&mut self, found: &SelectedRecord<'_>) -> io::Result<()> {
         let mut object = Map::new();
         object.insert(
             "file".into(),
@@ -116,7 +116,7 @@ fn text(bytes: &[u8]) -> Value {
 }
 
 impl Sink for Printer<'_> {
-    fn found(&mut self, found: Found<'_>) -> io::Result<bool> {
+    fn found(&mut self, found: SelectedRecord<'_>) -> io::Result<bool> {
         let value = found.value.unwrap_or_default();
         match self.mode {
             OutputMode::Json => self.record(&found)?,

@@ -1,5 +1,6 @@
 //! `overside agent` and `overside agents`, as a user has them on two machines.
 
+use overside_testkit::assert_contains;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -135,10 +136,8 @@ fn a_file_is_compressed_on_an_agent_and_comes_back() {
     user.done(&["agents", "add", "dpu0", &agent.address, "--keys", &keys]);
 
     let listed = user.done(&["agents", "list"]);
-    assert!(
-        listed.contains("dpu0: 127.0.0.1:") && listed.contains("dpu0/cpu"),
-        "{listed}"
-    );
+    assert_contains(&listed, "dpu0: 127.0.0.1:");
+    assert_contains(&listed, "dpu0/cpu");
     let listed: serde_json::Value =
         serde_json::from_str(&user.done(&["agents", "list", "--json"])).unwrap();
     assert_eq!(listed[0]["devices"][0], "dpu0/cpu");
@@ -149,7 +148,7 @@ fn a_file_is_compressed_on_an_agent_and_comes_back() {
     let far = ["--device", "dpu0/cpu", "--placement", "device"];
     let said = user.run(&[&["compress", "-k", "--stats", "json", "text"][..], &far].concat());
     assert!(said.status.success(), "{}", err(&said));
-    assert!(err(&said).contains("dpu0/cpu"), "{}", err(&said));
+    assert_contains(err(&said), "dpu0/cpu");
     std::fs::remove_file(user.path("text")).unwrap();
     user.done(&[&["decompress", "text.gz"][..], &far].concat());
     assert_eq!(std::fs::read_to_string(user.path("text")).unwrap(), text);
@@ -193,10 +192,7 @@ fn an_agent_that_is_not_there_is_said_to_be_so_soon_and_stops_nobody_else() {
     assert!(line("dpu0").contains("dpu0/emulated:bf2"), "{listed}");
     let devices = user.done(&["devices"]);
     assert!(devices.contains("gone/*: not available: "), "{devices}");
-    assert!(
-        devices.contains("dpu0/emulated:bf2: on dpu0: "),
-        "{devices}"
-    );
+    assert_contains(&devices, "dpu0/emulated:bf2: on dpu0: ");
     assert!(devices.starts_with("cpu: "), "{devices}");
 }
 
@@ -270,16 +266,13 @@ fn nobody_is_let_in_by_mistake() {
         assert!(said.contains(expected), "{arguments:?}: {said}");
     }
     let said = user.fails(2, &["agents", "add", "dpu0", "192.0.2.1"]);
-    assert!(
-        said.contains("192.0.2.1:7433 is not this machine, so it takes --keys DIR"),
-        "{said}"
+    assert_contains(
+        &said,
+        "192.0.2.1:7433 is not this machine, so it takes --keys DIR",
     );
     user.done(&["agents", "add", "dpu0", "192.0.2.1", "--keys", &keys]);
     let said = user.fails(3, &["agent", "--insecure", "--device", "gpu"]);
-    assert!(
-        said.contains("gpu cannot be offered: no device is called"),
-        "{said}"
-    );
+    assert_contains(&said, "gpu cannot be offered: no device is called");
 }
 
 #[test]
@@ -347,10 +340,8 @@ fn the_inventory_can_be_written_by_hand() {
     ] {
         std::fs::write(user.path("agents.toml"), text).unwrap();
         let said = user.fails(2, &["agents", "list"]);
-        assert!(
-            said.contains(expected) && said.contains("agents.toml"),
-            "{said}"
-        );
+        assert_contains(&said, expected);
+        assert_contains(&said, "agents.toml");
     }
     // What cannot be read is told, and hides no other device.
     let devices = user.done(&["devices"]);

@@ -1,5 +1,6 @@
 //! The command as a user starts it.
 
+use overside_testkit::assert_contains;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -70,7 +71,7 @@ fn an_unknown_verb_is_refused_with_the_closest_one() {
     ] {
         let output = run(&[word]);
         assert_eq!(output.status.code(), Some(2));
-        assert!(err(&output).contains(meant), "{}", err(&output));
+        assert_contains(err(&output), meant);
         assert!(out(&output).is_empty());
     }
     assert!(err(&run(&["frobnicate"])).contains("--help"));
@@ -234,10 +235,8 @@ fn a_broken_profile_is_named_and_the_cpu_still_listed() {
     assert!(output.status.success());
     let text = out(&output);
     assert!(text.starts_with("cpu: "), "{text}");
-    assert!(
-        text.contains("not available") && text.contains("mine.toml"),
-        "{text}"
-    );
+    assert_contains(&text, "not available");
+    assert_contains(&text, "mine.toml");
 }
 
 #[test]
@@ -289,12 +288,8 @@ fn other_verbs_are_handed_to_the_python_beside_the_command() {
 
     let alone = start(&["run", "quick"]);
     assert_eq!(alone.status.code(), Some(3));
-    assert!(
-        err(&alone).contains("overside run: this verb needs Python"),
-        "{}",
-        err(&alone)
-    );
-    assert!(err(&alone).contains("pip install"), "{}", err(&alone));
+    assert_contains(err(&alone), "overside run: this verb needs Python");
+    assert_contains(err(&alone), "pip install");
 
     interpreter(&directory.path().join("python"));
     let output = start(&["compare", "a b", "--strict"]);
@@ -320,11 +315,7 @@ fn another_python_can_be_named() {
     };
     let absent = start();
     assert_eq!(absent.status.code(), Some(3));
-    assert!(
-        err(&absent).contains("snake cannot be started"),
-        "{}",
-        err(&absent)
-    );
+    assert_contains(err(&absent), "snake cannot be started");
     interpreter(&python);
     assert_eq!(out(&start()), "<-P>\n<-m>\n<overside>\n<list>\n");
 }

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use serde_json::Value;
 
 use crate::agent::{Running, User, err};
+use overside_testkit::assert_contains;
 
 /// The events of a JSON log.
 fn events(log: &Path) -> Vec<Value> {
@@ -162,5 +163,5 @@ fn the_log_is_switched_by_options_and_the_environment() {
     let mut command = user.command(&["devices"]);
     let output = command.env("OVERSIDE_LOG", "loud").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(err(&output).contains("OVERSIDE_LOG: "), "{}", err(&output));
+    assert_contains(err(&output), "OVERSIDE_LOG: ");
 }

@@ -1,5 +1,6 @@
 //! `overside match` as a user starts it.
 
+use overside_testkit::assert_contains;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -125,16 +126,8 @@ fn files_are_named_and_what_cannot_be_read_is_said() {
     let output = run(&["Ramp", "absent", "dir", "one"]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(out(&output), "one:Ramp to I-77\n");
-    assert!(
-        err(&output).contains("absent: No such file"),
-        "{}",
-        err(&output)
-    );
-    assert!(
-        err(&output).contains("dir: it is a directory"),
-        "{}",
-        err(&output)
-    );
+    assert_contains(err(&output), "absent: No such file");
+    assert_contains(err(&output), "dir: it is a directory");
 }
 
 #[test]
@@ -175,7 +168,7 @@ fn rows_of_a_column_are_records() {
     );
     let absent = run(&["--column", "where", "a", "rows.csv"]);
     assert_eq!(absent.status.code(), Some(2));
-    assert!(err(&absent).contains("id, what"), "{}", err(&absent));
+    assert_contains(err(&absent), "id, what");
     let piped = run_in(
         directory.path(),
         &["-c", "--column", "what", "closed"],
@@ -193,12 +186,12 @@ fn files_that_are_no_text_are_not_searched_silently() {
     let run = |arguments: &[&str]| run_in(directory.path(), arguments, b"");
     let table = run(&["so", "table.parquet"]);
     assert_eq!(table.status.code(), Some(2));
-    assert!(err(&table).contains("--column"), "{}", err(&table));
+    assert_contains(err(&table), "--column");
     let damaged = run(&["--column", "a", "so", "table.parquet"]);
     assert_eq!(damaged.status.code(), Some(2));
     let compressed = run(&["-c", "so", "text.gz"]);
     assert_eq!(compressed.status.code(), Some(0));
-    assert!(err(&compressed).contains("gzip"), "{}", err(&compressed));
+    assert_contains(err(&compressed), "gzip");
     let compressed = run(&["--column", "a", "so", "text.gz"]);
     assert_eq!(compressed.status.code(), Some(2));
 }

@@ -35,7 +35,7 @@ mod tests {
 
     use super::*;
 
-    /// A leg that works on one chunk after the other and takes ahead up to its depth.
+    /// A target that works on one chunk after the other and takes ahead up to its depth.
     struct Worker {
         rate: f64,
         depth: usize,
@@ -61,41 +61,41 @@ mod tests {
         }
     }
 
-    /// When each of two legs has finished its last chunk of a stream.
-    fn finish_s(mut legs: [Worker; 2], chunks: &[f64]) -> [f64; 2] {
+    /// When each of two targets has finished its last chunk of a stream.
+    fn finish_s(mut targets: [Worker; 2], chunks: &[f64]) -> [f64; 2] {
         let mut queue: VecDeque<f64> = chunks.iter().copied().collect();
         let (mut now_s, mut finished_s) = (0.0, [0.0; 2]);
         loop {
             let mut took = true;
             while took {
                 took = false;
-                for leg in 0..2 {
+                for target in 0..2 {
                     let Some(chunk) = queue.front().copied() else {
                         break;
                     };
-                    let (own, other) = (&legs[leg], &legs[1 - leg]);
+                    let (own, other) = (&targets[target], &targets[1 - target]);
                     let waiting = queue.iter().sum();
                     let has_room = own.taken.len() < own.depth;
                     if has_room && own.ahead().may_take(chunk, &other.ahead(), waiting) {
                         queue.pop_front();
-                        legs[leg].taken.push_back(chunk);
+                        targets[target].taken.push_back(chunk);
                         took = true;
                     }
                 }
             }
-            let next = if legs[0].end_s() <= legs[1].end_s() {
+            let next = if targets[0].end_s() <= targets[1].end_s() {
                 0
             } else {
                 1
             };
-            let step_s = legs[next].end_s();
+            let step_s = targets[next].end_s();
             if step_s == f64::INFINITY {
                 assert!(queue.is_empty(), "nobody takes what is left");
                 return finished_s;
             }
             now_s += step_s;
-            legs.iter_mut().for_each(|leg| leg.work(step_s));
-            legs[next].taken.pop_front();
+            targets.iter_mut().for_each(|target| target.work(step_s));
+            targets[next].taken.pop_front();
             finished_s[next] = now_s;
         }
     }
@@ -104,14 +104,14 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(500))]
 
         #[test]
-        fn both_legs_are_done_within_one_chunk(
+        fn both_targets_are_done_within_one_chunk(
             ratio in 0.02..50.0_f64,
             depths in (1..16_usize, 1..64_usize),
             chunks in prop::collection::vec(1000.0..65536.0_f64, 20..200),
         ) {
             let worker = |rate, depth| Worker { rate, depth, taken: VecDeque::new() };
-            let legs = [worker(1.0, depths.0), worker(ratio, depths.1)];
-            let [cpu_s, device_s] = finish_s(legs, &chunks);
+            let targets = [worker(1.0, depths.0), worker(ratio, depths.1)];
+            let [cpu_s, device_s] = finish_s(targets, &chunks);
             let longest = chunks.iter().copied().fold(0.0, f64::max);
             let one_chunk_s = longest / ratio.min(1.0);
             prop_assert!(

@@ -94,7 +94,7 @@ struct RunningEpoch {
 }
 
 impl RunningEpoch {
-    /// The target that a probe gives its part to, if this is one of both legs.
+    /// The target that a probe gives its part to, if this is one of both targets.
     fn lesser(&self) -> Option<Target> {
         let fraction = self.decision.fraction;
         let both = self.decision.probe && fraction > 0.0 && fraction < 1.0;

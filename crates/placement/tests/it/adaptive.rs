@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use common::rigged::{Fault, Rig, Rigged};
 use common::{assert_copied, copying, run, stream};
 use overside_placement::{EventKind, Policy, Report, Retry, Setup, Target};
+use overside_testkit::assert_contains;
 
 const CHUNK: usize = 8000;
 
@@ -35,7 +36,10 @@ fn share(cpu: Rig, device: &Arc<Rigged>, chunks: usize) -> (f64, Report) {
     let chunks = stream(&vec![CHUNK; chunks]);
     let (pieces, report) = run(setup, &chunks);
     assert_copied(&pieces, &chunks);
-    let bytes = report.device.as_ref().map_or(0, |leg| leg.source_bytes);
+    let bytes = report
+        .device
+        .as_ref()
+        .map_or(0, |target| target.source_bytes);
     let all = chunks.len() * CHUNK;
     (bytes as f64 / all as f64, report)
 }
@@ -64,7 +68,7 @@ fn a_device_of_no_use_gets_next_to_nothing() {
 }
 
 #[test]
-fn legs_that_are_alike_share_the_work() {
+fn targets_that_are_alike_share_the_work() {
     let device = paced(10e6).device();
     let (part, report) = share(paced(10e6), &device, 2000);
     assert!(
@@ -94,7 +98,7 @@ fn each_decision_is_told_with_its_numbers() {
     let times = report.decisions.windows(2);
     assert!(times.into_iter().all(|two| two[0].at_ns <= two[1].at_ns));
     let last = report.decisions.last().unwrap();
-    assert!(last.reason.contains("MB/s"), "{}", last.reason);
+    assert_contains(&last.reason, "MB/s");
 }
 
 /// Runs equal chunks on a slow CPU and such a device that has a minute for each job; returns how
@@ -115,7 +119,7 @@ fn with_time(device: &Arc<Rigged>, chunks: usize, job_timeout: Duration) -> (Dur
     let begin = Instant::now();
     let (pieces, report) = run(setup, &chunks);
     assert_copied(&pieces, &chunks);
-    let of = |leg| pieces.iter().filter(|piece| piece.target == leg).count() as u64;
+    let of = |target| pieces.iter().filter(|piece| piece.target == target).count() as u64;
     assert_eq!(report.cpu.as_ref().unwrap().chunks, of(Target::Cpu));
     assert_eq!(report.device.as_ref().unwrap().chunks, of(Target::Device));
     (begin.elapsed(), report)
@@ -156,13 +160,13 @@ fn what_a_silent_device_brings_late_is_nobodys_and_no_reason_to_open_it_again() 
     };
     let (device, inside) = rig.parts();
     let (_, report) = with_patience(&device, 5000);
-    let leg = report.device.unwrap();
+    let target = report.device.unwrap();
     assert_eq!(report.events.len(), 1, "{:?}", report.events);
     assert_eq!(
-        (leg.failed, device.0.openings()),
+        (target.failed, device.0.openings()),
         (report.events[0].times, 1)
     );
-    assert_eq!(inside.done().len() as u64, leg.chunks + leg.failed);
+    assert_eq!(inside.done().len() as u64, target.chunks + target.failed);
 }
 
 #[test]

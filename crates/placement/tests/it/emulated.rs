@@ -1,4 +1,4 @@
-//! Emulated cards as the second leg: real results, in every mode.
+//! Emulated cards as the second target: real results, in every mode.
 
 use crate::common;
 
@@ -62,7 +62,7 @@ fn outputs(pieces: &[ChunkResult]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_both_legs_compress_is_one_stream() {
+fn what_both_targets_compress_is_one_stream() {
     let plain = text(40);
     for mode in [Mode::Functional, Mode::Paced, Mode::Replay] {
         for policy in [Policy::Device, Policy::Split(50.0), Policy::Adaptive] {
@@ -87,7 +87,7 @@ fn what_both_legs_compress_is_one_stream() {
 }
 
 #[test]
-fn what_was_compressed_is_restored_by_both_legs() {
+fn what_was_compressed_is_restored_by_both_targets() {
     let plain = text(40);
     for (format, name) in [("deflate", "bf2"), ("deflate", "bf3"), ("lz4-block", "bf3")] {
         let packed = each(&format!("compress-{format}"), &plain);
@@ -102,7 +102,7 @@ fn what_was_compressed_is_restored_by_both_legs() {
 }
 
 #[test]
-fn each_leg_is_on_its_own_ledger() {
+fn each_target_is_on_its_own_ledger() {
     let setup = setup(
         Policy::Split(50.0),
         card("bf2", Mode::Functional),
@@ -122,7 +122,7 @@ fn each_leg_is_on_its_own_ledger() {
 }
 
 #[test]
-fn a_card_that_only_decompresses_is_no_leg_for_compression() {
+fn a_card_that_only_decompresses_is_no_target_for_compression() {
     let bf3 = || card("bf3", Mode::Replay);
     let split = setup(Policy::Split(50.0), bf3(), "compress-deflate");
     assert!(matches!(Executor::open(split), Err(Error::Open(_))));

@@ -30,7 +30,7 @@ fn survives(policy: Policy, device: &Arc<Rigged>, count: usize) -> Report {
     let chunks = stream(&vec![700; count]);
     let (pieces, report) = run(setup(policy, device), &chunks);
     assert_copied(&pieces, &chunks);
-    let of = |leg| pieces.iter().filter(|piece| piece.target == leg).count() as u64;
+    let of = |target| pieces.iter().filter(|piece| piece.target == target).count() as u64;
     assert_eq!(report.cpu.as_ref().unwrap().chunks, of(Target::Cpu));
     assert_eq!(report.device.as_ref().unwrap().chunks, of(Target::Device));
     report
@@ -42,14 +42,7 @@ fn kinds(report: &Report) -> Vec<EventKind> {
 
 #[test]
 fn jobs_that_fail_now_and_then_are_run_again_on_the_cpu() {
-    let device = Rig::acting(|nth| {
-        if nth % 10 == 9 {
-            Some(Fault::Failure)
-        } else {
-            None
-        }
-    })
-    .device();
+    let device = Rig::acting(|nth| (nth % 10 == 9).then_some(Fault::Failure)).device();
     let report = survives(Policy::Device, &device, 100);
     assert_eq!(
         (report.cpu.unwrap().chunks, report.device.unwrap().chunks),
@@ -65,7 +58,7 @@ fn jobs_that_fail_now_and_then_are_run_again_on_the_cpu() {
 
 #[test]
 fn a_device_that_fails_again_and_again_rests_and_is_tried_again() {
-    let device = Rig::acting(|nth| if nth < 20 { Some(Fault::Failure) } else { None }).device();
+    let device = Rig::acting(|nth| (nth < 20).then_some(Fault::Failure)).device();
     let mut executor = Executor::open(setup(Policy::Device, &device)).unwrap();
     let chunks = stream(&[700; 50]);
     let mut rounds = 0;
@@ -88,7 +81,7 @@ fn a_device_that_fails_again_and_again_rests_and_is_tried_again() {
 
 #[test]
 fn a_stalled_job_leaves_its_destination_in_quarantine_and_nobody_sees_it() {
-    let device = Rig::acting(|nth| if nth == 7 { Some(Fault::Stall) } else { None }).device();
+    let device = Rig::acting(|nth| (nth == 7).then_some(Fault::Stall)).device();
     let report = survives(Policy::Device, &device, 60);
     assert!(
         kinds(&report).contains(&EventKind::Stalled),
@@ -101,7 +94,7 @@ fn a_stalled_job_leaves_its_destination_in_quarantine_and_nobody_sees_it() {
 #[test]
 fn a_device_whose_places_are_all_in_quarantine_holds_nothing_up() {
     for depth in [1, 2, 3] {
-        let device = Rig::acting(|nth| if nth < 3 { Some(Fault::Stall) } else { None }).device();
+        let device = Rig::acting(|nth| (nth < 3).then_some(Fault::Stall)).device();
         let narrow = Setup {
             device_depth: depth,
             ..setup(Policy::Split(90.0), &device)
@@ -115,7 +108,7 @@ fn a_device_whose_places_are_all_in_quarantine_holds_nothing_up() {
 
 #[test]
 fn a_device_that_forgets_a_job_is_found_out() {
-    let device = Rig::acting(|nth| if nth == 7 { Some(Fault::Silence) } else { None }).device();
+    let device = Rig::acting(|nth| (nth == 7).then_some(Fault::Silence)).device();
     let report = survives(Policy::Split(80.0), &device, 60);
     assert_eq!(kinds(&report)[0], EventKind::Stalled);
     assert!(report.quarantined >= 1);
@@ -123,7 +116,7 @@ fn a_device_that_forgets_a_job_is_found_out() {
 
 #[test]
 fn a_device_that_vanishes_in_the_middle_is_opened_again() {
-    let device = Rig::acting(|nth| if nth == 20 { Some(Fault::Loss) } else { None }).device();
+    let device = Rig::acting(|nth| (nth == 20).then_some(Fault::Loss)).device();
     let mut executor = Executor::open(setup(Policy::Split(50.0), &device)).unwrap();
     let chunks = stream(&[700; 60]);
     assert_copied(&run_on(&mut executor, &chunks), &chunks);
@@ -150,14 +143,7 @@ fn a_device_that_is_wrong_about_its_jobs_is_dropped() {
 
 #[test]
 fn what_is_called_corrupt_is_seen_by_the_cpu_too() {
-    let device = Rig::acting(|nth| {
-        if nth == 3 {
-            Some(Fault::FalseCorruption)
-        } else {
-            None
-        }
-    })
-    .device();
+    let device = Rig::acting(|nth| (nth == 3).then_some(Fault::FalseCorruption)).device();
     let report = survives(Policy::Device, &device, 20);
     assert_eq!(kinds(&report), [EventKind::FalselyCorrupt]);
 }
@@ -184,14 +170,7 @@ fn corrupt_input_is_a_result_and_no_fault_of_the_device() {
 
 #[test]
 fn refused_chunks_run_on_the_cpu() {
-    let device = Rig::acting(|nth| {
-        if nth % 7 == 3 {
-            Some(Fault::Refusal)
-        } else {
-            None
-        }
-    })
-    .device();
+    let device = Rig::acting(|nth| (nth % 7 == 3).then_some(Fault::Refusal)).device();
     let report = survives(Policy::Device, &device, 40);
     assert!(kinds(&report).contains(&EventKind::Refused));
     assert!(report.cpu.unwrap().chunks >= 5);
@@ -201,7 +180,7 @@ fn refused_chunks_run_on_the_cpu() {
 fn a_device_that_cannot_be_opened_again_is_tried_with_pauses() {
     let rig = Rig {
         opens: Box::new(|nth| nth != 1 && nth != 2),
-        ..Rig::acting(|nth| if nth == 5 { Some(Fault::Loss) } else { None })
+        ..Rig::acting(|nth| (nth == 5).then_some(Fault::Loss))
     };
     let device = rig.device();
     let mut executor = Executor::open(setup(Policy::Device, &device)).unwrap();
@@ -269,7 +248,7 @@ fn without_a_cpu_the_error_is_the_result() {
 fn without_a_cpu_a_device_that_is_gone_ends_its_chunks_and_nothing_hangs() {
     let rig = Rig {
         opens: Box::new(|nth| nth == 0),
-        ..Rig::acting(|nth| if nth == 4 { Some(Fault::Loss) } else { None })
+        ..Rig::acting(|nth| (nth == 4).then_some(Fault::Loss))
     };
     let device = rig.device();
     let alone = Setup {
@@ -306,7 +285,7 @@ fn a_device_without_the_operation_is_an_error_unless_the_placement_is_adaptive()
 }
 
 #[test]
-fn a_policy_needs_its_legs() {
+fn a_policy_needs_its_targets() {
     let none = Setup {
         cpu: None,
         ..copying(Policy::Cpu)
@@ -367,7 +346,7 @@ fn settings_without_measure_are_taken_for_the_nearest_that_can_be() {
         for policy in [Policy::Device, Policy::Split(50.0), Policy::Adaptive] {
             let rig = Rig {
                 memory: MemoryKind::Registered,
-                ..Rig::acting(|nth| if nth == 3 { Some(Fault::Loss) } else { None })
+                ..Rig::acting(|nth| (nth == 3).then_some(Fault::Loss))
             };
             let extreme = Setup {
                 cpu_depth: depth,

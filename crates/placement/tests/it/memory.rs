@@ -43,7 +43,7 @@ fn push_all(executor: &mut Executor, sources: Vec<Source>) -> Vec<ChunkResult> {
 }
 
 #[test]
-fn the_executors_buffers_are_within_reach_of_both_legs() {
+fn the_executors_buffers_are_within_reach_of_both_targets() {
     let setup = Setup {
         device: Some(picky(1).device()),
         ..copying(Policy::Split(50.0))
@@ -155,7 +155,7 @@ fn adaptive_buffers_are_of_the_devices_memory_from_when_the_device_is_in_use() {
 }
 
 #[test]
-fn chains_longer_than_a_leg_takes_are_gathered() {
+fn chains_longer_than_a_target_takes_are_gathered() {
     for (max_segments, copies) in [(2, 20), (3, 0)] {
         let device = picky(max_segments).device();
         let setup = Setup {
@@ -277,7 +277,7 @@ fn chunks_that_are_too_long_for_the_device_run_on_the_cpu_and_are_told() {
 }
 
 #[test]
-fn a_chunk_that_no_leg_takes_fails_in_its_turn() {
+fn a_chunk_that_no_target_takes_fails_in_its_turn() {
     let mut executor = Executor::open(copying(Policy::Cpu)).unwrap();
     let sources = [100, 9000, 100].map(|len| foreign(&vec![1; len]).into());
     let pieces = push_all(&mut executor, sources.into());

@@ -31,12 +31,12 @@ fn what_is_no_placement_is_an_error_that_says_why() {
 }
 
 #[test]
-fn a_placement_knows_its_legs() {
-    let legs = |policy: Policy| (policy.uses_cpu(), policy.uses_device());
-    assert_eq!(legs(Policy::Cpu), (true, false));
-    assert_eq!(legs(Policy::Device), (false, true));
-    assert_eq!(legs(Policy::Adaptive), (true, true));
-    assert_eq!(legs(Policy::Split(0.0)), (true, false));
-    assert_eq!(legs(Policy::Split(50.0)), (true, true));
-    assert_eq!(legs(Policy::Split(100.0)), (false, true));
+fn a_placement_knows_its_targets() {
+    let targets = |policy: Policy| (policy.uses_cpu(), policy.uses_device());
+    assert_eq!(targets(Policy::Cpu), (true, false));
+    assert_eq!(targets(Policy::Device), (false, true));
+    assert_eq!(targets(Policy::Adaptive), (true, true));
+    assert_eq!(targets(Policy::Split(0.0)), (true, false));
+    assert_eq!(targets(Policy::Split(50.0)), (true, true));
+    assert_eq!(targets(Policy::Split(100.0)), (false, true));
 }

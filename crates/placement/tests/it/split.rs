@@ -1,4 +1,4 @@
-//! Each chunk is done once, by one leg, and the results come in order.
+//! Each chunk is done once, by one target, and the results come in order.
 
 use crate::common;
 
@@ -7,8 +7,8 @@ use common::{assert_copied, copying, run, stream};
 use overside_placement::{ChunkResult, Policy, Setup, Target};
 use proptest::prelude::*;
 
-/// Which leg each chunk was on.
-fn legs(pieces: &[ChunkResult]) -> Vec<Target> {
+/// Which target each chunk was on.
+fn targets(pieces: &[ChunkResult]) -> Vec<Target> {
     pieces.iter().map(|piece| piece.target).collect()
 }
 
@@ -41,7 +41,7 @@ fn two(
 }
 
 #[test]
-fn each_policy_uses_the_legs_that_it_names() {
+fn each_policy_uses_the_targets_that_it_names() {
     let lengths = [1000; 40];
     let share = |policy| {
         let (pieces, _) = two(policy, Rig::default(), Rig::default(), &lengths);
@@ -75,15 +75,9 @@ fn a_split_depends_on_lengths_alone() {
         rate: Some(Box::new(|_| 5e7)),
         ..Rig::default()
     };
-    let shuffled = Rig::acting(|nth| {
-        if nth % 3 == 0 {
-            Some(Fault::Reordering)
-        } else {
-            None
-        }
-    });
+    let shuffled = Rig::acting(|nth| (nth % 3 == 0).then_some(Fault::Reordering));
     let again = two(Policy::Split(37.5), slow, shuffled, &lengths).0;
-    assert_eq!(legs(&once), legs(&again));
+    assert_eq!(targets(&once), targets(&again));
 }
 
 proptest! {
@@ -117,7 +111,7 @@ proptest! {
     }
 }
 
-/// Counts each chunk among what the legs did.
+/// Counts each chunk among what the targets did.
 fn once_by_one(
     chunks: &[Vec<u8>],
     cpu: &[Vec<u8>],

@@ -1,15 +1,16 @@
-//! A small device to try the suite on: every operation, registered memory, tight limits. It can
-//! be broken in one way at a time; what goes wrong with single jobs is injected around it.
+//! A small device to try the suite on: this machine's cores, with every operation but one,
+//! registered memory and tight limits. It can be broken in one way at a time; what goes wrong with
+//! single jobs is injected around it.
 
-use std::any::Any;
 use std::collections::VecDeque;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use overside_device::threads::{CpuAccounting, Limits, Next, Runner, Threads, WorkerMain};
+use overside_backend_cpu::{CpuDevice, CpuOptions};
+use overside_device::threads::Limits;
 use overside_device::*;
-use overside_ops::{prepare, variants};
+use overside_layers::{ContextLayer, DeviceLayer, Layered, LayeredContext};
+use overside_ops::prepare;
 
 /// What is wrong with the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,158 +38,96 @@ pub enum Fault {
     LeaksMemory,
 }
 
-pub struct Toy {
+/// The layer that makes a toy of a device that takes anything.
+#[derive(Clone)]
+struct Toy {
+    cores: Arc<CpuDevice>,
     id: DeviceId,
-    info: DeviceInfo,
     capabilities: Capabilities,
     fault: Fault,
 }
 
 pub fn toy(fault: Fault) -> Arc<dyn Device> {
-    let info = DeviceInfo {
-        name: "toy".into(),
-        driver: "toy 1".into(),
-        location: "this test".into(),
-        description: "a small device".into(),
-        provenance: Provenance::Measured,
-        timing: Timing::Real,
-    };
-    let only = |operation: &Operation| {
-        // One that is not there, for the suite to ask for.
-        operation.to_string() != "copy"
-    };
-    let capabilities = (Operation::all().into_iter().filter(only))
-        .map(|operation| Capability {
-            operation,
-            variants: variants(operation)
-                .iter()
-                .map(|variant| variant.name.into())
-                .collect(),
-            max_source_bytes: 50_000,
-            max_destination_bytes: 100_000,
-            max_segments: if matches!(operation, Operation::Hash(_)) {
-                3
-            } else {
-                1
-            },
-            max_depth: 20,
-            event: true,
-            memory: MemoryKind::Registered,
-            missing: Vec::new(),
-        })
-        .collect();
-    let capabilities = Capabilities::new(capabilities);
-    Arc::new(Toy {
+    let cores = CpuDevice::new(CpuOptions::default()).unwrap();
+    // One operation is not there, for the suite to ask for.
+    let known = cores
+        .capabilities()
+        .iter()
+        .filter(|one| one.operation != Operation::Copy);
+    let capabilities = known.map(|one| Capability {
+        max_source_bytes: 50_000,
+        max_destination_bytes: 100_000,
+        max_segments: one.max_segments.min(3),
+        max_depth: 20,
+        memory: MemoryKind::Registered,
+        ..one.clone()
+    });
+    Arc::new(Layered(Toy {
+        capabilities: Capabilities::new(capabilities.collect()),
+        cores: Arc::new(cores),
         id: DeviceId::unique(),
-        info,
-        capabilities,
         fault,
-    })
+    }))
 }
 
 impl Toy {
     fn registration(&self) -> Option<Registration> {
-        Some(Registration {
-            device: self.id,
-            handle: Arc::new(()) as Arc<dyn Any + Send + Sync>,
-        })
+        let (device, handle) = (self.id, Arc::new(()));
+        Some(Registration { device, handle })
     }
 
-    fn start(&self, config: &ContextConfig) -> Result<Threads, OpenError> {
-        let mut config = config.clone();
-        let known = match self.capabilities.get(config.operation.operation) {
-            None if self.fault == Fault::OpensAnything => {
+    /// What the cores are opened with, and what jobs may be.
+    fn plan(&self, mut config: ContextConfig) -> Result<(ContextConfig, Limits), OpenError> {
+        let known = self.capabilities.get(config.operation.operation);
+        let capability = match (self.fault, known) {
+            (Fault::OpensAnything, None) => {
                 config.operation = OperationConfig::new(Operation::all()[0]);
                 self.capabilities.iter().next().unwrap()
             }
-            _ if self.fault == Fault::OpensAnyDepth => {
-                config.depth = config.depth.clamp(1, 20);
-                self.capabilities.get(config.operation.operation).unwrap()
+            (Fault::OpensAnyDepth, Some(known)) => {
+                config.depth = config.depth.clamp(1, known.max_depth);
+                known
             }
-            _ => self.capabilities.check("toy", &config)?,
+            _ => self.capabilities.check("cpu", &config)?,
         };
         if self.fault == Fault::OpensAnyVariant && prepare(&config.operation).is_err() {
             config.operation.variant = "auto".into();
             config.operation.patterns = vec!["a".into()];
         }
-        let prepared = prepare(&config.operation)?;
-        let variant = prepared.variant();
-        let applied = Applied {
-            device: "toy".into(),
-            driver: "toy 1".into(),
-            variant: variant.name.into(),
-            library: variant.library.into(),
-            provenance: Provenance::Measured,
-        };
-        let long = self.fault == Fault::TakesTooLong;
-        let limits = Limits {
-            device: self.id,
-            memory: match self.fault {
-                Fault::TakesAnyMemory => MemoryKind::Any,
-                _ => known.memory,
-            },
-            depth: match self.fault {
-                Fault::TakesTooManyJobs => config.depth + 1,
-                _ => config.depth,
-            },
-            max_source_bytes: if long {
-                u64::MAX
-            } else {
-                config.max_source_bytes
-            },
-            max_destination_bytes: if long {
-                u64::MAX
-            } else {
-                config.max_destination_bytes
-            },
-            max_segments: match self.fault {
-                Fault::TakesTooManySegments => usize::MAX,
-                _ => known.max_segments,
-            },
-            gather: true,
-        };
-        let mut runner = Runner::new(config.operation.operation, prepared)?;
-        let fault = self.fault;
-        let main = WorkerMain::new("toy", move |mut queue| {
-            while let Next::Job(mut job) = queue.next(None) {
-                if fault == Fault::MissesDeadlines && job.source().len() > 1_000 {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                let result = runner.run(&mut job);
-                let result = break_result(fault, &mut job, result);
-                if fault == Fault::LeaksMemory {
-                    std::mem::forget(job.source().clone());
-                }
-                queue.finish_timed(job, result);
+        let mut limits = Limits::new(self.id, capability, &config);
+        match self.fault {
+            Fault::TakesTooLong => {
+                config.max_source_bytes = 1 << 20;
+                config.max_destination_bytes = 1 << 20;
+                limits.max_source_bytes = u64::MAX;
+                limits.max_destination_bytes = u64::MAX;
             }
-        });
-        Threads::spawn(limits, Arc::new(applied), CpuAccounting::Host, vec![main]).map_err(
-            |error| OpenError::Failed {
-                device: "toy".into(),
-                reason: error.to_string(),
-            },
-        )
+            Fault::TakesTooManySegments => limits.max_segments = usize::MAX,
+            Fault::TakesAnyMemory => limits.memory = MemoryKind::Any,
+            Fault::TakesTooManyJobs => config.depth += 1,
+            _ => {}
+        }
+        Ok((config, limits))
+    }
+
+    fn break_result(&self, completion: &mut Completion) {
+        let done = |written| {
+            let value = None;
+            Ok(Outcome::Done(Output { written, value }))
+        };
+        completion.result = match (self.fault, completion.result.clone()) {
+            (Fault::CutsShort, Err(JobError::OutputTooSmall { capacity })) => done(capacity),
+            (Fault::StoresIncompressible, Ok(Outcome::Incompressible)) => done(0),
+            (Fault::AcceptsCorrupt, Err(JobError::Corrupt(_))) => done(0),
+            (Fault::DropsEmpty, _) if completion.source.is_empty() => done(0),
+            (_, result) => result,
+        };
     }
 }
 
-fn break_result(
-    fault: Fault,
-    job: &mut threads::RunningJob,
-    result: Result<Outcome, JobError>,
-) -> Result<Outcome, JobError> {
-    let done = |written, value| Ok(Outcome::Done(Output { written, value }));
-    match (fault, result) {
-        (Fault::CutsShort, Err(JobError::OutputTooSmall { capacity })) => done(capacity, None),
-        (Fault::StoresIncompressible, Ok(Outcome::Incompressible)) => done(0, None),
-        (Fault::AcceptsCorrupt, Err(JobError::Corrupt(_))) => done(0, None),
-        (Fault::DropsEmpty, _) if job.source().is_empty() => done(0, None),
-        (_, result) => result,
-    }
-}
-
-impl Device for Toy {
-    fn info(&self) -> &DeviceInfo {
-        &self.info
+impl DeviceLayer for Toy {
+    fn inner(&self) -> &dyn Device {
+        &*self.cores
     }
 
     fn capabilities(&self) -> &Capabilities {
@@ -204,103 +143,112 @@ impl Device for Toy {
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
-        let threads = self.start(&config)?;
-        let toy = Toy {
-            id: self.id,
-            info: self.info.clone(),
-            capabilities: self.capabilities.clone(),
-            fault: self.fault,
-        };
-        Ok(Box::new(ToyContext {
-            toy,
-            threads,
-            stuck: None,
-        }))
+        let (config, limits) = self.plan(config)?;
+        let context = self.cores.open(config)?;
+        let (toy, stuck) = (self.clone(), None);
+        Ok(LayeredContext::around(
+            context,
+            ToyContext { toy, limits, stuck },
+        ))
     }
 }
 
 struct ToyContext {
     toy: Toy,
-    threads: Threads,
+    limits: Limits,
     stuck: Option<OpenError>,
 }
 
-impl Context for ToyContext {
-    fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError> {
-        if self.toy.fault == Fault::MissesDeadlines {
-            jobs.iter_mut().for_each(|job| job.deadline = None);
-        }
+impl ContextLayer for ToyContext {
+    fn submit(
+        &mut self,
+        inner: &mut dyn Context,
+        jobs: &mut VecDeque<Job>,
+    ) -> Result<usize, SubmitError> {
         if let Some(error) = &self.stuck {
-            let (device, reason) = ("toy".into(), error.to_string());
+            let (device, reason) = ("cpu".into(), error.to_string());
+            let tags = Vec::new();
             return Err(Lost {
                 device,
                 reason,
-                tags: Vec::new(),
+                tags,
             }
             .into());
         }
-        self.threads.submit(jobs)
+        let refused = jobs.iter().position(|job| self.limits.check(job).is_err());
+        if refused == Some(0) {
+            let (tag, refusal) = (jobs[0].tag, self.limits.check(&jobs[0]).unwrap_err());
+            return Err(SubmitError::Refused { tag, refusal });
+        }
+        let rest = jobs.split_off(refused.unwrap_or(jobs.len()));
+        for job in jobs.iter_mut() {
+            match (self.toy.fault, &job.source) {
+                (Fault::MissesDeadlines, _) => job.deadline = None,
+                (Fault::LeaksMemory, source) => std::mem::forget(source.clone()),
+                (Fault::TakesTooManySegments, Source::Chain(slices)) => {
+                    job.source = slices[0].clone().into();
+                }
+                _ => {}
+            }
+        }
+        let result = inner.submit(jobs);
+        jobs.extend(rest);
+        result
     }
 
-    fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
-        self.threads.poll(out, max)
+    fn poll(
+        &mut self,
+        inner: &mut dyn Context,
+        out: &mut Vec<Completion>,
+        max: usize,
+    ) -> Result<usize, Lost> {
+        let before = out.len();
+        let polled = inner.poll(out, max);
+        (out[before..].iter_mut()).for_each(|completion| self.toy.break_result(completion));
+        polled
     }
 
-    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.threads.event_fd())
-    }
-
-    fn arm(&mut self) -> Result<bool, Lost> {
+    fn arm(&mut self, inner: &mut dyn Context) -> Result<bool, Lost> {
         match self.toy.fault {
             Fault::NeverWakes => Ok(false),
             Fault::AlwaysWakes => Ok(true),
-            _ => self.threads.arm(),
+            _ => inner.arm(),
         }
     }
 
-    fn in_flight(&self) -> usize {
-        self.threads.in_flight()
+    fn quarantined(&self, inner: &dyn Context) -> usize {
+        inner.quarantined() + usize::from(self.toy.fault == Fault::KeepsQuarantine)
     }
 
-    fn quarantined(&self) -> usize {
-        self.threads.quarantined() + usize::from(self.toy.fault == Fault::KeepsQuarantine)
-    }
-
-    fn reconfigure(&mut self, config: ContextConfig) -> Result<(), OpenError> {
-        if self.threads.in_flight() > 0 && self.toy.fault != Fault::ReconfiguresInFlight {
-            return Err(OpenError::InFlight(self.threads.in_flight()));
+    fn reconfigure(
+        &mut self,
+        inner: &mut dyn Context,
+        config: ContextConfig,
+    ) -> Result<(), OpenError> {
+        match self.toy.fault {
+            Fault::ReconfiguresNothing => return Ok(()),
+            Fault::ReconfiguresInFlight if inner.in_flight() > 0 => return Ok(()),
+            _ => {}
         }
-        if self.toy.fault == Fault::ReconfiguresNothing {
-            return Ok(());
+        let planned = self.toy.plan(config);
+        let done = planned.and_then(|(config, limits)| {
+            inner.reconfigure(config)?;
+            self.limits = limits;
+            Ok(())
+        });
+        if self.toy.fault == Fault::BreaksAtReconfigure {
+            self.stuck = done.clone().err();
         }
-        match self.toy.start(&config) {
-            Ok(threads) => {
-                self.threads.replace(threads);
-                Ok(())
-            }
-            Err(error) => {
-                if self.toy.fault == Fault::BreaksAtReconfigure {
-                    self.stuck = Some(error.clone());
-                }
-                Err(error)
-            }
-        }
+        done
     }
 
-    fn lifecycle(&self) -> Lifecycle {
-        Lifecycle::default()
-    }
-
-    fn cpu_time(&self) -> CpuTime {
-        self.threads.cpu_time()
-    }
-
-    fn close(self: Box<Self>, deadline: Instant) -> Closed {
-        let mut closed = self.threads.close(Lifecycle::default(), deadline);
+    fn close(self, inner: Box<dyn Context>, deadline: Instant) -> Closed {
+        let mut closed = inner.close(deadline);
         if self.toy.fault == Fault::ForgetsAtClose {
             closed.completions.pop();
             closed.abandoned.pop();
         }
+        (closed.completions.iter_mut()).for_each(|completion| self.toy.break_result(completion));
         closed
     }
 }

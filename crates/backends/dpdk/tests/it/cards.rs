@@ -7,13 +7,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Behaviour, allocated_bytes, behave, card, mapped_within};
+use common::{Behavior, allocated_bytes, behave, card, mapped_within};
 use overside_backend_dpdk::{DpdkDevice, DpdkError};
 use overside_device::{
     Completion, Context, ContextConfig, Device, ExternalBytes, Job, JobError, MemoryKind,
     Operation, OperationConfig, Outcome, SubmitError,
 };
 use overside_ops::Format;
+use overside_testkit::assert_contains;
 use overside_testkit::conformance::PROMISES;
 
 const COMPRESS: Operation = Operation::Compress(Format::Deflate);
@@ -121,16 +122,7 @@ fn a_driver_that_does_not_notice_a_cut_stream_is_not_offered_for_decompression()
 fn a_job_that_the_card_keeps_is_given_up_and_its_destination_is_quarantined() {
     let device = card("card2");
     let mut context = open(&device, COMPRESS);
-    let stall = |stalled| {
-        behave(
-            2,
-            Behaviour {
-                stalled,
-                ..Behaviour::default()
-            },
-        );
-    };
-    stall(true);
+    behave(2, Behavior::Stalled);
     let mut late = job(&device, 7, b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 100);
     late.deadline = Some(Instant::now() + Duration::from_millis(30));
     submit(&mut *context, late);
@@ -143,7 +135,7 @@ fn a_job_that_the_card_keeps_is_given_up_and_its_destination_is_quarantined() {
         "a late card would write into it"
     );
     assert_eq!((context.in_flight(), context.quarantined()), (0, 1));
-    stall(false);
+    behave(2, Behavior::Good);
     assert_eq!(context.quarantined(), 0, "the card has confirmed");
     assert_eq!(
         context.poll(&mut Vec::new(), 1),
@@ -160,19 +152,15 @@ fn a_job_that_the_card_keeps_is_given_up_and_its_destination_is_quarantined() {
 #[test]
 fn memory_of_a_context_that_is_gone_stays_until_the_card_is_done_with_it() {
     let device = card("card3");
-    let behaviour = Behaviour {
-        stalled: true,
-        ..Behaviour::default()
-    };
     let mut context = open(&device, COMPRESS);
-    behave(3, behaviour);
+    behave(3, Behavior::Stalled);
     let kept = 60_000 + 50_000;
     submit(&mut *context, job(&device, 1, &[b'a'; 60_000], 50_000));
     let closed = context.close(Instant::now() + Duration::from_millis(20));
     assert_eq!(closed.abandoned, [1]);
     std::thread::sleep(Duration::from_millis(20));
     assert!(allocated_bytes() >= kept, "the card may still write");
-    behave(3, Behaviour::default());
+    behave(3, Behavior::Good);
     // The contexts of other tests come and go meanwhile, so it is looked for what is left at the
     // least.
     let (begin, mut least) = (Instant::now(), usize::MAX);
@@ -186,24 +174,12 @@ fn memory_of_a_context_that_is_gone_stays_until_the_card_is_done_with_it() {
 fn an_unplugged_card_is_lost_with_the_jobs_it_had() {
     let device = card("card4");
     let mut context = open(&device, COMPRESS);
-    behave(
-        4,
-        Behaviour {
-            stalled: true,
-            ..Behaviour::default()
-        },
-    );
+    behave(4, Behavior::Stalled);
     submit(
         &mut *context,
         job(&device, 5, b"cccccccccccccccccccccc", 100),
     );
-    behave(
-        4,
-        Behaviour {
-            gone: true,
-            ..Behaviour::default()
-        },
-    );
+    behave(4, Behavior::Gone);
     let lost = context.poll(&mut Vec::new(), 8).unwrap_err();
     assert_eq!(lost.tags, [5]);
     assert_eq!(lost.device, "dpdk:card4");
@@ -219,13 +195,7 @@ fn an_unplugged_card_is_lost_with_the_jobs_it_had() {
 fn a_card_that_takes_nothing_though_it_has_nothing_is_lost() {
     let device = card("card5");
     let mut context = open(&device, COMPRESS);
-    behave(
-        5,
-        Behaviour {
-            refuses: true,
-            ..Behaviour::default()
-        },
-    );
+    behave(5, Behavior::Refuses);
     let mut jobs = VecDeque::from([job(&device, 1, b"eeeeeeeeeeeeeeeeeeeeee", 100)]);
     let begin = Instant::now();
     let lost = loop {
@@ -286,8 +256,6 @@ fn an_unknown_name_is_told_what_there_is() {
     let Some(DpdkError::Unknown { found, .. }) = unknown else {
         panic!("{unknown:?}");
     };
-    assert!(
-        found.contains("card0") && found.contains("compress_isal"),
-        "{found}"
-    );
+    assert_contains(&found, "card0");
+    assert_contains(&found, "compress_isal");
 }

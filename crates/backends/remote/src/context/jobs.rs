@@ -4,19 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use overside_device::{Applied, Completion, Job, JobError, Outcome, Source, Stages, SubmitError};
+use overside_device::{Applied, Completion, Job, JobError, Outcome, Stages, SubmitError};
 use overside_link::agent::JobHead;
 
 use super::RemoteContext;
 
 /// Where a job is.
 pub(super) enum Slot {
-    Free,
     /// With the agent, or on its way there or back.
-    Running {
-        job: Job,
-        submitted: Instant,
-    },
+    Running { job: Job, submitted: Instant },
     /// Given up and returned; its answer is still to come.
     Withdrawn,
 }
@@ -25,13 +21,9 @@ impl Slot {
     pub(super) fn job(&mut self) -> Option<&mut Job> {
         match self {
             Self::Running { job, .. } => Some(job),
-            Self::Free | Self::Withdrawn => None,
+            Self::Withdrawn => None,
         }
     }
-}
-
-pub(super) fn slots(depth: usize) -> Vec<Slot> {
-    (0..depth).map(|_| Slot::Free).collect()
 }
 
 impl RemoteContext {
@@ -49,28 +41,29 @@ impl RemoteContext {
             let Some(connection) = &mut self.connection else {
                 break;
             };
-            if self.running + self.ready.len() >= self.config.depth {
+            let is_late = job.deadline.is_some_and(|deadline| deadline <= submitted);
+            let depth = self.limits.depth;
+            let is_full = self.running + self.ready.len() >= depth;
+            if is_full || (!is_late && self.slots.len() >= depth) {
                 break;
             }
-            if job.deadline.is_some_and(|deadline| deadline <= submitted) {
-                let Some(job) = jobs.pop_front() else { break };
+            let Some(job) = jobs.pop_front() else { break };
+            taken += 1;
+            if is_late {
                 self.ready.push_back(late(job, &self.applied));
-                taken += 1;
                 continue;
             }
-            let Some(number) = self.free.pop() else { break };
-            let Some(job) = jobs.pop_front() else { break };
+            let entry = self.slots.vacant_entry();
             let head = JobHead {
-                slot: number,
+                slot: entry.key() as u32,
                 capacity: job.destination.len(),
             };
             connection.outbox.job(head, &job.source);
             if let Some(deadline) = job.deadline {
                 self.earliest = Some(self.earliest.map_or(deadline, |at| at.min(deadline)));
             }
-            self.slots[number as usize] = Slot::Running { job, submitted };
+            entry.insert(Slot::Running { job, submitted });
             self.running += 1;
-            taken += 1;
         }
         Ok(taken)
     }
@@ -80,9 +73,7 @@ impl RemoteContext {
         let Some(incoming) = self.incoming.take() else {
             return;
         };
-        let number = incoming.head.slot;
-        let slot = std::mem::replace(&mut self.slots[number as usize], Slot::Free);
-        self.free.push(number);
+        let slot = self.slots.remove(incoming.head.slot as usize);
         let Slot::Running { job, submitted } = slot else {
             return;
         };
@@ -107,7 +98,7 @@ impl RemoteContext {
             return;
         }
         let (now, mut earliest) = (Instant::now(), None::<Instant>);
-        for slot in &mut self.slots {
+        for (_, slot) in &mut self.slots {
             let Some(deadline) = slot.job().and_then(|job| job.deadline) else {
                 continue;
             };
@@ -135,11 +126,10 @@ fn completion(
     stages: Stages,
     applied: &Arc<Applied>,
 ) -> Completion {
-    let source: Source = job.source;
     Completion {
         tag: job.tag,
         result,
-        source,
+        source: job.source,
         destination: Some(job.destination),
         stages,
         applied: Arc::clone(applied),

@@ -8,7 +8,6 @@ use overside_link::agent::{Item, Reply, Request, Usage, Violation, readable_or_w
 use overside_link::codec::Message;
 
 use super::RemoteContext;
-use super::jobs::Slot;
 use crate::connection::Broken;
 use crate::incoming::Incoming;
 
@@ -70,7 +69,7 @@ impl RemoteContext {
         match item {
             Item::Answer(head, len) => {
                 let slot = self.slots.get(head.slot as usize);
-                if !self.told || matches!(slot, None | Some(Slot::Free)) {
+                if !self.told || slot.is_none() {
                     let what = format!("an answer to job {}, which there is not", head.slot);
                     return Err(Violation::OutOfTurn(what).into());
                 }
@@ -118,7 +117,7 @@ impl RemoteContext {
 
     /// Waits for the agent's reply to a request; jobs that were given up are answered first.
     pub(super) fn ask(&mut self, request: &Request, deadline: Instant) -> Result<Reply, String> {
-        while self.free.len() < self.slots.len() && self.connection.is_some() {
+        while !self.slots.is_empty() && self.connection.is_some() {
             self.progress(true);
             self.wait(deadline).map_err(|broken| broken.to_string())?;
         }

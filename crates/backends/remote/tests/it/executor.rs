@@ -55,7 +55,7 @@ fn outputs(fault: Option<Fault>, policy: Policy) -> (Vec<Vec<u8>>, Vec<EventKind
     });
     let entry = entry(proxy.address(), true);
     let device = RemoteDevice::connect("dpu0", &entry, "cpu", SHORT).unwrap();
-    // One library on both legs, so that the bytes are the same wherever a chunk was done.
+    // One library on both targets, so that the bytes are the same wherever a chunk was done.
     let operation = OperationConfig {
         variant: "zlib".into(),
         ..OperationConfig::new(Operation::Compress(Format::Zlib))

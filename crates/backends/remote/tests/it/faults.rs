@@ -10,6 +10,7 @@ use common::proxy::{Fault, Proxy, Way};
 use common::{SHORT, agent, cpu, entry, keys};
 use overside_backend_remote::{Entry, RemoteDevice, RemoteError};
 use overside_device::{Device, Job};
+use overside_testkit::assert_contains;
 
 const LENGTHS: [usize; 12] = [
     0,
@@ -212,10 +213,7 @@ fn errors_say_what_to_do() {
     let needless = error(entry(open.address(), true), "cpu");
     assert!(needless.contains("without keys"), "{needless}");
     let unknown = error(entry(open.address(), false), "gpu");
-    assert!(
-        unknown.contains("does not offer \"gpu\"; it offers cpu"),
-        "{unknown}"
-    );
+    assert_contains(&unknown, "does not offer \"gpu\"; it offers cpu");
     let foreign = tempfile::tempdir().unwrap();
     overside_agent::keys::make(foreign.path()).unwrap();
     let others = Entry {

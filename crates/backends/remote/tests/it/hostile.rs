@@ -11,6 +11,7 @@ use common::{Framed, LOOPBACK, SHORT, cpu, entry};
 use overside_backend_remote::{RemoteDevice, RemoteError, Timeouts};
 use overside_device::{Applied, Device, Job, Lifecycle, Provenance, Region, Stages};
 use overside_link::agent::{AnswerHead, Offer, Opened, Outbox, Preamble, Reply, Status, Welcome};
+use overside_testkit::assert_contains;
 
 /// An agent of one connection: it greets with `greeting`, opens any context, and when the first
 /// bytes of a job come it does as `then` says.
@@ -170,10 +171,8 @@ fn what_does_not_greet_as_an_agent_is_none() {
     newer[8] = 9;
     newer[10] = 9;
     let newer = connected(newer.to_vec()).to_string();
-    assert!(
-        newer.contains("speaks versions 9") && newer.contains("this one 3"),
-        "{newer}"
-    );
+    assert_contains(&newer, "speaks versions 9");
+    assert_contains(&newer, "this one 3");
     let begin = Instant::now();
     let huge = [&Preamble::ours()[..], &[0, 0, 0x70, 0, 1, 0, 0, 0]].concat();
     let silent = connected(huge);

@@ -15,6 +15,7 @@ use overside_link::agent::{
     Host, MAX_PROBE_BYTES, Preamble, Probe, ProbePeer, Reply, Request, Setup, Versions, Welcome,
     probe,
 };
+use overside_testkit::assert_contains;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -319,8 +320,5 @@ fn an_agent_of_another_time_is_not_asked() {
         newest: 1,
     };
     let old = impostor(one, Vec::new()).err().expect("no probe");
-    assert!(
-        old.to_string().contains("install the same release"),
-        "{old}"
-    );
+    assert_contains(&old, "install the same release");
 }

@@ -12,6 +12,7 @@ use common::{agent, agent_with, cpu, remote};
 use overside_agent::{Agent, Limits};
 use overside_device::{ContextConfig, Device, SubmitError};
 use overside_link::agent::{JobHead, Outbox, Preamble, Request, Setup};
+use overside_testkit::assert_contains;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -101,10 +102,7 @@ fn connections_are_bounded_and_a_place_is_free_again() {
     let first = device.open(copying(1)).unwrap();
     let second = device.open(copying(1)).unwrap();
     let third = device.open(copying(1)).err().expect("no place").to_string();
-    assert!(
-        third.contains("it has all the connections that it takes"),
-        "{third}"
-    );
+    assert_contains(&third, "it has all the connections that it takes");
     drop(first);
     until("a place", || device.open(copying(1)).is_ok());
     drop(second);

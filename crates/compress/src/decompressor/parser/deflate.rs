@@ -49,7 +49,7 @@ impl<W: Write> Parser<W> {
         let Some(member) = bytes[at..].get(..member_bytes) else {
             return Ok(Some(ParseStep::Needs(member_bytes)));
         };
-        let trailer = member.last_chunk().ok_or_else(|| place.truncated())?;
+        let trailer = member.last_chunk().ok_or(Error::Truncated { place })?;
         let (crc, content_bytes) = gzip::trailer(*trailer);
         if sizes
             .content

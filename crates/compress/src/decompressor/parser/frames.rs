@@ -7,7 +7,7 @@ use overside_ops::lz4_frame;
 use xxhash_rust::xxh32::xxh32;
 
 use super::{MAGIC_BYTES, ParseStep, Parser, State};
-use crate::decompressor::parallel::{Expected, MAX_SOURCE_BYTES};
+use crate::decompressor::parallel::{Expected, MAX_SOURCE_BYTES, Pending};
 use crate::{Container, Error, MAX_CHUNK_BYTES, lz4, zstd};
 
 /// A length, and a checksum of the content behind the last block.
@@ -37,7 +37,7 @@ impl<W: Write> Parser<W> {
             self.begin_streaming(Container::Lz4)?;
             return Ok(ParseStep::Consumed(0));
         }
-        (self.parallel).begin(header.content_checksum, &mut self.output)?;
+        (self.parallel).enqueue(Pending::Begin(header.content_checksum), &mut self.output)?;
         self.state = State::Blocks(header);
         Ok(ParseStep::Consumed(len))
     }
@@ -61,7 +61,8 @@ impl<W: Write> Parser<W> {
                 (true, Some(checksum)) => Some(u32::from_le_bytes(*checksum)),
                 (true, None) => return Ok(ParseStep::Needs(2 * WORD_BYTES)),
             };
-            (self.parallel).end(place, header.content_size, checksum, &mut self.output)?;
+            let end = Pending::End(place, header.content_size, checksum);
+            (self.parallel).enqueue(end, &mut self.output)?;
             self.members += 1;
             self.state = State::Between;
             return Ok(ParseStep::Consumed(if checksum.is_some() { 8 } else { 4 }));
@@ -88,7 +89,7 @@ impl<W: Write> Parser<W> {
         let block = bytes.slice(at + WORD_BYTES..at + WORD_BYTES + len);
         if length & lz4::STORED != 0 {
             self.stored += 1;
-            (self.parallel).bytes(block, &mut self.output)?;
+            (self.parallel).enqueue(Pending::Bytes(block), &mut self.output)?;
         } else {
             let expected = Expected::default();
             (self.parallel).part(block, header.block_max, place, expected, &mut self.output)?;

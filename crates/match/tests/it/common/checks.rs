@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 
-use overside_match::{Answer, Error, Found, Options, Search, Sink, Tally};
+use overside_match::{Answer, Error, Options, Search, SearchSummary, SelectedRecord, Sink};
 
 /// The column that is searched.
 const COLUMN: &str = "t";
@@ -14,7 +14,7 @@ const PATTERN: &str = "a.b|^c";
 struct Kept(Vec<(u64, Option<u64>, Vec<u8>)>);
 
 impl Sink for Kept {
-    fn found(&mut self, found: Found<'_>) -> std::io::Result<bool> {
+    fn found(&mut self, found: SelectedRecord<'_>) -> std::io::Result<bool> {
         let value = found.value.unwrap_or_default().to_vec();
         self.0.push((found.number, found.offset, value));
         Ok(true)
@@ -49,7 +49,7 @@ fn searched(kind: u8, bytes: &[u8], chunk_bytes: usize) -> Result<(u64, Kept), E
     options.record_bytes_max = 1 << 20;
     let mut search = Search::new(options).expect("one thread");
     let mut kept = Kept::default();
-    let tally: Tally = match kind % 5 {
+    let tally: SearchSummary = match kind % 5 {
         0 => search.text(&mut &bytes[..], &mut kept),
         1 => search.csv(&mut &bytes[..], COLUMN, b',', &mut kept),
         2 => search.parquet(file(bytes), COLUMN, &mut kept),

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use overside_device::{Device, Timing};
-use overside_match::{Answer, Found, Options, Sink, Tally};
+use overside_match::{Answer, Options, SearchSummary, SelectedRecord, Sink};
 use overside_placement::Policy;
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -22,7 +22,7 @@ pub struct Kept {
 }
 
 impl Sink for Kept {
-    fn found(&mut self, found: Found<'_>) -> io::Result<bool> {
+    fn found(&mut self, found: SelectedRecord<'_>) -> io::Result<bool> {
         let value = found.value.map(<[u8]>::to_vec);
         self.records.push((found.number, found.offset, value));
         Ok(self.most.is_none_or(|most| self.records.len() < most))
@@ -101,9 +101,9 @@ pub fn placements() -> [Policy; 4] {
     ]
 }
 
-pub fn selected(selected: u64) -> Tally {
-    Tally {
+pub fn selected(selected: u64) -> SearchSummary {
+    SearchSummary {
         selected,
-        ..Tally::default()
+        ..SearchSummary::default()
     }
 }

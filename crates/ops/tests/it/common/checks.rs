@@ -123,12 +123,12 @@ pub fn matching_agrees(patterns: &[String], text: &[u8]) -> usize {
         .collect();
     let mut taken = 0;
     for variant in variants(Operation::Match(MatchKind::Count)) {
-        let config = |kind| Config {
-            variant: variant.name.into(),
+        let with = |kind| Config {
             patterns: patterns.to_vec(),
-            ..Config::new(Operation::Match(kind))
+            ..config(Operation::Match(kind), variant.name, &[])
         };
-        let mut count = match prepare(&config(MatchKind::Count)) {
+        let kernel = |kind| prepare(&with(kind)).unwrap().kernel().unwrap();
+        let mut count = match prepare(&with(MatchKind::Count)) {
             Ok(prepared) => prepared.kernel().unwrap(),
             Err(Error::Pattern { .. } | Error::NoPattern) => continue,
             Err(other) => panic!("{}: {other}", variant.name),
@@ -146,16 +146,13 @@ pub fn matching_agrees(patterns: &[String], text: &[u8]) -> usize {
             "{}",
             context()
         );
-        let mut search = prepare(&config(MatchKind::Search))
-            .unwrap()
-            .kernel()
-            .unwrap();
-        assert_eq!(run(&mut *search).1.value, expected.first, "{}", context());
-        let mut bitmap = prepare(&config(MatchKind::Bitmap))
-            .unwrap()
-            .kernel()
-            .unwrap();
-        let (bits, output) = run(&mut *bitmap);
+        assert_eq!(
+            run(&mut *kernel(MatchKind::Search)).1.value,
+            expected.first,
+            "{}",
+            context()
+        );
+        let (bits, output) = run(&mut *kernel(MatchKind::Bitmap));
         assert_eq!(bits, expected.bitmap, "{}", context());
         assert_eq!(output.value, Some(expected.count));
     }
@@ -194,11 +191,19 @@ impl Expected {
 
 /// A kernel of the named variant.
 pub fn kernel(operation: Operation, variant: &str) -> Box<dyn Kernel> {
-    let config = Config {
+    prepare(&config(operation, variant, &[]))
+        .unwrap()
+        .kernel()
+        .unwrap()
+}
+
+/// An operation by the named variant, with patterns.
+pub fn config(operation: Operation, variant: &str, patterns: &[&str]) -> Config {
+    Config {
         variant: variant.into(),
+        patterns: patterns.iter().map(ToString::to_string).collect(),
         ..Config::new(operation)
-    };
-    prepare(&config).unwrap().kernel().unwrap()
+    }
 }
 
 /// Runs a kernel with room for `capacity` bytes, and sees to it that it writes nowhere else.

@@ -10,14 +10,13 @@ use overside_ops::{Config, Kernel, Operation, prepare, variants};
 
 pub use overside_testkit::data::{noise, shared};
 
-pub use checks::{FORMATS, guarded as run, kernel};
+pub use checks::{FORMATS, config, guarded as run, kernel};
 
 /// A kernel of the named variant at a level.
 pub fn kernel_at(operation: Operation, variant: &str, level: Option<u32>) -> Box<dyn Kernel> {
     let config = Config {
-        variant: variant.into(),
         level,
-        ..Config::new(operation)
+        ..config(operation, variant, &[])
     };
     prepare(&config).unwrap().kernel().unwrap()
 }

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use overside_base::Random;
+use overside_testkit::assert_contains;
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
 const MIB: usize = 1 << 20;

@@ -81,16 +81,10 @@ fn compressed_bytes_go_to_no_terminal_unless_forced() {
     directory.quietly("compress -k a");
     let (exit, shown) = on_terminal(&directory, "$O compress -c a");
     assert_eq!(exit, 1);
-    assert!(
-        shown.contains("not writing compressed data to a terminal"),
-        "{shown}"
-    );
+    assert_contains(&shown, "not writing compressed data to a terminal");
     let (exit, shown) = on_terminal(&directory, "$O decompress");
     assert_eq!(exit, 1);
-    assert!(
-        shown.contains("not read from a terminal; -f does"),
-        "{shown}"
-    );
+    assert_contains(&shown, "not read from a terminal; -f does");
     let (exit, shown) = on_terminal(
         &directory,
         "$O compress -cf a | wc -c; $O decompress -c a.gz",

@@ -1,4 +1,4 @@
-//! What is believed of one leg, learned from what it did.
+//! What is believed of one target, learned from what it did.
 
 use super::reason::Rates;
 
@@ -7,10 +7,10 @@ pub(super) const WEIGHT: f64 = 0.3;
 /// How far, in natural logarithms, an observation may be from what is believed before it is taken
 /// for a change instead of noise.
 pub(super) const STEP_LN: f64 = 0.3;
-/// A leg that finishes nothing in so many times the time of one chunk, in two epochs in a row, has
+/// A target that finishes nothing in so many times the time of one chunk, in two epochs in a row, has
 /// stopped. In one alone it may have hiccuped.
 const SILENCE_CHUNKS: f64 = 4.0;
-/// How much faster, as a logarithm, a leg may seem in company than alone: noise.
+/// How much faster, as a logarithm, a target may seem in company than alone: noise.
 const COMPANY_GAIN_LN: f64 = 0.1;
 /// Observations after which a rate has settled: 6 % of what it began with is left in the mean.
 const SETTLED: u8 = 8;
@@ -65,7 +65,7 @@ pub(super) struct Rate {
     /// ln(B/s).
     ln: f64,
     outside: Outside,
-    /// Not seen here: a bound from a leg that finished nothing, or a neighbour's rate. The first rate
+    /// Not seen here: a bound from a target that finished nothing, or a neighbour's rate. The first rate
     /// seen replaces it.
     provisional: bool,
 }
@@ -102,10 +102,10 @@ impl Rate {
     }
 }
 
-/// Whether a leg had the bytes to itself.
+/// Whether a target had the bytes to itself.
 ///
-/// A leg alone and a leg beside another have different rates: the thread that feeds the device is
-/// also the CPU's, and both use the same memory. What a leg does in a split counts as together, even
+/// A target alone and a target beside another have different rates: the thread that feeds the device is
+/// also the CPU's, and both use the same memory. What a target does in a split counts as together, even
 /// where the other one was done early: it is the rate that the fraction leads to, and following it
 /// leads to the fraction at which both are done together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +114,7 @@ pub(super) enum Contention {
     Together,
 }
 
-/// The two rates of a leg.
+/// The two rates of a target.
 ///
 /// Only one of the two is seen at a time. What moves it (other data, a slower clock, a neighbour)
 /// moves the other, too. So the first observations in a company tell what company costs, and after
@@ -135,9 +135,9 @@ pub(super) struct TargetRates {
 }
 
 impl TargetRates {
-    /// The leg's rate while the other one rests, in B/s; `None` if it has never worked.
+    /// The target's rate while the other one rests, in B/s; `None` if it has never worked.
     ///
-    /// No leg is slower for being alone. The ratio of the two rates may come from one noisy epoch
+    /// No target is slower for being alone. The ratio of the two rates may come from one noisy epoch
     /// each, and without this bound a lucky one would promise a gain that company does not bring.
     pub(super) fn alone(&self) -> Option<f64> {
         let rate = |rate: Option<Rate>| rate.map(Rate::bytes_per_s);
@@ -147,7 +147,7 @@ impl TargetRates {
         }
     }
 
-    /// The leg's rate while the other one works in B/s; `None` if it has never worked.
+    /// The target's rate while the other one works in B/s; `None` if it has never worked.
     pub(super) fn together(&self) -> Option<f64> {
         self.together.or(self.alone).map(Rate::bytes_per_s)
     }
@@ -160,17 +160,17 @@ impl TargetRates {
         }
     }
 
-    /// Whether the leg counts as stopped: its rates are bounds.
+    /// Whether the target counts as stopped: its rates are bounds.
     pub(super) fn stopped(&self) -> bool {
         self.stopped
     }
 
-    /// Whether the leg was ever seen alone.
+    /// Whether the target was ever seen alone.
     pub(super) fn seen_alone(&self) -> bool {
         self.alone.is_some()
     }
 
-    /// What is known of this leg, as a first belief about the same leg at another size.
+    /// What is known of this target, as a first belief about the same target at another size.
     pub(super) fn inherited(&self) -> Self {
         let provisional = |rate: Option<Rate>| rate.map(|rate| Rate::of(rate.ln, true));
         Self {
@@ -181,7 +181,7 @@ impl TargetRates {
         }
     }
 
-    /// Takes what the leg finished in an epoch. `chunk_bytes` is at least 1.
+    /// Takes what the target finished in an epoch. `chunk_bytes` is at least 1.
     pub(super) fn observe(
         &mut self,
         company: Contention,
@@ -218,7 +218,7 @@ impl TargetRates {
         change
     }
 
-    /// No leg is much faster for having company. Where the rates say so, the one that was not just
+    /// No target is much faster for having company. Where the rates say so, the one that was not just
     /// seen is out of date.
     fn order(&mut self, seen: Contention) {
         let (Some(alone), Some(together)) = (&mut self.alone, &mut self.together) else {
@@ -230,7 +230,7 @@ impl TargetRates {
         }
     }
 
-    /// An epoch in which the leg worked and finished nothing. In a short epoch that says little; as
+    /// An epoch in which the target worked and finished nothing. In a short epoch that says little; as
     /// it goes on, it bounds the rate: less than one chunk in that time.
     fn silence(&mut self, company: Contention, busy_s: f64, chunk_bytes: f64) -> Change {
         if busy_s <= 0.0 {

@@ -4,9 +4,9 @@ use super::Settings;
 use super::probes::Probe;
 use super::reason::Gate;
 
-/// A leg alone is worth a probe while it would win if it were so many times as fast as believed.
+/// A target alone is worth a probe while it would win if it were so many times as fast as believed.
 const SURPRISE: f64 = 3.0;
-/// A split is worth a probe while it would take less than this part of the time if the legs did not
+/// A split is worth a probe while it would take less than this part of the time if the targets did not
 /// disturb each other.
 const GAIN: f64 = 0.95;
 /// A probe of a share gives at least this part of the bytes.
@@ -42,7 +42,7 @@ pub(super) struct DeviceForecast {
     /// The device's part at equal finish, 0 to 1.
     pub(super) equal_finish: f64,
     overhead_s: f64,
-    /// All bytes on one leg, at its rate beside the other one, without overhead.
+    /// All bytes on one target, at its rate beside the other one, without overhead.
     whole_cpu_s: f64,
     whole_device_s: f64,
 }
@@ -57,7 +57,7 @@ pub(super) struct GateResults {
 
 impl DeviceForecast {
     /// `alone_s`, `whole_cpu_s` and `whole_device_s` without overhead; `join` is the factor that a
-    /// split takes longer than its longer leg.
+    /// split takes longer than its longer target.
     pub(super) fn new(
         alone_s: f64,
         whole_cpu_s: f64,
@@ -83,7 +83,7 @@ impl DeviceForecast {
         forecast
     }
 
-    /// Time of both legs with this part of the bytes on the device.
+    /// Time of both targets with this part of the bytes on the device.
     fn joined_s(&self, fraction: f64) -> f64 {
         let cpu_s = (1.0 - fraction) * self.whole_cpu_s;
         cpu_s.max(self.overhead_s + fraction * self.whole_device_s)
@@ -138,8 +138,8 @@ impl Forecast {
 
     /// Seconds that a probe would take; `None` where it has nothing to teach beside what is in use.
     ///
-    /// A leg that works already is observed anyway. A stopped device is given no more than a share. A
-    /// leg alone is tried while it might win, and how
+    /// A target that works already is observed anyway. A stopped device is given no more than a share. A
+    /// target alone is tried while it might win, and how
     /// far off its rate alone may be from what is believed has a limit: three times.
     pub(super) fn probe_s(&self, probe: Probe, in_use: Placement) -> Option<f64> {
         let Some(device) = self.device else {
@@ -159,7 +159,7 @@ impl Forecast {
                 in_use != Placement::Cpu && self.cpu_s / SURPRISE < now_s,
                 self.cpu_s,
             ),
-            // Where a split would not win even if the legs did not disturb each other, there is
+            // Where a split would not win even if the targets did not disturb each other, there is
             // nothing to learn.
             Probe::Split => {
                 let undisturbed =

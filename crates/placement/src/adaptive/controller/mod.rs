@@ -1,13 +1,13 @@
-//! What fraction of the bytes the device gets, decided from what both legs did so far.
+//! What fraction of the bytes the device gets, decided from what both targets did so far.
 //!
 //! The fraction follows *equal finish*: with the CPU at `R_c` and the device at `R_d` bytes a second,
-//! overhead included, both legs end at the same time at `f = R_d / (R_c + R_d)`. Two gates stand
+//! overhead included, both targets end at the same time at `f = R_d / (R_c + R_d)`. Two gates stand
 //! before it. C1: the device is used only if the best time with it is under 0.95 of the CPU's alone.
-//! C2: the work is split only if that takes under 0.95 of the better leg alone. What is in use stays
+//! C2: the work is split only if that takes under 0.95 of the better target alone. What is in use stays
 //! in use until it no longer gains anything (hysteresis).
 //!
 //! Using the device at all has a price that does not shrink with the fraction, so time jumps at
-//! `f = 0`, and a leg alone has another rate than beside the other one. So the corners are not
+//! `f = 0`, and a target alone has another rate than beside the other one. So the corners are not
 //! inferred from the interior: they are probed, each on a schedule of its own that backs off, and all
 //! probes together may cost [`Settings::probe_share`] of the time.
 //!
@@ -62,7 +62,7 @@ pub struct Settings {
     /// C1: the device is taken into use if its best time is under this part of the CPU's alone.
     /// 0 to 1; 0.95.
     pub use_below: f64,
-    /// C2: a split is taken into use if its time is under this part of the better leg's alone.
+    /// C2: a split is taken into use if its time is under this part of the better target's alone.
     /// 0 to 1; 0.95.
     pub split_below: f64,
     /// How much worse than its gate that which is in use may become before it is left. 0 to 1; 0.02,
@@ -110,24 +110,24 @@ impl Settings {
 /// What is to be placed next: the bytes of an epoch, in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Work {
-    /// Bytes that both legs together will take under this decision.
+    /// Bytes that both targets together will take under this decision.
     pub bytes: u64,
-    /// Bytes of a chunk, the least that a leg can be given. Chunks of one size share what is learned
+    /// Bytes of a chunk, the least that a target can be given. Chunks of one size share what is learned
     /// (one record a power of two); the controller never changes the size.
     pub chunk_bytes: u64,
 }
 
-/// What one leg did in an epoch.
+/// What one target did in an epoch.
 ///
 /// Without a barrier an epoch ends in the middle of a chunk. So that rates come out unbiased, count
 /// `bytes` when a chunk ends, and `busy` up to that end: the time since belongs to the epoch in which
-/// the next chunk ends. A leg at work that ended no chunk has `bytes` 0 and `busy` above 0; the next
+/// the next chunk ends. A target at work that ended no chunk has `bytes` 0 and `busy` above 0; the next
 /// `bytes` are then taken to have needed that time, too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SideSample {
     /// Bytes finished, of the sources.
     pub bytes: u64,
-    /// Time in which the leg had at least one chunk, without `Epoch::overhead`. Not the sum over
+    /// Time in which the target had at least one chunk, without `Epoch::overhead`. Not the sum over
     /// chunks in flight, and not the time it waited for input, or for room in the ordered merge.
     pub busy: Duration,
 }
@@ -172,7 +172,7 @@ pub struct Controller {
     now: Duration,
     /// The probe that was decided on and not yet observed.
     probing: Option<Probing>,
-    /// The last probe, while it may not be over: without a barrier, what it gave to a leg may end long
+    /// The last probe, while it may not be over: without a barrier, what it gave to a target may end long
     /// after its epoch.
     paying: Option<Probing>,
 }
@@ -188,7 +188,7 @@ struct Probing {
     cost_s: f64,
 }
 
-/// Whether a leg still works that the decision lets rest: the time is the last probe's, in which it
+/// Whether a target still works that the decision lets rest: the time is the last probe's, in which it
 /// was given the chunk.
 fn lingers(epoch: &Epoch) -> bool {
     (epoch.fraction <= 0.0 && epoch.device.busy > Duration::ZERO)

@@ -19,7 +19,7 @@ pub enum Probe {
     DeviceAlone,
     /// The CPU alone, f = 0.
     CpuAlone,
-    /// Both, at equal finish: is company (still) what makes a split slower than one leg?
+    /// Both, at equal finish: is company (still) what makes a split slower than one target?
     Split,
 }
 
@@ -34,7 +34,7 @@ impl Probe {
 
     /// How likely it is to find a change, beside a probe of the device's share.
     ///
-    /// Devices stop, are reconfigured and come back; a CPU seldom does more than slow down. Of a leg
+    /// Devices stop, are reconfigured and come back; a CPU seldom does more than slow down. Of a target
     /// at work, only its rate in other company is not seen, which moves with the one that is.
     fn part(self) -> f64 {
         match self {

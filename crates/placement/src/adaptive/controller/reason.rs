@@ -43,12 +43,12 @@ impl fmt::Display for Gate {
     }
 }
 
-/// The rates of a leg in bytes a second; `None` where it was never seen.
+/// The rates of a target in bytes a second; `None` where it was never seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rates {
-    /// While the other leg rests.
+    /// While the other target rests.
     pub alone: Option<f64>,
-    /// While the other leg works, too.
+    /// While the other target works, too.
     pub together: Option<f64>,
 }
 
@@ -94,7 +94,7 @@ pub struct Reason {
     pub equal_finish: f64,
     /// C1: the best time with the device over the CPU's alone.
     pub c1: Option<Gate>,
-    /// C2: the split's time over the better leg's alone.
+    /// C2: the split's time over the better target's alone.
     pub c2: Option<Gate>,
     /// The next probe and the time until it is due; `None` if none is planned. It waits longer if it
     /// would cost more than probes may.

@@ -8,7 +8,7 @@ use super::probes::{Probe, Schedule, wait_s};
 use super::reason::{Reason, Verdict};
 use super::{Epoch, Probing, Settings};
 
-/// The most that joining two legs is believed to lose, as a logarithm: a factor of 4.
+/// The most that joining two targets is believed to lose, as a logarithm: a factor of 4.
 const JOIN_LN_MAX: f64 = 1.386;
 /// How much of a loss in joining is still believed one epoch later, when nothing is joined.
 const JOIN_KEPT: f64 = 0.99;
@@ -34,7 +34,7 @@ pub(super) struct SizeClass {
     cpu: TargetRates,
     device: TargetRates,
     overhead: Overhead,
-    /// ln(time of a split epoch / time of its longer leg): what the legs lose by waiting for each
+    /// ln(time of a split epoch / time of its longer target): what the targets lose by waiting for each
     /// other.
     join_ln: f64,
     /// Mean time of an epoch.
@@ -140,7 +140,7 @@ impl SizeClass {
                 elapsed_s
             };
         }
-        // Beside one chunk on the other leg, or what is left there of an earlier decision, a leg is as
+        // Beside one chunk on the other target, or what is left there of an earlier decision, a target is as
         // good as alone, unless that takes most of its time.
         let company = |most: bool, own_s: f64, other_s: f64| {
             if split || !most || other_s > own_s / 2.0 {

@@ -70,7 +70,7 @@ fn the_first_epoch_is_the_cpus_the_second_looks_and_the_third_splits() {
 }
 
 #[test]
-fn both_legs_end_together_overhead_included() {
+fn both_targets_end_together_overhead_included() {
     let mut run = Run::new(hardly_probing());
     let mut truth = Truth::new(400.0 * MB, 600.0 * MB);
     truth.overhead_s = 0.01;
@@ -110,7 +110,7 @@ fn one_odd_epoch_moves_a_rate_little_and_a_second_replaces_it() {
 }
 
 #[test]
-fn one_silent_epoch_is_a_hiccup_and_a_second_stops_the_leg() {
+fn one_silent_epoch_is_a_hiccup_and_a_second_stops_the_target() {
     let mut run = Run::new(hardly_probing());
     let usual = Truth::new(400.0 * MB, 600.0 * MB);
     let mut silent = usual;

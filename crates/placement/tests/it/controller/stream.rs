@@ -1,4 +1,4 @@
-//! A stream without barriers: both legs take chunks from one queue behind a bounded window of ordered
+//! A stream without barriers: both targets take chunks from one queue behind a bounded window of ordered
 //! results, epochs end in the middle of chunks, and probes wait their turn.
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use super::world::{MB, Random, Truth};
 const CHUNK_BYTES: u64 = 1 << 20;
 /// Chunks pushed and not yet taken out, in order.
 const WINDOW_CHUNKS: u64 = 16;
-/// Chunks on a leg, with the one that it works on.
+/// Chunks on a target, with the one that it works on.
 const DEPTH: usize = 2;
 const EPOCH_S: f64 = 0.02;
 const EPOCH_CHUNKS: u64 = 8;
@@ -25,7 +25,7 @@ const DEVICE: usize = 1;
 /// Who decides.
 enum Rule {
     Adaptive(Box<Controller>),
-    /// 0, 1, or both legs as fast as they can.
+    /// 0, 1, or both targets as fast as they can.
     Static(f64),
 }
 
@@ -38,7 +38,7 @@ struct Service {
 }
 
 #[derive(Default)]
-struct Target {
+struct SimulatedTarget {
     queue: VecDeque<u64>,
     service: Option<Service>,
     /// Since the epoch began.
@@ -48,7 +48,7 @@ struct Target {
     told_s: f64,
 }
 
-impl Target {
+impl SimulatedTarget {
     fn room(&self) -> bool {
         self.queue.len() + usize::from(self.service.is_some()) < DEPTH
     }
@@ -83,7 +83,7 @@ struct Stream<'a, F> {
     rule: Rule,
     truth: &'a F,
     seed: u64,
-    legs: [Target; 2],
+    targets: [SimulatedTarget; 2],
     now_s: f64,
     next: u64,
     chunks: Range<u64>,
@@ -106,101 +106,105 @@ impl<F: Fn(u64) -> Truth> Stream<'_, F> {
 
     fn fill(&mut self) {
         loop {
-            for leg in [CPU, DEVICE] {
-                self.serve(leg);
+            for target in [CPU, DEVICE] {
+                self.serve(target);
             }
             let window_end = self.chunks.end.min(self.oldest + WINDOW_CHUNKS);
             if self.next >= window_end {
                 return;
             }
             self.begin_epoch();
-            let Some(leg) = [DEVICE, CPU]
+            let Some(target) = [DEVICE, CPU]
                 .into_iter()
-                .find(|leg| self.legs[*leg].room() && self.may_take(*leg))
+                .find(|target| self.targets[*target].room() && self.may_take(*target))
             else {
                 return;
             };
-            self.legs[leg].queue.push_back(self.next);
+            self.targets[target].queue.push_back(self.next);
             if let Some(epoch) = &mut self.epoch {
-                epoch.given[leg] += 1;
+                epoch.given[target] += 1;
             }
             self.next += 1;
         }
     }
 
-    fn may_take(&self, leg: usize) -> bool {
+    fn may_take(&self, target: usize) -> bool {
         let (fraction, probe, given) = match (&self.rule, &self.epoch) {
             (Rule::Static(fraction), _) => (*fraction, false, [0; 2]),
             (_, Some(epoch)) => (epoch.decision.fraction, epoch.decision.probe, epoch.given),
             (_, None) => return false,
         };
         if fraction <= 0.0 || fraction >= 1.0 {
-            return (leg == DEVICE) == (fraction >= 1.0);
+            return (target == DEVICE) == (fraction >= 1.0);
         }
         if probe {
-            // The fraction of one epoch's chunks; if the epoch takes longer, because the leg does, it
+            // The fraction of one epoch's chunks; if the epoch takes longer, because the target does, it
             // gets no more of it.
             if given[CPU] + given[DEVICE] >= EPOCH_CHUNKS {
-                return (leg == DEVICE) == (fraction >= 0.5);
+                return (target == DEVICE) == (fraction >= 0.5);
             }
             let wanted = fraction * (given[CPU] + given[DEVICE] + 1) as f64;
-            return (leg == DEVICE) == (wanted >= given[DEVICE] as f64 + 0.5);
+            return (target == DEVICE) == (wanted >= given[DEVICE] as f64 + 0.5);
         }
         true
     }
 
-    fn serve(&mut self, leg: usize) {
-        if self.legs[leg].service.is_some() {
+    fn serve(&mut self, target: usize) {
+        if self.targets[target].service.is_some() {
             return;
         }
-        let Some(chunk) = self.legs[leg].queue.pop_front() else {
+        let Some(chunk) = self.targets[target].queue.pop_front() else {
             return;
         };
         let truth = (self.truth)(chunk);
-        let rates = if leg == CPU { truth.cpu } else { truth.device };
-        let together = self.legs[1 - leg].service.is_some();
+        let rates = if target == CPU {
+            truth.cpu
+        } else {
+            truth.device
+        };
+        let together = self.targets[1 - target].service.is_some();
         let rate = if together {
             rates.together
         } else {
             rates.alone
         };
         let mut random = Random::new(
-            self.seed ^ (chunk * 2 + leg as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            self.seed ^ (chunk * 2 + target as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15),
         );
         let service_s = CHUNK_BYTES as f64 / (rate * random.factor());
-        let dead_s = truth.dead_s.filter(|_| leg == DEVICE);
-        self.legs[leg].service = Some(Service {
+        let dead_s = truth.dead_s.filter(|_| target == DEVICE);
+        self.targets[target].service = Some(Service {
             chunk,
             begin_s: self.now_s,
             end_s: self.now_s + dead_s.unwrap_or(service_s),
         });
-        self.legs[leg].told_s = 0.0;
+        self.targets[target].told_s = 0.0;
     }
 
     /// To the next chunk that ends, or is given up and then done again by the CPU, before others.
     fn advance(&mut self) {
-        let end_s = |leg: usize| self.legs[leg].service.map_or(f64::MAX, |it| it.end_s);
-        let leg = if end_s(CPU) <= end_s(DEVICE) {
+        let end_s = |target: usize| self.targets[target].service.map_or(f64::MAX, |it| it.end_s);
+        let target = if end_s(CPU) <= end_s(DEVICE) {
             CPU
         } else {
             DEVICE
         };
-        let Some(service) = self.legs[leg].service.take() else {
+        let Some(service) = self.targets[target].service.take() else {
             panic!("chunks are left and nobody works");
         };
         self.now_s = service.end_s;
-        if leg == DEVICE && (self.truth)(service.chunk).dead_s.is_some() {
-            self.legs[CPU].queue.push_front(service.chunk);
+        if target == DEVICE && (self.truth)(service.chunk).dead_s.is_some() {
+            self.targets[CPU].queue.push_front(service.chunk);
             if let Some(epoch) = &mut self.epoch {
                 epoch.given_up = true;
             }
             return;
         }
-        let finished = &mut self.legs[leg];
+        let finished = &mut self.targets[target];
         finished.bytes += CHUNK_BYTES;
         finished.busy_s += service.end_s - service.begin_s - finished.told_s;
         if let Some(epoch) = &mut self.epoch {
-            epoch.ended[leg] += 1;
+            epoch.ended[target] += 1;
         }
         self.ended[(service.chunk - self.chunks.start) as usize] = true;
         while self.oldest < self.chunks.end
@@ -243,7 +247,7 @@ impl<F: Fn(u64) -> Truth> Stream<'_, F> {
         }
         let fraction = epoch.decision.fraction;
         self.epoch = None;
-        let [cpu, device] = [CPU, DEVICE].map(|leg| self.legs[leg].share(self.now_s));
+        let [cpu, device] = [CPU, DEVICE].map(|target| self.targets[target].share(self.now_s));
         if let Rule::Adaptive(controller) = &mut self.rule {
             controller.observe(
                 Duration::from_secs_f64(self.now_s),
@@ -265,7 +269,7 @@ fn seconds(rule: Rule, seed: u64, chunks: Range<u64>, truth: &impl Fn(u64) -> Tr
         rule,
         truth,
         seed,
-        legs: Default::default(),
+        targets: Default::default(),
         now_s: 0.0,
         next: chunks.start,
         ended: vec![false; (chunks.end - chunks.start) as usize],
@@ -306,7 +310,7 @@ fn check(name: &str, ends: &[u64], truth: impl Fn(u64) -> Truth) {
 }
 
 #[test]
-fn steady_legs_are_both_used() {
+fn steady_targets_are_both_used() {
     check("steady", &[40_000], |_| Truth::new(400.0 * MB, 700.0 * MB));
 }
 

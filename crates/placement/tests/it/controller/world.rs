@@ -7,7 +7,7 @@ use overside_placement::controller::{Controller, Decision, Epoch, Settings, Side
 pub const MB: f64 = 1e6;
 /// Decisions of a scenario.
 pub const DECISIONS: u32 = 4000;
-/// Standard deviation of the logarithm of a leg's rate, drawn anew for each decision and leg.
+/// Standard deviation of the logarithm of a target's rate, drawn anew for each decision and target.
 pub const NOISE: f64 = 0.05;
 
 /// The truth at one decision. Rates in B/s.
@@ -22,7 +22,7 @@ pub struct Truth {
     pub dead_s: Option<f64>,
 }
 
-/// A leg's rates while the other leg rests and while it works.
+/// A target's rates while the other target rests and while it works.
 #[derive(Clone, Copy)]
 pub struct Rates {
     pub alone: f64,
@@ -114,7 +114,7 @@ impl Truth {
         }
     }
 
-    /// What happens when this part of the bytes goes to the device: both legs at their rates
+    /// What happens when this part of the bytes goes to the device: both targets at their rates
     /// together until one is done, then the other at its rate alone, and a barrier.
     pub fn epoch(&self, work: Work, fraction: f64) -> Epoch {
         let device_bytes = (work.bytes as f64 * fraction).round();
@@ -161,7 +161,7 @@ impl Truth {
     }
 
     /// The best fraction for who knows the truth, but not the noise to come: a corner, or where both
-    /// legs end together. Between these, time is linear in the fraction.
+    /// targets end together. Between these, time is linear in the fraction.
     fn best_fraction(&self, work: Work) -> f64 {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..30 {

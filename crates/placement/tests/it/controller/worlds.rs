@@ -15,7 +15,7 @@ fn draw(random: &mut Random, low: f64, high: f64) -> f64 {
     (low.ln() + random.uniform() * (high / low).ln()).exp()
 }
 
-/// A leg's rates alone and beside the other.
+/// A target's rates alone and beside the other.
 fn rates(random: &mut Random, alone: f64) -> (f64, f64) {
     let undisturbed = random.uniform() < 0.5;
     let company = if undisturbed {

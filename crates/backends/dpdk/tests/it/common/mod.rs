@@ -23,13 +23,15 @@ use regex::bytes::Regex;
 
 /// How a card behaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Behaviour {
+pub enum Behavior {
+    #[default]
+    Good,
     /// It completes nothing.
-    pub stalled: bool,
+    Stalled,
     /// It is unplugged.
-    pub gone: bool,
+    Gone,
     /// It takes no jobs.
-    pub refuses: bool,
+    Refuses,
 }
 
 /// The cards by number. Each test has one of its own.
@@ -47,7 +49,7 @@ pub const MAX_MATCHES: u32 = 2000;
 
 #[derive(Default)]
 struct World {
-    behaviours: HashMap<i32, Behaviour>,
+    behaviors: HashMap<i32, Behavior>,
     queues: HashMap<(u32, i32, u16), VecDeque<Owned>>,
     /// Known memory, by its first address; and how much of it is allocated.
     known: BTreeMap<usize, usize>,
@@ -85,8 +87,8 @@ pub fn card(name: &str) -> Arc<DpdkDevice> {
 }
 
 /// Changes how a card behaves.
-pub fn behave(id: i32, behaviour: Behaviour) {
-    world().behaviours.insert(id, behaviour);
+pub fn behave(id: i32, behavior: Behavior) {
+    world().behaviors.insert(id, behavior);
 }
 
 /// Areas of others' memory that are registered now.
@@ -321,12 +323,11 @@ unsafe extern "C" fn enqueue(
     count: u32,
 ) -> i32 {
     let mut world = world();
-    let behaviour = world.behaviours.get(&id).copied().unwrap_or_default();
-    if behaviour.gone {
-        return -libc::ENODEV;
-    }
-    if behaviour.refuses {
-        return 0;
+    let behavior = world.behaviors.get(&id).copied().unwrap_or_default();
+    match behavior {
+        Behavior::Gone => return -libc::ENODEV,
+        Behavior::Refuses => return 0,
+        Behavior::Good | Behavior::Stalled => {}
     }
     // SAFETY: the caller's jobs.
     let jobs = unsafe { std::slice::from_raw_parts(jobs, count as usize) };
@@ -348,12 +349,11 @@ unsafe extern "C" fn enqueue(
 
 unsafe extern "C" fn dequeue(kind: u32, id: i32, queue: u16, out: *mut RawResult, max: u32) -> i32 {
     let mut world = world();
-    let behaviour = world.behaviours.get(&id).copied().unwrap_or_default();
-    if behaviour.gone {
-        return -libc::ENODEV;
-    }
-    if behaviour.stalled {
-        return 0;
+    let behavior = world.behaviors.get(&id).copied().unwrap_or_default();
+    match behavior {
+        Behavior::Gone => return -libc::ENODEV,
+        Behavior::Stalled => return 0,
+        Behavior::Good | Behavior::Refuses => {}
     }
     let mut count = 0;
     while count < max as usize {

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
+use overside_device::threads::Limits;
 use overside_device::{
     Applied, Completion, ContextConfig, Job, JobError, Lifecycle, Lost, OpenError, Operation,
-    Outcome, Output, Refusal, Slice, Stages, SubmitError,
+    Outcome, Output, Stages, SubmitError,
 };
 use overside_ops::{Error, MatchKind};
+use slab::Slab;
 
 use crate::batch::{Batch, SCRATCH_BYTES};
 use crate::orphan::{Orphan, Slot, Work};
-use crate::probe::{TRAILER, TRAILER_BYTES, Tried};
+use crate::probe::{Behavior, TRAILER, TRAILER_BYTES};
 use crate::queue::Done;
 use crate::shim::Kind;
 use crate::{Shared, outcome, rules, shim};
@@ -21,14 +23,14 @@ use crate::{Shared, outcome, rules, shim};
 /// How much a software driver is given at once, in bytes: it computes before it returns.
 const AT_ONCE_BYTES: usize = 128 << 10;
 
-pub(crate) struct Flight {
+pub(crate) struct Pipeline {
     shared: Arc<Shared>,
-    config: ContextConfig,
-    tried: Tried,
+    limits: Limits,
+    operation: Operation,
+    behavior: Behavior,
     applied: Arc<Applied>,
     /// There until this is dropped.
     work: Option<Work>,
-    free: Vec<u32>,
     /// Completions to be polled for.
     ready: VecDeque<Completion>,
     running: usize,
@@ -44,7 +46,7 @@ pub(crate) struct Flight {
     elsewhere: Arc<AtomicUsize>,
 }
 
-impl Flight {
+impl Pipeline {
     /// Sets up what the configuration asks for.
     pub(crate) fn open(
         shared: &Arc<Shared>,
@@ -61,7 +63,7 @@ impl Flight {
         };
         let (environment, engine) = (&shared.environment, &shared.engine);
         environment.enter_thread();
-        let tried = (engine.probed.get(operation)).ok_or_else(|| OpenError::Unsupported {
+        let behavior = (engine.behaviors.get(operation)).ok_or_else(|| OpenError::Unsupported {
             device: name.clone(),
             operation,
         })?;
@@ -72,31 +74,26 @@ impl Flight {
             engine.use_rules(environment, rules).map_err(failed)?;
         }
         let rules_ns = begin.elapsed().as_nanos() as u64;
-        let made = Self::work(shared, &config, tried, with_rules);
+        let made = Self::work(shared, &config, behavior, with_rules);
         if made.is_err() && with_rules {
             engine.leave_rules();
         }
         let work = made.map_err(failed)?;
         let lifecycle = Lifecycle {
             discovery_ns: Some((environment.start + engine.discovery).as_nanos() as u64),
-            init_ns: Some(rules_ns + work.kit.init.as_nanos() as u64),
-            memory_ns: Some(work.kit.memory.as_nanos() as u64),
+            init_ns: Some(rules_ns + work.resources.init.as_nanos() as u64),
+            memory_ns: Some(work.resources.memory.as_nanos() as u64),
             end_ns: None,
         };
-        let driver = engine.driver();
         let applied = Applied {
-            device: name.clone(),
-            driver: shared.info.driver.clone(),
-            variant: capability.variants[0].clone(),
-            library: format!("{driver} of {}", environment.version()),
-            provenance: shared.info.provenance,
+            library: format!("{} of {}", engine.driver(), environment.version()),
+            ..Applied::nothing(&shared.info, &capability.variants[0])
         };
-        let flight = Self {
+        let pipeline = Self {
             shared: Arc::clone(shared),
-            // The lowest number is taken first.
-            free: (0..config.depth as u32).rev().collect(),
-            config,
-            tried,
+            limits: Limits::new(shared.id, capability, &config),
+            operation: config.operation.operation,
+            behavior,
             applied: Arc::new(applied),
             work: Some(work),
             ready: VecDeque::new(),
@@ -109,24 +106,25 @@ impl Flight {
             batch: Batch::default(),
             elsewhere: Arc::clone(elsewhere),
         };
-        Ok((flight, lifecycle))
+        Ok((pipeline, lifecycle))
     }
 
     fn work(
         shared: &Arc<Shared>,
         config: &ContextConfig,
-        tried: Tried,
+        behavior: Behavior,
         with_rules: bool,
     ) -> Result<Work, String> {
         let (environment, engine) = (&shared.environment, &shared.engine);
-        let segments = tried.segments
-            + if tried.needs_trailer {
-                TRAILER.len()
-            } else {
-                0
-            };
+        let trailer = if behavior.needs_trailer {
+            TRAILER.len()
+        } else {
+            0
+        };
+        let segments = behavior.segments + trailer;
         let (operation, depth) = (&config.operation, config.depth);
-        let kit = crate::kit::Kit::new(environment, engine, operation, depth, segments)?;
+        let resources =
+            crate::resources::Resources::new(environment, engine, operation, depth, segments)?;
         let owner = (shared.id, shared.info.name.as_str());
         let scratch = TRAILER_BYTES + SCRATCH_BYTES;
         let mut scratch = crate::memory::allocate(environment, owner, scratch, 64)
@@ -136,8 +134,8 @@ impl Flight {
         Ok(Work {
             number: queue.enter(),
             queue,
-            kit,
-            slots: (0..depth).map(|_| Slot::Free).collect(),
+            resources,
+            slots: Slab::with_capacity(depth),
             scratch,
             engine: Arc::clone(engine),
             with_rules,
@@ -155,11 +153,8 @@ impl Flight {
     /// Jobs that the device has and that nobody has given up.
     pub(crate) fn tags(&self) -> Vec<u64> {
         let slots = self.work.iter().flat_map(|work| &work.slots);
-        let tag = |slot: &Slot| match slot {
-            Slot::Running { job, .. } => Some(job.tag),
-            _ => None,
-        };
-        slots.filter_map(tag).collect()
+        let running = slots.filter(|(_, slot)| !slot.is_quarantined);
+        running.map(|(_, slot)| slot.job.tag).collect()
     }
 
     pub(crate) fn lost(&self, reason: &str) -> Lost {
@@ -177,8 +172,10 @@ impl Flight {
         }
         let (mut taken, mut bytes) = (0, 0);
         while let Some(job) = jobs.front() {
-            let refusal = self.check(job).err();
-            let full = self.in_flight() >= self.config.depth || self.free.is_empty();
+            let refusal = self.limits.check(job).err();
+            let depth = self.limits.depth;
+            let busy = self.work.as_ref().map_or(0, |work| work.slots.len());
+            let full = self.in_flight() >= depth || busy >= depth;
             let enough = self.at_once() && bytes >= AT_ONCE_BYTES;
             if refusal.is_none() && (full || enough) {
                 break;
@@ -225,32 +222,6 @@ impl Flight {
         self.shared.engine.computes_at_once()
     }
 
-    fn check(&self, job: &Job) -> Result<(), Refusal> {
-        let (len, max) = (job.source.len() as u64, self.config.max_source_bytes);
-        if len > max {
-            return Err(Refusal::SourceTooLong { len, max });
-        }
-        let (len, max) = (
-            job.destination.len() as u64,
-            self.config.max_destination_bytes,
-        );
-        if len > max {
-            return Err(Refusal::DestinationTooLong { len, max });
-        }
-        let (segments, max) = (job.source.segments().len(), self.tried.segments);
-        if segments > max {
-            return Err(Refusal::TooManySegments { segments, max });
-        }
-        let ours = |registration: Option<&overside_device::Registration>| {
-            registration.is_some_and(|one| one.device == self.shared.id)
-        };
-        let source = job.source.segments().iter().map(Slice::registration);
-        match source.chain([job.destination.registration()]).all(ours) {
-            true => Ok(()),
-            false => Err(Refusal::Unregistered),
-        }
-    }
-
     /// What is clear without the device.
     fn decided(&self, job: &Job) -> Option<Result<Outcome, JobError>> {
         if job
@@ -261,7 +232,7 @@ impl Flight {
         }
         let (len, capacity) = (job.source.len(), job.destination.len());
         let nothing = |value| Some(Ok(Outcome::Done(Output { written: 0, value })));
-        match self.config.operation.operation {
+        match self.operation {
             Operation::Compress(_) if len == 0 => Some(Ok(Outcome::Incompressible)),
             Operation::Compress(_) if capacity == 0 => {
                 Some(Err(JobError::OutputTooSmall { capacity }))
@@ -279,20 +250,21 @@ impl Flight {
 
     /// Puts a job into a place and into the batch.
     fn stage(&mut self, job: Job) {
-        let (Some(work), Some(number)) = (&mut self.work, self.free.pop()) else {
-            unreachable!("a job is staged when there is a place for it");
+        let Some(work) = &mut self.work else {
+            unreachable!("what a context works with is there until it is dropped");
         };
         if let Some(deadline) = job.deadline {
             self.earliest = Some(self.earliest.map_or(deadline, |at| at.min(deadline)));
         }
         self.batch.bytes += job.source.len();
         self.running += 1;
-        work.slots[number as usize] = Slot::Running {
+        let number = work.slots.insert(Slot {
             job,
             engine_ns: None,
-            plain: !self.tried.needs_trailer,
-        };
-        self.batch.add(work, number);
+            plain: !self.behavior.needs_trailer,
+            is_quarantined: false,
+        });
+        self.batch.add(work, number as u32);
     }
 
     /// Hands the batch over. What the device does not take goes back to the front of `jobs`.
@@ -309,17 +281,11 @@ impl Flight {
         });
         if self.shared.engine.computes_at_once() && accepted == 1 {
             let number = self.batch.numbers[0] as usize;
-            if let Slot::Running { engine_ns, .. } = &mut work.slots[number] {
-                *engine_ns = Some(begin.elapsed().as_nanos() as u64);
-            }
+            work.slots[number].engine_ns = Some(begin.elapsed().as_nanos() as u64);
         }
         let whole = accepted == self.batch.numbers.len();
         for number in self.batch.numbers.drain(accepted..).rev() {
-            let slot = std::mem::replace(&mut work.slots[number as usize], Slot::Free);
-            if let Slot::Running { job, .. } = slot {
-                jobs.push_front(job);
-            }
-            self.free.push(number);
+            jobs.push_front(work.slots.remove(number as usize).job);
             self.running -= 1;
             *taken -= 1;
         }
@@ -372,55 +338,44 @@ impl Flight {
     }
 
     fn finish(&mut self, done: &Done) {
-        let Some(slot) =
-            (self.work.as_mut()).and_then(|work| work.slots.get_mut(done.slot as usize))
-        else {
+        let number = done.slot as usize;
+        let Some(work) = &mut self.work else { return };
+        let Some(slot) = work.slots.get_mut(number) else {
             return;
         };
-        let with_trailer = matches!(slot, Slot::Running { plain: false, .. });
-        let again = with_trailer && done.status == shim::NO_SPACE;
-        let second = self.tried.needs_trailer && !with_trailer;
-        match std::mem::replace(slot, Slot::Free) {
-            Slot::Free => return,
-            Slot::Quarantined(_) => self.quarantined -= 1,
-            Slot::Running { job, .. } if again => {
-                *slot = Slot::Running {
-                    job,
-                    engine_ns: None,
-                    plain: true,
-                };
-                self.again.push(done.slot);
-                return;
-            }
-            Slot::Running {
-                mut job, engine_ns, ..
-            } => {
-                self.running -= 1;
-                let late = job
-                    .deadline
-                    .is_some_and(|deadline| Instant::now() >= deadline);
-                let result = match late {
-                    true => Err(JobError::DeadlineExceeded),
-                    // There was no room for what the trailer made, and there is for the rest.
-                    false if second && done.status == shim::DONE => {
-                        Err(JobError::Corrupt(outcome::ENDS_EARLY.into()))
-                    }
-                    false => self.result(done, &mut job),
-                };
-                self.complete(job, result, engine_ns);
-            }
+        if !slot.is_quarantined && !slot.plain && done.status == shim::NO_SPACE {
+            slot.plain = true;
+            self.again.push(done.slot);
+            return;
         }
-        self.free.push(done.slot);
+        let mut slot = work.slots.remove(number);
+        if slot.is_quarantined {
+            self.quarantined -= 1;
+            return;
+        }
+        self.running -= 1;
+        let deadline = slot.job.deadline;
+        let is_late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let is_second = self.behavior.needs_trailer && slot.plain;
+        let result = match is_late {
+            true => Err(JobError::DeadlineExceeded),
+            // There was no room for what the trailer made, and there is for the rest.
+            false if is_second && done.status == shim::DONE => {
+                Err(JobError::Corrupt(outcome::ENDS_EARLY.into()))
+            }
+            false => self.result(done, &mut slot.job),
+        };
+        self.complete(slot.job, result, slot.engine_ns);
     }
 
     fn result(&self, done: &Done, job: &mut Job) -> Result<Outcome, JobError> {
-        let operation = self.config.operation.operation;
+        let operation = self.operation;
         if let Operation::Match(kind) = operation {
             let source = job.source.segments().first().map_or(&[][..], |slice| slice);
             return outcome::matched(kind, done, source, &mut job.destination);
         }
         let (len, capacity) = (job.source.len(), job.destination.len());
-        outcome::of(operation, self.tried, done, len, capacity)
+        outcome::of(operation, self.behavior, done, len, capacity)
     }
 
     fn complete(&mut self, job: Job, result: Result<Outcome, JobError>, engine_ns: Option<u64>) {
@@ -444,11 +399,9 @@ impl Flight {
             return;
         };
         let (now, mut earliest) = (Instant::now(), None::<Instant>);
-        for (number, slot) in work.slots.iter_mut().enumerate() {
-            let Slot::Running { job, .. } = slot else {
-                continue;
-            };
-            let Some(deadline) = job.deadline else {
+        for (number, slot) in &mut work.slots {
+            let job = &slot.job;
+            let Some(deadline) = job.deadline.filter(|_| !slot.is_quarantined) else {
                 continue;
             };
             // What is to be given once more is not with the device; it is late when it comes back.
@@ -464,9 +417,7 @@ impl Flight {
                 stages: Stages::default(),
                 applied: Arc::clone(&self.applied),
             });
-            if let Slot::Running { job, .. } = std::mem::replace(slot, Slot::Free) {
-                *slot = Slot::Quarantined(job);
-            }
+            slot.is_quarantined = true;
             self.running -= 1;
             self.quarantined += 1;
         }
@@ -474,7 +425,7 @@ impl Flight {
     }
 }
 
-impl Drop for Flight {
+impl Drop for Pipeline {
     /// What the device still has is left to the environment's own thread.
     fn drop(&mut self) {
         self.reap();
@@ -482,9 +433,9 @@ impl Drop for Flight {
             return;
         };
         for number in self.again.drain(..) {
-            work.slots[number as usize] = Slot::Free;
+            work.slots.remove(number as usize);
         }
-        if work.busy() > 0 {
+        if !work.slots.is_empty() {
             let orphan = Orphan::new(work, Arc::clone(&self.elsewhere));
             self.shared.environment.adopt(orphan);
         }

@@ -15,7 +15,7 @@ use crate::Environment;
 use crate::engine::Engine;
 use crate::shim::{Kind, SHARED_TRANSFORM, Transform};
 
-pub(crate) struct Kit {
+pub(crate) struct Resources {
     environment: Arc<Environment>,
     kind: Kind,
     id: i32,
@@ -28,10 +28,10 @@ pub(crate) struct Kit {
     pub(crate) init: Duration,
 }
 
-// SAFETY: the pointers are DPDK's objects, used by one thread at a time: whoever has the kit.
-unsafe impl Send for Kit {}
+// SAFETY: the pointers are DPDK's objects, used by one thread at a time: whoever has the resources.
+unsafe impl Send for Resources {}
 
-impl Kit {
+impl Resources {
     /// Takes what `depth` jobs need.
     pub(crate) fn new(
         environment: &Arc<Environment>,
@@ -41,7 +41,7 @@ impl Kit {
         segments: usize,
     ) -> Result<Self, String> {
         let begin = Instant::now();
-        let mut kit = Self {
+        let mut resources = Self {
             environment: Arc::clone(environment),
             kind: engine.found.kind,
             id: engine.found.id,
@@ -51,11 +51,11 @@ impl Kit {
             memory: Duration::ZERO,
             init: Duration::ZERO,
         };
-        kit.take_places(engine, depth, segments)?;
-        kit.memory = begin.elapsed();
-        kit.take_transforms(engine, operation, depth)?;
-        kit.init = begin.elapsed() - kit.memory;
-        Ok(kit)
+        resources.take_places(engine, depth, segments)?;
+        resources.memory = begin.elapsed();
+        resources.take_transforms(engine, operation, depth)?;
+        resources.init = begin.elapsed() - resources.memory;
+        Ok(resources)
     }
 
     fn take_places(
@@ -119,12 +119,12 @@ impl Kit {
     }
 }
 
-impl Drop for Kit {
+impl Drop for Resources {
     fn drop(&mut self) {
         let _control = self.environment.control();
         let shim = self.environment.shim;
         for transform in &self.transforms {
-            // SAFETY: made by this device; no job is in flight with it, because who drops a kit
+            // SAFETY: made by this device; no job is in flight with it, because who drops a resources
             // has all jobs back.
             unsafe { (shim.0.transform_free)(self.id, *transform) };
         }
