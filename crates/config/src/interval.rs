@@ -101,25 +101,20 @@ pub struct Rate(pub Interval);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Number(pub Interval);
 
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        const FORM: Form = Form::of(Dimension::Size, "1 MiB");
-        FORM.deserialize(deserializer).map(Self)
-    }
+macro_rules! forms {
+    ($($name:ident $dimension:ident $example:literal;)*) => {$(
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Form::of(Dimension::$dimension, $example).deserialize(deserializer).map(Self)
+            }
+        }
+    )*};
 }
 
-impl<'de> Deserialize<'de> for Rate {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        const FORM: Form = Form::of(Dimension::Rate, "40 Gb/s");
-        FORM.deserialize(deserializer).map(Self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        const FORM: Form = Form::of(Dimension::Count, "");
-        FORM.deserialize(deserializer).map(Self)
-    }
+forms! {
+    Size Size "1 MiB";
+    Rate Rate "40 Gb/s";
+    Number Count "";
 }
 
 /// How an interval is written.

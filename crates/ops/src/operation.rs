@@ -39,117 +39,66 @@ pub enum MatchKind {
     Bitmap,
 }
 
-/// A checksum or a hash. Hashes that are numbers are written big-endian; of those of 128 bits the
-/// reference's first word is the low half. Seeds are 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum HashAlgorithm {
-    /// XXH3, 64 bits.
-    Xxh3,
-    /// CRC-32 of ISO 3309 as gzip uses it.
-    Crc32,
-    /// SHA-256, FIPS 180-4.
-    Sha256,
-    /// XXH3, 128 bits.
-    Xxh3Long,
-    /// XXH32.
-    Xxh32,
-    /// XXH64.
-    Xxh64,
-    /// CityHash32, version 1.1.
-    City32,
-    /// CityHash64, version 1.1.
-    City64,
-    /// CityHash128, version 1.1.
-    City128,
-    /// MurmurHash2, 32 bits.
-    Murmur2Short,
-    /// MurmurHash64A.
-    Murmur2,
-    /// MurmurHash3_x86_32.
-    Murmur3Short,
-    /// MurmurHash3_x64_128.
-    Murmur3,
-    /// SpookyHash V2, the low 32 bits.
-    Spooky32,
-    /// SpookyHash V2, the low 64 bits.
-    Spooky64,
-    /// SpookyHash V2.
-    Spooky128,
-    /// FNV-1a, 32 bits.
-    Fnv32,
-    /// FNV-1a, 64 bits.
-    Fnv64,
-    /// FNV-1a, 128 bits.
-    Fnv128,
-    /// MD5, RFC 1321.
-    Md5,
+/// Makes [`HashAlgorithm`] out of a table: name, title, and the length of the digest in bytes.
+macro_rules! hashes {
+    ($($doc:literal $hash:ident $name:literal $title:literal $digest_len:literal;)*) => {
+        /// A checksum or a hash. Hashes that are numbers are written big-endian; of those of 128 bits the
+        /// reference's first word is the low half. Seeds are 0.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum HashAlgorithm {
+            $(#[doc = $doc] $hash,)*
+        }
+
+        impl HashAlgorithm {
+            /// All of them, in a stable order.
+            pub const ALL: [Self; 20] = [$(Self::$hash),*];
+
+            /// Its name, its title, and the length of its digest in bytes.
+            const fn about(self) -> (&'static str, &'static str, usize) {
+                match self {
+                    $(Self::$hash => ($name, $title, $digest_len),)*
+                }
+            }
+
+            /// Its name, as in `hash-xxh3`.
+            pub const fn name(self) -> &'static str {
+                self.about().0
+            }
+
+            /// As people know it: `XXH3`.
+            pub const fn title(self) -> &'static str {
+                self.about().1
+            }
+
+            /// Length of the digest in bytes.
+            pub const fn digest_len(self) -> usize {
+                self.about().2
+            }
+        }
+    };
 }
 
-impl HashAlgorithm {
-    /// All of them, in a stable order.
-    pub const ALL: [Self; 20] = [
-        Self::Xxh3,
-        Self::Crc32,
-        Self::Sha256,
-        Self::Xxh3Long,
-        Self::Xxh32,
-        Self::Xxh64,
-        Self::City32,
-        Self::City64,
-        Self::City128,
-        Self::Murmur2Short,
-        Self::Murmur2,
-        Self::Murmur3Short,
-        Self::Murmur3,
-        Self::Spooky32,
-        Self::Spooky64,
-        Self::Spooky128,
-        Self::Fnv32,
-        Self::Fnv64,
-        Self::Fnv128,
-        Self::Md5,
-    ];
-
-    /// Its name, its title, and the length of its digest in bytes.
-    const fn about(self) -> (&'static str, &'static str, usize) {
-        match self {
-            Self::Xxh3 => ("xxh3", "XXH3", 8),
-            Self::Crc32 => ("crc32", "CRC-32", 4),
-            Self::Sha256 => ("sha256", "SHA-256", 32),
-            Self::Xxh3Long => ("xxh3-128", "XXH3, 128 bits", 16),
-            Self::Xxh32 => ("xxh32", "XXH32", 4),
-            Self::Xxh64 => ("xxh64", "XXH64", 8),
-            Self::City32 => ("city-32", "CityHash, 32 bits", 4),
-            Self::City64 => ("city-64", "CityHash, 64 bits", 8),
-            Self::City128 => ("city-128", "CityHash, 128 bits", 16),
-            Self::Murmur2Short => ("murmur2-32", "MurmurHash2, 32 bits", 4),
-            Self::Murmur2 => ("murmur2-64", "MurmurHash2, 64 bits", 8),
-            Self::Murmur3Short => ("murmur3-32", "MurmurHash3, 32 bits", 4),
-            Self::Murmur3 => ("murmur3-128", "MurmurHash3, 128 bits", 16),
-            Self::Spooky32 => ("spooky-32", "SpookyHash, 32 bits", 4),
-            Self::Spooky64 => ("spooky-64", "SpookyHash, 64 bits", 8),
-            Self::Spooky128 => ("spooky-128", "SpookyHash, 128 bits", 16),
-            Self::Fnv32 => ("fnv-32", "FNV-1a, 32 bits", 4),
-            Self::Fnv64 => ("fnv-64", "FNV-1a, 64 bits", 8),
-            Self::Fnv128 => ("fnv-128", "FNV-1a, 128 bits", 16),
-            Self::Md5 => ("md5", "MD5", 16),
-        }
-    }
-
-    /// Its name, as in `hash-xxh3`.
-    pub const fn name(self) -> &'static str {
-        self.about().0
-    }
-
-    /// As people know it: `XXH3`.
-    pub const fn title(self) -> &'static str {
-        self.about().1
-    }
-
-    /// Length of the digest in bytes.
-    pub const fn digest_len(self) -> usize {
-        self.about().2
-    }
+hashes! {
+    "XXH3, 64 bits." Xxh3 "xxh3" "XXH3" 8;
+    "CRC-32 of ISO 3309 as gzip uses it." Crc32 "crc32" "CRC-32" 4;
+    "SHA-256, FIPS 180-4." Sha256 "sha256" "SHA-256" 32;
+    "XXH3, 128 bits." Xxh3Long "xxh3-128" "XXH3, 128 bits" 16;
+    "XXH32." Xxh32 "xxh32" "XXH32" 4;
+    "XXH64." Xxh64 "xxh64" "XXH64" 8;
+    "CityHash32, version 1.1." City32 "city-32" "CityHash, 32 bits" 4;
+    "CityHash64, version 1.1." City64 "city-64" "CityHash, 64 bits" 8;
+    "CityHash128, version 1.1." City128 "city-128" "CityHash, 128 bits" 16;
+    "MurmurHash2, 32 bits." Murmur2Short "murmur2-32" "MurmurHash2, 32 bits" 4;
+    "MurmurHash64A." Murmur2 "murmur2-64" "MurmurHash2, 64 bits" 8;
+    "MurmurHash3_x86_32." Murmur3Short "murmur3-32" "MurmurHash3, 32 bits" 4;
+    "MurmurHash3_x64_128." Murmur3 "murmur3-128" "MurmurHash3, 128 bits" 16;
+    "SpookyHash V2, the low 32 bits." Spooky32 "spooky-32" "SpookyHash, 32 bits" 4;
+    "SpookyHash V2, the low 64 bits." Spooky64 "spooky-64" "SpookyHash, 64 bits" 8;
+    "SpookyHash V2." Spooky128 "spooky-128" "SpookyHash, 128 bits" 16;
+    "FNV-1a, 32 bits." Fnv32 "fnv-32" "FNV-1a, 32 bits" 4;
+    "FNV-1a, 64 bits." Fnv64 "fnv-64" "FNV-1a, 64 bits" 8;
+    "FNV-1a, 128 bits." Fnv128 "fnv-128" "FNV-1a, 128 bits" 16;
+    "MD5, RFC 1321." Md5 "md5" "MD5" 16;
 }
 
 /// What is done to a buffer. Serialised as its name: `compress-deflate`.

@@ -43,13 +43,13 @@ pub fn try_matchers(patterns: &[String], sample: &[u8]) -> Result<Trial, Error> 
             times: Vec::new(),
         });
     }
-    let mut engines = vec![Timed::new(first, &*prepared)?];
+    let mut engines = vec![Timed::new(first, &prepared)?];
     for name in supported().map(|engine| engine.library.name) {
         // What refuses the patterns is no candidate.
         if name != first
             && let Ok(prepared) = prepare(&config(name))
         {
-            engines.push(Timed::new(name, &*prepared)?);
+            engines.push(Timed::new(name, &prepared)?);
         }
     }
     for _ in 0..=ROUNDS {

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{FORMATS, checks, kernel, kernel_at, names, noise, own_sources, run, worst_case};
 use overside_ops::Operation::{Compress, Decompress};
-use overside_ops::{Error, Format, variants};
+use overside_ops::{Error, Format, Kernel, variants};
 use proptest::prelude::*;
 
 /// A text, its compressed forms by every variant, and the format: what many tests begin with.
@@ -20,9 +20,18 @@ fn streams(content: &[u8]) -> Vec<(Format, &'static str, Vec<u8>)> {
     all
 }
 
+/// The variants that decompress a format.
+fn decompressors(format: Format) -> impl Iterator<Item = (&'static str, Box<dyn Kernel>)> {
+    let names = names(Decompress(format)).into_iter();
+    names.map(move |name| (name, kernel(Decompress(format), name)))
+}
+
+fn assert_corrupt(error: Error, what: &str) {
+    assert!(matches!(error, Error::Corrupt(_)), "{what}: {error}");
+}
+
 fn assert_restored_by_all(format: Format, made_by: &str, stream: &[u8], content: &[u8]) {
-    for name in names(Decompress(format)) {
-        let mut kernel = kernel(Decompress(format), name);
+    for (name, mut kernel) in decompressors(format) {
         let restored = run(&mut *kernel, stream, content.len());
         let (restored, output) =
             restored.unwrap_or_else(|e| panic!("{format:?} by {made_by}, {name}: {e}"));
@@ -164,8 +173,7 @@ fn a_bomb_takes_no_more_than_the_room_it_gets() {
     let zeros = vec![0; 8 << 20];
     for (format, made_by, stream) in streams(&zeros) {
         assert!(stream.len() < zeros.len() / 100);
-        for name in names(Decompress(format)) {
-            let mut kernel = kernel(Decompress(format), name);
+        for (name, mut kernel) in decompressors(format) {
             for capacity in [0, 1, 1000, 65_536, zeros.len() - 1] {
                 let error = run(&mut *kernel, &stream, capacity).unwrap_err();
                 let expected = Error::OutputTooSmall { capacity };
@@ -179,8 +187,7 @@ fn a_bomb_takes_no_more_than_the_room_it_gets() {
 fn a_stream_that_is_cut_off_is_corrupt() {
     let content = b"a stream that is cut off, cut off, cut off anywhere is never taken for whole";
     for (format, made_by, stream) in streams(content) {
-        for name in names(Decompress(format)) {
-            let mut kernel = kernel(Decompress(format), name);
+        for (name, mut kernel) in decompressors(format) {
             for len in 0..stream.len() {
                 let result = run(&mut *kernel, &stream[..len], 2 * content.len());
                 match result {
@@ -218,13 +225,9 @@ fn what_follows_a_stream_is_corrupt() {
                 continue;
             }
             let longer = [&stream, excess].concat();
-            for name in names(Decompress(format)) {
-                let mut kernel = kernel(Decompress(format), name);
+            for (name, mut kernel) in decompressors(format) {
                 let error = run(&mut *kernel, &longer, 2 * content.len()).unwrap_err();
-                assert!(
-                    matches!(error, Error::Corrupt(_)),
-                    "{format:?} by {made_by}, {name}: {error}"
-                );
+                assert_corrupt(error, &format!("{format:?} by {made_by}, {name}"));
             }
         }
     }
@@ -241,15 +244,11 @@ fn checksums_are_checked() {
         );
         let mut flipped = stream.clone();
         flipped[stream.len() / 2] ^= 1;
-        for name in names(Decompress(format)) {
-            let mut kernel = kernel(Decompress(format), name);
+        for (name, mut kernel) in decompressors(format) {
             let result = run(&mut *kernel, &flipped, 2 * content.len());
             if checked {
                 let error = result.unwrap_err();
-                assert!(
-                    matches!(error, Error::Corrupt(_)),
-                    "{format:?} by {made_by}, {name}: {error}"
-                );
+                assert_corrupt(error, &format!("{format:?} by {made_by}, {name}"));
             }
         }
     }
@@ -295,7 +294,7 @@ fn giant_claims_cost_nothing() {
     for name in names(Decompress(Format::Lz4)) {
         let mut kernel = common::kernel(Decompress(Format::Lz4), name);
         let error = run(&mut *kernel, &lz4, 100).unwrap_err();
-        assert!(matches!(error, Error::Corrupt(_)), "{name}: {error}");
+        assert_corrupt(error, &format!("{name}"));
     }
 }
 
@@ -309,13 +308,9 @@ fn frames_that_need_a_dictionary_or_hold_nothing_are_corrupt() {
         (Format::Zlib, &zlib_with_dictionary),
     ];
     for (format, stream) in cases {
-        for name in names(Decompress(format)) {
-            let mut kernel = kernel(Decompress(format), name);
+        for (name, mut kernel) in decompressors(format) {
             let error = run(&mut *kernel, stream, 100).unwrap_err();
-            assert!(
-                matches!(error, Error::Corrupt(_)),
-                "{format:?} {name}: {error}"
-            );
+            assert_corrupt(error, &format!("{format:?} {name}"));
         }
     }
 }

@@ -6,38 +6,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use overside_device::Device;
-use overside_layers::{self as layers, FaultInjection};
+use overside_layers::{Fault as JobFault, FaultInjection};
 use overside_testkit::conformance::{PROMISES, set_patience};
 
 use crate::toy::{Fault, toy};
 
 /// What goes wrong with every job, and the promises that must notice it.
-const JOBS: &[(layers::Fault, &[&str])] = &[
+const JOBS: &[(JobFault, &[&str])] = &[
     (
-        layers::Fault::Duplicate,
+        JobFault::Duplicate,
         &["every_tag_comes_back_once", "round_trip"],
     ),
     (
-        layers::Fault::Silence,
+        JobFault::Silence,
         &["every_tag_comes_back_once", "back_pressure"],
     ),
     (
-        layers::Fault::UnknownTag,
+        JobFault::UnknownTag,
         &["every_tag_comes_back_once", "round_trip"],
     ),
     (
-        layers::Fault::WrongByte,
+        JobFault::WrongByte,
         &["round_trip", "many_contexts_in_many_threads"],
     ),
-    (layers::Fault::WrongValue, &["round_trip"]),
-    (layers::Fault::FewerBytes, &["round_trip"]),
-    (layers::Fault::BeyondDestination, &["round_trip"]),
-    (layers::Fault::EarlyCompletion, &["round_trip"]),
-    (layers::Fault::OtherDevice, &["round_trip"]),
-    (layers::Fault::Failure, &["round_trip"]),
-    (layers::Fault::Refusal, &["round_trip"]),
-    (layers::Fault::KeptDestination, &["round_trip"]),
-    (layers::Fault::Loss, &["round_trip"]),
+    (JobFault::WrongValue, &["round_trip"]),
+    (JobFault::FewerBytes, &["round_trip"]),
+    (JobFault::BeyondDestination, &["round_trip"]),
+    (JobFault::EarlyCompletion, &["round_trip"]),
+    (JobFault::OtherDevice, &["round_trip"]),
+    (JobFault::Failure, &["round_trip"]),
+    (JobFault::Refusal, &["round_trip"]),
+    (JobFault::KeptDestination, &["round_trip"]),
+    (JobFault::Loss, &["round_trip"]),
 ];
 
 /// What is wrong with the device as a whole, and the promises that must notice it.

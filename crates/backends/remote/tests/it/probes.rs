@@ -3,12 +3,12 @@
 use crate::common;
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Framed, LOOPBACK, SHORT, agent_playing, cpu, entry};
+use common::{Framed, LOOPBACK, SHORT, SOON, agent_playing, cpu, entry, told, until};
 use overside_agent::{Agent, Limits};
 use overside_backend_remote::{ProbeError, RemoteProbe};
 use overside_link::agent::{
@@ -16,8 +16,6 @@ use overside_link::agent::{
     probe,
 };
 use overside_testkit::assert_contains;
-
-const SOON: Duration = Duration::from_secs(20);
 
 /// A test of which one end does what it is asked in words.
 #[derive(Default)]
@@ -89,14 +87,6 @@ fn refused(opened: Result<RemoteProbe, ProbeError>) -> String {
         Err(ProbeError::Refused { node, reason }) if node == "dpu0" => reason,
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("it plays"),
-    }
-}
-
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is() {
-        assert!(begin.elapsed() < SOON, "{what}");
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -215,18 +205,6 @@ fn an_agent_that_drains_plays_to_the_end() {
     assert!(drained.join().unwrap());
 }
 
-/// What an agent says to somebody who sends this after the preamble.
-fn told(agent: &Agent, say: &[u8]) -> String {
-    let mut socket = TcpStream::connect(agent.address()).unwrap();
-    socket.set_read_timeout(Some(SOON)).unwrap();
-    // It may end the connection before it has read all.
-    let _ = socket.write_all(&[&Preamble::ours()[..], say].concat());
-    let mut said = Vec::new();
-    // A connection that is reset was ended as well.
-    let _ = socket.read_to_end(&mut said);
-    String::from_utf8_lossy(&said).into_owned()
-}
-
 #[test]
 fn a_host_that_breaks_the_rules_is_told_so_and_has_to_go() {
     let (agent, playing) = theatre(false, Limits::default());
@@ -259,7 +237,8 @@ fn a_host_that_breaks_the_rules_is_told_so_and_has_to_go() {
             "of 0 bytes",
         ),
     ] {
-        let said = told(&agent, &say);
+        let said = told(&agent, &[&Preamble::ours()[..], &say].concat());
+        let said = String::from_utf8_lossy(&said);
         assert!(said.contains(expected), "{expected}: {said}");
     }
     until("their end", || playing.load(Ordering::SeqCst) == 0);

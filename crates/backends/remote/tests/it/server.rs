@@ -3,44 +3,15 @@
 use crate::common;
 use crate::common::Framed as _;
 
-use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use common::jobs::{End, assert_copied, copying, job, reap, run};
-use common::{agent, agent_with, cpu, remote};
+use common::{SOON, agent, agent_with, cpu, remote, told, until};
 use overside_agent::{Agent, Limits};
 use overside_device::{ContextConfig, Device, SubmitError};
 use overside_link::agent::{JobHead, Outbox, Preamble, Request, Setup};
 use overside_testkit::assert_contains;
-
-const SOON: Duration = Duration::from_secs(20);
-
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is() {
-        assert!(begin.elapsed() < SOON, "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// All that an agent says to somebody who sends these bytes, until it ends the connection.
-fn told(agent: &Agent, bytes: &[u8]) -> Vec<u8> {
-    let mut socket = TcpStream::connect(agent.address()).unwrap();
-    socket.set_read_timeout(Some(SOON)).unwrap();
-    // It may end the connection before it has read all.
-    let _ = socket.write_all(bytes);
-    let mut said = Vec::new();
-    let mut piece = [0; 4096];
-    loop {
-        match socket.read(&mut piece) {
-            Ok(0) => return said,
-            Ok(count) => said.extend_from_slice(&piece[..count]),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return said,
-            Err(error) => panic!("the agent does not end the connection: {error}"),
-        }
-    }
-}
 
 #[test]
 fn garbage_gets_nothing_and_disturbs_nobody() {

@@ -10,8 +10,8 @@ pub(super) const STEP_LN: f64 = 0.3;
 /// A target that finishes nothing in so many times the time of one chunk, in two epochs in a row, has
 /// stopped. In one alone it may have hiccuped.
 const SILENCE_CHUNKS: f64 = 4.0;
-/// How much faster, as a logarithm, a target may seem in company than alone: noise.
-const COMPANY_GAIN_LN: f64 = 0.1;
+/// How much faster, as a logarithm, a target may seem in contention than alone: noise.
+const CONTENTION_GAIN_LN: f64 = 0.1;
 /// Observations after which a rate has settled: 6 % of what it began with is left in the mean.
 const SETTLED: u8 = 8;
 /// Rates are kept between 1 B/s and e^44 B/s (13 EB/s), so that no arithmetic on them overflows.
@@ -117,15 +117,15 @@ pub(super) enum Contention {
 /// The two rates of a target.
 ///
 /// Only one of the two is seen at a time. What moves it (other data, a slower clock, a neighbour)
-/// moves the other, too. So the first observations in a company tell what company costs, and after
+/// moves the other, too. So the first observations in a contention tell what contention costs, and after
 /// them what moves the one rate shifts the other by the same factor.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TargetRates {
     alone: Option<Rate>,
     together: Option<Rate>,
-    /// The company of the last observation, and how many in a row were made in it.
-    company: Option<Contention>,
-    in_company: u8,
+    /// The contention of the last observation, and how many in a row were made in it.
+    contention: Option<Contention>,
+    in_contention: u8,
     /// It was given work and finished nothing for so long that it counts as stopped.
     stopped: bool,
     /// Time at work on chunks of which none is finished yet.
@@ -138,7 +138,7 @@ impl TargetRates {
     /// The target's rate while the other one rests, in B/s; `None` if it has never worked.
     ///
     /// No target is slower for being alone. The ratio of the two rates may come from one noisy epoch
-    /// each, and without this bound a lucky one would promise a gain that company does not bring.
+    /// each, and without this bound a lucky one would promise a gain that contention does not bring.
     pub(super) fn alone(&self) -> Option<f64> {
         let rate = |rate: Option<Rate>| rate.map(Rate::bytes_per_s);
         match (rate(self.alone), rate(self.together)) {
@@ -184,13 +184,13 @@ impl TargetRates {
     /// Takes what the target finished in an epoch. `chunk_bytes` is at least 1.
     pub(super) fn observe(
         &mut self,
-        company: Contention,
+        contention: Contention,
         bytes: u64,
         busy_s: f64,
         chunk_bytes: f64,
     ) -> Change {
         if bytes == 0 {
-            return self.silence(company, busy_s, chunk_bytes);
+            return self.silence(contention, busy_s, chunk_bytes);
         }
         self.was_silent = false;
         let busy_s = busy_s + std::mem::take(&mut self.silent_s);
@@ -199,8 +199,8 @@ impl TargetRates {
         }
         self.stopped = false;
         let ln = (bytes as f64).ln() - busy_s.ln();
-        let settled = self.settled(company);
-        let (own, other) = self.pair(company);
+        let settled = self.settled(contention);
+        let (own, other) = self.pair(contention);
         let Some(rate) = own else {
             *own = Some(Rate::of(ln, false));
             if let Some(other) = other.as_mut().filter(|it| it.provisional) {
@@ -214,25 +214,25 @@ impl TargetRates {
         if let Some(other) = other.as_mut().filter(|it| settled || it.provisional) {
             *other = Rate::of(other.ln + moved, other.provisional);
         }
-        self.order(company);
+        self.order(contention);
         change
     }
 
-    /// No target is much faster for having company. Where the rates say so, the one that was not just
+    /// No target is much faster for having contention. Where the rates say so, the one that was not just
     /// seen is out of date.
     fn order(&mut self, seen: Contention) {
         let (Some(alone), Some(together)) = (&mut self.alone, &mut self.together) else {
             return;
         };
         match seen {
-            Contention::Alone => together.ln = together.ln.min(alone.ln + COMPANY_GAIN_LN),
-            Contention::Together => alone.ln = alone.ln.max(together.ln - COMPANY_GAIN_LN),
+            Contention::Alone => together.ln = together.ln.min(alone.ln + CONTENTION_GAIN_LN),
+            Contention::Together => alone.ln = alone.ln.max(together.ln - CONTENTION_GAIN_LN),
         }
     }
 
     /// An epoch in which the target worked and finished nothing. In a short epoch that says little; as
     /// it goes on, it bounds the rate: less than one chunk in that time.
-    fn silence(&mut self, company: Contention, busy_s: f64, chunk_bytes: f64) -> Change {
+    fn silence(&mut self, contention: Contention, busy_s: f64, chunk_bytes: f64) -> Change {
         if busy_s <= 0.0 {
             // It has nothing to finish: what it had was taken from it.
             self.silent_s = 0.0;
@@ -241,7 +241,7 @@ impl TargetRates {
         }
         self.silent_s += busy_s;
         let bound_ln = chunk_bytes.ln() - self.silent_s.ln();
-        let (seen, other) = self.pair(company);
+        let (seen, other) = self.pair(contention);
         let before = seen.or(*other).map_or(f64::INFINITY, |rate| rate.ln);
         if before - bound_ln <= SILENCE_CHUNKS.ln() {
             return Change::None;
@@ -249,7 +249,7 @@ impl TargetRates {
         if !std::mem::replace(&mut self.was_silent, true) {
             return Change::Worse;
         }
-        let (seen, other) = self.pair(company);
+        let (seen, other) = self.pair(contention);
         *seen = Some(Rate::of(bound_ln, true));
         *other = None;
         if std::mem::replace(&mut self.stopped, true) {
@@ -259,19 +259,19 @@ impl TargetRates {
         }
     }
 
-    /// Counts an observation, and says whether there were enough in this company.
-    fn settled(&mut self, company: Contention) -> bool {
-        if self.company == Some(company) {
-            self.in_company = self.in_company.saturating_add(1);
+    /// Counts an observation, and says whether there were enough in this contention.
+    fn settled(&mut self, contention: Contention) -> bool {
+        if self.contention == Some(contention) {
+            self.in_contention = self.in_contention.saturating_add(1);
         } else {
-            self.company = Some(company);
-            self.in_company = 1;
+            self.contention = Some(contention);
+            self.in_contention = 1;
         }
-        self.in_company > SETTLED
+        self.in_contention > SETTLED
     }
 
-    fn pair(&mut self, company: Contention) -> (&mut Option<Rate>, &mut Option<Rate>) {
-        match company {
+    fn pair(&mut self, contention: Contention) -> (&mut Option<Rate>, &mut Option<Rate>) {
+        match contention {
             Contention::Alone => (&mut self.alone, &mut self.together),
             Contention::Together => (&mut self.together, &mut self.alone),
         }

@@ -54,7 +54,7 @@ pub use reason::{Gate, Rates, Reason, Verdict};
 use size_class::SizeClass;
 
 /// One for each power of two of a chunk's bytes, 2^0 to 2^64.
-const BUCKETS: usize = 65;
+const SIZE_CLASSES: usize = 65;
 
 /// What the controller may do. Values out of range are taken as the nearest one in range.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -166,7 +166,7 @@ pub struct Decision {
 #[derive(Debug)]
 pub struct Controller {
     settings: Settings,
-    buckets: [Option<Box<SizeClass>>; BUCKETS],
+    size_classes: [Option<Box<SizeClass>>; SIZE_CLASSES],
     budget: Budget,
     /// The latest time seen; time that goes backwards stands still instead.
     now: Duration,
@@ -180,7 +180,7 @@ pub struct Controller {
 /// A probe under way, or one whose chunks may still be under way.
 #[derive(Debug, Clone, Copy)]
 struct Probing {
-    bucket: usize,
+    size_class: usize,
     probe: Probe,
     /// What would have been used without it.
     instead: Placement,
@@ -190,7 +190,7 @@ struct Probing {
 
 /// Whether a target still works that the decision lets rest: the time is the last probe's, in which it
 /// was given the chunk.
-fn lingers(epoch: &Epoch) -> bool {
+fn still_drains(epoch: &Epoch) -> bool {
     (epoch.fraction <= 0.0 && epoch.device.busy > Duration::ZERO)
         || (epoch.fraction >= 1.0 && epoch.cpu.busy > Duration::ZERO)
 }
@@ -200,7 +200,7 @@ impl Controller {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings: settings.bounded(),
-            buckets: [const { None }; BUCKETS],
+            size_classes: [const { None }; SIZE_CLASSES],
             budget: Budget::default(),
             now: Duration::ZERO,
             probing: None,
@@ -218,29 +218,29 @@ impl Controller {
         let bytes = work.bytes.max(1);
         let index = index_of(chunk_bytes);
         let (settings, budget, now) = (self.settings, self.budget, self.now);
-        let bucket = self.bucket(index);
-        let Some(forecast) = bucket.forecast(bytes as f64, chunk_bytes as f64) else {
-            let reason = bucket.reason(bytes, None, now);
+        let size_class = self.size_class(index);
+        let Some(forecast) = size_class.forecast(bytes as f64, chunk_bytes as f64) else {
+            let reason = size_class.reason(bytes, None, now);
             return self.decided(0.0, reason, None);
         };
-        let judgement = forecast.judge(bucket.placement, &settings);
-        bucket.switch(judgement.placement, now, &settings);
-        let in_use = bucket.placement;
-        let mut reason = bucket.reason(bytes, Some((&forecast, judgement)), now);
+        let gates = forecast.judge(size_class.placement, &settings);
+        size_class.switch(gates.placement, now, &settings);
+        let in_use = size_class.placement;
+        let mut reason = size_class.reason(bytes, Some((&forecast, gates)), now);
         let affordable = |(probe, probe_s, due): &(Probe, f64, Duration)| {
             let cost_s = (probe_s - forecast.time_s(in_use)).max(0.0);
-            *due <= now && budget.allows(cost_s, bucket.may_probe_on_credit(*probe))
+            *due <= now && budget.allows(cost_s, size_class.may_probe_on_credit(*probe))
         };
-        let due = bucket
+        let due = size_class
             .probes(&forecast)
             .filter(|_| settings.probe_share > 0.0)
             .filter(affordable)
             .min_by_key(|(_, _, due)| *due);
         if let Some((probe, _, _)) = due {
-            bucket.looked |= probe == Probe::DeviceShare;
+            size_class.looked |= probe == Probe::DeviceShare;
             reason.verdict = Verdict::Probe(probe);
             let probing = Probing {
-                bucket: index,
+                size_class: index,
                 probe,
                 instead: in_use,
                 cost_s: 0.0,
@@ -257,43 +257,43 @@ impl Controller {
         let elapsed_s = epoch.elapsed.as_secs_f64();
         self.budget.earn(elapsed_s, settings.probe_share);
         let index = index_of(epoch.chunk_bytes.max(1));
-        let this = |probed: &Probing| probed.bucket == index;
+        let this = |probed: &Probing| probed.size_class == index;
         let probing = self.probing.take().filter(this);
         let paying = self.paying.take().filter(this);
-        let bucket = self.bucket(index);
-        let probed = probing.or(paying.filter(|_| lingers(&epoch)));
+        let size_class = self.size_class(index);
+        let probed = probing.or(paying.filter(|_| still_drains(&epoch)));
         // What the epoch would have taken without a probe, by what was known before it.
         let instead_s = probed.and_then(|probed| {
             let bytes = epoch.cpu.bytes.saturating_add(epoch.device.bytes) as f64;
-            let forecast = bucket.forecast(bytes, epoch.chunk_bytes.max(1) as f64)?;
+            let forecast = size_class.forecast(bytes, epoch.chunk_bytes.max(1) as f64)?;
             Some(forecast.time_s(probed.instead))
         });
-        let changes = bucket.learn(&epoch, probing.map(|it| it.probe));
+        let changes = size_class.learn(&epoch, probing.map(|it| it.probe));
         if changes.step() {
-            bucket.hasten(now, &settings);
+            size_class.hasten(now, &settings);
         }
         let (Some(mut probed), Some(instead_s)) = (probed, instead_s) else {
             return;
         };
         let cost_s = (elapsed_s - instead_s).max(0.0);
         probed.cost_s += cost_s;
-        if probing.is_none() || !bucket.confirm(probed.probe, changes, now) {
-            bucket.postpone(&probed, now, &settings);
+        if probing.is_none() || !size_class.confirm(probed.probe, changes, now) {
+            size_class.postpone(&probed, now, &settings);
         }
         self.budget.spend(cost_s);
         self.paying = Some(probed);
     }
 
-    fn bucket(&mut self, index: usize) -> &mut SizeClass {
-        if self.buckets[index].is_none() {
+    fn size_class(&mut self, index: usize) -> &mut SizeClass {
+        if self.size_classes[index].is_none() {
             let distance = |at: &usize| at.abs_diff(index);
-            let neighbour = (0..BUCKETS)
-                .filter(|at| self.buckets[*at].is_some())
+            let neighbour = (0..SIZE_CLASSES)
+                .filter(|at| self.size_classes[*at].is_some())
                 .min_by_key(distance)
-                .and_then(|at| self.buckets[at].as_deref());
-            self.buckets[index] = Some(Box::new(SizeClass::new(neighbour)));
+                .and_then(|at| self.size_classes[at].as_deref());
+            self.size_classes[index] = Some(Box::new(SizeClass::new(neighbour)));
         }
-        self.buckets[index].get_or_insert_with(|| Box::new(SizeClass::new(None)))
+        self.size_classes[index].get_or_insert_with(|| Box::new(SizeClass::new(None)))
     }
 
     fn decided(&mut self, fraction: f64, reason: Reason, probing: Option<Probing>) -> Decision {
@@ -307,7 +307,7 @@ impl Controller {
     }
 }
 
-/// The bucket of a chunk of so many bytes, at least 1: that of the nearest power of two, so that
+/// The size_class of a chunk of so many bytes, at least 1: that of the nearest power of two, so that
 /// powers of two, which sizes often are or just miss, are in the middle of theirs.
 fn index_of(chunk_bytes: u64) -> usize {
     let exponent = chunk_bytes.ilog2();

@@ -19,7 +19,7 @@ pub enum Probe {
     DeviceAlone,
     /// The CPU alone, f = 0.
     CpuAlone,
-    /// Both, at equal finish: is company (still) what makes a split slower than one target?
+    /// Both, at equal finish: is contention (still) what makes a split slower than one target?
     Split,
 }
 
@@ -35,7 +35,7 @@ impl Probe {
     /// How likely it is to find a change, beside a probe of the device's share.
     ///
     /// Devices stop, are reconfigured and come back; a CPU seldom does more than slow down. Of a target
-    /// at work, only its rate in other company is not seen, which moves with the one that is.
+    /// at work, only its rate in other contention is not seen, which moves with the one that is.
     fn part(self) -> f64 {
         match self {
             Self::DeviceShare => 1.0,

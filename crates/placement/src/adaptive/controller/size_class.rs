@@ -142,7 +142,7 @@ impl SizeClass {
         }
         // Beside one chunk on the other target, or what is left there of an earlier decision, a target is as
         // good as alone, unless that takes most of its time.
-        let company = |most: bool, own_s: f64, other_s: f64| {
+        let contention = |most: bool, own_s: f64, other_s: f64| {
             if split || !most || other_s > own_s / 2.0 {
                 Contention::Together
             } else {
@@ -150,8 +150,8 @@ impl SizeClass {
             }
         };
         let most_on_device = epoch.fraction >= 0.5;
-        let cpu = company(!most_on_device, cpu_s, device_s);
-        let device = company(most_on_device, device_s, cpu_s);
+        let cpu = contention(!most_on_device, cpu_s, device_s);
+        let device = contention(most_on_device, device_s, cpu_s);
         let cpu = self.cpu.observe(cpu, epoch.cpu.bytes, cpu_s, chunk_bytes);
         let device = self
             .device
@@ -234,10 +234,10 @@ impl SizeClass {
             c2: None,
             next_probe: None,
         };
-        let Some((forecast, judgement)) = forecast else {
+        let Some((forecast, gates)) = forecast else {
             return reason;
         };
-        reason.verdict = match judgement.placement {
+        reason.verdict = match gates.placement {
             Placement::Cpu => Verdict::Cpu,
             Placement::Device => Verdict::Device,
             Placement::Split => Verdict::Split,
@@ -248,8 +248,8 @@ impl SizeClass {
             reason.split_s = device.split_s;
             reason.equal_finish = device.equal_finish;
         }
-        reason.c1 = judgement.c1;
-        reason.c2 = judgement.c2;
+        reason.c1 = gates.c1;
+        reason.c2 = gates.c2;
         reason.next_probe = self
             .probes(forecast)
             .map(|(probe, _, due)| (probe, due.saturating_sub(now)))

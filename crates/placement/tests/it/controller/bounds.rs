@@ -145,14 +145,14 @@ proptest! {
     fn probes_cost_no_more_than_their_share(
         seed in any::<u64>(),
         cpu in 1e7_f64..1e9,
-        slowed_by_company in 0.4_f64..1.0,
+        slowed_by_contention in 0.4_f64..1.0,
         (before, after) in (device(), device()),
         change in 0_u32..4000,
     ) {
         let work = Work { bytes: 16 << 20, chunk_bytes: 1 << 20 };
         let outcome = play(seed, |at, _| {
             let (times, overhead, dead) = if at < change { before } else { after };
-            let rates = |rate: f64| Rates { alone: rate, together: rate * slowed_by_company };
+            let rates = |rate: f64| Rates { alone: rate, together: rate * slowed_by_contention };
             let cpu_s = work.bytes as f64 / cpu;
             let truth = Truth {
                 cpu: rates(cpu),

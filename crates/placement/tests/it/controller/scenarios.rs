@@ -91,7 +91,7 @@ fn reconfiguration_that_makes_offload_harmful_then_not() {
 #[test]
 fn an_interior_optimum_like_that_of_lz4() {
     check("lz4-like, interior", |_, _| {
-        let mut truth = Truth::in_company(500.0 * MB, 470.0 * MB, 450.0 * MB, 430.0 * MB);
+        let mut truth = Truth::under_contention(500.0 * MB, 470.0 * MB, 450.0 * MB, 430.0 * MB);
         truth.overhead_s = 0.1 * cpu_s(500.0 * MB);
         (WORK, truth)
     });
@@ -100,7 +100,7 @@ fn an_interior_optimum_like_that_of_lz4() {
 #[test]
 fn a_corner_optimum_like_that_of_deflate() {
     check("deflate-like, corner", |_, _| {
-        let truth = Truth::in_company(30.0 * MB, 20.0 * MB, 900.0 * MB, 880.0 * MB);
+        let truth = Truth::under_contention(30.0 * MB, 20.0 * MB, 900.0 * MB, 880.0 * MB);
         (WORK, truth)
     });
 }
@@ -176,7 +176,7 @@ fn a_slow_cpu_and_one_that_becomes_slow() {
 #[test]
 fn a_device_that_is_better_alone() {
     check("device better alone", |_, _| {
-        let truth = Truth::in_company(500.0 * MB, 250.0 * MB, 900.0 * MB, 480.0 * MB);
+        let truth = Truth::under_contention(500.0 * MB, 250.0 * MB, 900.0 * MB, 480.0 * MB);
         (WORK, truth)
     });
 }
@@ -184,7 +184,7 @@ fn a_device_that_is_better_alone() {
 #[test]
 fn a_cpu_that_is_better_alone() {
     check("cpu better alone", |_, _| {
-        let truth = Truth::in_company(900.0 * MB, 300.0 * MB, 500.0 * MB, 450.0 * MB);
+        let truth = Truth::under_contention(900.0 * MB, 300.0 * MB, 500.0 * MB, 450.0 * MB);
         (WORK, truth)
     });
 }

@@ -329,13 +329,13 @@ fn drift_is_followed() {
 #[test]
 fn corners_are_kept_to() {
     check("deflate-like", &[40_000], |_| {
-        Truth::in_company(30.0 * MB, 15.0 * MB, 900.0 * MB, 860.0 * MB)
+        Truth::under_contention(30.0 * MB, 15.0 * MB, 900.0 * MB, 860.0 * MB)
     });
     check("device better alone", &[40_000], |_| {
-        Truth::in_company(500.0 * MB, 250.0 * MB, 900.0 * MB, 480.0 * MB)
+        Truth::under_contention(500.0 * MB, 250.0 * MB, 900.0 * MB, 480.0 * MB)
     });
     check("cpu better alone", &[40_000], |_| {
-        Truth::in_company(900.0 * MB, 300.0 * MB, 500.0 * MB, 450.0 * MB)
+        Truth::under_contention(900.0 * MB, 300.0 * MB, 500.0 * MB, 450.0 * MB)
     });
     check("device of no use", &[40_000], |_| {
         Truth::new(900.0 * MB, 10.0 * MB)

@@ -86,7 +86,7 @@ impl Truth {
     }
 
     /// Legs with other rates beside each other than alone: the CPU's two, then the device's.
-    pub fn in_company(
+    pub fn under_contention(
         cpu_alone: f64,
         cpu_together: f64,
         device_alone: f64,

@@ -1,4 +1,4 @@
-//! Worlds that nobody chose: rates, company and overhead drawn at random, and one change somewhere.
+//! Worlds that nobody chose: rates, contention and overhead drawn at random, and one change somewhere.
 
 use super::world::{MB, Random, Truth, play};
 
@@ -18,12 +18,12 @@ fn draw(random: &mut Random, low: f64, high: f64) -> f64 {
 /// A target's rates alone and beside the other.
 fn rates(random: &mut Random, alone: f64) -> (f64, f64) {
     let undisturbed = random.uniform() < 0.5;
-    let company = if undisturbed {
+    let contention = if undisturbed {
         1.0
     } else {
         draw(random, 0.4, 1.0)
     };
-    (alone, alone * company)
+    (alone, alone * contention)
 }
 
 fn truth(random: &mut Random) -> Truth {
@@ -31,7 +31,7 @@ fn truth(random: &mut Random) -> Truth {
     let (cpu, cpu_together) = rates(random, rate);
     let times = draw(random, 0.05, 30.0);
     let (device, device_together) = rates(random, rate * times);
-    let mut truth = Truth::in_company(cpu, cpu_together, device, device_together);
+    let mut truth = Truth::under_contention(cpu, cpu_together, device, device_together);
     if random.uniform() < 0.3 {
         truth.overhead_s = draw(random, 0.01, 1.5) * WORK.bytes as f64 / cpu;
     }

@@ -6,10 +6,11 @@
 pub mod jobs;
 pub mod proxy;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use overside_agent::{Agent, Limits, Settings};
 use overside_backend_cpu::{CpuDevice, CpuOptions};
@@ -141,5 +142,32 @@ pub trait Framed {
 impl<M: Message> Framed for M {
     fn framed(&self) -> Vec<u8> {
         control(self)
+    }
+}
+
+/// Longer than anything here takes, however busy the machine is.
+pub const SOON: Duration = Duration::from_secs(20);
+
+/// Waits until something is so.
+pub fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < SOON, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// All that an agent says to somebody who sends these bytes, until it ends the connection.
+pub fn told(agent: &Agent, bytes: &[u8]) -> Vec<u8> {
+    let mut socket = TcpStream::connect(agent.address()).unwrap();
+    socket.set_read_timeout(Some(SOON)).unwrap();
+    // It may end the connection before it has read all.
+    let _ = socket.write_all(bytes);
+    let mut said = Vec::new();
+    match socket.read_to_end(&mut said) {
+        Err(error) if error.kind() != ErrorKind::ConnectionReset => {
+            panic!("the agent does not end the connection: {error}")
+        }
+        _ => said,
     }
 }
