@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use overside_device::{Completion, Context, Job, Region, Slice, wait};
+use overside_device::{Completion, Context, Device, Job, Slice, wait};
 
 /// The least jobs and time of a slice: a thread that slept is slow to begin, and that is not what
 /// is measured.
@@ -14,20 +14,20 @@ pub const SLICE_JOBS: usize = 128;
 pub const SLICE: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(10);
 
-/// Bytes in memory of this process.
-pub fn slice(bytes: &[u8]) -> Slice {
-    let mut region = Region::allocate(bytes.len(), 64, None).expect("memory");
+/// Bytes in memory of a device.
+pub fn slice(device: &dyn Device, bytes: &[u8]) -> Slice {
+    let mut region = device.alloc(bytes.len(), 64).expect("memory");
     region.copy_from_slice(bytes);
     region.share()
 }
 
 /// A job for each source.
-pub fn jobs(sources: &[Slice], capacity: usize) -> VecDeque<Job> {
+pub fn jobs(device: &dyn Device, sources: &[Slice], capacity: usize) -> VecDeque<Job> {
     (sources.iter().zip(0..))
         .map(|(source, tag)| Job {
             tag,
             source: source.clone().into(),
-            destination: Region::allocate(capacity, 64, None).expect("memory"),
+            destination: device.alloc(capacity, 64).expect("memory"),
             deadline: None,
         })
         .collect()

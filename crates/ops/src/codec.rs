@@ -1,5 +1,7 @@
 //! The registry of compression libraries.
 
+use std::ops::RangeInclusive;
+
 use crate::variant::{Entry, Library, Variant};
 use crate::{Error, Format, Kernel, deflate, lz4, zstd};
 
@@ -8,41 +10,24 @@ pub(crate) struct Codec {
     pub library: Library,
     /// What it makes and takes.
     pub formats: &'static [Format],
-    /// Its compression levels, if it has any.
-    pub levels: Option<Levels>,
-    /// Its places among those that `auto` chooses from.
-    pub rank: Rank,
+    /// Its compression levels and the one that is used unasked, if it has any.
+    pub levels: Option<(RangeInclusive<u32>, u32)>,
+    /// `auto` takes the library with the lowest number to compress.
+    pub compress_rank: u8,
+    /// And to decompress.
+    pub decompress_rank: u8,
     /// Makes a compressor of one of `formats` at one of `levels` (0 without levels).
     pub compressor: fn(Format, u32) -> Result<Box<dyn Kernel>, Error>,
     /// Makes a decompressor of one of `formats`.
     pub decompressor: fn(Format) -> Result<Box<dyn Kernel>, Error>,
 }
 
-/// A library's compression levels.
-#[derive(Clone, Copy)]
-pub(crate) struct Levels {
-    pub min: u32,
-    pub max: u32,
-    pub default: u32,
-}
-
-/// `auto` takes the library with the lowest number.
-#[derive(Clone, Copy)]
-pub(crate) struct Rank {
-    pub compress: u8,
-    pub decompress: u8,
-}
-
 impl Codec {
     fn compressor(&'static self, format: Format) -> Entry {
-        let levels = self.levels.map(|levels| {
-            let Levels { min, max, default } = levels;
-            (min..=max, default)
-        });
         let compressor = self.compressor;
         Entry {
             variant: Variant {
-                levels,
+                levels: self.levels.clone(),
                 ..self.library.variant()
             },
             prepare: Box::new(move |_, level, _| Ok(Box::new(move || compressor(format, level)))),
@@ -60,22 +45,22 @@ impl Codec {
 
 /// Those that make `format`, the one that `auto` takes first.
 pub(crate) fn compressors(format: Format) -> Vec<Entry> {
-    let codecs = ranked(format, |rank| rank.compress);
+    let codecs = ranked(format, |codec| codec.compress_rank);
     codecs.map(|codec| codec.compressor(format)).collect()
 }
 
 /// Those that take `format`, the one that `auto` takes first.
 pub(crate) fn decompressors(format: Format) -> Vec<Entry> {
-    let codecs = ranked(format, |rank| rank.decompress);
+    let codecs = ranked(format, |codec| codec.decompress_rank);
     codecs.map(|codec| codec.decompressor(format)).collect()
 }
 
-fn ranked(format: Format, rank: fn(Rank) -> u8) -> impl Iterator<Item = &'static Codec> {
+fn ranked(format: Format, rank: fn(&Codec) -> u8) -> impl Iterator<Item = &'static Codec> {
     let mut codecs: Vec<&Codec> = [deflate::CODECS, lz4::CODECS, zstd::CODECS]
         .concat()
         .into_iter()
         .filter(|codec| codec.formats.contains(&format))
         .collect();
-    codecs.sort_by_key(|codec| rank(codec.rank));
+    codecs.sort_by_key(|codec| rank(codec));
     codecs.into_iter()
 }

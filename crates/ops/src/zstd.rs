@@ -7,7 +7,7 @@ use zstd::zstd_safe::{
     find_frame_compressed_size, get_error_name, version_string,
 };
 
-use crate::codec::{Codec, Levels, Rank};
+use crate::codec::Codec;
 use crate::variant::{Library, single, written};
 use crate::{Error, Format, Kernel, Output, Step, ZSTD_WINDOW_LOG_MAX};
 
@@ -31,15 +31,9 @@ const CODEC: Codec = Codec {
         simd: false,
     },
     formats: &[Format::Zstd],
-    levels: Some(Levels {
-        min: 1,
-        max: MAX_LEVEL,
-        default: DEFAULT_LEVEL,
-    }),
-    rank: Rank {
-        compress: 0,
-        decompress: 0,
-    },
+    levels: Some((1..=MAX_LEVEL, DEFAULT_LEVEL)),
+    compress_rank: 0,
+    decompress_rank: 0,
     compressor: |_, level| Ok(Box::new(Compressor::new(level)?)),
     decompressor: |_| {
         let context = DCtx::try_create().ok_or_else(no_memory)?;

@@ -53,8 +53,9 @@ fn against_context(name: &str, title: &str, plain: &[Vec<u8>], is_bench: bool) {
     let operation = OperationConfig::new(name.parse().expect("a name"));
     let inputs = compressed(&operation, plain);
     let bytes = inputs.iter().chain(plain).map(Vec::len).max().unwrap_or(0);
-    let sources: Vec<Slice> = inputs.iter().map(|input| slice(input)).collect();
     let cpu: Arc<dyn Device> = Arc::new(CpuDevice::new(CpuOptions::default()).expect("one thread"));
+    let sources: Vec<Slice> = inputs.iter().map(|input| slice(&*cpu, input)).collect();
+    let mut jobs = jobs(&*cpu, &sources, bytes);
     let config = ContextConfig {
         operation: operation.clone(),
         depth: DEPTH,
@@ -62,7 +63,6 @@ fn against_context(name: &str, title: &str, plain: &[Vec<u8>], is_bench: bool) {
         max_destination_bytes: bytes as u64,
     };
     let mut context = cpu.open(config).expect("it can do that");
-    let mut jobs = jobs(&sources, bytes);
     let setup = Setup {
         cpu: Some(cpu),
         source_bytes: bytes,

@@ -41,37 +41,30 @@ impl Pool {
         keep: usize,
         registered: bool,
     ) -> Arc<Self> {
-        Arc::new(Self {
-            device: Some(Arc::clone(device)),
-            bytes,
-            align: if registered {
-                ALIGN_REGISTERED
-            } else {
-                ALIGN_PLAIN
-            },
-            keep,
-            state: Mutex::default(),
-        })
+        let align = if registered {
+            ALIGN_REGISTERED
+        } else {
+            ALIGN_PLAIN
+        };
+        Self::of(Some(Arc::clone(device)), bytes, align, keep)
     }
 
     /// Regions of plain memory of `bytes` each.
     pub(crate) fn plain(bytes: usize, keep: usize) -> Arc<Self> {
-        Arc::new(Self {
-            device: None,
-            bytes,
-            align: ALIGN_PLAIN,
-            keep,
-            state: Mutex::default(),
-        })
+        Self::of(None, bytes, ALIGN_PLAIN, keep)
     }
 
     /// A pool like this one, with none of its memory.
     pub(crate) fn recreate(&self) -> Arc<Self> {
+        Self::of(self.device.clone(), self.bytes, self.align, self.keep)
+    }
+
+    fn of(device: Option<Arc<dyn Device>>, bytes: usize, align: usize, keep: usize) -> Arc<Self> {
         Arc::new(Self {
-            device: self.device.clone(),
-            bytes: self.bytes,
-            align: self.align,
-            keep: self.keep,
+            device,
+            bytes,
+            align,
+            keep,
             state: Mutex::default(),
         })
     }

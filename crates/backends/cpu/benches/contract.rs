@@ -120,7 +120,7 @@ fn against_bare(config: &Config, name: &str, is_bench: bool) {
     let cores = usable_cores();
     let (first, last) = (cores[0], cores[cores.len() - 1]);
     let mut context = open(config, 1, Some(vec![first]), &sources);
-    let mut jobs = jobs(&sources, 2 * BUFFER);
+    let mut jobs = jobs(&cpu(1, None), &sources, 2 * BUFFER);
     let waits = bare(&mut kernel, &mut jobs) >= SHORT.as_secs_f64();
     let turned = take_turns(is_bench, |side| match side {
         Side::First => {
@@ -143,7 +143,7 @@ fn against_bare(config: &Config, name: &str, is_bench: bool) {
 fn two_against_one(config: &Config, name: &str, is_bench: bool) {
     let sources = sources(config);
     let mut contexts = [1, 2].map(|threads| open(config, threads, None, &sources));
-    let mut jobs = jobs(&sources, 2 * BUFFER);
+    let mut jobs = jobs(&cpu(1, None), &sources, 2 * BUFFER);
     let turned = take_turns(is_bench, |side| {
         seconds_a_job(&mut *contexts[side as usize], &mut jobs, DEPTH / 2, true)
     });
@@ -160,7 +160,10 @@ fn bare_threads(config: &Config, sources: &[Slice], threads: usize) -> f64 {
     let loops: Vec<_> = (0..threads)
         .map(|_| {
             let kernel = prepare(config).and_then(|ready| ready.kernel());
-            (kernel.expect("it was listed"), jobs(sources, 2 * BUFFER))
+            (
+                kernel.expect("it was listed"),
+                jobs(&cpu(1, None), sources, 2 * BUFFER),
+            )
         })
         .collect();
     let seconds: Vec<f64> = std::thread::scope(|scope| {
@@ -206,13 +209,16 @@ fn pin(cores: &[usize]) {
     sched_setaffinity(None, &set).expect("cores of this process");
 }
 
+fn cpu(threads: usize, cores: Option<Vec<usize>>) -> CpuDevice {
+    CpuDevice::new(CpuOptions { threads, cores }).expect("threads")
+}
+
 fn open(
     config: &Config,
     threads: usize,
     cores: Option<Vec<usize>>,
     sources: &[Slice],
 ) -> Box<dyn Context> {
-    let device = CpuDevice::new(CpuOptions { threads, cores }).expect("threads");
     let longest = sources.iter().map(|source| source.len()).max();
     let config = ContextConfig {
         operation: config.clone(),
@@ -220,11 +226,14 @@ fn open(
         max_source_bytes: longest.expect("inputs") as u64,
         max_destination_bytes: 2 * BUFFER as u64,
     };
-    device.open(config).expect("it was listed")
+    cpu(threads, cores).open(config).expect("it was listed")
 }
 
 /// Real data; compressed where that is the input.
 fn sources(config: &Config) -> Vec<Slice> {
     let inputs = compressed(config, &plain(BUFFER, DEPTH));
-    inputs.iter().map(|bytes| slice(bytes)).collect()
+    inputs
+        .iter()
+        .map(|bytes| slice(&cpu(1, None), bytes))
+        .collect()
 }

@@ -6,7 +6,7 @@ use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use isal::isal_sys::igzip_lib as igzip;
 
 use super::{LAST_BLOCK, MAX_LEN, WHOLE_AND_PARTS, ends_early, ends_with_source, no_room};
-use crate::codec::{Codec, Levels, Rank};
+use crate::codec::Codec;
 use crate::variant::{Library, at_most, single, written};
 use crate::{Error, Format, Kernel, Output, Step};
 
@@ -21,15 +21,9 @@ pub(super) const CODEC: Codec = Codec {
         simd: true,
     },
     formats: WHOLE_AND_PARTS,
-    levels: Some(Levels {
-        min: 0,
-        max: igzip::ISAL_DEF_MAX_LEVEL,
-        default: 1,
-    }),
-    rank: Rank {
-        compress: 0,
-        decompress: 1,
-    },
+    levels: Some((0..=igzip::ISAL_DEF_MAX_LEVEL, 1)),
+    compress_rank: 0,
+    decompress_rank: 1,
     compressor: |format, level| Ok(Box::new(Compressor::new(format, level)?)),
     decompressor: |format| {
         Ok(match format {

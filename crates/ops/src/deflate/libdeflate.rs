@@ -16,7 +16,7 @@ use libdeflate_sys::{
 };
 
 use super::{WHOLE, ends_with_source};
-use crate::codec::{Codec, Levels, Rank};
+use crate::codec::Codec;
 use crate::variant::{Library, single, written};
 use crate::{Error, Format, Kernel, Output};
 
@@ -31,17 +31,11 @@ pub(super) const CODEC: Codec = Codec {
         simd: true,
     },
     formats: WHOLE,
-    levels: Some(Levels {
-        min: 0,
-        max: 12,
-        default: 6,
-    }),
+    levels: Some((0..=12, 6)),
     // On text libdeflate and ISA-L take turns at being first to decompress; on binaries, on tables,
     // and on short streams libdeflate leads.
-    rank: Rank {
-        compress: 1,
-        decompress: 0,
-    },
+    compress_rank: 1,
+    decompress_rank: 0,
     compressor: |format, level| Ok(Box::new(Compressor::new(format, level)?)),
     decompressor: |format| Ok(Box::new(Decompressor::new(format)?)),
 };

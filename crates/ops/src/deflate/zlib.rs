@@ -9,7 +9,7 @@ use libz_sys as z;
 
 use super::one_call::{Compressor, Decompressor, Flush, Progress, Stream};
 use super::{MAX_LEN, WHOLE_AND_PARTS, window_bits};
-use crate::codec::{Codec, Levels, Rank};
+use crate::codec::Codec;
 use crate::variant::Library;
 use crate::{Error, Format};
 
@@ -24,15 +24,9 @@ pub(super) const CODEC: Codec = Codec {
         simd: false,
     },
     formats: WHOLE_AND_PARTS,
-    levels: Some(Levels {
-        min: 0,
-        max: 9,
-        default: 6,
-    }),
-    rank: Rank {
-        compress: 2,
-        decompress: 2,
-    },
+    levels: Some((0..=9, 6)),
+    compress_rank: 2,
+    decompress_rank: 2,
     compressor: |format, level| {
         let stream = Deflate::new(format, level)?;
         Ok(Box::new(Compressor::new(stream, format)))

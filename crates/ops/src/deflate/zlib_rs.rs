@@ -4,7 +4,7 @@ use ::zlib_rs::{DeflateConfig, DeflateFlush, InflateError, InflateFlush, Status}
 
 use super::one_call::{Compressor, Decompressor, Flush, Progress, Stream};
 use super::{WHOLE_AND_PARTS, window_bits};
-use crate::codec::{Codec, Levels, Rank};
+use crate::codec::Codec;
 use crate::variant::Library;
 use crate::{Error, Format};
 
@@ -19,15 +19,9 @@ pub(super) const CODEC: Codec = Codec {
         simd: true,
     },
     formats: WHOLE_AND_PARTS,
-    levels: Some(Levels {
-        min: 0,
-        max: 9,
-        default: 6,
-    }),
-    rank: Rank {
-        compress: 3,
-        decompress: 3,
-    },
+    levels: Some((0..=9, 6)),
+    compress_rank: 3,
+    decompress_rank: 3,
     compressor: |format, level| {
         let config = DeflateConfig {
             window_bits: window_bits(format),

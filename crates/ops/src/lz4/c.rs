@@ -14,7 +14,7 @@ use lz4_sys::{
 
 use super::frame::{Header, ends_early};
 use super::{FORMATS, block};
-use crate::codec::{Codec, Levels, Rank};
+use crate::codec::Codec;
 use crate::variant::{Library, at_most, single, written};
 use crate::{Error, Format, Kernel, Output, Step};
 
@@ -68,15 +68,9 @@ pub(super) const CODEC: Codec = Codec {
     },
     formats: FORMATS,
     // 1 is the fast compressor, from 2 on it is the "HC" one.
-    levels: Some(Levels {
-        min: 1,
-        max: 12,
-        default: 1,
-    }),
-    rank: Rank {
-        compress: 0,
-        decompress: 0,
-    },
+    levels: Some((1..=12, 1)),
+    compress_rank: 0,
+    decompress_rank: 0,
     compressor: |format, level| {
         Ok(match format {
             Format::Lz4Block => Box::new(BlockCompressor::new(level)?),

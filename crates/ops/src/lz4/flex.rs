@@ -9,7 +9,7 @@ use xxhash_rust::xxh32::{Xxh32, xxh32};
 
 use super::frame::{Header, STORED, ends_early, take_u32};
 use super::{FORMATS, block};
-use crate::codec::{Codec, Rank};
+use crate::codec::Codec;
 use crate::variant::{Library, at_most, single, written};
 use crate::{Error, Format, Kernel, Output};
 
@@ -28,10 +28,8 @@ pub(super) const CODEC: Codec = Codec {
     },
     formats: FORMATS,
     levels: None,
-    rank: Rank {
-        compress: 1,
-        decompress: 1,
-    },
+    compress_rank: 1,
+    decompress_rank: 1,
     compressor: |format, _| {
         Ok(match format {
             Format::Lz4Block => Box::<BlockCompressor>::default(),

@@ -294,7 +294,7 @@ fn giant_claims_cost_nothing() {
     for name in names(Decompress(Format::Lz4)) {
         let mut kernel = common::kernel(Decompress(Format::Lz4), name);
         let error = run(&mut *kernel, &lz4, 100).unwrap_err();
-        assert_corrupt(error, &format!("{name}"));
+        assert_corrupt(error, name);
     }
 }
 

@@ -1,5 +1,7 @@
 //! One thing that a device is asked to do, and what the answer must be.
 
+use std::sync::OnceLock;
+
 use overside_ops::{Config, Direction, MatchKind, Operation, Output, prepare, variants};
 
 use crate::data::text;
@@ -10,7 +12,10 @@ const LEN: usize = 20_000;
 /// The patterns that matching is tried with.
 const PATTERNS: [&str; 2] = ["needle", "on (.+) at"];
 
-pub(super) struct Case {
+pub(super) struct Case<'a> {
+    pub(super) device: &'a dyn Device,
+    /// The input in memory that the device reaches, once it is there.
+    source: OnceLock<Slice>,
     pub(super) config: Config,
     /// What the device reads.
     pub(super) input: Vec<u8>,
@@ -21,33 +26,43 @@ pub(super) struct Case {
 }
 
 /// A case for each capability, by the variant that `auto` takes.
-pub(super) fn all(device: &dyn Device) -> Vec<Case> {
+pub(super) fn all(device: &dyn Device) -> Vec<Case<'_>> {
     device
         .capabilities()
         .iter()
-        .map(|capability| Case::new(capability, "auto", LEN))
+        .map(|capability| Case::new(device, capability, "auto", LEN))
         .collect()
 }
 
 /// A case for any capability.
-pub(super) fn any(device: &dyn Device) -> Case {
+pub(super) fn any(device: &dyn Device) -> Case<'_> {
     all(device)
         .into_iter()
         .next()
         .expect("the device can do something")
 }
 
-impl Case {
+impl<'a> Case<'a> {
     /// Text of up to `len` bytes for `capability`.
-    pub(super) fn new(capability: &Capability, variant: &str, len: usize) -> Self {
+    pub(super) fn new(
+        device: &'a dyn Device,
+        capability: &Capability,
+        variant: &str,
+        len: usize,
+    ) -> Self {
         let max_source = bounded(capability.max_source_bytes);
         let max_destination = bounded(capability.max_destination_bytes);
         let plain = text(7, len.min(max_source).min(max_destination / 2));
-        Self::of(capability.operation, variant, plain)
+        Self::of(device, capability.operation, variant, plain)
     }
 
     /// The case of given bytes on the uncompressed side.
-    pub(super) fn of(operation: Operation, variant: &str, plain: Vec<u8>) -> Self {
+    pub(super) fn of(
+        device: &'a dyn Device,
+        operation: Operation,
+        variant: &str,
+        plain: Vec<u8>,
+    ) -> Self {
         let mut config = Config {
             variant: variant.into(),
             ..Config::new(operation)
@@ -74,6 +89,8 @@ impl Case {
             Operation::Hash(algorithm) => algorithm.digest_len(),
         };
         Self {
+            device,
+            source: OnceLock::new(),
             config,
             input,
             capacity,
@@ -81,30 +98,30 @@ impl Case {
         }
     }
 
-    pub(super) fn capability<'a>(&self, device: &'a dyn Device) -> &'a Capability {
-        device
+    pub(super) fn capability(&self) -> &'a Capability {
+        self.device
             .capabilities()
             .get(self.config.operation)
             .expect("cases come from capabilities")
     }
 
     /// The input in memory that the device reaches.
-    pub(super) fn source(&self, device: &dyn Device) -> Slice {
-        slice(device, &self.input)
+    pub(super) fn source(&self) -> &Slice {
+        self.source.get_or_init(|| slice(self.device, &self.input))
     }
 
-    pub(super) fn destination(&self, device: &dyn Device) -> Region {
-        device
-            .alloc(self.capacity, 1)
-            .expect("memory for a destination")
+    /// A job on its input, with a destination that is large enough.
+    pub(super) fn job(&self, tag: u64) -> Job {
+        self.job_of(tag, self.source())
     }
 
-    pub(super) fn job(&self, device: &dyn Device, tag: u64, source: &Slice) -> Job {
-        let destination = self.destination(device);
+    /// A job on the input elsewhere.
+    pub(super) fn job_of(&self, tag: u64, source: &Slice) -> Job {
+        let destination = self.device.alloc(self.capacity, 1);
         Job {
             tag,
             source: Source::One(source.clone()),
-            destination,
+            destination: destination.expect("memory for a destination"),
             deadline: None,
         }
     }
@@ -119,7 +136,7 @@ impl Case {
 
     /// Panics unless the completion's answer is right, by a library other than the one that gave
     /// it where there is one.
-    pub(super) fn verify(&self, device: &dyn Device, completion: &Completion) {
+    pub(super) fn verify(&self, completion: &Completion) {
         let operation = self.config.operation;
         let Ok(Outcome::Done(output)) = completion.result else {
             panic!(
@@ -143,7 +160,7 @@ impl Case {
             output.written <= destination.len(),
             "{operation}: {output:?}"
         );
-        let bytes = &read(device, destination)[..output.written];
+        let bytes = &read(self.device, destination)[..output.written];
         match operation {
             Operation::Compress(format) => {
                 assert!(

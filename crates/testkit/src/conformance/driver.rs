@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::cases::Case;
-use overside_device::{Completion, Context, ContextConfig, Device, Job};
+use overside_device::{Completion, Context, ContextConfig, Job};
 
 thread_local! {
     static PATIENCE: Cell<Duration> = const { Cell::new(Duration::from_secs(60)) };
@@ -40,7 +40,7 @@ impl Watch {
     }
 }
 
-pub(super) fn config(case: &Case, depth: usize) -> ContextConfig {
+pub(super) fn config(case: &Case<'_>, depth: usize) -> ContextConfig {
     ContextConfig {
         operation: case.config.clone(),
         depth,
@@ -49,9 +49,9 @@ pub(super) fn config(case: &Case, depth: usize) -> ContextConfig {
     }
 }
 
-pub(super) fn open(device: &dyn Device, case: &Case, depth: usize) -> Box<dyn Context> {
-    let depth = depth.min(case.capability(device).max_depth);
-    device
+pub(super) fn open(case: &Case<'_>, depth: usize) -> Box<dyn Context> {
+    let depth = depth.min(case.capability().max_depth);
+    case.device
         .open(config(case, depth))
         .unwrap_or_else(|error| panic!("{} cannot be opened: {error}", case.config.operation))
 }

@@ -13,7 +13,7 @@ use super::driver::{
     Watch, config, nothing_more, open, patience, poll, run, run_one, submit, tags,
 };
 use overside_device::{
-    Context, ContextConfig, Device, ExternalBytes, Job, JobError, MemoryKind, OpenError, Refusal,
+    Context, ContextConfig, ExternalBytes, Job, JobError, MemoryKind, OpenError, Refusal,
     SubmitError, wait,
 };
 
@@ -21,10 +21,9 @@ use overside_device::{
 pub fn back_pressure(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {
-        let depth = 2.min(case.capability(device).max_depth);
-        let mut context = open(device, &case, depth);
-        let source = case.source(device);
-        let mut jobs: VecDeque<Job> = (0..20).map(|tag| case.job(device, tag, &source)).collect();
+        let depth = 2.min(case.capability().max_depth);
+        let mut context = open(&case, depth);
+        let mut jobs: VecDeque<Job> = (0..20).map(|tag| case.job(tag)).collect();
         let (mut out, mut watch) = (Vec::new(), Watch::start());
         while out.len() < 20 {
             let taken = submit(&mut *context, &mut jobs);
@@ -39,8 +38,7 @@ pub fn back_pressure(factory: Factory<'_>) {
             }
             watch.check("jobs under back-pressure");
         }
-        out.iter()
-            .for_each(|completion| case.verify(device, completion));
+        out.iter().for_each(|completion| case.verify(completion));
         assert_eq!(tags(&out), (0..20).collect::<Vec<_>>());
         nothing_more(&mut *context);
     }
@@ -51,16 +49,15 @@ pub fn every_tag_comes_back_once(factory: Factory<'_>) {
     const COUNT: u64 = 300;
     let device = &*factory();
     let case = cases::any(device);
-    let source = case.source(device);
     for seed in 0..6 {
         let mut random = Random::new(seed);
-        let depth = [1, 2, 3, 7, 16, 64][seed as usize].min(case.capability(device).max_depth);
-        let mut context = open(device, &case, depth);
+        let depth = [1, 2, 3, 7, 16, 64][seed as usize].min(case.capability().max_depth);
+        let mut context = open(&case, depth);
         let (mut next, mut out, mut watch) = (0, Vec::new(), Watch::start());
         let mut jobs = VecDeque::new();
         while (out.len() as u64) < COUNT {
             let batch = random.below(2 * depth as u64).min(COUNT - next);
-            jobs.extend((next..next + batch).map(|tag| case.job(device, tag, &source)));
+            jobs.extend((next..next + batch).map(|tag| case.job(tag)));
             next += batch;
             let taken = if jobs.is_empty() {
                 0
@@ -91,12 +88,11 @@ pub fn every_tag_comes_back_once(factory: Factory<'_>) {
 pub fn deadline_passed(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {
-        let mut context = open(device, &case, 4);
-        let source = case.source(device);
+        let mut context = open(&case, 4);
         let past = Some(Instant::now());
         let late = (0..4).map(|tag| Job {
             deadline: past,
-            ..case.job(device, tag, &source)
+            ..case.job(tag)
         });
         let completions = run(&mut *context, late.collect());
         for completion in &completions {
@@ -116,10 +112,7 @@ pub fn deadline_passed(factory: Factory<'_>) {
         }
         // The late jobs do not complete again, and the next one does.
         nothing_more(&mut *context);
-        case.verify(
-            device,
-            &run_one(&mut *context, case.job(device, 9, &source)),
-        );
+        case.verify(&run_one(&mut *context, case.job(9)));
     }
 }
 
@@ -127,17 +120,16 @@ pub fn deadline_passed(factory: Factory<'_>) {
 pub fn deadline_far(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {
-        let mut context = open(device, &case, 4);
-        let source = case.source(device);
+        let mut context = open(&case, 4);
         let far = Some(Instant::now() + patience());
         let jobs = (0..10).map(|tag| Job {
             deadline: far,
-            ..case.job(device, tag, &source)
+            ..case.job(tag)
         });
         let completions = run(&mut *context, jobs.collect());
         completions
             .iter()
-            .for_each(|completion| case.verify(device, completion));
+            .for_each(|completion| case.verify(completion));
         assert_eq!(context.quarantined(), 0);
     }
 }
@@ -146,8 +138,8 @@ pub fn deadline_far(factory: Factory<'_>) {
 pub fn events_wake(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {
-        let mut context = open(device, &case, 4);
-        if !case.capability(device).event {
+        let mut context = open(&case, 4);
+        if !case.capability().event {
             assert!(context.event_fd().is_none());
             assert!(
                 context.arm().is_err(),
@@ -156,12 +148,9 @@ pub fn events_wake(factory: Factory<'_>) {
             continue;
         }
         assert!(context.event_fd().is_some());
-        let source = case.source(device);
         // One at a time and several, so that both a lone and a gathered completion must wake.
         for count in [1, 4].repeat(20) {
-            let mut jobs: VecDeque<Job> = (0..count)
-                .map(|tag| case.job(device, tag, &source))
-                .collect();
+            let mut jobs: VecDeque<Job> = (0..count).map(|tag| case.job(tag)).collect();
             let (mut out, mut watch) = (Vec::new(), Watch::start());
             while (out.len() as u64) < count {
                 let taken = if jobs.is_empty() {
@@ -190,10 +179,9 @@ pub fn events_wake(factory: Factory<'_>) {
 pub fn polling_alone_is_enough(factory: Factory<'_>) {
     let device = &*factory();
     let case = cases::any(device);
-    let source = case.source(device);
-    let mut context = open(device, &case, 4);
+    let mut context = open(&case, 4);
     for round in 0..100 {
-        let completion = run_one(&mut *context, case.job(device, round, &source));
+        let completion = run_one(&mut *context, case.job(round));
         assert_eq!(completion.tag, round);
     }
     nothing_more(&mut *context);
@@ -203,15 +191,15 @@ pub fn polling_alone_is_enough(factory: Factory<'_>) {
 pub fn close_waits_for_jobs(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {
-        let mut context = open(device, &case, 8);
-        let taken = fill(device, &case, &mut *context);
+        let mut context = open(&case, 8);
+        let taken = fill(&case, &mut *context);
         let closed = context.close(Instant::now() + patience());
         assert_eq!(closed.abandoned, [0; 0]);
         assert_eq!(tags(&closed.completions), (0..taken).collect::<Vec<_>>());
         closed
             .completions
             .iter()
-            .for_each(|completion| case.verify(device, completion));
+            .for_each(|completion| case.verify(completion));
     }
 }
 
@@ -219,13 +207,13 @@ pub fn close_waits_for_jobs(factory: Factory<'_>) {
 pub fn close_gives_up(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {
-        let mut context = open(device, &case, 8);
-        let taken = fill(device, &case, &mut *context);
+        let mut context = open(&case, 8);
+        let taken = fill(&case, &mut *context);
         let closed = context.close(Instant::now());
         closed
             .completions
             .iter()
-            .for_each(|completion| case.verify(device, completion));
+            .for_each(|completion| case.verify(completion));
         let mut all = tags(&closed.completions);
         all.extend(&closed.abandoned);
         all.sort_unstable();
@@ -237,21 +225,20 @@ pub fn close_gives_up(factory: Factory<'_>) {
 pub fn reconfigure(factory: Factory<'_>) {
     let device = &*factory();
     let cases = cases::all(device);
-    let mut context = open(device, &cases[0], 2);
+    let mut context = open(&cases[0], 2);
     // To each operation, and to the same operation with shorter buffers.
     for case in cases.iter().chain(&cases) {
-        let half = Case::new(case.capability(device), "auto", case.input.len() / 2);
+        let half = Case::new(device, case.capability(), "auto", case.input.len() / 2);
         for case in [case, &half] {
-            let depth = 3.min(case.capability(device).max_depth);
+            let depth = 3.min(case.capability().max_depth);
             context
                 .reconfigure(config(case, depth))
                 .unwrap_or_else(|error| panic!("{error}"));
-            let source = case.source(device);
-            let jobs = (0..6).map(|tag| case.job(device, tag, &source)).collect();
+            let jobs = (0..6).map(|tag| case.job(tag)).collect();
             run(&mut *context, jobs)
                 .iter()
-                .for_each(|completion| case.verify(device, completion));
-            let mut long = case.job(device, 1, &source);
+                .for_each(|completion| case.verify(completion));
+            let mut long = case.job(1);
             long.source = cases::slice(device, &vec![0; case.input.len() + 1]).into();
             let refused = context.submit(&mut VecDeque::from([long]));
             let expected = matches!(
@@ -270,12 +257,8 @@ pub fn reconfigure(factory: Factory<'_>) {
 pub fn reconfigure_refused_in_flight(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {
-        let mut context = open(device, &case, 2);
-        let source = case.source(device);
-        submit(
-            &mut *context,
-            &mut VecDeque::from([case.job(device, 1, &source)]),
-        );
+        let mut context = open(&case, 2);
+        submit(&mut *context, &mut VecDeque::from([case.job(1)]));
         let refused = context.reconfigure(config(&case, 1));
         assert_eq!(
             refused,
@@ -287,7 +270,7 @@ pub fn reconfigure_refused_in_flight(factory: Factory<'_>) {
         while poll(&mut *context, &mut out) == 0 {
             watch.check("the job in flight");
         }
-        case.verify(device, &out[0]);
+        case.verify(&out[0]);
     }
 }
 
@@ -295,11 +278,11 @@ pub fn reconfigure_refused_in_flight(factory: Factory<'_>) {
 pub fn reconfigure_fails_whole(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {
-        let mut context = open(device, &case, 2);
+        let mut context = open(&case, 2);
         let good = config(&case, 2);
         let mut unknown = good.clone();
         unknown.operation.variant = "no such library".into();
-        let deep = case.capability(device).max_depth.saturating_add(1);
+        let deep = case.capability().max_depth.saturating_add(1);
         for bad in [
             unknown,
             ContextConfig {
@@ -308,11 +291,7 @@ pub fn reconfigure_fails_whole(factory: Factory<'_>) {
             },
         ] {
             assert!(context.reconfigure(bad).is_err());
-            let source = case.source(device);
-            case.verify(
-                device,
-                &run_one(&mut *context, case.job(device, 1, &source)),
-            );
+            case.verify(&run_one(&mut *context, case.job(1)));
         }
     }
 }
@@ -333,8 +312,8 @@ pub fn drop_without_close(factory: Factory<'_>) {
     let device = factory();
     for case in cases::all(&*device) {
         let freed = Arc::new(AtomicBool::new(false));
-        let mut context = open(&*device, &case, 8);
-        if case.capability(&*device).memory == MemoryKind::Device {
+        let mut context = open(&case, 8);
+        if case.capability().memory == MemoryKind::Device {
             // It reads no memory of others.
             continue;
         }
@@ -342,7 +321,7 @@ pub fn drop_without_close(factory: Factory<'_>) {
         let source = device
             .register(ExternalBytes::new(bytes))
             .expect("memory of this process");
-        let jobs = (0..8).map(|tag| case.job(&*device, tag, &source));
+        let jobs = (0..8).map(|tag| case.job_of(tag, &source));
         submit(&mut *context, &mut jobs.collect());
         drop(source);
         // Some are done, some perhaps running, some not begun.
@@ -367,17 +346,16 @@ pub fn many_contexts_in_many_threads(factory: Factory<'_>) {
             scope.spawn(move || {
                 let all = cases::all(device);
                 let mut contexts: Vec<_> = (all.iter().cycle().skip(thread).take(3))
-                    .map(|case| (case, open(device, case, 3)))
+                    .map(|case| (case, open(case, 3)))
                     .collect();
                 for round in 0..5 {
                     for (case, context) in &mut contexts {
-                        let source = case.source(device);
                         let first = (thread as u64) << 32 | round << 16;
-                        let jobs = (first..first + 4).map(|tag| case.job(device, tag, &source));
+                        let jobs = (first..first + 4).map(|tag| case.job(tag));
                         let completions = run(&mut **context, jobs.collect());
                         completions
                             .iter()
-                            .for_each(|completion| case.verify(device, completion));
+                            .for_each(|completion| case.verify(completion));
                         assert_eq!(tags(&completions), (first..first + 4).collect::<Vec<_>>());
                     }
                 }
@@ -387,8 +365,7 @@ pub fn many_contexts_in_many_threads(factory: Factory<'_>) {
 }
 
 /// Fills a context with jobs and returns how many it took.
-fn fill(device: &dyn Device, case: &Case, context: &mut dyn Context) -> u64 {
-    let source = case.source(device);
-    let mut jobs = (0..8).map(|tag| case.job(device, tag, &source)).collect();
+fn fill(case: &Case<'_>, context: &mut dyn Context) -> u64 {
+    let mut jobs = (0..8).map(|tag| case.job(tag)).collect();
     submit(context, &mut jobs) as u64
 }

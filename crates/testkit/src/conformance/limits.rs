@@ -16,7 +16,7 @@ use overside_device::{
 pub fn config_limits(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {
-        let capability = case.capability(device);
+        let capability = case.capability();
         let good = config(&case, 1);
         let bad = [
             ContextConfig {
@@ -55,7 +55,7 @@ pub fn unsupported_operation(factory: Factory<'_>) {
         .into_iter()
         .filter(|operation| !known(operation))
     {
-        let config = config(&Case::of(operation, "auto", text(7, 100)), 1);
+        let config = config(&Case::of(device, operation, "auto", text(7, 100)), 1);
         match device.open(config).err() {
             Some(OpenError::Unsupported {
                 operation: named, ..
@@ -102,23 +102,22 @@ pub fn operation_that_cannot_be_prepared(factory: Factory<'_>) {
 pub fn oversized_buffers_refused(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {
-        let mut context = open(device, &case, 4);
-        let source = case.source(device);
+        let mut context = open(&case, 4);
         let (max, capacity) = (case.input.len(), case.capacity);
-        let mut long = case.job(device, 2, &source);
+        let mut long = case.job(2);
         long.source = cases::slice(device, &vec![b'a'; max + 1]).into();
         let refusal = Refusal::SourceTooLong {
             len: max as u64 + 1,
             max: max as u64,
         };
-        refused(device, &mut *context, &case, long, refusal);
-        let mut roomy = case.job(device, 2, &source);
+        refused(&mut *context, &case, long, refusal);
+        let mut roomy = case.job(2);
         roomy.destination = device.alloc(capacity + 1, 1).expect("memory");
         let refusal = Refusal::DestinationTooLong {
             len: capacity as u64 + 1,
             max: capacity as u64,
         };
-        refused(device, &mut *context, &case, roomy, refusal);
+        refused(&mut *context, &case, roomy, refusal);
     }
 }
 
@@ -126,19 +125,19 @@ pub fn oversized_buffers_refused(factory: Factory<'_>) {
 pub fn too_many_segments_refused(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {
-        let max = case.capability(device).max_segments;
+        let max = case.capability().max_segments;
         if max > 10_000 {
             continue;
         }
-        let mut context = open(device, &case, 2);
-        let source = case.source(device);
-        let mut job = case.job(device, 2, &source);
+        let mut context = open(&case, 2);
+        let source = case.source();
+        let mut job = case.job(2);
         job.source = Source::Chain((0..=max).map(|_| source.slice(0..0)).collect());
         let refusal = Refusal::TooManySegments {
             segments: max + 1,
             max,
         };
-        refused(device, &mut *context, &case, job, refusal);
+        refused(&mut *context, &case, job, refusal);
     }
 }
 
@@ -167,31 +166,24 @@ fn refuses(
     alloc: impl Fn(usize) -> Region,
 ) {
     for case in cases::all(device) {
-        if !which(case.capability(device).memory) {
+        if !which(case.capability().memory) {
             continue;
         }
-        let mut context = open(device, &case, 2);
-        let good = case.source(device);
-        let mut job = case.job(device, 2, &good);
+        let mut context = open(&case, 2);
+        let mut job = case.job(2);
         job.source = alloc(case.input.len()).share().into();
-        refused(device, &mut *context, &case, job, Refusal::Unregistered);
-        let mut job = case.job(device, 2, &good);
+        refused(&mut *context, &case, job, Refusal::Unregistered);
+        let mut job = case.job(2);
         job.destination = alloc(case.capacity);
-        refused(device, &mut *context, &case, job, Refusal::Unregistered);
+        refused(&mut *context, &case, job, Refusal::Unregistered);
     }
 }
 
 /// Offers a good job and a bad one: the good one is taken, the bad one is named and stays.
-fn refused(
-    device: &dyn Device,
-    context: &mut dyn Context,
-    case: &Case,
-    bad: Job,
-    refusal: Refusal,
-) {
+fn refused(context: &mut dyn Context, case: &Case<'_>, bad: Job, refusal: Refusal) {
     let operation = case.config.operation;
     let tag = bad.tag;
-    let mut jobs = VecDeque::from([case.job(device, 1, &case.source(device)), bad]);
+    let mut jobs = VecDeque::from([case.job(1), bad]);
     assert_eq!(
         submit(context, &mut jobs),
         1,
@@ -214,7 +206,7 @@ fn refused(
     while poll(context, &mut out) == 0 {
         watch.check("the good job");
     }
-    case.verify(device, &out[0]);
+    case.verify(&out[0]);
 }
 
 /// Memory holds what was written through the device, and nothing goes beyond its end. The CPU can

@@ -47,13 +47,13 @@ pub fn round_trip(factory: Factory<'_>) {
     for capability in device.capabilities().iter() {
         for variant in &capability.variants {
             for len in [400, 20_000] {
-                let case = Case::new(capability, variant, len);
-                let source = case.source(device);
-                let mut context = open(device, &case, 4);
-                let jobs = (0..6).map(|tag| case.job(device, tag, &source)).collect();
+                let case = Case::new(device, capability, variant, len);
+                let source = case.source();
+                let mut context = open(&case, 4);
+                let jobs = (0..6).map(|tag| case.job(tag)).collect();
                 let completions = run(&mut *context, jobs);
                 for completion in &completions {
-                    case.verify(device, completion);
+                    case.verify(completion);
                     let applied = &completion.applied;
                     assert_eq!(applied.device, device.info().name);
                     assert_eq!(&applied.variant, variant, "{} ran", applied.library);
@@ -73,16 +73,16 @@ pub fn round_trip(factory: Factory<'_>) {
 pub fn segments_are_one_source(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {
-        let segments = case.capability(device).max_segments.min(40);
-        let source = case.source(device);
-        let mut context = open(device, &case, 1);
+        let segments = case.capability().max_segments.min(40);
+        let source = case.source();
+        let mut context = open(&case, 1);
         for count in (1..=segments).step_by(7).chain([segments]) {
             let step = source.len().div_ceil(count).max(1);
             let cuts = (0..source.len()).step_by(step);
             let chain = cuts.map(|at| source.slice(at..source.len().min(at + step)));
-            let mut job = case.job(device, 1, &source);
+            let mut job = case.job(1);
             job.source = Source::Chain(chain.collect());
-            case.verify(device, &run_one(&mut *context, job));
+            case.verify(&run_one(&mut *context, job));
         }
     }
 }
@@ -94,10 +94,9 @@ pub fn output_too_small(factory: Factory<'_>) {
         .iter()
         .filter(|case| case.shortest_output() > 0)
     {
-        let source = case.source(device);
-        let mut context = open(device, case, 2);
+        let mut context = open(case, 2);
         for capacity in [0, 1, case.shortest_output() - 1] {
-            let mut job = case.job(device, 1, &source);
+            let mut job = case.job(1);
             job.destination = device.alloc(capacity, 1).expect("memory");
             let completion = run_one(&mut *context, job);
             let expected = Err(JobError::OutputTooSmall { capacity });
@@ -105,10 +104,7 @@ pub fn output_too_small(factory: Factory<'_>) {
             let destination = completion.destination.expect("the engine is done with it");
             assert_eq!(destination.len(), capacity);
         }
-        case.verify(
-            device,
-            &run_one(&mut *context, case.job(device, 2, &source)),
-        );
+        case.verify(&run_one(&mut *context, case.job(2)));
     }
 }
 
@@ -117,8 +113,7 @@ pub fn nothing_outside_the_destination_is_written(factory: Factory<'_>) {
     const GUARD: usize = 64;
     let device = &*factory();
     for case in cases::all(device) {
-        let source = case.source(device);
-        let mut context = open(device, &case, 1);
+        let mut context = open(&case, 1);
         for capacity in [case.capacity, case.shortest_output().saturating_sub(1)] {
             let mut whole = device.alloc(GUARD + capacity + GUARD, 64).expect("memory");
             let guard = vec![0xA5; whole.len()];
@@ -127,7 +122,7 @@ pub fn nothing_outside_the_destination_is_written(factory: Factory<'_>) {
             let (destination, after) = rest.split_at(capacity);
             let job = Job {
                 destination,
-                ..case.job(device, 1, &source)
+                ..case.job(1)
             };
             let completion = run_one(&mut *context, job);
             assert!(completion.destination.is_some(), "{:?}", completion.result);
@@ -149,14 +144,14 @@ pub fn corrupt_input(factory: Factory<'_>) {
         .iter()
         .filter(|case| cases::expands(case.config.operation))
     {
-        let mut context = open(device, case, 2);
+        let mut context = open(case, 2);
         let garbage = vec![0xFF; case.input.len().min(100)];
         // An LZ4 block has no end mark and no length: half of one may be a whole one.
         let lz4 = case.config.operation == Operation::Decompress(overside_ops::Format::Lz4Block);
         let half = (!lz4).then(|| case.input[..case.input.len() / 2].to_vec());
         for input in [garbage].into_iter().chain(half) {
             let source = cases::slice(device, &input);
-            let completion = run_one(&mut *context, case.job(device, 1, &source));
+            let completion = run_one(&mut *context, case.job_of(1, &source));
             let corrupt = match &completion.result {
                 Err(JobError::Corrupt(reason)) => !reason.is_empty(),
                 // Nor does it have a check by which a length can be known to be absurd.
@@ -169,10 +164,7 @@ pub fn corrupt_input(factory: Factory<'_>) {
                 case.config.operation, completion.result
             );
         }
-        case.verify(
-            device,
-            &run_one(&mut *context, case.job(device, 2, &case.source(device))),
-        );
+        case.verify(&run_one(&mut *context, case.job(2)));
     }
 }
 
@@ -184,12 +176,11 @@ pub fn incompressible_input(factory: Factory<'_>) {
         if !matches!(operation, Operation::Compress(_)) {
             continue;
         }
-        let mut case = Case::of(operation, "auto", noise(text.input.len()));
-        let source = case.source(device);
-        let mut context = open(device, &case, 2);
+        let mut case = Case::of(device, operation, "auto", noise(text.input.len()));
+        let mut context = open(&case, 2);
         for capacity in [case.capacity, case.input.len()] {
             case.capacity = capacity;
-            let completion = run_one(&mut *context, case.job(device, 1, &source));
+            let completion = run_one(&mut *context, case.job(1));
             assert_eq!(
                 completion.result,
                 Ok(Outcome::Incompressible),
@@ -207,8 +198,8 @@ pub fn decompression_bomb(factory: Factory<'_>) {
         .iter()
         .filter(|case| cases::expands(case.config.operation))
     {
-        let bomb = Case::of(case.config.operation, "auto", vec![0; 4 << 20]);
-        if bomb.input.len() as u64 > case.capability(device).max_source_bytes {
+        let bomb = Case::of(device, case.config.operation, "auto", vec![0; 4 << 20]);
+        if bomb.input.len() as u64 > case.capability().max_source_bytes {
             continue;
         }
         let config = super::driver::config(&bomb, 1);
@@ -219,7 +210,7 @@ pub fn decompression_bomb(factory: Factory<'_>) {
         let mut context = device
             .open(config)
             .unwrap_or_else(|error| panic!("{error}"));
-        let mut job = bomb.job(device, 1, &bomb.source(device));
+        let mut job = bomb.job(1);
         job.destination = device.alloc(4096, 1).expect("memory");
         let completion = run_one(&mut *context, job);
         let expected = Err(JobError::OutputTooSmall { capacity: 4096 });
@@ -232,9 +223,9 @@ pub fn empty_source(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {
         let operation = case.config.operation;
-        let mut context = open(device, &case, 1);
+        let mut context = open(&case, 1);
         let source = cases::slice(device, &[]);
-        let completion = run_one(&mut *context, case.job(device, 1, &source));
+        let completion = run_one(&mut *context, case.job_of(1, &source));
         match operation {
             Operation::Compress(_) => {
                 assert_eq!(
@@ -259,16 +250,13 @@ pub fn empty_source(factory: Factory<'_>) {
                 );
             }
             Operation::Match(_) | Operation::Hash(_) | Operation::Copy => {
-                let empty = Case::of(operation, "auto", Vec::new());
+                let empty = Case::of(device, operation, "auto", Vec::new());
                 let destination = completion.destination.expect("a job that is done");
                 let (destination, _) = destination.split_at(empty.capacity);
-                empty.verify(
-                    device,
-                    &overside_device::Completion {
-                        destination: Some(destination),
-                        ..completion
-                    },
-                );
+                empty.verify(&overside_device::Completion {
+                    destination: Some(destination),
+                    ..completion
+                });
             }
         }
     }
