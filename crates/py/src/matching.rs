@@ -5,7 +5,7 @@ use std::io;
 use arrow_array::BooleanArray;
 use overside_compress::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 use overside_device::ExternalBytes;
-use overside_match::{Answer, Error, SelectedRecord, Input, Options, Search, Sink, SearchSummary};
+use overside_match::{Answer, Error, Input, Options, Search, SearchSummary, SelectedRecord, Sink};
 use overside_placement::Report;
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::prelude::*;

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use overside_match::{Exact, SelectedRecord, Sink};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::arguments::{Arguments, OutputMode};
 
@@ -37,13 +37,7 @@ impl<'a> Printer<'a> {
     /// Prints how many records there are.
     pub fn count(&mut self, count: u64) -> io::Result<()> {
         if self.mode == OutputMode::JsonCount {
-            let mut object = Map::new();
-            object.insert(
-                "file".into(),
-                self.name.map_or(Value::Null, |name| text(name.as_bytes())),
-            );
-            object.insert("count".into(), count.into());
-            return self.object(object);
+            return self.object(&json!({ "count": count, "file": self.file() }));
         }
         self.prefix(None)?;
         writeln!(self.out, "{count}")
@@ -85,24 +79,26 @@ impl<'a> Printer<'a> {
     }
 
     fn record(&mut self, found: &SelectedRecord<'_>) -> io::Result<()> {
-        let mut object = Map::new();
-        object.insert(
-            "file".into(),
-            self.name.map_or(Value::Null, |name| text(name.as_bytes())),
-        );
-        object.insert("record".into(), found.number.into());
-        if let Some(offset) = found.offset {
-            object.insert("offset".into(), offset.into());
-        }
-        object.insert("value".into(), found.value.map_or(Value::Null, text));
         let ranges = self.ranges(found.value.unwrap_or_default());
-        let ranges = ranges.iter().map(|range| json!([range.start, range.end]));
-        object.insert("matches".into(), ranges.collect());
-        self.object(object)
+        let ranges = ranges.iter().map(|range| [range.start, range.end]);
+        let mut object = json!({
+            "file": self.file(),
+            "record": found.number,
+            "value": found.value.map(text),
+            "matches": ranges.collect::<Vec<_>>(),
+        });
+        if let Some(offset) = found.offset {
+            object["offset"] = offset.into();
+        }
+        self.object(&object)
     }
 
-    fn object(&mut self, object: Map<String, Value>) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, &Value::Object(object))?;
+    fn file(&self) -> Option<Value> {
+        self.name.map(|name| text(name.as_bytes()))
+    }
+
+    fn object(&mut self, object: &Value) -> io::Result<()> {
+        serde_json::to_writer(&mut self.out, object)?;
         self.out.write_all(b"\n")
     }
 }
