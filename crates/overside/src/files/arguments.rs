@@ -197,8 +197,14 @@ mod tests {
             ("decompress --chunk 1", "'--chunk'"),
             ("compress --format rar", "gzip, zlib, lz4 and zstd"),
             ("compress --chunk 3parsecs", "like 65536"),
-            ("compress --chunk 99999999999999999999g", "1024 to 67108864 bytes"),
-            ("compress --chunk 9999999999999999g", "1024 to 67108864 bytes"),
+            (
+                "compress --chunk 99999999999999999999g",
+                "1024 to 67108864 bytes",
+            ),
+            (
+                "compress --chunk 9999999999999999g",
+                "1024 to 67108864 bytes",
+            ),
             ("compress --chunk 1023", "1024 to 67108864 bytes"),
             ("compress -p0", "1..=1024"),
             ("compress --stats xml", "json, text"),
