@@ -43,12 +43,12 @@ class Result:
         """`gzip`, `zlib`, `lz4` or `zstd`."""
     @property
     def applied(self) -> list[dict[str, Any]]:
-        """What really ran: a dict for each leg that did something, of its `leg`, `chunks`,
+        """What really ran: a dict for each target that did something, of its `target`, `chunks`,
         `device`, `driver`, `variant`, `library` and `provenance`."""
     @property
     def report(self) -> dict[str, Any]:
         """What was done: `format`, `bytes_in`, `bytes_out`, `members`, `stored`, `streamed`,
-        `ignored`, `original`, and `executor`: what each leg did, or `None`."""
+        `ignored`, `original`, and `executor`: what each target did, or `None`."""
 
 def compress(
     data: Buffer,

@@ -170,7 +170,7 @@ def _best(group: Group) -> list[TestSummary]:
         size = groups.size_bytes(test)
         alone = test.parameters.get("device") in (None, "cpu")
         placed = test.parameters.get("placement") in (None, "cpu")
-        # The CPU's leg of a placement has the device of its sweep.
+        # The CPU target of a placement has the device of its sweep.
         if size is None or not _real(test) or not placed:
             continue
         if not alone and test.parameters.get("placement") is None:

@@ -139,7 +139,7 @@ def _sample(sweep: Sweep, test: Json, noise: random.Random, number: int) -> Json
     total = streams * STREAM // size
     jobs["device"] = round(share * total)
     jobs["cpu"] = total - jobs["device"]
-    bytes_ = {leg: count * size for leg, count in jobs.items()}
+    bytes_ = {target: count * size for target, count in jobs.items()}
     whole = total * size
     host_s = (cpu_s * 1.02 + share * mb * 2e-5 + 1e-4) * streams
     emulated = sweep.device.startswith("emulated:") and jobs["device"] > 0
@@ -154,9 +154,9 @@ def _sample(sweep: Sweep, test: Json, noise: random.Random, number: int) -> Json
         "engine_throughput": sweep.device_rate if share else sweep.cpu_rate,
     }
     if jobs["cpu"]:
-        metrics["cpu_leg_throughput"] = sweep.cpu_rate
+        metrics["cpu_target_throughput"] = sweep.cpu_rate
     if jobs["device"]:
-        metrics["device_leg_throughput"] = sweep.device_rate
+        metrics["device_target_throughput"] = sweep.device_rate
     setups = streams if anew else 1
     stages = {"buffers_total_ns": 2e6 * setups}
     if jobs["device"]:
@@ -184,7 +184,7 @@ def _sample(sweep: Sweep, test: Json, noise: random.Random, number: int) -> Json
             sweep,
             parameters["placement"],
             {"streams": streams, "setups": setups},
-            {leg: (jobs[leg], bytes_[leg]) for leg in jobs},
+            {target: (jobs[target], bytes_[target]) for target in jobs},
         ),
         "warnings": [],
     }
@@ -217,17 +217,17 @@ def _applied(device: str) -> Json:
 def _placed(
     sweep: Sweep, policy: str, counts: dict[str, int], work: dict[str, tuple[int, int]]
 ) -> Json:
-    legs = {
-        leg: {
-            "applied": _applied("cpu" if leg == "cpu" else sweep.device),
+    targets = {
+        target: {
+            "applied": _applied("cpu" if target == "cpu" else sweep.device),
             "jobs": count,
             "bytes": bytes_,
-            "failed": len(sweep.events) if leg == "device" else 0,
+            "failed": len(sweep.events) if target == "device" else 0,
             "late": 0,
             "overdue_ns": 0,
             "setups": counts["setups"],
         }
-        for leg, (count, bytes_) in work.items()
+        for target, (count, bytes_) in work.items()
         if count
     }
     adaptive = policy == "adaptive"
@@ -238,7 +238,7 @@ def _placed(
         "policy": policy,
         "initiator": sweep.initiator,
         "streams": counts["streams"],
-        **legs,
+        **targets,
         "bounce_copies": 0,
         "bounce_bytes": 0,
         "decisions": 12 if adaptive else 0,

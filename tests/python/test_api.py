@@ -63,7 +63,7 @@ def test_what_others_compress_is_read(compressed: bytes, library: str) -> None:
     result = overside.decompress(compressed)
     assert bytes(result)[: len(DATA)] == DATA
     [place] = result.applied
-    assert place["leg"] == "cpu"
+    assert place["target"] == "cpu"
     assert place["device"] == "cpu"
     assert place["provenance"] == "measured"
     assert place["library"].startswith(library)
@@ -197,19 +197,19 @@ def test_signals_end_it_early() -> None:
 def test_it_runs_where_it_is_told_to() -> None:
     device = "emulated:bf2"
     both = overside.compress(DATA, device=device, placement="split:50", chunk=1 << 17)
-    legs = {place["leg"]: place for place in both.applied}
-    assert set(legs) == {"cpu", "device"}
-    assert legs["device"]["device"] == device
-    assert legs["device"]["provenance"] == "emulated"
+    targets = {place["target"]: place for place in both.applied}
+    assert set(targets) == {"cpu", "device"}
+    assert targets["device"]["device"] == device
+    assert targets["device"]["provenance"] == "emulated"
     executor = both.report["executor"]
-    assert legs["device"]["chunks"] == executor["device"]["chunks"] > 1
+    assert targets["device"]["chunks"] == executor["device"]["chunks"] > 1
     read = executor["cpu"]["source_bytes"] + executor["device"]["source_bytes"]
     assert read == len(DATA) == both.report["bytes_in"]
     assert gzip.decompress(bytes(both)) == DATA
     back = overside.decompress(both, device=device, placement="device")
     assert back == DATA
     assert [place["device"] for place in back.applied] == [device]
-    assert [place["leg"] for place in overside.compress(DATA, device="cpu").applied] == ["cpu"]
+    assert [place["target"] for place in overside.compress(DATA, device="cpu").applied] == ["cpu"]
 
 
 @pytest.mark.parametrize(

@@ -137,9 +137,9 @@ def test_masks_are_of_arrow_data_only() -> None:
 
 def test_it_runs_where_it_is_told_to() -> None:
     matches = overside.match(TEXT, PATTERN, device="emulated:bf2", placement="split:50", chunk=8192)
-    legs = {place["leg"]: place for place in matches.applied}
-    assert legs["device"]["device"] == "emulated:bf2"
-    assert legs["cpu"]["chunks"] > 1
+    targets = {place["target"]: place for place in matches.applied}
+    assert targets["device"]["device"] == "emulated:bf2"
+    assert targets["cpu"]["chunks"] > 1
     assert matches.indices is not None
     assert matches.indices.tolist() == EXPECTED
 

@@ -32,7 +32,7 @@ def test_streams_go_there_and_back(format: Any, size: int) -> None:  # noqa: A00
     assert compressor.report["bytes_in"] == len(DATA)
     assert compressor.report["bytes_out"] == len(compressed)
     assert compressor.applied is not None
-    assert [place["leg"] for place in compressor.applied] == ["cpu"]
+    assert [place["target"] for place in compressor.applied] == ["cpu"]
 
     decompressor = overside.Decompressor()
     back = [decompressor.decompress(piece) for piece in pieces(compressed, size)]

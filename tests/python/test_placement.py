@@ -59,7 +59,7 @@ def normal(**given: Any) -> dict[str, Any]:
     return task.normal({"device": "emulated:bf2", "data": "system", **given})
 
 
-def test_what_a_leg_does_without_is_not_part_of_the_test() -> None:
+def test_what_a_target_does_without_is_not_part_of_the_test() -> None:
     alone = normal(placement="cpu", threads=2, depth=7)
     assert (alone["device"], alone["depth"], alone["timing"]) == ("cpu", None, None)
     assert (alone["variant"], alone["threads"]) == ("auto", 2)
@@ -90,7 +90,7 @@ def test_a_box_says_which_placement_is_wrong(tmp_path: Path) -> None:
     assert "did you mean 'zlib'?" in error
 
 
-def test_each_leg_must_be_able() -> None:
+def test_each_target_must_be_able() -> None:
     def device(name: str, *variants: str) -> dict[str, Any]:
         capability = {
             "operation": "decompress-deflate",

@@ -155,7 +155,7 @@ def test_shared_work_stands_beside_published_splits_of_the_same_share(tmp_path: 
     split, plateau = one.figures
     text = "; ".join(split.differs)
     assert "on host+BF-2; here on emulated BlueField-2 and this machine" in text
-    assert "the CPU’s leg was zlib level 6; here " in text
+    assert "the CPU target was zlib level 6; here " in text
     assert "inputs of 2 MiB; here chunks of" in text
     assert "does not say which side" in text
     assert "% on the device" not in text, "the same share is no difference"

@@ -21,15 +21,15 @@ const COMPRESSED_BYTES_A_THREAD: usize = 128 << 10;
 pub(crate) fn compression(
     format: &str,
     level: Option<u32>,
-    legs: PlacementArgs,
+    targets: PlacementArgs,
     chunk: Option<usize>,
 ) -> PyResult<Options> {
     let mut options = Options {
         container: Some(format.parse().map_err(refused)?),
         level,
-        policy: legs.policy,
-        device: legs.device,
-        threads: legs.threads,
+        policy: targets.policy,
+        device: targets.device,
+        threads: targets.threads,
         ..Options::default()
     };
     if let Some(chunk) = chunk {
@@ -39,13 +39,13 @@ pub(crate) fn compression(
 }
 
 /// What the input is, if it has to be something, and how it is decompressed.
-pub(crate) fn decompression(format: Option<&str>, legs: PlacementArgs) -> PyResult<Options> {
+pub(crate) fn decompression(format: Option<&str>, targets: PlacementArgs) -> PyResult<Options> {
     let container: Option<Container> = format.map(str::parse).transpose().map_err(refused)?;
     Ok(Options {
         container,
-        policy: legs.policy,
-        device: legs.device,
-        threads: legs.threads,
+        policy: targets.policy,
+        device: targets.device,
+        threads: targets.threads,
         ..Options::default()
     })
 }
@@ -67,9 +67,9 @@ pub(crate) fn compress(
     guarded(|| {
         let data = BorrowedBuffer::new(data)?;
         let bytes_a_thread = chunk.unwrap_or(Options::default().chunk_bytes);
-        let legs = PlacementArgs::new(py, placement, device, threads)?
+        let targets = PlacementArgs::new(py, placement, device, threads)?
             .for_bytes(data.len(), bytes_a_thread);
-        let mut options = compression(format, level, legs, chunk)?;
+        let mut options = compression(format, level, targets, chunk)?;
         options.content_bytes = Some(data.len() as u64);
         if chunk.is_none() {
             // Buffers for a short input need not be longer than it is.
@@ -108,9 +108,9 @@ pub(crate) fn decompress(
 ) -> PyResult<Output> {
     guarded(|| {
         let data = BorrowedBuffer::new(data)?;
-        let legs = PlacementArgs::new(py, placement, device, threads)?
+        let targets = PlacementArgs::new(py, placement, device, threads)?
             .for_bytes(data.len(), COMPRESSED_BYTES_A_THREAD);
-        let options = decompression(format, legs)?;
+        let options = decompression(format, targets)?;
         py.detach(|| decompress_all(data, &options, max_size))
             .map_err(errors::stream)
     })

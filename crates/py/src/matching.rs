@@ -67,13 +67,13 @@ pub(crate) fn find(
             options.chunk_bytes = chunk;
         }
         let data = Data::of(data, column)?;
-        let mut legs = PlacementArgs::new(py, placement, device, threads)?;
+        let mut targets = PlacementArgs::new(py, placement, device, threads)?;
         if let Data::Text(text) = &data {
-            legs = legs.for_bytes(text.len(), BYTES_A_THREAD);
+            targets = targets.for_bytes(text.len(), BYTES_A_THREAD);
         }
-        options.policy = legs.policy;
-        options.device = legs.device;
-        options.threads = legs.threads;
+        options.policy = targets.policy;
+        options.device = targets.device;
+        options.threads = targets.threads;
         let done = py.detach(|| search(data, options)).map_err(raised)?;
         done.into_matches(py)
     })
@@ -325,7 +325,7 @@ impl Matches {
         })
     }
 
-    /// What really ran: a list of dicts, one for each leg that did something.
+    /// What really ran: a list of dicts, one for each target that did something.
     #[getter]
     fn applied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         applied_of(py, self.report.as_ref())

@@ -92,10 +92,10 @@ impl Write for OutputBuffer {
     }
 }
 
-/// A leg that did something.
+/// A target that did something.
 #[derive(Serialize)]
 pub(crate) struct Place {
-    leg: &'static str,
+    target: &'static str,
     /// Chunks, or members in pieces.
     chunks: u64,
     #[serde(flatten)]
@@ -103,13 +103,13 @@ pub(crate) struct Place {
 }
 
 /// Where the chunks of an executor ran.
-fn legs(report: &Report) -> Vec<Place> {
-    let legs = [("cpu", &report.cpu), ("device", &report.device)];
-    (legs.into_iter())
-        .filter_map(|(leg, part)| {
+fn targets(report: &Report) -> Vec<Place> {
+    let targets = [("cpu", &report.cpu), ("device", &report.device)];
+    (targets.into_iter())
+        .filter_map(|(target, part)| {
             let part = part.as_ref().filter(|part| part.chunks > 0)?;
             Some(Place {
-                leg,
+                target,
                 chunks: part.chunks,
                 applied: part.applied.clone()?,
             })
@@ -119,10 +119,10 @@ fn legs(report: &Report) -> Vec<Place> {
 
 /// Where all of a stream ran.
 pub(crate) fn places(summary: &Summary) -> Vec<Place> {
-    let mut places = summary.report.as_ref().map_or_else(Vec::new, legs);
+    let mut places = summary.report.as_ref().map_or_else(Vec::new, targets);
     if summary.streamed > 0 {
         places.push(Place {
-            leg: "cpu",
+            target: "cpu",
             chunks: summary.streamed,
             applied: streamed(summary.container),
         });
@@ -169,12 +169,12 @@ pub(crate) fn report<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<
     value(py, &all)
 }
 
-/// The dicts of the legs of an executor alone.
+/// The dicts of the targets of an executor alone.
 pub(crate) fn applied_of<'py>(
     py: Python<'py>,
     report: Option<&Report>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    value(py, &json!(report.map_or_else(Vec::new, legs)))
+    value(py, &json!(report.map_or_else(Vec::new, targets)))
 }
 
 /// JSON as Python objects.

@@ -89,7 +89,7 @@ impl Output {
         self.summary.container.to_string()
     }
 
-    /// What really ran: a list of dicts, one for each leg that did something.
+    /// What really ran: a list of dicts, one for each target that did something.
     #[getter]
     fn applied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         applied(py, &self.summary)

@@ -244,8 +244,8 @@ stream_methods!(PyCompressor, Compressor::finish, {
         chunk: Option<usize>,
     ) -> PyResult<Self> {
         guarded(|| {
-            let legs = PlacementArgs::new(py, placement, device, threads)?;
-            let options = compression(format, level, legs, chunk)?;
+            let targets = PlacementArgs::new(py, placement, device, threads)?;
+            let options = compression(format, level, targets, chunk)?;
             let stream = py.detach(|| Compressor::new(OutputBuffer::new(None), &options));
             let stream = stream.map_err(errors::stream)?;
             Ok(Self(SharedStream::new(State::Open(Box::new(stream)))))

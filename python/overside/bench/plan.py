@@ -25,7 +25,7 @@ COMPARED = (
     *("device", "variant", "threads", "cores", "timing", "placement", "pages", "mode"),
     *("source", "destination"),
 )
-#: Of placements, also what belongs to one leg only.
+#: Of placements, also what belongs to one target only.
 _COMPARED_PLACEMENTS = (*COMPARED, "depth", "cpu_variant")
 #: Bytes a second assumed for the untimed pass over all inputs that comes before each sample.
 _VERIFY_RATE = 100e6
@@ -210,7 +210,7 @@ def estimated_s(tests: Sequence[Test], measure: Measure) -> float:
     for test in planned:
         sizes = (test.parameters.get(name) for name in ("sample_bytes", "buffer_size"))
         verify = max((size for size in sizes if isinstance(size, int)), default=0) / _VERIFY_RATE
-        # A placement verifies what each of its legs makes.
+        # A placement verifies what each of its targets makes.
         verify *= 2 if test.parameters.get("placement") else 1
         one_round += measure.warmup_s + measure.sample_s + _SAMPLE_EXTRA_S + verify
     return one_round * measure.rounds

@@ -367,9 +367,9 @@ def _late_share(samples: Sequence[Json]) -> float | None:
 def _late(sample: Json) -> float | None:
     """Of the completions, those that came late; of a placement, which has one time for all of
     them, the time during which one was overdue."""
-    leg = (sample.get("placement") or {}).get("device")
-    if isinstance(leg, dict):
-        part, whole = leg.get("overdue_ns"), sample.get("elapsed_ns")
+    target = (sample.get("placement") or {}).get("device")
+    if isinstance(target, dict):
+        part, whole = target.get("overdue_ns"), sample.get("elapsed_ns")
     else:
         jobs = (sample.get("work") or {}).get("jobs")
         part, whole = sample["late"], sample.get("late_of", jobs)
@@ -408,12 +408,18 @@ def _changes(samples: Sequence[Json]) -> list[Json]:
 
 
 def _ran(sample: Json) -> Json:
-    """What ran a sample; of a placement what ran each leg, because a leg may have had no part."""
+    """What ran a sample; of a placement what each target ran: one may have had no part."""
     placement = sample.get("placement")
     if not placement:
         return {"timing": sample.get("timing"), **(sample.get("applied") or {})}
-    legs = {leg: (placement.get(leg) or {}).get("applied") or {} for leg in ("cpu", "device")}
-    return {f"{leg} leg's {name}": v for leg, about in legs.items() for name, v in about.items()}
+    targets = {
+        target: (placement.get(target) or {}).get("applied") or {} for target in ("cpu", "device")
+    }
+    return {
+        f"{target} target's {name}": v
+        for target, about in targets.items()
+        for name, v in about.items()
+    }
 
 
 def _distinct_warnings(samples: Sequence[Json]) -> list[Json]:

@@ -378,7 +378,7 @@ def _sweep(sweep: Sweep, index: int, specs: Json) -> Json:
         specs[place] = chart.spec
         drawn.append({**vars(chart), "id": place})
     size = f"{formatting.size(sweep.chunk_bytes)} chunks" if sweep.chunk_bytes else ""
-    cpu = f"CPU’s leg: {sweep.cpu}" if sweep.cpu else ""
+    cpu = f"CPU target: {sweep.cpu}" if sweep.cpu else ""
     return {
         "title": sweep.title,
         "label": sweep.label,

@@ -8,7 +8,7 @@ from overside.report import formatting, sweeps, vega
 from overside.report.charts import Chart
 from overside.report.sweeps import Point, Series, Sweep
 
-#: Stages of a leg's life and of its jobs, in the order in which they pass; of `stages` in a sample.
+#: Stages of a target's life and of its jobs, in their order; of `stages` in a sample.
 STAGES = (
     ("discovery", "Discovery"),
     ("init", "Context init"),
@@ -104,17 +104,17 @@ def _totals(point: Point) -> Iterator[tuple[str, float]]:
     for stage, _ in STAGES:
         total = point.test.stages.get(f"device_{stage}_total_ns")
         if stage == "memory" and point.share >= 100:
-            # Buffers are the executor's; with one leg they are all for it.
+            # Buffers are the executor's; with one target they are all for it.
             total = (total or 0.0) + point.test.stages.get("buffers_total_ns", 0.0)
         if total is not None:
             yield stage, max(total, 0.0)
 
 
 def _rows(series: Series, point: Point, totals: dict[str, float]) -> Iterator[tuple[str, ...]]:
-    leg = (point.test.placement or {}).get("device") or {}
+    target = (point.test.placement or {}).get("device") or {}
     for stage, name in STAGES:
         if stage in totals:
-            count = leg.get("setups" if stage in _ONCE else "jobs")
+            count = target.get("setups" if stage in _ONCE else "jobs")
             many = count if isinstance(count, int) and count > 0 else None
             yield (
                 series.title,

@@ -16,7 +16,7 @@ from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.report import best, formatting, groups
 from overside.tasks.common import Json
 
-#: Parameters that belong to one leg, or that say how the work is shared.
+#: Parameters that belong to one target, or that say how the work is shared.
 _OF_DEVICE = ("device", "variant", "timing", "depth")
 _OF_CPU = ("threads", "cores", "cpu_variant")
 _LEFT_OUT = {*_OF_DEVICE, *_OF_CPU, "placement", "setting", "batch", "completion"}
@@ -27,7 +27,7 @@ SETTINGS = {"static": "static", "reconfiguration": "set up anew for each stream"
 
 #: What a reader has to know of jobs that a card's own cores start.
 STAND_IN = (
-    "Not representative: these jobs are for the card's own cores to start, so the CPU's leg would "
+    "Not representative: these jobs are for the card's own cores to start, so the CPU target would "
     "be those; a core of this machine stands in for them."
 )
 
@@ -59,7 +59,7 @@ class Point:
 
     @property
     def throughput(self) -> Estimate:
-        """MB/s of the uncompressed side, both legs together."""
+        """MB/s of the uncompressed side, both targets together."""
         return self.test.metrics["throughput"]
 
     @property
@@ -126,7 +126,7 @@ class Sweep:
     device: str
     #: The chunk in bytes.
     chunk_bytes: int | None
-    #: What the CPU's leg is: `libdeflate, 1 thread`; empty where there is none.
+    #: What the CPU target is: `libdeflate, 1 thread`; empty where there is none.
     cpu: str
     series: tuple[Series, ...]
     #: The weakest of its tests'.
@@ -197,7 +197,7 @@ def _key(test: TestSummary, own: Sequence[str]) -> str:
 
 
 def _same_cpu(test: TestSummary, own: Sequence[TestSummary]) -> bool:
-    """Its CPU leg is that of the splits, where there are any."""
+    """Its CPU target is that of the splits, where there are any."""
     splits = [t for t in own if t.parameters["placement"] != "device"]
     mine = [test.parameters.get(name) for name in _OF_CPU]
     return not splits or any([t.parameters.get(n) for n in _OF_CPU] == mine for t in splits)
@@ -223,9 +223,9 @@ def _sweep(tests: Sequence[TestSummary], lead: TestSummary, many: bool) -> Sweep
 
 
 def _cpu(test: TestSummary) -> str:
-    """What the CPU's leg of a test is, if it ran."""
-    leg = (test.placement or {}).get("cpu") or {}
-    variant, threads = (leg.get("applied") or {}).get("variant"), test.parameters.get("threads")
+    """What the CPU target of a test is, if it ran."""
+    target = (test.placement or {}).get("cpu") or {}
+    variant, threads = (target.get("applied") or {}).get("variant"), test.parameters.get("threads")
     if not variant:
         return ""
     count = formatting.plural(threads, "thread") if isinstance(threads, int) else ""
@@ -388,8 +388,8 @@ COLUMNS = (
     "Placement",
     "On the device, %",
     "OT, MB/s",
-    "CPU leg, MB/s",
-    "Device leg, MB/s",
+    "CPU target, MB/s",
+    "Device target, MB/s",
     "Engine, MB/s",
     "CPU use, %",
     "CPU s/GB",
@@ -408,8 +408,8 @@ def table(sweep: Sweep) -> list[tuple[str, ...]]:
                 for name in (
                     "device_share",
                     "throughput",
-                    "cpu_leg_throughput",
-                    "device_leg_throughput",
+                    "cpu_target_throughput",
+                    "device_target_throughput",
                     "engine_throughput",
                     "cpu_utilisation",
                     "cpu_cost",

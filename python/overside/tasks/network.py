@@ -101,11 +101,11 @@ class NetworkTask(MeasuredTask):
             return reason
         if source != HOST:
             return "jobs run beside traffic that this machine sends: leave source away"
-        leg = parameters | {
+        target = parameters | {
             "depth": parameters["job_depth"],
             "completion": parameters["job_completion"],
         }
-        reason = offload.cannot(parameters["jobs"], leg, machine)
+        reason = offload.cannot(parameters["jobs"], target, machine)
         if reason is not None:
             return reason.replace("use completion=", "use job_completion=")
         return offload.no_data(parameters["data"])

@@ -58,8 +58,8 @@ class OffloadTask(MeasuredTask):
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
         """A device is not there, or is there and cannot do this."""
-        for leg in _legs(parameters):
-            reason = cannot(self.operation(leg), leg, machine)
+        for target in _targets(parameters):
+            reason = cannot(self.operation(target), target, machine)
             if reason is not None:
                 return reason
         return no_data(parameters["data"])
@@ -79,9 +79,9 @@ class OffloadTask(MeasuredTask):
         )
 
 
-def cannot(operation: str, leg: Json, machine: Machine) -> str | None:
-    """Why a device cannot do an operation as the parameters of a leg say, or `None`."""
-    name = leg["device"]
+def cannot(operation: str, target: Json, machine: Machine) -> str | None:
+    """Why a device cannot do an operation as the parameters of a target say, or `None`."""
+    name = target["device"]
     device = machine.device(name)
     if device is None:
         return f"{name}: there is no such device here"
@@ -92,14 +92,14 @@ def cannot(operation: str, leg: Json, machine: Machine) -> str | None:
     if capability is None:
         return f"{name} cannot do {operation}"
     return (
-        _no_variant(name, operation, leg, capability)
-        or _too_large(name, operation, leg, capability)
-        or _no_level(operation, leg, machine)
+        _no_variant(name, operation, target, capability)
+        or _too_large(name, operation, target, capability)
+        or _no_level(operation, target, machine)
     )
 
 
 def _placed(full: Json) -> Json:
-    """The parameters of a placement, without those of a leg that has no part in it."""
+    """The parameters of a placement, without those of a target that has no part in it."""
     full["placement"] = _core.placement(full["placement"])
     # The executor rings its doorbells and waits for completions in its own way.
     full["batch"] = full["completion"] = None
@@ -117,18 +117,18 @@ def _placed(full: Json) -> Json:
     return full
 
 
-def _legs(parameters: Json) -> list[Json]:
+def _targets(parameters: Json) -> list[Json]:
     """The parameters of each device that a test needs, as if it were alone."""
     chosen = parameters.get("placement")
     if chosen is None:
         return [parameters]
-    legs = []
+    targets = []
     if chosen != "cpu":
-        legs.append(parameters)
+        targets.append(parameters)
     if chosen != "device":
         own = {"device": "cpu", "variant": parameters["cpu_variant"], "depth": None}
-        legs.append({**parameters, **own})
-    return legs
+        targets.append({**parameters, **own})
+    return targets
 
 
 def _compressed_most(size: int) -> int:

@@ -133,7 +133,10 @@ impl Figures {
     fn metrics(&self) -> BTreeMap<String, f64> {
         let work = self.work();
         let mut metrics = Metrics::of_work(&work, self.elapsed, self.cpu);
-        for (target, name) in [(Target::Cpu, "cpu_leg"), (Target::Device, "device_leg")] {
+        for (target, name) in [
+            (Target::Cpu, "cpu_target"),
+            (Target::Device, "device_target"),
+        ] {
             let (totals, busy_ns) = (self.target(target), self.busy_ns[target as usize]);
             if totals.jobs > 0 && busy_ns > 0 {
                 let rate = totals.bytes as f64 / busy_ns as f64 * 1e3;

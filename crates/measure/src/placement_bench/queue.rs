@@ -232,7 +232,7 @@ fn failed(error: Error) -> Failure {
     Failure::new(kind, error.to_string())
 }
 
-/// Legs that cannot be opened: what they cannot do is skipped, what goes wrong has failed.
+/// Targets that cannot be opened: what they cannot do is skipped, what goes wrong has failed.
 pub(super) fn not_opened(error: Error) -> Failure {
     match &error {
         Error::Open(reason) if is_beyond(reason) => Failure::unsupported(error.to_string()),

@@ -84,7 +84,7 @@ fn common() -> Vec<Parameter> {
         Parameter::cores("cores", "the cores that those threads are pinned to"),
         Parameter::text("placement", format!("who gets which chunks of a stream: {PLACEMENTS}; \
             without one the device has all, a job at a time")).names(Reference::Placement),
-        Parameter::text("cpu_variant", "with a placement: the library of the CPU's leg")
+        Parameter::text("cpu_variant", "with a placement: the library of the CPU target")
             .names(Reference::Variant),
         Parameter::choice("setting", "reuse contexts and buffers, or set them up again for each \
             job (with a placement: for each stream)", &["static", "reconfiguration"])
@@ -125,9 +125,9 @@ pub(super) fn metrics(of_sides: Vec<Metric>) -> Vec<Metric> {
     let stage = |(name, what): (&str, &str)| lower(format!("stage_{name}"), "µs", what);
     let placement = [
         higher("device_share", "%", "bytes that the device processed, of all; placements"),
-        higher("cpu_leg_throughput", "MB/s", "bytes by the CPU's leg in the time that it had work; \
+        higher("cpu_target_throughput", "MB/s", "bytes by the CPU target in the time that it had work; \
             placements"),
-        higher("device_leg_throughput", "MB/s", "bytes by the device's leg in the time that it had \
+        higher("device_target_throughput", "MB/s", "bytes by the device target in the time that it had \
             work; placements"),
         lower("cpu_utilisation", "%", "host CPU seconds in the elapsed time, one core being 100; \
             placements"),

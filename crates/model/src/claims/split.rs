@@ -146,7 +146,7 @@ fn known(library: &Library) -> Evidence {
 }
 
 /// Bytes a second of the CPU's part and of the device's, on the uncompressed side, mean over files.
-fn leg_rates(
+fn target_rates(
     values: &Values<'_>,
     reach: &Reach,
     asked: Asked,
@@ -233,7 +233,7 @@ fn split_of(
     reach: &Reach,
     asked: Asked,
 ) -> Result<impl Fn(&File) -> Split, MissingParameter> {
-    let (cpu, device) = leg_rates(values, reach, asked)?;
+    let (cpu, device) = target_rates(values, reach, asked)?;
     let context_ns = context(values, reach, asked)?;
     let largest_job_bytes = values.get(&format!("{}/longest-job", asked.card()))?;
     let slowdown = slowdown(values, reach, asked)?;

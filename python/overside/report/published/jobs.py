@@ -44,7 +44,7 @@ DATA = {
 
 #: The share of the bytes on the device that a figure of co-processing is about.
 _SHARE = re.compile(r"(@|>=|at)\s*(\d+)\s*%")
-#: What its study's CPU leg was.
+#: What its study's CPU target was.
 _CPU_LEG = re.compile(r"CPU leg = ([^;,]+)")
 _LEVEL = re.compile(r"levels?\s+(\d+(?:\s*-\s*\d+)?)", re.IGNORECASE)
 
@@ -137,10 +137,10 @@ def _split_differences(
     at_least = "at least " if share[1] == ">=" else ""
     if point.asked != float(share[2]) or at_least:
         yield f"{at_least}{share[2]} % on the device; here {point.asked:g} %"
-    leg = _CPU_LEG.search(str(fact["conditions"]))
+    target = _CPU_LEG.search(str(fact["conditions"]))
     if point.asked != 100.0:
-        there = f"was {formatting.clean(leg[1], 80)}" if leg else "is not stated"
-        yield f"the CPU’s leg {there}; here {sweep.cpu or 'none'}"
+        there = f"was {formatting.clean(target[1], 80)}" if target else "is not stated"
+        yield f"the CPU target {there}; here {sweep.cpu or 'none'}"
     size, chunk = _size(fact, figure), sweep.chunk_bytes
     if chunk is not None and size != chunk:
         said = f"inputs of {formatting.size(size)}" if size else "input size not stated"

@@ -22,35 +22,35 @@ fn warned(sample: &Sample, kind: &str) -> bool {
     sample.warnings.iter().any(|warning| warning.kind == kind)
 }
 
-/// The figures follow from each other and from what each leg did.
+/// The figures follow from each other and from what each target did.
 fn figures_agree(test: &Test, sample: &Sample) {
     let close = |one: f64, other: f64| (one - other).abs() <= 1e-9 * one.abs().max(other.abs());
     let metric = |name: &str| sample.metrics[name];
     let (work, placed) = (sample.work.unwrap(), sample.placement.as_ref().unwrap());
     let seconds = sample.elapsed_ns.unwrap() as f64 / 1e9;
-    let legs = [&placed.cpu, &placed.device];
+    let targets = [&placed.cpu, &placed.device];
     let sum = |of: fn(&overside_measure::TargetRecord) -> u64| -> u64 {
-        legs.iter().copied().flatten().map(of).sum()
+        targets.iter().copied().flatten().map(of).sum()
     };
-    assert_eq!(work.jobs, sum(|leg| leg.jobs));
-    assert_eq!(work.bytes, sum(|leg| leg.bytes));
+    assert_eq!(work.jobs, sum(|target| target.jobs));
+    assert_eq!(work.bytes, sum(|target| target.bytes));
     assert_eq!(work.bytes, work.jobs * test.buffer_size);
     assert!(close(
         metric("throughput"),
         work.bytes as f64 / 1e6 / seconds
     ));
-    let device = placed.device.as_ref().map_or(0, |leg| leg.bytes);
+    let device = placed.device.as_ref().map_or(0, |target| target.bytes);
     let share = device as f64 / work.bytes as f64 * 100.0;
     assert!(close(metric("device_share"), share));
     let host_s = sample.cpu.unwrap().host_s;
     assert!(close(metric("cpu_utilisation"), host_s / seconds * 100.0));
-    for (leg, name) in legs.iter().zip(["cpu_leg", "device_leg"]) {
-        let ran = leg.as_ref().is_some_and(|leg| leg.jobs > 0);
+    for (target, name) in targets.iter().zip(["cpu_target", "device_target"]) {
+        let ran = target.as_ref().is_some_and(|target| target.jobs > 0);
         let name = format!("{name}_throughput");
-        // A leg is at work no longer than the sample takes.
+        // A target is at work no longer than the sample takes.
         let rate = sample.metrics.get(&name).copied();
         assert_eq!(rate.is_some(), ran, "{name}");
-        let least = leg.as_ref().map_or(0, |leg| leg.bytes) as f64 / 1e6 / seconds;
+        let least = target.as_ref().map_or(0, |target| target.bytes) as f64 / 1e6 / seconds;
         assert!(rate.is_none_or(|rate| rate >= least * 0.999), "{name}");
     }
 }
@@ -73,7 +73,7 @@ fn every_placement_of_every_operation_is_measured_and_verified() {
             assert_eq!(placed.initiator, Initiator::Host);
             assert_eq!(placed.bounce_copies, 0, "{operation} {placement}");
             assert!(placed.events.is_empty(), "{:?}", placed.events);
-            let on_device = placed.device.as_ref().map_or(0, |leg| leg.jobs);
+            let on_device = placed.device.as_ref().map_or(0, |target| target.jobs);
             let (provenance, timing) = if on_device > 0 {
                 (Provenance::Emulated, Timing::Replay)
             } else {
@@ -110,7 +110,7 @@ fn every_placement_of_every_operation_is_measured_and_verified() {
 }
 
 #[test]
-fn two_legs_of_this_machine_are_measured() {
+fn two_targets_of_this_machine_are_measured() {
     let data = DataSet::new(&text(1 << 18));
     let test = Test {
         device: "cpu".into(),
@@ -124,8 +124,9 @@ fn two_legs_of_this_machine_are_measured() {
     assert_eq!(sample.provenance, Some(Provenance::Measured));
     assert_eq!((sample.late, &sample.model), (None, &None));
     let placed = sample.placement.unwrap();
-    let variant = |leg: &Option<overside_measure::TargetRecord>| {
-        leg.as_ref()
+    let variant = |target: &Option<overside_measure::TargetRecord>| {
+        target
+            .as_ref()
             .unwrap()
             .applied
             .as_ref()
@@ -138,12 +139,12 @@ fn two_legs_of_this_machine_are_measured() {
     let method = sample.check.unwrap().method;
     assert!(
         method.contains(';'),
-        "each leg has its own verifier: {method}"
+        "each target has its own verifier: {method}"
     );
 }
 
 #[test]
-fn reconfiguration_sets_both_legs_up_for_each_stream_and_counts_the_time() {
+fn reconfiguration_sets_both_targets_up_for_each_stream_and_counts_the_time() {
     let data = DataSet::new(&text(1 << 17));
     let mut worker = Worker::new();
     let mut test = placed(&data, "decompress-deflate", "split:50");
@@ -197,7 +198,7 @@ fn stages_are_told_a_job_and_in_total() {
 }
 
 #[test]
-fn what_a_leg_cannot_do_is_skipped_with_the_reason() {
+fn what_a_target_cannot_do_is_skipped_with_the_reason() {
     let data = DataSet::new(&text(1 << 16));
     let mut worker = Worker::new();
     let mut test = placed(&data, "compress-deflate", "split:10");
@@ -213,7 +214,7 @@ fn what_a_leg_cannot_do_is_skipped_with_the_reason() {
     // Alone, the CPU can.
     test.placement = Some(Policy::Cpu);
     measured(&mut worker, &test);
-    // The CPU's leg is asked as well.
+    // The CPU target is asked as well.
     let mut test = placed(&data, "compress-deflate", "split:10");
     test.cpu_variant = "abacus".into();
     let sample = worker.measure(&test);
@@ -254,7 +255,7 @@ fn a_device_that_is_measured_alone_has_nobody_to_do_its_work() {
 }
 
 #[test]
-fn a_wrong_result_of_one_leg_is_a_failed_sample() {
+fn a_wrong_result_of_one_target_is_a_failed_sample() {
     let data = DataSet::new(&text(1 << 17));
     for (fault, operation) in [
         (Fault::WrongByte, "compress-deflate"),

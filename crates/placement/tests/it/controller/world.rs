@@ -85,7 +85,7 @@ impl Truth {
         }
     }
 
-    /// Legs with other rates beside each other than alone: the CPU's two, then the device's.
+    /// Targets with other rates beside each other than alone: the CPU's two, then the device's.
     pub fn under_contention(
         cpu_alone: f64,
         cpu_together: f64,
