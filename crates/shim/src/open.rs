@@ -20,11 +20,14 @@ use crate::embedded;
 /// and in any thread.
 pub unsafe fn open(name: &str, bytes: &[u8]) -> Result<&'static Library, String> {
     // Some systems let nothing be executed that has no file.
-    let in_memory = embedded::in_memory(name, bytes);
-    // SAFETY: as the caller promises.
-    let opened = in_memory.map(|memory| unsafe { open_file(&memory.path()) });
-    if let Some(Ok(library)) = opened {
-        return Ok(library);
+    if let Some(memory) = embedded::in_memory(name, bytes) {
+        // SAFETY: as the caller promises.
+        if let Ok(library) = unsafe { open_file(&memory.path()) } {
+            // The loader knows a library by its path. Were the descriptor closed, the next shim might
+            // get its number, and with it this library.
+            std::mem::forget(memory);
+            return Ok(library);
+        }
     }
     let file = embedded::in_a_file(name, bytes)
         .map_err(|error| format!("the shim cannot be stored: {error}"))?;
