@@ -59,7 +59,7 @@ test-long: setup-test ## the tests that take longer, and all with debug assertio
 	$(CARGO) test --locked --workspace --no-fail-fast --quiet
 	RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p overside-device -p overside-link --release --lib --quiet \
 		--target-dir target/loom loom
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --minutes 1
 
 test-aarch64: ## build for 64-bit Arm and run its tests under emulation, where that can be had
 	@tools/aarch64-check

@@ -1,0 +1,86 @@
+"""How hostile trials are made, counted and told."""
+
+from __future__ import annotations
+
+import random
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+#: Failed trials of a test that are told in full.
+TOLD_MAX = 3
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("hostile trials")
+    group.addoption(
+        "--minutes", type=float, default=0, help="go on with each hostile test for so many minutes"
+    )
+    group.addoption("--seed", type=int, help="the seed of the first trial, as a failure tells it")
+
+
+@dataclass
+class Trials:
+    """The trials of one test.
+
+    `for trial in trials(quick=20): with trial() as random: ...` makes 20 of them, and with
+    `--minutes` as many more as fit. Each has random numbers of its own. One that fails is counted
+    and told with its seed; the others go on, and the test fails at its end.
+    """
+
+    name: str
+    first_seed: int
+    minutes: float
+    tried: int = 0
+    failed: int = 0
+    told: list[str] = field(default_factory=list)
+
+    def __call__(self, quick: int) -> Iterator[Callable[[], AbstractContextManager[random.Random]]]:
+        end = time.monotonic() + 60 * self.minutes
+        while self.tried < quick or time.monotonic() < end:
+            yield self._trial
+        if self.failed:
+            pytest.fail(
+                f"{self.failed} of {self.tried} trials failed:\n" + "\n".join(self.told),
+                pytrace=False,
+            )
+
+    @contextmanager
+    def _trial(self) -> Iterator[random.Random]:
+        seed = self.first_seed + self.tried
+        self.tried += 1
+        try:
+            yield random.Random(seed)
+        except Exception:
+            self.failed += 1
+            if len(self.told) < TOLD_MAX:
+                self.told.append(f"--seed {seed}:\n{traceback.format_exc()}")
+
+
+COUNTS = pytest.StashKey[list[Trials]]()
+
+
+@pytest.fixture
+def trials(request: pytest.FixtureRequest) -> Trials:
+    """Makes and counts the trials of a test."""
+    config = request.config
+    seed = config.getoption("--seed")
+    minutes = config.getoption("--minutes")
+    # With time to spare each run tries something else; the quick part is the same each time.
+    first = seed if seed is not None else (time.time_ns() // 1000 if minutes else 1)
+    of_test = Trials(request.node.name, first, minutes)
+    config.stash.setdefault(COUNTS, []).append(of_test)
+    return of_test
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    counts = terminalreporter.config.stash.get(COUNTS, [])
+    if not counts:
+        return
+    terminalreporter.section("hostile trials")
+    for of_test in counts:
+        terminalreporter.line(f"{of_test.name}: tried {of_test.tried}, failed {of_test.failed}")
