@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
-from command import overside, tiny_box
+from command import PATIENCE_S, native, overside, tiny_box
 from syrupy.assertion import SnapshotAssertion
 
 
@@ -104,6 +106,29 @@ def test_clean_removes_runs_only_when_told_to(tmp_path: Path) -> None:
     assert removed["size_bytes"] > 1000
     assert removed["kind"] == "run"
     assert [path.name for path in results.iterdir()] == ["mine"], "only what Overside wrote"
+
+
+def test_clean_removes_what_a_killed_compressor_left(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below/.overside-mine.tmp").write_text("another's")
+    left, alive = tmp_path / "below/left", tmp_path / "alive"
+    for output in (left, alive):
+        command = [*native(), "compress", "-o", output]
+        child = subprocess.Popen(command, stdin=subprocess.PIPE)
+        until = time.monotonic() + PATIENCE_S
+        while not list(output.parent.glob(".overside-????????????????.tmp")):
+            assert time.monotonic() < until
+        if output == left:
+            child.kill()
+            child.wait()
+    done = overside("clean", "--yes", "--json", cwd=tmp_path, code=0)
+    (removed,) = json.loads(done.stdout)["found"]
+    assert (removed["kind"], Path(removed["path"]).parent) == ("file", Path("below"))
+    assert [path.name for path in (tmp_path / "below").iterdir()] == [".overside-mine.tmp"]
+    assert "there is nothing" in overside("clean", "--files", cwd=tmp_path, code=0).stdout
+    child.communicate(b"text")
+    assert child.returncode == 0, "what it writes was left alone"
+    assert [path.name for path in tmp_path.glob("*alive*")] == ["alive"]
 
 
 @pytest.mark.parametrize("days", ["-1", "nan", "soon"])

@@ -4,15 +4,16 @@ mod arguments;
 mod destination;
 mod input;
 mod names;
+mod original;
 mod output;
 mod placement_file;
 mod progress;
 mod report;
 mod stream;
+mod unfinished;
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -20,10 +21,12 @@ use std::time::Instant;
 use overside_compress::{Error, Options};
 use overside_log::LevelFilter;
 
+use crate::messages::shown;
 use crate::system;
 pub use arguments::{FileArguments, Request};
 use destination::Destination;
 use input::Input;
+use original::Fate;
 use placement_file::PlacementRules;
 use report::FileReport;
 
@@ -122,17 +125,17 @@ impl<'a> Files<'a> {
     /// Processes one file and reports on it.
     fn process(&self, path: &OsStr) -> Exit {
         let verb = self.request.verb;
-        let messages = &self.request.arguments.messages;
+        let asked = &self.request.arguments.messages;
         let mut exit = Exit::Done;
         let mut warn = |message: &str| {
             exit = exit.max(Exit::Warning);
-            if !messages.quiet {
+            if !asked.quiet {
                 complain!("overside {verb}: {message}");
             }
         };
         match self.replace(path, &mut warn) {
             Ok(Some(report)) => {
-                let text = report.text(messages);
+                let text = report.text(asked);
                 if !text.is_empty() {
                     complain!("{}", text.trim_end());
                 }
@@ -162,31 +165,42 @@ impl<'a> Files<'a> {
         let options = self.options_of(&input)?;
         let result = stream::run(request, &options, &mut input, &mut output);
         let summary = result.map_err(|error| failed(error, &input, &destination))?;
-        let finished = output.finish(input.attributes());
+        let replaces = matches!(destination, Destination::Beside(_));
+        let original = (input.path.as_deref())
+            .filter(|_| replaces && !request.arguments.output.keep && summary.is_some());
+        let finished = output.finish(input.attributes(), original.is_some());
         finished.map_err(|error| failed(Error::Write(error), &input, &destination))?;
         let elapsed = begin.elapsed();
         let Some(summary) = summary else {
             return Ok(None);
         };
-        if let Some(ignored) = summary.ignored.filter(|ignored| !ignored.padding) {
+        let name = &input.name;
+        if let Some(ignored) = summary.ignored
+            && (original.is_some() || !ignored.padding)
+        {
+            let kept = original.map_or("", |_| "; kept");
+            let bytes = ignored.bytes;
             warn(&format!(
-                "{}: ignored {} bytes after the compressed data",
-                input.name, ignored.bytes
+                "{name}: ignored {bytes} bytes after the compressed data{kept}"
             ));
-        }
-        let keep = request.arguments.output.keep;
-        let removes = matches!(destination, Destination::Beside(_)) && !keep;
-        if let Some(path) = input.path.as_deref().filter(|_| removes) {
-            if input.has_changed() {
-                warn(&format!("{}: changed while it was read; kept", input.name));
-            } else {
-                fs::remove_file(path)
-                    .map_err(|error| FileError::Error(format!("{}: {error}", input.name)))?;
+        } else if let Some(path) = original {
+            let removed = original::remove(&input, path);
+            let fate = removed.map_err(|error| FileError::Error(format!("{name}: {error}")))?;
+            match fate {
+                Fate::Removed => {}
+                Fate::Changed => warn(&format!("{name}: changed while it was read; kept")),
+                Fate::Replaced => warn(&format!(
+                    "{name}: another file took its name while it was read; kept"
+                )),
+                Fate::Gone => warn(&format!("{name}: removed or renamed while it was read")),
             }
         }
         Ok(Some(FileReport {
             verb: request.verb,
-            input: input.name,
+            input: match &input.path {
+                Some(path) => path.display().to_string(),
+                None => input.name,
+            },
             output: destination.name(),
             policy: options.policy,
             elapsed,
@@ -225,7 +239,7 @@ fn failed(error: Error, input: &Input, destination: &Destination) -> FileError {
             system::end_by_broken_pipe()
         }
         Error::Write(error) => {
-            let name = destination.name().unwrap_or_default();
+            let name = shown(destination.name().unwrap_or_default());
             FileError::Error(format!("{name}: {error}"))
         }
         Error::Read(error) => FileError::Error(format!("{}: {error}", input.name)),

@@ -1,12 +1,9 @@
 //! The command `overside`. Native verbs start in milliseconds; the others are handed over to the
 //! Python environment that the command is installed in.
 
-/// Writes a line to stderr. A closed stderr is ignored, where `eprintln!` would panic.
+/// Tells the user something, on stderr.
 macro_rules! complain {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($text)*);
-    }};
+    ($($text:tt)*) => { $crate::messages::complain(format_args!($($text)*)) };
 }
 
 /// Adds a line to a text.
@@ -26,6 +23,7 @@ mod devices;
 mod files;
 mod logging;
 mod matching;
+mod messages;
 mod options;
 mod python;
 mod system;

@@ -18,6 +18,8 @@ use arguments::OutputMode;
 use input::{Opened, Pipe};
 use printer::Printer;
 
+use crate::messages::shown;
+
 /// Exit codes, grep's.
 const NONE: u8 = 1;
 pub const ERROR: u8 = 2;
@@ -91,9 +93,14 @@ impl<'a> Run<'a> {
                 Ok(found) => self.found |= found,
                 // The reader has gone.
                 Err(error) if error.is_broken_pipe() => crate::system::end_by_broken_pipe(),
+                // Whatever else would be found cannot be written either.
+                Err(Error::Write(error)) => {
+                    complain!("overside match: stdout: {error}");
+                    return ExitCode::from(ERROR);
+                }
                 Err(error) => {
                     self.failed = true;
-                    complain!("overside match: {}: {error}", name(&file).display());
+                    complain!("overside match: {}: {error}", shown(name(&file)));
                 }
             }
             if self.found && self.mode == OutputMode::Nothing {
@@ -165,7 +172,7 @@ fn text(
         }
         Format::Compressed(program) => complain!(
             "overside match: {}: compressed by {program}; searching the compressed bytes",
-            name(file).display()
+            shown(name(file))
         ),
         Format::Text => {}
     }

@@ -69,7 +69,7 @@ pub fn size_within(
         let bytes = size(text).ok_or(SIZE_LIKE)?;
         let (least, most) = (*allowed.start() as f64, *allowed.end() as f64);
         if !(least..=most).contains(&bytes) {
-            return Err(format!("it is from {least} to {most} bytes, not {bytes}"));
+            return Err(format!("it is from {least} to {most} bytes"));
         }
         Ok(bytes as usize)
     }

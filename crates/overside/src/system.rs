@@ -77,29 +77,49 @@ const SHUTDOWN: [c_int; 2] = [libc::SIGTERM, libc::SIGINT];
 /// From now on a signal that asks the process to end waits for [`wait_for_shutdown`]. To be called
 /// before any thread is started: threads have what the one that starts them has.
 pub fn block_shutdown_signals() {
-    mask(libc::SIG_BLOCK);
+    mask(libc::SIG_BLOCK, &set_of(&SHUTDOWN));
 }
 
 /// Waits until the process is asked to end. A second time ends it at once.
 pub fn wait_for_shutdown() {
     let mut signal = 0;
+    let shutdown = set_of(&SHUTDOWN);
     // SAFETY: the set is initialised, and both are there until the call returns.
-    unsafe { libc::sigwait(&shutdown_signals(), &mut signal) };
-    mask(libc::SIG_UNBLOCK);
+    unsafe { libc::sigwait(&shutdown, &mut signal) };
+    mask(libc::SIG_UNBLOCK, &shutdown);
 }
 
-fn mask(how: c_int) {
-    // SAFETY: the set is initialised, and nobody asks for the mask before.
-    unsafe { libc::pthread_sigmask(how, &shutdown_signals(), null_mut()) };
+/// While it exists, what ends the process from outside waits. Signals are handled on the first
+/// thread only, and there it is to be made and dropped.
+pub struct SignalsHeld(libc::sigset_t);
+
+/// Makes signals wait while a file gets a name or loses one and [`TempFileGuard`] does not know it
+/// yet.
+pub fn hold_signals() -> SignalsHeld {
+    SignalsHeld(mask(libc::SIG_BLOCK, &set_of(&TERMINATING)))
 }
 
-fn shutdown_signals() -> libc::sigset_t {
+impl Drop for SignalsHeld {
+    fn drop(&mut self) {
+        mask(libc::SIG_SETMASK, &self.0);
+    }
+}
+
+/// Changes the signals that wait on this thread. Which did before.
+fn mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
+    let mut before = set_of(&[]);
+    // SAFETY: both sets are initialised and there until the call returns.
+    unsafe { libc::pthread_sigmask(how, set, &mut before) };
+    before
+}
+
+fn set_of(signals: &[c_int]) -> libc::sigset_t {
     // SAFETY: all zeroes are a set of signals; it is emptied before it is used, and the signals
     // that are added are ones that there are.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
-        for signal in SHUTDOWN {
+        for &signal in signals {
             libc::sigaddset(&mut set, signal);
         }
         set
@@ -121,7 +141,7 @@ pub fn end_by_broken_pipe() -> ! {
 pub struct TempFileGuard(*mut c_char);
 
 impl TempFileGuard {
-    /// To be called before the file is made, with a name that is nobody else's.
+    /// To be called while signals are held, as soon as the file is made.
     ///
     /// # Errors
     /// A path with a zero byte is none.

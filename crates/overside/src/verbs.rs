@@ -32,7 +32,10 @@ const PYTHON: &[(&str, &str)] = &[
         "facts",
         "Search published figures, and compare the model with them",
     ),
-    ("clean", "Remove leftovers of runs and data sets"),
+    (
+        "clean",
+        "Remove leftovers of runs, data sets and killed compressors",
+    ),
     ("data", "List, make, fetch or verify data sets"),
     ("plugin", "Create a plug-in"),
     (

@@ -210,7 +210,10 @@ def _facts(parser: Parser) -> None:
 def _clean(parser: Parser) -> None:
     _flag(parser, "--runs", "remove runs only")
     _flag(parser, "--data", "remove made and fetched data only")
+    _flag(parser, "--files", "remove unfinished files of killed compress and decompress only")
     _path(parser, "--out", "DIR", "where the runs are (default: %(default)s)", default=RESULTS)
+    text = "look for unfinished files in DIR and below it (default: the current directory)"
+    _path(parser, "--below", "DIR", text, default=Path())
     days = _number("a number of days", -1e-9, 100_000)
     _word(parser, "--older-than", "DAYS", "remove only what is older", type=days, default=0.0)
     _flag(parser, "--yes", "do not ask")
@@ -320,7 +323,7 @@ VERBS: Mapping[str, tuple[str, Callable[[Parser], None]]] = {
     "compare": ("Compare two runs test by test", _compare),
     "audit": ("Check that the harness catches planted errors, and measure its noise", _audit),
     "facts": ("Search published figures, and compare the model with them", _facts),
-    "clean": ("Remove leftovers of runs and data sets", _clean),
+    "clean": ("Remove leftovers of runs, data sets and killed compressors", _clean),
     "data": ("List, make, fetch or verify data sets", _data),
     "plugin": ("Create a plug-in", _plugin),
     "simulate": ("Model a scenario: throughput, latency, cores, bottleneck", _simulate),

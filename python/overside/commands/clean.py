@@ -1,14 +1,18 @@
-"""Remove what runs and data sets left behind."""
+"""Remove what runs, data sets and killed compressors left behind."""
 
 from __future__ import annotations
 
 import argparse
 import fcntl
 import json
+import os
+import re
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +21,9 @@ from overside.bench import store
 from overside.commands import prompt
 from overside.data import cache
 from overside.errors import Exit, UserError
+
+#: What `compress` and `decompress` call a file that is not complete (crates/overside/src/files).
+_UNFINISHED = re.compile(r"\.overside-[0-9a-f]{16}\.tmp")
 
 
 @dataclass(frozen=True)
@@ -27,20 +34,22 @@ class _Leftover:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the verb. Only directories that Overside wrote are touched: runs are known by their
-    manifest, data by lying in the cache."""
-    both = args.runs == args.data
+    """Runs the verb. Only what Overside wrote is touched: runs are known by their manifest, data by
+    lying in the cache, unfinished files by their name and by nobody's writing them."""
+    every = not (args.runs or args.data or args.files)
     before = time.time() - args.older_than * 86400
     found: list[_Leftover] = []
-    if both or args.runs:
+    if every or args.runs:
         found += _runs(args.out, before)
-    if both or args.data:
+    if every or args.data:
         found += _data(before)
+    if every or args.files:
+        found += _files(args.below, before)
     removed = bool(found) and _agreed(args, found)
     if removed:
         for leftover in found:
             try:
-                shutil.rmtree(leftover.path)
+                _remove(leftover)
             except OSError as error:
                 raise UserError(f"cannot remove {leftover.path}: {error.strerror}") from None
     if args.json:
@@ -49,7 +58,10 @@ def main(args: argparse.Namespace) -> int:
     elif not found:
         print("there is nothing to remove")
     elif removed:
-        print(f"removed {len(found)} directories, {_total(found)}")
+        files = sum(leftover.kind == "file" for leftover in found)
+        counts = (len(found) - files, "directory", "directories"), (files, "file", "files")
+        what = [f"{n} {one if n == 1 else many}" for n, one, many in counts if n]
+        print(f"removed {' and '.join(what)}, {_total(found)}")
     return Exit.OK
 
 
@@ -102,3 +114,44 @@ def _data(before: float) -> Iterator[_Leftover]:
     for entry in cache.cached():
         if entry.path.stat().st_mtime <= before and not entry.path.is_symlink():
             yield _Leftover("data", entry.path, entry.size_bytes)
+
+
+def _files(below: Path, before: float) -> Iterator[_Leftover]:
+    """Unfinished files that nobody is writing."""
+    for directory, _, names in os.walk(below):
+        for name in sorted(filter(_UNFINISHED.fullmatch, names)):
+            path = Path(directory, name)
+            with _unlocked(path) as status:
+                if status is not None and status.st_mtime <= before:
+                    yield _Leftover("file", path, status.st_size)
+
+
+@contextmanager
+def _unlocked(path: Path) -> Iterator[os.stat_result | None]:
+    """A file's state if nobody writes it, and nobody takes it for his own meanwhile."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        yield None
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        status = os.fstat(file)
+        own = stat.S_ISREG(status.st_mode) and os.path.samestat(status, path.lstat())
+        state = status if own else None
+    except OSError:
+        state = None
+    try:
+        yield state
+    finally:
+        os.close(file)
+
+
+def _remove(leftover: _Leftover) -> None:
+    if leftover.kind != "file":
+        shutil.rmtree(leftover.path)
+        return
+    # Somebody may write it by now, under the same name.
+    with _unlocked(leftover.path) as status:
+        if status is not None:
+            leftover.path.unlink()

@@ -12,6 +12,7 @@ use overside_placement::Buffer;
 use super::parallel::ParallelDecoder;
 use super::streaming::{Progress, StreamingDecoder};
 use crate::error::MemberPosition;
+use crate::gzip::Sizes;
 use crate::output::Output;
 use crate::{Container, Error, GzipOriginal, Options, Summary, TrailingData, lz4};
 
@@ -61,6 +62,8 @@ pub(super) struct Parser<W: Write> {
     stored: u64,
     streamed: u64,
     original: Option<GzipOriginal>,
+    /// What the gzip member that is streamed says of its lengths.
+    sizes: Option<Sizes>,
 }
 
 impl<W: Write> Parser<W> {
@@ -78,6 +81,7 @@ impl<W: Write> Parser<W> {
             stored: 0,
             streamed: 0,
             original: None,
+            sizes: None,
         }
     }
 

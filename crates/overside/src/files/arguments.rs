@@ -199,7 +199,7 @@ mod tests {
             ("compress --chunk 3parsecs", "like 65536"),
             (
                 "compress --chunk 99999999999999999999g",
-                "1024 to 67108864 bytes",
+                "'99999999999999999999g' for '--chunk <SIZE>': it is from 1024 to 67108864 bytes\n",
             ),
             (
                 "compress --chunk 9999999999999999g",

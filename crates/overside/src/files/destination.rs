@@ -10,8 +10,10 @@ use overside_compress::Container;
 use super::arguments::Request;
 use super::input::Input;
 use super::names;
-use super::output::{Output, TempFile};
+use super::output::Output;
+use super::unfinished::TempFile;
 use super::{FileError, Verb};
+use crate::messages::shown;
 
 /// Where the output goes.
 pub enum Destination {
@@ -59,7 +61,7 @@ impl Destination {
         })
     }
 
-    /// For messages; `None` if nothing is written.
+    /// `None` if nothing is written.
     pub fn name(&self) -> Option<String> {
         match self {
             Self::Nowhere => None,
@@ -70,7 +72,10 @@ impl Destination {
 
     pub fn open(&self, request: &Request, input: &Input) -> Result<Output, FileError> {
         let failed = |error: io::Error| {
-            FileError::Error(format!("{}: {error}", self.name().unwrap_or_default()))
+            FileError::Error(format!(
+                "{}: {error}",
+                shown(self.name().unwrap_or_default())
+            ))
         };
         match self {
             Self::Nowhere => Ok(Output::Nothing),
@@ -98,14 +103,14 @@ impl Destination {
 
 /// Creates a file, but not under a name that is in use unless that is forced.
 fn create(path: &Path, request: &Request, input: &Input) -> Result<Output, FileError> {
-    let failed = |error: io::Error| FileError::Error(format!("{}: {error}", path.display()));
+    let failed = |error: io::Error| FileError::Error(format!("{}: {error}", shown(path)));
     match fs::symlink_metadata(path) {
         Ok(there) => {
             let same = |one: &fs::Metadata| (one.dev(), one.ino()) == (there.dev(), there.ino());
             if input.metadata.as_ref().is_some_and(same) {
                 return Err(FileError::Error(format!(
                     "{} is both input and output",
-                    path.display()
+                    shown(path)
                 )));
             }
             if there.is_dir() {
@@ -114,7 +119,7 @@ fn create(path: &Path, request: &Request, input: &Input) -> Result<Output, FileE
             if !request.force() {
                 return Err(FileError::Warning(format!(
                     "{} already exists; not overwritten (-f does)",
-                    path.display()
+                    shown(path)
                 )));
             }
         }
@@ -122,5 +127,10 @@ fn create(path: &Path, request: &Request, input: &Input) -> Result<Output, FileE
         Err(error) => return Err(failed(error)),
     }
     let made = TempFile::create(path, input.attributes().is_some(), request.force());
-    made.map(Output::Named).map_err(failed)
+    made.map_err(failed)?.map(Output::Named).ok_or_else(|| {
+        FileError::Warning(format!(
+            "{} is being written by another process; skipped",
+            shown(path)
+        ))
+    })
 }

@@ -12,6 +12,7 @@ use rustix::fs::Advice;
 
 use super::arguments::Request;
 use super::{FileError, Verb, names};
+use crate::messages::shown;
 
 /// An open input.
 pub struct Input {
@@ -41,7 +42,7 @@ impl Input {
         }
         let file = opened.map_err(|error| refused(&path, &error))?;
         let metadata = file.metadata().map_err(|error| refused(&path, &error))?;
-        let name = path.display().to_string();
+        let name = shown(&path);
         may_be_worked_on(&name, &metadata, request)?;
         Ok(Self::new(name, Some(path), file, metadata))
     }
@@ -119,7 +120,7 @@ fn open(path: &Path, request: &Request) -> io::Result<File> {
 }
 
 fn refused(path: &Path, error: &io::Error) -> FileError {
-    let name = path.display();
+    let name = shown(path);
     if error.raw_os_error() == Some(libc::ELOOP)
         && std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
     {

@@ -9,6 +9,7 @@ use overside_placement::{Report, TargetReport};
 
 use super::Verb;
 use super::arguments::{MessageArguments, StatsFormat};
+use crate::messages::shown;
 
 /// The most events that are printed without being asked for.
 const EVENTS_MAX: usize = 8;
@@ -83,9 +84,9 @@ impl FileReport {
 /// One line: how much shorter, how fast, and where it ran.
 fn line(file: &FileReport) -> String {
     let what = match &file.output {
-        Some(output) => format!("{} -> {output}", file.input),
-        None if file.verb == Verb::Decompress => format!("{}: OK", file.input),
-        None => file.input.clone(),
+        Some(output) => format!("{} -> {}", shown(&file.input), shown(output)),
+        None if file.verb == Verb::Decompress => format!("{}: OK", shown(&file.input)),
+        None => shown(&file.input),
     };
     format!(
         "{what}: {} to {} ({}), {}; {}",
@@ -148,22 +149,21 @@ fn events(file: &FileReport) -> String {
     let Some(report) = file.report() else {
         return text;
     };
+    let name = shown(&file.input);
     for event in report.events.iter().take(EVENTS_MAX) {
-        line!(text, "overside {}: {}: {event}", file.verb, file.input);
+        line!(text, "overside {}: {name}: {event}", file.verb);
     }
     text
 }
 
 /// What the controller decided and why, in numbers. Decisions that changed nothing are counted.
 fn explain(file: &FileReport) -> String {
+    let name = shown(&file.input);
     let decisions = file.report().map_or(&[][..], |report| &report.decisions);
     if decisions.is_empty() {
-        return format!(
-            "{}: placement {}, nothing to decide\n",
-            file.input, file.policy
-        );
+        return format!("{name}: placement {}, nothing to decide\n", file.policy);
     }
-    let mut text = format!("{}: placement {}\n", file.input, file.policy);
+    let mut text = format!("{name}: placement {}\n", file.policy);
     let mut shown: Option<(f64, bool)> = None;
     let mut left_out = 0;
     for (at, decided) in decisions.iter().enumerate() {

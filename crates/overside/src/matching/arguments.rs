@@ -8,6 +8,7 @@ use clap::builder::Resettable;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 
 use crate::logging::LogArguments;
+use crate::messages::shown;
 use crate::options::{Placement, size_within};
 
 /// The longest pattern file in bytes; longer sets are refused anyway.
@@ -246,7 +247,7 @@ fn pattern(text: &OsStr) -> Result<String, String> {
 
 /// The lines of a pattern file or of stdin.
 fn read_patterns(path: &OsStr) -> Result<Vec<String>, String> {
-    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    let failed = |error: io::Error| format!("{}: {error}", shown(path));
     let from: Box<dyn Read> = match path == "-" {
         true => Box::new(io::stdin().lock()),
         false => Box::new(File::open(path).map_err(failed)?),

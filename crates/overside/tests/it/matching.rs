@@ -289,3 +289,28 @@ fn a_reader_that_leaves_ends_it_quietly() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(err(&output), "");
 }
+
+#[test]
+fn an_output_that_is_full_is_named_and_no_input() {
+    let directory = files();
+    for arguments in [
+        &["I-7", "one", "two"][..],
+        &["-c", "I-7", "one", "two"],
+        &["-l", "I-7", "one", "two"],
+        &["--json", "I-7", "one", "two"],
+        &["--json", "--column", "what", "closed", "rows.csv"],
+    ] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full");
+        let output = (command(arguments).current_dir(directory.path()))
+            .stdout(full.unwrap())
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(
+            err(&output),
+            "overside match: stdout: No space left on device (os error 28)\n",
+            "{arguments:?}"
+        );
+    }
+}

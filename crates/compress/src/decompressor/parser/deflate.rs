@@ -14,7 +14,9 @@ impl<W: Write> Parser<W> {
     pub(super) fn gzip(&mut self, bytes: &Slice, at: usize) -> Result<ParseStep, Error> {
         let rest = &bytes[at..];
         let place = self.place();
-        if self.members > 0 && !rest.starts_with(&gzip::MAGIC) {
+        // Half a magic number is a member that was cut off, and nothing to be ignored.
+        let begun = rest == &gzip::MAGIC[..1];
+        if self.members > 0 && !begun && !rest.starts_with(&gzip::MAGIC) {
             return Ok(self.ignore());
         }
         let header = match Header::parse(rest) {
@@ -32,6 +34,7 @@ impl<W: Write> Parser<W> {
             return Ok(next);
         }
         self.begin_streaming(Container::Gzip)?;
+        self.sizes = header.sizes;
         Ok(ParseStep::Consumed(header.len))
     }
 
@@ -120,6 +123,18 @@ impl<W: Write> Parser<W> {
         }
         if !has_length {
             return Err(place.corrupt("its content has another length than it says"));
+        }
+        if let Some(sizes) = self.sizes.take() {
+            let member_bytes = self.offset + len as u64 - self.begin;
+            if sizes.member != member_bytes {
+                return Err(place.corrupt("it has another length than its header says"));
+            }
+            if sizes
+                .content
+                .is_some_and(|content| u64::from(content) != made)
+            {
+                return Err(place.corrupt("its content has another length than its header says"));
+            }
         }
         self.members += 1;
         self.streamed += 1;

@@ -183,11 +183,106 @@ fn what_follows_the_data_is_a_warning() {
     directory.quietly("decompress -k b.gz");
     bytes.extend(b"junk");
     directory.write("b.gz", &bytes);
-    let output = directory.run("decompress -f b.gz");
+    let output = directory.run("decompress -fk b.gz");
     assert_eq!(code(&output), 2, "{}", err(&output));
     let said = "b.gz: ignored 516 bytes after the compressed data";
     assert_eq!(err(&output), format!("overside decompress: {said}\n"));
-    assert_eq!(directory.names(), "a b");
+    assert_eq!(directory.names(), "a b b.gz");
+}
+
+#[test]
+fn a_file_of_which_something_was_ignored_is_kept() {
+    let directory = Directory::with("a", b"text");
+    let gzip = directory.quietly("compress -c a");
+    let zlib = directory.quietly("compress -c --format zlib a");
+    let zstd = directory.quietly("compress -c --format zstd a");
+    for (name, first, second) in [
+        ("b.zz", &zlib, &zlib[..]),
+        ("b.gz", &gzip, &zstd),
+        ("b.gz", &gzip, b"junk"),
+        ("b.gz", &gzip, b"\x1e"),
+        // Zeros may be padding, or a member that never reached the disk.
+        ("b.gz", &gzip, &[0; 512]),
+    ] {
+        let bytes = [&first[..], second].concat();
+        directory.write(name, &bytes);
+        let output = directory.run(&format!("decompress {name}"));
+        let ignored = second.len();
+        let said = format!("{name}: ignored {ignored} bytes after the compressed data; kept");
+        assert_eq!(err(&output), format!("overside decompress: {said}\n"));
+        assert_eq!(code(&output), 2);
+        assert_eq!(directory.names(), format!("a b {name}"));
+        assert!(directory.read(name) == bytes && directory.read("b") == b"text");
+        fs::remove_file(directory.path("b")).unwrap();
+        fs::remove_file(directory.path(name)).unwrap();
+    }
+}
+
+#[test]
+fn a_member_of_which_only_the_beginning_is_there_is_an_error() {
+    let directory = Directory::with("a", b"text");
+    let whole = directory.quietly("compress -c a");
+    for cut in 1..whole.len() {
+        directory.write("b.gz", &[&whole[..], &whole[..cut]].concat());
+        let output = directory.run("decompress b.gz");
+        let said = format!("b.gz: gzip member 2, at byte {}: truncated", whole.len());
+        assert_eq!(err(&output), format!("overside decompress: {said}\n"));
+        assert_eq!(code(&output), 1);
+        assert_eq!(directory.names(), "a b.gz");
+    }
+}
+
+#[test]
+fn what_a_killed_process_left_goes_with_the_next_one() {
+    for line in [
+        "compress --level 12 -p1 a",
+        "compress --level 12 -p1 -o out a",
+    ] {
+        let directory = Directory::with("a", &words(8 * MIB, 5));
+        let mut child = directory
+            .command(COMMAND)
+            .args(line.split(' '))
+            .spawn()
+            .unwrap();
+        wait_for_unfinished(&directory);
+        // As long as it lives it is left alone.
+        let output = directory.run(line);
+        assert_eq!(code(&output), 2, "{}", err(&output));
+        assert_contains(err(&output), "is being written by another process; skipped");
+        assert_contains(directory.names(), ".overside-");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_contains(directory.names(), ".overside-");
+        directory.quietly(line);
+        let done = if line.contains("out") {
+            "a out"
+        } else {
+            "a.gz"
+        };
+        assert_eq!(directory.names(), done);
+    }
+}
+
+#[test]
+fn what_stands_in_the_way_of_an_unfinished_file_is_named() {
+    let directory = Directory::with("a", b"text");
+    let mut child = directory.command(COMMAND);
+    let mut child = child
+        .args(["compress", "-o", "b"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_unfinished(&directory);
+    let names = directory.names();
+    let unfinished = names.split(' ').next().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::remove_file(directory.path(unfinished)).unwrap();
+    fs::create_dir(directory.path(unfinished)).unwrap();
+    let output = directory.run("compress -o b a");
+    let said = format!("b: {unfinished} is in the way: Is a directory (os error 21)");
+    assert_eq!(err(&output), format!("overside compress: {said}\n"));
+    assert_eq!(directory.names(), format!("{unfinished} a"));
 }
 
 #[test]

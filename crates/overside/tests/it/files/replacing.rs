@@ -204,3 +204,81 @@ fn what_changes_while_it_is_read_is_kept() {
     assert!(err(&output).contains("a: changed while it was read; kept"));
     assert_eq!(directory.names(), "a a.gz");
 }
+
+#[test]
+fn a_file_that_takes_the_name_during_work_stays() {
+    for (line, from, to) in [
+        ("compress --level 12 -p1 a", "a", "a.gz"),
+        ("compress --level 12 -p1 -f a", "a", "a.gz"),
+        ("decompress -p1 a.gz", "a.gz", "a"),
+    ] {
+        for taken in [true, false] {
+            let directory = Directory::with("a", &words(32 * MIB, 5));
+            if from == "a.gz" {
+                directory.quietly("compress a");
+            }
+            let read = directory.read(from);
+            let child = (directory.command(COMMAND).args(line.split(' ')))
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            failing::wait_for_unfinished(&directory);
+            directory.other(&format!("kill -STOP {}", child.id()));
+            fs::rename(directory.path(from), directory.path("rotated")).unwrap();
+            if taken {
+                directory.write(from, b"never read");
+            }
+            directory.other(&format!("kill -CONT {}", child.id()));
+            let output = child.wait_with_output().unwrap();
+            assert_eq!(code(&output), 2, "{line}: {}", err(&output));
+            let verb = line.split(' ').next().unwrap();
+            let said = match taken {
+                true => "another file took its name while it was read; kept",
+                false => "removed or renamed while it was read",
+            };
+            assert_eq!(err(&output), format!("overside {verb}: {from}: {said}\n"));
+            assert!(directory.read("rotated") == read);
+            directory.quietly(&format!(
+                "decompress -t {}",
+                if to == "a" { "rotated" } else { to }
+            ));
+            let mut names = vec!["rotated", to];
+            if taken {
+                assert_eq!(directory.read(from), b"never read");
+                names.push(from);
+            }
+            names.sort_unstable();
+            assert_eq!(directory.names(), names.join(" "));
+        }
+    }
+}
+
+#[test]
+fn names_do_nothing_to_the_terminal() {
+    let directory = Directory::new();
+    let name = "a\x1b[31m\nb\u{202e}";
+    let shown = r"a\x1b[31m\nb\u202e";
+    let run = |arguments: &[&str]| {
+        let output = directory.command(COMMAND).args(arguments).output().unwrap();
+        (code(&output), err(&output))
+    };
+    let absent = "No such file or directory (os error 2)";
+    for verb in ["compress", "decompress", "match"] {
+        let said = format!("overside {verb}: {shown}: {absent}\n");
+        let exit = if verb == "match" { 2 } else { 1 };
+        let pattern: &[&str] = if verb == "match" { &["-e", "x"] } else { &[] };
+        assert_eq!(run(&[&[verb], pattern, &[name]].concat()), (exit, said));
+    }
+    directory.write(name, b"text");
+    let (_, said) = run(&["compress", "-v", name]);
+    assert!(
+        said.starts_with(&format!("{shown} -> {shown}.gz: ")),
+        "{said}"
+    );
+    let (_, said) = run(&["compress", "-f", "--stats", "json", &format!("{name}.gz")]);
+    let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(report["input"], format!("{name}.gz"));
+    // What is no option is shown as it was typed, and does as little.
+    let (_, said) = run(&["compress", "--no\x1b[31m"]);
+    assert!(said.contains(r"--no\x1b[31m"), "{said}");
+}

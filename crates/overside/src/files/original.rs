@@ -1,0 +1,75 @@
+//! The original of what was written, and what becomes of it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use super::input::Input;
+use super::unfinished::{is_called, rename_to_new, set_aside};
+use crate::messages::shown;
+use crate::system;
+
+/// What became of the original.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Removed,
+    /// It was written to while it was read.
+    Changed,
+    /// Its name stands for another file now.
+    Replaced,
+    /// Its name stands for nothing any more.
+    Gone,
+}
+
+/// Removes the input, which is called `path`, if that is the file that was read and all of it was.
+///
+/// What has the name is taken away from it, looked at, and put back if it is another: whoever
+/// looks first and removes then removes what took the name in between.
+pub fn remove(input: &Input, path: &Path) -> io::Result<Fate> {
+    if let Some(kept) = kept(input, path) {
+        return Ok(kept);
+    }
+    let _held = system::hold_signals();
+    let aside = match set_aside(path) {
+        Ok(aside) => aside,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Fate::Gone),
+        Err(error) => return Err(error),
+    };
+    let put_back = || {
+        rename_to_new(&aside, path).or_else(|_| {
+            let mut name = OsString::from(path);
+            name.push(".kept");
+            rename_to_new(&aside, Path::new(&name))?;
+            let now = shown(name);
+            Err(io::Error::other(format!(
+                "two files took its name; one is called {now} now"
+            )))
+        })
+    };
+    if let Some(kept) = kept(input, &aside) {
+        put_back()?;
+        return Ok(kept);
+    }
+    match fs::remove_file(&aside) {
+        Ok(()) => Ok(Fate::Removed),
+        Err(error) => {
+            put_back()?;
+            Err(error)
+        }
+    }
+}
+
+/// Why the file that is called `path` is to stay.
+fn kept(input: &Input, path: &Path) -> Option<Fate> {
+    if input.has_changed() {
+        return Some(Fate::Changed);
+    }
+    if is_called(&input.file, path) {
+        return None;
+    }
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Some(Fate::Gone),
+        _ => Some(Fate::Replaced),
+    }
+}

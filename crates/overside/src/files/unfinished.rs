@@ -1,0 +1,184 @@
+//! Files that are not finished yet. Each is written under a name of its own beside the one that it
+//! is going to have, and is locked as long as somebody writes it. So what a killed process left is
+//! known from what a living one writes: nobody has locked it.
+
+use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with, syncfs};
+use rustix::io::Errno;
+
+use crate::messages::shown;
+use crate::system::{self, TempFileGuard};
+
+/// How often a file is made before something else must be wrong.
+const ATTEMPTS_MAX: u32 = 100;
+/// How long somebody takes to find out that a file is not left behind, and then to remove it.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// A file that is written under another name and renamed when it is complete. Dropped before, or
+/// left behind by a signal, it goes.
+pub struct TempFile {
+    /// Locked, and so known to be written, until it has its name or is gone.
+    pub file: File,
+    /// What it is called until then, in the same directory.
+    temporary: PathBuf,
+    name: PathBuf,
+    replace: bool,
+    /// `None` once it has its name.
+    unfinished: Option<TempFileGuard>,
+}
+
+impl TempFile {
+    /// Makes the file that is going to be called `name`, and removes what was left of an earlier
+    /// attempt. `private`: only its owner can read it until it gets the attributes of another one.
+    /// `replace`: if there is one of that name by then, it goes. `None`: another process is
+    /// writing it.
+    pub fn create(name: &Path, private: bool, replace: bool) -> io::Result<Option<Self>> {
+        let mut hasher = DefaultHasher::new();
+        name.file_name().hash(&mut hasher);
+        let temporary = unfinished_name(name, hasher.finish());
+        // Until the file is one that a signal removes.
+        let _held = system::hold_signals();
+        let mode = if private { 0o600 } else { 0o666 };
+        let Some(file) = make(&temporary, mode)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            file,
+            unfinished: Some(TempFileGuard::new(&temporary)?),
+            temporary,
+            name: name.into(),
+            replace,
+        }))
+    }
+
+    /// Gives the file its name. `durable`: it is not lost any more when the machine fails.
+    pub fn finish(mut self, durable: bool) -> io::Result<()> {
+        if durable {
+            self.file.sync_all()?;
+        }
+        // Some file systems find out only now that there was no room.
+        system::close(self.file.try_clone()?)?;
+        {
+            let _held = system::hold_signals();
+            if self.replace {
+                fs::rename(&self.temporary, &self.name)?;
+            } else {
+                rename_to_new(&self.temporary, &self.name)?;
+            }
+            self.unfinished = None;
+        }
+        if durable {
+            sync_name(&self.name, &self.file)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        let _held = system::hold_signals();
+        if self.unfinished.is_some() {
+            // It may be gone already, with its directory.
+            let _ = fs::remove_file(&self.temporary);
+            self.unfinished = None;
+        }
+    }
+}
+
+/// What a file in the directory of `beside` is called that nobody is to look for.
+fn unfinished_name(beside: &Path, number: u64) -> PathBuf {
+    // `overside clean` knows them by this.
+    beside.with_file_name(format!(".overside-{number:016x}.tmp"))
+}
+
+/// Makes a file and locks it for as long as it is open. One of that name that nobody has locked
+/// goes. `None`: somebody has.
+fn make(path: &Path, mode: u32) -> io::Result<Option<File>> {
+    let in_the_way = |error: io::Error| {
+        io::Error::new(
+            error.kind(),
+            format!("{} is in the way: {error}", shown(path)),
+        )
+    };
+    for _ in 0..ATTEMPTS_MAX {
+        let mut options = OpenOptions::new();
+        options
+            .write(true)
+            .mode(mode)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let (file, is_new) = match options.clone().create_new(true).open(path) {
+            Ok(file) => (file, true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => match options.open(path) {
+                Ok(file) => (file, false),
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(in_the_way(error)),
+            },
+            Err(error) => return Err(error),
+        };
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) if !is_called(&file, path) => {}
+            Ok(()) if is_new => return Ok(Some(file)),
+            Ok(()) => fs::remove_file(path).map_err(in_the_way)?,
+            // Somebody takes it for left behind, and is about to remove it.
+            Err(Errno::WOULDBLOCK) if is_new => thread::sleep(RETRY),
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            // A file system without locks: what is there may be somebody's.
+            Err(_) if is_new => return Ok(Some(file)),
+            Err(error) => return Err(in_the_way(error.into())),
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the file is what the name stands for.
+pub fn is_called(file: &File, name: &Path) -> bool {
+    let key = |one: fs::Metadata| (one.dev(), one.ino());
+    match (file.metadata(), fs::metadata(name)) {
+        (Ok(file), Ok(named)) => key(file) == key(named),
+        _ => false,
+    }
+}
+
+/// Takes a file away from its name. What it is called then; nobody else uses that name.
+pub fn set_aside(name: &Path) -> io::Result<PathBuf> {
+    let aside = unfinished_name(name, RandomState::new().hash_one(std::process::id()));
+    rename_to_new(name, &aside)?;
+    Ok(aside)
+}
+
+/// Renames, but never onto a file that is there.
+pub fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some file systems cannot do it in one step.
+        Err(Errno::INVAL | Errno::NOSYS) => match fs::symlink_metadata(to) {
+            Ok(_) => Err(ErrorKind::AlreadyExists.into()),
+            Err(_) => fs::rename(from, to),
+        },
+        result => Ok(result?),
+    }
+}
+
+/// Waits until the name of a file is on the disk.
+fn sync_name(name: &Path, file: &File) -> io::Result<()> {
+    let directory = match name.parent() {
+        Some(parent) if parent != "" => parent,
+        _ => Path::new("."),
+    };
+    let synced = match File::open(directory) {
+        Ok(directory) => directory.sync_all(),
+        // A directory may be one to write to only.
+        Err(_) => syncfs(file).map_err(Into::into),
+    };
+    match synced {
+        // Where directories cannot be synced there is nothing to wait for.
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    }
+}

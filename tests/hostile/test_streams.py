@@ -1,0 +1,101 @@
+"""Damaged archives: the right bytes, or an error and the archive where it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from archives import MAKERS, SUFFIXES, held_by, made_by, overside, placed, some_bytes
+from conftest import Trials
+
+CONTENT_MAX = 300_000
+
+
+def _archive(random: Random, form: str) -> tuple[bytes, bytes]:
+    """An archive of one of many makers, or of two, and what it holds."""
+    own = f"overside compress -c --format {form} --chunk {random.choice(('1k', '16k', '1M'))}"
+    makers = [own, *MAKERS[form]]
+    archive = content = b""
+    # A second zlib stream is no part of the first one's file.
+    for _ in range(1 if form == "zlib" else random.choice((1, 1, 2))):
+        piece = some_bytes(random, CONTENT_MAX)
+        archive += made_by(random.choice(makers), piece)
+        content += piece
+    return archive, content
+
+
+def _flipped(random: Random, archive: bytes) -> bytes:
+    # Where headers are more is at stake.
+    end = random.choice((len(archive), min(len(archive), 64)))
+    damaged = bytearray(archive)
+    for _ in range(random.choice((1, 1, 2, 8))):
+        damaged[random.randrange(end)] ^= 1 << random.randrange(8)
+    return bytes(damaged)
+
+
+def _cut(random: Random, archive: bytes) -> bytes:
+    end = random.choice((len(archive), min(len(archive), 64)))
+    length = random.randrange(end)
+    return archive[: random.choice((length, len(archive) - 1 - length))]
+
+
+def _overwritten(random: Random, archive: bytes) -> bytes:
+    """As a disk or a hole in a file does it."""
+    begin = random.randrange(len(archive))
+    length = random.randrange(1, 5000)
+    instead = random.choice((bytes(length), random.randbytes(length)))
+    return (archive[:begin] + instead + archive[begin + length :])[: len(archive)]
+
+
+def _moved(random: Random, archive: bytes) -> bytes:
+    """A piece is missing, or is there twice."""
+    begin, end = sorted(random.randrange(len(archive) + 1) for _ in range(2))
+    return random.choice((archive[:begin] + archive[end:], archive[:end] + archive[begin:]))
+
+
+def _followed(random: Random, archive: bytes) -> bytes:
+    more = random.choice((b"\x1f", bytes(512), b"\x78\x9c", archive[:20], random.randbytes(9)))
+    return archive + more
+
+
+DAMAGES = (_flipped, _cut, _overwritten, _moved, _followed)
+
+
+@pytest.mark.parametrize("form", SUFFIXES)
+def test_damaged_archives_are_right_or_refused(trials: Trials, tmp_path: Path, form: str) -> None:
+    for number, trial in enumerate(trials(quick=25)):
+        with trial() as random:
+            archive, content = _archive(random, form)
+            damaged = random.choice(DAMAGES)(random, archive) if archive else archive
+            directory = tmp_path / str(number)
+            directory.mkdir()
+            _decompress(random, directory, form, damaged, content)
+
+
+def _decompress(random: Random, directory: Path, form: str, damaged: bytes, content: bytes) -> None:
+    """In place, with any placement."""
+    name = f"it{SUFFIXES[form]}"
+    file, output = directory / name, directory / "it"
+    file.write_bytes(damaged)
+    options = placed(random, "decompress", form)
+    done = overside("decompress", *options, name, directory=directory)
+    names = {path.name for path in directory.iterdir()}
+    if done.returncode == 0:
+        assert names == {"it"}
+        found = output.read_bytes()
+        # What is whole to others as well is not known to be damaged.
+        assert found == content or found == held_by(form, damaged), "other bytes"
+        return
+    assert file.read_bytes() == damaged, "the input is kept as it is"
+    (message,) = done.stderr.splitlines()
+    assert message.startswith(f"overside decompress: {name}: "), message
+    if done.returncode == 2:
+        assert message.endswith(" bytes after the compressed data; kept")
+        assert names == {name, "it"}
+        assert output.read_bytes() == held_by(form, damaged, ignoring=True), "other bytes"
+        return
+    assert done.returncode == 1, done
+    assert names == {name}, "nothing under the final name, and no unfinished file"
+    # The lengths in a gzip member's extra field are nothing that others look at.
+    assert form == "gzip" or content != held_by(form, damaged), "others read it"
