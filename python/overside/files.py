@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import io
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, Literal, TypedDict, Unpack, cast, overload
 
 from overside._core import MAX_SIZE, Compressor, Decompressor
@@ -45,20 +47,26 @@ class _Reader(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Buffer) -> int:
+    def readinto(self, buffer: Buffer) -> int | None:
         while not self._ready and not self._ended:
-            self._ready = memoryview(self._more())
+            more = self._more()
+            if more is None:
+                return None
+            self._ready = memoryview(more)
         with memoryview(buffer) as view, view.cast("B") as room:
             size = min(len(room), len(self._ready))
             room[:size] = self._ready[:size]
         self._ready = self._ready[size:]
         return size
 
-    def _more(self) -> bytes:
+    def _more(self) -> bytes | None:
+        """What comes next; `None`: the file has nothing at the moment."""
         ratio = self._made // max(self._taken, 1)
         is_dense = not self._taken or ratio > MADE_BYTES // READ_BYTES
         size = max(MADE_BYTES // (ratio or MADE_BYTES), READ_BYTES_MIN) if is_dense else READ_BYTES
-        piece = self._file.read(size)
+        piece = cast("bytes | None", self._file.read(size))
+        if piece is None:
+            return None
         if not piece:
             self._ended = True
             return self._decompressor.finish()
@@ -84,23 +92,54 @@ class _Writer(io.RawIOBase):
         self._file = file
         self._owns = owns
         self._compressor = compressor
+        #: Why something is missing in the file: whatever followed could not be read.
+        self._failure: OSError | None = None
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Buffer) -> int:
-        self._file.write(self._compressor.compress(data))
+        self._write(lambda: self._compressor.compress(data))
         return memoryview(data).nbytes
+
+    def _write(self, make: Callable[[], bytes]) -> None:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            _write_all(self._file, make())
+        except OSError as error:
+            self._failure = error
+            raise
+        except BaseException:
+            self._failure = OSError(errno.EIO, "an earlier write failed; the file is not whole")
+            raise
 
     def close(self) -> None:
         if self.closed:
             return
         try:
             super().close()
-            self._file.write(self._compressor.finish())
+            self._write(self._compressor.finish)
         finally:
             if self._owns:
                 self._file.close()
+
+
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    """Unbuffered files and sockets take what they have room for at the moment."""
+    rest = memoryview(data)
+    while rest:
+        taken = cast("int | None", file.write(rest))
+        if taken is None:
+            if isinstance(file, io.RawIOBase):
+                raise BlockingIOError(
+                    errno.EAGAIN, "the file has no room at the moment; set it blocking"
+                )
+            # A class that only resembles a file, and does not count.
+            return
+        if taken <= 0:
+            raise OSError(errno.EIO, "the file takes no more bytes")
+        rest = rest[taken:]
 
 
 class Options(TypedDict, total=False):

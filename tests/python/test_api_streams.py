@@ -1,9 +1,12 @@
 """`overside.Compressor`, `overside.Decompressor`, `overside.open`."""
 
+import errno
 import gzip
 import io
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import zlib
@@ -209,3 +212,99 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(DATA)[:2000])
     with overside.open(path) as file, pytest.raises(overside.TruncatedError):
         file.read()
+
+
+class Slow(io.RawIOBase):
+    """An unbuffered file that takes a few bytes at a time, and up to `room` in all."""
+
+    def __init__(self, room: int = 1 << 30) -> None:
+        super().__init__()
+        self.room = room
+        self.taken = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        piece = bytes(data)[: min(1000, self.room - len(self.taken))]
+        if not piece:
+            raise OSError(errno.ENOSPC, "no space left")
+        self.taken += piece
+        return len(piece)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_unbuffered_file_gets_all(format: Any) -> None:  # noqa: A002
+    file = Slow()
+    with overside.open(file, "wb", format=format) as stream:
+        stream.write(DATA)
+    assert bytes(overside.decompress(file.taken)) == DATA
+
+
+def test_a_socket_gets_all() -> None:
+    ours, theirs = socket.socketpair()
+    # With a time limit it does not wait until it has room for all.
+    ours.settimeout(60)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    data = random.Random(1).randbytes(1 << 20)
+    got = bytearray()
+
+    def receive() -> None:
+        while piece := theirs.recv(1000):
+            got.extend(piece)
+
+    receiver = threading.Thread(target=receive)
+    receiver.start()
+    with ours, ours.makefile("wb", buffering=0) as raw, overside.open(raw, "wb") as stream:
+        stream.write(data)
+    receiver.join(60)
+    theirs.close()
+    assert gzip.decompress(got) == data
+
+
+def test_a_file_that_was_full_is_never_taken_for_whole() -> None:
+    file = Slow(room=5000)
+    stream = overside.open(file, "wb", chunk=1 << 16)
+    with pytest.raises(OSError, match="no space left"):
+        stream.write(random.Random(1).randbytes(1 << 22))
+    file.room = 1 << 30
+    with pytest.raises(OSError, match="no space left"):
+        stream.close()
+    assert stream.closed
+
+
+def test_a_file_that_takes_nothing_or_would_block_raises() -> None:
+    class Nothing(Slow):
+        def write(self, data: Any) -> Any:
+            return self.room
+
+    for room, message in ((0, "takes no more"), (None, "no room at the moment")):
+        stream = overside.open(Nothing(room), "wb")  # type: ignore[arg-type]
+        with pytest.raises(OSError, match=message):
+            stream.close()
+
+
+def test_a_file_without_bytes_for_now_has_not_ended() -> None:
+    whole = gzip.compress(b"first") + gzip.compress(b"second")
+    cut = len(gzip.compress(b"first"))
+
+    class Waits(io.RawIOBase):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts = [whole[:cut], None, whole[cut:], b""]
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, room: Any) -> int | None:
+            part = self.parts.pop(0)
+            if part is None:
+                return None
+            room[: len(part)] = part
+            return len(part)
+
+    stream = overside.open(Waits(), "rb")  # type: ignore[arg-type]
+    said = b""
+    for _ in range(4):
+        said += stream.read() or b""
+    assert said == b"firstsecond"
