@@ -9,19 +9,24 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import io
 import json
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 
 from overside import log
 from overside.commands import arguments
-from overside.errors import Exit, UserError
+from overside.errors import Exit, UserError, require_utf8
 
 
 def main(argv: list[str] | None = None) -> int:
     """Runs one verb and returns its exit code."""
     argv = sys.argv[1:] if argv is None else argv
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of files that are not text are shown, and end nothing.
+        sys.stdout.reconfigure(errors="backslashreplace")
     verb = next((word for word in argv if not word.startswith("-")), None)
     parser = argparse.ArgumentParser(prog="overside", description=__doc__.split("\n")[0])
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
@@ -32,6 +37,7 @@ def main(argv: list[str] | None = None) -> int:
             log.arguments(sub)
     args = parser.parse_args(argv)
     try:
+        _require_utf8(argv)
         log.start(args)
         code = int(importlib.import_module(f"overside.commands.{verb}").main(args))
         sys.stdout.flush()
@@ -61,6 +67,15 @@ def main(argv: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return Exit.INTERNAL
+
+
+def _require_utf8(argv: Sequence[str]) -> None:
+    """Raises `UserError` for an argument, or a variable that names files, which is not UTF-8."""
+    for word in argv:
+        require_utf8(word)
+    for variable, value in os.environ.items():
+        if variable in ("HOME", "TMPDIR", "XDG_CACHE_HOME") or variable.startswith("OVERSIDE_"):
+            require_utf8(value)
 
 
 def _drop_output() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from overside import _core
+from overside import _core, strict_json
 from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.errors import UserError
 from overside.report import groups
@@ -71,7 +71,7 @@ class Query:
     def of_run(path: Path) -> Query | None:
         """What was asked of a run last; `None` if nothing was, or it cannot be read."""
         try:
-            found = json.loads(File.read(path / QUERY_FILE).text)
+            found = strict_json.loads(File.read(path / QUERY_FILE).text)
             if found["schema"] != QUERY_SCHEMA:
                 return None
             workload = found["workload"]
@@ -80,7 +80,7 @@ class Query:
                 tuple(File(str(name), str(text)) for name, text in found["files"]),
                 File(str(workload[0]), str(workload[1])) if workload else None,
             )
-        except (UserError, ValueError, KeyError, TypeError, IndexError, RecursionError):
+        except (UserError, ValueError, KeyError, TypeError, IndexError):
             return None
 
 

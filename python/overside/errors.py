@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
@@ -37,6 +38,16 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.remedy}" if self.remedy else self.message
+
+
+def require_utf8(name: object) -> None:
+    """Raises `UserError` for a name that is not UTF-8: what is kept of a run is text, and what
+    names a file would be lost in it."""
+    try:
+        str(name).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(str(name)).decode("utf-8", "backslashreplace")
+        raise UserError(f"the name {shown} is not UTF-8", "rename it, or give another") from None
 
 
 def unknown(kind: str, name: str, known: Sequence[str], also: Sequence[str] = ()) -> UserError:

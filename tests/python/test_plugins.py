@@ -135,8 +135,37 @@ BAD = {
         "left processes running (",
     ),
     "says NaN": ("""echo '{"metrics": {"rate": NaN}}'""", "plugin", "is not JSON"),
-    "says infinity": ("""echo '{"metrics": {"rate": 1e999}}'""", "plugin", "not a finite number"),
-    "says text": ("""echo '{"metrics": {"rate": "2"}}'""", "plugin", "not a finite number"),
+    "says infinity": (
+        """echo '{"metrics": {"rate": 1e999}}'""",
+        "plugin",
+        "1e999 is no finite number",
+    ),
+    "says a number without end": (
+        'printf \'{"metrics": {"rate": 1%0400d}}\' 0',
+        "plugin",
+        "is no finite number",
+    ),
+    "says what no sum can hold": (
+        """echo '{"metrics": {"rate": 1e308}}'; echo '{"metrics": {"rate": 1e308}}'""",
+        "plugin",
+        "not a number up to 1e+100",
+    ),
+    "works for as long as no sum can hold": (
+        """for i in 1 2; do echo '{"metrics": {"rate": 1}, "elapsed_ns": 1e308}'; done""",
+        "plugin",
+        "elapsed_ns must be a number",
+    ),
+    "checks with half a character": (
+        """echo '{"metrics": {"rate": 2}, "check": {"ok": true, "method": "\\\\ud800"}}'""",
+        "plugin",
+        "half of a character",
+    ),
+    "skips with half a character": (
+        """echo '{"skip": "\\\\udfff"}'""",
+        "plugin",
+        "half of a character",
+    ),
+    "says text": ("""echo '{"metrics": {"rate": "2"}}'""", "plugin", "not a number up to"),
     "invents a metric": (
         """echo '{"metrics": {"joy": 2}}'""",
         "plugin",

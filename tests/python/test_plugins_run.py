@@ -41,7 +41,7 @@ def plugin(tmp_path: Path, name: str, script: str, **about: object) -> None:
         }
     )
     (folder / "plugin").write_text(
-        f"#!/bin/sh\ncase $1 in\ndescribe) echo '{text}' ;;\nrun) {script} ;;\nesac\n"
+        f"#!/bin/sh\ncase $1 in\ndescribe) printf %s '{text}' ;;\nrun) {script} ;;\nesac\n"
     )
     (folder / "plugin").chmod(0o755)
 
@@ -69,6 +69,90 @@ def test_a_bad_plugin_harms_no_other(tmp_path: Path) -> None:
     assert "plug-in bad (run): crashed (SIGSEGV)" in by_task["bad"][0]["error"]["message"]
     assert "(describe): ended with exit status 9" in by_task["mute"][0]["error"]["message"]
     assert manifest["metrics"]["good.rate"]["unit"] == "1/s"
+
+
+MEDDLING = {
+    "changes a byte": "printf x | dd of=../../samples.jsonl conv=notrunc 2>/dev/null",
+    "makes samples a folder": "rm ../../samples.jsonl; mkdir ../../samples.jsonl",
+    "replaces the machine": "rm -r ../../nodes; ln -s /tmp ../../nodes",
+    "removes the run": 'rm -r "$(realpath ../..)"',
+}
+
+
+@pytest.mark.parametrize("case", MEDDLING, ids=lambda case: case.replace(" ", "-"))
+def test_a_plugin_that_changes_the_runs_files_spoils_its_own_test_only(
+    case: str, tmp_path: Path
+) -> None:
+    plugin(tmp_path, "first", """echo '{"metrics": {"rate": 1}}'""")
+    plugin(tmp_path, "meddles", MEDDLING[case] + """; echo '{"metrics": {"rate": 2}}'""")
+    plugin(tmp_path, "last", """echo '{"metrics": {"rate": 3}}'""")
+    done = overside("run", str(box(tmp_path, "first", "meddles", "last")), cwd=tmp_path)
+    assert done.returncode == 100, done.stderr
+    (folder,) = (run for run in (tmp_path / "results").iterdir() if run.name[0] == "2")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["state"] == "complete"
+    assert manifest["counts"] | {"tests": 3, "ok": 2, "failed": 1} == manifest["counts"]
+    lines = (folder / "samples.jsonl").read_text().splitlines()
+    samples = [json.loads(line) for line in lines]
+    found = [(s["test"].partition("/")[0], s["round"]) for s in samples]
+    assert sorted(found) == [
+        ("first", 0),
+        ("first", 1),
+        ("last", 0),
+        ("last", 1),
+        ("meddles", 0),
+    ]
+    (bad,) = (sample for sample in samples if sample["status"] == "failed")
+    assert bad["error"]["kind"] == "plugin"
+    assert "changed the run's own files (" in bad["error"]["message"]
+    assert json.loads((folder / "nodes" / "local.json").read_text())["schema"] == "node/1"
+
+
+def test_a_plugin_that_meddles_while_it_prepares_fails(tmp_path: Path) -> None:
+    plugin(
+        tmp_path,
+        "meddles",
+        'echo \'{"metrics": {"rate": 2}}\' ;;\nprepare) rm -r "$(realpath ../..)"',
+    )
+    plugin(tmp_path, "good", """echo '{"metrics": {"rate": 5}}'""")
+    done, manifest, samples = run(box(tmp_path, "meddles", "good"))
+    assert done.returncode == 100, done.stderr
+    assert [s["status"] for s in samples] == ["failed", "ok", "ok"]
+    assert "manifest.json" in samples[0]["error"]["message"]
+    assert manifest["counts"]["ok"] == 1
+
+
+def test_a_plugin_that_removes_its_directory_has_it_again(tmp_path: Path) -> None:
+    script = 'rm -r "$OVERSIDE_WORK"; echo \'{"metrics": {"rate": 2}}\''
+    plugin(tmp_path, "tidy", script)
+    done, _, samples = run(box(tmp_path, "tidy"))
+    assert done.returncode == 0, done.stderr
+    assert [s["status"] for s in samples] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"description": "\ud800"},
+        {"parameters": {"x": {"type": "any", "description": "\udfff"}}},
+        {"timeout_s": 1e300 * 1e9},
+    ],
+)
+def test_half_a_character_in_a_description_ends_no_run(answer: dict, tmp_path: Path) -> None:
+    plugin(tmp_path, "half", 'echo \'{"metrics": {"rate": 1}}\'', **answer)
+    plugin(tmp_path, "good", """echo '{"metrics": {"rate": 5}}'""")
+    done, manifest, samples = run(box(tmp_path, "half", "good"))
+    assert done.returncode == 100, done.stderr
+    assert [s["status"] for s in samples] == ["failed", "ok", "ok"]
+    assert manifest["counts"]["ok"] == 1
+
+
+def test_prepare_declines_with_half_a_character(tmp_path: Path) -> None:
+    plugin(tmp_path, "half", """: ;;\nprepare) echo '{"skip": "\\\\ud800"}'""")
+    plugin(tmp_path, "good", """echo '{"metrics": {"rate": 5}}'""")
+    done, manifest, _ = run(box(tmp_path, "half", "good"))
+    assert done.returncode == 100, done.stderr
+    assert manifest["counts"] | {"ok": 1, "failed": 1} == manifest["counts"]
 
 
 def test_a_declared_change_of_the_system_that_nobody_allowed_is_skipped(tmp_path: Path) -> None:

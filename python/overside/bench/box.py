@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from overside import _core, tasks
+from overside import _core, strict_json, tasks
 from overside.bench import check
 from overside.errors import Exit, UserError
 from overside.tasks.common import Json, Machine, Task
@@ -212,8 +212,8 @@ def _foreign(text: str) -> Json | None:
     if '"benchmarks"' not in text and '"task_name"' not in text:
         return None
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = strict_json.loads(text)
+    except ValueError:
         return None
     from overside.bench import dpbento  # noqa: PLC0415
 
@@ -299,7 +299,7 @@ def apply(form: Json, override: str) -> None:
 def _values(value: str) -> list[Any]:
     """`a,b` as a list of values; a JSON list is a list of values as well."""
     try:
-        whole = json.loads(value)
+        whole = strict_json.loads(value)
     except ValueError:
         return [_scalar(part) for part in value.split(",")]
     return whole if isinstance(whole, list) and whole else [whole]
@@ -307,7 +307,7 @@ def _values(value: str) -> list[Any]:
 
 def _scalar(value: str) -> Any:
     try:
-        scalar = json.loads(value)
+        scalar = strict_json.loads(value)
     except ValueError:
         return value
     return scalar if isinstance(scalar, int | float | bool) else value

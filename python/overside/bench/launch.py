@@ -13,7 +13,7 @@ from overside.bench import box as boxes
 from overside.bench.box import Box, Measure
 from overside.bench.plan import Test
 from overside.bench.store import RunStore
-from overside.errors import UserError
+from overside.errors import UserError, require_utf8
 from overside.tasks.common import ExternalTask, Json, Machine, MeasuredTask, Task
 
 
@@ -153,7 +153,10 @@ def _same_data(before: Sequence[Json], now: Sequence[Json]) -> list[Json]:
 
 
 def _data(box: Box, tests: Sequence[Test]) -> tuple[dict[str, Sequence[Path]], list[Json]]:
-    """Finds or makes the data sets. Tests whose data set is not to be had are skipped."""
+    """Finds or makes the data sets. Tests whose data set is not to be had are skipped.
+
+    Raises `UserError` for a file whose name is not UTF-8: workers are told names as text.
+    """
     from overside import data  # noqa: PLC0415 (a box of plug-ins needs none)
 
     measured = {e.name for e in box.tasks if isinstance(e.task, MeasuredTask)}
@@ -172,6 +175,8 @@ def _data(box: Box, tests: Sequence[Test]) -> tuple[dict[str, Sequence[Path]], l
             except UserError as error:
                 absent[name] = "; ".join(filter(None, (error.message, error.remedy)))
             else:
+                for path in found.files:
+                    require_utf8(path)
                 files[name] = found.files
                 sets.append(found.json())
         if name in absent:

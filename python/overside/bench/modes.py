@@ -6,7 +6,6 @@ database of Open vSwitch. Programs are asked, never told; docs/modes.md says how
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from overside import strict_json
 from overside.bench.diagnostics import Finding
 
 #: Mellanox' PCI devices that are a BlueField's network part, by their number.
@@ -169,7 +169,7 @@ def _eswitch(address: str) -> str | None:
 def parse_eswitch(said: str) -> str | None:
     """The mode in what `devlink -j dev eswitch show` says."""
     try:
-        devices = json.loads(said)["dev"]
+        devices = strict_json.loads(said)["dev"]
         (device,) = devices.values()
         mode = device["mode"]
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -211,9 +211,9 @@ def _switch() -> Switch | None:
 def parse_switch(config: str, bridges: str) -> Switch | None:
     """What `ovs-vsctl --format=json list` says of both tables."""
     try:
-        rows = json.loads(config)["data"]
+        rows = strict_json.loads(config)["data"]
         pairs: list[Any] = rows[0][0][1] if rows else []
-        types = [row[0] for row in json.loads(bridges)["data"]]
+        types = [row[0] for row in strict_json.loads(bridges)["data"]]
         return Switch({str(k): str(v) for k, v in pairs}, tuple(str(t) or "system" for t in types))
     except (ValueError, KeyError, TypeError, IndexError):
         return None

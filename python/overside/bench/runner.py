@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from overside.bench import launch, plan, statistics, store
+from overside.bench.guard import RunGuard
 from overside.bench.interrupts import Interrupts
 from overside.bench.launch import Launch
 from overside.bench.plan import Test
@@ -66,6 +68,7 @@ class Runner:
         taken, missing = self.schedule.taken(), self.schedule.missing()
         self._progress = Progress(taken + missing, taken, quiet)
         self._prepared: list[ExternalTask] = []
+        self._guard = RunGuard(begun.run)
         self._deadline = 0.0
         #: What went wrong with the disk, for people.
         self.disk_error = ""
@@ -240,10 +243,14 @@ class Runner:
             left = self._deadline - begin
             timeout_s = min(task.timeout_s, left)
             try:
-                with interrupts.raising():
+                with self._guard.watching() as changed, interrupts.raising():
                     sample = task.sample(test, number, timeout_s)
             except KeyboardInterrupt:
                 raise _StopError("interrupted") from None
+            except OSError as error:
+                raise self._disk(error) from None
+            if changed:
+                sample |= _spoiled(task, changed)
             kind = (sample.get("error") or {}).get("kind")
             if kind == "timeout" and timeout_s == left:
                 # The run's time was up, not the plug-in's.
@@ -269,11 +276,21 @@ class Runner:
                     reason: str | None = _NOT_ALLOWED
                     if is_allowed or name not in changes:
                         self._prepared.append(task)
-                        reason = task.prepare(self._run.path, waiting[name])
+                        reason = self._prepared_by(task, waiting[name])
                     if reason is not None:
                         self._skip(waiting[name], reason)
         except KeyboardInterrupt:
             raise _StopError("interrupted") from None
+
+    def _prepared_by(self, task: ExternalTask, tests: Sequence[Test]) -> str | None:
+        try:
+            with self._guard.watching() as changed:
+                reason = task.prepare(self._run.path, tests)
+        except OSError as error:
+            raise self._disk(error) from None
+        if changed:
+            task.failure = _meddled(changed)
+        return reason
 
     def _skip(self, tests: Sequence[Test], reason: str) -> None:
         for test in tests:
@@ -281,7 +298,13 @@ class Runner:
         self.schedule.drop(tests)
 
     def _clean(self) -> None:
-        for task in self._prepared:
+        with ExitStack() as stack:
+            for task in reversed(self._prepared):
+                stack.callback(self._cleaned_by, task)
+
+    def _cleaned_by(self, task: ExternalTask) -> None:
+        """It is too late for what `clean` does to the run's files to spoil its figures."""
+        with self._guard.watching():
             task.clean()
 
     def _check_time(self, interrupts: Interrupts) -> None:
@@ -306,6 +329,16 @@ class Runner:
     def _disk(self, error: OSError) -> _StopError:
         self.disk_error = f"cannot write {self._run.path}: {error.strerror}"
         return _StopError("disk full")
+
+
+def _meddled(changed: Sequence[str]) -> str:
+    return f"changed the run's own files ({', '.join(changed)}), which were put back"
+
+
+def _spoiled(task: ExternalTask, changed: Sequence[str]) -> Json:
+    """What a sample becomes whose plug-in changed the run's files."""
+    message = f"plug-in {task.name} {_meddled(changed)}"
+    return {"status": "failed", "error": {"kind": "plugin", "message": message}, "metrics": {}}
 
 
 def _head(test: Test, number: int, place: int) -> Json:

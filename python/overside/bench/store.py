@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
+from overside import strict_json
 from overside.bench import shape
-from overside.errors import UserError
+from overside.errors import UserError, require_utf8
 from overside.tasks.common import Json
 
 if TYPE_CHECKING:
@@ -70,12 +71,12 @@ def read_manifest(path: Path) -> Json:
     """
     remedy = "give the directory that `overside run` wrote, results/<run>"
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        manifest = strict_json.loads((path / MANIFEST).read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path} is no run: it has no {MANIFEST}", remedy) from None
     except OSError as error:
         raise UserError(f"cannot read {path / MANIFEST}: {error.strerror}", remedy) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UserError(f"{path / MANIFEST} is damaged: {error}", remedy) from None
     if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
         raise UserError(f"{path / MANIFEST} is not of the format {SCHEMA}", remedy)
@@ -100,7 +101,7 @@ def check_manifest(path: Path, manifest: Json, *, needed: bool) -> None:
 def read_environment(path: Path) -> Json:
     """What was recorded of the machine; empty if nothing was."""
     try:
-        environment = json.loads((path / ENVIRONMENT).read_text(encoding="utf-8"))
+        environment = strict_json.loads((path / ENVIRONMENT).read_bytes())
     except (OSError, ValueError):
         return {}
     return environment if isinstance(environment, dict) else {}
@@ -121,9 +122,9 @@ def read_samples(path: Path) -> Iterator[Json]:
             if not line.endswith(b"\n"):
                 return
             try:
-                sample: Json = json.loads(line)
+                sample: Json = strict_json.loads(line)
                 shape.sample(sample)
-            except (ValueError, RecursionError) as error:
+            except ValueError as error:
                 raise UserError(
                     f"{path / SAMPLES}:{number} is damaged: {error}",
                     "remove that line: the run then lacks that sample, and `--resume` makes it",
@@ -145,23 +146,34 @@ class RunStore:
     def __init__(self, path: Path, manifest: Json) -> None:
         self.path = path
         self.manifest = manifest
-        self._samples = (path / SAMPLES).open("ab")
+        self._samples: BinaryIO | None = None
+        self.open_samples()
+        self._drop_torn_line()
+
+    def open_samples(self) -> None:
+        """Opens the file of samples that is there now.
+
+        Raises `UserError` if another process writes it.
+        """
+        self.close()
+        self._samples = (self.path / SAMPLES).open("ab")
         try:
             fcntl.flock(self._samples, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._samples.close()
+            self.close()
             raise UserError(
-                f"{path} is being written by another process", "wait until it has ended"
+                f"{self.path} is being written by another process", "wait until it has ended"
             ) from None
-        self._drop_torn_line()
 
     @classmethod
     def create(cls, parent: Path, manifest: Json) -> RunStore:
         """Makes `parent / manifest["id"]`.
 
-        Raises `UserError` if that cannot be written.
+        Raises `UserError` if that cannot be written, or a name in it is not UTF-8.
         """
         path = parent / manifest["id"]
+        require_utf8(path)
+        require_utf8(manifest["box_path"])
         try:
             (path / "nodes").mkdir(parents=True)
             (path / "logs").mkdir()
@@ -186,6 +198,7 @@ class RunStore:
             raise UserError(f"cannot write {path}: {error.strerror}") from None
 
     def _drop_torn_line(self) -> None:
+        assert self._samples is not None
         size = self._samples.seek(0, os.SEEK_END)
         if not size:
             return
@@ -206,6 +219,7 @@ class RunStore:
     def append(self, sample: Json) -> None:
         """Adds a sample; it is with the operating system when this returns. A line that does not
         fit on the disk is taken back, and the `OSError` raised."""
+        assert self._samples is not None
         line = json.dumps(sample, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         start = self._samples.seek(0, os.SEEK_END)
         data = memoryview(line.encode() + b"\n")
@@ -231,7 +245,9 @@ class RunStore:
 
     def close(self) -> None:
         """Lets others write it."""
-        self._samples.close()
+        if self._samples is not None:
+            self._samples.close()
+            self._samples = None
 
     def __enter__(self) -> RunStore:
         return self

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from overside import _core
+from overside import _core, strict_json
 from overside.bench import box, launch, plan, statistics, store
 from overside.bench.launch import Launch
 from overside.bench.runner import Runner
@@ -103,9 +103,9 @@ def _save(run: Path, state: Json) -> None:
 def _resumed(args: argparse.Namespace, here: Machine) -> tuple[Launch, Json]:
     try:
         with (args.resume / STATE).open("rb") as file:
-            state: Json = json.loads(file.read(1 << 20))
+            state: Json = strict_json.loads(file.read(1 << 20))
         known = state["schema"] == "calibration/1" and isinstance(state["memory_rounds"], list)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{args.resume} is no calibration: {error}", "overside calibrate begins one"
         ) from None

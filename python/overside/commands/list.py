@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from overside import _core, tasks
+from overside import _core, strict_json, tasks
 from overside.bench import box, plan
 from overside.commands import data, table
 from overside.commands.profile import read_profiles
@@ -152,7 +152,7 @@ def _boxes(args: argparse.Namespace) -> int:
 def _box_entry(name: str, path: Path) -> Json:
     """A box that is there but broken is listed with what it says of itself, if anything."""
     try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        content: Any = strict_json.loads(path.read_bytes())
     except (OSError, ValueError):
         content = None
     description = content.get("description", "") if isinstance(content, dict) else "not readable"

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from overside import strict_json
 from overside.data.dataset import DataFile, DataSet, digest
 from overside.errors import Exit, UserError
 
@@ -158,7 +159,7 @@ def _read(directory: Path, name: str) -> DataSet:
     path = directory / _MANIFEST
     if path.stat().st_size > _MAX_MANIFEST_BYTES:
         raise ValueError(f"{path} is longer than {_MAX_MANIFEST_BYTES} bytes")
-    manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    manifest: dict[str, Any] = strict_json.loads(path.read_bytes())
     if not isinstance(manifest, dict) or manifest.get("schema") != _SCHEMA:
         raise ValueError(f"{path} is no manifest of a data set")
     entries = []

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from overside import strict_json
 from overside.errors import Exit, UserError
 
 #: Told with the bytes that are there and the bytes there will be (`None`: unknown).
@@ -99,7 +100,7 @@ class _State:
         #: `ETag` or `Last-Modified`: asks the server for the rest of the same version only.
         self.validator: str | None = None
         try:
-            about = json.loads(self.about.read_text())
+            about = strict_json.loads(self.about.read_bytes())
             same = about["url"] == url
             self.validator = about["validator"]
         except (OSError, ValueError, KeyError, TypeError):

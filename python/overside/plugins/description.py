@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator
 
@@ -13,6 +12,8 @@ PROTOCOL = "1"
 TIMEOUT_S_MAX = 86_400.0
 #: Parameters, and metrics.
 NAMES_MAX = 200
+#: The largest number: its square, and sums of as many as there may be, are finite.
+NUMBER_MAX = 1e100
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_/%. -]{0,63}")
 _KINDS = ("string", "integer", "number", "boolean", "strings", "integers", "any")
@@ -97,10 +98,7 @@ def _metric_problem(entry: Json) -> str | None:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number that is finite; `True` is none."""
+    """Whether it is a number that sums and means of many can be made of; `True` is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
+    return -NUMBER_MAX <= value <= NUMBER_MAX

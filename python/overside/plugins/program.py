@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from overside.plugins.description import PROTOCOL, describe_problems, is_number
+from overside import strict_json
+from overside.plugins.description import NUMBER_MAX, PROTOCOL, describe_problems, is_number
 from overside.plugins.subprocess_limits import Limits
-from overside.plugins.task import PluginTask
+from overside.plugins.task import PluginTask, printable
 from overside.tasks.common import Json, Metric, Parameter
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class ProgramPlugin(PluginTask):
         try:
             for line in self._ask("prepare", request, PREPARE_TIMEOUT_S, keep_children=True):
                 if "skip" in line:
-                    return str(line["skip"])[:4000]
+                    return printable(str(line["skip"])[:4000])
                 if "error" in line:
                     kind, message = _error(line["error"])
                     _bad(f"could not prepare ({kind}): {message}")
@@ -251,7 +252,8 @@ class ProgramPlugin(PluginTask):
             if f"{self.name}.{name}" not in self.metrics:
                 _bad(f"({where}) has the metric {name!r}, which describe does not name")
             if not is_number(value):
-                _bad(f"({where}) gives {name} as {value!r}, which is not a finite number")
+                what = f"which is not a number up to {NUMBER_MAX:g}"
+                _bad(f"({where}) gives {name} as {value!r}, {what}")
         _check_amounts(line, where)
         check = line.get("check")
         if check is None:
@@ -295,12 +297,15 @@ def read_lines(output: bytes) -> list[Json]:
         if len(raw) > LINE_BYTES_MAX:
             _bad(f"line {number} is longer than {LINE_BYTES_MAX >> 20} MiB")
         try:
-            line = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+            line = strict_json.loads(raw)
         except UnicodeDecodeError:
             _bad(f"line {number} of its output is not UTF-8; logs belong on stderr")
-        except (ValueError, RecursionError):
+        except ValueError as error:
             shown = raw[:60].decode("utf-8", "replace")
-            _bad(f"line {number} of its output is not JSON ({shown!r}); logs belong on stderr")
+            _bad(
+                f"line {number} of its output is not JSON ({shown!r}): {error}; "
+                "logs belong on stderr"
+            )
         if not isinstance(line, dict):
             _bad(f"line {number} of its output is not a JSON object")
         lines.append(line)
@@ -313,10 +318,6 @@ def _error(error: object) -> tuple[str, str]:
         return "plugin", str(error)[:2000]
     kind = error.get("kind")
     return kind if kind in _ERROR_KINDS else "plugin", str(error.get("message", ""))[:2000]
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(name)
 
 
 def _bad(message: str) -> NoReturn:

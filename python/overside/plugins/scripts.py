@@ -51,7 +51,7 @@ class ScriptsPlugin(PluginTask):
 
     def __init__(self, folder: Path, name: str) -> None:
         super().__init__(folder, name)
-        self.description = f"dpBento plug-in in {self.folder}; its figures are unverified"
+        self.description = f"dpBento {self.description}; its figures are unverified"
         #: The tree that the plug-in expects around it: `ROOT/benchmarks/CLASS`, `ROOT/output`.
         self.root = self.folder.parent.parent
         self.in_tree = self.folder.parent.name == "benchmarks"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from overside.errors import UserError, require_utf8
 from overside.plugins import sandbox, subprocess_limits
 from overside.plugins.subprocess_limits import Limits, Log, Outcome
 from overside.tasks.common import ExternalTask, Json, Metric
@@ -28,7 +29,7 @@ class PluginTask(ExternalTask):
         self.folder = folder.resolve()
         #: What it needs to see of the files around it.
         self.root = self.folder
-        self.description = f"plug-in in {self.folder}"
+        self.description = printable(f"plug-in in {self.folder}")
         self.parameters = {}
         self.metrics: dict[str, Metric] = {}
         self.verified = False
@@ -55,9 +56,11 @@ class PluginTask(ExternalTask):
         self.close()
         self.work = run_dir.resolve() / "plugins" / self.name
         try:
+            require_utf8(self.folder)
+            require_utf8(self.work)
             self.work.mkdir(parents=True, exist_ok=True)
             self._log = Log(run_dir / "logs" / f"plugin-{self.name}.log")
-        except OSError as error:
+        except (OSError, UserError) as error:
             self.failure = f"has no place to work in: {error}"
             return
         self.started = True
@@ -91,6 +94,12 @@ class PluginTask(ExternalTask):
         leaves running, a server perhaps, live until `end_kept`."""
         if self.is_confined:
             argv = sandbox.command(argv, cwd=cwd, visible=[self.root], writable=self.writable())
+        if self.started:
+            try:
+                # It may have removed it.
+                self.work.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                return Outcome(None, fault="start", message=f"has no place to work in: {error}")
         outcome = subprocess_limits.run(
             argv,
             limits,
@@ -128,7 +137,7 @@ class PluginTask(ExternalTask):
             "device": "plugin",
             "driver": self.name,
             "variant": "",
-            "library": str(self.folder),
+            "library": printable(str(self.folder)),
             "provenance": "measured",
         }
         return {

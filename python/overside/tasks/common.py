@@ -205,6 +205,8 @@ class ExternalTask(Task):
 
     #: How long one sample may take.
     timeout_s: float = 600.0
+    #: Why every sample fails; nothing is run then.
+    failure: str | None = None
 
     @property
     def changes(self) -> str:
