@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from overside import log
 from overside.commands import arguments
-from overside.errors import Exit, UserError, require_utf8
+from overside.errors import Exit, UserError, printable, require_utf8
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
         if error.details is not None and args.json:
             print(json.dumps(error.details))
             return error.code
-        print(f"overside {verb}: {error}", file=sys.stderr)
+        print(f"overside {verb}: {printable(str(error))}", file=sys.stderr)
         return error.code
     except KeyboardInterrupt:
         print(f"overside {verb}: interrupted", file=sys.stderr)
@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
         return Exit.OK
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            where = error.filename or "the output"
+            where = printable(str(error.filename or "the output"))
             print(f"overside {verb}: cannot write {where}: {error.strerror}", file=sys.stderr)
             _drop_output()
             return Exit.INCOMPLETE

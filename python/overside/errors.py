@@ -57,3 +57,8 @@ def unknown(kind: str, name: str, known: Sequence[str], also: Sequence[str] = ()
     hint = _core.suggest(name, [*known, *also])
     remedy = f"did you mean {hint}?" if hint else f"there are {', '.join(known)}"
     return UserError(f"there is no {kind} {name}", remedy)
+
+
+def printable(text: str) -> str:
+    """The text with what steers a terminal, or cannot be printed, escaped. Its lines stay lines."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import zlib
 from pathlib import Path
@@ -50,6 +51,13 @@ def overside(*words: object, directory: Path) -> subprocess.CompletedProcess[str
         timeout=PATIENCE_S,
         check=False,
     )
+
+
+def emptied(directory: Path) -> Path:
+    """The directory of a trial, without what the one before left."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    return directory
 
 
 def some_bytes(random: Random, longest: int) -> bytes:

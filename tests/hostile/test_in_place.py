@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import subprocess
@@ -9,12 +10,14 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 from archives import (
     MAKERS,
     PATIENCE_S,
     SUFFIXES,
+    emptied,
     held_by,
     made_by,
     overside,
@@ -22,11 +25,16 @@ from archives import (
     some_bytes,
 )
 from command import native
-from conftest import Trials
+from overside.__main__ import main
+
+if TYPE_CHECKING:
+    from conftest import Trials
 
 CONTENT_MAX = 3_000_000
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 VERBS = ("compress", "decompress")
+#: With file systems of its own.
+ALONE = ("unshare", "--map-root-user", "--mount")
 
 
 class Work:
@@ -35,8 +43,7 @@ class Work:
     def __init__(self, random: Random, parent: Path) -> None:
         self.form = random.choice(tuple(SUFFIXES))
         self.content = some_bytes(random, CONTENT_MAX)
-        self.directory = parent / f"{random.getrandbits(64):x}"
-        self.directory.mkdir()
+        self.directory = emptied(parent / "work")
         self.plain = self.directory / "it"
         self.archive = self.directory / f"it{SUFFIXES[self.form]}"
         self.turn(random.choice(VERBS))
@@ -59,10 +66,14 @@ class Work:
             options.append(f"--chunk={random.choice(('16k', '256k', '1M'))}")
         return options
 
-    def start(self, *more: str) -> subprocess.Popen[str]:
-        command = [*native(), *self.words, *more, self.before.name]
+    def start(self, *more: str, **variables: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            command, cwd=self.directory, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+            [*native(), *self.words, *more, self.before.name],
+            cwd=self.directory,
+            env=os.environ | variables,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
         )
 
     def names(self) -> set[str]:
@@ -85,7 +96,7 @@ class Work:
 
 
 def test_a_signal_at_any_moment_loses_nothing(trials: Trials, tmp_path: Path) -> None:
-    for trial in trials(quick=20):
+    for trial in trials(quick=10):
         with trial() as random:
             work = Work(random, tmp_path)
             process = _begun(random, work)
@@ -126,7 +137,7 @@ def _assert_gone_on_with(work: Work) -> None:
 
 
 def test_several_on_one_file_lose_nothing(trials: Trials, tmp_path: Path) -> None:
-    for trial in trials(quick=10):
+    for trial in trials(quick=5):
         with trial() as random:
             work = Work(random, tmp_path)
             both = random.random() < 0.5
@@ -142,6 +153,10 @@ def test_several_on_one_file_lose_nothing(trials: Trials, tmp_path: Path) -> Non
                 work.words = work.options(random)
                 running.append(work.start(*random.choice(((), ("-f",)))))
                 time.sleep(random.choice((0, 0, random.uniform(0, 0.05))))
+            cleaned = random.random() < 0.5
+            while cleaned and any(process.poll() is None for process in running):
+                words = ["clean", "--files", "--yes", "--below", str(work.directory)]
+                assert main(words) == 0
             told = [process.communicate(timeout=PATIENCE_S)[1] for process in running]
             codes = {process.returncode for process in running}
             assert codes <= {0, 1, 2}, told
@@ -155,7 +170,7 @@ def test_another_file_that_takes_the_name_is_never_removed(
     trials: Trials, tmp_path: Path, by: str
 ) -> None:
     other = b"what came after the rotation"
-    for trial in trials(quick=5):
+    for trial in trials(quick=3):
         with trial() as random:
             work = Work(random, tmp_path)
             new = work.directory / "new"
@@ -185,19 +200,91 @@ def test_another_file_that_takes_the_name_is_never_removed(
             assert not work.after.exists() or work.holds(work.after)
 
 
-def test_a_disk_that_is_full_loses_nothing(trials: Trials, tmp_path: Path) -> None:
-    for trial in trials(quick=10):
+def test_a_file_that_may_not_grow_loses_nothing(trials: Trials, tmp_path: Path) -> None:
+    for trial in trials(quick=5):
         with trial() as random:
             work = Work(random, tmp_path)
             limit = random.randrange(len(work.content) + 1000)
             process = work.start()
-            # Before it writes anything.
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
+            # Before it writes anything, or in the middle.
+            with suppress(ProcessLookupError):
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
             _, told = process.communicate(timeout=PATIENCE_S)
-            if process.returncode:
-                assert (process.returncode, work.names()) == (1, {work.before.name}), told
-                assert work.before.read_bytes() == work.written
-                assert f"{work.after.name}: File too large" in told
+            _assert_done_or_left(work, process.returncode, told, "File too large")
+
+
+def test_a_disk_that_is_full_loses_nothing(trials: Trials, tmp_path: Path) -> None:
+    if subprocess.run([*ALONE, "true"], check=False).returncode:
+        pytest.skip("this user cannot mount a file system")
+    for trial in trials(quick=5):
+        with trial() as random:
+            work = Work(random, tmp_path)
+            # Its own pages of 4 KiB, and more or less of what both files take.
+            size = len(work.written) + random.randrange(len(work.content) + 50_000) + 8192
+            script = """
+                mkdir small && mount -t tmpfs -o size=$1 none small && mv "$2" small || exit 99
+                shift; file=$1; shift; cd small; "$@" "$file"; code=$?
+                cp -a . ..; exit $code
+            """
+            command = [*native(), *work.words]
+            process = subprocess.run(
+                [*ALONE, "sh", "-c", script, "sh", str(size), work.before.name, *command],
+                cwd=work.directory,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+                check=False,
+            )
+            (work.directory / "small").rmdir()
+            code, told = process.returncode, process.stderr
+            _assert_done_or_left(work, code, told, "No space left on device")
+
+
+def _assert_done_or_left(work: Work, code: int, told: str, why: str) -> None:
+    if code:
+        assert (code, work.names()) == (1, {work.before.name}), told
+        assert work.before.read_bytes() == work.written
+        assert f"{work.after.name}: {why}" in told
+    else:
+        assert work.names() == {work.after.name}, told
+        assert work.holds(work.after)
+
+
+@pytest.fixture(scope="session")
+def failing_disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that notes what is synced and removed, and lets it fail."""
+    library = tmp_path_factory.mktemp("disk") / "failing_disk.so"
+    source = Path(__file__).with_name("failing_disk.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+def test_what_the_disk_does_not_confirm_is_not_relied_on(
+    trials: Trials, tmp_path: Path, failing_disk: Path
+) -> None:
+    for trial in trials(quick=5):
+        with trial() as random:
+            work = Work(random, tmp_path)
+            calls, fails = work.directory / "calls", random.randrange(3)
+            variables = {"LD_PRELOAD": failing_disk, "CALLS": calls, "FAILS": fails}
+            process = work.start(**{name: str(value) for name, value in variables.items()})
+            _, told = process.communicate(timeout=PATIENCE_S)
+            made = [line.split(" ", 1) for line in calls.read_text().splitlines()]
+            calls.unlink()
+            kinds = [(call, Path(path).name.split("-")[0]) for call, path in made]
+            file, directory = ("sync", ".overside"), ("sync", work.directory.name)
+            removed = ("remove", ".overside")
+            if fails == 0:
+                # The original is taken away from its name and looked at before it is removed.
+                assert (process.returncode, kinds) == (0, [file, directory, removed]), told
+                assert work.names() == {work.after.name}
+                continue
+            assert process.returncode == 1
+            assert f"{work.after.name}: Input/output error" in told
+            assert work.before.read_bytes() == work.written
+            if fails == 1:
+                assert kinds == [file, removed]
+                assert work.names() == {work.before.name}
             else:
-                assert work.names() == {work.after.name}, told
+                assert kinds == [file, directory]
                 assert work.holds(work.after)

@@ -188,3 +188,9 @@ def test_output_that_cannot_be_written_is_said(tmp_path: Path, words: tuple[str,
     assert done.returncode == 5
     assert done.stderr.strip().endswith("cannot write the output: No space left on device")
     assert "Traceback" not in done.stderr
+
+
+def test_names_do_nothing_to_the_terminal(tmp_path: Path) -> None:
+    for words in (("validate",), ("report",), ("run",), ("data", "make")):
+        said = overside(*words, "no\x1b[31m\u202ebox", cwd=tmp_path, code=2).stderr
+        assert "no\\x1b[31m\\u202ebox" in said
