@@ -61,7 +61,7 @@ impl TempFile {
     /// Gives the file its name. `durable`: it is not lost any more when the machine fails.
     pub fn finish(mut self, durable: bool) -> io::Result<()> {
         if durable {
-            self.file.sync_all()?;
+            where_possible(self.file.sync_all())?;
         }
         // Some file systems find out only now that there was no room.
         system::close(self.file.try_clone()?)?;
@@ -171,14 +171,18 @@ fn sync_name(name: &Path, file: &File) -> io::Result<()> {
         Some(parent) if parent != "" => parent,
         _ => Path::new("."),
     };
-    let synced = match File::open(directory) {
+    where_possible(match File::open(directory) {
         Ok(directory) => directory.sync_all(),
         // A directory may be one to write to only.
         Err(_) => syncfs(file).map_err(Into::into),
-    };
+    })
+}
+
+/// Some file systems have nothing to wait for.
+fn where_possible(synced: io::Result<()>) -> io::Result<()> {
+    use ErrorKind::{InvalidInput, Unsupported};
     match synced {
-        // Where directories cannot be synced there is nothing to wait for.
-        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+        Err(error) if matches!(error.kind(), InvalidInput | Unsupported) => Ok(()),
         synced => synced,
     }
 }
