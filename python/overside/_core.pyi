@@ -58,14 +58,16 @@ def compress(
     placement: str | None = None,
     device: str | None = None,
     threads: int | None = None,
+    verify: Literal["all", "sampled", "none"] | None = None,
     chunk: int | None = None,
 ) -> Result:
     """Compresses memory, which is read where it is if it is read-only. Other Python threads run
     meanwhile.
 
     `placement` is `cpu`, `device`, `split:PERCENT` or `adaptive`; without it, adaptive if there is
-    a `device`. `threads` of the CPU are as many as there are cores; `chunk` bytes (1 MiB) are
-    compressed by themselves. Raises `ValueError`, `DeviceError`.
+    a `device`. The CPU verifies the device's results before they count: `all`, which is the default,
+    a sample of them (`sampled`) or `none`. `threads` of the CPU are as many as there are cores;
+    `chunk` bytes (1 MiB) are compressed by themselves. Raises `ValueError`, `DeviceError`.
     """
 
 def decompress(
@@ -76,6 +78,7 @@ def decompress(
     placement: str | None = None,
     device: str | None = None,
     threads: int | None = None,
+    verify: Literal["all", "sampled", "none"] | None = None,
 ) -> Result:
     """Decompresses memory, which is read where it is if it is read-only. Other Python threads run
     meanwhile.
@@ -125,13 +128,15 @@ def match(
     placement: str | None = None,
     device: str | None = None,
     threads: int | None = None,
+    verify: Literal["all", "sampled", "none"] | None = None,
     chunk: int | None = None,
 ) -> Matches:
     """Finds the records in which one of the patterns matches. Other Python threads run meanwhile.
 
     `data` is text in memory, whose lines are the records; it is read where it is if it is
     read-only. Or it offers Arrow data (`__arrow_c_array__`, `__arrow_c_stream__`), whose values are
-    the records; of a table, those of `column`. Patterns mean what they mean to `overside match`.
+    the records; of a table, those of `column`. Patterns mean what they mean to `overside match`. Of
+    a device's results a sample is verified unless `verify` says otherwise.
     Raises `PatternError`, `DataError`, `ValueError`, `DeviceError`.
     """
 
@@ -150,6 +155,7 @@ class Compressor:
         placement: str | None = None,
         device: str | None = None,
         threads: int | None = None,
+        verify: Literal["all", "sampled", "none"] | None = None,
         chunk: int | None = None,
     ) -> Compressor: ...
     def compress(self, data: Buffer) -> bytes:
@@ -181,6 +187,7 @@ class Decompressor:
         placement: str | None = None,
         device: str | None = None,
         threads: int | None = None,
+        verify: Literal["all", "sampled", "none"] | None = None,
     ) -> Decompressor: ...
     def decompress(self, data: Buffer) -> bytes:
         """Takes all of `data` and gives what is decompressed so far, which may be nothing."""

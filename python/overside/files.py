@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Format = Literal["gzip", "zlib", "lz4", "zstd"]
+Verify = Literal["all", "sampled", "none"]
 File = io.BufferedReader | io.BufferedWriter | io.TextIOWrapper
 Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -151,6 +152,7 @@ class Options(TypedDict, total=False):
     placement: str | None
     device: str | None
     threads: int | None
+    verify: Verify | None
     chunk: int | None
     encoding: str | None
     errors: str | None
@@ -183,6 +185,7 @@ def open(
     placement: str | None = None,
     device: str | None = None,
     threads: int | None = None,
+    verify: Verify | None = None,
     chunk: int | None = None,
     encoding: str | None = None,
     errors: str | None = None,
@@ -210,6 +213,7 @@ def open(
             placement=placement,
             device=device,
             threads=threads,
+            verify=verify,
         )
         reader = _Reader(*_file(file, "rb"), decompressor)
         stream = io.BufferedReader(reader, BUFFER_BYTES)
@@ -223,6 +227,7 @@ def open(
             placement=placement,
             device=device,
             threads=threads,
+            verify=verify,
             chunk=chunk,
         )
         writer = _Writer(*_file(file, f"{kind}b"), compressor)

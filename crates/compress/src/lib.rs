@@ -43,7 +43,7 @@ pub use container::{Container, UnknownContainer};
 pub use decompressor::Decompressor;
 pub use error::{Error, MemberPosition};
 pub use options::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Options};
-pub use overside_placement::Policy;
+pub use overside_placement::{Policy, Verify};
 pub use summary::{GzipOriginal, Summary, TrailingData};
 
 use std::io::{Read, Write};

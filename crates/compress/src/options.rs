@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_device::{Device, OpenError, Operation, OperationConfig};
-use overside_placement::{Policy, Setup, chunk_bytes};
+use overside_placement::{Policy, Setup, Verify, chunk_bytes};
 
 use crate::{Container, Error};
 
@@ -44,6 +44,8 @@ pub struct Options {
     pub threads: usize,
     /// How long the device may take for a chunk before it counts as stalled.
     pub job_timeout: Duration,
+    /// Which results of the device are verified before they count; all unless set.
+    pub verify: Verify,
     /// The original's name without its directory, for gzip. It cannot contain a zero byte.
     pub name: Option<Vec<u8>>,
     /// When the original was changed, in seconds since 1970, for gzip; 0: unknown.
@@ -66,6 +68,7 @@ impl Default for Options {
             device: None,
             threads: available_parallelism().map_or(1, NonZeroUsize::get),
             job_timeout: Duration::from_secs(10),
+            verify: Verify::All,
             name: None,
             mtime: 0,
             content_bytes: None,
@@ -104,7 +107,7 @@ impl Options {
         let threads = self.threads.max(1);
         let cpu = match &self.cpu {
             Some(cpu) => Arc::clone(cpu),
-            None => cores(threads, operation)?,
+            None => cores(threads, self.policy, operation)?,
         };
         let operation = OperationConfig {
             level: self
@@ -121,17 +124,24 @@ impl Options {
             cpu_depth: (2 * threads).min(fits),
             device_depth: DEVICE_DEPTH.min(fits),
             job_timeout: self.job_timeout,
+            verify: self.verify,
             ..Setup::new(operation, self.policy)
         })
     }
 }
 
-fn cores(threads: usize, operation: Operation) -> Result<Arc<dyn Device>, Error> {
+/// The CPU, for an operation and, if there is a device, for verifying what that does.
+fn cores(threads: usize, policy: Policy, operation: Operation) -> Result<Arc<dyn Device>, Error> {
+    let inverse = match operation {
+        Operation::Compress(format) if policy.uses_device() => Some(Operation::Decompress(format)),
+        _ => None,
+    };
+    let operations = [operation].into_iter().chain(inverse);
     let options = CpuOptions {
         threads,
         cores: None,
     };
-    let device = CpuDevice::for_operation(options, operation).map_err(|error| {
+    let device = CpuDevice::for_operations(options, operations).map_err(|error| {
         overside_placement::Error::Open(OpenError::Failed {
             device: overside_backend_cpu::NAME.into(),
             reason: error.to_string(),

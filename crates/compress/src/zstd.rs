@@ -69,6 +69,12 @@ impl Header {
         }))
     }
 
+    /// The content's checksum at the end of a whole frame, if there is one: the low half of XXH64.
+    pub fn checksum(&self, frame: &[u8]) -> Option<u32> {
+        let last = frame.last_chunk().filter(|_| self.checksum)?;
+        Some(u32::from_le_bytes(*last))
+    }
+
     /// The length of the frame that `bytes` begin with and that this is the header of; `None` if
     /// it is longer than they are.
     ///

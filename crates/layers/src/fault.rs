@@ -20,6 +20,8 @@ pub enum Fault {
     Loss,
     /// It completes when nothing else is in flight.
     Reordering,
+    /// Its result and the next job's are exchanged.
+    SwappedResults,
     /// It fails.
     Failure,
     /// Its input is called corrupt.
@@ -101,6 +103,7 @@ pub(crate) fn spoil(
         | Fault::Silence
         | Fault::Loss
         | Fault::Reordering
+        | Fault::SwappedResults
         | Fault::FirstSource => {}
         Fault::Failure | Fault::FalseCorruption => {
             if let Some(bytes) = destination_bytes(completion) {

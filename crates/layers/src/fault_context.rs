@@ -26,6 +26,8 @@ pub(crate) struct FaultContext {
     held: Vec<(Job, Fault)>,
     /// Completions that wait until nothing else is in flight.
     last: VecDeque<Completion>,
+    /// One whose result is to be exchanged with the next one's.
+    swapped: Option<Completion>,
     /// Completions to be polled for.
     ready: VecDeque<Completion>,
     /// Destinations in quarantine, which are written to now and then.
@@ -51,6 +53,7 @@ impl FaultContext {
             inside: JobTable::default(),
             held: Vec::new(),
             last: VecDeque::new(),
+            swapped: None,
             ready: VecDeque::new(),
             quarantine: Vec::new(),
             first: None,
@@ -116,6 +119,7 @@ impl FaultContext {
         self.inside = inside;
         if inner.in_flight() == 0 {
             self.ready.append(&mut self.last);
+            self.ready.extend(self.swapped.take());
         }
         polled.map(drop).map_err(|mut lost| {
             lost.tags.extend(self.held_tags());
@@ -147,7 +151,13 @@ impl FaultContext {
         }
         let second =
             fault.and_then(|fault| spoil(fault, &mut completion, &before, self.first.as_ref()));
+        if let Some(mut other) = self.swapped.take() {
+            std::mem::swap(&mut other.result, &mut completion.result);
+            std::mem::swap(&mut other.destination, &mut completion.destination);
+            self.ready.push_back(other);
+        }
         match fault {
+            Some(Fault::SwappedResults) => self.swapped = Some(completion),
             Some(Fault::Reordering) => self.last.push_back(completion),
             _ => self.ready.push_back(completion),
         }
@@ -253,7 +263,8 @@ impl ContextLayer for FaultContext {
     }
 
     fn in_flight(&self, inner: &dyn Context) -> usize {
-        inner.in_flight() + self.held.len() + self.last.len() + self.ready.len()
+        let own = self.held.len() + self.last.len() + self.ready.len();
+        inner.in_flight() + own + usize::from(self.swapped.is_some())
     }
 
     fn quarantined(&self, inner: &dyn Context) -> usize {
@@ -284,7 +295,7 @@ impl ContextLayer for FaultContext {
             .ready
             .into_iter()
             .chain(std::mem::take(&mut closed.completions));
-        closed.completions = ready.chain(self.last).collect();
+        closed.completions = ready.chain(self.last).chain(self.swapped).collect();
         closed
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use overside_device::Device;
-use overside_placement::Policy;
+use overside_placement::{Policy, Verify};
 
 /// How long chunks are unless asked otherwise or a device takes less: what a core's cache holds.
 pub const CHUNK_BYTES: usize = 256 << 10;
@@ -42,6 +42,9 @@ pub struct Options {
     pub policy: Policy,
     /// The device, if the policy uses one.
     pub device: Option<Arc<dyn Device>>,
+    /// Which results of the device are verified before they count: a sample unless set, because the
+    /// CPU has to do the work again.
+    pub verify: Verify,
     /// Threads on the CPU.
     pub threads: usize,
     /// The longest chunk in bytes.
@@ -63,6 +66,7 @@ impl Options {
             engine: "auto".into(),
             policy: Policy::Cpu,
             device: None,
+            verify: Verify::Sampled,
             threads: 1,
             chunk_bytes: CHUNK_BYTES,
             record_bytes_max: RECORD_BYTES_MAX,

@@ -130,6 +130,7 @@ impl Search {
             MatchKind::Count | MatchKind::Search => 0,
         };
         setup.cpu_depth = 2 * options.threads;
+        setup.verify = options.verify;
         let engine = engine.to_owned();
         self.state = Some(Open {
             executor: Executor::open(setup)?,

@@ -107,6 +107,9 @@ impl<'a> Files<'a> {
             threads: placement.threads(),
             ..Options::default()
         };
+        if let Some(verify) = placement.verify() {
+            options.verify = verify;
+        }
         if let Some(chunk_bytes) = request.chunk_bytes {
             options.chunk_bytes = chunk_bytes;
         }
@@ -138,6 +141,9 @@ impl<'a> Files<'a> {
                 let text = report.text(asked);
                 if !text.is_empty() {
                     complain!("{}", text.trim_end());
+                }
+                if report.is_device_wrong() {
+                    exit = exit.max(Exit::Warning);
                 }
             }
             Ok(None) => {}

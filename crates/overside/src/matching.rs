@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use overside_log::LevelFilter;
 use overside_match::{Answer, Error, Format, Options, Search, SearchSummary};
-use overside_placement::Policy;
+use overside_placement::{Event, EventKind, Policy};
 
 pub use arguments::Arguments;
 use arguments::OutputMode;
@@ -70,6 +70,9 @@ impl<'a> Run<'a> {
         options.engine.clone_from(&arguments.search.engine);
         options.policy = placement.policy()?;
         options.threads = placement.threads();
+        if let Some(verify) = placement.verify() {
+            options.verify = verify;
+        }
         options.chunk_bytes = arguments.search.chunk_bytes;
         if let Some(name) = placement.device() {
             let device = overside_backends::open_accelerator(name, options.threads);
@@ -107,10 +110,27 @@ impl<'a> Run<'a> {
                 return ExitCode::SUCCESS;
             }
         }
+        self.warn_of_wrong_results();
         if self.arguments.explain {
             complain!("{}", explain::text(&self.search, self.policy).trim_end());
         }
         self.code()
+    }
+
+    /// A device that gave a wrong result is told of, and it is an error if others of its results
+    /// were used without being verified.
+    fn warn_of_wrong_results(&mut self) {
+        let Some(report) = self.search.report() else {
+            return;
+        };
+        if report.verification.wrong == 0 {
+            return;
+        }
+        let wrong = |event: &&Event| event.kind == EventKind::WrongResult;
+        for event in report.events.iter().filter(wrong) {
+            complain!("overside match: {event}");
+        }
+        self.failed |= report.verification.unverified > 0;
     }
 
     fn code(&self) -> ExitCode {

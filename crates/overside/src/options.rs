@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 
 use clap::builder::RangedU64ValueParser;
 use overside_config::{Dimension, parse_amount};
-use overside_placement::Policy;
+use overside_placement::{Policy, Verify};
 
 const THREADS_MAX: u64 = 1024;
 const SIZE_LIKE: &str = "sizes are written like 65536, 64KiB or 1MiB";
@@ -37,6 +37,10 @@ pub struct Placement {
     /// [default: adaptive with --device, otherwise cpu]
     #[arg(long, value_name = "WHERE")]
     placement: Option<Policy>,
+    /// Which results of the device the CPU verifies before they count: all, sampled (1 of 16) or
+    /// none [default: all; of match, sampled]
+    #[arg(long, value_name = "WHICH")]
+    verify: Option<Verify>,
     #[command(flatten)]
     threads: Threads,
 }
@@ -49,6 +53,11 @@ impl Placement {
     /// The device beside the CPU. `cpu` is none: it is always there.
     pub fn device(&self) -> Option<&str> {
         self.device.as_deref().filter(|name| *name != "cpu")
+    }
+
+    /// Which of the device's results are verified, if that was said.
+    pub fn verify(&self) -> Option<Verify> {
+        self.verify
     }
 
     /// # Errors

@@ -15,6 +15,25 @@ pub struct Chunk {
     pub source: Source,
     /// The longest result that is wanted, in bytes.
     pub destination_bytes: usize,
+    /// What the result is known by, if it is known.
+    pub checksum: Option<Checksum>,
+}
+
+/// A checksum that a result has to have: of a device that verifies itself by it, the work need
+/// not be done twice.
+#[derive(Clone, Copy, Debug)]
+pub struct Checksum {
+    /// How it is computed.
+    pub of: fn(&[u8]) -> u32,
+    /// What it has to be.
+    pub value: u32,
+}
+
+impl Checksum {
+    /// Whether `bytes` have it.
+    pub fn is_right(&self, bytes: &[u8]) -> bool {
+        (self.of)(bytes) == self.value
+    }
 }
 
 impl Chunk {
@@ -24,6 +43,7 @@ impl Chunk {
             label,
             source: source.into(),
             destination_bytes: usize::MAX,
+            checksum: None,
         }
     }
 

@@ -10,13 +10,14 @@ use std::collections::{BTreeSet, VecDeque};
 use overside_device::{JobError, Source, Stages};
 
 use crate::reorder::ReorderBuffer;
-use crate::{Buffer, Chunk, ChunkResult, Target};
+use crate::{Buffer, Checksum, Chunk, ChunkResult, Target};
 
 /// A chunk on its way.
 pub(crate) struct InFlightChunk {
     pub(crate) label: u64,
     pub(crate) source_bytes: usize,
     pub(crate) destination_bytes: usize,
+    pub(crate) checksum: Option<Checksum>,
     pub(crate) attempts: u32,
     /// Why the device did not do it, if that was not the last word.
     pub(crate) device_error: Option<JobError>,
@@ -32,6 +33,8 @@ enum ChunkState {
     Running(Target, Option<Source>),
     /// On both targets.
     RunningOnBoth(Source),
+    /// The device is done; whether its result is right is being seen.
+    Verifying(Source),
     /// Waits for its turn.
     Done(ChunkResult),
 }
@@ -84,6 +87,7 @@ impl InFlight {
             label: chunk.label,
             source_bytes: chunk.source.len(),
             destination_bytes,
+            checksum: chunk.checksum,
             attempts: 0,
             device_error: None,
             state: ChunkState::Waiting(chunk.source),
@@ -251,6 +255,23 @@ impl InFlight {
         counts
     }
 
+    /// What a chunk's result is known by.
+    pub(crate) fn checksum(&mut self, place: u64) -> Option<Checksum> {
+        self.chunks.get_mut(place)?.checksum
+    }
+
+    /// The device is done with a chunk, and its result is verified before it counts: the chunk's
+    /// source. `come_back` is what the job had.
+    pub(crate) fn begin_verifying(&mut self, place: u64, come_back: &Source) -> Option<Source> {
+        let chunk = self.chunks.get_mut(place)?;
+        let ChunkState::Running(Target::Device, kept) = &mut chunk.state else {
+            return None;
+        };
+        let source = kept.take().unwrap_or_else(|| come_back.clone());
+        chunk.state = ChunkState::Verifying(source.clone());
+        Some(source)
+    }
+
     /// The chunks that a target has, but those that are done.
     pub(crate) fn running_on(&self, target: Target) -> Vec<u64> {
         (self.chunks.iter())
@@ -298,7 +319,12 @@ impl InFlight {
         let chunk = self.chunks.get_mut(place)?;
         let none = ChunkState::Running(Target::Device, None);
         chunk.state = match (std::mem::replace(&mut chunk.state, none), source) {
-            (ChunkState::Running(_, Some(source)) | ChunkState::Waiting(source), _)
+            (
+                ChunkState::Running(_, Some(source))
+                | ChunkState::Waiting(source)
+                | ChunkState::Verifying(source),
+                _,
+            )
             | (ChunkState::Running(_, None), Some(source)) => ChunkState::Waiting(source),
             (other, _) => {
                 chunk.state = other;
@@ -325,6 +351,7 @@ impl InFlight {
                 self.superseded.insert((target.other(), place));
                 Some(source)
             }
+            ChunkState::Verifying(source) => Some(source),
             ChunkState::Waiting(_) | ChunkState::Done(_) => None,
         };
         chunk.state = ChunkState::Done(result(chunk, kept));
@@ -339,7 +366,8 @@ impl InFlight {
         let source = match std::mem::replace(&mut chunk.state, none) {
             ChunkState::Waiting(source)
             | ChunkState::Running(_, Some(source))
-            | ChunkState::RunningOnBoth(source) => source,
+            | ChunkState::RunningOnBoth(source)
+            | ChunkState::Verifying(source) => source,
             ChunkState::Running(_, None) => Source::Chain(Box::default()),
             done @ ChunkState::Done(_) => {
                 chunk.state = done;
@@ -364,7 +392,7 @@ impl InFlightChunk {
         match self.state {
             ChunkState::Running(on, _) => on == target,
             ChunkState::RunningOnBoth(_) => true,
-            ChunkState::Waiting(_) | ChunkState::Done(_) => false,
+            ChunkState::Waiting(_) | ChunkState::Verifying(_) | ChunkState::Done(_) => false,
         }
     }
 }

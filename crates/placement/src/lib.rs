@@ -10,6 +10,7 @@
 //! | who decides? | `scheduler`, with `split` and `adaptive` |
 //! | where does it run? | `lanes` and `lane`: contexts and their memory; `circuit_breaker`: whether a device that failed is used |
 //! | where is each chunk, and what restores order? | `in_flight`, with `reorder` |
+//! | is what a device answered true? | `verify` |
 //! | what if a target fails? | `executor/recovery` |
 //!
 //! What the device fails at, the CPU does again from the same source into another destination:
@@ -35,12 +36,14 @@ mod report;
 mod scheduler;
 mod setup;
 mod split;
+mod verify;
 
 pub use adaptive::controller;
-pub use chunk::{Chunk, ChunkResult};
+pub use chunk::{Checksum, Chunk, ChunkResult};
 pub use executor::Executor;
 pub use file::{PlacementFile, Rule, SCHEMA as PLACEMENT_SCHEMA};
 pub use memory::Buffer;
 pub use policy::{Policy, PolicyError, Target};
-pub use report::{DecisionRecord, Event, EventKind, Report, TargetReport};
+pub use report::{DecisionRecord, Event, EventKind, Report, TargetReport, Verification};
 pub use setup::{Error, Retry, Setup, WINDOW_MAX, chunk_bytes};
+pub use verify::{SAMPLE_EVERY, UnknownVerify, Verify};

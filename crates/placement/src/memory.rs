@@ -185,11 +185,17 @@ impl Buffer {
         self.len = len;
     }
 
+    /// The memory, and where it goes back to.
+    pub(crate) fn into_parts(mut self) -> Option<(Region, Arc<Pool>)> {
+        self.region.take().zip(self.pool.take())
+    }
+
     /// Gives up writing to it for being able to share it, up to its length. The memory goes back
     /// to the pool when the last slice of it is dropped.
-    pub fn share(mut self) -> Option<Slice> {
-        let (region, pool) = (self.region.take()?, self.pool.take()?);
-        Some(pool.lend(region).slice(0..self.len))
+    pub fn share(self) -> Option<Slice> {
+        let len = self.len;
+        let (region, pool) = self.into_parts()?;
+        Some(pool.lend(region).slice(0..len))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use overside_device::{Applied, CpuTime, Lifecycle};
 use serde::Serialize;
 
-use crate::Target;
+use crate::{Target, Verify};
 
 /// Events that are kept; the rest is counted.
 const EVENTS_MAX: usize = 256;
@@ -22,6 +22,8 @@ pub struct Report {
     pub cpu: Option<TargetReport>,
     /// The device's part, if there is a device.
     pub device: Option<TargetReport>,
+    /// Which of the device's results were verified.
+    pub verification: Verification,
     /// Chunks copied because a target could not reach their memory.
     pub bounce_copies: u64,
     /// Bytes of those.
@@ -38,6 +40,21 @@ pub struct Report {
     pub decisions: Vec<DecisionRecord>,
     /// Decisions between those.
     pub decisions_left_out: u64,
+}
+
+/// What became of the device's results before they counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Verification {
+    /// Which of them were to be verified.
+    pub verify: Verify,
+    /// Results that were: by their checksums, or by the CPU.
+    pub chunks: u64,
+    /// Those of them that were wrong, and did not count.
+    pub wrong: u64,
+    /// Results that were not verified.
+    pub unverified: u64,
+    /// What that cost.
+    pub cpu_time: CpuTime,
 }
 
 /// What one target did.
@@ -95,6 +112,8 @@ pub enum EventKind {
     FalselyCorrupt,
     /// A completion belongs to no job in flight, or says what cannot be.
     Misbehaved,
+    /// A result is wrong.
+    WrongResult,
     /// A chunk is longer than the device takes.
     TooLong,
     /// The device works again.

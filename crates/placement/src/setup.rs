@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use overside_device::{ContextConfig, Device, MemoryError, OpenError, Operation, OperationConfig};
 
-use crate::{Policy, Target};
+use crate::lane::Lane;
+use crate::{Policy, Target, Verify};
 
 /// The most chunks that may be between `push` and `pull`.
 pub const WINDOW_MAX: usize = 4096;
@@ -43,6 +44,9 @@ pub struct Setup {
     pub job_timeout: Duration,
     /// When a device that failed is tried again.
     pub retry: Retry,
+    /// Which of the device's results are verified before they count. A device of which one is
+    /// wrong is not used again. Needs the CPU.
+    pub verify: Verify,
 }
 
 /// When a device that failed is tried again: after `first`, then after twice the time each time
@@ -67,7 +71,7 @@ impl Default for Retry {
 
 impl Setup {
     /// Chunks and results up to 1 MiB, two jobs in flight on the CPU and eight on the device, ten
-    /// seconds a job. The devices are to be filled in.
+    /// seconds a job, nothing verified. The devices are to be filled in.
     pub fn new(operation: OperationConfig, policy: Policy) -> Self {
         Self {
             cpu: None,
@@ -83,11 +87,12 @@ impl Setup {
             window: None,
             job_timeout: Duration::from_secs(10),
             retry: Retry::default(),
+            verify: Verify::None,
         }
     }
 
     /// Chunks between `push` and `pull`: what is in flight on both targets, and as much again for
-    /// results that wait for their turn.
+    /// results that wait for their turn; and what is being verified.
     pub(crate) fn window(&self) -> usize {
         let (cpu, device) = (self.policy.uses_cpu(), self.policy.uses_device());
         let depth = usize::from(cpu) * depth_of(&self.cpu, self, self.cpu_depth)
@@ -97,7 +102,18 @@ impl Setup {
         } else {
             depth + depth.div_ceil(2)
         };
-        self.window.unwrap_or(usual).clamp(1, WINDOW_MAX)
+        let verified = match self.verify != Verify::None && device {
+            true => depth_of(&self.cpu, self, self.cpu_depth),
+            false => 0,
+        };
+        self.window.unwrap_or(usual + verified).clamp(1, WINDOW_MAX)
+    }
+
+    /// A lane of the CPU.
+    pub(crate) fn cpu_lane(&self) -> Result<Lane, Error> {
+        let (policy, target) = (self.policy, Target::Cpu);
+        let cpu = (self.cpu.as_ref()).ok_or(Error::NoTarget { policy, target })?;
+        Ok(Lane::new(cpu, target, self, false)?)
     }
 
     pub(crate) fn config(&self, target: Target) -> ContextConfig {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use overside_compress::Policy;
+use overside_compress::{Policy, Verify};
 use overside_device::Device;
 use pyo3::prelude::*;
 
@@ -17,6 +17,7 @@ pub(crate) struct PlacementArgs {
     pub(crate) policy: Policy,
     pub(crate) device: Option<Arc<dyn Device>>,
     pub(crate) threads: usize,
+    pub(crate) verify: Option<Verify>,
 }
 
 impl PlacementArgs {
@@ -27,6 +28,7 @@ impl PlacementArgs {
         placement: Option<&str>,
         device: Option<&str>,
         threads: Option<usize>,
+        verify: Option<&str>,
     ) -> PyResult<Self> {
         // The CPU is there anyway.
         let device = device.filter(|name| *name != "cpu");
@@ -52,6 +54,7 @@ impl PlacementArgs {
             policy,
             device: device.flatten(),
             threads,
+            verify: verify.map(str::parse).transpose().map_err(refused)?,
         })
     }
 

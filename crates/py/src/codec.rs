@@ -1,6 +1,6 @@
 //! The functions `compress` and `decompress`.
 
-use overside_compress::{Compressor, Container, Decompressor, Error, Options};
+use overside_compress::{Compressor, Container, Decompressor, Error, Options, Verify};
 use overside_device::ExternalBytes;
 use pyo3::prelude::*;
 
@@ -30,6 +30,7 @@ pub(crate) fn compression(
         policy: targets.policy,
         device: targets.device,
         threads: targets.threads,
+        verify: targets.verify.unwrap_or(Verify::All),
         ..Options::default()
     };
     if let Some(chunk) = chunk {
@@ -46,13 +47,14 @@ pub(crate) fn decompression(format: Option<&str>, targets: PlacementArgs) -> PyR
         policy: targets.policy,
         device: targets.device,
         threads: targets.threads,
+        verify: targets.verify.unwrap_or(Verify::All),
         ..Options::default()
     })
 }
 
 /// Compresses memory. Other Python threads run meanwhile.
 #[pyfunction]
-#[pyo3(signature = (data, *, format="gzip", level=None, placement=None, device=None, threads=None, chunk=None))]
+#[pyo3(signature = (data, *, format="gzip", level=None, placement=None, device=None, threads=None, verify=None, chunk=None))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn compress(
     py: Python<'_>,
@@ -62,12 +64,13 @@ pub(crate) fn compress(
     placement: Option<&str>,
     device: Option<&str>,
     threads: Option<usize>,
+    verify: Option<&str>,
     chunk: Option<usize>,
 ) -> PyResult<Output> {
     guarded(|| {
         let data = BorrowedBuffer::new(data)?;
         let bytes_a_thread = chunk.unwrap_or(Options::default().chunk_bytes);
-        let targets = PlacementArgs::new(py, placement, device, threads)?
+        let targets = PlacementArgs::new(py, placement, device, threads, verify)?
             .for_bytes(data.len(), bytes_a_thread);
         let mut options = compression(format, level, targets, chunk)?;
         options.content_bytes = Some(data.len() as u64);
@@ -96,7 +99,8 @@ fn compress_all(data: BorrowedBuffer, options: &Options) -> Result<Output, Error
 
 /// Decompresses memory. Other Python threads run meanwhile.
 #[pyfunction]
-#[pyo3(signature = (data, *, format=None, max_size=MAX_SIZE, placement=None, device=None, threads=None))]
+#[pyo3(signature = (data, *, format=None, max_size=MAX_SIZE, placement=None, device=None, threads=None, verify=None))]
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn decompress(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
@@ -105,10 +109,11 @@ pub(crate) fn decompress(
     placement: Option<&str>,
     device: Option<&str>,
     threads: Option<usize>,
+    verify: Option<&str>,
 ) -> PyResult<Output> {
     guarded(|| {
         let data = BorrowedBuffer::new(data)?;
-        let targets = PlacementArgs::new(py, placement, device, threads)?
+        let targets = PlacementArgs::new(py, placement, device, threads, verify)?
             .for_bytes(data.len(), COMPRESSED_BYTES_A_THREAD);
         let options = decompression(format, targets)?;
         py.detach(|| decompress_all(data, &options, max_size))

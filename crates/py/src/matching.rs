@@ -32,7 +32,7 @@ pub(crate) enum Patterns {
 /// Finds the records of memory or of Arrow data in which a pattern matches. Other Python threads
 /// run meanwhile.
 #[pyfunction]
-#[pyo3(name = "match", signature = (data, patterns, *, column=None, answer="records", ignore_case=false, invert=false, engine="auto", placement=None, device=None, threads=None, chunk=None))]
+#[pyo3(name = "match", signature = (data, patterns, *, column=None, answer="records", ignore_case=false, invert=false, engine="auto", placement=None, device=None, threads=None, verify=None, chunk=None))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn find(
     py: Python<'_>,
@@ -46,6 +46,7 @@ pub(crate) fn find(
     placement: Option<&str>,
     device: Option<&str>,
     threads: Option<usize>,
+    verify: Option<&str>,
     chunk: Option<usize>,
 ) -> PyResult<Matches> {
     guarded(|| {
@@ -67,13 +68,14 @@ pub(crate) fn find(
             options.chunk_bytes = chunk;
         }
         let data = Data::of(data, column)?;
-        let mut targets = PlacementArgs::new(py, placement, device, threads)?;
+        let mut targets = PlacementArgs::new(py, placement, device, threads, verify)?;
         if let Data::Text(text) = &data {
             targets = targets.for_bytes(text.len(), BYTES_A_THREAD);
         }
         options.policy = targets.policy;
         options.device = targets.device;
         options.threads = targets.threads;
+        options.verify = targets.verify.unwrap_or(options.verify);
         let done = py.detach(|| search(data, options)).map_err(raised)?;
         done.into_matches(py)
     })

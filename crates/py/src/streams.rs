@@ -233,7 +233,8 @@ pub(crate) struct PyCompressor(SharedStream<State<Compressor<OutputBuffer>>>);
 
 stream_methods!(PyCompressor, Compressor::finish, {
     #[new]
-    #[pyo3(signature = (*, format="gzip", level=None, placement=None, device=None, threads=None, chunk=None))]
+    #[pyo3(signature = (*, format="gzip", level=None, placement=None, device=None, threads=None, verify=None, chunk=None))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
         format: &str,
@@ -241,10 +242,11 @@ stream_methods!(PyCompressor, Compressor::finish, {
         placement: Option<&str>,
         device: Option<&str>,
         threads: Option<usize>,
+        verify: Option<&str>,
         chunk: Option<usize>,
     ) -> PyResult<Self> {
         guarded(|| {
-            let targets = PlacementArgs::new(py, placement, device, threads)?;
+            let targets = PlacementArgs::new(py, placement, device, threads, verify)?;
             let options = compression(format, level, targets, chunk)?;
             let stream = py.detach(|| Compressor::new(OutputBuffer::new(None), &options));
             let stream = stream.map_err(errors::stream)?;
@@ -268,7 +270,7 @@ pub(crate) struct PyDecompressor(SharedStream<State<Decompressor<OutputBuffer>>>
 
 stream_methods!(PyDecompressor, Decompressor::finish, {
     #[new]
-    #[pyo3(signature = (*, format=None, max_size=MAX_SIZE, placement=None, device=None, threads=None))]
+    #[pyo3(signature = (*, format=None, max_size=MAX_SIZE, placement=None, device=None, threads=None, verify=None))]
     fn new(
         py: Python<'_>,
         format: Option<&str>,
@@ -276,10 +278,13 @@ stream_methods!(PyDecompressor, Decompressor::finish, {
         placement: Option<&str>,
         device: Option<&str>,
         threads: Option<usize>,
+        verify: Option<&str>,
     ) -> PyResult<Self> {
         guarded(|| {
-            let options: Options =
-                decompression(format, PlacementArgs::new(py, placement, device, threads)?)?;
+            let options: Options = decompression(
+                format,
+                PlacementArgs::new(py, placement, device, threads, verify)?,
+            )?;
             let stream = Decompressor::new(OutputBuffer::new(max_size), &options);
             let stream = stream.map_err(errors::stream)?;
             Ok(Self(SharedStream::new(State::Open(Box::new(stream)))))

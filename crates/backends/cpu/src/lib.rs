@@ -66,18 +66,14 @@ impl CpuDevice {
     /// # Errors
     /// [`CpuError`] if there cannot be that many threads or if they cannot run on those cores.
     pub fn new(options: CpuOptions) -> Result<Self, CpuError> {
-        Self::with(options, Operation::all())
+        Self::for_operations(options, Operation::all())
     }
 
-    /// Does one operation and probes no other: for a process that lives for milliseconds.
+    /// Does these operations and probes no others: for a process that lives for milliseconds.
     ///
     /// # Errors
     /// As [`CpuDevice::new`].
-    pub fn for_operation(options: CpuOptions, operation: Operation) -> Result<Self, CpuError> {
-        Self::with(options, [operation])
-    }
-
-    fn with(
+    pub fn for_operations(
         options: CpuOptions,
         operations: impl IntoIterator<Item = Operation>,
     ) -> Result<Self, CpuError> {

@@ -5,8 +5,9 @@ use std::io::Write;
 
 use overside_device::{JobError, Slice};
 use overside_ops::checksum::crc32;
-use overside_placement::{Buffer, Chunk, ChunkResult, Executor, Report};
+use overside_placement::{Buffer, Checksum, Chunk, ChunkResult, Executor, Report};
 use xxhash_rust::xxh32::Xxh32;
+use xxhash_rust::xxh64::xxh64;
 
 use crate::compressor::WAIT;
 use crate::error::MemberPosition;
@@ -27,6 +28,22 @@ pub(super) const MAX_SOURCE_BYTES: usize = MAX_CHUNK_BYTES + MAX_CHUNK_BYTES / 6
 pub(super) struct Expected {
     pub(super) bytes: Option<usize>,
     pub(super) crc: Option<u32>,
+    /// The low half of its XXH64, which who decompresses checks as well.
+    pub(super) xxh64: Option<u32>,
+}
+
+impl Expected {
+    /// What tells whether a device did right.
+    fn checksum(&self) -> Option<Checksum> {
+        let crc = self.crc.map(|value| Checksum {
+            of: |bytes| crc32(0, bytes),
+            value,
+        });
+        crc.or(self.xxh64.map(|value| Checksum {
+            of: |bytes| xxh64(bytes, 0) as u32,
+            value,
+        }))
+    }
 }
 
 /// What waits for being written, in order.
@@ -105,7 +122,10 @@ impl ParallelDecoder {
         output: &mut Output<W>,
     ) -> Result<(), Error> {
         // An empty destination is nothing that every device takes.
-        let mut chunk = Chunk::from(source).destination_bytes(capacity.max(1));
+        let mut chunk = Chunk {
+            checksum: expected.checksum(),
+            ..Chunk::from(source).destination_bytes(capacity.max(1))
+        };
         loop {
             let executor = self.executor.as_mut().ok_or(Error::Spent)?;
             match executor.push(chunk) {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use clap::builder::Resettable;
-use overside_compress::Container;
+use overside_compress::{Container, Verify};
 
 use super::Verb;
 use crate::logging::LogArguments;
@@ -116,7 +116,21 @@ impl Request {
         if zlib && several && output.stdout {
             return Err("zlib streams cannot follow each other; --stdout takes one file".into());
         }
+        let verify = self.arguments.placement.verify().unwrap_or(Verify::All);
+        if verify != Verify::All && self.removes() {
+            return Err(format!(
+                "--verify {verify} needs --keep, --stdout or --output: FILE is removed only after all \
+                 results were verified"
+            ));
+        }
         Ok(())
+    }
+
+    /// Whether files are removed when they are done.
+    fn removes(&self) -> bool {
+        let is_file = |name: &OsString| name != "-";
+        let keeps = self.only_reads() || self.arguments.output.keep;
+        !keeps && self.arguments.files.iter().any(is_file)
     }
 
     /// Whether the input stays in place in any case, so that it may be anything readable.
@@ -209,6 +223,9 @@ mod tests {
             ("compress -p0", "1..=1024"),
             ("compress --stats xml", "json, text"),
             ("compress --placement split:200", "percentage"),
+            ("compress --verify some", "all, sampled and none"),
+            ("compress --verify sampled a", "--keep"),
+            ("decompress --verify none a", "--keep"),
             ("compress --level", "value is required"),
             ("compress -o a b c", "one file"),
             ("compress -co a b", "conflicts"),

@@ -44,6 +44,11 @@ impl FileReport {
         text
     }
 
+    /// Whether a device gave a wrong result, which did not count.
+    pub fn is_device_wrong(&self) -> bool {
+        (self.report()).is_some_and(|report| report.verification.wrong > 0)
+    }
+
     fn plain_bytes(&self) -> u64 {
         match self.verb {
             Verb::Compress => self.summary.bytes_in,
@@ -118,10 +123,25 @@ fn places(file: &FileReport) -> String {
     if streamed > 0 {
         places.push(format!("{streamed} {} streamed", many(streamed, "member")));
     }
+    places.extend(file.report().and_then(verified));
     if places.is_empty() {
         places.push("nothing to do".into());
     }
     places.join(", ")
+}
+
+/// Which of the device's results were verified, and what that cost.
+fn verified(report: &Report) -> Option<String> {
+    let verification = &report.verification;
+    let all = verification.chunks + verification.unverified;
+    (all > 0).then(|| {
+        format!(
+            "{} of {all} results of {} verified in {:.1} ms of CPU time",
+            verification.chunks,
+            report.device.as_ref().map_or("", |device| &device.device),
+            verification.cpu_time.host_ns as f64 / 1e6
+        )
+    })
 }
 
 fn place(target: &TargetReport) -> String {

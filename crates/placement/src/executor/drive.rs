@@ -93,6 +93,7 @@ impl Executor {
     pub(super) fn drive(&mut self, kick: bool) -> Result<(), Error> {
         self.collect(Target::Device);
         self.collect(Target::Cpu);
+        self.verify_answers();
         // One odd epoch, however long, does not make a device that comes back a slow one.
         if self.scheduler.is_adaptive() && !self.is_device_silent() {
             let (states, is_out) = (self.lanes.states(), self.lanes.breaker.is_open());
@@ -307,7 +308,7 @@ impl Executor {
         {
             timeout = timeout.min(until.saturating_duration_since(now));
         }
-        for lane in self.lanes.iter_mut() {
+        for lane in (self.lanes.iter_mut()).chain(self.verifier.lane_mut()) {
             if lane.is_stuck() {
                 timeout = timeout.min(STUCK);
             }
@@ -327,7 +328,7 @@ impl Executor {
     }
 
     fn sleep_armed(&self, timeout: Duration) -> Result<(), Error> {
-        let descriptors: Vec<_> = (self.lanes.iter())
+        let descriptors: Vec<_> = (self.lanes.iter().chain(self.verifier.lane()))
             .filter(|lane| lane.running() > 0)
             .filter_map(|lane| lane.context()?.event_fd())
             .collect();

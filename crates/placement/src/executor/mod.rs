@@ -2,7 +2,7 @@
 //!
 //! It puts three parts together: who decides ([`Scheduler`]), where chunks run ([`Lanes`]), and
 //! where each chunk is and in what order they leave ([`InFlight`]). `drive` moves chunks between
-//! them; `recovery` says what happens to a chunk that a target did not do.
+//! them; the [`Verifier`] looks at what a device answered; `recovery` says what happens to a chunk that a target did not do.
 
 mod drive;
 mod recovery;
@@ -16,6 +16,7 @@ use crate::lane::Lane;
 use crate::lanes::Lanes;
 use crate::report::{EventKind, Log};
 use crate::scheduler::Scheduler;
+use crate::verify::Verifier;
 use crate::{Buffer, Chunk, ChunkResult, Error, Policy, Report, Setup, Target};
 
 /// Runs a stream of chunks on two targets and gives the results back in order.
@@ -67,6 +68,7 @@ pub struct Executor {
     setup: Setup,
     scheduler: Scheduler,
     lanes: Lanes,
+    verifier: Verifier,
     in_flight: InFlight,
     log: Log,
     opened: Instant,
@@ -96,6 +98,7 @@ impl Executor {
         Ok(Self {
             lanes: Lanes::open(&setup, &mut log)?,
             scheduler: Scheduler::new(setup.policy, opened),
+            verifier: Verifier::new(&setup)?,
             in_flight: InFlight::new(setup.window()),
             log,
             opened,
@@ -216,6 +219,7 @@ impl Executor {
             return Err(Error::InFlight(self.in_flight()));
         }
         let uses_device = self.scheduler.uses_device();
+        self.verifier.reconfigure();
         let unopened = self.lanes.reconfigure(&self.setup, uses_device)?;
         self.forget_superseded();
         if let Some(error) = unopened {
@@ -237,6 +241,7 @@ impl Executor {
             elapsed_ns: elapsed.as_nanos() as u64,
             cpu: of(Target::Cpu),
             device: of(Target::Device),
+            verification: self.verifier.report(),
             bounce_copies: self.lanes.iter().map(|lane| lane.bounced.0).sum(),
             bounce_bytes: self.lanes.iter().map(|lane| lane.bounced.1).sum(),
             memory_ns: self.lanes.memory_spent().as_nanos() as u64,
@@ -253,6 +258,7 @@ impl Executor {
     pub fn close(mut self) -> Report {
         self.forget_superseded();
         self.lanes.close();
+        self.verifier.close();
         self.report()
     }
 

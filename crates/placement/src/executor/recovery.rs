@@ -6,6 +6,7 @@
 //! | called an input corrupt | again on the CPU, which decides | as above, if the CPU can read it |
 //! | refused a job | again on the CPU | as above |
 //! | completed a job late | again on the CPU | left alone for a while |
+//! | answered something wrong, and its results are verified | again on the CPU | not used again |
 //! | was lost, silent, or not to be believed | all of its chunks again on the CPU | dropped, and opened anew after a while |
 //!
 //! Without a CPU the error is the chunk's result.
@@ -18,6 +19,7 @@ use overside_layers::is_silence;
 use super::Executor;
 use crate::lane::Lane;
 use crate::report::EventKind;
+use crate::verify::Answer;
 use crate::{Buffer, ChunkResult, Error, Target};
 
 /// Destinations, as a multiple of the device's depth, that may be given up with contexts that went
@@ -51,9 +53,98 @@ impl Executor {
             _ if self.in_flight.remove_superseded(completion.tag, target) => {
                 self.discard(target, completion);
             }
-            _ => self.finish(target, completion),
+            _ => self.arrived(target, completion),
         }
         true
+    }
+
+    /// Takes a result, which counts unless it is verified first.
+    fn arrived(&mut self, target: Target, mut completion: Completion) {
+        let Some(lane) = self.lanes.get_mut(target) else {
+            return;
+        };
+        let mut destination = Buffer::none();
+        match (completion.destination.take(), &completion.result) {
+            (Some(region), Ok(Outcome::Done(output))) => {
+                match lane.result(region, output.written) {
+                    Ok(buffer) => destination = buffer,
+                    Err(error) => completion.result = Err(JobError::Failed(error.to_string())),
+                }
+            }
+            (Some(region), _) => lane.destinations.put(region),
+            (None, _) => {}
+        }
+        let Ok(Outcome::Done(output)) = completion.result else {
+            return self.finish(target, completion, destination);
+        };
+        if target == Target::Cpu || !self.verifier.is_on() {
+            return self.finish(target, completion, destination);
+        }
+        let place = completion.tag;
+        // What the CPU has begun as well needs nobody to verify it.
+        if self.in_flight.drop_from_device(place) {
+            lane.tally.failed += 1;
+            return;
+        }
+        let checksum = (self.in_flight.checksum(place))
+            .map(|checksum| checksum.is_right(&destination[..output.written]));
+        if !self.verifier.wants(checksum) {
+            return self.finish(target, completion, destination);
+        }
+        if let Some(source) = self.in_flight.begin_verifying(place, &completion.source) {
+            self.verifier.take(Answer {
+                completion,
+                output,
+                destination,
+                source,
+            });
+        }
+    }
+
+    /// Has the CPU look at what the device answered.
+    pub(super) fn verify_answers(&mut self) {
+        match self.verifier.drive() {
+            Err(error) => self.failure = Some(error),
+            Ok(verdicts) => {
+                for (answer, verdict) in verdicts {
+                    match verdict {
+                        Ok(()) => {
+                            self.finish(Target::Device, answer.completion, answer.destination);
+                        }
+                        Err(reason) => self.answered_wrong(&answer, &reason),
+                    }
+                }
+            }
+        }
+    }
+
+    /// A device of which one result is wrong is not used again. What else it answered is verified
+    /// all the same.
+    fn answered_wrong(&mut self, answer: &Answer, reason: &str) {
+        let name = self.lanes.device_name().to_owned();
+        let error = JobError::Failed(format!("a wrong result of {name}"));
+        if let Some(lane) = self.lanes.get_mut(Target::Device) {
+            lane.tally.failed += 1;
+        }
+        let place = answer.completion.tag;
+        if self.lanes.has_fallback() {
+            self.in_flight.retry(place, None, error.clone());
+        } else {
+            self.fail_chunk(place, Target::Device, error.clone());
+        }
+        let count = 1 + self.drop_device(&error);
+        let unverified = match self.verifier.report().unverified {
+            0 => String::new(),
+            count => format!("; {count} results of it were used without being verified"),
+        };
+        let consequence = self.consequence(count);
+        let message = format!("{name} gave a wrong result: {reason}{consequence}{unverified}");
+        if self.lanes.breaker.is_given_up() {
+            self.event(Target::Device, EventKind::WrongResult, message);
+        } else {
+            self.give_up(EventKind::WrongResult, message);
+        }
+        self.empty_device_queue(&error);
     }
 
     /// Forgets a result that came after the other target's.
@@ -78,34 +169,23 @@ impl Executor {
     }
 
     /// Makes a chunk's result of a completion.
-    fn finish(&mut self, target: Target, completion: Completion) {
+    fn finish(&mut self, target: Target, completion: Completion, destination: Buffer) {
         let Some(lane) = self.lanes.get_mut(target) else {
             return;
         };
-        self.last_done = Some(lane.last_progress());
+        let verified = self.verifier.lane().map(Lane::last_progress);
+        self.last_done = verified.max(Some(lane.last_progress()));
         let (mut is_done, mut device_error) = (false, None);
         let place = completion.tag;
         self.in_flight.finish(place, target, |chunk, kept| {
-            let mut result = match completion.result {
+            let (result, written) = match completion.result {
                 Ok(Outcome::Done(output)) if output.written > chunk.destination_bytes => {
                     let capacity = chunk.destination_bytes;
-                    Err(JobError::OutputTooSmall { capacity })
+                    (Err(JobError::OutputTooSmall { capacity }), None)
                 }
-                result => result,
+                Ok(Outcome::Done(output)) => (completion.result, Some(output.written)),
+                result => (result, None),
             };
-            let mut destination = Buffer::none();
-            let mut written = None;
-            match (completion.destination, &result) {
-                (Some(region), Ok(Outcome::Done(output))) => {
-                    written = Some(output.written);
-                    match lane.result(region, output.written) {
-                        Ok(buffer) => destination = buffer,
-                        Err(error) => result = Err(JobError::Failed(error.to_string())),
-                    }
-                }
-                (Some(region), _) => lane.destinations.put(region),
-                (None, _) => {}
-            }
             tally(lane, chunk.source_bytes, written, &completion.stages);
             if lane.tally.applied.is_none() {
                 lane.tally.applied = Some((*completion.applied).clone());

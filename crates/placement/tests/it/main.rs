@@ -8,3 +8,4 @@ mod failures;
 mod memory;
 mod policy;
 mod split;
+mod verify;

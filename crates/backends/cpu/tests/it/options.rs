@@ -65,7 +65,7 @@ fn with_pattern(operation: Operation) -> OperationConfig {
 fn a_device_for_one_operation_knows_that_one_as_well_as_any() {
     let operation = Operation::Copy;
     let whole = CpuDevice::new(CpuOptions::default()).expect("the default is possible");
-    let one = CpuDevice::for_operation(CpuOptions::default(), operation).expect("likewise");
+    let one = CpuDevice::for_operations(CpuOptions::default(), [operation]).expect("likewise");
     let capabilities: Vec<_> = one.capabilities().iter().collect();
     assert_eq!(
         capabilities,

@@ -70,6 +70,7 @@ impl<W: Write> Parser<W> {
         let expected = Expected {
             bytes: Some(content_bytes),
             crc: Some(crc),
+            ..Expected::default()
         };
         let source = bytes.slice(stream);
         (self.parallel).part(source, content_bytes, place, expected, &mut self.output)?;

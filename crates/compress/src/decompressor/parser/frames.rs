@@ -129,7 +129,8 @@ impl<W: Write> Parser<W> {
                 {
                     let expected = Expected {
                         bytes: Some(content_bytes),
-                        crc: None,
+                        xxh64: header.checksum(&rest[..len]),
+                        ..Expected::default()
                     };
                     let source = bytes.slice(at..at + len);
                     (self.parallel).part(

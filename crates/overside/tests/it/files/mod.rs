@@ -2,6 +2,7 @@
 
 mod failing;
 mod formats;
+mod lying;
 mod placements;
 mod refused;
 mod replacing;

@@ -1,0 +1,345 @@
+//! Whether what a device answered is true: it is compared with what the CPU makes of it, on cores
+//! that are idle where there are some.
+//!
+//! | operation | how its result is verified |
+//! |---|---|
+//! | compression | it is decompressed, and compared with the source |
+//! | decompression of a chunk that has a checksum | by that |
+//! | everything else | the work is done again, and the results compared |
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use overside_base::Random;
+use overside_device::{
+    Completion, Lost, Operation, OperationConfig, Outcome, Output, Slice, Source, SubmitError,
+};
+use serde::Serialize;
+
+use crate::lane::Lane;
+use crate::memory::{Buffer, Pool};
+use crate::report::Verification;
+use crate::{Error, Setup};
+
+/// Of so many results one is verified where a sample is; and the first in any case.
+pub const SAMPLE_EVERY: u64 = 16;
+
+/// Which of a device's results are verified before they count. Written `all`, `sampled`, `none`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verify {
+    /// Every one.
+    All,
+    /// The first, and one in [`SAMPLE_EVERY`] at random.
+    Sampled,
+    /// None of them.
+    #[default]
+    None,
+}
+
+impl fmt::Display for Verify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// A way to verify that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no way to verify; there are all, sampled and none")]
+pub struct UnknownVerify(String);
+
+impl FromStr for Verify {
+    type Err = UnknownVerify;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        ([Self::All, Self::Sampled, Self::None].into_iter())
+            .find(|verify| verify.to_string() == text)
+            .ok_or_else(|| UnknownVerify(text.into()))
+    }
+}
+
+/// A device's result that does not count yet.
+pub(crate) struct Answer {
+    /// Without its destination.
+    pub(crate) completion: Completion,
+    pub(crate) output: Output,
+    pub(crate) destination: Buffer,
+    /// The chunk's own source.
+    pub(crate) source: Source,
+}
+
+/// An answer that the CPU looks at.
+struct Examined {
+    completion: Completion,
+    output: Output,
+    /// The whole destination, and where it comes from.
+    destination: Slice,
+    pool: Arc<Pool>,
+    source: Source,
+}
+
+/// An answer, and what is wrong with it, if anything is.
+pub(crate) type Verdict = (Answer, Result<(), String>);
+
+/// The part of an executor that verifies.
+pub(crate) struct Verifier {
+    /// The CPU undoes what the device did.
+    is_inverse: bool,
+    /// `None`: nothing is verified. Opened for the first answer.
+    lane: Option<Lane>,
+    /// In order.
+    waiting: VecDeque<Answer>,
+    examined: BTreeMap<u64, Examined>,
+    random: Random,
+    report: Verification,
+}
+
+impl Verifier {
+    /// One for the results of `setup`'s device, if they are to be verified.
+    ///
+    /// # Errors
+    /// [`Error::NoTarget`], [`Error::Open`]: there is no CPU that could.
+    pub(crate) fn new(setup: &Setup) -> Result<Self, Error> {
+        let mut own = Setup {
+            window: Some(setup.cpu_depth),
+            ..setup.clone()
+        };
+        let is_inverse = match setup.operation.operation {
+            Operation::Compress(format) => {
+                own.operation = OperationConfig::new(Operation::Decompress(format));
+                own.source_bytes = setup.destination_bytes;
+                own.destination_bytes = setup.source_bytes;
+                true
+            }
+            _ => false,
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let is_on = setup.verify != Verify::None && setup.policy.uses_device();
+        Ok(Self {
+            lane: is_on.then(|| own.cpu_lane()).transpose()?,
+            is_inverse,
+            waiting: VecDeque::new(),
+            examined: BTreeMap::new(),
+            // A device that errs regularly is not to be in step with it.
+            random: Random::new(now.map_or(0, |now| now.as_nanos() as u64)),
+            report: Verification {
+                verify: setup.verify,
+                ..Verification::default()
+            },
+        })
+    }
+
+    /// Whether results are looked at at all.
+    pub(crate) fn is_on(&self) -> bool {
+        self.lane.is_some()
+    }
+
+    /// Whether a result is to be verified by the CPU. `checksum`: whether it is right, where there
+    /// is one.
+    pub(crate) fn wants(&mut self, checksum: Option<bool>) -> bool {
+        let is_wanted = match (self.report.verify, checksum) {
+            (Verify::None, _) => false,
+            (_, Some(true)) => {
+                self.report.chunks += 1;
+                return false;
+            }
+            // Whether the device errs or the checksum does, the CPU finds out.
+            (_, Some(false)) | (Verify::All, None) => true,
+            (Verify::Sampled, None) => {
+                self.report.chunks == 0 || self.random.below(SAMPLE_EVERY) == 0
+            }
+        };
+        match is_wanted {
+            true => self.report.chunks += 1,
+            false => self.report.unverified += 1,
+        }
+        is_wanted
+    }
+
+    /// Takes an answer, which is to be verified.
+    pub(crate) fn take(&mut self, answer: Answer) {
+        self.waiting.push_back(answer);
+    }
+
+    /// Where the CPU looks at answers.
+    pub(crate) fn lane(&self) -> Option<&Lane> {
+        self.lane.as_ref()
+    }
+
+    pub(crate) fn lane_mut(&mut self) -> Option<&mut Lane> {
+        self.lane.as_mut()
+    }
+
+    /// Takes back the answers that the CPU has looked at, and hands others to it.
+    pub(crate) fn drive(&mut self) -> Result<Vec<Verdict>, Error> {
+        let mut verdicts = Vec::new();
+        self.collect(&mut verdicts)?;
+        self.fill()?;
+        if let Some(lane) = &mut self.lane {
+            match lane.kick() {
+                Ok(_) => {}
+                Err(SubmitError::Lost(lost)) => return Err(gone(lost)),
+                // What the CPU does not take is no answer to anything.
+                Err(SubmitError::Refused { refusal, .. }) => {
+                    let refused = lane.withdraw();
+                    if let Some(examined) = refused.and_then(|place| self.examined.remove(&place)) {
+                        verdicts.push((examined.into_answer()?, Err(refusal.to_string())));
+                    }
+                }
+            }
+        }
+        let wrong = verdicts.iter().filter(|(_, verdict)| verdict.is_err());
+        self.report.wrong += wrong.count() as u64;
+        Ok(verdicts)
+    }
+
+    fn collect(&mut self, verdicts: &mut Vec<Verdict>) -> Result<(), Error> {
+        let Some(lane) = &mut self.lane else {
+            return Ok(());
+        };
+        let mut completions = Vec::new();
+        let polled = lane.poll(&mut completions);
+        for completion in completions {
+            let Some(examined) = self.examined.remove(&completion.tag) else {
+                continue;
+            };
+            let verdict = match &completion.result {
+                Ok(Outcome::Done(output)) => {
+                    let again = (completion.destination.as_deref())
+                        .and_then(|bytes| bytes.get(..output.written))
+                        .unwrap_or_default();
+                    match self.is_inverse {
+                        true => is_same(again, &examined.source),
+                        false => examined.is_equal(output, again),
+                    }
+                }
+                Ok(Outcome::Incompressible) => Err("the cpu finds nothing in it".into()),
+                Err(error) => Err(error.to_string()),
+            };
+            if let Some(region) = completion.destination {
+                lane.destinations.put(region);
+            }
+            // The last handle but the examined answer's own.
+            drop(completion.source);
+            verdicts.push((examined.into_answer()?, verdict));
+        }
+        polled.map_err(gone)
+    }
+
+    fn fill(&mut self) -> Result<(), Error> {
+        let Some(lane) = &mut self.lane else {
+            return Ok(());
+        };
+        while let Some(answer) = self.waiting.pop_front() {
+            lane.open()?;
+            if lane.load() >= lane.depth() {
+                self.waiting.push_front(answer);
+                break;
+            }
+            let place = answer.completion.tag;
+            let Some(examined) = answer.examined() else {
+                continue;
+            };
+            let source = match self.is_inverse {
+                true => (examined.destination)
+                    .slice(0..examined.output.written)
+                    .into(),
+                false => examined.source.clone(),
+            };
+            self.examined.insert(place, examined);
+            lane.offer(place, source)?;
+        }
+        Ok(())
+    }
+
+    /// Tears the context down; it is set up again when it is next needed. Nothing is in it.
+    pub(crate) fn reconfigure(&mut self) {
+        if let Some(lane) = &mut self.lane {
+            lane.reconfigure();
+        }
+    }
+
+    /// Lets the context go.
+    pub(crate) fn close(&mut self) {
+        if let Some(lane) = &mut self.lane {
+            lane.close();
+        }
+    }
+
+    /// What was verified so far.
+    pub(crate) fn report(&self) -> Verification {
+        let cpu_time = self.lane.as_ref().map(|lane| lane.report().cpu_time);
+        Verification {
+            cpu_time: cpu_time.unwrap_or_default(),
+            ..self.report.clone()
+        }
+    }
+}
+
+impl Answer {
+    /// `None`: it has no destination.
+    fn examined(self) -> Option<Examined> {
+        let (region, pool) = self.destination.into_parts()?;
+        Some(Examined {
+            completion: self.completion,
+            output: self.output,
+            destination: region.share(),
+            pool,
+            source: self.source,
+        })
+    }
+}
+
+impl Examined {
+    fn into_answer(self) -> Result<Answer, Error> {
+        let region = match self.destination.reclaim() {
+            Ok(region) => region,
+            // It is a part of memory that others have other parts of.
+            Err(shared) => {
+                let mut copy = self.pool.take()?;
+                copy[..self.output.written].copy_from_slice(&shared[..self.output.written]);
+                copy
+            }
+        };
+        Ok(Answer {
+            completion: self.completion,
+            output: self.output,
+            destination: Buffer::new(region, &self.pool),
+            source: self.source,
+        })
+    }
+
+    /// Compares it with what the CPU made of the same source.
+    fn is_equal(&self, output: &Output, bytes: &[u8]) -> Result<(), String> {
+        if self.output.value != output.value {
+            return Err("the cpu counts something else".into());
+        }
+        match self.destination.get(..self.output.written) == Some(bytes) {
+            true => Ok(()),
+            false => Err("the cpu comes to something else".into()),
+        }
+    }
+}
+
+fn is_same(bytes: &[u8], source: &Source) -> Result<(), String> {
+    let mut rest = bytes;
+    for segment in source.segments() {
+        let segment = segment.bytes().map_err(|error| error.to_string())?;
+        match rest.strip_prefix(segment) {
+            Some(behind) => rest = behind,
+            None => return Err("decompressed it is something else".into()),
+        }
+    }
+    match rest {
+        [] => Ok(()),
+        _ => Err("decompressed it is longer".into()),
+    }
+}
+
+fn gone(lost: Lost) -> Error {
+    let Lost { device, reason, .. } = lost;
+    Error::Lost { device, reason }
+}

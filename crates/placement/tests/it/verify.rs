@@ -1,0 +1,288 @@
+//! A device that lies: whatever it does wrong, and to which operation, the results are right.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common;
+use common::rigged::{Fault, Rig};
+use common::{copying, cpu, foreign, run, stream};
+use overside_device::{Device, MemoryKind, Operation, OperationConfig, Outcome};
+use overside_layers::DeviceMemory;
+use overside_ops::{Format, checksum, prepare};
+use overside_placement::{
+    Checksum, Chunk, ChunkResult, Error, EventKind, Executor, Policy, Report, Setup, Target, Verify,
+};
+
+/// The ways in which a result can be wrong though nothing says so.
+const LIES: [Fault; 8] = [
+    Fault::WrongByte,
+    Fault::WrongValue,
+    Fault::FewerBytes,
+    Fault::SwappedResults,
+    Fault::Hoisted,
+    Fault::FirstSource,
+    Fault::EarlyCompletion,
+    Fault::FailureAsDone,
+];
+
+/// Lies about every seventh job.
+fn liar(lie: Fault, memory: MemoryKind) -> Arc<dyn Device> {
+    rigged(memory, move |nth| (nth % 7 == 6).then_some(lie))
+}
+
+fn rigged(
+    memory: MemoryKind,
+    act: impl Fn(u64) -> Option<Fault> + Send + Sync + 'static,
+) -> Arc<dyn Device> {
+    match memory {
+        MemoryKind::Device => DeviceMemory::around(Rig::acting(act).device()),
+        _ => Rig {
+            memory,
+            ..Rig::acting(act)
+        }
+        .device(),
+    }
+}
+
+fn setup(operation: &OperationConfig, policy: Policy, device: &Arc<dyn Device>) -> Setup {
+    Setup {
+        cpu: Some(cpu()),
+        device: Some(Arc::clone(device)),
+        source_bytes: 16 << 10,
+        destination_bytes: 16 << 10,
+        verify: Verify::All,
+        ..Setup::new(operation.clone(), policy)
+    }
+}
+
+fn configured(operation: Operation) -> OperationConfig {
+    OperationConfig {
+        patterns: match operation {
+            Operation::Match(_) => vec!["1[0-4]".into()],
+            _ => Vec::new(),
+        },
+        ..OperationConfig::new(operation)
+    }
+}
+
+/// What the library on the CPU makes of it.
+fn made(operation: &OperationConfig, source: &[u8]) -> (Option<u64>, Vec<u8>) {
+    let mut room = vec![0; 32 << 10];
+    let mut kernel = prepare(operation).unwrap().kernel().unwrap();
+    let output = kernel.run(&[source], &mut room).unwrap();
+    room.truncate(output.written);
+    (output.value, room)
+}
+
+/// Sources for an operation, each different: lines of numbers, or those compressed.
+fn sources(operation: Operation) -> Vec<Vec<u8>> {
+    let texts = (0..30u64).map(|chunk| {
+        let lines = (0..300 + chunk).map(|line| format!("{} {}\n", chunk, line * (chunk + 1)));
+        lines.collect::<String>().into_bytes()
+    });
+    match operation {
+        Operation::Decompress(format) => {
+            let compress = OperationConfig::new(Operation::Compress(format));
+            texts.map(|text| made(&compress, &text).1).collect()
+        }
+        _ => texts.collect(),
+    }
+}
+
+fn assert_right(operation: &OperationConfig, pieces: &[ChunkResult], sources: &[Vec<u8>]) {
+    assert_eq!(pieces.len(), sources.len());
+    for (piece, source) in pieces.iter().zip(sources) {
+        let output = match &piece.result {
+            Ok(Outcome::Done(output)) => output,
+            other => panic!("{other:?}"),
+        };
+        let bytes = piece.output().unwrap();
+        match operation.operation {
+            Operation::Compress(format) => {
+                let back = OperationConfig::new(Operation::Decompress(format));
+                assert!(made(&back, bytes).1 == *source, "{}", piece.label);
+            }
+            _ => {
+                let (value, expected) = made(operation, source);
+                assert!(bytes == expected, "{}", piece.label);
+                assert_eq!(output.value, value);
+            }
+        }
+    }
+}
+
+fn wrong(report: &Report) -> usize {
+    let kinds = report.events.iter().map(|event| event.kind);
+    kinds.filter(|kind| *kind == EventKind::WrongResult).count()
+}
+
+#[test]
+fn a_lie_about_any_operation_is_found_out_and_the_device_not_used_again() {
+    let mut found = LIES.map(|lie| (lie, 0));
+    for operation in Operation::all() {
+        if operation.to_string() == "hash-sha256" {
+            continue;
+        }
+        let config = configured(operation);
+        let sources = sources(operation);
+        for (lie, found) in &mut found {
+            let lie = *lie;
+            let device = liar(lie, MemoryKind::Any);
+            let (pieces, report) = run(setup(&config, Policy::Device, &device), &sources);
+            assert_right(&config, &pieces, &sources);
+            let verification = &report.verification;
+            assert_eq!(verification.unverified, 0);
+            match wrong(&report) {
+                // Not every lie changes every result: a copy has no count.
+                0 => assert_eq!(verification.wrong, 0, "{operation} {lie:?}"),
+                _ => {
+                    *found += 1;
+                    assert!(verification.wrong > 0, "{operation} {lie:?}");
+                    let by_cpu = pieces
+                        .iter()
+                        .rev()
+                        .take_while(|piece| piece.target == Target::Cpu);
+                    assert!(by_cpu.count() > 10, "{operation} {lie:?}: it is used again");
+                }
+            }
+        }
+    }
+    // A count is an answer of matching alone; all else changes what most operations write.
+    for (lie, found) in found {
+        let least = if lie == Fault::WrongValue { 3 } else { 30 };
+        assert!(found >= least, "{lie:?}: {found}");
+    }
+}
+
+#[test]
+fn a_lie_is_found_out_under_every_placement_and_in_any_memory() {
+    let config = configured("compress-deflate".parse().unwrap());
+    let sources = sources(config.operation);
+    for memory in [MemoryKind::Any, MemoryKind::Registered, MemoryKind::Device] {
+        for policy in [Policy::Device, Policy::Split(60.0), Policy::Adaptive] {
+            for lie in LIES {
+                let device = liar(lie, memory);
+                let (pieces, report) = run(setup(&config, policy, &device), &sources);
+                assert_right(&config, &pieces, &sources);
+                assert_eq!(report.verification.unverified, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_an_honest_device_does_counts() {
+    for memory in [MemoryKind::Any, MemoryKind::Registered, MemoryKind::Device] {
+        let config = configured("compress-zstd".parse().unwrap());
+        let sources = sources(config.operation);
+        let device = rigged(memory, |_| None);
+        let (pieces, report) = run(setup(&config, Policy::Device, &device), &sources);
+        assert_right(&config, &pieces, &sources);
+        assert!(pieces.iter().all(|piece| piece.target == Target::Device));
+        assert_eq!(report.events, []);
+        let verification = report.verification;
+        assert_eq!((verification.chunks, verification.wrong), (30, 0));
+        assert!(verification.cpu_time.host_ns > 0);
+    }
+}
+
+#[test]
+fn a_checksum_spares_the_work_and_convicts_only_who_errs() {
+    let operation = configured(Operation::Decompress(Format::Deflate));
+    let sources = sources(operation.operation);
+    let crc = |bytes: &[u8]| checksum::crc32(0, bytes);
+    for (lie, is_checksum_wrong) in [(None, false), (None, true), (Some(Fault::WrongByte), false)] {
+        let device = rigged(MemoryKind::Any, move |nth| lie.filter(|_| nth == 5));
+        let mut executor = Executor::open(setup(&operation, Policy::Device, &device)).unwrap();
+        let mut pieces = Vec::new();
+        for source in &sources {
+            let value = crc(&made(&operation, source).1) ^ u32::from(is_checksum_wrong);
+            let mut chunk = Chunk {
+                checksum: Some(Checksum { of: crc, value }),
+                ..Chunk::from(foreign(source))
+            };
+            while let Err(refused) = executor.push(chunk) {
+                chunk = refused;
+                executor.wait(Duration::from_secs(1)).unwrap();
+                pieces.extend(executor.pull().unwrap());
+            }
+        }
+        while executor.in_flight() > 0 {
+            executor.wait(Duration::from_secs(1)).unwrap();
+            pieces.extend(executor.pull().unwrap());
+        }
+        let report = executor.close();
+        assert_right(&operation, &pieces, &sources);
+        assert_eq!(wrong(&report), usize::from(lie.is_some()), "{report:?}");
+        let cpu_ns = report.verification.cpu_time.host_ns;
+        assert_eq!(cpu_ns == 0, lie.is_none() && !is_checksum_wrong, "{cpu_ns}");
+    }
+}
+
+#[test]
+fn a_sample_finds_out_who_lies_often() {
+    let config = configured("match-bitmap".parse().unwrap());
+    let sources: Vec<_> = (0..10).flat_map(|_| sources(config.operation)).collect();
+    let sampled = |act: fn(u64) -> Option<Fault>| {
+        let device = rigged(MemoryKind::Any, act);
+        let setup = Setup {
+            verify: Verify::Sampled,
+            ..setup(&config, Policy::Device, &device)
+        };
+        run(setup, &sources)
+    };
+    let (pieces, report) = sampled(|_| None);
+    assert_right(&config, &pieces, &sources);
+    let verification = &report.verification;
+    let (chunks, unverified) = (verification.chunks, verification.unverified);
+    assert_eq!(chunks + unverified, 300);
+    assert!((2..100).contains(&chunks), "{chunks}");
+    // The first is always one of the sample.
+    let (pieces, report) = sampled(|_| Some(Fault::WrongByte));
+    assert_right(&config, &pieces[..1], &sources[..1]);
+    assert!(wrong(&report) > 0);
+    assert!(report.events[0].message.contains("not tried again"));
+}
+
+#[test]
+fn verifying_needs_a_cpu() {
+    let device = Rig::default().device();
+    let alone = Setup {
+        cpu: None,
+        device: Some(device),
+        verify: Verify::All,
+        ..copying(Policy::Device)
+    };
+    let error = Executor::open(alone).err().unwrap();
+    assert!(
+        matches!(
+            error,
+            Error::NoTarget {
+                target: Target::Cpu,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn without_verifying_a_lie_is_believed() {
+    let device = liar(Fault::WrongByte, MemoryKind::Any);
+    let setup = Setup {
+        device: Some(device),
+        ..copying(Policy::Device)
+    };
+    let chunks = stream(&[700; 30]);
+    let (pieces, report) = run(setup, &chunks);
+    let differs = |(piece, chunk): (&ChunkResult, &Vec<u8>)| piece.output() != Some(chunk);
+    assert_eq!(
+        pieces
+            .iter()
+            .zip(&chunks)
+            .filter(|pair| differs(*pair))
+            .count(),
+        4
+    );
+    assert_eq!(report.events, []);
+}
