@@ -117,7 +117,12 @@ def _begun(random: Random, work: Work) -> subprocess.Popen[str]:
     took = time.monotonic() - begin
     (work.directory / "measured").unlink()
     process = work.start()
-    time.sleep(random.uniform(0, took * 1.2))
+    if random.random() < 0.7:
+        time.sleep(random.uniform(0, took * 1.2))
+    else:
+        # When it is about to remove the original.
+        while not work.after.exists() and process.poll() is None:
+            pass
     return process
 
 
@@ -176,10 +181,6 @@ def test_another_file_that_takes_the_name_is_never_removed(
             new = work.directory / "new"
             new.write_bytes(other)
             process = _begun(random, work)
-            if random.random() < 0.5:
-                # When it is about to remove the original.
-                while not work.after.exists() and process.poll() is None:
-                    pass
             # It may be gone already.
             with suppress(FileNotFoundError):
                 if by == "move":
