@@ -65,8 +65,8 @@ def compress(
     meanwhile.
 
     `placement` is `cpu`, `device`, `split:PERCENT` or `adaptive`; without it, adaptive if there is
-    a `device`. The CPU verifies the device's results before they count: `all`, which is the default,
-    a sample of them (`sampled`) or `none`. `threads` of the CPU are as many as there are cores;
+    a `device`. The CPU verifies the device's results before they count: `all` (the default), a
+    sample of them (`sampled`) or `none`. `threads` of the CPU are as many as there are cores;
     `chunk` bytes (1 MiB) are compressed by themselves. Raises `ValueError`, `DeviceError`.
     """
 
