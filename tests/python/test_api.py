@@ -301,3 +301,19 @@ assert not any("librte" in line for line in open("/proc/self/maps"))
 
 def test_the_package_loads_only_what_is_used() -> None:
     subprocess.run([sys.executable, "-c", LAZY], check=True)
+
+
+def test_results_of_a_device_are_verified_as_asked() -> None:
+    text = b"what the device answers is compared with what the cpu makes of it\n" * 60_000
+    placed: dict[str, Any] = {"device": "emulated:bf2", "placement": "device"}
+    for verify, verified, unverified in ((None, 4, 0), ("all", 4, 0), ("none", 0, 0)):
+        done = overside.compress(text, verify=verify, **placed)
+        verification = done.report["executor"]["verification"]
+        assert (verification["chunks"], verification["unverified"]) == (verified, unverified)
+        assert bytes(overside.decompress(done)) == text
+    found = overside.match(text, "device", answer="count", **placed)
+    verification = found.report["executor"]["verification"]
+    assert verification["verify"] == "sampled"
+    assert verification["chunks"] >= 1
+    with pytest.raises(ValueError, match="all, sampled and none"):
+        overside.compress(text, verify="some", **placed)

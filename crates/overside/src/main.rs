@@ -28,6 +28,7 @@ mod options;
 mod python;
 mod system;
 mod verbs;
+mod verification;
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};

@@ -10,6 +10,7 @@ use overside_placement::{Report, TargetReport};
 use super::Verb;
 use super::arguments::{MessageArguments, StatsFormat};
 use crate::messages::shown;
+use crate::verification;
 
 /// The most events that are printed without being asked for.
 const EVENTS_MAX: usize = 8;
@@ -123,25 +124,11 @@ fn places(file: &FileReport) -> String {
     if streamed > 0 {
         places.push(format!("{streamed} {} streamed", many(streamed, "member")));
     }
-    places.extend(file.report().and_then(verified));
+    places.extend(file.report().and_then(verification::text));
     if places.is_empty() {
         places.push("nothing to do".into());
     }
     places.join(", ")
-}
-
-/// Which of the device's results were verified, and what that cost.
-fn verified(report: &Report) -> Option<String> {
-    let verification = &report.verification;
-    let all = verification.chunks + verification.unverified;
-    (all > 0).then(|| {
-        format!(
-            "{} of {all} results of {} verified in {:.1} ms of CPU time",
-            verification.chunks,
-            report.device.as_ref().map_or("", |device| &device.device),
-            verification.cpu_time.host_ns as f64 / 1e6
-        )
-    })
 }
 
 fn place(target: &TargetReport) -> String {

@@ -5,6 +5,8 @@ use std::time::Duration;
 use overside_match::Search;
 use overside_placement::{Policy, TargetReport};
 
+use crate::verification;
+
 /// Decisions that are shown; the report has more.
 const DECISIONS_MAX: usize = 40;
 
@@ -28,6 +30,9 @@ pub fn text(search: &Search, policy: Policy) -> String {
     }
     for target in report.cpu.iter().chain(&report.device) {
         line!(text, "  {}", of_target(target));
+    }
+    if let Some(verified) = verification::text(&report) {
+        line!(text, "  {verified}");
     }
     for event in &report.events {
         line!(text, "  {event}");

@@ -1,0 +1,17 @@
+//! What is told of the verification of a device's results.
+
+use overside_placement::Report;
+
+/// How many were verified, and what that cost; `None` if the device had none.
+pub fn text(report: &Report) -> Option<String> {
+    let verification = &report.verification;
+    let all = verification.chunks + verification.unverified;
+    (all > 0).then(|| {
+        format!(
+            "{} of {all} results of {} verified in {:.1} ms of CPU time",
+            verification.chunks,
+            report.device.as_ref().map_or("", |device| &device.device),
+            verification.cpu_time.host_ns as f64 / 1e6
+        )
+    })
+}
