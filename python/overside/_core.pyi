@@ -114,7 +114,8 @@ class Matches:
     @property
     def report(self) -> dict[str, Any]:
         """What was done: `selected`, `long` records that were searched by themselves, rows
-        `without_value`, `tried_engine`: the fastest if engines were tried, and `executor`."""
+        `without_value`, `tried_engine`: the fastest if engines were tried, `refusal`: why
+        not the engine that suits the patterns best, and `executor`."""
 
 def match(
     data: object,

@@ -8,6 +8,7 @@ from typing import Any
 import nanoarrow as na  # type: ignore[import-untyped]
 import overside
 import pytest
+from arrow_structures import Offer, int32, int64, texts
 
 LINES = [
     b"Accident on I-%d at Exit %d." % (n % 97, n % 41) if n % 7 == 0 else b"road %d is closed" % n
@@ -175,3 +176,118 @@ def test_what_cannot_be_searched_is_said() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             overside.match(TEXT, "a", **keywords)  # type: ignore[arg-type]
+
+
+def view(length: int, buffer: int, offset: int) -> bytes:
+    return int32(length) + b"abcd" + int32(buffer, offset)
+
+
+def views(what: bytes) -> Offer:
+    return Offer(na.string_view(), 1, [None, what, b"abcdefgh" * 2, int64(16)])
+
+
+def keyed(keys: bytes, kind: Any = None) -> Offer:
+    kind = na.dictionary(kind or na.int32(), na.string())
+    return Offer(kind, 2, [None, keys], dictionary=texts([b"on", b"off"]))
+
+
+def rows(text: Offer, length: int = 2) -> Offer:
+    return Offer(na.struct({"text": na.string()}), length, [None], children=[text])
+
+
+LONG = 1 << 60
+DAMAGED: dict[str, Callable[[], Offer]] = {
+    "a negative offset": lambda: Offer(na.string(), 2, [None, int32(-1, 1, 2), b"ab"]),
+    "offsets that descend": lambda: Offer(na.string(), 3, [None, int32(0, 2, 1, 3), b"abc"]),
+    "offsets far away": lambda: Offer(na.binary(), 2, [None, int32(0, 1 << 30, 3), b"abc"]),
+    "a last offset below 0": lambda: Offer(na.string(), 2, [None, int32(0, 1, -5), b"ab"]),
+    "long offsets": lambda: Offer(na.large_string(), 2, [None, int64(0, LONG, 3), b"abc"]),
+    "a view out of its buffer": lambda: views(view(20, 0, 5)),
+    "a view of no buffer": lambda: views(view(13, 7, 0)),
+    "a view of negative length": lambda: views(view(-3, 0, 0)),
+    "a view with another beginning": lambda: views(view(13, 0, 1)),
+    "views without lengths": lambda: Offer(na.string_view(), 1, [None, view(3, 0, 0)]),
+    "views of negative buffers": lambda: Offer(
+        na.string_view(), 1, [None, view(13, 0, 0), b"abcdefgh" * 2, int64(-16)]
+    ),
+    "a key without a value": lambda: keyed(int32(0, 5)),
+    "a key below 0": lambda: keyed(int32(-1, 0)),
+    "a key far away": lambda: keyed(int64(0, -1), na.uint64()),
+    "no dictionary": lambda: Offer(na.dictionary(na.int32(), na.string()), 1, [None, int32(0)]),
+    "a negative length": lambda: Offer(na.string(), -1, [None, int32(0, 1), b"a"]),
+    "a negative place": lambda: Offer(na.string(), 2, [None, int32(0, 1), b"a"], offset=-2),
+    "more than memory has": lambda: Offer(na.string(), 1 << 50, [None, int32(0, 1), b"a"]),
+    "no offsets": lambda: Offer(na.string(), 2, [None, None, b"a"]),
+    "no bytes": lambda: Offer(na.string(), 1, [None, int32(0, 1), None]),
+    "no buffers": lambda: Offer(na.string(), 1, []),
+    "a short column": lambda: rows(texts([b"a"])),
+    "no column": lambda: Offer(na.struct({"text": na.string()}), 2, [None]),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED, ids=lambda case: case.replace(" ", "-"))
+def test_a_damaged_array_is_an_exception(case: str) -> None:
+    array = DAMAGED[case]()
+    column = "text" if "column" in case else None
+    with pytest.raises(ValueError, match="damaged"):
+        overside.match(array, "b|o", column=column)
+
+
+def test_a_schema_without_end_is_an_exception() -> None:
+    kind = na.int32()
+    for _ in range(40):
+        kind = na.struct([kind])
+    with pytest.raises(ValueError, match="no end"):
+        overside.match(Offer(kind, 0, [None]), "a", column="text")
+
+
+def test_sliced_and_wide_arrays_are_searched() -> None:
+    def mask(array: Offer, column: str | None = None) -> Any:
+        return na.Array(overside.match(array, "^on", column=column)).to_pylist()
+
+    kind = na.dictionary(na.uint8(), na.string())
+    values = texts([b"on", b"off"])
+    keys = Offer(kind, 3, [bytes([0b0111]), bytes([9, 0, 1, 2])], dictionary=values, offset=1)
+    assert mask(keys) == [True, False, False]
+    assert mask(Offer(na.string(), 2, [None, int32(0, 2, 4, 6), b"ofonof"], offset=1)) == [
+        True,
+        False,
+    ]
+    assert mask(views(view(13, 0, 0))) == [False]
+    assert mask(Offer(na.string_view(), 1, [None, int32(2) + b"on" + bytes(10), b""])) == [True]
+    table = rows(texts([b"on", b"on", b"off", b"on", b"on"]))
+    table.array.offset = 2
+    assert mask(table, "text") == [False, True]
+    assert mask(Offer(na.string(), 0, [None, None, None])) == []
+
+
+def test_memory_that_is_written_to_meanwhile_gives_a_valid_result() -> None:
+    """Through a read-only view, which keeps only its holder from writing."""
+    text = bytearray(TEXT * 4)
+    offsets = bytearray(int32(*range(0, 4_000_001, 4)))
+    view = memoryview(text).toreadonly()
+    is_over = threading.Event()
+
+    def write() -> None:
+        turn = 0
+        while not is_over.is_set():
+            turn += 1
+            text[turn * 7919 % len(text)] = 10
+            offsets[turn * 7919 % len(offsets)] = turn % 256
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(5):
+            matches = overside.match(view, "[a-z]", threads=2, invert=True)
+            assert matches.begins is not None
+            assert all(0 <= begin <= len(text) for begin in matches.begins)
+            assert overside.decompress(overside.compress(view)) is not None
+            array = Offer(na.string(), 1_000_000, [None, offsets, b"a" * 4_000_000])
+            try:
+                overside.match(array, "[a-z]", threads=2)
+            except ValueError as error:
+                assert "damaged" in str(error)  # noqa: PT017 (it may also be whole)
+    finally:
+        is_over.set()
+        writer.join()

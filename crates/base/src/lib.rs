@@ -1,12 +1,14 @@
 //! What the standard library leaves out and several crates need, once.
 
 mod event_fd;
+mod quiet;
 mod random;
 
 use std::any::Any;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use event_fd::EventFd;
+pub use quiet::quietly;
 pub use random::Random;
 
 /// Locks a mutex whether or not a thread panicked while it held it. For values that are never left

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, BooleanArray, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Schema};
+use overside_base::quietly;
 
 use crate::ipc::{FileBatches, StreamBatches};
 use crate::rows::Rows;
@@ -195,6 +195,5 @@ pub(crate) fn format_error(error: impl std::fmt::Display) -> Error {
 
 /// Runs a file format's decoder. What a hostile file makes it stumble over is the file's mistake.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    catch_unwind(AssertUnwindSafe(decode))
-        .unwrap_or_else(|_| Err(Error::Format("the file is damaged".into())))
+    quietly(decode).unwrap_or_else(|_| Err(Error::Format("the file is damaged".into())))
 }

@@ -2,9 +2,13 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
+use arrow_schema::{DataType, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
 
 use crate::arrow::{column_of, format_error, guarded};
 use crate::{Error, Search, SearchSummary, Sink};
@@ -31,10 +35,14 @@ impl Search {
     ) -> Result<SearchSummary, Error> {
         let reader = guarded(|| {
             check_footer(&file)?;
-            let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(format_error)?;
-            let index = column_of(builder.schema(), column)?;
-            let mask = ProjectionMask::roots(builder.parquet_schema(), [index]);
-            builder
+            let options = ArrowReaderOptions::new();
+            let stored = ArrowReaderMetadata::load(&file, options).map_err(format_error)?;
+            let index = column_of(stored.schema(), column)?;
+            let options = ArrowReaderOptions::new().with_schema(with_views(stored.schema(), index));
+            let metadata = ArrowReaderMetadata::try_new(Arc::clone(stored.metadata()), options)
+                .map_err(format_error)?;
+            let mask = ProjectionMask::roots(metadata.parquet_schema(), [index]);
+            ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
                 .with_projection(mask)
                 .with_batch_size(BATCH_ROWS)
                 .build()
@@ -42,6 +50,28 @@ impl Search {
         })?;
         self.batches(reader, 0, sink)
     }
+}
+
+/// The schema with that column read as views: rows that have the same value in the file's dictionary
+/// share it in memory. A copy for each would be gigabytes where the file has bytes.
+fn with_views(schema: &Schema, index: usize) -> SchemaRef {
+    fn view(kind: &DataType) -> DataType {
+        match kind {
+            DataType::Dictionary(_, values) => view(values),
+            DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+            DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+            other => other.clone(),
+        }
+    }
+    let fields = schema.fields().iter().enumerate().map(|(at, field)| {
+        let field = field.as_ref().clone();
+        let kind = match at == index {
+            true => view(field.data_type()),
+            false => field.data_type().clone(),
+        };
+        field.with_data_type(kind)
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// Refuses a footer that announces more row groups than it has bytes: the decoder takes memory for

@@ -22,6 +22,7 @@ pub struct Search {
     cpu: Arc<dyn Device>,
     pub(crate) state: Option<Open>,
     exact: Option<Exact>,
+    refusal: Option<String>,
     /// Of [`Answer::Count`], for records that are longer than chunks.
     alone: Option<Box<dyn Kernel>>,
 }
@@ -47,15 +48,18 @@ impl Search {
         let flag = if options.ignore_case { "(?i)" } else { "" };
         let patterns = options.patterns.iter();
         let patterns = patterns.map(|pattern| format!("{flag}{pattern}")).collect();
-        let search = Self {
+        let mut search = Self {
             options,
             patterns,
             cpu,
             state: None,
             exact: None,
+            refusal: None,
             alone: None,
         };
-        prepare(&search.config(&search.options.engine, MatchKind::Count))?;
+        let prepared = prepare(&search.config(&search.options.engine, MatchKind::Count))?;
+        search.refusal = (prepared.refusal())
+            .map(|(engine, error)| format!("{engine} does not take the patterns: {error}"));
         Ok(search)
     }
 
@@ -68,6 +72,11 @@ impl Search {
             Some(exact) => Ok(exact),
             none => Ok(none.insert(Exact::compile(&self.patterns)?)),
         }
+    }
+
+    /// Why `auto` does not search with the engine that suits the patterns best.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 
     /// What was done so far, and where; `None` before the first chunk.

@@ -58,12 +58,18 @@ pub struct Output {
 pub struct Prepared {
     variant: Variant,
     maker: Maker,
+    refusal: Option<(&'static str, Error)>,
 }
 
 impl Prepared {
     /// The library that was chosen; never "auto". It says so if no library is needed.
     pub fn variant(&self) -> &Variant {
         &self.variant
+    }
+
+    /// The variant that `auto` would rather have taken, and why it does not take the patterns.
+    pub fn refusal(&self) -> Option<&(&'static str, Error)> {
+        self.refusal.as_ref()
     }
 
     /// A worker for one thread.
@@ -144,7 +150,7 @@ fn entries(operation: Operation) -> Vec<Entry> {
 }
 
 /// The variants of `operation`, the one that `auto` takes first. Of matchers it takes the first
-/// that suits the patterns.
+/// that suits the patterns and takes them.
 pub fn variants(operation: Operation) -> Vec<Variant> {
     (entries(operation).into_iter())
         .map(|entry| entry.variant)
@@ -176,13 +182,37 @@ pub fn usable_variants(operation: Operation) -> Vec<(Variant, usize)> {
 /// [`Error::UnknownVariant`], [`Error::Level`], [`Error::NoLevels`], [`Error::Pattern`],
 /// [`Error::NoPattern`].
 pub fn prepare(config: &Config) -> Result<Arc<Prepared>, Error> {
+    let prepared = match config.operation {
+        Operation::Match(_) if config.variant == "auto" => any_matcher(config),
+        _ => named(config, &config.variant),
+    };
+    prepared.map(Arc::new)
+}
+
+/// The first matcher that takes the patterns, of those that suit them. If none does, what the
+/// first says.
+fn any_matcher(config: &Config) -> Result<Prepared, Error> {
+    let mut refusal = None;
+    for name in matching::auto(&config.patterns) {
+        match named(config, name) {
+            Ok(prepared) => {
+                return Ok(Prepared {
+                    refusal,
+                    ..prepared
+                });
+            }
+            Err(error @ Error::Pattern { .. }) => refusal = refusal.or(Some((name, error))),
+            Err(other) => return Err(other),
+        }
+    }
+    Err(refusal.map_or(Error::NoPattern, |(_, error)| error))
+}
+
+/// Makes an operation ready by the variant of that name.
+fn named(config: &Config, name: &str) -> Result<Prepared, Error> {
     let requested = match config.operation {
         Operation::Compress(_) => config.level,
         _ => None,
-    };
-    let name = match config.operation {
-        Operation::Match(_) if config.variant == "auto" => matching::auto(&config.patterns),
-        _ => &config.variant,
     };
     let Entry {
         mut variant,
@@ -190,7 +220,11 @@ pub fn prepare(config: &Config) -> Result<Arc<Prepared>, Error> {
     } = choose(config.operation, name, requested)?;
     let level = level(&variant, requested)?;
     let maker = prepare(&mut variant, level, &config.patterns)?;
-    Ok(Arc::new(Prepared { variant, maker }))
+    Ok(Prepared {
+        variant,
+        maker,
+        refusal: None,
+    })
 }
 
 /// The entry of that name. `auto` is the first one that has the level, so that DEFLATE's level 1

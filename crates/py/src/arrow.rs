@@ -7,16 +7,15 @@
 use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
 
-use arrow_array::cast::AsArray;
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type, to_ffi};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{Array, ArrayRef, BooleanArray, make_array};
+use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_schema::DataType;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
-use crate::{errors, refused};
+use crate::{arrow_import, errors, refused};
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
@@ -55,11 +54,15 @@ impl Column {
         }))
     }
 
-    /// The type of its values.
+    /// The type of the arrays that `next` gives.
     pub(crate) fn kind(&self) -> DataType {
+        arrow_import::imported_kind(self.column_kind())
+    }
+
+    fn column_kind(&self) -> &DataType {
         match (&self.kind, self.child) {
-            (DataType::Struct(fields), Some(child)) => fields[child].data_type().clone(),
-            (kind, _) => kind.clone(),
+            (DataType::Struct(fields), Some(child)) => fields[child].data_type(),
+            (kind, _) => kind,
         }
     }
 
@@ -72,17 +75,7 @@ impl Column {
         let Some(array) = array else {
             return Ok(None);
         };
-        // SAFETY: whoever offers Arrow data promises that they are what the C data interface asks
-        // for, and that they stay until they are released, which the array does when it is dropped.
-        let data = unsafe { from_ffi_and_data_type(array, self.kind.clone()) };
-        let array = make_array(data.map_err(|error| error.to_string())?);
-        let Some(child) = self.child else {
-            return Ok(Some(array));
-        };
-        if array.null_count() > 0 {
-            return Err("rows that are null as a whole cannot be searched".into());
-        }
-        Ok(Some(array.as_struct().column(child).clone()))
+        arrow_import::import(array, self.column_kind(), self.child).map(Some)
     }
 }
 
@@ -113,8 +106,7 @@ fn stream(object: &Bound<'_, PyAny>) -> PyResult<(DataType, Source)> {
     // SAFETY: the stream is not released, since it has its functions; `schema` is released.
     let status = unsafe { get_schema(&raw mut *stream, &raw mut schema) };
     check(status, &mut stream).map_err(errors::data)?;
-    let kind = DataType::try_from(&schema).map_err(errors::data)?;
-    Ok((kind, Source::Stream(stream)))
+    Ok((kind_of(&schema)?, Source::Stream(stream)))
 }
 
 fn next_of(stream: &mut FFI_ArrowArrayStream) -> Result<Option<FFI_ArrowArray>, String> {
@@ -148,7 +140,12 @@ fn check(status: c_int, stream: &mut FFI_ArrowArrayStream) -> Result<(), String>
 fn kind(capsule: &Bound<'_, PyAny>) -> PyResult<DataType> {
     let schema = pointer::<FFI_ArrowSchema>(capsule, SCHEMA)?;
     // SAFETY: the capsule's name says what it points to; the capsule stays meanwhile.
-    DataType::try_from(unsafe { schema.as_ref() }).map_err(errors::data)
+    kind_of(unsafe { schema.as_ref() })
+}
+
+fn kind_of(schema: &FFI_ArrowSchema) -> PyResult<DataType> {
+    arrow_import::check_schema(schema).map_err(errors::data)?;
+    DataType::try_from(schema).map_err(errors::data)
 }
 
 /// Which child the column of that name is.

@@ -5,7 +5,7 @@ use overside_device::ExternalBytes;
 use pyo3::prelude::*;
 
 use crate::arguments::PlacementArgs;
-use crate::memory::{BorrowedBuffer, ReadOnly};
+use crate::memory::{BorrowedBuffer, Immutable};
 use crate::output::OutputBuffer;
 use crate::result::Output;
 use crate::{errors, guarded, refused};
@@ -86,7 +86,7 @@ pub(crate) fn compress(
 
 fn compress_all(data: BorrowedBuffer, options: &Options) -> Result<Output, Error> {
     let mut compressor = Compressor::new(OutputBuffer::new(None), options)?;
-    match ReadOnly::new(data) {
+    match Immutable::new(data) {
         Ok(data) => compressor.lend(ExternalBytes::new(data))?,
         Err(data) => {
             let mut reader = data.reader();
@@ -127,7 +127,7 @@ fn decompress_all(
     max_size: Option<u64>,
 ) -> Result<Output, Error> {
     let mut decompressor = Decompressor::new(OutputBuffer::new(max_size), options)?;
-    match ReadOnly::new(data) {
+    match Immutable::new(data) {
         Ok(data) => decompressor.lend(ExternalBytes::new(data))?,
         Err(data) => {
             let mut reader = data.reader();

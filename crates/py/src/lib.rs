@@ -5,6 +5,7 @@ mod advise;
 mod answers;
 mod arguments;
 mod arrow;
+mod arrow_import;
 mod codec;
 mod errors;
 mod facts;

@@ -13,7 +13,7 @@ use pyo3::types::PyTuple;
 
 use crate::arguments::PlacementArgs;
 use crate::arrow::{self, Column};
-use crate::memory::{BorrowedBuffer, Numbers, ReadOnly, Reader};
+use crate::memory::{BorrowedBuffer, Immutable, Numbers, Reader};
 use crate::output::{Signals, applied_of, value};
 use crate::{errors, guarded, refused};
 
@@ -124,7 +124,7 @@ fn search(data: Data, options: Options) -> Result<SearchResult, Error> {
     let mut records = Records::new(matches!(data, Data::Text(_)));
     let mut rows = None;
     let tally = match data {
-        Data::Text(lent) => match ReadOnly::new(lent) {
+        Data::Text(lent) => match Immutable::new(lent) {
             Ok(text) => search.memory(ExternalBytes::new(text), &mut records)?,
             Err(lent) => search.text(&mut lent.reader(), &mut records)?,
         },
@@ -151,6 +151,7 @@ fn search(data: Data, options: Options) -> Result<SearchResult, Error> {
         records: is_wanted.then_some(records),
         rows,
         engine: search.trial().map(|trial| trial.variant.to_owned()),
+        refusal: search.refusal().map(str::to_owned),
         report: search.report(),
     })
 }
@@ -220,6 +221,7 @@ struct SearchResult {
     records: Option<Records>,
     rows: Option<usize>,
     engine: Option<String>,
+    refusal: Option<String>,
     report: Option<Report>,
 }
 
@@ -241,6 +243,7 @@ impl SearchResult {
             ends,
             rows: self.rows,
             engine: self.engine,
+            refusal: self.refusal,
             report: self.report,
         })
     }
@@ -255,6 +258,7 @@ pub(crate) struct Matches {
     ends: Option<Py<Numbers>>,
     rows: Option<usize>,
     engine: Option<String>,
+    refusal: Option<String>,
     report: Option<Report>,
 }
 
@@ -341,6 +345,7 @@ impl Matches {
             "long": self.tally.long,
             "without_value": self.tally.without_value,
             "tried_engine": self.engine,
+            "refusal": self.refusal,
             "executor": self.report,
         });
         value(py, &report)

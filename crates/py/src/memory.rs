@@ -11,13 +11,16 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyMemoryView, PyString};
+use pyo3::types::{PyBytes, PyMemoryView, PyString};
+
+use crate::result::Output;
 
 /// Memory that a Python object lends by the buffer protocol. It stays where it is and as long as it
 /// is until this is dropped, which may be in any thread.
 pub(crate) struct BorrowedBuffer {
     buffer: PyUntypedBuffer,
     len: usize,
+    is_immutable: bool,
 }
 
 impl BorrowedBuffer {
@@ -36,18 +39,16 @@ impl BorrowedBuffer {
             ));
         }
         let len = buffer.len_bytes();
-        Ok(Self { buffer, len })
+        let is_immutable = is_immutable(object)?;
+        Ok(Self {
+            buffer,
+            len,
+            is_immutable,
+        })
     }
 
     pub(crate) fn len(&self) -> usize {
         self.len
-    }
-
-    /// Whether it may be read where it is while other threads run: nobody can write to it through
-    /// this object. Who lends a read-only view of memory that can be written to otherwise promises
-    /// not to.
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.buffer.readonly()
     }
 
     /// Reads it from the beginning, copying.
@@ -56,13 +57,24 @@ impl BorrowedBuffer {
     }
 }
 
-/// To be used only where [`BorrowedBuffer::is_read_only`].
-pub(crate) struct ReadOnly(BorrowedBuffer);
+/// Whether memory cannot change by any means: it is that of `bytes` or of a result of ours, or a view
+/// of such. What lies behind another read-only view, an array or a mapped file, may be written to by
+/// somebody else.
+fn is_immutable(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let owner = match object.cast::<PyMemoryView>() {
+        Ok(view) => view.getattr("obj")?,
+        Err(_) => object.clone(),
+    };
+    Ok(owner.is_instance_of::<PyBytes>() || owner.is_instance_of::<Output>())
+}
 
-impl ReadOnly {
-    /// `Err` gives back what can be written to.
+/// Memory that may be read where it is while other threads run.
+pub(crate) struct Immutable(BorrowedBuffer);
+
+impl Immutable {
+    /// `Err` gives back what somebody may write to.
     pub(crate) fn new(lent: BorrowedBuffer) -> Result<Self, BorrowedBuffer> {
-        if lent.is_read_only() {
+        if lent.is_immutable {
             Ok(Self(lent))
         } else {
             Err(lent)
@@ -70,14 +82,14 @@ impl ReadOnly {
     }
 }
 
-impl AsRef<[u8]> for ReadOnly {
+impl AsRef<[u8]> for Immutable {
     fn as_ref(&self) -> &[u8] {
         match self.0.len {
             // The pointer of an empty buffer may be null.
             0 => &[],
             // SAFETY: an exporter keeps its memory valid, in place and initialised until the buffer
             // is released, which is when `self` is dropped; it is contiguous, as was checked, and
-            // nobody writes to it, as `BorrowedBuffer::is_read_only` says.
+            // nobody can write to it, as `is_immutable` says.
             len => unsafe { std::slice::from_raw_parts(self.0.buffer.buf_ptr().cast(), len) },
         }
     }
@@ -102,7 +114,7 @@ impl Read for Reader<'_> {
         let len = room.len().min(self.lent.len - self.at);
         if len > 0 {
             let start: *const u8 = self.lent.buffer.buf_ptr().cast();
-            // SAFETY: as in `ReadOnly`, but for writers. What they write at the same time is plain
+            // SAFETY: as in `Immutable`, but for writers. What they write at the same time is plain
             // bytes, of which every value is valid; no reference to them is made, and the room is
             // memory of ours.
             unsafe { ptr::copy_nonoverlapping(start.add(self.at), room.as_mut_ptr(), len) };

@@ -18,6 +18,8 @@ use common::{Kept, Oracle, bluefield, options, placements};
 use overside_match::{Answer, Error, Search, SearchSummary};
 use overside_testkit::assert_contains;
 use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use proptest::prelude::*;
 
 const PATTERNS: [&str; 2] = ["a.b", r"^b\nb|c$"];
@@ -337,4 +339,33 @@ fn a_quote_that_is_never_closed_is_bounded() {
     let error = search.csv(&mut header, "text", b',', &mut ()).unwrap_err();
     assert!(matches!(error, Error::TooLong { .. }), "{error}");
     assert!(search.csv(&mut &b""[..], "text", b',', &mut ()).is_err());
+}
+
+/// A file of some hundred bytes in which all rows have the same text of 4 MB.
+#[test]
+fn rows_that_share_a_value_in_a_file_share_it_in_memory() {
+    let long = "x".repeat(4 << 20) + "a.b";
+    let rows = 2000;
+    let values = StringArray::from(vec![long.as_str()]);
+    let keys = arrow_array::Int32Array::from(vec![0; rows]);
+    let texts: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(values)));
+    let schema = Schema::new(vec![Field::new("text", texts.data_type().clone(), true)]);
+    let batch = RecordBatch::try_new(Arc::new(schema), vec![texts]).unwrap();
+    let mut file = tempfile::tempfile().unwrap();
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_dictionary_page_size_limit(64 << 20)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .build();
+    let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    assert!(file.metadata().unwrap().len() < 10_000);
+    let mut options = options(&["a[.]b$"], Answer::Count);
+    options.engine = "literal".into();
+    let tally = Search::new(options)
+        .unwrap()
+        .parquet(file, "text", &mut ())
+        .unwrap();
+    assert_eq!(tally.selected, rows as u64);
 }

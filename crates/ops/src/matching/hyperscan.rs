@@ -19,7 +19,20 @@ const LIBRARY: &str = if cfg!(target_arch = "x86_64") {
     "Vectorscan"
 };
 
-/// Hyperscan counts a buffer's bytes in 32 bits.
+// What follows bounds the time that it takes to compile a set: a few seconds for what is near these
+// limits, minutes for what is far beyond them.
+
+/// By how many bytes and classes a set may grow when counted repetitions are multiplied out.
+const MAX_GROWTH: u64 = 2000;
+/// The most classes, repetitions, alternatives and assertions of a set.
+const MAX_CONSTRUCTS: u64 = 2000;
+/// The most of each pattern's optional parts, squared and summed: every part that may be left out
+/// makes ways from everything before it to everything behind it.
+const MAX_WAYS: u64 = 10_000;
+/// How deep repetitions may nest: each level doubles the effort.
+const MAX_REPETITION_NESTING: u32 = 12;
+
+/// It counts a buffer's bytes in 32 bits.
 const MAX_LEN: usize = u32::MAX as usize;
 
 pub(super) const ENGINE: EngineLibrary = EngineLibrary {
@@ -52,6 +65,7 @@ struct Database(BlockDatabase);
 
 impl Database {
     fn compile(patterns: &[Compiled]) -> Result<Self, Error> {
+        check_effort(patterns)?;
         let flags = PatternFlags::MULTILINE | PatternFlags::ALLOWEMPTY;
         let one = |compiled: &Compiled| {
             Pattern::with_flags(compiled.expression.as_str(), flags).map_err(|e| e.to_string())
@@ -65,6 +79,27 @@ impl Database {
             Compiled::blame(patterns, reason, alone)
         })
     }
+}
+
+/// Refuses what would take long to compile.
+fn check_effort(patterns: &[Compiled]) -> Result<(), Error> {
+    let (mut growth, mut constructs, mut ways) = (0u64, 0, 0u64);
+    for pattern in patterns {
+        let node = pattern.node();
+        growth = growth.saturating_add(node.growth());
+        constructs += node.constructs();
+        ways = ways.saturating_add(node.optional().saturating_pow(2));
+        if growth > MAX_GROWTH {
+            return Err(pattern.refused("its repetitions are too large".into()));
+        }
+        if node.nesting() > MAX_REPETITION_NESTING {
+            return Err(pattern.refused("its repetitions nest too deep".into()));
+        }
+        if constructs > MAX_CONSTRUCTS || ways > MAX_WAYS {
+            return Err(pattern.refused("with it the patterns are too large".into()));
+        }
+    }
+    Ok(())
 }
 
 /// One thread's scanner.

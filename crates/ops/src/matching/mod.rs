@@ -53,8 +53,8 @@ pub(crate) fn matchers(kind: MatchKind) -> Vec<Entry> {
         .collect()
 }
 
-/// The name of the one that `auto` takes for such patterns.
-pub(crate) fn auto(patterns: &[String]) -> &'static str {
+/// The names of those that `auto` may take for such patterns, the one that suits them best first.
+pub(crate) fn auto(patterns: &[String]) -> Vec<&'static str> {
     let compiled = match Patterns::parse(patterns) {
         Ok(Patterns::Some(compiled)) => Some(compiled),
         // It makes no difference.
@@ -64,8 +64,8 @@ pub(crate) fn auto(patterns: &[String]) -> &'static str {
         let suits = |compiled: &Vec<Compiled>| (one.suits)(compiled);
         compiled.as_ref().is_none_or(suits)
     };
-    let suitable = supported().find(suits);
-    suitable.map_or(regex::NAME, |one| one.library.name)
+    let suitable = supported().filter(suits);
+    suitable.map(|one| one.library.name).collect()
 }
 
 /// What makes engines by `library`, or none where none is needed; `variant` says so then.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Config, Error, Kernel, MatchKind, Operation, Prepared, prepare};
 
-use super::{auto, supported};
+use super::supported;
 
 /// How often each engine is timed; the shortest time counts.
 const ROUNDS: usize = 3;
@@ -35,8 +35,8 @@ pub fn try_matchers(patterns: &[String], sample: &[u8]) -> Result<Trial, Error> 
         patterns: patterns.to_vec(),
         ..Config::new(Operation::Match(MatchKind::Count))
     };
-    let first = auto(patterns);
-    let prepared = prepare(&config(first))?;
+    let prepared = prepare(&config("auto"))?;
+    let first = prepared.variant().name;
     if prepared.variant().version.is_empty() {
         return Ok(Trial {
             variant: first,

@@ -17,6 +17,9 @@ pub fn text(search: &Search, policy: Policy) -> String {
         text.push_str("nothing was searched\n");
         return text;
     };
+    if let Some(refusal) = search.refusal() {
+        line!(text, "  {refusal}");
+    }
     if let Some(trial) = search.trial() {
         let times: Vec<String> = (trial.times.iter())
             .map(|(name, time)| format!("{name} {:.0} us", time.as_secs_f64() * 1e6))

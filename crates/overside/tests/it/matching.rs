@@ -314,3 +314,31 @@ fn an_output_that_is_full_is_named_and_no_input() {
         );
     }
 }
+
+#[test]
+fn a_damaged_table_is_refused_in_one_line() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/records");
+    let mut refused = 0;
+    for entry in fs::read_dir(corpus).unwrap() {
+        let bytes = fs::read(entry.unwrap().path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        // The first byte is the fuzzer's.
+        fs::write(directory.path().join("table"), &bytes[1..]).unwrap();
+        let output = run_in(
+            directory.path(),
+            &["-c", "--column", "t", "a", "table"],
+            b"",
+        );
+        let said = err(&output);
+        match output.status.code() {
+            Some(0 | 1) => assert_eq!(said, ""),
+            Some(2) => {
+                refused += 1;
+                assert_eq!(said.lines().count(), 1, "{said}");
+                assert!(said.starts_with("overside match: table: "), "{said}");
+            }
+            other => panic!("{other:?} {said}"),
+        }
+    }
+    assert!(refused > 3);
+}
