@@ -12,6 +12,9 @@ use crate::ipc::{FileBatches, StreamBatches};
 use crate::rows::Rows;
 use crate::{Error, Search, SearchSummary, SelectedRecord, Sink};
 
+/// How long a list of columns may become before the rest is only counted.
+const LISTED_BYTES_MAX: usize = 500;
+
 impl Search {
     /// Searches a column of an Arrow IPC file. Nulls do not match.
     ///
@@ -127,6 +130,20 @@ pub(crate) fn column_of(schema: &Schema, column: &str) -> Result<usize, Error> {
     Ok(index)
 }
 
+/// Names of a file's columns, for a message: in one line, and not longer than can be read.
+fn listed(names: &[String]) -> String {
+    let mut list = String::new();
+    for (index, name) in names.iter().enumerate() {
+        if list.len() > LISTED_BYTES_MAX {
+            return format!("{list}, and {} more", names.len() - index);
+        }
+        let comma = if index > 0 { ", " } else { "" };
+        let name: String = name.chars().take(LISTED_BYTES_MAX).collect();
+        list += &format!("{comma}{}", name.escape_debug());
+    }
+    list
+}
+
 /// Where the one column of that name is.
 pub(crate) fn position(names: &[String], column: &str) -> Result<usize, Error> {
     let count = names.iter().filter(|name| *name == column).count();
@@ -134,7 +151,7 @@ pub(crate) fn position(names: &[String], column: &str) -> Result<usize, Error> {
         (Some(index), 1) => Ok(index),
         (None, _) => Err(Error::NoColumn {
             name: column.into(),
-            known: names.join(", "),
+            known: listed(names),
         }),
         (_, count) => Err(Error::SameColumns {
             name: column.into(),
@@ -189,8 +206,14 @@ impl From<ArrowError> for Error {
     }
 }
 
+/// What a format's library says, in one line.
 pub(crate) fn format_error(error: impl std::fmt::Display) -> Error {
-    Error::Format(error.to_string())
+    let words: Vec<_> = error
+        .to_string()
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect();
+    Error::Format(words.join(" "))
 }
 
 /// Runs a file format's decoder. What a hostile file makes it stumble over is the file's mistake.

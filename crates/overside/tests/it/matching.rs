@@ -341,4 +341,12 @@ fn a_damaged_table_is_refused_in_one_line() {
         }
     }
     assert!(refused > 3);
+    let names = "x\x1b[2J,".repeat(400);
+    let output = run(&["--column", "t", "a"], format!("{names}\n1\n").as_bytes());
+    let said = err(&output);
+    assert!(said.len() < 1500 && said.contains("more"), "{said}");
+    assert!(
+        !said.contains('\x1b') && said.lines().count() == 1,
+        "{said}"
+    );
 }
