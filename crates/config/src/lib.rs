@@ -9,6 +9,8 @@
 //! 4. What a type cannot say (bounds, contradictions) is refused with [`Document::error`], which
 //!    finds the key's position.
 //!
+//! A file that Overside itself writes, while other processes may as well, is a [`LockedFile`].
+//!
 //! [`units`] has the one convention for figures that people read.
 
 #![forbid(unsafe_code)]
@@ -19,6 +21,7 @@ mod error;
 mod file;
 mod interval;
 mod json;
+mod locked_file;
 mod node;
 mod suggest;
 mod unit;
@@ -28,6 +31,7 @@ pub use document::{Document, Limits, parse_yaml};
 pub use error::{Error, Position, quoted};
 pub use file::{Source, read_text};
 pub use interval::{Interval, Number, Rate, Size};
+pub use locked_file::LockedFile;
 pub use node::{Key, Node, Value};
 pub use suggest::suggest;
 pub use unit::{Dimension, Unit, parse_amount};

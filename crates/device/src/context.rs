@@ -133,6 +133,12 @@ pub trait Context: Send {
     /// [`Lost`]; also for a device that can only be polled.
     fn arm(&mut self) -> Result<bool, Lost>;
 
+    /// Gives up no job in flight before `until`: the caller was away, and a device that gets on
+    /// only while it is called had no chance. Nothing to do for one whose jobs go on by themselves.
+    fn put_off(&mut self, until: Instant) {
+        let _ = until;
+    }
+
     /// Jobs submitted and not yet returned.
     fn in_flight(&self) -> usize;
 

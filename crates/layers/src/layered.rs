@@ -68,6 +68,10 @@ pub trait ContextLayer: Send {
         inner.arm()
     }
 
+    fn put_off(&mut self, inner: &mut dyn Context, until: Instant) {
+        inner.put_off(until);
+    }
+
     fn in_flight(&self, inner: &dyn Context) -> usize {
         inner.in_flight()
     }
@@ -153,6 +157,10 @@ impl<L: ContextLayer> Context for LayeredContext<L> {
 
     fn arm(&mut self) -> Result<bool, Lost> {
         self.layer.arm(&mut *self.inner)
+    }
+
+    fn put_off(&mut self, until: Instant) {
+        self.layer.put_off(&mut *self.inner, until);
     }
 
     fn in_flight(&self) -> usize {

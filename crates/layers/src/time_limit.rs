@@ -5,6 +5,10 @@
 //! 2. A device that breaks the contract does not. So when nothing has come back for longer than the
 //!    limit and a quarter of it, though something is in flight or offered, the context is lost, and
 //!    [`is_silence`] says that this was why.
+//! 3. Time in which the caller does not look is no device's fault: a caller that reads from a slow
+//!    pipe may be away for minutes, and some devices get on only while they are called. After more
+//!    than a quarter of the limit between two looks, whatever is in flight or offered has the whole
+//!    limit again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -53,6 +57,8 @@ impl DeviceLayer for TimeLimit {
             device: self.inner.info().name.clone(),
             tags: VecDeque::new(),
             waiting_since: None,
+            looked: Instant::now(),
+            not_before: Instant::now(),
         };
         Ok(LayeredContext::around(self.inner.open(config)?, layer))
     }
@@ -66,9 +72,24 @@ struct LimitedContext {
     /// When something last came back, or there was first something to wait for; `None` if there is
     /// nothing to wait for.
     waiting_since: Option<Instant>,
+    /// When the caller last looked for completions, or began to have something to look for.
+    looked: Instant,
+    /// No job is given up before this: the caller had been away.
+    not_before: Instant,
 }
 
 impl LimitedContext {
+    /// The caller looks: if it was away, what it has not seen has the whole limit again.
+    fn look(&mut self, inner: &mut dyn Context, now: Instant) {
+        let away = now.saturating_duration_since(self.looked);
+        self.looked = now;
+        if away > self.limit / 4 + GRACE {
+            self.not_before = now + self.limit;
+            self.waiting_since = self.waiting_since.map(|_| now);
+            inner.put_off(self.not_before);
+        }
+    }
+
     /// Fails if the device has been silent for too long.
     fn check(&self, now: Instant) -> Result<(), Lost> {
         let silence = self.limit + self.limit / 4 + GRACE;
@@ -91,8 +112,12 @@ impl ContextLayer for LimitedContext {
     ) -> Result<usize, SubmitError> {
         let now = Instant::now();
         let is_first_offer = jobs.front().is_some_and(|job| job.deadline.is_none());
+        if self.tags.is_empty() {
+            self.look(inner, now);
+        }
         for job in jobs.iter_mut() {
-            job.deadline.get_or_insert(now + self.limit);
+            let deadline = job.deadline.unwrap_or(now + self.limit);
+            job.deadline = Some(deadline.max(self.not_before));
         }
         if is_first_offer && self.tags.is_empty() {
             self.waiting_since = None;
@@ -116,6 +141,7 @@ impl ContextLayer for LimitedContext {
         out: &mut Vec<Completion>,
         max: usize,
     ) -> Result<usize, Lost> {
+        self.look(inner, Instant::now());
         let before = out.len();
         let count = inner.poll(out, max)?;
         for completion in &out[before..] {
@@ -128,5 +154,10 @@ impl ContextLayer for LimitedContext {
             self.check(Instant::now())?;
         }
         Ok(count)
+    }
+
+    fn arm(&mut self, inner: &mut dyn Context) -> Result<bool, Lost> {
+        self.look(inner, Instant::now());
+        inner.arm()
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use overside_backends::agents::{Entry, Found, Inventory, ask};
+use overside_config::{Error, LockedFile};
 use overside_log::LevelFilter;
 use serde_json::{Value as Json, json};
 
@@ -76,9 +77,22 @@ fn answer(arguments: &Arguments) -> Result<String, Failure> {
     let path = path.ok_or_else(|| {
         usage("no place for the inventory: set OVERSIDE_AGENTS or HOME, or use --inventory".into())
     })?;
-    let mut inventory = Inventory::read(&path).map_err(|error| usage(error.to_string()))?;
-    match &arguments.action {
-        Action::List { json } => return Ok(list(&inventory, *json)),
+    let failed = |error: Error| usage(error.to_string());
+    if let Action::List { json } = arguments.action {
+        return Ok(list(&Inventory::read(&path).map_err(failed)?, json));
+    }
+    // Others may be adding agents at the same time.
+    let file = LockedFile::lock(&path).map_err(failed)?;
+    let mut inventory = Inventory::read(file.path()).map_err(failed)?;
+    change(&mut inventory, &arguments.action)?;
+    inventory.write(&file).map_err(failed)?;
+    Ok(String::new())
+}
+
+fn change(inventory: &mut Inventory, action: &Action) -> Result<(), Failure> {
+    let usage = |message: String| (message, exit::USAGE);
+    match action {
+        Action::List { .. } => {}
         Action::Add {
             name,
             address,
@@ -101,8 +115,7 @@ fn answer(arguments: &Arguments) -> Result<String, Failure> {
             }
         }
     }
-    (inventory.write(&path)).map_err(|error| usage(error.to_string()))?;
-    Ok(String::new())
+    Ok(())
 }
 
 fn list(inventory: &Inventory, json: bool) -> String {

@@ -59,6 +59,10 @@ impl Context for DpdkContext {
         Err(self.pipeline.get_mut().lost("it can only be polled"))
     }
 
+    fn put_off(&mut self, until: Instant) {
+        self.pipeline.borrow_mut().put_off(until);
+    }
+
     fn in_flight(&self) -> usize {
         self.pipeline.borrow().in_flight()
     }

@@ -142,6 +142,15 @@ impl Pipeline {
         })
     }
 
+    /// As [`overside_device::Context::put_off`]: what is done is found out by looking.
+    pub(crate) fn put_off(&mut self, until: Instant) {
+        for (_, slot) in self.work.iter_mut().flat_map(|work| &mut work.slots) {
+            if let Some(deadline) = &mut slot.job.deadline {
+                *deadline = until.max(*deadline);
+            }
+        }
+    }
+
     pub(crate) fn in_flight(&self) -> usize {
         self.running + self.ready.len()
     }

@@ -212,6 +212,14 @@ impl Context for RemoteContext {
         Ok(watched.is_err())
     }
 
+    fn put_off(&mut self, until: Instant) {
+        for (_, slot) in &mut self.slots {
+            if let Some(deadline) = slot.job().and_then(|job| job.deadline.as_mut()) {
+                *deadline = until.max(*deadline);
+            }
+        }
+    }
+
     fn in_flight(&self) -> usize {
         self.running + self.ready.len()
     }

@@ -1,11 +1,10 @@
 //! The agents that there are: a file, written by hand or by `overside agents`.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-use overside_config::{Document, Error, Limits, Source, quoted, read_text};
+use overside_config::{Document, Error, Limits, LockedFile, Source, quoted, read_text};
 use overside_link::agent::PORT;
 use serde::{Deserialize, Serialize};
 
@@ -130,31 +129,16 @@ impl Inventory {
             .map(|(name, entry)| (name.as_str(), entry))
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the file. To change it, lock it, [read](Self::read) it, and then write it.
     ///
     /// # Errors
     /// [`Error`].
-    pub fn write(&self, path: &Path) -> Result<(), Error> {
-        let write = || {
-            let directory = path
-                .parent()
-                .filter(|parent| !parent.as_os_str().is_empty());
-            if let Some(directory) = directory {
-                std::fs::create_dir_all(directory)?;
-            }
-            let text = toml::to_string(self).map_err(std::io::Error::other)?;
-            let mut name = path.as_os_str().to_owned();
-            name.push(format!(".{}", std::process::id()));
-            let fresh = PathBuf::from(name);
-            let mut file = std::fs::File::create(&fresh)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&fresh, path)
-        };
-        write().map_err(|error: std::io::Error| {
-            let problem = format!("cannot be written: {error}");
-            Error::of_file(&path.display().to_string(), problem, "name another file")
-        })
+    pub fn write(&self, file: &LockedFile) -> Result<(), Error> {
+        let text = toml::to_string(self).map_err(|error| {
+            let file = file.path().display().to_string();
+            Error::of_file(&file, error.to_string(), "name another file")
+        })?;
+        file.replace(&text)
     }
 }
 

@@ -197,6 +197,26 @@ fn an_agent_that_is_not_there_is_said_to_be_so_soon_and_stops_nobody_else() {
 }
 
 #[test]
+fn agents_that_are_added_and_removed_at_once_are_all_added_and_removed() {
+    let user = User::new();
+    let start = |arguments: &[&str]| user.command(arguments).spawn().unwrap();
+    let end = |mut process: Child| assert!(process.wait().unwrap().success());
+    let names: Vec<String> = (0..30).map(|number| format!("dpu{number}")).collect();
+    let adding = names
+        .iter()
+        .map(|name| start(&["agents", "add", name, "127.0.0.1:7433"]));
+    adding.collect::<Vec<_>>().into_iter().for_each(end);
+    let (gone, kept) = names.split_at(15);
+    let removing = gone.iter().map(|name| start(&["agents", "remove", name]));
+    removing.collect::<Vec<_>>().into_iter().for_each(end);
+    let text = std::fs::read_to_string(user.path("agents.toml")).unwrap();
+    assert_eq!(text.matches("[agents.").count(), kept.len(), "{text}");
+    for name in kept {
+        assert_contains(&text, &format!("[agents.{name}]"));
+    }
+}
+
+#[test]
 fn names_that_lead_nowhere_say_where_to_go() {
     let user = User::new();
     let agent = Running::start(&user, &["--insecure", "--device", "cpu"]);

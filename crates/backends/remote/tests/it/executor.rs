@@ -102,3 +102,46 @@ fn a_stream_survives_its_agent() {
         }
     }
 }
+
+/// More than the system takes to be sent while nobody looks.
+const LONG: usize = 4 << 20;
+
+#[test]
+fn a_caller_that_is_away_for_long_does_not_make_the_device_late() {
+    let agent = agent(cpu(2), false);
+    let address = entry(agent.address(), false);
+    let device = RemoteDevice::connect("dpu0", &address, "cpu", SHORT).unwrap();
+    let job_timeout = Duration::from_secs(1);
+    let setup = Setup {
+        source_bytes: LONG,
+        destination_bytes: LONG,
+        cpu: Some(cpu(1)),
+        device: Some(std::sync::Arc::new(device)),
+        device_depth: 8,
+        job_timeout,
+        ..Setup::new(OperationConfig::new(Operation::Copy), Policy::Device)
+    };
+    let mut executor = Executor::open(setup).unwrap();
+    for label in 0..8 {
+        let mut buffer = executor.buffer().expect("room");
+        buffer.copy_from_slice(&bytes(label, LONG));
+        let chunk = Chunk {
+            label,
+            ..buffer.into()
+        };
+        executor.push(chunk).unwrap();
+    }
+    // As one who waits for the next bytes of a slow pipe is.
+    std::thread::sleep(2 * job_timeout);
+    for label in 0..8 {
+        let piece = loop {
+            match executor.pull().unwrap() {
+                Some(piece) => break piece,
+                None => executor.wait(job_timeout).unwrap(),
+            }
+        };
+        let output = piece.output().expect("a result");
+        assert!(output == bytes(label, LONG), "{label} has other bytes");
+    }
+    assert_eq!(executor.close().events, []);
+}

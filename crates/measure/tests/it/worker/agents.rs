@@ -7,6 +7,7 @@ use std::sync::Arc;
 use overside_agent::{Agent, Settings, keys};
 use overside_backends::agents::{Entry, INVENTORY, Inventory};
 use overside_backends::{Options, open};
+use overside_config::LockedFile;
 use overside_link::agent::Probe;
 
 /// Says to a test that it runs in a process of its own.
@@ -79,12 +80,13 @@ impl Agents {
 
     /// Adds an agent to the inventory.
     pub fn add(&self, name: &str, address: &str, keys: Option<&Path>) {
-        let mut inventory = Inventory::read(&self.path).unwrap();
+        let file = LockedFile::lock(&self.path).unwrap();
+        let mut inventory = Inventory::read(file.path()).unwrap();
         let entry = Entry {
             address: address.into(),
             keys: keys.map(Path::to_owned),
         };
         inventory.add(name, entry).unwrap();
-        inventory.write(&self.path).unwrap();
+        inventory.write(&file).unwrap();
     }
 }
