@@ -256,6 +256,10 @@ def pattern_problem(patterns: list[str]) -> str | None:
     """Why the patterns cannot be searched for together, naming the one to blame; `None` if they
     can. All engines take the same ones. Other threads run meanwhile."""
 
+def test_problem(test_json: str) -> str | None:
+    """Why a test, as `Worker.measure` takes it, cannot be: a value out of its bounds, or several
+    together; `None` if it can."""
+
 def tasks() -> str:
     """What the built-in tasks declare of themselves, as a JSON list of {name, description,
     operation, verified, parameters, metrics, report}; crates/measure/src/tasks/spec.rs says what

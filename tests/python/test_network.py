@@ -43,6 +43,18 @@ def box(directory: Path, measure: dict[str, float] | None = None, **parameters: 
     return short_box(directory, {"task": "network", "parameters": parameters}, **(measure or {}))
 
 
+def test_more_than_there_can_be_is_refused_by_the_plan(tmp_path: Path) -> None:
+    large = {"pattern": "stream", "message_size": 16 << 20}
+    path = box(tmp_path, connections=[1, 64, 65], **large)
+    reasons = [test.get("reason") for test in planned(path)]
+    assert reasons[:2] == [None, None]
+    assert "connections * message_size is 1090519040" in reasons[2]
+    path = box(tmp_path, message_size=1 << 20, connections=256, batch=[4, 5])
+    reasons = [test.get("reason") for test in planned(path)]
+    assert reasons[0] is None
+    assert reasons[1] == "batch is 5; it can be 1 to 4"
+
+
 def test_round_trips_and_streams_are_measured_and_reported(tmp_path: Path) -> None:
     path = box(tmp_path, pattern=["round-trip", "stream"], message_size=[64, 4096])
     run = ran(path)

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command import Json, agents, manifest, overside, planned, ran, said, samples, short_box
+from command import (
+    PATIENCE_S,
+    Json,
+    agents,
+    manifest,
+    only_run,
+    overside,
+    planned,
+    ran,
+    said,
+    samples,
+    short_box,
+    start,
+    wait_for,
+)
 
 
 @pytest.fixture
@@ -84,6 +99,42 @@ def test_jobs_run_beside_what_this_machine_sends_to_an_agent(tmp_path: Path) -> 
         # A third of the time after this end was told to begin, which a busy machine does late.
         assert 0 < begin < end
         assert sample["metrics"]["job_throughput"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("source", ["host", "dpu1"])
+def test_a_destination_that_stops_is_noticed_and_named(tmp_path: Path, source: str) -> None:
+    with agents(tmp_path, dpu0=["--insecure"], dpu1=["--insecure"]) as running:
+        # Long after the test has given up, the time of the sample would be over.
+        path = box(tmp_path, {"rounds": 1, "sample_s": 300}, source=source, destination="dpu0")
+        stopped = running["dpu0"]
+        with start("run", path, cwd=tmp_path) as run:
+            wait_for(lambda: is_answering(stopped.pid))
+            stopped.send_signal(signal.SIGSTOP)
+            try:
+                _, said = run.communicate(timeout=PATIENCE_S)
+            finally:
+                stopped.send_signal(signal.SIGCONT)
+                run.kill()
+    (sample,) = samples(only_run(tmp_path))
+    assert sample["status"] == "failed", said
+    assert sample["error"]["kind"] == "lost"
+    assert "dpu0" in sample["error"]["message"]
+    assert "does not answer" in sample["error"]["message"]
+
+
+def is_answering(agent: int) -> bool:
+    """Whether an agent has served traffic for a while: a thread of its that answers has used time
+    of a core."""
+    for thread in Path(f"/proc/{agent}/task").iterdir():
+        try:
+            name = (thread / "comm").read_text()
+            fields = (thread / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if name.startswith("net-session") and int(fields[11]) + int(fields[12]) > 5:
+            return True
+    return False
 
 
 @pytest.mark.usefixtures("nodes")

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from command import (
+    Json,
     children,
     environment,
     manifest,
@@ -29,6 +30,7 @@ from command import (
     wait_for,
     write_box,
 )
+from overside.bench import store
 
 LONG_ROUNDS = 10
 LONG: dict[str, float] = {"rounds": LONG_ROUNDS, "sample_s": 0.05}
@@ -410,3 +412,22 @@ def test_tests_whose_emulated_timing_is_invalid_are_not_passed(tmp_path: Path) -
     assert {row["task"] for row in rows if row["status"] == "ok"} == {"decompress"}
     every = resumed({"compress", "decompress"}, code=104)
     assert every["manifest"]["counts"]["invalid"] == 4
+
+
+def test_a_run_is_gone_on_with_as_its_last_writer_left_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = {"schema": store.SCHEMA, "id": "run", "box_path": "box.json", "tests": []}
+    store.RunStore.create(tmp_path, form).close()
+    read, others = store.read_manifest, [{"ended": "meanwhile"}]
+
+    def read_before_another_ends(path: Path) -> Json:
+        manifest = read(path)
+        while others:
+            with store.RunStore(path, manifest | others.pop()) as other:
+                other.write_manifest()
+        return manifest
+
+    monkeypatch.setattr(store, "read_manifest", read_before_another_ends)
+    with store.RunStore.reopen(tmp_path / "run") as again:
+        assert again.manifest["ended"] == "meanwhile"

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use overside_base::MemoryBudget;
 use overside_link::agent::{Preamble, Reply, Stream, Violation, control, readable_or_writable};
 
 use crate::server::{ConnectionPermit, Shared};
@@ -12,17 +13,20 @@ use crate::server::{ConnectionPermit, Shared};
 /// How long a host may take to read the last answers.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Finds out who it is. `None`: it has been told that there is no room for it.
+/// Finds out who it is, and what memory it may take. Without a stream: why there is no room for it, which it has been told.
 pub(crate) fn handshake(
     shared: &Shared,
     permit: &mut ConnectionPermit,
     socket: TcpStream,
-) -> io::Result<Option<Stream>> {
+) -> io::Result<Result<(Stream, Arc<MemoryBudget>), String>> {
     let deadline = Instant::now() + shared.settings.limits.handshake;
     let mut stream = match &shared.settings.keys {
         Some(keys) => Stream::agent(socket, Arc::clone(keys))?,
         None => Stream::plain(socket)?,
     };
+    // Hosts speak first.
+    stream.wait(true, false, deadline)?;
+    permit.spoke();
     stream.handshake(deadline)?;
     let mut preamble = [0; Preamble::BYTES];
     stream.read_all(&mut preamble, deadline)?;
@@ -35,16 +39,16 @@ pub(crate) fn handshake(
         return Err(io::Error::new(io::ErrorKind::InvalidData, violation));
     }
     let refusal = match (shared.is_draining(), permit.authenticate()) {
-        (true, _) => "it is about to end",
-        (false, false) => "it has all the connections that it takes",
-        (false, true) => {
+        (true, _) => "it is about to end".into(),
+        (false, Err(reason)) => reason,
+        (false, Ok(memory)) => {
             stream.write_all(&shared.welcome, deadline)?;
-            return Ok(Some(stream));
+            return Ok(Ok((stream, memory)));
         }
     };
-    stream.write_all(&control(&Reply::Busy(refusal.into())), deadline)?;
+    stream.write_all(&control(&Reply::Busy(refusal.clone())), deadline)?;
     drain_and_close(&mut stream);
-    Ok(None)
+    Ok(Err(refusal))
 }
 
 /// Closes a connection so that what was sent arrives: bytes that come in and are not read would

@@ -8,14 +8,17 @@
 //! asked goes to a thread of the test's own ([`Settings::probes`]).
 //!
 //! A host that goes takes its contexts and their memory with it. All that a host can ask for is
-//! bounded: connections, jobs in flight, bytes held for them, the time to say who it is.
+//! bounded: connections, jobs in flight, memory, the time to say who it is.
 
 mod error;
 mod handshake;
 pub mod keys;
+mod lobby;
+mod memory;
 mod open_context;
 mod pool;
 mod probe_session;
+mod refusals;
 mod server;
 mod session;
 
@@ -28,6 +31,7 @@ use overside_link::agent::Probe;
 use rustls::ServerConfig;
 
 pub use error::AgentError;
+pub use memory::default_memory_bytes;
 use server::{Acceptor, Shared};
 
 /// How an agent serves.
@@ -55,17 +59,23 @@ impl Settings {
     }
 }
 
-/// What hosts may ask for, all together.
+/// What hosts may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most connections of hosts that have said who they are. Each context takes one.
+    /// The most connections of hosts that have said who they are. Each context takes one. Hosts at
+    /// one address have at most three quarters of them.
     pub connections: usize,
-    /// The most connections that have not.
+    /// The most connections that have not. Where there are as many, one of them has to go for the
+    /// next that comes.
     pub unauthenticated: usize,
+    /// The most of those from one address.
+    pub unauthenticated_of_one: usize,
     /// How long a host has to say who it is.
     pub handshake: Duration,
     /// The most bytes of memory held for the jobs of one connection. One job's is always given.
     pub bytes: usize,
+    /// The most bytes of memory for everything: connections, contexts, jobs and tests.
+    pub memory: u64,
     /// How long a host may stop in the middle of a job or a message.
     pub stall: Duration,
     /// The most tests at a time of which an end is played.
@@ -76,9 +86,11 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 256,
-            unauthenticated: 32,
+            unauthenticated: 64,
+            unauthenticated_of_one: 16,
             handshake: Duration::from_secs(5),
             bytes: 256 << 20,
+            memory: default_memory_bytes(),
             stall: Duration::from_secs(30),
             probes: 4,
         }

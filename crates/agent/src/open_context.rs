@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use overside_base::{MemoryBudget, OutOfMemory, Reservation};
 use overside_device::threads::thread_cpu_ns;
 use overside_device::{
     Applied, Completion, Context, ContextConfig, Device, Job, JobError, Lifecycle, Lost, OpenError,
@@ -58,6 +59,9 @@ pub(crate) struct OpenContext {
     completions: Vec<Completion>,
     pool: Pool,
     pool_bytes: usize,
+    memory: Arc<MemoryBudget>,
+    /// What the device holds for the context.
+    held_by_device: Reservation,
     applied: Option<Arc<Applied>>,
     /// CPU time of this thread when the context was opened, in nanoseconds.
     own_before_ns: u64,
@@ -69,8 +73,11 @@ impl OpenContext {
         device: &Arc<dyn Device>,
         config: ContextConfig,
         pool_bytes: usize,
+        memory: &Arc<MemoryBudget>,
     ) -> Result<Self, OpenError> {
         let own_before_ns = thread_cpu_ns();
+        let held_by_device = reserve(&**device, &config, memory)?;
+        let pool = pool(&**device, &config, pool_bytes, memory)?;
         let context = device.open(config.clone())?;
         let event = context.event_fd().is_some();
         Ok(Self {
@@ -81,8 +88,10 @@ impl OpenContext {
             queue: VecDeque::with_capacity(config.depth),
             jobs: 0,
             completions: Vec::with_capacity(AT_ONCE),
-            pool: Pool::new(pool_bytes, config.depth),
+            pool,
             pool_bytes,
+            memory: Arc::clone(memory),
+            held_by_device,
             applied: None,
             own_before_ns,
             told: Instant::now(),
@@ -112,9 +121,19 @@ impl OpenContext {
         self.context.event_fd()
     }
 
-    /// Whether there is memory now for a job that is announced.
-    pub(crate) fn admits(&self, head: JobHead, len: usize) -> bool {
-        self.pool.admits(len, head.capacity)
+    /// Whether there is memory now for a job that is announced; then it is kept for that.
+    pub(crate) fn admit(&mut self, head: JobHead, len: usize) -> bool {
+        self.pool.admit(len, head.capacity)
+    }
+
+    /// Whether memory is kept for jobs to come.
+    pub(crate) fn keeps_memory(&self) -> bool {
+        self.pool.keeps()
+    }
+
+    /// Gives memory back that is kept for jobs to come.
+    pub(crate) fn trim(&mut self) {
+        self.pool.trim();
     }
 
     /// Checks a job that is announced.
@@ -220,10 +239,13 @@ impl OpenContext {
 
     /// Sets the idle context up for something else.
     pub(crate) fn reconfigure(&mut self, config: ContextConfig) -> Result<(), OpenError> {
+        // For a moment the device may hold what it had and what it will have.
+        let held_by_device = reserve(&*self.device, &config, &self.memory)?;
+        let pool = pool(&*self.device, &config, self.pool_bytes, &self.memory)?;
         self.context.reconfigure(config.clone())?;
         self.event = self.context.event_fd().is_some();
         self.held = vec![None; config.depth];
-        self.pool = Pool::new(self.pool_bytes, config.depth);
+        (self.held_by_device, self.pool) = (held_by_device, pool);
         self.applied = None;
         self.config = config;
         Ok(())
@@ -293,6 +315,35 @@ impl OpenContext {
         if let Source::One(slice) = source {
             self.pool.give_back_source(slice);
         }
+    }
+}
+
+/// Reserves what a device will hold for a context.
+fn reserve(
+    device: &dyn Device,
+    config: &ContextConfig,
+    memory: &Arc<MemoryBudget>,
+) -> Result<Reservation, OpenError> {
+    let reserved = memory.reserve(device.context_bytes(config));
+    reserved.map_err(|error| no_memory(device, &error))
+}
+
+/// Memory for a context's jobs.
+fn pool(
+    device: &dyn Device,
+    config: &ContextConfig,
+    bytes: usize,
+    memory: &Arc<MemoryBudget>,
+) -> Result<Pool, OpenError> {
+    let longest = [config.max_source_bytes, config.max_destination_bytes];
+    let pool = Pool::new(bytes, config.depth, longest.map(|len| len as usize), memory);
+    pool.map_err(|error| no_memory(device, &error))
+}
+
+fn no_memory(device: &dyn Device, error: &OutOfMemory) -> OpenError {
+    OpenError::Failed {
+        device: device.info().name.clone(),
+        reason: format!("the agent has no memory for it: {error}"),
     }
 }
 

@@ -1,5 +1,8 @@
 //! Memory for jobs: taken from the device, used again, bounded.
 
+use std::sync::Arc;
+
+use overside_base::{MemoryBudget, OutOfMemory, Reservation};
 use overside_device::{Device, MemoryError, Region, Slice};
 
 /// Memory is rounded up to this, so that lengths that differ a little share it.
@@ -15,37 +18,59 @@ pub(crate) struct Pool {
     limit: usize,
     /// The most regions that are kept.
     keep: usize,
+    /// What there may be of the agent's memory.
+    reserved: Reservation,
+    /// What is reserved as long as the context lives: one job can always have memory.
+    one_job: u64,
 }
 
 impl Pool {
-    /// With that many bytes, for that many jobs.
-    pub(crate) fn new(limit: usize, depth: usize) -> Self {
-        Self {
+    /// With that many bytes at most, for that many jobs whose sources and destinations are at most
+    /// so long.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]: there is no memory even for one job.
+    pub(crate) fn new(
+        limit: usize,
+        depth: usize,
+        longest: [usize; 2],
+        memory: &Arc<MemoryBudget>,
+    ) -> Result<Self, OutOfMemory> {
+        let one_job = longest.iter().map(|len| rounded(*len) as u64).sum();
+        Ok(Self {
             free: Vec::new(),
             bytes: 0,
             given: 0,
             limit,
             keep: 2 * depth,
-        }
+            reserved: memory.reserve(one_job)?,
+            one_job,
+        })
     }
 
-    /// Whether a job with that much source and destination can have memory now. The only job can
-    /// always.
-    pub(crate) fn admits(&self, source: usize, destination: usize) -> bool {
+    /// Whether a job with that much source and destination can have memory now; then it is reserved.
+    /// The only job can always.
+    pub(crate) fn admit(&mut self, source: usize, destination: usize) -> bool {
         let needed = rounded(source).saturating_add(rounded(destination));
-        self.given == 0 || self.given.saturating_add(needed) <= self.limit
+        let given = self.given.saturating_add(needed);
+        if self.given == 0 {
+            return true;
+        }
+        let missing = (given as u64).saturating_sub(self.reserved.bytes());
+        given <= self.limit && self.reserved.grow(missing).is_ok()
     }
 
-    /// Memory of at least `len` bytes.
+    /// Memory of at least `len` bytes, and not much more.
     pub(crate) fn take(&mut self, device: &dyn Device, len: usize) -> Result<Region, MemoryError> {
-        let fitting = self.free.iter().rposition(|region| region.len() >= len);
-        if let Some(index) = fitting {
+        let needed = rounded(len);
+        let fits = |region: &Region| (len..=2 * needed).contains(&region.len());
+        if let Some(index) = self.free.iter().rposition(fits) {
             let region = self.free.swap_remove(index);
             self.given += region.len();
             return Ok(region);
         }
-        let needed = rounded(len);
-        while self.bytes.saturating_add(needed) > self.limit
+        let room = self.room();
+        while self.bytes.saturating_add(needed) > room
             && let Some(region) = self.free.pop()
         {
             self.bytes -= region.len();
@@ -69,11 +94,37 @@ impl Pool {
             return;
         };
         self.given -= whole.len();
-        if self.free.len() < self.keep && self.bytes <= self.limit {
+        let is_tight = self.reserved.bytes() > self.one_job && self.reserved.is_tight();
+        if self.free.len() < self.keep && self.bytes <= self.room() && !is_tight {
             self.free.push(whole);
-        } else {
-            self.bytes -= whole.len();
+            return;
         }
+        self.bytes -= whole.len();
+        drop(whole);
+        self.shrink();
+    }
+
+    /// Whether memory is kept for jobs to come.
+    pub(crate) fn keeps(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Gives back what is kept.
+    pub(crate) fn trim(&mut self) {
+        for region in self.free.drain(..) {
+            self.bytes -= region.len();
+        }
+        self.shrink();
+    }
+
+    fn room(&self) -> usize {
+        self.limit
+            .min(usize::try_from(self.reserved.bytes()).unwrap_or(usize::MAX))
+    }
+
+    fn shrink(&mut self) {
+        self.reserved
+            .shrink_to((self.bytes as u64).max(self.one_job));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Connections: who gets in, how many, and how all of them end.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,15 +9,20 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use overside_base::{EventFd, lock};
+use overside_base::{EventFd, MemoryBudget, Reservation, lock};
 use overside_device::{Device, MemoryKind};
 use overside_link::agent::{Offer, Reply, Welcome, control};
 use rustix::event::{PollFd, PollFlags};
 
+use crate::lobby::{Lobby, Origin, Visitor};
+use crate::refusals::Refusals;
 use crate::{AgentError, Settings, session};
 
 /// The pause after the system could not give another connection.
 const PAUSE: Duration = Duration::from_millis(50);
+/// What a connection takes before anything is asked for, in bytes: buffers for encryption and for
+/// messages, and a thread.
+const CONNECTION_BYTES: u64 = 512 << 10;
 
 /// What all connections have in common.
 pub(crate) struct Shared {
@@ -30,13 +36,34 @@ pub(crate) struct Shared {
     drain: EventFd,
     /// Readable once it stops, and for good.
     stop: EventFd,
-    /// Connections with a thread.
-    open: Mutex<usize>,
+    open: Mutex<Open>,
     changed: Condvar,
-    /// Those of them whose hosts have not said who they are.
-    unauthenticated: AtomicUsize,
+    lobby: Lobby,
+    pub(crate) refusals: Refusals,
+    pub(crate) memory: Arc<MemoryBudget>,
     /// Tests of which an end is played.
     probes: AtomicUsize,
+}
+
+/// Connections with a thread.
+#[derive(Default)]
+struct Open {
+    all: usize,
+    /// Those of them whose hosts have said who they are, by where they come from.
+    known: HashMap<Origin, Known>,
+}
+
+/// Those that come from one address.
+struct Known {
+    connections: usize,
+    /// Their share of the memory.
+    memory: Arc<MemoryBudget>,
+}
+
+impl Open {
+    fn known(&self) -> usize {
+        self.known.values().map(|one| one.connections).sum()
+    }
 }
 
 impl Shared {
@@ -54,6 +81,7 @@ impl Shared {
             devices: offers.collect(),
         });
         Ok(Self {
+            memory: MemoryBudget::new(settings.limits.memory),
             settings,
             devices,
             welcome: control(&welcome),
@@ -61,16 +89,16 @@ impl Shared {
             stopping: AtomicBool::new(false),
             drain: EventFd::new()?,
             stop: EventFd::new()?,
-            open: Mutex::new(0),
+            open: Mutex::default(),
             changed: Condvar::new(),
-            unauthenticated: AtomicUsize::new(0),
+            lobby: Lobby::default(),
+            refusals: Refusals::default(),
             probes: AtomicUsize::new(0),
         })
     }
 
     pub(crate) fn connections(&self) -> usize {
-        let open = *lock(&self.open);
-        open.saturating_sub(self.unauthenticated.load(Ordering::Acquire))
+        lock(&self.open).known()
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -104,58 +132,119 @@ impl Shared {
         let left = deadline.saturating_duration_since(Instant::now());
         let waited = self
             .changed
-            .wait_timeout_while(open, left, |open| *open > 0);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
+            .wait_timeout_while(open, left, |open| open.all > 0);
+        waited.unwrap_or_else(PoisonError::into_inner).0.all == 0
     }
+}
+
+/// What hosts at one address may have of something, so that others can have the rest.
+fn share(of: usize) -> usize {
+    of - of / 4
 }
 
 /// A place among the connections, given back when it is dropped.
 pub(crate) struct ConnectionPermit {
     shared: Arc<Shared>,
-    unauthenticated: bool,
+    origin: Origin,
+    /// Until the host has said who it is.
+    visitor: Option<Arc<Visitor>>,
+    reserved: Option<Reservation>,
 }
 
 impl ConnectionPermit {
-    /// `None` if there are too many already who have not said who they are.
-    fn take(shared: &Arc<Shared>) -> Option<Self> {
-        let limit = shared.settings.limits.unauthenticated;
-        // Only the listening thread adds.
-        if shared.unauthenticated.load(Ordering::Acquire) >= limit {
-            return None;
+    /// A place for somebody who has not said who it is; why there is none.
+    fn take(
+        shared: &Arc<Shared>,
+        socket: &TcpStream,
+        peer: SocketAddr,
+    ) -> Result<Self, &'static str> {
+        let limits = &shared.settings.limits;
+        // Those that had to go need a moment. Only the listening thread adds.
+        if lock(&shared.open).all >= limits.connections + 2 * limits.unauthenticated {
+            return Err("too many connections end just now");
         }
-        shared.unauthenticated.fetch_add(1, Ordering::AcqRel);
-        *lock(&shared.open) += 1;
-        let shared = Arc::clone(shared);
-        let unauthenticated = true;
-        Some(Self {
-            shared,
-            unauthenticated,
+        let visitor = Visitor::new(peer, socket).map_err(|_| "no descriptor is left")?;
+        let (most, of_one) = (limits.unauthenticated, limits.unauthenticated_of_one);
+        lock(&shared.open).all += 1;
+        if shared.lobby.enter(Arc::clone(&visitor), most, of_one) {
+            let reason = "one that had not said who it is had to go for it";
+            shared.refusals.log(peer, &reason);
+        }
+        Ok(Self {
+            shared: Arc::clone(shared),
+            origin: Origin::of(peer),
+            visitor: Some(visitor),
+            reserved: None,
         })
     }
 
-    /// The host has said who it is. Whether there is a place for it.
-    pub(crate) fn authenticate(&mut self) -> bool {
-        let open = self.shared.open.lock();
-        let open = open.unwrap_or_else(PoisonError::into_inner);
-        let known = open.saturating_sub(self.shared.unauthenticated.load(Ordering::Acquire));
-        if known >= self.shared.settings.limits.connections {
-            return false;
+    /// The host has said something.
+    pub(crate) fn spoke(&self) {
+        if let Some(visitor) = &self.visitor {
+            visitor.spoke();
         }
-        if std::mem::take(&mut self.unauthenticated) {
-            self.shared.unauthenticated.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// It had to go for another one, which has been logged.
+    pub(crate) fn is_out(&self) -> bool {
+        self.visitor.as_ref().is_some_and(|one| one.is_out())
+    }
+
+    /// The host has said who it is. What memory it may take, together with the others from its
+    /// address.
+    ///
+    /// # Errors
+    /// That there is no place for it, in words for the host.
+    pub(crate) fn authenticate(&mut self) -> Result<Arc<MemoryBudget>, String> {
+        let most = self.shared.settings.limits.connections;
+        let mut open = lock(&self.shared.open);
+        if open.known() >= most {
+            return Err("it has all the connections that it takes".into());
         }
-        true
+        let connections = open
+            .known
+            .get(&self.origin)
+            .map_or(0, |one| one.connections);
+        if connections >= share(most) {
+            return Err("it has all the connections that it takes from one address".into());
+        }
+        let all = &self.shared.memory;
+        let memory = (open.known.get(&self.origin)).map_or_else(
+            || all.share(share(all.limit() as usize) as u64),
+            |one| Arc::clone(&one.memory),
+        );
+        let reserved = memory.reserve(CONNECTION_BYTES);
+        self.reserved = Some(reserved.map_err(|error| error.to_string())?);
+        if let Some(visitor) = self.visitor.take() {
+            let connections = connections + 1;
+            let memory = Arc::clone(&memory);
+            (open.known).insert(
+                self.origin,
+                Known {
+                    connections,
+                    memory,
+                },
+            );
+            self.shared.lobby.leave(&visitor);
+        }
+        Ok(memory)
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let open = self.shared.open.lock();
-        let mut open = open.unwrap_or_else(PoisonError::into_inner);
-        if self.unauthenticated {
-            self.shared.unauthenticated.fetch_sub(1, Ordering::AcqRel);
+        let mut open = lock(&self.shared.open);
+        match &self.visitor {
+            Some(visitor) => self.shared.lobby.leave(visitor),
+            None => {
+                if let Some(one) = open.known.get_mut(&self.origin) {
+                    one.connections -= 1;
+                }
+                open.known.retain(|_, one| one.connections > 0);
+                self.reserved = None;
+            }
         }
-        *open -= 1;
+        open.all -= 1;
         self.shared.changed.notify_all();
     }
 }
@@ -260,9 +349,9 @@ fn attend(listener: &TcpListener, closed: &EventFd, shared: &Arc<Shared>) {
 
 fn admit(socket: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
     // Whoever does not get in finds the connection closed: who it is, is not known yet.
-    let Some(permit) = ConnectionPermit::take(shared) else {
-        tracing::warn!(%peer, "refused: too many unauthenticated connections");
-        return;
+    let permit = match ConnectionPermit::take(shared, &socket, peer) {
+        Ok(permit) => permit,
+        Err(reason) => return shared.refusals.log(peer, &reason),
     };
     let inside = Arc::clone(shared);
     // If there is no thread left, the permit is given back and the socket closed.
@@ -270,6 +359,7 @@ fn admit(socket: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
         .name("agent".into())
         .spawn(move || session::serve(&inside, permit, socket, peer));
     if let Err(error) = thread {
-        tracing::error!(%peer, %error, "refused: no thread for the connection");
+        let reason = format!("no thread is left for it: {error}");
+        shared.refusals.log(peer, &reason);
     }
 }

@@ -7,6 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use overside_base::{MemoryBudget, Reservation};
 use overside_device::{Lifecycle, OpenError};
 use overside_link::agent::{
     CancellationToken, Host, JobHead, Opened, OpeningError, Outbox, Probe, Reader, Reply, Request,
@@ -28,6 +29,8 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the agent is held up before that is logged.
 const WAIT_NOTED: Duration = Duration::from_secs(1);
+/// How long a context has to be idle for its memory to be given back.
+const IDLE: Duration = Duration::from_secs(1);
 /// How many pieces are sent at once.
 const PIECES: usize = 64;
 
@@ -60,20 +63,25 @@ pub(crate) fn serve(
 ) {
     let _span = tracing::info_span!("connection", %peer).entered();
     match handshake(shared, &mut permit, socket) {
-        Ok(Some(stream)) => {
+        Ok(Ok((stream, memory))) => {
             tracing::info!(encrypted = shared.settings.keys.is_some(), "host connected");
-            Session::new(shared, stream).run();
+            Session::new(shared, stream, memory).run();
         }
-        Ok(None) => tracing::warn!("host turned away: no connection is free, or the agent ends"),
-        Err(error) => tracing::warn!(%error, "handshake refused"),
+        Ok(Err(reason)) => shared.refusals.log(peer, &reason),
+        Err(_) if permit.is_out() => {}
+        Err(error) => shared.refusals.log(peer, &error),
     }
 }
 
 struct Session<'a> {
     shared: &'a Arc<Shared>,
     stream: Stream,
+    /// What the host may take.
+    memory: Arc<MemoryBudget>,
     reader: Reader,
     outbox: Outbox,
+    /// Memory of a message that is longer than what every connection has.
+    message: Option<Reservation>,
     active: Option<OpenContext>,
     /// An end of a test that is played instead of a context.
     probing: Option<ProbeSession>,
@@ -95,12 +103,14 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(shared: &'a Arc<Shared>, stream: Stream) -> Self {
+    fn new(shared: &'a Arc<Shared>, stream: Stream, memory: Arc<MemoryBudget>) -> Self {
         Self {
             shared,
             stream,
+            memory,
             reader: Reader::new(Side::Agent),
             outbox: Outbox::default(),
+            message: None,
             active: None,
             probing: None,
             incoming: None,
@@ -157,6 +167,9 @@ impl<'a> Session<'a> {
             self.outbox.pong(0);
         }
         moved |= self.send()?;
+        if !moved && self.may_trim() {
+            self.trim();
+        }
         self.end()?;
         match moved {
             true => Ok(()),
@@ -171,7 +184,10 @@ impl<'a> Session<'a> {
         let opened = match devices.find(|device| device.info().name == name) {
             _ if self.drained.is_some() => Err(failed(name, "the agent is about to end")),
             None => Err(failed(name, "the agent does not offer it")),
-            Some(device) => OpenContext::open(device, config, self.shared.settings.limits.bytes),
+            Some(device) => {
+                let bytes = self.shared.settings.limits.bytes;
+                OpenContext::open(device, config, bytes, &self.memory)
+            }
         };
         let reply = match opened {
             Ok(active) => {
@@ -231,6 +247,7 @@ impl<'a> Session<'a> {
                 here,
                 there,
                 cancelled,
+                memory: Arc::clone(&self.memory),
             },
             permit,
         )
@@ -388,6 +405,18 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Nothing has been asked of the context for a while.
+    fn may_trim(&self) -> bool {
+        let last = self.heard.max(self.spoke);
+        !self.is_busy() && self.outbox.is_empty() && last.elapsed() >= IDLE
+    }
+
+    fn trim(&mut self) {
+        if let Some(active) = &mut self.active {
+            active.trim();
+        }
+    }
+
     /// Waits until there may be something to do.
     fn wait(&mut self) -> Result<(), End> {
         let shared = self.shared;
@@ -414,6 +443,11 @@ impl<'a> Session<'a> {
                     .saturating_sub(since.elapsed())
                     .max(POLL_INTERVAL),
             );
+        }
+        let is_idle = !jobs && self.outbox.is_empty();
+        if is_idle && self.active.as_ref().is_some_and(OpenContext::keeps_memory) {
+            let last = self.heard.max(self.spoke);
+            until(IDLE.saturating_sub(last.elapsed()).max(POLL_INTERVAL));
         }
         if jobs {
             until(HEARTBEAT_INTERVAL.saturating_sub(self.spoke.elapsed()));

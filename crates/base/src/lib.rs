@@ -1,6 +1,7 @@
 //! What the standard library leaves out and several crates need, once.
 
 mod event_fd;
+mod memory_budget;
 mod quiet;
 mod random;
 
@@ -8,6 +9,7 @@ use std::any::Any;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use event_fd::EventFd;
+pub use memory_budget::{MemoryBudget, OutOfMemory, Reservation};
 pub use quiet::quietly;
 pub use random::Random;
 

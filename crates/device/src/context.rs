@@ -13,6 +13,9 @@ use crate::{
     Registration, Slice, SubmitError,
 };
 
+/// What a context of a device holds that does not know better, in bytes.
+const CONTEXT_BYTES: u64 = 16 << 20;
+
 /// Something that runs jobs. Shared between threads; each opens contexts of its own.
 pub trait Device: Send + Sync {
     /// Name, driver, location, provenance.
@@ -64,6 +67,13 @@ pub trait Device: Send + Sync {
     /// [`MemoryError::Unreachable`] if the device cannot read memory of that kind.
     fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
         Ok(Slice::from_external(foreign, self.registration()))
+    }
+
+    /// How much memory a context holds beside its jobs', in bytes, at most as far as it is known:
+    /// what libraries take for their state as well.
+    fn context_bytes(&self, config: &ContextConfig) -> u64 {
+        let _ = config;
+        CONTEXT_BYTES
     }
 
     /// Opens a context for one operation. May take as long as the device takes to be set up.

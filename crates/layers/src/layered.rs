@@ -39,6 +39,10 @@ pub trait DeviceLayer: Send + Sync {
         self.inner().register(foreign)
     }
 
+    fn context_bytes(&self, config: &ContextConfig) -> u64 {
+        self.inner().context_bytes(config)
+    }
+
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
         self.inner().open(config)
     }
@@ -122,6 +126,10 @@ impl<L: DeviceLayer> Device for Layered<L> {
 
     fn register(&self, foreign: ExternalBytes) -> Result<Slice, MemoryError> {
         self.0.register(foreign)
+    }
+
+    fn context_bytes(&self, config: &ContextConfig) -> u64 {
+        self.0.context_bytes(config)
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {

@@ -16,6 +16,10 @@ pub(crate) struct Codec {
     pub compress_rank: u8,
     /// And to decompress.
     pub decompress_rank: u8,
+    /// What a compressor takes at a level for sources of so many bytes, in bytes; at most.
+    pub compressor_bytes: fn(u32, u64) -> u64,
+    /// What a decompressor takes.
+    pub decompressor_bytes: u64,
     /// Makes a compressor of one of `formats` at one of `levels` (0 without levels).
     pub compressor: fn(Format, u32) -> Result<Box<dyn Kernel>, Error>,
     /// Makes a decompressor of one of `formats`.
@@ -55,10 +59,17 @@ pub(crate) fn decompressors(format: Format) -> Vec<Entry> {
     codecs.map(|codec| codec.decompressor(format)).collect()
 }
 
+/// The library of that name.
+pub(crate) fn find(name: &str) -> Option<&'static Codec> {
+    all().into_iter().find(|codec| codec.library.name == name)
+}
+
+fn all() -> Vec<&'static Codec> {
+    [deflate::CODECS, lz4::CODECS, zstd::CODECS].concat()
+}
+
 fn ranked(format: Format, rank: fn(&Codec) -> u8) -> impl Iterator<Item = &'static Codec> {
-    let mut codecs: Vec<&Codec> = [deflate::CODECS, lz4::CODECS, zstd::CODECS]
-        .concat()
-        .into_iter()
+    let mut codecs: Vec<&Codec> = (all().into_iter())
         .filter(|codec| codec.formats.contains(&format))
         .collect();
     codecs.sort_by_key(|codec| rank(codec));

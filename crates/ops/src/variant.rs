@@ -227,6 +227,18 @@ fn named(config: &Config, name: &str) -> Result<Prepared, Error> {
     })
 }
 
+/// The codec that [`prepare`] takes, and at which level; `None` if it takes none.
+pub(crate) fn chosen_codec(config: &Config) -> Option<(&'static codec::Codec, u32)> {
+    let requested = match config.operation {
+        Operation::Compress(_) => config.level,
+        _ => None,
+    };
+    let variant = choose(config.operation, &config.variant, requested)
+        .ok()?
+        .variant;
+    Some((codec::find(variant.name)?, level(&variant, requested).ok()?))
+}
+
 /// The entry of that name. `auto` is the first one that has the level, so that DEFLATE's level 1
 /// is ISA-L's and its level 9 libdeflate's.
 fn choose(operation: Operation, name: &str, level: Option<u32>) -> Result<Entry, Error> {

@@ -34,12 +34,28 @@ const CODEC: Codec = Codec {
     levels: Some((1..=MAX_LEVEL, DEFAULT_LEVEL)),
     compress_rank: 0,
     decompress_rank: 0,
+    compressor_bytes: table_bytes,
+    decompressor_bytes: 1 << 20,
     compressor: |_, level| Ok(Box::new(Compressor::new(level)?)),
     decompressor: |_| {
         let context = DCtx::try_create().ok_or_else(no_memory)?;
         Ok(Box::new(Decompressor(context)))
     },
 };
+
+/// What the library takes for its tables at a level. It makes them no larger than the source needs:
+/// two tables of twice as many entries as there are bytes, up to the next power of two.
+fn table_bytes(level: u32, source_bytes: u64) -> u64 {
+    let most: u64 = match level {
+        ..=8 => 8 << 20,
+        9..=12 => 48 << 20,
+        13..=19 => 88 << 20,
+        20 => 176 << 20,
+        21 => 352 << 20,
+        _ => 672 << 20,
+    };
+    most.min(16 * source_bytes.max(1).next_power_of_two()) + (4 << 20)
+}
 
 struct Compressor(CCtx<'static>);
 
@@ -169,4 +185,23 @@ fn no_memory() -> Error {
 fn the_highest_level_is_the_librarys() {
     let max = zstd::zstd_safe::max_c_level();
     assert_eq!(u32::try_from(max), Ok(MAX_LEVEL));
+}
+
+#[test]
+fn the_library_takes_no_more_than_is_said() {
+    for level in 1..=MAX_LEVEL {
+        for source_bytes in [0, 1 << 10, 1 << 16, 1 << 18, 1 << 20, 9 << 20] {
+            let mut compressor = Compressor::new(level).unwrap();
+            let (source, mut room) = (vec![0; source_bytes], vec![0; 1 << 16]);
+            compressor.run(&[&source], &mut room).unwrap();
+            let (taken, said) = (
+                compressor.0.sizeof(),
+                table_bytes(level, source_bytes as u64),
+            );
+            assert!(
+                taken as u64 <= said,
+                "{level}, {source_bytes}: {taken} of {said}"
+            );
+        }
+    }
 }

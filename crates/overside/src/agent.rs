@@ -1,13 +1,14 @@
 //! `overside agent`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::value_parser;
-use overside_agent::{Agent, Settings, keys};
+use overside_agent::{Agent, Limits, Settings, default_memory_bytes, keys};
 use overside_backends::{BACKENDS, Options, open};
 use overside_link::agent::{PORT, Probe};
 use overside_log::LevelFilter;
@@ -16,7 +17,7 @@ use overside_probe::{dma, network};
 use serde_json::json;
 
 use crate::logging::Verbosity;
-use crate::options::Threads;
+use crate::options::{Threads, size_within};
 use crate::{exit, system};
 
 /// Offer this machine's devices to a host
@@ -50,6 +51,10 @@ pub struct Arguments {
     /// Whose cores these are: CPU time of tests played here is accounted to that side
     #[arg(long, value_enum, default_value_t = CoreOwner::Dpu)]
     role: CoreOwner,
+    /// Most memory the agent takes, libraries included; what needs more is refused [default: half of
+    /// the machine's, or two thirds of what a service may have if that is less]
+    #[arg(long, value_name = "SIZE", value_parser = size_within(MEMORY))]
+    memory: Option<usize>,
     /// Do not act as the remote end of `network` and `dma` tests
     #[arg(long)]
     no_probes: bool,
@@ -83,6 +88,8 @@ enum CoreOwner {
     Host,
 }
 
+/// What can be asked for: less serves nobody.
+const MEMORY: RangeInclusive<usize> = 64 << 20..=1 << 46;
 const DRAIN_MAX_SECONDS: u64 = 3600;
 
 pub fn run(arguments: &Arguments) -> ExitCode {
@@ -136,6 +143,7 @@ fn serve(all: &Arguments) -> ExitCode {
         Ok(keys) => keys,
         Err(error) => return failed(&error),
     };
+    system::return_freed_memory();
     system::block_shutdown_signals();
     let names = match all.devices.is_empty() {
         true => usable(),
@@ -150,6 +158,10 @@ fn serve(all: &Arguments) -> ExitCode {
         probes: match all.no_probes {
             true => Vec::new(),
             false => probes(all.role),
+        },
+        limits: Limits {
+            memory: (all.memory).map_or_else(default_memory_bytes, |bytes| bytes as u64),
+            ..Limits::default()
         },
         ..Settings::new(all.listen, keys)
     };

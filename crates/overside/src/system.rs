@@ -1,6 +1,6 @@
 //! What the standard library has no call for: an unfinished file goes when a signal ends the
 //! process, the process ends the way a closed pipe ends others, closing a file can fail, and a
-//! service that is asked to end finishes first.
+//! service gives back what is free, and finishes first when it is asked to end.
 
 // Signal handlers, and the closing of a descriptor.
 #![allow(unsafe_code)]
@@ -123,6 +123,20 @@ fn set_of(signals: &[c_int]) -> libc::sigset_t {
             libc::sigaddset(&mut set, signal);
         }
         set
+    }
+}
+
+/// From now on large pieces of memory go back to the system as soon as they are free, for a process
+/// that lives for long: by default the C library keeps more and more of them. To be called before any
+/// thread is started.
+pub fn return_freed_memory() {
+    const LARGE: c_int = 512 << 10;
+    // SAFETY: no other thread allocates yet.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        // Said at all, neither grows by itself any more.
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, LARGE);
     }
 }
 

@@ -29,7 +29,7 @@ mod streams;
 mod thread_setup;
 mod wire;
 
-pub use client::{Client, Limit, Pass, Slice};
+pub use client::{Client, Interrupter, Limit, Pass, Slice};
 pub use receiver::{Receiver, ReceiverConfig};
 pub use thread_setup::machine;
 
@@ -52,6 +52,10 @@ pub const CONNECTIONS_MAX: usize = 1024;
 pub const THREADS_MAX: usize = 64;
 /// The most messages outstanding on one connection, and the most in one write.
 pub const DEPTH_MAX: usize = 4096;
+/// What is read at once from a connection, beside what the system keeps of it, in bytes.
+const INCOMING_BYTES: usize = 256 << 10;
+/// What a thread takes, in bytes.
+const THREAD_BYTES: usize = 256 << 10;
 /// The most bytes of messages that the connections of one test collect, or write at once.
 pub const SESSION_BYTES_MAX: usize = 1 << 30;
 /// The most messages a second that can be asked for.
@@ -189,12 +193,18 @@ impl Load {
     pub fn check(&self) -> Result<(), Error> {
         within("message_bytes", self.message_bytes, 1, MESSAGE_BYTES_MAX)?;
         within("connections", self.connections, 1, CONNECTIONS_MAX)?;
-        let what = "connections * message_bytes";
+        let what = "connections * message_size";
         within(what, self.bytes_together(), 1, SESSION_BYTES_MAX)?;
         let threads_most = THREADS_MAX.min(self.connections);
         within("threads", self.threads, 1, threads_most)?;
         let buffer = self.socket_buffer.unwrap_or(SOCKET_BUFFER_MAX);
         Ok(within("socket_buffer", buffer, 1, SOCKET_BUFFER_MAX)?)
+    }
+
+    /// What an end holds at most, in bytes: what comes in on each connection, and its threads.
+    fn memory_bytes(&self) -> u64 {
+        let incoming = (2 * self.message_bytes).max(INCOMING_BYTES);
+        (self.connections * incoming + self.threads * THREAD_BYTES) as u64
     }
 
     /// Bytes of one message on each connection.
@@ -204,6 +214,14 @@ impl Load {
 }
 
 impl Plan {
+    /// What a client holds at most, in bytes: beside what either end does, what it writes at once, and
+    /// what it tells of a pass.
+    fn memory_bytes(&self) -> u64 {
+        let outgoing = (self.batch + 1) * self.load.bytes_together();
+        let told = self.load.threads * SLICES_MAX * std::mem::size_of::<Slice>();
+        self.load.memory_bytes() + (outgoing + told) as u64
+    }
+
     /// Checks that every number lies within its bounds.
     ///
     /// # Errors

@@ -60,6 +60,12 @@ pub(crate) fn pattern_problem(py: Python<'_>, patterns: Vec<String>) -> PyResult
     })
 }
 
+/// Why a test cannot be: a value out of its bounds, or several together; `None` if it can.
+#[pyfunction]
+pub(crate) fn test_problem(test_json: &str) -> PyResult<Option<String>> {
+    guarded(|| Ok(overside_measure::tasks::test_problem(test_json)))
+}
+
 /// What the built-in tasks declare of themselves.
 #[pyfunction]
 pub(crate) fn tasks() -> PyResult<String> {

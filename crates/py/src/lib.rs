@@ -43,7 +43,7 @@ mod core {
     #[pymodule_export]
     use crate::answers::{
         audit, backends, box_schema, devices, doctor, merge_histograms, outlook, parse_box,
-        pattern_problem, profiles, suggest, tasks, variants, version,
+        pattern_problem, profiles, suggest, tasks, test_problem, variants, version,
     };
     #[pymodule_export]
     const MAX_SIZE: u64 = crate::codec::MAX_SIZE;

@@ -193,9 +193,12 @@ class RunStore:
         try:
             for folder in ("nodes", "logs"):
                 (path / folder).mkdir(exist_ok=True)
-            return cls(path, manifest)
+            store = cls(path, manifest)
+            # Who held the lock may have written it since.
+            store.manifest = read_manifest(path)
         except OSError as error:
             raise UserError(f"cannot write {path}: {error.strerror}") from None
+        return store
 
     def _drop_torn_line(self) -> None:
         assert self._samples is not None

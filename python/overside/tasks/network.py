@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
+from overside import _core
 from overside.bench import network_path
 from overside.tasks import offload
 from overside.tasks.common import Json, Machine, MeasuredTask
@@ -77,12 +79,23 @@ class NetworkTask(MeasuredTask):
             }
         return request
 
+    def _too_much(self, parameters: Json) -> str | None:
+        """What is out of its bounds, alone or together with others. Hops and jobs beside have
+        bounds of their own, and do not count for these."""
+        traffic = parameters | {"mode": None, "jobs": None, "slice_ms": None}
+        times = {"warmup_s": 0.0, "sample_s": 1.0, "timeout_s": 60.0, "seed": 0}
+        return _core.test_problem(json.dumps(self.test(traffic) | times))
+
     def worker_prefix(self, parameters: Json) -> Sequence[str]:
         """A hop is built in namespaces of the worker's own."""
         return () if parameters["mode"] is None else network_path.prefix()
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
-        """What a hop needs is not there, or the device of the jobs is not."""
+        """It asks for more than there can be, what a hop needs is not there, or the device of the
+        jobs is not."""
+        problem = self._too_much(parameters)
+        if problem is not None:
+            return problem
         source, destination = parameters["source"], parameters["destination"]
         if parameters["mode"] is not None:
             if (source, destination) != (HOST, HOST):

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Instant;
 
+use overside_base::Reservation;
 use overside_link::agent::{Item, Request};
 use overside_link::codec::Message;
 
@@ -12,6 +13,8 @@ use super::{End, Session, out_of_turn};
 const DIRECT: usize = 32 << 10;
 /// How much of a job is read before anything else gets a turn.
 const TURN: usize = 1 << 20;
+/// Messages as long as this are in what every connection has, in bytes.
+const MESSAGE_BYTES: u64 = 256 << 10;
 /// From how many unsent pieces on nothing is read: a host that sends and does not listen waits.
 const UNSENT_MAX: usize = 16 << 10;
 
@@ -59,7 +62,7 @@ impl Session<'_> {
         let (Some((head, len)), Some(active)) = (self.waiting, &mut self.active) else {
             return Ok(true);
         };
-        if !active.admits(head, len) {
+        if !active.admit(head, len) {
             return Ok(false);
         }
         self.waiting = None;
@@ -111,11 +114,28 @@ impl Session<'_> {
             Ok(count) => {
                 self.reader.filled(count);
                 self.heard = Instant::now();
+                self.account_for_message()?;
                 Ok(true)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Err(_) => Err(End::Over),
         }
+    }
+
+    /// Reserves memory for a long message as it comes in: what is there of it, and it once more when
+    /// it is taken apart.
+    fn account_for_message(&mut self) -> Result<(), End> {
+        let bytes = self.reader.buffered() as u64 * 2;
+        if bytes <= MESSAGE_BYTES {
+            self.message = None;
+            return Ok(());
+        }
+        let more = bytes.saturating_sub(self.message.as_ref().map_or(0, Reservation::bytes));
+        let grown = match &mut self.message {
+            Some(message) => message.grow(more),
+            none => self.memory.reserve(more).map(|made| *none = Some(made)),
+        };
+        grown.map_err(|error| End::Broken(format!("a long message: {error}")))
     }
 
     fn take(&mut self, item: Item) -> Result<(), End> {

@@ -23,6 +23,7 @@ pub use backend::CpuBackend;
 pub use error::CpuError;
 
 use context::CpuContext;
+use overside_ops::memory_bytes;
 
 /// The device's name.
 pub const NAME: &str = "cpu";
@@ -105,6 +106,14 @@ impl Device for CpuDevice {
 
     fn capabilities(&self) -> &Capabilities {
         &self.0.capabilities
+    }
+
+    fn context_bytes(&self, config: &ContextConfig) -> u64 {
+        memory_bytes(
+            &config.operation,
+            config.max_source_bytes,
+            self.0.options.threads,
+        )
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {

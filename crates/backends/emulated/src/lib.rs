@@ -145,6 +145,10 @@ impl Device for EmulatedDevice {
         Some(self.0.registration.clone())
     }
 
+    fn context_bytes(&self, config: &ContextConfig) -> u64 {
+        overside_ops::memory_bytes(&config.operation, config.max_source_bytes, 1)
+    }
+
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
         Ok(Box::new(EmulatedContext::open(
             Arc::clone(&self.0),

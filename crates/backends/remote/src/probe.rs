@@ -127,20 +127,42 @@ impl RemoteProbe {
     /// # Panics
     /// If nothing was asked.
     pub fn answer(&mut self, deadline: Instant) -> Result<Vec<u8>, ProbeError> {
+        let late = ProbeError::Late {
+            node: self.node.clone(),
+        };
+        self.answer_until(deadline)?.ok_or(late)
+    }
+
+    /// The same, but that `None` is no failure: the answer is still to come.
+    ///
+    /// # Errors
+    /// [`ProbeError::Lost`]; it is of no use afterwards.
+    ///
+    /// # Panics
+    /// If nothing was asked.
+    pub fn answer_until(&mut self, until: Instant) -> Result<Option<Vec<u8>>, ProbeError> {
         assert!(self.asked, "there is no question to be answered");
-        let answered = self.wait(deadline);
-        match answered.map_err(|broken| self.lost(&broken))? {
-            Waited::Answer(answer) => {
-                self.asked = false;
-                Ok(answer)
-            }
+        let answer = self.watch(until)?;
+        self.asked = answer.is_none();
+        Ok(answer)
+    }
+
+    /// Sees until then whether the agent is still there, as it has to be for as long as the test
+    /// goes on. What it answers, if it was asked.
+    ///
+    /// # Errors
+    /// [`ProbeError::Lost`], at the latest when it has been silent for [`Timeouts::ask`] and
+    /// [`Timeouts::silence`]; it is of no use afterwards.
+    pub fn watch(&mut self, until: Instant) -> Result<Option<Vec<u8>>, ProbeError> {
+        let waited = self.wait(until);
+        match waited.map_err(|broken| self.lost(&broken))? {
+            Waited::Answer(answer) if self.asked => Ok(Some(answer)),
+            Waited::Answer(_) => Err(self.lost(&not_asked())),
             Waited::Lost(reason) => Err(ProbeError::Lost {
                 node: self.node.clone(),
                 reason: format!("it says: {reason}"),
             }),
-            Waited::Late => Err(ProbeError::Late {
-                node: self.node.clone(),
-            }),
+            Waited::Late => Ok(None),
         }
     }
 

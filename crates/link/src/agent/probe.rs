@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use overside_base::MemoryBudget;
+
 /// A kind of test of which an agent can play one end.
 pub trait Probe: Send + Sync {
     /// The name that hosts ask for it by.
@@ -34,6 +36,8 @@ pub struct Host {
     pub there: SocketAddr,
     /// Whether it has gone.
     pub cancelled: CancellationToken,
+    /// What memory is to be reserved from before it is taken.
+    pub memory: Arc<MemoryBudget>,
 }
 
 /// Says whether anybody still waits for what is being done.

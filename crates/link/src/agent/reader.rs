@@ -95,6 +95,11 @@ impl Reader {
         &mut self.buffer[self.end..]
     }
 
+    /// Memory that this has for what comes in, in bytes.
+    pub fn buffered(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// That many bytes were put there.
     ///
     /// # Panics

@@ -62,11 +62,13 @@ pub(super) fn with(
     let mut taken = match test.initiator {
         Side::Host => {
             let cores = test.cores.clone();
-            let mut here = Initiator::over(end, link.name(), what, cores, timeouts);
+            let initiator = Initiator::over(end, link.name(), what, cores, timeouts);
+            let mut here = there.beside(initiator);
             run_test(&plan, &times(test), &mut here, Some(&mut there))
         }
         Side::Dpu => {
-            let mut here = Peer::over(end, link.name(), what, timeouts);
+            let peer = Peer::over(end, link.name(), what, timeouts);
+            let mut here = there.beside(peer);
             run_test(&plan, &times(test), &mut there, Some(&mut here))
         }
     }?;
@@ -145,6 +147,11 @@ impl AgentSide {
         ))
     }
 
+    fn beside<S>(&self, side: S) -> SideHere<S> {
+        let node = self.probe.node().to_owned();
+        SideHere { side, node }
+    }
+
     fn ask(&mut self, question: &DmaQuestion) -> Result<DmaReply, Failure> {
         let answer = self.probe.ask(&question.encode(), self.deadline);
         let answer = answer.map_err(gone)?;
@@ -190,6 +197,22 @@ impl AgentSide {
         // Its cores are not this machine's.
         ran.cpu.host_ns = 0;
         Ok(ran)
+    }
+}
+
+/// This machine's side: where the link fails, it says who is at the other end.
+struct SideHere<S> {
+    side: S,
+    node: String,
+}
+
+impl<S: TestSide> TestSide for SideHere<S> {
+    fn execute(&mut self, command: Command) -> Result<Answer, Failure> {
+        let answer = self.side.execute(command);
+        answer.map_err(|failure| match failure.kind {
+            FailureKind::Unsupported => failure,
+            kind => Failure::new(kind, format!("with {}: {}", self.node, failure.message)),
+        })
     }
 }
 

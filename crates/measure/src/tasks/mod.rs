@@ -89,6 +89,14 @@ pub fn tasks() -> Vec<TaskSpec> {
     TASKS.iter().map(|task| (task.spec)()).collect()
 }
 
+/// Why something is no test, or asks for more than there can be, as [`Worker::measure_json`] would
+/// say; `None` if it can be tried.
+///
+/// [`Worker::measure_json`]: crate::Worker::measure_json
+pub fn test_problem(json: &str) -> Option<String> {
+    AnyTest::parse(json).err().map(|error| error.to_string())
+}
+
 /// A test of any kind.
 pub(crate) enum AnyTest {
     /// Jobs on a device.

@@ -24,6 +24,8 @@ pub(super) const CODEC: Codec = Codec {
     levels: Some((0..=igzip::ISAL_DEF_MAX_LEVEL, 1)),
     compress_rank: 0,
     decompress_rank: 1,
+    compressor_bytes: |_, _| 1 << 20,
+    decompressor_bytes: 256 << 10,
     compressor: |format, level| Ok(Box::new(Compressor::new(format, level)?)),
     decompressor: |format| {
         Ok(match format {

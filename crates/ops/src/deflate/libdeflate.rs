@@ -36,6 +36,8 @@ pub(super) const CODEC: Codec = Codec {
     // and on short streams libdeflate leads.
     compress_rank: 1,
     decompress_rank: 0,
+    compressor_bytes: |level, _| if level < 10 { 2 << 20 } else { 16 << 20 },
+    decompressor_bytes: 64 << 10,
     compressor: |format, level| Ok(Box::new(Compressor::new(format, level)?)),
     decompressor: |format| Ok(Box::new(Decompressor::new(format)?)),
 };

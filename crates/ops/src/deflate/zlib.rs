@@ -27,6 +27,8 @@ pub(super) const CODEC: Codec = Codec {
     levels: Some((0..=9, 6)),
     compress_rank: 2,
     decompress_rank: 2,
+    compressor_bytes: |_, _| 512 << 10,
+    decompressor_bytes: 64 << 10,
     compressor: |format, level| {
         let stream = Deflate::new(format, level)?;
         Ok(Box::new(Compressor::new(stream, format)))

@@ -22,6 +22,8 @@ pub(super) const CODEC: Codec = Codec {
     levels: Some((0..=9, 6)),
     compress_rank: 3,
     decompress_rank: 3,
+    compressor_bytes: |_, _| 1 << 20,
+    decompressor_bytes: 128 << 10,
     compressor: |format, level| {
         let config = DeflateConfig {
             window_bits: window_bits(format),

@@ -71,6 +71,8 @@ pub(super) const CODEC: Codec = Codec {
     levels: Some((1..=12, 1)),
     compress_rank: 0,
     decompress_rank: 0,
+    compressor_bytes: |_, source_bytes| source_bytes + (source_bytes >> 7) + (1 << 20),
+    decompressor_bytes: 16 << 20,
     compressor: |format, level| {
         Ok(match format {
             Format::Lz4Block => Box::new(BlockCompressor::new(level)?),

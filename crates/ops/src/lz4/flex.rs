@@ -30,6 +30,8 @@ pub(super) const CODEC: Codec = Codec {
     levels: None,
     compress_rank: 1,
     decompress_rank: 1,
+    compressor_bytes: |_, source_bytes| source_bytes + (source_bytes >> 7) + (1 << 20),
+    decompressor_bytes: 64 << 10,
     compressor: |format, _| {
         Ok(match format {
             Format::Lz4Block => Box::<BlockCompressor>::default(),

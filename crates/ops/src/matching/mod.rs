@@ -53,6 +53,15 @@ pub(crate) fn matchers(kind: MatchKind) -> Vec<Entry> {
         .collect()
 }
 
+/// What an engine's program for these patterns takes, and its caches for one thread, in bytes: what
+/// long ones may spend, and less of short ones.
+pub(crate) fn program_bytes(patterns: &[String]) -> u64 {
+    const BYTES_A_LETTER: u64 = 64 << 10;
+    let letters: usize = patterns.iter().map(String::len).sum();
+    let most = pattern::MAX_PROGRAM_BYTES as u64;
+    (1 << 20) + (letters as u64).saturating_mul(BYTES_A_LETTER).min(most)
+}
+
 /// The names of those that `auto` may take for such patterns, the one that suits them best first.
 pub(crate) fn auto(patterns: &[String]) -> Vec<&'static str> {
     let compiled = match Patterns::parse(patterns) {

@@ -146,7 +146,7 @@ fn a_refused_handshake_is_in_the_agents_log() {
         .find(|event| event["level"] == "WARN")
         .unwrap();
     assert_eq!(refused["spans"][0]["name"], "connection");
-    assert!(!refused["error"].as_str().unwrap().is_empty());
+    assert!(!refused["reason"].as_str().unwrap().is_empty());
 }
 
 #[test]

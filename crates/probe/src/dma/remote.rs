@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use overside_base::{MemoryBudget, Reservation};
 use overside_link::agent::{
     CancellationToken, Host, MAX_PROBE_BYTES, MAX_TEXT_BYTES, Probe, ProbePeer,
 };
@@ -126,6 +127,8 @@ impl Probe for DmaProbe {
         Ok(Box::new(RemoteSide {
             here: host.here,
             cancelled: host.cancelled,
+            budget: host.memory,
+            memory: None,
             stage: Stage::New,
         }))
     }
@@ -135,6 +138,9 @@ impl Probe for DmaProbe {
 struct RemoteSide {
     here: SocketAddr,
     cancelled: CancellationToken,
+    budget: Arc<MemoryBudget>,
+    /// Of all that the test holds.
+    memory: Option<Reservation>,
     stage: Stage,
 }
 
@@ -178,6 +184,10 @@ impl RemoteSide {
 
     fn listen(&mut self, opening: Opening) -> Result<Reach, Failure> {
         opening.check()?;
+        let reserved = self.budget.reserve(opening.plan.memory_bytes());
+        self.memory = Some(reserved.map_err(|error| {
+            Failure::unsupported(format!("the agent has no memory for this test: {error}"))
+        })?);
         let deadline = Instant::now() + Duration::from_millis(opening.timeout_ms);
         let (listening, reach) =
             LinkListener::begin(opening.link, self.here, opening.engine, opening.transport)?;

@@ -145,6 +145,22 @@ pub struct Client {
     cancelled: CancellationToken,
 }
 
+/// Ends a client's pass.
+pub struct Interrupter {
+    cancelled: CancellationToken,
+    /// What the client may be waiting for.
+    reports: TcpStream,
+}
+
+impl Interrupter {
+    /// [`Client::pass`] fails soon, and the client is of no use any more.
+    pub fn interrupt(&self) {
+        self.cancelled.cancel();
+        // If it is closed already, nobody waits for it.
+        let _ = self.reports.shutdown(std::net::Shutdown::Both);
+    }
+}
+
 /// The connections of one thread.
 pub(super) struct Group {
     pub events: EventLoop,
@@ -262,6 +278,18 @@ impl Client {
             pattern,
             sent: 0,
             cancelled,
+        })
+    }
+
+    /// What ends a pass from another thread.
+    ///
+    /// # Errors
+    /// [`Error::System`]: no descriptor is left.
+    pub fn interrupter(&self) -> Result<Interrupter, Error> {
+        let reports = self.reports.try_clone();
+        Ok(Interrupter {
+            cancelled: self.cancelled.clone(),
+            reports: reports.map_err(Error::system("a connection"))?,
         })
     }
 

@@ -18,6 +18,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use overside_base::Reservation;
 use overside_link::Secret;
 use overside_link::agent::{Host, MAX_PROBE_BYTES, Probe, ProbePeer};
 use overside_link::codec::{CodecError, Message, clean};
@@ -193,6 +194,7 @@ impl Probe for NetworkProbe {
         Ok(Box::new(RemoteEnd {
             role: self.role,
             host,
+            memory: None,
             receiver: None,
             client: None,
         }))
@@ -203,6 +205,7 @@ impl Probe for NetworkProbe {
 struct RemoteEnd {
     role: Role,
     host: Host,
+    memory: Option<Reservation>,
     receiver: Option<Receiver>,
     client: Option<Client>,
 }
@@ -264,6 +267,8 @@ impl RemoteEnd {
             return Err(out_of_turn("this end is one already"));
         }
         cores_within(cores.as_deref())?;
+        load.check()?;
+        self.reserve(load.memory_bytes())?;
         let secret = Secret::random().map_err(Error::system("a secret"))?;
         let config = ReceiverConfig {
             load,
@@ -282,6 +287,13 @@ impl RemoteEnd {
         })
     }
 
+    fn reserve(&mut self, bytes: u64) -> Result<(), Refusal> {
+        let reserved = self.host.memory.reserve(bytes);
+        let refused = |error| Refusal::Question(format!("it has no memory for this test: {error}"));
+        self.memory = Some(reserved.map_err(refused)?);
+        Ok(())
+    }
+
     fn connect(&mut self, plan: Plan) -> Result<NetworkReply, Refusal> {
         if self.receiver.is_some() || self.client.is_some() {
             return Err(out_of_turn("this end is one already"));
@@ -290,6 +302,8 @@ impl RemoteEnd {
             let least = Duration::from_micros(50).as_secs_f64();
             within("slice", slice.as_secs_f64(), least, 3600.0)?;
         }
+        plan.check()?;
+        self.reserve(plan.memory_bytes())?;
         let client = Client::open_for(plan, self.host.cancelled.clone())?;
         self.client = Some(client);
         Ok(NetworkReply::Connected {

@@ -4,6 +4,7 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
+use overside_base::MemoryBudget;
 use overside_link::Secret;
 use overside_link::agent::{CancellationToken, Host, Probe, ProbePeer};
 use overside_link::codec::Message;
@@ -20,6 +21,7 @@ fn part() -> (Box<dyn ProbePeer>, CancellationToken) {
         here: (Ipv4Addr::LOCALHOST, 7433).into(),
         there: (Ipv4Addr::LOCALHOST, 40_000).into(),
         cancelled: gone.clone(),
+        memory: MemoryBudget::new(4 << 30),
     };
     (DmaProbe.begin(host).expect("a part"), gone)
 }

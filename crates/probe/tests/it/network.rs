@@ -355,7 +355,7 @@ fn numbers_out_of_bounds_are_named_at_either_end() {
                 message_bytes: 16 << 20,
                 ..good
             },
-            "connections * message_bytes",
+            "connections * message_size",
         ),
     ] {
         let errors = [

@@ -4,6 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use overside_base::MemoryBudget;
 use overside_link::Secret;
 use overside_link::agent::{CancellationToken, Host, Probe, ProbePeer};
 use overside_link::codec::Message;
@@ -24,6 +25,7 @@ fn end() -> (Box<dyn ProbePeer>, CancellationToken) {
         here: loopback(7433),
         there: loopback(40_000),
         cancelled: gone.clone(),
+        memory: MemoryBudget::new(4 << 30),
     };
     let far = NetworkProbe { role: Role::Dpu };
     assert_eq!(far.kind(), "network");

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use common::jobs::{End, assert_copied, copying, job, reap, run};
 use common::{SOON, agent, agent_with, cpu, remote, told, until};
 use overside_agent::{Agent, Limits};
-use overside_device::{ContextConfig, Device, SubmitError};
+use overside_device::{ContextConfig, Device, Operation, OperationConfig, SubmitError};
 use overside_link::agent::{JobHead, Outbox, Preamble, Request, Setup};
+use overside_ops::Format;
 use overside_testkit::assert_contains;
 
 #[test]
@@ -49,6 +50,72 @@ fn who_does_not_say_who_it_is_has_to_go() {
             overside_backend_remote::ask("dpu0", &entry, common::SHORT).is_ok()
         });
         drop(waiting);
+    }
+}
+
+#[test]
+fn a_crowd_that_says_nothing_keeps_nobody_out() {
+    for secure in [false, true] {
+        let agent = agent(cpu(1), secure);
+        let entry = common::entry(agent.address(), secure);
+        let mut crowd = Vec::new();
+        for _ in 0..100 {
+            crowd.push(TcpStream::connect(agent.address()).unwrap());
+            if crowd.len().is_multiple_of(10) {
+                let asked = overside_backend_remote::ask("dpu0", &entry, common::SHORT);
+                assert!(asked.is_ok(), "{:?}", asked.err());
+            }
+        }
+    }
+}
+
+#[test]
+fn one_address_does_not_take_all_places_of_those_who_are_known() {
+    let limits = Limits {
+        connections: 4,
+        ..Limits::default()
+    };
+    let agent = agent_with(cpu(1), false, limits);
+    let device = remote(agent.address(), false, "cpu");
+    let held: Vec<_> = (0..3).map(|_| device.open(copying(1)).unwrap()).collect();
+    let fourth = device.open(copying(1)).err().expect("no place").to_string();
+    assert_contains(&fourth, "from one address");
+    drop(held);
+}
+
+#[test]
+fn a_context_beyond_the_agents_memory_is_refused_and_says_so() {
+    let limits = Limits {
+        memory: 8 << 30,
+        ..Limits::default()
+    };
+    let agent = agent_with(cpu(16), false, limits);
+    let device = remote(agent.address(), false, "cpu");
+    let zstd = |level| ContextConfig {
+        operation: OperationConfig {
+            variant: "zstd".into(),
+            level: Some(level),
+            ..OperationConfig::new(Operation::Compress(Format::Zstd))
+        },
+        depth: 1,
+        max_source_bytes: 64 << 20,
+        max_destination_bytes: 64 << 20,
+    };
+    let error = device.open(zstd(22)).err().expect("too much").to_string();
+    assert_contains(&error, "the agent has no memory for it: it takes ");
+    assert_contains(&error, "of 6144 MiB are left");
+    // The connection is as good as before, and so is the agent.
+    let mut context = device.open(copying(2)).unwrap();
+    assert_eq!(run(&mut *context, &device, &[1000; 20]), End::All);
+    assert_contains(
+        context.reconfigure(zstd(22)).unwrap_err().to_string(),
+        "no memory",
+    );
+    assert_eq!(run(&mut *context, &device, &[1000; 20]), End::All);
+    // What a context had is there for the next one.
+    for _ in 0..20 {
+        drop(device.open(zstd(19)).unwrap());
+        until("the memory to be back", || agent.connections() <= 2);
     }
 }
 

@@ -1,10 +1,12 @@
 //! The two ends of a test: in this process, or played by agents.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use overside_backends::agents::RemoteProbe;
+use overside_backends::agents::{ProbeError, RemoteProbe};
 use overside_link::Secret;
+use overside_link::agent::CancellationToken;
 use overside_link::codec::Message;
 use overside_probe::network::remote::{self, FailedKind, NetworkQuestion, NetworkReply};
 use overside_probe::network::{Client, Error, Limit, Pass, Plan, ReceiverConfig, Role, machine};
@@ -14,6 +16,11 @@ use overside_probe::{Failure, FailureKind};
 
 /// How long before this end an agent gives a pass up, so that it can still say so.
 const HEAD_START: Duration = Duration::from_secs(1);
+
+/// How often it is seen whether the agent at the other end is still there: while this process sends,
+/// which is measured, and is not to wait for that at the end; and while another agent sends.
+const LOOK_HERE: Duration = Duration::from_millis(20);
+const LOOK_THERE: Duration = Duration::from_millis(250);
 
 /// Both ends, with all connections between them open.
 pub(super) struct Ends {
@@ -82,14 +89,16 @@ impl Ends {
         let source = source.map(|node| crate::remote_end::open(node, remote::KIND));
         let source = source.transpose()?;
         let Receiving {
-            receiver,
+            mut receiver,
             destination,
             secret,
             whose: server,
         } = receiver(test, source.as_ref(), deadline)?;
         let plan = test.plan(destination, secret);
         let Some(mut probe) = source else {
-            let client = Client::open(plan).map_err(no_sample)?;
+            let cancelled = CancellationToken::default();
+            let open = || Client::open_for(plan, cancelled.clone());
+            let client = receiver.watched(|| cancelled.cancel(), open)?;
             return Ok(Self {
                 receiver,
                 destination,
@@ -103,8 +112,8 @@ impl Ends {
         }
         let plan = Box::new(plan);
         let question = NetworkQuestion::Connect(plan.clone());
-        let NetworkReply::Connected { role, machine } = ask(&mut probe, &question, deadline)?
-        else {
+        let connected = ask_beside(&mut probe, &question, deadline, &mut receiver)?;
+        let NetworkReply::Connected { role, machine } = connected else {
             return Err(something_else(&probe));
         };
         Ok(Self {
@@ -120,16 +129,9 @@ impl Ends {
     pub(super) fn pass(&mut self, limit: Limit, deadline: Instant) -> Result<Pass, Failure> {
         match &mut self.sender {
             Sender::Here(client) => {
-                let pass = client.pass(limit, deadline);
-                pass.map_err(|error| match (&self.receiver, no_sample(error)) {
-                    (Receiver::There(probe), failure)
-                        if failure.kind != FailureKind::Unsupported =>
-                    {
-                        let with = format!("with {}", probe.node());
-                        of(&with, failure.kind, &failure.message)
-                    }
-                    (_, failed) => failed,
-                })
+                let interrupter = client.interrupter().map_err(no_sample)?;
+                let pass = || client.pass(limit, deadline);
+                self.receiver.watched(|| interrupter.interrupt(), pass)
             }
             Sender::There(probe, plan) => {
                 let left = deadline.saturating_duration_since(Instant::now());
@@ -138,7 +140,8 @@ impl Ends {
                     limit,
                     within_ns: u64::try_from(within.as_nanos()).unwrap_or(u64::MAX).max(1),
                 };
-                let NetworkReply::Passed(pass) = ask(probe, &question, deadline)? else {
+                let passed = ask_beside(probe, &question, deadline, &mut self.receiver)?;
+                let NetworkReply::Passed(pass) = passed else {
                     return Err(something_else(probe));
                 };
                 pass.check(plan)
@@ -244,6 +247,66 @@ fn no_way(source: &RemoteProbe, destination: SocketAddr) -> Option<String> {
     })
 }
 
+impl Receiver {
+    /// Has this process's end do something, and sees meanwhile whether the agent that plays the other
+    /// is still there: if not, `interrupt` ends what is being done.
+    fn watched<T>(
+        &mut self,
+        interrupt: impl Fn() + Sync,
+        work: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Failure> {
+        let Self::There(probe) = self else {
+            return work().map_err(no_sample);
+        };
+        let with = format!("with {}", probe.node());
+        let is_done = AtomicBool::new(false);
+        let (done, lost) = std::thread::scope(|scope| {
+            let watching = scope.spawn(|| {
+                while !is_done.load(Ordering::Acquire) {
+                    if let Err(lost) = probe.watch(Instant::now() + LOOK_HERE) {
+                        interrupt();
+                        return Some(lost);
+                    }
+                }
+                None
+            });
+            let done = work();
+            is_done.store(true, Ordering::Release);
+            (done, watching.join().expect("watching does not panic"))
+        });
+        done.map_err(|error| match (lost, no_sample(error)) {
+            (Some(lost), _) => crate::remote_end::no_sample(lost),
+            (None, failure) if failure.kind == FailureKind::Unsupported => failure,
+            (None, failure) => of(&with, failure.kind, &failure.message),
+        })
+    }
+}
+
+/// Asks the agent that sends, and sees meanwhile whether the one that answers is still there.
+fn ask_beside(
+    source: &mut RemoteProbe,
+    question: &NetworkQuestion,
+    deadline: Instant,
+    receiver: &mut Receiver,
+) -> Result<NetworkReply, Failure> {
+    use crate::remote_end::no_sample;
+    source.tell(&question.encode()).map_err(no_sample)?;
+    loop {
+        let until = deadline.min(Instant::now() + LOOK_THERE);
+        if let Some(answer) = source.answer_until(until).map_err(no_sample)? {
+            return reply(source, &answer);
+        }
+        if until == deadline {
+            let node = source.node().to_owned();
+            return Err(no_sample(ProbeError::Late { node }));
+        }
+        if let Receiver::There(probe) = receiver {
+            let moment = Instant::now() + Duration::from_millis(1);
+            probe.watch(moment).map_err(no_sample)?;
+        }
+    }
+}
+
 /// Asks an agent; what it answers, unless it says that something went wrong.
 fn ask(
     probe: &mut RemoteProbe,
@@ -251,8 +314,11 @@ fn ask(
     deadline: Instant,
 ) -> Result<NetworkReply, Failure> {
     let answer = probe.ask(&question.encode(), deadline);
-    let answer = answer.map_err(crate::remote_end::no_sample)?;
-    match NetworkReply::decode(&answer) {
+    reply(probe, &answer.map_err(crate::remote_end::no_sample)?)
+}
+
+fn reply(probe: &RemoteProbe, answer: &[u8]) -> Result<NetworkReply, Failure> {
+    match NetworkReply::decode(answer) {
         Ok(NetworkReply::Failed { kind, message }) => {
             let kind = match kind {
                 FailedKind::Wrong => FailureKind::Verification,

@@ -1,0 +1,224 @@
+//! How much memory a process may take, shared by all that take it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// From this share of the limit on, whoever keeps memory for later gives it back.
+const TIGHT: (u64, u64) = (3, 4);
+
+/// What a process may take of memory. Whoever is about to take some reserves it first.
+///
+/// Two figures are held against the limit: what is reserved, and what the process really has. The
+/// first counts what libraries will take but have not, the second what they took and nobody
+/// foresaw.
+#[derive(Debug)]
+pub struct MemoryBudget {
+    limit: u64,
+    reserved: AtomicU64,
+    resident: fn() -> u64,
+    /// What this is a share of.
+    whole: Option<Arc<MemoryBudget>>,
+}
+
+impl MemoryBudget {
+    /// So many bytes, for all that this process has.
+    pub fn new(limit: u64) -> Arc<Self> {
+        Self::measured_by(limit, resident_bytes)
+    }
+
+    fn measured_by(limit: u64, resident: fn() -> u64) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            reserved: AtomicU64::new(0),
+            resident,
+            whole: None,
+        })
+    }
+
+    /// A share of it for one who is not to take all: at most so many bytes, if they are left.
+    pub fn share(self: &Arc<Self>, limit: u64) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            reserved: AtomicU64::new(0),
+            resident: || 0,
+            whole: Some(Arc::clone(self)),
+        })
+    }
+
+    /// The limit in bytes.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Reserves so many bytes.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there are not so many left.
+    pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reservation, OutOfMemory> {
+        let mut reservation = Reservation {
+            budget: Arc::clone(self),
+            bytes: 0,
+        };
+        reservation.grow(bytes)?;
+        Ok(reservation)
+    }
+
+    /// Most is reserved: nothing is to be kept for later.
+    pub fn is_tight(&self) -> bool {
+        let is_tight = self.reserved.load(Ordering::Relaxed) > self.limit / TIGHT.1 * TIGHT.0;
+        is_tight || self.whole.as_ref().is_some_and(|whole| whole.is_tight())
+    }
+
+    fn take(&self, more: u64) -> Result<(), OutOfMemory> {
+        let (limit, resident) = (self.limit, (self.resident)());
+        let left = |reserved: u64| limit.saturating_sub(reserved.max(resident));
+        let with = |reserved| (more <= left(reserved)).then(|| reserved + more);
+        let order = (Ordering::Relaxed, Ordering::Relaxed);
+        let taken = self.reserved.fetch_update(order.0, order.1, with);
+        taken.map_err(|reserved| OutOfMemory {
+            needed: more,
+            left: left(reserved),
+            limit,
+        })?;
+        let whole = self.whole.as_ref().map_or(Ok(()), |whole| whole.take(more));
+        whole.inspect_err(|_| {
+            self.reserved.fetch_sub(more, Ordering::Relaxed);
+        })
+    }
+
+    fn give_back(&self, less: u64) {
+        self.reserved.fetch_sub(less, Ordering::Relaxed);
+        if let Some(whole) = &self.whole {
+            whole.give_back(less);
+        }
+    }
+}
+
+/// Bytes of a budget. Dropping it gives them back.
+#[derive(Debug)]
+pub struct Reservation {
+    budget: Arc<MemoryBudget>,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// How many.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// As [`MemoryBudget::is_tight`].
+    pub fn is_tight(&self) -> bool {
+        self.budget.is_tight()
+    }
+
+    /// Reserves more.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; then it is as large as it was.
+    pub fn grow(&mut self, more: u64) -> Result<(), OutOfMemory> {
+        if more > 0 {
+            self.budget.take(more)?;
+            self.bytes += more;
+        }
+        Ok(())
+    }
+
+    /// Gives all but so many bytes back.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        let less = self.bytes.saturating_sub(bytes);
+        self.bytes -= less;
+        self.budget.give_back(less);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+/// A budget that has not so much left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// The bytes that were asked for.
+    pub needed: u64,
+    /// What is left.
+    pub left: u64,
+    /// The whole budget.
+    pub limit: u64,
+}
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        write!(
+            f,
+            "it takes {} MiB of memory, and {} of {} MiB are left",
+            mib(self.needed),
+            self.left >> 20,
+            mib(self.limit)
+        )
+    }
+}
+
+impl std::error::Error for OutOfMemory {}
+
+/// Memory that this process has, in bytes; 0 where the system does not tell.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
+    kib.map_or(0, |kib: u64| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_reserved_is_given_back_and_no_more_than_the_limit_is_given() {
+        let budget = MemoryBudget::measured_by(100, || 0);
+        let mut first = budget.reserve(60).unwrap();
+        let refused = budget.reserve(50).unwrap_err();
+        assert_eq!((refused.needed, refused.left, refused.limit), (50, 40, 100));
+        assert!(first.grow(41).is_err() && first.grow(40).is_ok());
+        assert_eq!(first.bytes(), 100);
+        assert!(budget.is_tight() && budget.reserve(1).is_err());
+        first.shrink_to(10);
+        assert!(!budget.is_tight());
+        let second = budget.reserve(90).unwrap();
+        drop((first, second));
+        assert!(budget.reserve(100).is_ok());
+    }
+
+    #[test]
+    fn one_who_has_a_share_leaves_the_rest_to_others() {
+        let whole = MemoryBudget::measured_by(100, || 0);
+        let (one, other) = (whole.share(75), whole.share(75));
+        let held = one.reserve(75).unwrap();
+        assert!(one.is_tight() && one.reserve(1).is_err());
+        assert!(other.reserve(26).is_err() && other.reserve(25).is_ok());
+        drop(held);
+        assert!(other.reserve(75).is_ok() && whole.reserve(100).is_ok());
+    }
+
+    #[test]
+    fn what_nobody_foresaw_counts() {
+        let budget = MemoryBudget::measured_by(100, || 70);
+        assert!(budget.reserve(31).is_err());
+        // What is reserved is mostly what is there.
+        let _reserved = budget.reserve(30).unwrap();
+        assert!(budget.reserve(30).is_ok());
+    }
+
+    #[test]
+    fn this_process_has_memory() {
+        let before = resident_bytes();
+        let bytes = std::hint::black_box(vec![1u8; 64 << 20]);
+        assert!(resident_bytes() >= before + (60 << 20));
+        drop(bytes);
+    }
+}
