@@ -17,7 +17,7 @@ SOURCES := $(shell find crates python profiles boxes facts scenarios -type f -no
 	Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-aarch64 test-glibc lint bench clean
+.PHONY: help setup demo test test-long test-miri test-aarch64 test-glibc lint bench clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,7 +59,11 @@ test-long: setup-test ## the tests that take longer, and all with debug assertio
 	$(CARGO) test --locked --workspace --no-fail-fast --quiet
 	RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p overside-device -p overside-link --release --lib --quiet \
 		--target-dir target/loom loom
+	@tools/miri-check
 	$(BIN)/python -m pytest --minutes 1
+
+test-miri: ## what touches memory by itself under Miri, where that can be had
+	@tools/miri-check
 
 test-aarch64: ## build for 64-bit Arm and run its tests under emulation, where that can be had
 	@tools/aarch64-check

@@ -286,7 +286,7 @@ mod tests {
         z::Z_OK
     }
 
-    /// What Miri looks at: `cargo miri test -p overside-ops --lib zlib::tests`.
+    /// What Miri looks at (`make test-miri`).
     #[test]
     fn a_pointer_kept_from_the_making_is_good_after_moves() {
         let mut kept = ptr::null_mut::<z::z_stream>();

@@ -5,10 +5,12 @@ use crate::common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::rigged::{Fault, Rig, Rigged};
+use common::rigged::{Fault, LIES, Rig, Rigged};
 use common::{assert_copied, copying, cpu, run, run_on, stream};
 use overside_device::{JobError, MemoryKind, OpenError, Operation, OperationConfig};
-use overside_placement::{Error, Event, EventKind, Executor, Policy, Report, Retry, Setup, Target};
+use overside_placement::{
+    Error, Event, EventKind, Executor, Policy, Report, Retry, Setup, Target, Verify,
+};
 use proptest::prelude::*;
 
 const SOON: Retry = Retry {
@@ -396,6 +398,7 @@ fn acts() -> impl Strategy<Value = Vec<Option<Fault>>> {
         1 => Just(Some(Fault::UnknownTag)),
         1 => Just(Some(Fault::BeyondDestination)),
         1 => Just(Some(Fault::Refusal)),
+        1 => prop::sample::select(&LIES[..]).prop_map(Some),
     ];
     prop::collection::vec(act, 1..100)
 }
@@ -423,6 +426,7 @@ proptest! {
         let setup = Setup {
             window: Some(window),
             job_timeout: Duration::from_millis(5),
+            verify: Verify::All,
             ..setup(policy, &device)
         };
         let chunks = stream(&lengths);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common;
-use common::rigged::{Fault, Rig};
+use common::rigged::{Fault, LIES, Rig};
 use common::{copying, cpu, foreign, run, stream};
 use overside_device::{Device, MemoryKind, Operation, OperationConfig, Outcome};
 use overside_layers::DeviceMemory;
@@ -12,18 +12,6 @@ use overside_ops::{Format, checksum, prepare};
 use overside_placement::{
     Checksum, Chunk, ChunkResult, Error, EventKind, Executor, Policy, Report, Setup, Target, Verify,
 };
-
-/// The ways in which a result can be wrong though nothing says so.
-const LIES: [Fault; 8] = [
-    Fault::WrongByte,
-    Fault::WrongValue,
-    Fault::FewerBytes,
-    Fault::SwappedResults,
-    Fault::Hoisted,
-    Fault::FirstSource,
-    Fault::EarlyCompletion,
-    Fault::FailureAsDone,
-];
 
 /// Lies about every seventh job.
 fn liar(lie: Fault, memory: MemoryKind) -> Arc<dyn Device> {

@@ -10,6 +10,18 @@ use overside_testkit::{InlineDevice, InlineOptions};
 
 pub type Rigged = Layered<FaultInjection>;
 
+/// The ways in which a result can be wrong though nothing says so.
+pub const LIES: [Fault; 8] = [
+    Fault::WrongByte,
+    Fault::WrongValue,
+    Fault::FewerBytes,
+    Fault::SwappedResults,
+    Fault::Hoisted,
+    Fault::FirstSource,
+    Fault::EarlyCompletion,
+    Fault::FailureAsDone,
+];
+
 /// How it is built and what it does.
 pub struct Rig {
     pub memory: MemoryKind,
