@@ -36,3 +36,15 @@ fn compress() {
 fn matching() {
     replay("matching", checks::matching);
 }
+
+#[test]
+fn patterns_that_are_made() {
+    // A few of what the fuzzer makes.
+    let mut random = overside_base::Random::new(3);
+    for _ in 0..2000 {
+        let len = 10 + random.below(60) as usize;
+        let mut data = random.bytes(len);
+        data[0] |= 0x80;
+        checks::matching(&data);
+    }
+}

@@ -1,6 +1,9 @@
 //! Properties of arbitrary bytes, as entry functions: the fuzzer calls them, and a test replays
 //! the fuzzer's corpora through them.
 
+#[path = "made.rs"]
+mod made;
+
 use overside_ops::{
     Config, Error, Format, Kernel, MatchKind, Operation, Output, prepare, variants,
 };
@@ -98,9 +101,16 @@ fn restores(format: Format, stream: &[u8], content: &[u8]) {
     }
 }
 
-/// Patterns up to the first 0xff byte, separated by 0xfe; the rest is text. Every engine says the
-/// same as the `regex` crate, asked record by record about each pattern as it was written.
+/// What engines say is the same as what the `regex` crate says, asked record by record about each
+/// pattern as it was written. By the first byte: from 0x80 on it chooses an engine and what is asked,
+/// and the rest is what patterns and text are made of ([`made`]); below, the data are patterns
+/// up to the first 0xff byte, separated by 0xfe, and text, and all engines are asked everything.
 pub fn matching(data: &[u8]) {
+    if let Some((how, rest)) = data.split_first()
+        && *how >= 0x80
+    {
+        return made_matching(usize::from(how & 0x7f), rest);
+    }
     let Some(end) = data.iter().position(|&byte| byte == 0xff) else {
         return;
     };
@@ -115,12 +125,50 @@ pub fn matching(data: &[u8]) {
     matching_agrees(&patterns, text);
 }
 
-/// As [`matching`]; returns how many engines took the patterns.
-pub fn matching_agrees(patterns: &[String], text: &[u8]) -> usize {
-    let oracle: Option<Vec<Regex>> = patterns
-        .iter()
+/// One engine, asked one thing: compiling takes longest by far.
+fn made_matching(how: usize, data: &[u8]) {
+    let mut bytes = made::Bytes::new(data);
+    let patterns = bytes.patterns();
+    let text = bytes.text();
+    let expected = Expected::new(&oracle(&patterns).expect("valid patterns"), &text);
+    let kinds = [MatchKind::Count, MatchKind::Search, MatchKind::Bitmap];
+    let (kind, engine) = (kinds[how % 3], how / 3 % 5);
+    let operation = Operation::Match(kind);
+    let variant = variants(operation)
+        .get(engine)
+        .map_or("auto", |one| one.name);
+    let config = Config {
+        patterns: patterns.clone(),
+        ..config(operation, variant, &[])
+    };
+    let prepared = match prepare(&config) {
+        Ok(prepared) => prepared,
+        Err(Error::Pattern { .. }) => return,
+        Err(other) => panic!("{variant}: {other}"),
+    };
+    let mut kernel = prepared.kernel().unwrap();
+    let (bits, output) = guarded(&mut *kernel, &text, expected.bitmap.len()).unwrap();
+    let context = || format!("{variant} {kind:?} {patterns:?} {}", text.escape_ascii());
+    let value = match kind {
+        MatchKind::Search => expected.first,
+        MatchKind::Count | MatchKind::Bitmap => Some(expected.count),
+    };
+    assert_eq!(output.value, value, "{}", context());
+    if kind == MatchKind::Bitmap {
+        assert_eq!(bits, expected.bitmap, "{}", context());
+    }
+}
+
+/// The patterns by the `regex` crate, if it takes all of them.
+fn oracle(patterns: &[String]) -> Option<Vec<Regex>> {
+    (patterns.iter())
         .map(|pattern| RegexBuilder::new(pattern).unicode(false).build().ok())
-        .collect();
+        .collect()
+}
+
+/// As [`matching`] of patterns and text; returns how many engines took the patterns.
+pub fn matching_agrees(patterns: &[String], text: &[u8]) -> usize {
+    let oracle = oracle(patterns);
     let mut taken = 0;
     for variant in variants(Operation::Match(MatchKind::Count)) {
         let with = |kind| Config {
