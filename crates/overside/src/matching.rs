@@ -117,9 +117,8 @@ impl<'a> Run<'a> {
         self.code()
     }
 
-    /// A device that gave a wrong result is told of, and it is an error if others of its results
-    /// were used without being verified.
-    fn warn_of_wrong_results(&mut self) {
+    /// A device that gave a wrong result is told of, although that did not count.
+    fn warn_of_wrong_results(&self) {
         let Some(report) = self.search.report() else {
             return;
         };
@@ -130,7 +129,6 @@ impl<'a> Run<'a> {
         for event in report.events.iter().filter(wrong) {
             complain!("overside match: {event}");
         }
-        self.failed |= report.verification.unverified > 0;
     }
 
     fn code(&self) -> ExitCode {

@@ -45,7 +45,8 @@ pub struct Setup {
     /// When a device that failed is tried again.
     pub retry: Retry,
     /// Which of the device's results are verified before they count. A device of which one is
-    /// wrong is not used again. Needs the CPU.
+    /// wrong is not used again; if others of its results were used without being verified, the
+    /// executor fails. Needs the CPU.
     pub verify: Verify,
 }
 
@@ -187,6 +188,17 @@ pub enum Error {
         device: String,
         /// What happened.
         reason: String,
+    },
+    /// Of the device's results some were used without being verified, and then one was wrong.
+    #[error(
+        "{device} gave a wrong result, and {unverified} of its results had been used without being \
+         verified; verify all of them, or do without it"
+    )]
+    Doubtful {
+        /// Its name.
+        device: String,
+        /// How many they are.
+        unverified: u64,
     },
     /// The system cannot wait for completions.
     #[error("waiting for completions failed: {0}")]

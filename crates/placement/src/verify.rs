@@ -24,7 +24,7 @@ use crate::memory::{Buffer, Pool};
 use crate::report::Verification;
 use crate::{Error, Setup};
 
-/// Of so many results one is verified where a sample is; and the first in any case.
+/// Of so many results one is verified where a sample is; and all until the first of them was right.
 pub const SAMPLE_EVERY: u64 = 16;
 
 /// Which of a device's results are verified before they count. Written `all`, `sampled`, `none`.
@@ -33,7 +33,7 @@ pub const SAMPLE_EVERY: u64 = 16;
 pub enum Verify {
     /// Every one.
     All,
-    /// The first, and one in [`SAMPLE_EVERY`] at random.
+    /// The first ones, until one was right, and then one in [`SAMPLE_EVERY`] at random.
     Sampled,
     /// None of them.
     #[default]
@@ -94,6 +94,8 @@ pub(crate) struct Verifier {
     waiting: VecDeque<Answer>,
     examined: BTreeMap<u64, Examined>,
     random: Random,
+    /// A result was verified and is right.
+    was_right: bool,
     report: Verification,
 }
 
@@ -125,6 +127,7 @@ impl Verifier {
             examined: BTreeMap::new(),
             // A device that errs regularly is not to be in step with it.
             random: Random::new(now.map_or(0, |now| now.as_nanos() as u64)),
+            was_right: false,
             report: Verification {
                 verify: setup.verify,
                 ..Verification::default()
@@ -148,9 +151,7 @@ impl Verifier {
             }
             // Whether the device errs or the checksum does, the CPU finds out.
             (_, Some(false)) | (Verify::All, None) => true,
-            (Verify::Sampled, None) => {
-                self.report.chunks == 0 || self.random.below(SAMPLE_EVERY) == 0
-            }
+            (Verify::Sampled, None) => !self.was_right || self.random.below(SAMPLE_EVERY) == 0,
         };
         match is_wanted {
             true => self.report.chunks += 1,
@@ -192,7 +193,9 @@ impl Verifier {
             }
         }
         let wrong = verdicts.iter().filter(|(_, verdict)| verdict.is_err());
-        self.report.wrong += wrong.count() as u64;
+        let wrong = wrong.count();
+        self.report.wrong += wrong as u64;
+        self.was_right |= wrong < verdicts.len();
         Ok(verdicts)
     }
 

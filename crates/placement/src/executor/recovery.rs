@@ -133,18 +133,19 @@ impl Executor {
             self.fail_chunk(place, Target::Device, error.clone());
         }
         let count = 1 + self.drop_device(&error);
-        let unverified = match self.verifier.report().unverified {
-            0 => String::new(),
-            count => format!("; {count} results of it were used without being verified"),
-        };
         let consequence = self.consequence(count);
-        let message = format!("{name} gave a wrong result: {reason}{consequence}{unverified}");
+        let message = format!("{name} gave a wrong result: {reason}{consequence}");
         if self.lanes.breaker.is_given_up() {
             self.event(Target::Device, EventKind::WrongResult, message);
         } else {
             self.give_up(EventKind::WrongResult, message);
         }
         self.empty_device_queue(&error);
+        let unverified = self.verifier.report().unverified;
+        if unverified > 0 {
+            let device = name;
+            self.failure = Some(Error::Doubtful { device, unverified });
+        }
     }
 
     /// Forgets a result that came after the other target's.

@@ -213,23 +213,43 @@ fn a_sample_finds_out_who_lies_often() {
     let sources: Vec<_> = (0..10).flat_map(|_| sources(config.operation)).collect();
     let sampled = |act: fn(u64) -> Option<Fault>| {
         let device = rigged(MemoryKind::Any, act);
-        let setup = Setup {
+        Setup {
             verify: Verify::Sampled,
             ..setup(&config, Policy::Device, &device)
-        };
-        run(setup, &sources)
+        }
     };
-    let (pieces, report) = sampled(|_| None);
+    let (pieces, report) = run(sampled(|_| None), &sources);
     assert_right(&config, &pieces, &sources);
     let verification = &report.verification;
     let (chunks, unverified) = (verification.chunks, verification.unverified);
     assert_eq!(chunks + unverified, 300);
     assert!((2..100).contains(&chunks), "{chunks}");
-    // The first is always one of the sample.
-    let (pieces, report) = sampled(|_| Some(Fault::WrongByte));
-    assert_right(&config, &pieces[..1], &sources[..1]);
+
+    // Nothing is believed before something was right.
+    let (pieces, report) = run(sampled(|_| Some(Fault::WrongByte)), &sources);
+    assert_right(&config, &pieces, &sources);
     assert!(wrong(&report) > 0);
-    assert!(report.events[0].message.contains("not tried again"));
+    assert_eq!(report.verification.unverified, 0);
+
+    // Who begins to lie later has been believed, so the whole is in doubt.
+    let late = sampled(|nth| (nth >= 60).then_some(Fault::WrongByte));
+    let mut executor = Executor::open(late).unwrap();
+    let mut sources = sources.iter().cycle();
+    let error = loop {
+        if executor.has_capacity() {
+            let source = sources.next().unwrap();
+            executor.push(foreign(source).into()).unwrap();
+        }
+        match executor.pull() {
+            Err(error) => break error,
+            Ok(Some(_)) => {}
+            Ok(None) => executor.wait(Duration::from_millis(1)).unwrap_or(()),
+        }
+    };
+    let Error::Doubtful { unverified, .. } = error else {
+        panic!("{error}");
+    };
+    assert!(unverified > 0);
 }
 
 #[test]
