@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::reader::{FileDecoder, StreamDecoder, read_footer_length};
-use arrow_ipc::{Block, Footer, Message, MessageHeader, convert};
+use arrow_ipc::{Block, CompressionType, Footer, Message, MessageHeader, convert};
 use arrow_schema::{ArrowError, SchemaRef};
 
 /// What begins a message; older streams leave it out.
@@ -20,6 +20,11 @@ const TAIL_BYTES: u64 = 10;
 /// The longest that the buffers of one compressed batch may become. Neither a length of theirs nor
 /// what they hold can be trusted before they are decompressed.
 const DECOMPRESSED_BYTES_MAX: u64 = 4 << 30;
+
+/// By how much a byte can become longer at most: an LZ4 length grows by 255 with each byte of it; a
+/// block of Zstandard has at least 4 bytes, and holds at most 128 KiB.
+const LZ4_RATIO_MAX: u64 = 255;
+const ZSTD_RATIO_MAX: u64 = 32 << 10;
 
 /// The batches of a file.
 pub(crate) struct FileBatches {
@@ -223,8 +228,13 @@ fn check(message: &Message<'_>, body: &[u8]) -> Result<(), ArrowError> {
             .and_then(|dictionary| dictionary.data()),
         _ => None,
     };
-    let Some(batch) = batch.filter(|batch| batch.compression().is_some()) else {
+    let Some((batch, compression)) = batch.and_then(|batch| Some((batch, batch.compression()?)))
+    else {
         return Ok(());
+    };
+    let ratio_max = match compression.codec() {
+        CompressionType::ZSTD => ZSTD_RATIO_MAX,
+        _ => LZ4_RATIO_MAX,
     };
     let mut sum = 0_u64;
     for buffer in batch.buffers().into_iter().flatten() {
@@ -232,7 +242,14 @@ fn check(message: &Message<'_>, body: &[u8]) -> Result<(), ArrowError> {
         let said = at.and_then(|at| body.get(at..)?.first_chunk::<8>());
         let said = said.map_or(0, |bytes| i64::from_le_bytes(*bytes));
         // -1 says that the buffer is not compressed; what it has of bytes is in the body.
-        sum = sum.saturating_add(u64::try_from(said).unwrap_or(0));
+        let len = u64::try_from(buffer.length()).unwrap_or(0);
+        // An empty buffer has no length before it.
+        let said = u64::try_from(said).ok().filter(|_| len >= 8).unwrap_or(0);
+        if said > len.saturating_mul(ratio_max) {
+            let what = format!("{len} compressed bytes cannot become {said}");
+            return Err(damaged(&what));
+        }
+        sum = sum.saturating_add(said);
     }
     match sum <= DECOMPRESSED_BYTES_MAX {
         true => Ok(()),

@@ -369,3 +369,34 @@ fn rows_that_share_a_value_in_a_file_share_it_in_memory() {
         .unwrap();
     assert_eq!(tally.selected, rows as u64);
 }
+
+/// Memory is not taken for more than compressed bytes can become.
+#[test]
+fn a_length_that_compressed_bytes_cannot_become_is_refused() {
+    for compression in [CompressionType::ZSTD, CompressionType::LZ4_FRAME] {
+        let text = "abc ".repeat(20_000) + "d";
+        let array: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
+        let schema = Schema::new(vec![Field::new("text", DataType::Utf8, false)]);
+        let batch = RecordBatch::try_new(Arc::new(schema), vec![array]).unwrap();
+        let options = IpcWriteOptions::default();
+        let options = options.try_with_compression(Some(compression)).unwrap();
+        let mut bytes = Vec::new();
+        let mut writer =
+            StreamWriter::try_new_with_options(&mut bytes, &batch.schema(), options).unwrap();
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+        drop(writer);
+        let search = |bytes: &[u8]| {
+            let options = self::options(&["d$"], Answer::Count);
+            Search::new(options)
+                .unwrap()
+                .arrow_stream(&mut &bytes[..], "text", &mut ())
+        };
+        assert_eq!(search(&bytes).unwrap().selected, 1);
+        let said = (text.len() as u64).to_le_bytes();
+        let at = bytes.windows(8).rposition(|eight| eight == said).unwrap();
+        bytes[at..at + 8].copy_from_slice(&(4_u64 << 30).to_le_bytes());
+        let error = search(&bytes).unwrap_err().to_string();
+        assert_contains(&error, "compressed bytes cannot become 4294967296");
+    }
+}
