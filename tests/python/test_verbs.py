@@ -121,7 +121,7 @@ def test_clean_removes_what_a_killed_compressor_left(tmp_path: Path) -> None:
         if output == left:
             child.kill()
             child.wait()
-    done = overside("clean", "--yes", "--json", cwd=tmp_path, code=0)
+    done = overside("clean", "--files", "--yes", "--json", cwd=tmp_path, code=0)
     (removed,) = json.loads(done.stdout)["found"]
     assert (removed["kind"], Path(removed["path"]).parent) == ("file", Path("below"))
     assert [path.name for path in (tmp_path / "below").iterdir()] == [".overside-mine.tmp"]
