@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use overside_device::ExternalBytes;
@@ -123,6 +124,20 @@ impl<W: Write> Compressor<W> {
             let len = read(reader, this.room()?)?;
             this.took(len)?;
             Ok(len)
+        })
+    }
+
+    /// Waits until `input` has something for [`Compressor::fill`], or has ended. What is in work goes
+    /// on meanwhile, and what is done is written: an input that is slow holds nothing else up.
+    ///
+    /// # Errors
+    /// [`Error`]; then the stream cannot be continued.
+    pub fn wait_for(&mut self, input: BorrowedFd<'_>) -> Result<(), Error> {
+        self.guarded(|this| {
+            while !this.executor.wait_for_input(input)? {
+                while this.pull()? {}
+            }
+            Ok(())
         })
     }
 

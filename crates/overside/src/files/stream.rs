@@ -1,6 +1,8 @@
 //! Passes one input through the library.
 
+use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Read, Write};
+use std::os::fd::AsFd;
 
 use overside_compress::{Compressor, Container, Decompressor, Error, Options, Summary};
 
@@ -27,7 +29,11 @@ pub fn run(
     let mut progress = Progress::new(&input.name, input.len(), !hidden);
     let file = &mut input.file;
     match request.verb {
-        Verb::Compress => compress(options, file, output, &mut progress).map(Some),
+        Verb::Compress => {
+            // A regular file has no more when it is read, or its end.
+            let is_slow = input.metadata.is_none();
+            compress(options, file, is_slow, output, &mut progress).map(Some)
+        }
         Verb::Decompress if request.force() && request.arguments.output.stdout => {
             let begin = beginning(file).map_err(Error::Read)?;
             let mut whole = begin.chain(file);
@@ -43,12 +49,19 @@ pub fn run(
 
 fn compress(
     options: &Options,
-    reader: &mut impl Read,
+    file: &mut File,
+    is_slow: bool,
     output: &mut Output,
     progress: &mut Progress,
 ) -> Result<Summary, Error> {
     let mut compressor = Compressor::new(output, options)?;
-    while compressor.fill(reader)? > 0 {
+    loop {
+        if is_slow {
+            compressor.wait_for(file.as_fd())?;
+        }
+        if compressor.fill(file)? == 0 {
+            break;
+        }
         progress.at(compressor.bytes_in(), compressor.bytes_in());
     }
     compressor.finish().map(|(_, summary)| summary)

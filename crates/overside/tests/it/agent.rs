@@ -1,10 +1,12 @@
 //! `overside agent` and `overside agents`, as a user has them on two machines.
 
+use overside_base::Random;
 use overside_testkit::assert_contains;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
@@ -213,6 +215,42 @@ fn agents_that_are_added_and_removed_at_once_are_all_added_and_removed() {
     assert_eq!(text.matches("[agents.").count(), kept.len(), "{text}");
     for name in kept {
         assert_contains(&text, &format!("[agents.{name}]"));
+    }
+}
+
+#[test]
+fn what_is_done_is_written_while_the_input_is_slow() {
+    const CHUNK: usize = 64 << 10;
+    let user = User::new();
+    let agent = Running::start(&user, &["--insecure", "--device", "cpu"]);
+    user.done(&["agents", "add", "dpu0", &agent.address]);
+    let far = ["--device", "dpu0/cpu", "--placement", "device"];
+    for device in [&[][..], &far] {
+        let words = [&["compress", "-c", "--chunk", "64k"], device].concat();
+        let mut host = user
+            .command(&words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = host.stdout.take().unwrap();
+        let (some, came) = mpsc::channel();
+        let reading = std::thread::spawn(move || {
+            let read = output.read_exact(&mut vec![0; 8 * CHUNK]);
+            some.send(()).unwrap();
+            read.and_then(|()| output.read_to_end(&mut Vec::new()))
+                .unwrap();
+        });
+        let mut input = host.stdin.take().unwrap();
+        // Random bytes do not get fewer.
+        let bytes = Random::new(1).bytes(8 * CHUNK);
+        input.write_all(&bytes).unwrap();
+        // The input does not end before it has.
+        let came = came.recv_timeout(Duration::from_secs(60));
+        drop(input);
+        assert!(host.wait().unwrap().success());
+        reading.join().unwrap();
+        assert!(came.is_ok(), "{words:?}: nothing before the end");
     }
 }
 

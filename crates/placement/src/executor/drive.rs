@@ -1,5 +1,6 @@
 //! Keeping both targets at work: chunks from the queues into the contexts, completions out of them.
 
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use overside_device::{JobError, SubmitError};
@@ -21,6 +22,20 @@ const STUCK: Duration = Duration::from_millis(1);
 const SILENCE_CHECK: Duration = Duration::from_millis(20);
 /// Longer than anybody waits, short enough for the system to say.
 const LONGEST: Duration = Duration::from_secs(1 << 30);
+
+/// Whether there is something to be read, or that there will be nothing more.
+pub(super) fn is_readable(input: BorrowedFd<'_>) -> Result<bool, Error> {
+    let mut set = [PollFd::new(&input, PollFlags::IN)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match rustix::event::poll(&mut set, Some(&at_once)) {
+        Ok(count) => Ok(count > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(Error::Wait(error.to_string())),
+    }
+}
 
 impl Executor {
     /// Puts a chunk that was pushed into the queue that it belongs to.
@@ -289,9 +304,13 @@ impl Executor {
         }
     }
 
-    /// Sleeps until something completes, a device is overdue or may be tried again, or for
-    /// `timeout`.
-    pub(super) fn sleep(&mut self, timeout: Duration) -> Result<(), Error> {
+    /// Sleeps until something completes, a device is overdue or may be tried again, there is input if
+    /// that is waited for as well, or for `timeout`.
+    pub(super) fn sleep(
+        &mut self,
+        timeout: Duration,
+        input: Option<BorrowedFd<'_>>,
+    ) -> Result<(), Error> {
         let now = Instant::now();
         let mut timeout = timeout.min(LONGEST);
         if (self.lanes.get(Target::Device)).is_some_and(|lane| lane.load() > 0) {
@@ -324,13 +343,14 @@ impl Executor {
                 return Ok(());
             }
         }
-        self.sleep_armed(timeout)
+        self.sleep_armed(timeout, input)
     }
 
-    fn sleep_armed(&self, timeout: Duration) -> Result<(), Error> {
+    fn sleep_armed(&self, timeout: Duration, input: Option<BorrowedFd<'_>>) -> Result<(), Error> {
         let descriptors: Vec<_> = (self.lanes.iter().chain(self.verifier.lane()))
             .filter(|lane| lane.running() > 0)
             .filter_map(|lane| lane.context()?.event_fd())
+            .chain(input)
             .collect();
         if descriptors.is_empty() {
             std::thread::sleep(timeout);

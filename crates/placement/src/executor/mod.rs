@@ -7,8 +7,10 @@
 mod drive;
 mod recovery;
 
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use drive::is_readable;
 use overside_device::{Completion, ExternalBytes, JobError, Slice};
 
 use crate::in_flight::InFlight;
@@ -193,9 +195,29 @@ impl Executor {
             if left.is_zero() {
                 return Ok(());
             }
-            self.sleep(left)?;
+            self.sleep(left, None)?;
         }
         Ok(())
+    }
+
+    /// Waits until `input` has something to be read, or has ended, or until there may be something to
+    /// pull: what is in flight goes on while its owner waits for more. Whether there is input.
+    ///
+    /// # Errors
+    /// As [`Executor::wait`].
+    pub fn wait_for_input(&mut self, input: BorrowedFd<'_>) -> Result<bool, Error> {
+        while !is_readable(input)? {
+            if self.in_flight.len() == 0 {
+                // Whoever reads waits for it.
+                return Ok(true);
+            }
+            self.drive(true)?;
+            if self.in_flight.is_ready() {
+                return Ok(false);
+            }
+            self.sleep(Duration::MAX, Some(input))?;
+        }
+        Ok(true)
     }
 
     /// Chunks pushed and not yet pulled.
