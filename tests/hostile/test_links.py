@@ -109,8 +109,10 @@ def test_a_side_of_a_link_that_is_killed_or_stops_is_noticed(
         directory.mkdir()
         with trial() as rng, agents.agent(directory) as agent:
             monkeypatch.setenv("OVERSIDE_AGENTS", str(agent.inventory))
-            # A host that stops and goes on may find the link as it was.
-            whose, how = ENDS[number % len(ENDS)]
+            # A host that stops and goes on may find the link as it was, and one that copies shared
+            # memory by itself needs nobody on the other side before the clock stops.
+            ends = ENDS[:2] if link == "shm" else ENDS
+            whose, how = ends[number % len(ends)]
             parameters = {
                 "device": f"dpu0/{link}",
                 "initiator": rng.choice(["host", "dpu"]),
