@@ -60,7 +60,7 @@ test-long: setup-test ## the tests that take longer, and all with debug assertio
 	RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p overside-device -p overside-link --release --lib --quiet \
 		--target-dir target/loom loom
 	@tools/miri-check
-	$(BIN)/python -m pytest --minutes 1
+	$(BIN)/python -m pytest --minutes=1
 
 test-miri: ## what touches memory by itself under Miri, where that can be had
 	@tools/miri-check

@@ -12,6 +12,15 @@ import pytest
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Here, because these are known before the tests are looked for.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("hostile trials")
+    group.addoption(
+        "--minutes", type=float, default=0, help="go on with each hostile test for so many minutes"
+    )
+    group.addoption("--seed", type=int, help="the seed of the first trial, as a failure tells it")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache() -> Iterator[None]:
     """A cache that all tests share, so that each data set is made once; not the user's."""

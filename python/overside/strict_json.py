@@ -1,5 +1,5 @@
 """Reads JSON that others wrote: only what can be written again, and read by everybody (RFC 8259;
-RFC 7493, "I-JSON")."""
+RFC 7493, "I-JSON", but that of equal keys the last one counts)."""
 
 from __future__ import annotations
 

@@ -15,14 +15,6 @@ import pytest
 TOLD_MAX = 3
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("hostile trials")
-    group.addoption(
-        "--minutes", type=float, default=0, help="go on with each hostile test for so many minutes"
-    )
-    group.addoption("--seed", type=int, help="the seed of the first trial, as a failure tells it")
-
-
 @dataclass
 class Trials:
     """The trials of one test.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from archives import emptied
 from command import children, environment, manifest, samples, tiny_box
-from test_plugins import GOOD, write
+from programs import GOOD, write
 
 if TYPE_CHECKING:
     from conftest import Trials

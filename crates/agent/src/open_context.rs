@@ -239,6 +239,7 @@ impl OpenContext {
 
     /// Sets the idle context up for something else.
     pub(crate) fn reconfigure(&mut self, config: ContextConfig) -> Result<(), OpenError> {
+        self.pool.trim();
         // For a moment the device may hold what it had and what it will have.
         let held_by_device = reserve(&*self.device, &config, &self.memory)?;
         let pool = pool(&*self.device, &config, self.pool_bytes, &self.memory)?;

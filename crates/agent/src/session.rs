@@ -21,6 +21,8 @@ use crate::open_context::{IncomingJob, OpenContext};
 use crate::probe_session::ProbeSession;
 use crate::server::{ConnectionPermit, ProbePermit, Shared};
 
+/// How often a job asks again for memory that others have.
+const MEMORY_RETRY: Duration = Duration::from_millis(50);
 /// How often a device that tells nothing is looked at.
 const POLL_INTERVAL: Duration = Duration::from_micros(20);
 /// How long a host that does not say that it has heard may go on with jobs when the agent drains.
@@ -448,6 +450,10 @@ impl<'a> Session<'a> {
         if is_idle && self.active.as_ref().is_some_and(OpenContext::keeps_memory) {
             let last = self.heard.max(self.spoke);
             until(IDLE.saturating_sub(last.elapsed()).max(POLL_INTERVAL));
+        }
+        if self.waiting.is_some() {
+            // It is for memory that another connection may give back.
+            until(MEMORY_RETRY);
         }
         if jobs {
             until(HEARTBEAT_INTERVAL.saturating_sub(self.spoke.elapsed()));

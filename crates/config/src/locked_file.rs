@@ -38,7 +38,7 @@ impl LockedFile {
         if let Some(directory) = path.parent().filter(|path| !path.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory).map_err(failed)?;
         }
-        let path = path.canonicalize().unwrap_or_else(|_| path.into());
+        let path = path.canonicalize().unwrap_or_else(|_| target(path));
         let beside = beside(&path, ".lock").map_err(failed)?;
         let mut options = OpenOptions::new();
         let options = options.write(true).create(true).truncate(false);
@@ -108,6 +108,14 @@ impl LockedFile {
     }
 }
 
+/// What a link points to, though there is nothing yet.
+fn target(path: &Path) -> PathBuf {
+    match (path.read_link(), path.parent()) {
+        (Ok(target), Some(directory)) => directory.join(target),
+        _ => path.into(),
+    }
+}
+
 /// A hidden name in the same directory.
 fn beside(path: &Path, ending: &str) -> io::Result<PathBuf> {
     let name = (path.file_name()).ok_or_else(|| io::Error::other("it is no name of a file"))?;
@@ -156,9 +164,12 @@ mod tests {
         std::fs::set_permissions(&real, PermissionsExt::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
         LockedFile::lock(&link).unwrap().replace("new").unwrap();
+        assert_eq!(real.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(link.is_symlink());
+        std::fs::remove_file(&real).unwrap();
+        LockedFile::lock(&link).unwrap().replace("new").unwrap();
         assert!(link.is_symlink());
         assert_eq!(std::fs::read_to_string(&real).unwrap(), "new");
-        assert_eq!(real.metadata().unwrap().permissions().mode() & 0o777, 0o640);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub enum Fault {
     FalseCorruption,
     /// Its output is called incompressible.
     FalseIncompressible,
+    /// Its output is said not to fit.
+    FalseTooSmall,
     /// A byte in the middle of its output is wrong.
     WrongByte,
     /// Its answer is one too high.
@@ -115,6 +117,10 @@ pub(crate) fn spoil(
             });
         }
         Fault::FalseIncompressible => completion.result = Ok(Outcome::Incompressible),
+        Fault::FalseTooSmall => {
+            let capacity = before.destination.len();
+            completion.result = Err(JobError::OutputTooSmall { capacity });
+        }
         Fault::WrongByte => {
             if let Some(byte) =
                 destination_bytes(completion).and_then(|bytes| bytes.get_mut(done.written / 2))

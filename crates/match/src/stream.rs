@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use memchr::memchr_iter;
-use overside_device::{Outcome, Slice};
+use overside_device::{JobError, Outcome, Slice};
 use overside_placement::{Buffer, Chunk, ChunkResult, Executor};
 
 use crate::{Answer, Error, Search};
@@ -224,7 +224,10 @@ impl<'a> Stream<'a> {
         };
         let output = match &piece.result {
             Ok(Outcome::Done(output)) => output,
-            Ok(Outcome::Incompressible) => return Ok(()),
+            Ok(Outcome::Incompressible) => {
+                let reason = "it is called incompressible, which is no answer to a search";
+                return Err(JobError::Failed(reason.into()).into());
+            }
             Err(error) => return Err(error.clone().into()),
         };
         let matching = output.value.unwrap_or(0);

@@ -58,14 +58,14 @@ impl BorrowedBuffer {
 }
 
 /// Whether memory cannot change by any means: it is that of `bytes` or of a result of ours, or a view
-/// of such. What lies behind another read-only view, an array or a mapped file, may be written to by
+/// of such; a class derived from `bytes` may lend other memory (PEP 688). What lies behind another read-only view, an array or a mapped file, may be written to by
 /// somebody else.
 fn is_immutable(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let owner = match object.cast::<PyMemoryView>() {
         Ok(view) => view.getattr("obj")?,
         Err(_) => object.clone(),
     };
-    Ok(owner.is_instance_of::<PyBytes>() || owner.is_instance_of::<Output>())
+    Ok(owner.is_exact_instance_of::<PyBytes>() || owner.is_instance_of::<Output>())
 }
 
 /// Memory that may be read where it is while other threads run.

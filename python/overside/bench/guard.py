@@ -94,7 +94,9 @@ class RunGuard:
     def _write(self, name: Path) -> None:
         path = self._run.path / name
         new = path.with_name(f".{path.name}.{os.getpid()}")
-        with new.open("wb") as file:
+        _remove_other_kind(new)
+        new.unlink(missing_ok=True)
+        with new.open("xb") as file:
             if name == _SAMPLES:
                 self._samples.seek(0)
                 shutil.copyfileobj(self._samples, file)

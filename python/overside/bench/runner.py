@@ -271,20 +271,22 @@ class Runner:
                 is_allowed = not changes or self._consent(
                     "".join(f"{name}: {about}\n" for name, about in changes.items())
                 )
-                for name, task in external.items():
-                    self._check_time(interrupts)
-                    reason: str | None = _NOT_ALLOWED
-                    if is_allowed or name not in changes:
-                        self._prepared.append(task)
-                        reason = self._prepared_by(task, waiting[name])
-                    if reason is not None:
-                        self._skip(waiting[name], reason)
+            for name, task in external.items():
+                self._check_time(interrupts)
+                reason: str | None = _NOT_ALLOWED
+                if is_allowed or name not in changes:
+                    self._prepared.append(task)
+                    reason = self._prepared_by(task, waiting[name], interrupts)
+                if reason is not None:
+                    self._skip(waiting[name], reason)
         except KeyboardInterrupt:
             raise _StopError("interrupted") from None
 
-    def _prepared_by(self, task: ExternalTask, tests: Sequence[Test]) -> str | None:
+    def _prepared_by(
+        self, task: ExternalTask, tests: Sequence[Test], interrupts: Interrupts
+    ) -> str | None:
         try:
-            with self._guard.watching() as changed:
+            with self._guard.watching() as changed, interrupts.raising():
                 reason = task.prepare(self._run.path, tests)
         except OSError as error:
             raise self._disk(error) from None
@@ -303,9 +305,17 @@ class Runner:
                 stack.callback(self._cleaned_by, task)
 
     def _cleaned_by(self, task: ExternalTask) -> None:
-        """It is too late for what `clean` does to the run's files to spoil its figures."""
-        with self._guard.watching():
-            task.clean()
+        """It is too late for what `clean` does to the run's files to spoil its figures. It cleans
+        even where the run's files cannot be watched."""
+        cleaned = False
+        try:
+            with self._guard.watching():
+                cleaned = True
+                task.clean()
+        except OSError as error:
+            if not cleaned:
+                task.clean()
+            self._disk(error)
 
     def _check_time(self, interrupts: Interrupts) -> None:
         if interrupts.received is not None:

@@ -126,11 +126,20 @@ def _files(below: Path, before: float) -> Iterator[_Leftover]:
                     yield _Leftover("file", path, status.st_size)
 
 
+def _opened(path: Path) -> int:
+    flags = os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        return os.open(path, os.O_RDONLY | flags)
+    except PermissionError:
+        # It may be one to write to only.
+        return os.open(path, os.O_WRONLY | flags)
+
+
 @contextmanager
 def _unlocked(path: Path) -> Iterator[os.stat_result | None]:
     """A file's state if nobody writes it, and nobody takes it for his own meanwhile."""
     try:
-        file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        file = _opened(path)
     except OSError:
         yield None
         return

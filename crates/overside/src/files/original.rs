@@ -5,6 +5,8 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use rustix::fs::{FlockOperation, flock};
+
 use super::input::Input;
 use super::unfinished::{is_called, rename_to_new, set_aside};
 use crate::messages::shown;
@@ -31,6 +33,9 @@ pub fn remove(input: &Input, path: &Path) -> io::Result<Fate> {
         return Ok(kept);
     }
     let _held = system::hold_signals();
+    // `overside clean` leaves it alone for as long as it has the other name. If it cannot be
+    // locked, somebody else has locked it.
+    let _ = flock(&input.file, FlockOperation::NonBlockingLockExclusive);
     let aside = match set_aside(path) {
         Ok(aside) => aside,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Fate::Gone),
@@ -40,7 +45,9 @@ pub fn remove(input: &Input, path: &Path) -> io::Result<Fate> {
         rename_to_new(&aside, path).or_else(|_| {
             let mut name = OsString::from(path);
             name.push(".kept");
-            rename_to_new(&aside, Path::new(&name))?;
+            rename_to_new(&aside, Path::new(&name)).map_err(|error| {
+                io::Error::other(format!("it is called {} now: {error}", shown(&aside)))
+            })?;
             let now = shown(name);
             Err(io::Error::other(format!(
                 "two files took its name; one is called {now} now"
@@ -53,6 +60,7 @@ pub fn remove(input: &Input, path: &Path) -> io::Result<Fate> {
     }
     match fs::remove_file(&aside) {
         Ok(()) => Ok(Fate::Removed),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Fate::Removed),
         Err(error) => {
             put_back()?;
             Err(error)

@@ -115,11 +115,13 @@ fn make(path: &Path, mode: u32) -> io::Result<Option<File>> {
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         let (file, is_new) = match options.clone().create_new(true).open(path) {
             Ok(file) => (file, true),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => match options.open(path) {
-                Ok(file) => (file, false),
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                Err(error) => return Err(in_the_way(error)),
-            },
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                match open_any(path, &options) {
+                    Ok(file) => (file, false),
+                    Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                    Err(error) => return Err(in_the_way(error)),
+                }
+            }
             Err(error) => return Err(error),
         };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -135,6 +137,16 @@ fn make(path: &Path, mode: u32) -> io::Result<Option<File>> {
         }
     }
     Ok(None)
+}
+
+/// Opens a file to lock it. It may be for reading only, as its original was.
+fn open_any(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    match options.open(path) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            options.clone().write(false).read(true).open(path)
+        }
+        opened => opened,
+    }
 }
 
 /// Whether the file is what the name stands for.

@@ -17,7 +17,7 @@ use crate::{Error, Target};
 const PAUSE: Duration = Duration::from_micros(20);
 /// The pause between two offers to a device that takes nothing and has nothing.
 const STUCK: Duration = Duration::from_millis(1);
-/// The longest sleep while the device has something, beside a quarter of a job's time limit: whether
+/// The longest sleep while the device has something, beside an eighth of a job's time limit: whether
 /// it has been silent for too long is seen when it is polled.
 const SILENCE_CHECK: Duration = Duration::from_millis(20);
 /// Longer than anybody waits, short enough for the system to say.
@@ -314,7 +314,7 @@ impl Executor {
         let now = Instant::now();
         let mut timeout = timeout.min(LONGEST);
         if (self.lanes.get(Target::Device)).is_some_and(|lane| lane.load() > 0) {
-            timeout = timeout.min(SILENCE_CHECK.max(self.setup.job_timeout / 4));
+            timeout = timeout.min(SILENCE_CHECK.max(self.setup.job_timeout / 8));
         }
         if let Some(silent) = self.lanes.device_silent_at()
             && self.scheduler.is_adaptive()

@@ -13,7 +13,7 @@
 
 use std::time::Instant;
 
-use overside_device::{Completion, JobError, Lost, OpenError, Outcome, Refusal, Stages};
+use overside_device::{Completion, JobError, Lost, OpenError, Operation, Outcome, Refusal, Stages};
 use overside_layers::is_silence;
 
 use super::Executor;
@@ -36,10 +36,16 @@ impl Executor {
         let is_credible = match (&completion.result, &completion.destination) {
             (Ok(Outcome::Done(output)), Some(region)) => output.written <= region.len(),
             (Ok(Outcome::Done(_)), None) => false,
-            (Ok(Outcome::Incompressible) | Err(_), _) => true,
+            (Ok(Outcome::Incompressible), _) => {
+                matches!(self.setup.operation.operation, Operation::Compress(_))
+            }
+            (Err(_), _) => true,
         };
         if !is_credible {
-            self.misbehaved(target, "a result does not lie in its destination");
+            self.misbehaved(
+                target,
+                "a result is not one of the operation, or lies elsewhere",
+            );
             return false;
         }
         let has_fallback = target == Target::Device && self.lanes.has_fallback();
@@ -47,6 +53,13 @@ impl Executor {
             Err(
                 error @ (JobError::Corrupt(_) | JobError::Failed(_) | JobError::DeadlineExceeded),
             ) if has_fallback => {
+                let error = error.clone();
+                self.run_again(completion, error);
+            }
+            // Whether that is so, the CPU finds out.
+            Err(error @ JobError::OutputTooSmall { .. })
+                if has_fallback && self.verifier.is_on() =>
+            {
                 let error = error.clone();
                 self.run_again(completion, error);
             }

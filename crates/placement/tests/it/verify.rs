@@ -143,6 +143,21 @@ fn a_lie_about_any_operation_is_found_out_and_the_device_not_used_again() {
 }
 
 #[test]
+fn what_is_called_impossible_is_done_by_the_cpu() {
+    for name in ["match-bitmap", "decompress-deflate", "hash-xxh3", "copy"] {
+        let config = configured(name.parse().unwrap());
+        let sources = sources(config.operation);
+        for lie in [Fault::FalseIncompressible, Fault::FalseTooSmall] {
+            for policy in [Policy::Device, Policy::Split(60.0), Policy::Adaptive] {
+                let device = liar(lie, MemoryKind::Any);
+                let (pieces, _) = run(setup(&config, policy, &device), &sources);
+                assert_right(&config, &pieces, &sources);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_lie_is_found_out_under_every_placement_and_in_any_memory() {
     let config = configured("compress-deflate".parse().unwrap());
     let sources = sources(config.operation);

@@ -1,6 +1,7 @@
 //! The two ends of a test: in this process, or played by agents.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -270,9 +271,11 @@ impl Receiver {
                 }
                 None
             });
-            let done = work();
+            // A panic passes through here only after the watching has ended.
+            let done = catch_unwind(AssertUnwindSafe(work));
             is_done.store(true, Ordering::Release);
-            (done, watching.join().expect("watching does not panic"))
+            let lost = watching.join().expect("watching does not panic");
+            (done.unwrap_or_else(|panic| resume_unwind(panic)), lost)
         });
         done.map_err(|error| match (lost, no_sample(error)) {
             (Some(lost), _) => crate::remote_end::no_sample(lost),
