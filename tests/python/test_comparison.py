@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import manifest, only_run, overside, samples, tiny_box
+from command import manifest, only_run, overside, said, samples, tiny_box
 from make_run import summary_of, view
 from overside.bench.comparison import compare, noise_of, p_value, ratio_of, verdict_of
 from overside.bench.statistics import RunView
@@ -327,7 +327,6 @@ def test_lines_tell_by_what_tests_differ(tmp_path: Path) -> None:
         ("manifest", "box", []),
         ("sample", "metrics", None),
         ("sample", "metrics", {"throughput": "fast"}),
-        ("sample", "metrics", {"throughput": float("inf")}),
         ("sample", "status", "great"),
         ("sample", "round", -1),
         ("sample", "cpu", "x"),
@@ -349,6 +348,16 @@ def test_damaged_files_are_named_with_the_place(
         done = overside(*words, cwd=runs, code=2)
         assert "is damaged: /" in done.stderr
         assert f"/{key}" in done.stderr
+
+
+def test_a_figure_that_is_not_finite_is_named_with_its_line(runs: Path, tmp_path: Path) -> None:
+    def change(sample: Any) -> None:
+        sample["metrics"]["throughput"] = float("inf")
+
+    copy = altered(runs, f"damaged-{tmp_path.name}", change)
+    for words in (("compare", copy, copy), ("run", "--resume", copy)):
+        done = overside(*words, cwd=runs, code=2)
+        assert "samples.jsonl:1 is damaged: Infinity is no finite number" in said(done)
 
 
 def test_a_run_without_its_machine_is_compared_and_gone_on_with(runs: Path) -> None:
