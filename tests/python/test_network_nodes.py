@@ -102,17 +102,26 @@ def test_jobs_run_beside_what_this_machine_sends_to_an_agent(tmp_path: Path) -> 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("source", ["host", "dpu1"])
-def test_a_destination_that_stops_is_noticed_and_named(tmp_path: Path, source: str) -> None:
+@pytest.mark.parametrize(
+    # Long after the test has given up, the time of the sample would be over, or that of the run.
+    ("source", "limits"),
+    [
+        ("host", {"sample_s": 300}),
+        ("dpu1", {"sample_s": 300}),
+        ("host", {"sample_s": 50, "max_s": 60}),
+    ],
+)
+def test_a_destination_that_stops_is_noticed_and_named(
+    tmp_path: Path, source: str, limits: Json
+) -> None:
     with agents(tmp_path, dpu0=["--insecure"], dpu1=["--insecure"]) as running:
-        # Long after the test has given up, the time of the sample would be over.
-        path = box(tmp_path, {"rounds": 1, "sample_s": 300}, source=source, destination="dpu0")
+        path = box(tmp_path, {"rounds": 1} | limits, source=source, destination="dpu0")
         stopped = running["dpu0"]
         with start("run", path, cwd=tmp_path) as run:
             wait_for(lambda: is_answering(stopped.pid))
             stopped.send_signal(signal.SIGSTOP)
             try:
-                _, said = run.communicate(timeout=PATIENCE_S)
+                _, said = run.communicate(timeout=PATIENCE_S / 2)
             finally:
                 stopped.send_signal(signal.SIGCONT)
                 run.kill()
