@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use overside_base::memory_figure;
+
 /// Half of the machine's memory; of what the service may have at most (`MemoryMax=`), two thirds if
 /// that is less. 1 GiB where the system does not tell.
 pub fn default_memory_bytes() -> u64 {
@@ -11,12 +13,7 @@ pub fn default_memory_bytes() -> u64 {
 }
 
 fn machine_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
+    memory_figure("/proc/meminfo", "MemTotal")
 }
 
 /// The least limit of this process's control group and of those around it (cgroups, version 2).

@@ -2,6 +2,7 @@
 
 mod event_fd;
 mod memory_budget;
+mod memory_figures;
 mod quiet;
 mod random;
 
@@ -10,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use event_fd::EventFd;
 pub use memory_budget::{MemoryBudget, OutOfMemory, Reservation};
+pub use memory_figures::memory_figure;
 pub use quiet::quietly;
 pub use random::Random;
 

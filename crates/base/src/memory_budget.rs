@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::memory_figure;
+
 /// From this share of the limit on, whoever keeps memory for later gives it back.
 const TIGHT: (u64, u64) = (3, 4);
 
@@ -167,11 +169,7 @@ impl std::error::Error for OutOfMemory {}
 
 /// Memory that this process has, in bytes; 0 where the system does not tell.
 fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mut lines = status.lines();
-    let line = lines.find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
-    kib.map_or(0, |kib: u64| kib * 1024)
+    memory_figure("/proc/self/status", "VmRSS").unwrap_or(0)
 }
 
 #[cfg(test)]

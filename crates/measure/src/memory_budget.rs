@@ -1,5 +1,6 @@
 //! Whether a test's buffers fit into memory.
 
+use overside_base::memory_figure;
 use overside_probe::Failure;
 
 /// Memory that is taken without asking whether there is enough.
@@ -16,31 +17,12 @@ pub(crate) fn memory_fits(what: &str, needed: u64) -> Result<(), Failure> {
     if needed <= MEMORY_UNASKED_BYTES {
         return Ok(());
     }
-    match memory_available() {
+    // What can be had without swapping.
+    match memory_figure("/proc/meminfo", "MemAvailable") {
         Some(available) if needed > available / 2 => Err(Failure::unsupported(format!(
             "{what} ({needed} bytes) would take more than half of the {available} bytes of memory \
              that are free"
         ))),
         _ => Ok(()),
-    }
-}
-
-/// Memory that can be had without swapping, in bytes; `None` where the system does not tell.
-fn memory_available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_told_in_bytes() {
-        assert!(memory_available().is_none_or(|bytes| bytes > 1 << 20));
     }
 }

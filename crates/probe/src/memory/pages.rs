@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
+use overside_base::memory_figure;
 use overside_config::units::size;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -183,10 +184,8 @@ fn huge_page_bytes() -> usize {
 
 /// The size of the huge pages that are reserved unless another is asked for.
 fn reserved_page_bytes() -> usize {
-    let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = (told.lines()).find_map(|line| line.strip_prefix("Hugepagesize:"));
-    let kib = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
-    a_page(kib.and_then(|kib| kib.checked_mul(1024)))
+    let told = memory_figure("/proc/meminfo", "Hugepagesize");
+    a_page(told.and_then(|bytes| usize::try_from(bytes).ok()))
 }
 
 /// The size that was told, if it can be one.
