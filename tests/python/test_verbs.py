@@ -131,6 +131,11 @@ def test_clean_removes_what_a_killed_compressor_left(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("*alive*")] == ["alive"]
 
 
+def test_clean_says_that_a_directory_is_not_there(tmp_path: Path) -> None:
+    done = overside("clean", "--below", "nosuch", cwd=tmp_path, code=2)
+    assert "--below: nosuch is not a directory" in done.stderr
+
+
 @pytest.mark.parametrize("days", ["-1", "nan", "soon"])
 def test_clean_wants_a_number_of_days(tmp_path: Path, days: str) -> None:
     done = overside("clean", f"--older-than={days}", "--yes", cwd=tmp_path, code=2)

@@ -26,7 +26,7 @@ pub(crate) fn handshake(
     };
     // Hosts speak first.
     stream.wait(true, false, deadline)?;
-    permit.spoke();
+    permit.received();
     stream.handshake(deadline)?;
     let mut preamble = [0; Preamble::BYTES];
     stream.read_all(&mut preamble, deadline)?;

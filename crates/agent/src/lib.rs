@@ -13,7 +13,6 @@
 mod error;
 mod handshake;
 pub mod keys;
-mod lobby;
 mod memory;
 mod open_context;
 mod pool;
@@ -21,6 +20,7 @@ mod probe_session;
 mod refusals;
 mod server;
 mod session;
+mod unauthenticated;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

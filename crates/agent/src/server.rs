@@ -14,8 +14,8 @@ use overside_device::{Device, MemoryKind};
 use overside_link::agent::{Offer, Reply, Welcome, control};
 use rustix::event::{PollFd, PollFlags};
 
-use crate::lobby::{Lobby, Origin, Visitor};
 use crate::refusals::Refusals;
+use crate::unauthenticated::{Origin, UnauthenticatedConnection, UnauthenticatedConnections};
 use crate::{AgentError, Settings, session};
 
 /// The pause after the system could not give another connection.
@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     stop: EventFd,
     open: Mutex<Open>,
     changed: Condvar,
-    lobby: Lobby,
+    unauthenticated: UnauthenticatedConnections,
     pub(crate) refusals: Refusals,
     pub(crate) memory: Arc<MemoryBudget>,
     /// Tests of which an end is played.
@@ -91,7 +91,7 @@ impl Shared {
             stop: EventFd::new()?,
             open: Mutex::default(),
             changed: Condvar::new(),
-            lobby: Lobby::default(),
+            unauthenticated: UnauthenticatedConnections::default(),
             refusals: Refusals::default(),
             probes: AtomicUsize::new(0),
         })
@@ -147,7 +147,7 @@ pub(crate) struct ConnectionPermit {
     shared: Arc<Shared>,
     origin: Origin,
     /// Until the host has said who it is.
-    visitor: Option<Arc<Visitor>>,
+    unauthenticated: Option<Arc<UnauthenticatedConnection>>,
     reserved: Option<Reservation>,
 }
 
@@ -163,31 +163,37 @@ impl ConnectionPermit {
         if lock(&shared.open).all >= limits.connections + 2 * limits.unauthenticated {
             return Err("too many connections end just now");
         }
-        let visitor = Visitor::new(peer, socket).map_err(|_| "no descriptor is left")?;
+        let connection =
+            UnauthenticatedConnection::new(peer, socket).map_err(|_| "no descriptor is left")?;
         let (most, of_one) = (limits.unauthenticated, limits.unauthenticated_of_one);
         lock(&shared.open).all += 1;
-        if shared.lobby.enter(Arc::clone(&visitor), most, of_one) {
+        if shared
+            .unauthenticated
+            .add(Arc::clone(&connection), most, of_one)
+        {
             let reason = "one that had not said who it is had to go for it";
             shared.refusals.log(peer, &reason);
         }
         Ok(Self {
             shared: Arc::clone(shared),
             origin: Origin::of(peer),
-            visitor: Some(visitor),
+            unauthenticated: Some(connection),
             reserved: None,
         })
     }
 
     /// The host has said something.
-    pub(crate) fn spoke(&self) {
-        if let Some(visitor) = &self.visitor {
-            visitor.spoke();
+    pub(crate) fn received(&self) {
+        if let Some(connection) = &self.unauthenticated {
+            connection.received();
         }
     }
 
     /// It had to go for another one, which has been logged.
-    pub(crate) fn is_out(&self) -> bool {
-        self.visitor.as_ref().is_some_and(|one| one.is_out())
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.unauthenticated
+            .as_ref()
+            .is_some_and(|one| one.is_evicted())
     }
 
     /// The host has said who it is. What memory it may take, together with the others from its
@@ -215,7 +221,7 @@ impl ConnectionPermit {
         );
         let reserved = memory.reserve(CONNECTION_BYTES);
         self.reserved = Some(reserved.map_err(|error| error.to_string())?);
-        if let Some(visitor) = self.visitor.take() {
+        if let Some(connection) = self.unauthenticated.take() {
             let connections = connections + 1;
             let memory = Arc::clone(&memory);
             (open.known).insert(
@@ -225,7 +231,7 @@ impl ConnectionPermit {
                     memory,
                 },
             );
-            self.shared.lobby.leave(&visitor);
+            self.shared.unauthenticated.remove(&connection);
         }
         Ok(memory)
     }
@@ -234,8 +240,8 @@ impl ConnectionPermit {
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut open = lock(&self.shared.open);
-        match &self.visitor {
-            Some(visitor) => self.shared.lobby.leave(visitor),
+        match &self.unauthenticated {
+            Some(connection) => self.shared.unauthenticated.remove(connection),
             None => {
                 if let Some(one) = open.known.get_mut(&self.origin) {
                     one.connections -= 1;

@@ -70,7 +70,7 @@ pub(crate) fn serve(
             Session::new(shared, stream, memory).run();
         }
         Ok(Err(reason)) => shared.refusals.log(peer, &reason),
-        Err(_) if permit.is_out() => {}
+        Err(_) if permit.is_evicted() => {}
         Err(error) => shared.refusals.log(peer, &error),
     }
 }

@@ -26,7 +26,7 @@ use crate::system;
 pub use arguments::{FileArguments, Request};
 use destination::Destination;
 use input::Input;
-use original::Fate;
+use original::RemovalOutcome;
 use placement_file::PlacementRules;
 use report::FileReport;
 
@@ -193,12 +193,16 @@ impl<'a> Files<'a> {
             let removed = original::remove(&input, path);
             let fate = removed.map_err(|error| FileError::Error(format!("{name}: {error}")))?;
             match fate {
-                Fate::Removed => {}
-                Fate::Changed => warn(&format!("{name}: changed while it was read; kept")),
-                Fate::Replaced => warn(&format!(
+                RemovalOutcome::Removed => {}
+                RemovalOutcome::Changed => {
+                    warn(&format!("{name}: changed while it was read; kept"))
+                }
+                RemovalOutcome::Replaced => warn(&format!(
                     "{name}: another file took its name while it was read; kept"
                 )),
-                Fate::Gone => warn(&format!("{name}: removed or renamed while it was read")),
+                RemovalOutcome::Gone => {
+                    warn(&format!("{name}: removed or renamed while it was read"))
+                }
             }
         }
         Ok(Some(FileReport {

@@ -194,7 +194,7 @@ pub enum Error {
         "{device} gave a wrong result, and {unverified} of its results had been used without being \
          verified; verify all of them, or do without it"
     )]
-    Doubtful {
+    UnverifiedResults {
         /// Its name.
         device: String,
         /// How many they are.

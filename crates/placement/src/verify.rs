@@ -72,7 +72,7 @@ pub(crate) struct Answer {
 }
 
 /// An answer that the CPU looks at.
-struct Examined {
+struct PendingAnswer {
     completion: Completion,
     output: Output,
     /// The whole destination, and where it comes from.
@@ -82,7 +82,7 @@ struct Examined {
 }
 
 /// An answer, and what is wrong with it, if anything is.
-pub(crate) type Verdict = (Answer, Result<(), String>);
+pub(crate) type Comparison = (Answer, Result<(), String>);
 
 /// The part of an executor that verifies.
 pub(crate) struct Verifier {
@@ -92,7 +92,7 @@ pub(crate) struct Verifier {
     lane: Option<Lane>,
     /// In order.
     waiting: VecDeque<Answer>,
-    examined: BTreeMap<u64, Examined>,
+    pending: BTreeMap<u64, PendingAnswer>,
     random: Random,
     /// A result was verified and is right.
     was_right: bool,
@@ -105,26 +105,13 @@ impl Verifier {
     /// # Errors
     /// [`Error::NoTarget`], [`Error::Open`]: there is no CPU that could.
     pub(crate) fn new(setup: &Setup) -> Result<Self, Error> {
-        let mut own = Setup {
-            window: Some(setup.cpu_depth),
-            ..setup.clone()
-        };
-        let is_inverse = match setup.operation.operation {
-            Operation::Compress(format) => {
-                own.operation = OperationConfig::new(Operation::Decompress(format));
-                own.source_bytes = setup.destination_bytes;
-                own.destination_bytes = setup.source_bytes;
-                true
-            }
-            _ => false,
-        };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let is_on = setup.verify != Verify::None && setup.policy.uses_device();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
         Ok(Self {
-            lane: is_on.then(|| own.cpu_lane()).transpose()?,
-            is_inverse,
+            lane: is_on.then(|| lane(setup)).transpose()?,
+            is_inverse: matches!(setup.operation.operation, Operation::Compress(_)),
             waiting: VecDeque::new(),
-            examined: BTreeMap::new(),
+            pending: BTreeMap::new(),
             // A device that errs regularly is not to be in step with it.
             random: Random::new(now.map_or(0, |now| now.as_nanos() as u64)),
             was_right: false,
@@ -175,9 +162,9 @@ impl Verifier {
     }
 
     /// Takes back the answers that the CPU has looked at, and hands others to it.
-    pub(crate) fn drive(&mut self) -> Result<Vec<Verdict>, Error> {
-        let mut verdicts = Vec::new();
-        self.collect(&mut verdicts)?;
+    pub(crate) fn drive(&mut self) -> Result<Vec<Comparison>, Error> {
+        let mut comparisons = Vec::new();
+        self.collect(&mut comparisons)?;
         self.fill()?;
         if let Some(lane) = &mut self.lane {
             match lane.kick() {
@@ -186,37 +173,37 @@ impl Verifier {
                 // What the CPU does not take is no answer to anything.
                 Err(SubmitError::Refused { refusal, .. }) => {
                     let refused = lane.withdraw();
-                    if let Some(examined) = refused.and_then(|place| self.examined.remove(&place)) {
-                        verdicts.push((examined.into_answer()?, Err(refusal.to_string())));
+                    if let Some(pending) = refused.and_then(|place| self.pending.remove(&place)) {
+                        comparisons.push((pending.into_answer()?, Err(refusal.to_string())));
                     }
                 }
             }
         }
-        let wrong = verdicts.iter().filter(|(_, verdict)| verdict.is_err());
+        let wrong = comparisons.iter().filter(|(_, result)| result.is_err());
         let wrong = wrong.count();
         self.report.wrong += wrong as u64;
-        self.was_right |= wrong < verdicts.len();
-        Ok(verdicts)
+        self.was_right |= wrong < comparisons.len();
+        Ok(comparisons)
     }
 
-    fn collect(&mut self, verdicts: &mut Vec<Verdict>) -> Result<(), Error> {
+    fn collect(&mut self, comparisons: &mut Vec<Comparison>) -> Result<(), Error> {
         let Some(lane) = &mut self.lane else {
             return Ok(());
         };
         let mut completions = Vec::new();
         let polled = lane.poll(&mut completions);
         for completion in completions {
-            let Some(examined) = self.examined.remove(&completion.tag) else {
+            let Some(pending) = self.pending.remove(&completion.tag) else {
                 continue;
             };
-            let verdict = match &completion.result {
+            let result = match &completion.result {
                 Ok(Outcome::Done(output)) => {
                     let again = (completion.destination.as_deref())
                         .and_then(|bytes| bytes.get(..output.written))
                         .unwrap_or_default();
                     match self.is_inverse {
-                        true => is_same(again, &examined.source),
-                        false => examined.is_equal(output, again),
+                        true => is_same(again, &pending.source),
+                        false => pending.is_equal(output, again),
                     }
                 }
                 Ok(Outcome::Incompressible) => Err("the cpu finds nothing in it".into()),
@@ -225,9 +212,9 @@ impl Verifier {
             if let Some(region) = completion.destination {
                 lane.destinations.put(region);
             }
-            // The last handle but the examined answer's own.
+            // The last handle but the pending answer's own.
             drop(completion.source);
-            verdicts.push((examined.into_answer()?, verdict));
+            comparisons.push((pending.into_answer()?, result));
         }
         polled.map_err(gone)
     }
@@ -243,16 +230,16 @@ impl Verifier {
                 break;
             }
             let place = answer.completion.tag;
-            let Some(examined) = answer.examined() else {
+            let Some(pending) = answer.into_pending() else {
                 continue;
             };
             let source = match self.is_inverse {
-                true => (examined.destination)
-                    .slice(0..examined.output.written)
+                true => (pending.destination)
+                    .slice(0..pending.output.written)
                     .into(),
-                false => examined.source.clone(),
+                false => pending.source.clone(),
             };
-            self.examined.insert(place, examined);
+            self.pending.insert(place, pending);
             lane.offer(place, source)?;
         }
         Ok(())
@@ -284,9 +271,9 @@ impl Verifier {
 
 impl Answer {
     /// `None`: it has no destination.
-    fn examined(self) -> Option<Examined> {
+    fn into_pending(self) -> Option<PendingAnswer> {
         let (region, pool) = self.destination.into_parts()?;
-        Some(Examined {
+        Some(PendingAnswer {
             completion: self.completion,
             output: self.output,
             destination: region.share(),
@@ -296,7 +283,7 @@ impl Answer {
     }
 }
 
-impl Examined {
+impl PendingAnswer {
     fn into_answer(self) -> Result<Answer, Error> {
         let region = match self.destination.reclaim() {
             Ok(region) => region,
@@ -325,6 +312,21 @@ impl Examined {
             false => Err("the cpu comes to something else".into()),
         }
     }
+}
+
+/// Where the CPU looks at results of `setup`'s operation: what was compressed is decompressed, all else
+/// done again.
+fn lane(setup: &Setup) -> Result<Lane, Error> {
+    let mut own = Setup {
+        window: Some(setup.cpu_depth),
+        ..setup.clone()
+    };
+    if let Operation::Compress(format) = setup.operation.operation {
+        own.operation = OperationConfig::new(Operation::Decompress(format));
+        own.source_bytes = setup.destination_bytes;
+        own.destination_bytes = setup.source_bytes;
+    }
+    own.cpu_lane()
 }
 
 fn is_same(bytes: &[u8], source: &Source) -> Result<(), String> {

@@ -36,6 +36,11 @@ class _Leftover:
 def main(args: argparse.Namespace) -> int:
     """Runs the verb. Only what Overside wrote is touched: runs are known by their manifest, data by
     lying in the cache, unfinished files by their name and by nobody's writing them."""
+    if not args.below.is_dir():
+        raise UserError(
+            f"--below: {args.below} is not a directory",
+            "name the directory that holds the unfinished files",
+        )
     every = not (args.runs or args.data or args.files)
     before = time.time() - args.older_than * 86400
     found: list[_Leftover] = []

@@ -112,6 +112,8 @@ class PluginTask(ExternalTask):
         )
         if self.is_confined and outcome.status is not None:
             outcome.status = sandbox.status(outcome.status)
+            # Whatever is still there is the sandbox, which ends with all that is in it.
+            outcome.left_behind = []
         self._kept |= outcome.kept
         return outcome
 

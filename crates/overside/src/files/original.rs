@@ -14,7 +14,7 @@ use crate::system;
 
 /// What became of the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum RemovalOutcome {
     Removed,
     /// It was written to while it was read.
     Changed,
@@ -28,7 +28,7 @@ pub enum Fate {
 ///
 /// What has the name is taken away from it, looked at, and put back if it is another: whoever
 /// looks first and removes then removes what took the name in between.
-pub fn remove(input: &Input, path: &Path) -> io::Result<Fate> {
+pub fn remove(input: &Input, path: &Path) -> io::Result<RemovalOutcome> {
     if let Some(kept) = kept(input, path) {
         return Ok(kept);
     }
@@ -38,7 +38,7 @@ pub fn remove(input: &Input, path: &Path) -> io::Result<Fate> {
     let _ = flock(&input.file, FlockOperation::NonBlockingLockExclusive);
     let aside = match set_aside(path) {
         Ok(aside) => aside,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Fate::Gone),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(RemovalOutcome::Gone),
         Err(error) => return Err(error),
     };
     let put_back = || {
@@ -59,8 +59,8 @@ pub fn remove(input: &Input, path: &Path) -> io::Result<Fate> {
         return Ok(kept);
     }
     match fs::remove_file(&aside) {
-        Ok(()) => Ok(Fate::Removed),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Fate::Removed),
+        Ok(()) => Ok(RemovalOutcome::Removed),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(RemovalOutcome::Removed),
         Err(error) => {
             put_back()?;
             Err(error)
@@ -69,15 +69,15 @@ pub fn remove(input: &Input, path: &Path) -> io::Result<Fate> {
 }
 
 /// Why the file that is called `path` is to stay.
-fn kept(input: &Input, path: &Path) -> Option<Fate> {
+fn kept(input: &Input, path: &Path) -> Option<RemovalOutcome> {
     if input.has_changed() {
-        return Some(Fate::Changed);
+        return Some(RemovalOutcome::Changed);
     }
     if is_called(&input.file, path) {
         return None;
     }
     match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Some(Fate::Gone),
-        _ => Some(Fate::Replaced),
+        Err(error) if error.kind() == ErrorKind::NotFound => Some(RemovalOutcome::Gone),
+        _ => Some(RemovalOutcome::Replaced),
     }
 }

@@ -118,9 +118,9 @@ impl Executor {
     pub(super) fn verify_answers(&mut self) {
         match self.verifier.drive() {
             Err(error) => self.failure = Some(error),
-            Ok(verdicts) => {
-                for (answer, verdict) in verdicts {
-                    match verdict {
+            Ok(comparisons) => {
+                for (answer, result) in comparisons {
+                    match result {
                         Ok(()) => {
                             self.finish(Target::Device, answer.completion, answer.destination);
                         }
@@ -157,7 +157,7 @@ impl Executor {
         let unverified = self.verifier.report().unverified;
         if unverified > 0 {
             let device = name;
-            self.failure = Some(Error::Doubtful { device, unverified });
+            self.failure = Some(Error::UnverifiedResults { device, unverified });
         }
     }
 

@@ -261,7 +261,7 @@ fn a_sample_finds_out_who_lies_often() {
             Ok(None) => executor.wait(Duration::from_millis(1)).unwrap_or(()),
         }
     };
-    let Error::Doubtful { unverified, .. } = error else {
+    let Error::UnverifiedResults { unverified, .. } = error else {
         panic!("{error}");
     };
     assert!(unverified > 0);
