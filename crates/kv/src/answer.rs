@@ -1,0 +1,239 @@
+//! What a processing engine answers.
+
+/// The answer to one request. It borrows from the store, or from where it was received.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Answer<'a> {
+    /// A string.
+    Value(Value<'a>),
+    /// The key is missing.
+    Missing,
+    /// It was done.
+    Done,
+    /// A string was stored and has this version.
+    Stored {
+        /// Its version.
+        version: u64,
+    },
+    /// Nothing was done, by the request's condition.
+    NotStored,
+    /// Nothing was done: the key's version is another.
+    VersionDiffers,
+    /// A count, a length or a signed number.
+    Number(i64),
+    /// The value of an unsigned counter.
+    Counter {
+        /// Its value.
+        value: u64,
+        /// Its version.
+        version: u64,
+    },
+    /// The score of a member.
+    Score(f64),
+    /// What is known of a key.
+    Metadata(Metadata),
+    /// Several values.
+    List(List<'a>),
+    /// Nothing was done, and why.
+    Refused(Refusal),
+}
+
+/// A string and what is kept with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Value<'a> {
+    /// The string, or the part that was asked for.
+    pub data: &'a [u8],
+    /// The client's number.
+    pub flags: u32,
+    /// Another one after each change of the key; never 0.
+    pub version: u64,
+    /// When it expires, in milliseconds since 1970.
+    pub expires_at_ms: Option<u64>,
+}
+
+/// What is known of a key, of whatever kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    /// What it holds.
+    pub kind: ValueKind,
+    /// See [`Value::flags`].
+    pub flags: u32,
+    /// See [`Value::version`].
+    pub version: u64,
+    /// See [`Value::expires_at_ms`].
+    pub expires_at_ms: Option<u64>,
+    /// Bytes of the string, or number of fields or members.
+    pub len: u64,
+    /// Memory that key and value take, index included.
+    pub memory_bytes: u64,
+}
+
+/// What a key can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueKind {
+    /// A string of bytes.
+    String,
+    /// Fields with values.
+    Hash,
+    /// Members in the order of their scores.
+    SortedSet,
+}
+
+/// Why nothing was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The key holds a value of another kind.
+    #[error("the key holds a value of another kind")]
+    WrongKind,
+    /// The string is no decimal number of 64 bits.
+    #[error("the value is not an integer")]
+    NotAnInteger,
+    /// The number would not fit into 64 bits.
+    #[error("the number would overflow")]
+    Overflow,
+    /// The string is no decimal fraction.
+    #[error("the value is not a number")]
+    NotAFloat,
+    /// The sum would be infinite or not a number.
+    #[error("the number would not be finite")]
+    NotFinite,
+    /// Key or value is longer than allowed.
+    #[error("the value would be too long")]
+    TooLarge,
+    /// The store is full and drops nothing.
+    #[error("the store is full")]
+    OutOfMemory,
+    /// The store takes no writes now: it is a replica, or its log cannot be written.
+    #[error("the store takes no writes now")]
+    ReadOnly,
+    /// The processing engine cannot be reached; whether it was done is not known.
+    #[error("the processing engine cannot be reached")]
+    Unreachable,
+}
+
+/// Elements in a row, as a [`ListBuilder`] wrote them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct List<'a> {
+    len: usize,
+    bytes: &'a [u8],
+}
+
+/// An element of a list.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Element<'a> {
+    /// Missing.
+    Nil,
+    /// A string.
+    Bytes(&'a [u8]),
+    /// A score.
+    Score(f64),
+}
+
+/// Writes a list. Its memory is used again after `clear`.
+#[derive(Clone, Debug, Default)]
+pub struct ListBuilder {
+    len: usize,
+    bytes: Vec<u8>,
+}
+
+const NIL: u8 = 0;
+const BYTES: u8 = 1;
+const SCORE: u8 = 2;
+
+impl ListBuilder {
+    /// Begins anew.
+    pub fn clear(&mut self) {
+        self.len = 0;
+        self.bytes.clear();
+    }
+
+    /// Adds an element of at most 4 GiB.
+    ///
+    /// # Panics
+    /// If it is longer.
+    pub fn push(&mut self, element: Element<'_>) {
+        self.len += 1;
+        match element {
+            Element::Nil => self.bytes.push(NIL),
+            Element::Bytes(bytes) => {
+                let len = u32::try_from(bytes.len()).expect("an element is bounded");
+                self.bytes.push(BYTES);
+                self.bytes.extend_from_slice(&len.to_le_bytes());
+                self.bytes.extend_from_slice(bytes);
+            }
+            Element::Score(score) => {
+                self.bytes.push(SCORE);
+                self.bytes.extend_from_slice(&score.to_le_bytes());
+            }
+        }
+    }
+
+    /// What was written.
+    #[must_use]
+    pub fn list(&self) -> List<'_> {
+        List {
+            len: self.len,
+            bytes: &self.bytes,
+        }
+    }
+}
+
+impl<'a> List<'a> {
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The elements in order.
+    pub fn iter(&self) -> impl Iterator<Item = Element<'a>> + use<'a> {
+        let mut rest = self.bytes;
+        std::iter::from_fn(move || {
+            let (element, after) = split_element(rest)?;
+            rest = after;
+            Some(element)
+        })
+    }
+}
+
+fn split_element(bytes: &[u8]) -> Option<(Element<'_>, &[u8])> {
+    let (&kind, rest) = bytes.split_first()?;
+    match kind {
+        BYTES => {
+            let (len, rest) = rest.split_first_chunk()?;
+            let (bytes, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+            Some((Element::Bytes(bytes), rest))
+        }
+        SCORE => {
+            let (score, rest) = rest.split_first_chunk()?;
+            Some((Element::Score(f64::from_le_bytes(*score)), rest))
+        }
+        _ => Some((Element::Nil, rest)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Element, ListBuilder};
+
+    #[test]
+    fn a_list_has_the_elements_that_were_pushed() {
+        let elements = [
+            Element::Bytes(b"one"),
+            Element::Nil,
+            Element::Score(-0.5),
+            Element::Bytes(b""),
+        ];
+        let mut builder = ListBuilder::default();
+        builder.push(Element::Nil);
+        builder.clear();
+        elements.into_iter().for_each(|e| builder.push(e));
+        assert_eq!(builder.list().len(), 4);
+        assert!(builder.list().iter().eq(elements));
+    }
+}

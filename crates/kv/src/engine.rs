@@ -1,0 +1,78 @@
+//! The contract of a processing engine.
+
+use crate::{Answer, Metadata, Request};
+
+/// Executes requests: a store in this process, or one behind a link.
+pub trait ProcessingEngine {
+    /// Executes a batch in order, as of `now_ms` (milliseconds since 1970; never goes back), and
+    /// hands each answer over with its request's index, in order.
+    fn execute(
+        &mut self,
+        batch: &[Request<'_>],
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    );
+
+    /// Executes all of a transaction, with nothing in between, if every watched key still has its
+    /// version; says whether it did.
+    fn execute_transaction(
+        &mut self,
+        transaction: &Transaction<'_>,
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> bool;
+
+    /// Hands over keys from `position` on, at least `count` of them unless it comes to the end; where
+    /// to go on. A key that is there all the time is seen at least once.
+    fn scan(
+        &mut self,
+        position: ScanPosition,
+        count: usize,
+        now_ms: u64,
+        keys: &mut dyn FnMut(&[u8], Metadata),
+    ) -> ScanPosition;
+
+    /// Removes everything.
+    fn flush(&mut self);
+
+    /// Counts and sizes.
+    fn statistics(&self) -> Statistics;
+}
+
+/// Requests that are executed together if nothing that was watched has changed.
+#[derive(Clone, Debug, Default)]
+pub struct Transaction<'a> {
+    /// Keys, their hashes, and the versions that they had; 0 for a key that was missing.
+    pub watched: Vec<(&'a [u8], u64, u64)>,
+    /// What is executed.
+    pub requests: Vec<Request<'a>>,
+}
+
+/// Where a scan stands. 0 is the beginning, and the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanPosition(pub u64);
+
+/// Counts since the start, and sizes now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Keys.
+    pub items: u64,
+    /// Keys that have an expiry.
+    pub items_with_expiry: u64,
+    /// Bytes of keys and values.
+    pub payload_bytes: u64,
+    /// Memory taken, the index and what is free inside included.
+    pub memory_bytes: u64,
+    /// Most memory that may be taken.
+    pub memory_limit_bytes: u64,
+    /// Reads that found their key.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+    /// Keys dropped to make room.
+    pub evictions: u64,
+    /// Keys removed because their time had passed.
+    pub expirations: u64,
+    /// Writes refused because the store was full.
+    pub refusals: u64,
+}

@@ -1,0 +1,32 @@
+//! A key-value store in two parts, which may run on different sides of a host-DPU link.
+//!
+//! 1. The *communication engine* ([`protocol`]) turns what clients send into [`Request`]s and
+//!    [`Answer`]s into what clients read. It does no I/O: bytes come in and go out as slices.
+//! 2. The *processing engine* ([`ProcessingEngine`], here [`Store`]) executes requests in batches.
+//!    Each partition is touched by one core only (EREW).
+//! 3. Requests have one encoding ([`codec`]), which the log, snapshots, replicas, datagrams and the
+//!    link between the two engines share.
+//!
+//! The split and its names are those of MICA (Lim et al., NSDI 2014) and of the DPU offload studies
+//! that took it up.
+
+pub mod answer;
+pub mod codec;
+pub mod engine;
+pub mod hash;
+pub mod protocol;
+pub mod request;
+pub mod store;
+
+pub use answer::{Answer, Element, List, ListBuilder, Metadata, Refusal, Value, ValueKind};
+pub use engine::{ProcessingEngine, ScanPosition, Statistics, Transaction};
+pub use hash::KeyHasher;
+pub use request::{
+    Condition, Expiry, ExpiryCondition, Operation, Request, ScoreBound, SortedRange,
+};
+pub use store::Store;
+
+/// Longest key in bytes.
+pub const KEY_MAX_BYTES: usize = 64 << 10;
+/// Longest value, field or member in bytes.
+pub const VALUE_MAX_BYTES: usize = 64 << 20;

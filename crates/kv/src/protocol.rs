@@ -1,0 +1,1 @@
+//! What clients speak. Nothing here does I/O.
