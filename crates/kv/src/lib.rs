@@ -16,6 +16,7 @@ pub mod engine;
 pub mod hash;
 pub mod protocol;
 pub mod request;
+pub mod server;
 pub mod store;
 
 pub use answer::{Answer, Element, List, ListBuilder, Metadata, Refusal, Value, ValueKind};

@@ -1,0 +1,131 @@
+//! What a server serves from.
+
+use std::io;
+
+use crate::{Answer, Metadata, ProcessingEngine, Request, ScanPosition, Statistics, Transaction};
+
+/// A processing engine, and what it keeps beside memory.
+pub trait Backing: ProcessingEngine {
+    /// Called after batches were executed and before any of their replies is sent.
+    ///
+    /// # Errors
+    /// What was executed may be lost: the connections that wait for these replies are closed
+    /// without them.
+    fn before_replies(&mut self) -> io::Result<()>;
+
+    /// Does what is due in the background, for about a millisecond at most. Called every
+    /// [`TICK_MS`] milliseconds at least, and again without a pause as long as it says that more is
+    /// due at once.
+    fn tick(&mut self, now_ms: u64) -> bool;
+
+    /// Writes everything to disk (`SAVE`), or begins to (`BGSAVE`).
+    ///
+    /// # Errors
+    /// Why not, as the client reads it after `ERR `.
+    fn save(&mut self, in_background: bool) -> Result<(), String>;
+
+    /// When everything was last on disk by [`Backing::save`], in seconds since 1970.
+    fn last_save_s(&self) -> u64;
+
+    /// Names and values of `INFO persistence`, and of the metrics where a value is a number.
+    fn info(&self) -> Vec<(String, String)>;
+
+    /// Called once, after the last reply.
+    ///
+    /// # Errors
+    /// What may be lost.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+/// Longest time between two calls of [`Backing::tick`] in milliseconds.
+pub const TICK_MS: u64 = 100;
+
+/// An engine that keeps nothing beside memory. What it holds ends with the process.
+#[derive(Debug)]
+pub struct Memory<E> {
+    engine: E,
+    started_s: u64,
+}
+
+impl<E: ProcessingEngine> Memory<E> {
+    /// Keeps everything in `engine`; `now_ms` is the time of the start.
+    #[must_use]
+    pub fn new(engine: E, now_ms: u64) -> Self {
+        let started_s = now_ms / 1000;
+        Self { engine, started_s }
+    }
+}
+
+impl<E: ProcessingEngine> ProcessingEngine for Memory<E> {
+    fn execute(
+        &mut self,
+        batch: &[Request<'_>],
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) {
+        self.engine.execute(batch, now_ms, answers);
+    }
+
+    fn execute_transaction(
+        &mut self,
+        transaction: &Transaction<'_>,
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> bool {
+        (self.engine).execute_transaction(transaction, now_ms, answers)
+    }
+
+    fn scan(
+        &mut self,
+        position: ScanPosition,
+        count: usize,
+        now_ms: u64,
+        keys: &mut dyn FnMut(&[u8], Metadata),
+    ) -> ScanPosition {
+        self.engine.scan(position, count, now_ms, keys)
+    }
+
+    fn flush(&mut self) {
+        self.engine.flush();
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.engine.statistics()
+    }
+}
+
+impl<E: ProcessingEngine> Backing for Memory<E> {
+    fn before_replies(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn tick(&mut self, _: u64) -> bool {
+        false
+    }
+
+    fn save(&mut self, _: bool) -> Result<(), String> {
+        Err("nothing is kept on disk: the server was started without a directory".into())
+    }
+
+    fn last_save_s(&self) -> u64 {
+        self.started_s
+    }
+
+    fn info(&self) -> Vec<(String, String)> {
+        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        vec![
+            field("loading", "0"),
+            field("rdb_changes_since_last_save", "0"),
+            field("rdb_bgsave_in_progress", "0"),
+            field("rdb_last_save_time", &self.started_s.to_string()),
+            field("rdb_last_bgsave_status", "ok"),
+            field("aof_enabled", "0"),
+            field("aof_rewrite_in_progress", "0"),
+            field("aof_last_write_status", "ok"),
+        ]
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
