@@ -1,0 +1,4 @@
+//! Tests of the key-value store.
+
+mod oracle;
+mod oracle_test;

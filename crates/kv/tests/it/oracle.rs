@@ -1,0 +1,739 @@
+//! A processing engine of obvious code, to compare others with: no limit of memory, no performance.
+
+use std::collections::BTreeMap;
+
+use overside_kv::request::{SortedAddOptions, SortedRangeBy};
+use overside_kv::{
+    Answer, Condition, Element, Expiry, ExpiryCondition, KEY_MAX_BYTES, ListBuilder, Metadata,
+    Operation, ProcessingEngine, Refusal, Request, ScanPosition, SortedRange, Statistics,
+    Transaction, VALUE_MAX_BYTES, Value, ValueKind,
+};
+
+/// What a key holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    String(Vec<u8>),
+    Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+    Sorted(BTreeMap<Vec<u8>, f64>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    pub content: Content,
+    pub flags: u32,
+    pub version: u64,
+    pub expires_at_ms: Option<u64>,
+}
+
+/// The engine. Expired keys are removed before anything else is done.
+#[derive(Clone, Debug, Default)]
+pub struct Oracle {
+    pub items: BTreeMap<Vec<u8>, Item>,
+    version: u64,
+    counts: Statistics,
+}
+
+impl Oracle {
+    /// Removes what has expired.
+    pub fn expire(&mut self, now_ms: u64) {
+        let before = self.items.len();
+        self.items
+            .retain(|_, item| item.expires_at_ms.is_none_or(|at| at > now_ms));
+        self.counts.expirations += (before - self.items.len()) as u64;
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    /// Stores an item with a new version; what has expired already is not there any more.
+    fn put(
+        &mut self,
+        key: &[u8],
+        content: Content,
+        flags: u32,
+        expires: Option<u64>,
+        now: u64,
+    ) -> u64 {
+        let version = self.next_version();
+        let item = Item {
+            content,
+            flags,
+            version,
+            expires_at_ms: expires,
+        };
+        match expires.is_some_and(|at| at <= now) {
+            true => self.items.remove(key),
+            false => self.items.insert(key.to_vec(), item),
+        };
+        version
+    }
+
+    /// Stores what became of an item; its flags and expiry stay.
+    fn update(&mut self, key: &[u8], content: Content) -> u64 {
+        let old = self.items.get(key);
+        let (flags, expires) = old.map_or((0, None), |old| (old.flags, old.expires_at_ms));
+        self.put(key, content, flags, expires, 0)
+    }
+
+    fn string(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
+        match self.items.get(key).map(|item| &item.content) {
+            None => Ok(None),
+            Some(Content::String(string)) => Ok(Some(string.clone())),
+            Some(_) => Err(Refusal::WrongKind),
+        }
+    }
+
+    fn hash(&self, key: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Refusal> {
+        match self.items.get(key).map(|item| &item.content) {
+            None => Ok(BTreeMap::new()),
+            Some(Content::Hash(hash)) => Ok(hash.clone()),
+            Some(_) => Err(Refusal::WrongKind),
+        }
+    }
+
+    fn sorted(&self, key: &[u8]) -> Result<BTreeMap<Vec<u8>, f64>, Refusal> {
+        match self.items.get(key).map(|item| &item.content) {
+            None => Ok(BTreeMap::new()),
+            Some(Content::Sorted(sorted)) => Ok(sorted.clone()),
+            Some(_) => Err(Refusal::WrongKind),
+        }
+    }
+
+    fn one(&mut self, request: &Request<'_>, now: u64, answer: &mut dyn FnMut(Answer<'_>)) {
+        self.expire(now);
+        let is_read = !request.operation.is_write()
+            || matches!(
+                request.operation,
+                Operation::GetAndExpire(_) | Operation::GetAndDelete
+            );
+        if is_read && request.key.len() <= KEY_MAX_BYTES {
+            match self.items.contains_key(request.key) {
+                true => self.counts.hits += 1,
+                false => self.counts.misses += 1,
+            }
+        }
+        if let Err(refusal) = self.perform(request, now, answer) {
+            answer(Answer::Refused(refusal));
+        }
+    }
+
+    fn perform(
+        &mut self,
+        request: &Request<'_>,
+        now: u64,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        let key = request.key;
+        if key.len() > KEY_MAX_BYTES {
+            return Err(Refusal::TooLarge);
+        }
+        match &request.operation {
+            Operation::Get => self.get(key, answer),
+            Operation::GetAndExpire(expiry) => {
+                self.string(key)?;
+                let is_past = matches!(expiry, Expiry::At(at) if *at <= now);
+                if *expiry != Expiry::Keep && !is_past && self.items.contains_key(key) {
+                    self.set_expiry(key, *expiry);
+                }
+                self.get(key, answer)?;
+                if is_past {
+                    self.items.remove(key);
+                }
+                Ok(())
+            }
+            Operation::GetAndDelete => {
+                self.get(key, answer)?;
+                self.items.remove(key);
+                Ok(())
+            }
+            Operation::GetRange { start, end } => self.get_range(key, *start, *end, answer),
+            Operation::Length => {
+                let len = self.string(key)?.map_or(0, |string| string.len());
+                answer(Answer::Number(len as i64));
+                Ok(())
+            }
+            Operation::Set { .. } => self.set(request, now, answer),
+            Operation::Append {
+                value,
+                front,
+                create,
+            } => self.append(key, value, *front, *create, answer),
+            Operation::SetRange { offset, value } => self.set_range(key, *offset, value, answer),
+            Operation::Increment { delta } => {
+                let sum = match self.string(key)? {
+                    None => *delta,
+                    Some(text) => {
+                        let number = signed(&text).ok_or(Refusal::NotAnInteger)?;
+                        number.checked_add(*delta).ok_or(Refusal::Overflow)?
+                    }
+                };
+                self.update(key, Content::String(sum.to_string().into_bytes()));
+                answer(Answer::Number(sum));
+                Ok(())
+            }
+            Operation::IncrementFloat { delta } => {
+                let old = self.string(key)?.unwrap_or_else(|| b"0".to_vec());
+                let sum = fixed_point(&old)? + fixed_point(delta)?;
+                self.update(key, Content::String(fixed_point_text(sum).into_bytes()));
+                self.get(key, answer)
+            }
+            Operation::Count { .. } => self.count(request, now, answer),
+            Operation::Delete { version } => {
+                let old = self.items.get(key).map(|item| item.version);
+                answer(match (old, version) {
+                    (None, _) => Answer::Missing,
+                    (Some(old), Some(version)) if old != *version => Answer::VersionDiffers,
+                    _ => {
+                        self.items.remove(key);
+                        Answer::Done
+                    }
+                });
+                Ok(())
+            }
+            Operation::Inspect => {
+                answer(match self.items.get(key) {
+                    None => Answer::Missing,
+                    Some(item) => Answer::Metadata(metadata(item)),
+                });
+                Ok(())
+            }
+            Operation::Expire { expiry, condition } => {
+                answer(self.expire_key(key, *expiry, *condition, now));
+                Ok(())
+            }
+            _ => self.perform_on_collection(request, answer),
+        }
+    }
+
+    fn perform_on_collection(
+        &mut self,
+        request: &Request<'_>,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        let key = request.key;
+        let mut list = ListBuilder::default();
+        match &request.operation {
+            Operation::HashSet { fields } => {
+                let mut hash = self.hash(key)?;
+                if fields.iter().any(|field| field.len() > VALUE_MAX_BYTES) {
+                    return Err(Refusal::TooLarge);
+                }
+                let before = hash.len();
+                for pair in fields.chunks_exact(2) {
+                    hash.insert(pair[0].to_vec(), pair[1].to_vec());
+                }
+                answer(Answer::Number((hash.len() - before) as i64));
+                if fields.len() >= 2 {
+                    self.update(key, Content::Hash(hash));
+                }
+            }
+            Operation::HashGet { fields } => {
+                let hash = self.hash(key)?;
+                for field in fields {
+                    let value = hash.get(*field);
+                    list.push(value.map_or(Element::Nil, |value| Element::Bytes(value)));
+                }
+                answer(Answer::List(list.list()));
+            }
+            Operation::HashGetAll => {
+                for (field, value) in self.hash(key)? {
+                    list.push(Element::Bytes(&field));
+                    list.push(Element::Bytes(&value));
+                }
+                answer(Answer::List(list.list()));
+            }
+            Operation::HashDelete { fields } => {
+                let mut hash = self.hash(key)?;
+                let before = hash.len();
+                fields.iter().for_each(|field| drop(hash.remove(*field)));
+                answer(Answer::Number((before - hash.len()) as i64));
+                if hash.is_empty() {
+                    self.items.remove(key);
+                } else if hash.len() < before {
+                    self.update(key, Content::Hash(hash));
+                }
+            }
+            Operation::SortedAdd { members, options } => {
+                return self.sorted_add(key, members, *options, answer);
+            }
+            Operation::SortedRemove { members } => {
+                let mut sorted = self.sorted(key)?;
+                let before = sorted.len();
+                sorted.retain(|member, _| !members.contains(&member.as_slice()));
+                answer(Answer::Number((before - sorted.len()) as i64));
+                if sorted.is_empty() {
+                    self.items.remove(key);
+                } else if sorted.len() < before {
+                    self.update(key, Content::Sorted(sorted));
+                }
+            }
+            Operation::SortedRange(range) => {
+                for (score, member) in in_range(self.sorted(key)?, range) {
+                    list.push(Element::Bytes(&member));
+                    if range.with_scores {
+                        list.push(Element::Score(score));
+                    }
+                }
+                answer(Answer::List(list.list()));
+            }
+            Operation::SortedLength => answer(Answer::Number(self.sorted(key)?.len() as i64)),
+            other => unreachable!("{other:?} is no operation on a collection"),
+        }
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8], answer: &mut dyn FnMut(Answer<'_>)) -> Result<(), Refusal> {
+        match self.string(key)? {
+            None => answer(Answer::Missing),
+            Some(data) => answer(Answer::Value(value(&self.items[key], &data))),
+        }
+        Ok(())
+    }
+
+    fn get_range(
+        &self,
+        key: &[u8],
+        start: i64,
+        end: i64,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        let Some(data) = self.string(key)? else {
+            answer(Answer::Value(Value::default()));
+            return Ok(());
+        };
+        let (start, end) = inclusive(start, end, data.len());
+        answer(Answer::Value(value(&self.items[key], &data[start..end])));
+        Ok(())
+    }
+
+    fn set(
+        &mut self,
+        request: &Request<'_>,
+        now: u64,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        let key = request.key;
+        let Operation::Set {
+            value: new,
+            flags,
+            expiry,
+            condition,
+            return_old,
+        } = &request.operation
+        else {
+            unreachable!("it is a Set");
+        };
+        if new.len() > VALUE_MAX_BYTES {
+            return Err(Refusal::TooLarge);
+        }
+        if *return_old {
+            self.get(key, answer)?;
+        }
+        let old = self.items.get(key);
+        let otherwise = match (condition, old) {
+            (Condition::IfAbsent, Some(_)) | (Condition::IfPresent, None) => {
+                Some(Answer::NotStored)
+            }
+            (Condition::IfVersion(_), None) => Some(Answer::Missing),
+            (Condition::IfVersion(version), Some(old)) if old.version != *version => {
+                Some(Answer::VersionDiffers)
+            }
+            _ => None,
+        };
+        let expires = expires(*expiry, old.and_then(|old| old.expires_at_ms));
+        let result = otherwise.unwrap_or_else(|| Answer::Stored {
+            version: self.put(key, Content::String(new.to_vec()), *flags, expires, now),
+        });
+        if !return_old {
+            answer(result);
+        }
+        Ok(())
+    }
+
+    fn append(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        front: bool,
+        create: bool,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        let old = self.string(key)?;
+        if old.is_none() && !create {
+            answer(Answer::Missing);
+            return Ok(());
+        }
+        let old = old.unwrap_or_default();
+        let new = match front {
+            true => [value, &old].concat(),
+            false => [&old, value].concat(),
+        };
+        if new.len() > VALUE_MAX_BYTES {
+            return Err(Refusal::TooLarge);
+        }
+        answer(Answer::Number(new.len() as i64));
+        self.update(key, Content::String(new));
+        Ok(())
+    }
+
+    fn set_range(
+        &mut self,
+        key: &[u8],
+        offset: u64,
+        value: &[u8],
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        let mut string = self.string(key)?.unwrap_or_default();
+        if !value.is_empty() {
+            let end = offset.saturating_add(value.len() as u64);
+            if end > VALUE_MAX_BYTES as u64 {
+                return Err(Refusal::TooLarge);
+            }
+            let (offset, end) = (offset as usize, end as usize);
+            string.resize(string.len().max(end), 0);
+            string[offset..end].copy_from_slice(value);
+            self.update(key, Content::String(string.clone()));
+        }
+        answer(Answer::Number(string.len() as i64));
+        Ok(())
+    }
+
+    fn count(
+        &mut self,
+        request: &Request<'_>,
+        now: u64,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        let key = request.key;
+        let Operation::Count {
+            delta,
+            down,
+            initial,
+            expiry,
+        } = &request.operation
+        else {
+            unreachable!("it is a Count");
+        };
+        let old = self.items.get(key);
+        let (flags, old_expires) = old.map_or((0, None), |old| (old.flags, old.expires_at_ms));
+        let (value, expires) = match (self.string(key)?, initial) {
+            (None, None) => {
+                answer(Answer::Missing);
+                return Ok(());
+            }
+            (None, Some((first, first_expiry))) => (*first, expires(*first_expiry, None)),
+            (Some(text), _) => {
+                let number = unsigned(&text).ok_or(Refusal::NotAnInteger)?;
+                let number = match down {
+                    true => number.saturating_sub(*delta),
+                    false => number.wrapping_add(*delta),
+                };
+                (number, expires(*expiry, old_expires))
+            }
+        };
+        let content = Content::String(value.to_string().into_bytes());
+        let version = self.put(key, content, flags, expires, now);
+        answer(Answer::Counter { value, version });
+        Ok(())
+    }
+
+    fn set_expiry(&mut self, key: &[u8], expiry: Expiry) {
+        let version = self.next_version();
+        let item = self.items.get_mut(key).expect("it is there");
+        item.expires_at_ms = expires(expiry, item.expires_at_ms);
+        item.version = version;
+    }
+
+    fn expire_key(
+        &mut self,
+        key: &[u8],
+        expiry: Expiry,
+        condition: ExpiryCondition,
+        now: u64,
+    ) -> Answer<'static> {
+        let Some(item) = self.items.get(key) else {
+            return Answer::Missing;
+        };
+        let old = item.expires_at_ms;
+        let new = expires(expiry, old).unwrap_or(u64::MAX);
+        let is_refused = (condition.if_never && old.is_some())
+            || (condition.if_some && old.is_none())
+            || (condition.if_later && new <= old.unwrap_or(u64::MAX))
+            || (condition.if_earlier && new >= old.unwrap_or(u64::MAX));
+        if is_refused {
+            return Answer::NotStored;
+        }
+        match expiry {
+            Expiry::Keep => {}
+            Expiry::At(at) if at <= now => drop(self.items.remove(key)),
+            _ => self.set_expiry(key, expiry),
+        }
+        Answer::Done
+    }
+
+    fn sorted_add(
+        &mut self,
+        key: &[u8],
+        members: &[(f64, &[u8])],
+        options: SortedAddOptions,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        let mut sorted = self.sorted(key)?;
+        if members.iter().any(|(_, m)| m.len() > VALUE_MAX_BYTES) {
+            return Err(Refusal::TooLarge);
+        }
+        let (mut added, mut changed, mut last) = (0, 0, None);
+        for (score, member) in members {
+            let old = sorted.get(*member).copied();
+            let mut new = score + 0.0;
+            last = None;
+            if let Some(old) = old {
+                if options.increment {
+                    new = old + score + 0.0;
+                }
+                if options.if_absent {
+                    continue;
+                }
+                if new.is_nan() {
+                    return Err(Refusal::NotFinite);
+                }
+                if (options.if_greater && new <= old) || (options.if_less && new >= old) {
+                    continue;
+                }
+                changed += i64::from(new != old);
+            } else if options.if_present {
+                continue;
+            } else if new.is_nan() {
+                return Err(Refusal::NotFinite);
+            } else {
+                added += 1;
+            }
+            last = Some(new);
+            sorted.insert(member.to_vec(), new);
+        }
+        if added + changed > 0 {
+            self.update(key, Content::Sorted(sorted));
+        }
+        answer(match (options.increment, last) {
+            (true, Some(score)) => Answer::Score(score),
+            (true, None) => Answer::Missing,
+            (false, _) if options.count_changed => Answer::Number(added + changed),
+            (false, _) => Answer::Number(added),
+        });
+        Ok(())
+    }
+}
+
+impl ProcessingEngine for Oracle {
+    fn execute(
+        &mut self,
+        batch: &[Request<'_>],
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) {
+        for (index, request) in batch.iter().enumerate() {
+            self.one(request, now_ms, &mut |answer| answers(index, answer));
+        }
+    }
+
+    fn execute_transaction(
+        &mut self,
+        transaction: &Transaction<'_>,
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> bool {
+        self.expire(now_ms);
+        let version = |key: &[u8]| self.items.get(key).map_or(0, |item| item.version);
+        let mut watched = transaction.watched.iter();
+        let is_unchanged = watched.all(|(key, _, expected)| version(key) == *expected);
+        if is_unchanged {
+            self.execute(&transaction.requests, now_ms, answers);
+        }
+        is_unchanged
+    }
+
+    /// Positions are ranks: good enough while nothing is removed.
+    fn scan(
+        &mut self,
+        position: ScanPosition,
+        count: usize,
+        now_ms: u64,
+        keys: &mut dyn FnMut(&[u8], Metadata),
+    ) -> ScanPosition {
+        self.expire(now_ms);
+        let (from, to) = (position.0 as usize, position.0 as usize + count.max(1));
+        for (key, item) in self.items.iter().skip(from).take(to - from) {
+            keys(key, metadata(item));
+        }
+        match to < self.items.len() {
+            true => ScanPosition(to as u64),
+            false => ScanPosition(0),
+        }
+    }
+
+    fn flush(&mut self) {
+        self.items.clear();
+    }
+
+    fn statistics(&self) -> Statistics {
+        let expiring = self.items.values().filter(|i| i.expires_at_ms.is_some());
+        let payload = self.items.iter().map(|(key, item)| {
+            let content = match &item.content {
+                Content::String(string) => string.len(),
+                Content::Hash(hash) => hash.iter().map(|(f, v)| f.len() + v.len()).sum(),
+                Content::Sorted(sorted) => sorted.keys().map(|member| member.len() + 8).sum(),
+            };
+            (key.len() + content) as u64
+        });
+        Statistics {
+            items: self.items.len() as u64,
+            items_with_expiry: expiring.count() as u64,
+            payload_bytes: payload.sum(),
+            memory_limit_bytes: u64::MAX,
+            ..self.counts
+        }
+    }
+}
+
+fn value<'a>(item: &Item, data: &'a [u8]) -> Value<'a> {
+    Value {
+        data,
+        flags: item.flags,
+        version: item.version,
+        expires_at_ms: item.expires_at_ms,
+    }
+}
+
+fn metadata(item: &Item) -> Metadata {
+    let (kind, len) = match &item.content {
+        Content::String(string) => (ValueKind::String, string.len()),
+        Content::Hash(hash) => (ValueKind::Hash, hash.len()),
+        Content::Sorted(sorted) => (ValueKind::SortedSet, sorted.len()),
+    };
+    Metadata {
+        kind,
+        flags: item.flags,
+        version: item.version,
+        expires_at_ms: item.expires_at_ms,
+        len: len as u64,
+        memory_bytes: 0,
+    }
+}
+
+fn expires(expiry: Expiry, old: Option<u64>) -> Option<u64> {
+    match expiry {
+        Expiry::Keep => old,
+        Expiry::Never => None,
+        Expiry::At(at) => Some(at),
+    }
+}
+
+/// From `start` to `end` inclusive, negative from the end, as a range of indexes.
+fn inclusive(start: i64, end: i64, len: usize) -> (usize, usize) {
+    let len = len as i128;
+    let absolute = |at: i64| match i128::from(at) {
+        at if at < 0 => (len + at).max(0),
+        at => at,
+    };
+    // An end before the first byte is the first byte, as Redis has it, unless both are negative
+    // and in the wrong order.
+    if start < 0 && end < 0 && start > end {
+        return (0, 0);
+    }
+    let (start, end) = (absolute(start), absolute(end).min(len - 1));
+    match start <= end {
+        true => (start as usize, end as usize + 1),
+        false => (0, 0),
+    }
+}
+
+fn in_range(sorted: BTreeMap<Vec<u8>, f64>, range: &SortedRange<'_>) -> Vec<(f64, Vec<u8>)> {
+    let mut all: Vec<_> = sorted.into_iter().map(|(m, score)| (score, m)).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    if range.reverse {
+        all.reverse();
+    }
+    let selected: Vec<_> = match &range.by {
+        SortedRangeBy::Rank { start, end } => {
+            let len = all.len() as i128;
+            let absolute = |at: i64| i128::from(at) + if at < 0 { len } else { 0 };
+            let (start, end) = (absolute(*start), absolute(*end));
+            let ranked = (0_i128..).zip(all);
+            let ranked = ranked.filter(|(rank, _)| (start..=end).contains(rank));
+            ranked.map(|(_, entry)| entry).collect()
+        }
+        SortedRangeBy::Score { min, max } => {
+            let is_in = |score: f64| {
+                (score > min.score || (score == min.score && !min.is_exclusive))
+                    && (score < max.score || (score == max.score && !max.is_exclusive))
+            };
+            all.retain(|(score, _)| is_in(*score));
+            all
+        }
+        SortedRangeBy::Member { min, max } => {
+            let from = |m: &[u8]| min.is_none_or(|(min, is)| m > min || (is && m == min));
+            let to = |m: &[u8]| max.is_none_or(|(max, is)| m < max || (is && m == max));
+            all.retain(|(_, member)| from(member) && to(member));
+            all
+        }
+    };
+    let offset = usize::try_from(range.offset).unwrap_or(usize::MAX);
+    let count = usize::try_from(range.count).unwrap_or(usize::MAX);
+    selected.into_iter().skip(offset).take(count).collect()
+}
+
+/// As Redis takes them: no plus sign, no leading zero, no -0.
+fn signed(text: &[u8]) -> Option<i64> {
+    let number: i64 = str::from_utf8(text).ok()?.parse().ok()?;
+    (number.to_string().as_bytes() == text).then_some(number)
+}
+
+fn unsigned(text: &[u8]) -> Option<u64> {
+    let is_decimal = text.len() <= 20 && text.iter().all(u8::is_ascii_digit);
+    str::from_utf8(text)
+        .ok()
+        .filter(|_| is_decimal)?
+        .parse()
+        .ok()
+}
+
+const FRACTION_DIGITS: usize = 17;
+
+/// A decimal fraction in units of 10^-17, without rounding; nothing longer is asked of the oracle.
+fn fixed_point(text: &[u8]) -> Result<i128, Refusal> {
+    let text = str::from_utf8(text).map_err(|_| Refusal::NotAFloat)?;
+    if text
+        .trim_start_matches(['+', '-'])
+        .eq_ignore_ascii_case("inf")
+    {
+        return Err(Refusal::NotFinite);
+    }
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let exponent: i32 = exponent.parse().map_err(|_| Refusal::NotAFloat)?;
+    let unsigned = mantissa.strip_prefix(['+', '-']).unwrap_or(mantissa);
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let digits = format!("{whole}{fraction}");
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Refusal::NotAFloat);
+    }
+    let digits: i128 = digits.parse().map_err(|_| Refusal::NotAFloat)?;
+    let shift = FRACTION_DIGITS as i32 - fraction.len() as i32 + exponent;
+    let shift = u32::try_from(shift).expect("at most 17 decimals are tried");
+    let value = digits * 10_i128.pow(shift);
+    Ok(if mantissa.starts_with('-') {
+        -value
+    } else {
+        value
+    })
+}
+
+fn fixed_point_text(value: i128) -> String {
+    let unit = 10_u128.pow(FRACTION_DIGITS as u32);
+    let (whole, fraction) = (value.unsigned_abs() / unit, value.unsigned_abs() % unit);
+    let text = format!("{whole}.{fraction:017}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    let sign = if value < 0 { "-" } else { "" };
+    format!("{sign}{text}")
+}
