@@ -1,1 +1,44 @@
-//! What clients speak. Nothing here does I/O.
+//! What clients speak. Nothing here does I/O: bytes come in and go out as slices, and what only the
+//! server knows or can do is behind [`ServerContext`].
+//!
+//! Whoever owns the connections calls [`CommunicationEngine::process`] with all that have new bytes:
+//!
+//! 1. Whole commands of all connections are parsed into one batch of requests.
+//! 2. The processing engine executes the batch, and each answer is written at once, in order, into the
+//!    output of its connection.
+//! 3. Commands that are more than requests (`EXEC`, `SCAN`, `AUTH`) end their connection's part of the
+//!    batch and are executed after it, one connection after the other.
+//! 4. So on until no whole command is left, or every output is full.
+
+mod context;
+mod resp;
+mod session;
+
+pub use context::{ClientInfo, ReadOnlyReason, ServerContext};
+pub use resp::CommunicationEngine;
+pub use session::Session;
+
+/// One connection that has bytes to parse.
+#[derive(Debug)]
+pub struct Ready<'c> {
+    /// Its state.
+    pub session: &'c mut Session,
+    /// What was received and has not been consumed, from the beginning of a command on.
+    pub input: &'c [u8],
+    /// How many bytes of `input` are done with. The caller removes them, and keeps what follows.
+    pub consumed: usize,
+    /// Replies are appended. Above [`OUTPUT_PAUSE_BYTES`] no further command is executed: the caller
+    /// calls again once these have been sent.
+    pub output: &'c mut Vec<u8>,
+}
+
+/// Most arguments of a command, its name included; as Redis.
+pub const ARGUMENTS_MAX: usize = 1 << 20;
+/// Longest inline command; as Redis.
+pub const INLINE_MAX_BYTES: usize = 64 << 10;
+/// Longest command. An input buffer never needs more.
+pub const COMMAND_MAX_BYTES: usize = 128 << 20;
+/// Output of a connection above which it executes nothing more until it has been sent.
+pub const OUTPUT_PAUSE_BYTES: usize = 1 << 20;
+/// Output of a connection above which it is closed, since one command asked for more than this.
+pub const OUTPUT_MAX_BYTES: usize = 512 << 20;

@@ -1,0 +1,102 @@
+//! What a communication engine asks of the server that owns the connections.
+
+use std::fmt::Display;
+
+use crate::{ProcessingEngine, Statistics};
+
+/// What only the server knows or can do.
+pub trait ServerContext {
+    /// What executes the requests.
+    fn engine(&mut self) -> &mut dyn ProcessingEngine;
+
+    /// Now, in milliseconds since 1970. Never goes back.
+    fn now_ms(&mut self) -> u64;
+
+    /// Whether the password is right (`AUTH`, `HELLO`). `user` is `default` unless the client named
+    /// one. Takes the same time whatever is wrong.
+    fn authenticate(&mut self, user: &[u8], password: &[u8]) -> bool;
+
+    /// Whether clients must authenticate at all. Where not, `AUTH` with one argument is an error, as in
+    /// Redis.
+    fn has_password(&self) -> bool;
+
+    /// Hands over what `INFO` shows: section (`Server`), field (`uptime_in_seconds`) and value, fields
+    /// of a section in a row. The section `Keyspace` is added by the caller.
+    fn info(&mut self, statistics: &Statistics, field: &mut dyn FnMut(&str, &str, &dyn Display));
+
+    /// Hands over every parameter of `CONFIG GET` with its value, by Redis's names (`maxmemory`).
+    fn config(&mut self, parameter: &mut dyn FnMut(&str, &str));
+
+    /// Hands over every client that is connected (`CLIENT LIST`), in order of their ids.
+    fn clients(&mut self, client: &mut dyn FnMut(&ClientInfo<'_>));
+
+    /// Remembers the name of a client, for [`ServerContext::clients`]; empty: none.
+    fn set_client_name(&mut self, id: u64, name: &[u8]);
+
+    /// Closes the connection of a client (`CLIENT KILL`), unless it is the caller's own, whose session
+    /// says that it is closing. Whether there is one.
+    fn kill_client(&mut self, id: u64) -> bool;
+
+    /// Writes a snapshot before it returns (`SAVE`).
+    ///
+    /// # Errors
+    /// Why not, as the client reads it after `ERR `.
+    fn save(&mut self) -> Result<(), String>;
+
+    /// Begins to write a snapshot (`BGSAVE`).
+    ///
+    /// # Errors
+    /// Why not, as the client reads it after `ERR `.
+    fn save_in_background(&mut self) -> Result<(), String>;
+
+    /// Begins to write the log anew (`BGREWRITEAOF`).
+    ///
+    /// # Errors
+    /// Why not, as the client reads it after `ERR `.
+    fn rewrite_log_in_background(&mut self) -> Result<(), String>;
+
+    /// When the last snapshot was completed, in seconds since 1970 (`LASTSAVE`).
+    fn last_save_s(&mut self) -> u64;
+
+    /// Ends the server after this batch (`SHUTDOWN`), with a snapshot or without one, or as it is
+    /// configured.
+    ///
+    /// # Errors
+    /// Why not, as the client reads it after `ERR `.
+    fn shutdown(&mut self, save: Option<bool>) -> Result<(), String>;
+
+    /// Why the store takes no writes, when it takes none.
+    fn read_only_reason(&self) -> ReadOnlyReason {
+        ReadOnlyReason::Replica
+    }
+}
+
+/// A client as `CLIENT LIST` shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientInfo<'a> {
+    /// Its id.
+    pub id: u64,
+    /// Its address and port.
+    pub address: &'a str,
+    /// The server's address and port.
+    pub local_address: &'a str,
+    /// Its name, empty if none.
+    pub name: &'a [u8],
+    /// Seconds since it connected.
+    pub age_s: u64,
+    /// Seconds since its last command.
+    pub idle_s: u64,
+    /// Bytes of input that wait.
+    pub input_bytes: usize,
+    /// Bytes of output that wait.
+    pub output_bytes: usize,
+}
+
+/// Why the store takes no writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadOnlyReason {
+    /// It is a replica.
+    Replica,
+    /// Its log or snapshot cannot be written.
+    PersistenceFailed,
+}

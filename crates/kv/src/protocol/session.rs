@@ -1,0 +1,82 @@
+//! The state of one client.
+
+/// One client: what it has said of itself. Holds no bytes of its connection; everything in it is
+/// bounded.
+#[derive(Debug)]
+pub struct Session {
+    id: u64,
+    is_resp3: bool,
+    is_authenticated: bool,
+    is_closing: bool,
+    missing_bytes: usize,
+    name: Box<[u8]>,
+}
+
+impl Session {
+    /// A client that has just connected. `is_authenticated`: no password is needed. Ids grow and are
+    /// never used again.
+    #[must_use]
+    pub fn new(id: u64, is_authenticated: bool) -> Self {
+        Self {
+            id,
+            is_resp3: false,
+            is_authenticated,
+            is_closing: false,
+            missing_bytes: 0,
+            name: Box::default(),
+        }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The name that it gave itself, empty if none.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Whether it may do anything. Those that may not send small commands only.
+    #[must_use]
+    pub fn is_authenticated(&self) -> bool {
+        self.is_authenticated
+    }
+
+    /// Whether it speaks RESP3 instead of RESP2.
+    #[must_use]
+    pub fn is_resp3(&self) -> bool {
+        self.is_resp3
+    }
+
+    /// Whether the connection is to be closed once its output has been sent: after `QUIT`, a violation
+    /// of the protocol, or a reply that is too long. Its further input is ignored.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    /// How many bytes more than it has the command at the front of the input needs, at least; 0:
+    /// unknown. At most [`COMMAND_MAX_BYTES`](crate::protocol::COMMAND_MAX_BYTES). Until that many have
+    /// come, processing the connection changes nothing.
+    #[must_use]
+    pub fn missing_bytes(&self) -> usize {
+        self.missing_bytes
+    }
+
+    pub(super) fn set_missing_bytes(&mut self, bytes: usize) {
+        self.missing_bytes = bytes;
+    }
+
+    pub(super) fn close(&mut self) {
+        self.is_closing = true;
+    }
+
+    /// Memory that it holds beside itself.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.name.len()
+    }
+}
