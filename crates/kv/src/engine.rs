@@ -1,6 +1,6 @@
 //! The contract of a processing engine.
 
-use crate::{Answer, Metadata, Request};
+use crate::{Answer, Metadata, Refusal, Request};
 
 /// Executes requests: a store in this process, or one behind a link.
 pub trait ProcessingEngine {
@@ -33,7 +33,10 @@ pub trait ProcessingEngine {
     ) -> ScanPosition;
 
     /// Removes everything.
-    fn flush(&mut self);
+    ///
+    /// # Errors
+    /// If the engine takes no writes now; nothing was removed then.
+    fn flush(&mut self) -> Result<(), Refusal>;
 
     /// Counts and sizes.
     fn statistics(&self) -> Statistics;

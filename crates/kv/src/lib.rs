@@ -14,6 +14,7 @@ pub mod answer;
 pub mod codec;
 pub mod engine;
 pub mod hash;
+pub mod persistence;
 pub mod protocol;
 pub mod request;
 pub mod server;

@@ -1,0 +1,82 @@
+//! Durability: an append-only log and snapshots.
+//!
+//! 1. [`Journaled`] is a layer around a processing engine. It writes every request that changed
+//!    something, in the order of execution and with the time that it was executed at, so that executing
+//!    the log again gives the same state. Requests are encoded by [`codec`](crate::codec).
+//! 2. What was executed between two calls of [`Journaled::before_replies`] is written by one `write`,
+//!    in *frames* with a length, a checksum and a number ([`frame`]). No reply leaves before that, and
+//!    under [`SyncPolicy::Always`] not before the data is on the disk (group commit).
+//! 3. Files have generations: `snapshot-N` is the state at the beginning of `log-N`. A snapshot is
+//!    written while the engine goes on, synced, and renamed when it is complete; only then what is older
+//!    is removed. So the newest snapshot and the logs from its number on are always the whole state.
+//! 4. At the start they are executed. A last frame that was not written to its end is cut off: it was
+//!    not acknowledged under `Always`. Whatever else is damaged is an error and stays as it is.
+//! 5. While the log cannot be written, writes are refused and reads go on; it is tried again, and what
+//!    was executed before is not forgotten.
+
+mod directory;
+mod effect;
+mod error;
+pub mod frame;
+mod journaled;
+mod log;
+mod recovery;
+mod snapshot;
+mod syncer;
+
+pub use error::PersistenceError;
+pub use journaled::Journaled;
+pub use recovery::Recovered;
+
+use std::path::PathBuf;
+
+use crate::ProcessingEngine;
+
+/// An engine whose state can be written while it goes on.
+pub trait Snapshots: ProcessingEngine {
+    /// Begins a snapshot of the state as it is now. One that is under way ends.
+    fn begin_snapshot(&mut self);
+
+    /// Appends the next requests, encoded, that recreate the state at the beginning of the snapshot:
+    /// about `max_bytes` of them, and all that had to be kept because it has changed since. Says
+    /// whether that was the last.
+    fn snapshot_step(&mut self, out: &mut Vec<u8>, max_bytes: usize) -> bool;
+
+    /// Ends a snapshot that is not complete.
+    fn cancel_snapshot(&mut self);
+}
+
+/// When written data is made to reach the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// Before each reply: nothing acknowledged is lost, also when the machine stops.
+    Always,
+    /// Every second: up to about two seconds are lost when the machine stops, nothing when only the
+    /// process does.
+    EverySecond,
+    /// When the system likes.
+    Never,
+}
+
+/// Where and how state is kept.
+#[derive(Clone, Debug)]
+pub struct PersistenceOptions {
+    /// The directory; made if it is missing. One process at a time uses it.
+    pub directory: PathBuf,
+    /// `None`: no log, snapshots only.
+    pub log: Option<SyncPolicy>,
+    /// A snapshot is begun when the logs are larger than this and than the newest snapshot.
+    pub log_bytes_max: u64,
+}
+
+impl PersistenceOptions {
+    /// Usual ones, with a log that is synced every second.
+    #[must_use]
+    pub fn new(directory: PathBuf) -> Self {
+        Self {
+            directory,
+            log: Some(SyncPolicy::EverySecond),
+            log_bytes_max: 64 << 20,
+        }
+    }
+}

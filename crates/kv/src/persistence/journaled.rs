@@ -1,0 +1,479 @@
+//! The layer around an engine that keeps its state.
+
+use std::io;
+use std::sync::Arc;
+
+use super::directory::Directory;
+use super::effect;
+use super::log::FrameFile;
+use super::recovery::{Recovered, recover};
+use super::snapshot::SnapshotWriter;
+use super::syncer::{Finished, Syncer, Task};
+use super::{PersistenceError, PersistenceOptions, Snapshots, SyncPolicy};
+use crate::{
+    Answer, KeyHasher, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics,
+    Transaction,
+};
+
+/// How often a failed write is tried again.
+const RETRY_MS: u64 = 100;
+/// How long after a failed snapshot the next is begun.
+const SNAPSHOT_RETRY_MS: u64 = 10_000;
+/// How often the log is synced under [`SyncPolicy::EverySecond`].
+const SYNC_INTERVAL_MS: u64 = 1000;
+
+/// An engine whose state is kept. See the [module](super).
+#[derive(Debug)]
+pub struct Journaled<E> {
+    engine: E,
+    directory: Directory,
+    options: PersistenceOptions,
+    syncer: Syncer,
+    /// The number of the log, or of the snapshot that was begun last.
+    generation: u64,
+    log: Option<FrameFile>,
+    /// Bytes of logs that are needed beside the one that is written.
+    older_log_bytes: u64,
+    snapshot: Option<SnapshotWriter>,
+    snapshot_bytes: u64,
+    last_save_ms: u64,
+    last_save: Result<(), String>,
+    /// No snapshot is begun before.
+    next_snapshot_ms: u64,
+    changes: u64,
+    /// Something was written since the last sync, which began then.
+    is_dirty: bool,
+    is_syncing: bool,
+    last_sync_ms: u64,
+    /// Why writes are refused.
+    failure: Option<Failure>,
+    next_retry_ms: u64,
+}
+
+#[derive(Debug)]
+struct Failure {
+    message: String,
+    /// What the log holds is not known, so that a snapshot has to take its place.
+    is_log_lost: bool,
+}
+
+impl<E: Snapshots> Journaled<E> {
+    /// Reads what the directory holds into `engine`, which is empty and hashes keys with `hasher`,
+    /// and keeps from then on what changes.
+    ///
+    /// # Errors
+    /// [`PersistenceError`]; nothing in the directory was changed then but snapshots that had not
+    /// been completed.
+    pub fn open(
+        options: PersistenceOptions,
+        mut engine: E,
+        hasher: &KeyHasher,
+        now_ms: u64,
+    ) -> Result<(Self, Recovered), PersistenceError> {
+        let directory = Directory::open(&options.directory)?;
+        let recovered = recover(&directory, &mut engine, hasher)?;
+        let io = PersistenceError::io;
+        let generation = recovered.generation + 1;
+        let log = match options.log {
+            Some(_) => {
+                let path = directory.log(generation);
+                let log = FrameFile::create(&path, recovered.generation, now_ms);
+                let log = log.map_err(io(&path))?;
+                directory.sync().map_err(io(directory.path()))?;
+                Some(log)
+            }
+            None => None,
+        };
+        let journaled = Self {
+            engine,
+            syncer: Syncer::start().map_err(io(directory.path()))?,
+            directory,
+            options,
+            generation,
+            log,
+            older_log_bytes: recovered.log_bytes,
+            snapshot: None,
+            snapshot_bytes: recovered.snapshot_bytes,
+            last_save_ms: now_ms,
+            last_save: Ok(()),
+            next_snapshot_ms: 0,
+            changes: 0,
+            is_dirty: false,
+            is_syncing: false,
+            last_sync_ms: now_ms,
+            failure: None,
+            next_retry_ms: 0,
+        };
+        Ok((journaled, recovered))
+    }
+
+    /// The engine inside.
+    pub fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    /// The engine inside. What is changed directly is not kept.
+    pub fn engine_mut(&mut self) -> &mut E {
+        &mut self.engine
+    }
+
+    /// Writes what was executed since the last call, and under [`SyncPolicy::Always`] waits until it
+    /// is on the disk. To be called before replies are sent.
+    ///
+    /// # Errors
+    /// If it could not be written: replies of this round must not be sent, because what they would
+    /// acknowledge may be lost. Writes are refused until it could.
+    pub fn before_replies(&mut self) -> io::Result<()> {
+        let Some(log) = self.log.as_mut() else {
+            return Ok(());
+        };
+        if !log.has_unwritten() || self.failure.is_some() {
+            return Ok(());
+        }
+        let always = self.options.log == Some(SyncPolicy::Always);
+        if let Err(error) = log.write() {
+            self.fail(&error, false);
+            return Err(error);
+        }
+        self.is_dirty = !always;
+        if always && let Err(error) = log.file.sync_data() {
+            self.fail(&error, true);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, error: &io::Error, is_log_lost: bool) {
+        let path = self.log.as_ref().map(|log| log.path.clone());
+        let path = path.unwrap_or_else(|| self.directory.path().into());
+        let message = format!("{}: {error}", path.display());
+        tracing::error!("writes are refused, the log cannot be written: {message}");
+        let is_log_lost = is_log_lost || self.failure.as_ref().is_some_and(|f| f.is_log_lost);
+        self.failure = Some(Failure {
+            message,
+            is_log_lost,
+        });
+    }
+
+    /// Why writes are refused now, if they are.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_ref().map(|failure| failure.message.as_str())
+    }
+
+    /// What has to be done from time to time, every few milliseconds while there is a snapshot under
+    /// way: some hundred microseconds of work at most.
+    pub fn tick(&mut self, now_ms: u64) {
+        while let Some(finished) = self.syncer.poll() {
+            self.finished(finished, now_ms);
+        }
+        self.retry(now_ms);
+        let is_due = now_ms.saturating_sub(self.last_sync_ms) >= SYNC_INTERVAL_MS;
+        if self.options.log == Some(SyncPolicy::EverySecond) && is_due {
+            self.sync_in_background(now_ms);
+        }
+        if self.should_begin_snapshot() && now_ms >= self.next_snapshot_ms {
+            self.begin_snapshot(now_ms);
+        }
+        self.step_snapshot(now_ms);
+    }
+
+    /// Whether [`tick`](Self::tick) has work to go on with at once.
+    pub fn is_busy(&self) -> bool {
+        (self.snapshot.as_ref()).is_some_and(|snapshot| !snapshot.is_written)
+    }
+
+    fn retry(&mut self, now_ms: u64) {
+        let Some(failure) = &self.failure else {
+            return;
+        };
+        if failure.is_log_lost || now_ms < self.next_retry_ms {
+            return;
+        }
+        self.next_retry_ms = now_ms + RETRY_MS;
+        let Some(log) = self.log.as_mut() else {
+            return;
+        };
+        if log.write().is_ok() {
+            self.is_dirty = true;
+            match log.file.sync_data() {
+                Ok(()) => self.recover_from_failure(),
+                Err(error) => self.fail(&error, true),
+            }
+        }
+    }
+
+    fn recover_from_failure(&mut self) {
+        if self.failure.take().is_some() {
+            tracing::warn!("the log can be written again: writes are accepted");
+        }
+    }
+
+    fn sync_in_background(&mut self, now_ms: u64) {
+        let Some(log) = &self.log else {
+            return;
+        };
+        if self.is_dirty && !self.is_syncing {
+            self.syncer.ask(Task::SyncLog(Arc::clone(&log.file)));
+            self.is_dirty = false;
+            self.is_syncing = true;
+            self.last_sync_ms = now_ms;
+        }
+    }
+
+    fn should_begin_snapshot(&self) -> bool {
+        let log = self.log.as_ref().map_or(0, |log| log.len);
+        let is_large =
+            self.older_log_bytes + log > self.options.log_bytes_max.max(self.snapshot_bytes);
+        let is_lost = (self.failure.as_ref()).is_some_and(|failure| failure.is_log_lost);
+        let is_failing = self.failure.is_some() && !is_lost;
+        self.snapshot.is_none() && !is_failing && (is_lost || (is_large && self.log.is_some()))
+    }
+
+    /// Begins the next log, and the snapshot of what is there before it.
+    fn begin_snapshot(&mut self, now_ms: u64) {
+        if let Err(error) = self.try_begin_snapshot(now_ms) {
+            self.snapshot_failed(&error, now_ms);
+        }
+    }
+
+    fn try_begin_snapshot(&mut self, now_ms: u64) -> io::Result<()> {
+        let next = self.generation + 1;
+        if let Some(log) = &mut self.log {
+            let is_lost = (self.failure.as_ref()).is_some_and(|failure| failure.is_log_lost);
+            if !is_lost {
+                log.write()?;
+            }
+            let new = FrameFile::create(&self.directory.log(next), self.generation, now_ms)?;
+            // From here on: whatever fails, the new log goes on from the old one.
+            self.generation = next;
+            let old = std::mem::replace(log, new);
+            self.older_log_bytes += old.len;
+            self.syncer.ask(Task::SyncLog(old.file));
+            self.directory.sync()?;
+        }
+        self.generation = next;
+        let (engine, directory) = (&mut self.engine, &self.directory);
+        let snapshot = SnapshotWriter::begin(engine, directory, next, now_ms)?;
+        self.snapshot = Some(snapshot);
+        self.changes = 0;
+        Ok(())
+    }
+
+    fn snapshot_failed(&mut self, error: &io::Error, now_ms: u64) {
+        tracing::warn!("a snapshot was not completed: {error}");
+        self.last_save = Err(error.to_string());
+        self.next_snapshot_ms = now_ms + SNAPSHOT_RETRY_MS;
+        if let Some(snapshot) = self.snapshot.take() {
+            snapshot.cancel(&mut self.engine);
+        }
+    }
+
+    fn step_snapshot(&mut self, now_ms: u64) {
+        if let Some(snapshot) = &mut self.snapshot
+            && let Err(error) = snapshot.step(&mut self.engine, &self.syncer)
+        {
+            self.snapshot_failed(&error, now_ms);
+        }
+    }
+
+    fn finished(&mut self, finished: Finished, now_ms: u64) {
+        match finished {
+            Finished::Log(result) => {
+                self.is_syncing = false;
+                if let Err(error) = result {
+                    self.fail(&error, true);
+                }
+            }
+            Finished::Snapshot(Err(error)) => self.snapshot_failed(&error, now_ms),
+            Finished::Snapshot(Ok(())) => {
+                let Some(snapshot) = self.snapshot.take() else {
+                    return;
+                };
+                self.snapshot_bytes = snapshot.len();
+                self.older_log_bytes = 0;
+                self.last_save_ms = now_ms;
+                self.last_save = Ok(());
+                if let Err(error) = self.directory.remove_older(snapshot.generation) {
+                    tracing::warn!("what is not needed any more could not be removed: {error}");
+                }
+                self.recover_from_failure();
+            }
+        }
+    }
+
+    /// Writes a snapshot: begins one `in_background`, which [`tick`](Self::tick) goes on with, or
+    /// completes it.
+    ///
+    /// # Errors
+    /// A message, if there is one under way, or it could not be written.
+    pub fn save(&mut self, in_background: bool, now_ms: u64) -> Result<(), String> {
+        if self.snapshot.is_some() {
+            return Err("a snapshot is already being written".into());
+        }
+        self.try_begin_snapshot(now_ms).map_err(|error| {
+            self.snapshot_failed(&error, now_ms);
+            error.to_string()
+        })?;
+        if in_background {
+            return Ok(());
+        }
+        while self.snapshot.is_some() {
+            let is_written = (self.snapshot.as_ref()).is_some_and(|snapshot| snapshot.is_written);
+            match is_written {
+                true => match self.syncer.wait() {
+                    Some(finished) => self.finished(finished, now_ms),
+                    None => return Err("the thread that syncs files has ended".into()),
+                },
+                false => self.step_snapshot(now_ms),
+            }
+        }
+        self.last_save.clone()
+    }
+
+    /// Keeps what there is, at the end: syncs the log, or writes a snapshot if there is none.
+    ///
+    /// # Errors
+    /// If it could not: what the log has on the disk is kept.
+    pub fn finish(&mut self, now_ms: u64) -> io::Result<()> {
+        match &mut self.log {
+            Some(log) => {
+                log.write()?;
+                log.file.sync_all()
+            }
+            None if self.changes == 0 => Ok(()),
+            None => {
+                if let Some(snapshot) = self.snapshot.take_if(|snapshot| !snapshot.is_written) {
+                    snapshot.cancel(&mut self.engine);
+                }
+                while self.snapshot.is_some() {
+                    match self.syncer.wait() {
+                        Some(finished) => self.finished(finished, now_ms),
+                        None => break,
+                    }
+                }
+                self.save(false, now_ms).map_err(io::Error::other)
+            }
+        }
+    }
+
+    /// When the last snapshot was completed, in seconds since 1970; when the server started if none
+    /// was.
+    pub fn last_save_s(&self) -> u64 {
+        self.last_save_ms / 1000
+    }
+
+    /// What `INFO persistence` says.
+    pub fn info(&self) -> Vec<(String, String)> {
+        let status = |is_ok: bool| if is_ok { "ok" } else { "err" }.to_owned();
+        let flag = |is: bool| u8::from(is).to_string();
+        let log_bytes = self.older_log_bytes + self.log.as_ref().map_or(0, |log| log.len);
+        let lines = [
+            ("loading", flag(false)),
+            ("rdb_changes_since_last_save", self.changes.to_string()),
+            ("rdb_bgsave_in_progress", flag(self.snapshot.is_some())),
+            ("rdb_last_save_time", self.last_save_s().to_string()),
+            ("rdb_last_bgsave_status", status(self.last_save.is_ok())),
+            ("aof_enabled", flag(self.log.is_some())),
+            ("aof_last_write_status", status(self.failure.is_none())),
+            ("aof_current_size", log_bytes.to_string()),
+        ];
+        lines.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+
+    /// Executes reads, and refuses writes.
+    fn execute_reads(
+        &mut self,
+        batch: &[Request<'_>],
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) {
+        for (index, request) in batch.iter().enumerate() {
+            if request.operation.is_write() {
+                answers(index, Answer::Refused(Refusal::ReadOnly));
+                continue;
+            }
+            let one = std::slice::from_ref(request);
+            self.engine.execute(one, now_ms, &mut |_, answer| answers(index, answer));
+        }
+    }
+}
+
+impl<E: Snapshots> ProcessingEngine for Journaled<E> {
+    fn execute(
+        &mut self,
+        batch: &[Request<'_>],
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) {
+        if self.failure.is_some() {
+            return self.execute_reads(batch, now_ms, answers);
+        }
+        let changes = &mut self.changes;
+        let log = &mut self.log;
+        self.engine.execute(batch, now_ms, &mut |index, answer| {
+            let request = &batch[index];
+            if request.operation.is_write() {
+                *changes += 1;
+                if let Some(log) = log {
+                    effect::record(request, &answer, log.payload(now_ms));
+                }
+            }
+            answers(index, answer);
+        });
+    }
+
+    fn execute_transaction(
+        &mut self,
+        transaction: &Transaction<'_>,
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> bool {
+        let requests = &transaction.requests;
+        if self.failure.is_some() && requests.iter().any(|r| r.operation.is_write()) {
+            let refused = Answer::Refused(Refusal::ReadOnly);
+            (0..requests.len()).for_each(|index| answers(index, refused));
+            return true;
+        }
+        let changes = &mut self.changes;
+        // One frame, so that all of it is there or nothing.
+        let mut payload = self.log.as_mut().map(|log| log.payload(now_ms));
+        (self.engine).execute_transaction(transaction, now_ms, &mut |index, answer| {
+            *changes += 1;
+            if let Some(payload) = &mut payload {
+                effect::record(&requests[index], &answer, payload);
+            }
+            answers(index, answer);
+        })
+    }
+
+    fn scan(
+        &mut self,
+        position: ScanPosition,
+        count: usize,
+        now_ms: u64,
+        keys: &mut dyn FnMut(&[u8], Metadata),
+    ) -> ScanPosition {
+        self.engine.scan(position, count, now_ms, keys)
+    }
+
+    fn flush(&mut self) -> Result<(), Refusal> {
+        if self.failure.is_some() {
+            return Err(Refusal::ReadOnly);
+        }
+        // What is written already is the state of before, which is right; the rest is not there any
+        // more.
+        if let Some(snapshot) = self.snapshot.take_if(|snapshot| !snapshot.is_written) {
+            snapshot.cancel(&mut self.engine);
+        }
+        self.changes += 1;
+        self.engine.flush()?;
+        if let Some(log) = &mut self.log {
+            log.mark_flush();
+        }
+        Ok(())
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.engine.statistics()
+    }
+}

@@ -1,0 +1,79 @@
+//! A snapshot that is being written.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Snapshots;
+use super::directory::Directory;
+use super::frame::Kind;
+use super::log::FrameFile;
+use super::syncer::{Syncer, Task};
+
+/// Bytes written in one step: a few hundred microseconds.
+const STEP_BYTES: usize = 256 << 10;
+
+#[derive(Debug)]
+pub(super) struct SnapshotWriter {
+    pub generation: u64,
+    frames: FrameFile,
+    names: (PathBuf, PathBuf),
+    /// When it was begun: what has expired since is not left out.
+    now_ms: u64,
+    /// All is written; it is being synced.
+    pub is_written: bool,
+}
+
+impl SnapshotWriter {
+    /// Begins the snapshot of the state at the beginning of log `generation`.
+    pub fn begin(
+        engine: &mut impl Snapshots,
+        directory: &Directory,
+        generation: u64,
+        now_ms: u64,
+    ) -> io::Result<Self> {
+        let path = directory.unfinished_snapshot(generation);
+        let frames = FrameFile::create(&path, generation, now_ms)?;
+        engine.begin_snapshot();
+        Ok(Self {
+            generation,
+            frames,
+            names: (path, directory.snapshot(generation)),
+            now_ms,
+            is_written: false,
+        })
+    }
+
+    /// Writes the next part; with the last one asks for its sync and its name.
+    pub fn step(&mut self, engine: &mut impl Snapshots, syncer: &Syncer) -> io::Result<()> {
+        if self.is_written {
+            return Ok(());
+        }
+        let payload = self.frames.payload(self.now_ms);
+        let is_last = engine.snapshot_step(payload, STEP_BYTES);
+        if is_last {
+            self.frames.mark(Kind::End, self.now_ms);
+        }
+        self.frames.write()?;
+        if is_last {
+            self.is_written = true;
+            syncer.ask(Task::FinishSnapshot {
+                file: Arc::clone(&self.frames.file),
+                names: self.names.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    pub fn len(&self) -> u64 {
+        self.frames.len
+    }
+
+    /// Removes what was written.
+    pub fn cancel(self, engine: &mut impl Snapshots) {
+        engine.cancel_snapshot();
+        // The next start removes what cannot be removed now.
+        let _ = fs::remove_file(&self.names.0);
+    }
+}

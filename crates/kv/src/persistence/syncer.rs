@@ -1,0 +1,96 @@
+//! A thread that waits for the disk, so that nobody else has to.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use super::directory;
+
+/// What the thread is asked to do.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// Has a log's data reach the disk.
+    SyncLog(Arc<File>),
+    /// Has a snapshot reach the disk, then gives it its name.
+    FinishSnapshot {
+        /// The snapshot.
+        file: Arc<File>,
+        /// Its name until now, and its name.
+        names: (PathBuf, PathBuf),
+    },
+}
+
+/// What it has done.
+#[derive(Debug)]
+pub(super) enum Finished {
+    Log(io::Result<()>),
+    Snapshot(io::Result<()>),
+}
+
+/// The thread. It ends when this is dropped, after what it was asked for.
+#[derive(Debug)]
+pub(super) struct Syncer {
+    tasks: Option<Sender<Task>>,
+    finished: Receiver<Finished>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Syncer {
+    pub fn start() -> io::Result<Self> {
+        let (tasks, waiting) = channel();
+        let (done, finished) = channel();
+        let work = move || {
+            // Ends with its owner.
+            for task in waiting {
+                if done.send(execute(task)).is_err() {
+                    return;
+                }
+            }
+        };
+        let builder = std::thread::Builder::new().name("kv-sync".into());
+        Ok(Self {
+            tasks: Some(tasks),
+            finished,
+            thread: Some(builder.spawn(work)?),
+        })
+    }
+
+    pub fn ask(&self, task: Task) {
+        let tasks = self.tasks.as_ref();
+        // The thread lives as long as this.
+        let _ = tasks.is_some_and(|tasks| tasks.send(task).is_ok());
+    }
+
+    /// What was finished, if anything was.
+    pub fn poll(&self) -> Option<Finished> {
+        self.finished.try_recv().ok()
+    }
+
+    /// Waits for the next that is finished.
+    pub fn wait(&self) -> Option<Finished> {
+        self.finished.recv().ok()
+    }
+}
+
+impl Drop for Syncer {
+    fn drop(&mut self) {
+        self.tasks = None;
+        let _ = self.thread.take().is_some_and(|thread| thread.join().is_ok());
+    }
+}
+
+fn execute(task: Task) -> Finished {
+    match task {
+        Task::SyncLog(file) => Finished::Log(file.sync_data()),
+        Task::FinishSnapshot { file, names } => Finished::Snapshot(finish(&file, &names)),
+    }
+}
+
+fn finish(file: &File, (from, to): &(PathBuf, PathBuf)) -> io::Result<()> {
+    file.sync_all()?;
+    fs::rename(from, to)?;
+    directory::sync(to.parent().unwrap_or(to))
+}
