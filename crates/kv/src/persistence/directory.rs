@@ -88,7 +88,8 @@ impl Directory {
 
     /// What a snapshot is called until it is complete.
     pub fn unfinished_snapshot(&self, generation: u64) -> PathBuf {
-        self.path.join(format!("{SNAPSHOT}{generation:010}{UNFINISHED}"))
+        self.path
+            .join(format!("{SNAPSHOT}{generation:010}{UNFINISHED}"))
     }
 
     /// Has names of files reach the disk.

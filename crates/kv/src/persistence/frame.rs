@@ -235,7 +235,10 @@ impl FrameReader {
         };
         self.payload.resize(len as usize, 0);
         self.file.read_exact(&mut self.payload)?;
-        let Some(identity) = self.identity.or_else(|| self.payload.first_chunk().copied()) else {
+        let Some(identity) = self
+            .identity
+            .or_else(|| self.payload.first_chunk().copied())
+        else {
             return Ok(None);
         };
         if checksum(identity, &header, &self.payload) != word(12) {

@@ -10,6 +10,7 @@ use super::recovery::{Recovered, recover};
 use super::snapshot::SnapshotWriter;
 use super::syncer::{Finished, Syncer, Task};
 use super::{PersistenceError, PersistenceOptions, Snapshots, SyncPolicy};
+use crate::server::Backing;
 use crate::{
     Answer, KeyHasher, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics,
     Transaction,
@@ -45,6 +46,8 @@ pub struct Journaled<E> {
     is_dirty: bool,
     is_syncing: bool,
     last_sync_ms: u64,
+    /// The last time that was heard of.
+    now_ms: u64,
     /// Why writes are refused.
     failure: Option<Failure>,
     next_retry_ms: u64,
@@ -101,6 +104,7 @@ impl<E: Snapshots> Journaled<E> {
             is_dirty: false,
             is_syncing: false,
             last_sync_ms: now_ms,
+            now_ms,
             failure: None,
             next_retry_ms: 0,
         };
@@ -117,32 +121,6 @@ impl<E: Snapshots> Journaled<E> {
         &mut self.engine
     }
 
-    /// Writes what was executed since the last call, and under [`SyncPolicy::Always`] waits until it
-    /// is on the disk. To be called before replies are sent.
-    ///
-    /// # Errors
-    /// If it could not be written: replies of this round must not be sent, because what they would
-    /// acknowledge may be lost. Writes are refused until it could.
-    pub fn before_replies(&mut self) -> io::Result<()> {
-        let Some(log) = self.log.as_mut() else {
-            return Ok(());
-        };
-        if !log.has_unwritten() || self.failure.is_some() {
-            return Ok(());
-        }
-        let always = self.options.log == Some(SyncPolicy::Always);
-        if let Err(error) = log.write() {
-            self.fail(&error, false);
-            return Err(error);
-        }
-        self.is_dirty = !always;
-        if always && let Err(error) = log.file.sync_data() {
-            self.fail(&error, true);
-            return Err(error);
-        }
-        Ok(())
-    }
-
     fn fail(&mut self, error: &io::Error, is_log_lost: bool) {
         let path = self.log.as_ref().map(|log| log.path.clone());
         let path = path.unwrap_or_else(|| self.directory.path().into());
@@ -157,39 +135,19 @@ impl<E: Snapshots> Journaled<E> {
 
     /// Why writes are refused now, if they are.
     pub fn failure(&self) -> Option<&str> {
-        self.failure.as_ref().map(|failure| failure.message.as_str())
+        self.failure
+            .as_ref()
+            .map(|failure| failure.message.as_str())
     }
 
-    /// What has to be done from time to time, every few milliseconds while there is a snapshot under
-    /// way: some hundred microseconds of work at most.
-    pub fn tick(&mut self, now_ms: u64) {
-        while let Some(finished) = self.syncer.poll() {
-            self.finished(finished, now_ms);
-        }
-        self.retry(now_ms);
-        let is_due = now_ms.saturating_sub(self.last_sync_ms) >= SYNC_INTERVAL_MS;
-        if self.options.log == Some(SyncPolicy::EverySecond) && is_due {
-            self.sync_in_background(now_ms);
-        }
-        if self.should_begin_snapshot() && now_ms >= self.next_snapshot_ms {
-            self.begin_snapshot(now_ms);
-        }
-        self.step_snapshot(now_ms);
-    }
-
-    /// Whether [`tick`](Self::tick) has work to go on with at once.
-    pub fn is_busy(&self) -> bool {
-        (self.snapshot.as_ref()).is_some_and(|snapshot| !snapshot.is_written)
-    }
-
-    fn retry(&mut self, now_ms: u64) {
+    fn retry(&mut self) {
         let Some(failure) = &self.failure else {
             return;
         };
-        if failure.is_log_lost || now_ms < self.next_retry_ms {
+        if failure.is_log_lost || self.now_ms < self.next_retry_ms {
             return;
         }
-        self.next_retry_ms = now_ms + RETRY_MS;
+        self.next_retry_ms = self.now_ms + RETRY_MS;
         let Some(log) = self.log.as_mut() else {
             return;
         };
@@ -208,7 +166,7 @@ impl<E: Snapshots> Journaled<E> {
         }
     }
 
-    fn sync_in_background(&mut self, now_ms: u64) {
+    fn sync_in_background(&mut self) {
         let Some(log) = &self.log else {
             return;
         };
@@ -216,7 +174,7 @@ impl<E: Snapshots> Journaled<E> {
             self.syncer.ask(Task::SyncLog(Arc::clone(&log.file)));
             self.is_dirty = false;
             self.is_syncing = true;
-            self.last_sync_ms = now_ms;
+            self.last_sync_ms = self.now_ms;
         }
     }
 
@@ -230,20 +188,20 @@ impl<E: Snapshots> Journaled<E> {
     }
 
     /// Begins the next log, and the snapshot of what is there before it.
-    fn begin_snapshot(&mut self, now_ms: u64) {
-        if let Err(error) = self.try_begin_snapshot(now_ms) {
-            self.snapshot_failed(&error, now_ms);
+    fn begin_snapshot(&mut self) {
+        if let Err(error) = self.try_begin_snapshot() {
+            self.snapshot_failed(&error);
         }
     }
 
-    fn try_begin_snapshot(&mut self, now_ms: u64) -> io::Result<()> {
+    fn try_begin_snapshot(&mut self) -> io::Result<()> {
         let next = self.generation + 1;
         if let Some(log) = &mut self.log {
             let is_lost = (self.failure.as_ref()).is_some_and(|failure| failure.is_log_lost);
             if !is_lost {
                 log.write()?;
             }
-            let new = FrameFile::create(&self.directory.log(next), self.generation, now_ms)?;
+            let new = FrameFile::create(&self.directory.log(next), self.generation, self.now_ms)?;
             // From here on: whatever fails, the new log goes on from the old one.
             self.generation = next;
             let old = std::mem::replace(log, new);
@@ -253,30 +211,43 @@ impl<E: Snapshots> Journaled<E> {
         }
         self.generation = next;
         let (engine, directory) = (&mut self.engine, &self.directory);
-        let snapshot = SnapshotWriter::begin(engine, directory, next, now_ms)?;
+        let snapshot = SnapshotWriter::begin(engine, directory, next, self.now_ms)?;
         self.snapshot = Some(snapshot);
         self.changes = 0;
         Ok(())
     }
 
-    fn snapshot_failed(&mut self, error: &io::Error, now_ms: u64) {
+    fn snapshot_failed(&mut self, error: &io::Error) {
         tracing::warn!("a snapshot was not completed: {error}");
         self.last_save = Err(error.to_string());
-        self.next_snapshot_ms = now_ms + SNAPSHOT_RETRY_MS;
+        self.next_snapshot_ms = self.now_ms + SNAPSHOT_RETRY_MS;
         if let Some(snapshot) = self.snapshot.take() {
             snapshot.cancel(&mut self.engine);
         }
     }
 
-    fn step_snapshot(&mut self, now_ms: u64) {
+    fn step_snapshot(&mut self) {
         if let Some(snapshot) = &mut self.snapshot
             && let Err(error) = snapshot.step(&mut self.engine, &self.syncer)
         {
-            self.snapshot_failed(&error, now_ms);
+            self.snapshot_failed(&error);
         }
     }
 
-    fn finished(&mut self, finished: Finished, now_ms: u64) {
+    /// Goes on with a snapshot until there is none under way.
+    fn complete_snapshot(&mut self) {
+        while let Some(snapshot) = &self.snapshot {
+            match snapshot.is_written {
+                false => self.step_snapshot(),
+                true => match self.syncer.wait() {
+                    Some(finished) => self.finished(finished),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    fn finished(&mut self, finished: Finished) {
         match finished {
             Finished::Log(result) => {
                 self.is_syncing = false;
@@ -284,14 +255,14 @@ impl<E: Snapshots> Journaled<E> {
                     self.fail(&error, true);
                 }
             }
-            Finished::Snapshot(Err(error)) => self.snapshot_failed(&error, now_ms),
+            Finished::Snapshot(Err(error)) => self.snapshot_failed(&error),
             Finished::Snapshot(Ok(())) => {
                 let Some(snapshot) = self.snapshot.take() else {
                     return;
                 };
                 self.snapshot_bytes = snapshot.len();
                 self.older_log_bytes = 0;
-                self.last_save_ms = now_ms;
+                self.last_save_ms = self.now_ms;
                 self.last_save = Ok(());
                 if let Err(error) = self.directory.remove_older(snapshot.generation) {
                     tracing::warn!("what is not needed any more could not be removed: {error}");
@@ -299,85 +270,6 @@ impl<E: Snapshots> Journaled<E> {
                 self.recover_from_failure();
             }
         }
-    }
-
-    /// Writes a snapshot: begins one `in_background`, which [`tick`](Self::tick) goes on with, or
-    /// completes it.
-    ///
-    /// # Errors
-    /// A message, if there is one under way, or it could not be written.
-    pub fn save(&mut self, in_background: bool, now_ms: u64) -> Result<(), String> {
-        if self.snapshot.is_some() {
-            return Err("a snapshot is already being written".into());
-        }
-        self.try_begin_snapshot(now_ms).map_err(|error| {
-            self.snapshot_failed(&error, now_ms);
-            error.to_string()
-        })?;
-        if in_background {
-            return Ok(());
-        }
-        while self.snapshot.is_some() {
-            let is_written = (self.snapshot.as_ref()).is_some_and(|snapshot| snapshot.is_written);
-            match is_written {
-                true => match self.syncer.wait() {
-                    Some(finished) => self.finished(finished, now_ms),
-                    None => return Err("the thread that syncs files has ended".into()),
-                },
-                false => self.step_snapshot(now_ms),
-            }
-        }
-        self.last_save.clone()
-    }
-
-    /// Keeps what there is, at the end: syncs the log, or writes a snapshot if there is none.
-    ///
-    /// # Errors
-    /// If it could not: what the log has on the disk is kept.
-    pub fn finish(&mut self, now_ms: u64) -> io::Result<()> {
-        match &mut self.log {
-            Some(log) => {
-                log.write()?;
-                log.file.sync_all()
-            }
-            None if self.changes == 0 => Ok(()),
-            None => {
-                if let Some(snapshot) = self.snapshot.take_if(|snapshot| !snapshot.is_written) {
-                    snapshot.cancel(&mut self.engine);
-                }
-                while self.snapshot.is_some() {
-                    match self.syncer.wait() {
-                        Some(finished) => self.finished(finished, now_ms),
-                        None => break,
-                    }
-                }
-                self.save(false, now_ms).map_err(io::Error::other)
-            }
-        }
-    }
-
-    /// When the last snapshot was completed, in seconds since 1970; when the server started if none
-    /// was.
-    pub fn last_save_s(&self) -> u64 {
-        self.last_save_ms / 1000
-    }
-
-    /// What `INFO persistence` says.
-    pub fn info(&self) -> Vec<(String, String)> {
-        let status = |is_ok: bool| if is_ok { "ok" } else { "err" }.to_owned();
-        let flag = |is: bool| u8::from(is).to_string();
-        let log_bytes = self.older_log_bytes + self.log.as_ref().map_or(0, |log| log.len);
-        let lines = [
-            ("loading", flag(false)),
-            ("rdb_changes_since_last_save", self.changes.to_string()),
-            ("rdb_bgsave_in_progress", flag(self.snapshot.is_some())),
-            ("rdb_last_save_time", self.last_save_s().to_string()),
-            ("rdb_last_bgsave_status", status(self.last_save.is_ok())),
-            ("aof_enabled", flag(self.log.is_some())),
-            ("aof_last_write_status", status(self.failure.is_none())),
-            ("aof_current_size", log_bytes.to_string()),
-        ];
-        lines.map(|(name, value)| (name.to_owned(), value)).into()
     }
 
     /// Executes reads, and refuses writes.
@@ -393,7 +285,8 @@ impl<E: Snapshots> Journaled<E> {
                 continue;
             }
             let one = std::slice::from_ref(request);
-            self.engine.execute(one, now_ms, &mut |_, answer| answers(index, answer));
+            self.engine
+                .execute(one, now_ms, &mut |_, answer| answers(index, answer));
         }
     }
 }
@@ -475,5 +368,103 @@ impl<E: Snapshots> ProcessingEngine for Journaled<E> {
 
     fn statistics(&self) -> Statistics {
         self.engine.statistics()
+    }
+}
+
+impl<E: Snapshots> Backing for Journaled<E> {
+    /// Writes what was executed since the last call, and under [`SyncPolicy::Always`] waits until it
+    /// is on the disk. If it could not be written, writes are refused until it can.
+    fn before_replies(&mut self) -> io::Result<()> {
+        let Some(log) = self.log.as_mut() else {
+            return Ok(());
+        };
+        if !log.has_unwritten() || self.failure.is_some() {
+            return Ok(());
+        }
+        let always = self.options.log == Some(SyncPolicy::Always);
+        if let Err(error) = log.write() {
+            self.fail(&error, false);
+            return Err(error);
+        }
+        self.is_dirty = !always;
+        if always && let Err(error) = log.file.sync_data() {
+            self.fail(&error, true);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self, now_ms: u64) -> bool {
+        self.now_ms = now_ms;
+        while let Some(finished) = self.syncer.poll() {
+            self.finished(finished);
+        }
+        self.retry();
+        let is_due = now_ms.saturating_sub(self.last_sync_ms) >= SYNC_INTERVAL_MS;
+        if self.options.log == Some(SyncPolicy::EverySecond) && is_due {
+            self.sync_in_background();
+        }
+        if self.should_begin_snapshot() && now_ms >= self.next_snapshot_ms {
+            self.begin_snapshot();
+        }
+        self.step_snapshot();
+        (self.snapshot.as_ref()).is_some_and(|snapshot| !snapshot.is_written)
+    }
+
+    fn save(&mut self, in_background: bool) -> Result<(), String> {
+        if self.snapshot.is_some() {
+            return Err("a snapshot is already being written".into());
+        }
+        self.try_begin_snapshot().map_err(|error| {
+            self.snapshot_failed(&error);
+            error.to_string()
+        })?;
+        if in_background {
+            return Ok(());
+        }
+        self.complete_snapshot();
+        self.last_save.clone()
+    }
+
+    fn last_save_s(&self) -> u64 {
+        self.last_save_ms / 1000
+    }
+
+    fn info(&self) -> Vec<(String, String)> {
+        let status = |is_ok: bool| if is_ok { "ok" } else { "err" }.to_owned();
+        let flag = |is: bool| u8::from(is).to_string();
+        let log_bytes = self.older_log_bytes + self.log.as_ref().map_or(0, |log| log.len);
+        let is_saving = self.snapshot.is_some();
+        let lines = [
+            ("loading", flag(false)),
+            ("rdb_changes_since_last_save", self.changes.to_string()),
+            ("rdb_bgsave_in_progress", flag(is_saving)),
+            ("rdb_last_save_time", self.last_save_s().to_string()),
+            ("rdb_last_bgsave_status", status(self.last_save.is_ok())),
+            ("aof_enabled", flag(self.log.is_some())),
+            (
+                "aof_rewrite_in_progress",
+                flag(is_saving && self.log.is_some()),
+            ),
+            ("aof_last_write_status", status(self.failure.is_none())),
+            ("aof_current_size", log_bytes.to_string()),
+        ];
+        lines.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+
+    /// Syncs the log, or writes a snapshot if there is none and something has changed.
+    fn finish(&mut self) -> io::Result<()> {
+        if let Some(log) = &mut self.log {
+            log.write()?;
+            return log.file.sync_all();
+        }
+        if self.changes == 0 {
+            return Ok(());
+        }
+        self.complete_snapshot();
+        match self.changes {
+            0 => Ok(()),
+            _ => self.save(false).map_err(io::Error::other),
+        }
     }
 }

@@ -78,7 +78,10 @@ impl Syncer {
 impl Drop for Syncer {
     fn drop(&mut self) {
         self.tasks = None;
-        let _ = self.thread.take().is_some_and(|thread| thread.join().is_ok());
+        let _ = self
+            .thread
+            .take()
+            .is_some_and(|thread| thread.join().is_ok());
     }
 }
 

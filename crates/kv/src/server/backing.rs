@@ -2,7 +2,9 @@
 
 use std::io;
 
-use crate::{Answer, Metadata, ProcessingEngine, Request, ScanPosition, Statistics, Transaction};
+use crate::{
+    Answer, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics, Transaction,
+};
 
 /// A processing engine, and what it keeps beside memory.
 pub trait Backing: ProcessingEngine {
@@ -85,8 +87,8 @@ impl<E: ProcessingEngine> ProcessingEngine for Memory<E> {
         self.engine.scan(position, count, now_ms, keys)
     }
 
-    fn flush(&mut self) {
-        self.engine.flush();
+    fn flush(&mut self) -> Result<(), Refusal> {
+        self.engine.flush()
     }
 
     fn statistics(&self) -> Statistics {

@@ -573,8 +573,9 @@ impl ProcessingEngine for Oracle {
         }
     }
 
-    fn flush(&mut self) {
+    fn flush(&mut self) -> Result<(), Refusal> {
         self.items.clear();
+        Ok(())
     }
 
     fn statistics(&self) -> Statistics {
