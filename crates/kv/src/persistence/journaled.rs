@@ -41,7 +41,9 @@ pub struct Journaled<E> {
     last_save: Result<(), String>,
     /// No snapshot is begun before.
     next_snapshot_ms: u64,
+    /// Writes since the last snapshot was begun, and those before it until it is complete.
     changes: u64,
+    unsaved_changes: u64,
     /// Something was written since the last sync, which began then.
     is_dirty: bool,
     is_syncing: bool,
@@ -101,6 +103,7 @@ impl<E: Snapshots> Journaled<E> {
             last_save: Ok(()),
             next_snapshot_ms: 0,
             changes: 0,
+            unsaved_changes: 0,
             is_dirty: false,
             is_syncing: false,
             last_sync_ms: now_ms,
@@ -213,7 +216,7 @@ impl<E: Snapshots> Journaled<E> {
         let (engine, directory) = (&mut self.engine, &self.directory);
         let snapshot = SnapshotWriter::begin(engine, directory, next, self.now_ms)?;
         self.snapshot = Some(snapshot);
-        self.changes = 0;
+        self.unsaved_changes = std::mem::take(&mut self.changes);
         Ok(())
     }
 
@@ -223,6 +226,7 @@ impl<E: Snapshots> Journaled<E> {
         self.next_snapshot_ms = self.now_ms + SNAPSHOT_RETRY_MS;
         if let Some(snapshot) = self.snapshot.take() {
             snapshot.cancel(&mut self.engine);
+            self.changes += self.unsaved_changes;
         }
     }
 
@@ -357,6 +361,7 @@ impl<E: Snapshots> ProcessingEngine for Journaled<E> {
         // more.
         if let Some(snapshot) = self.snapshot.take_if(|snapshot| !snapshot.is_written) {
             snapshot.cancel(&mut self.engine);
+            self.changes += self.unsaved_changes;
         }
         self.changes += 1;
         self.engine.flush()?;
@@ -457,9 +462,6 @@ impl<E: Snapshots> Backing for Journaled<E> {
         if let Some(log) = &mut self.log {
             log.write()?;
             return log.file.sync_all();
-        }
-        if self.changes == 0 {
-            return Ok(());
         }
         self.complete_snapshot();
         match self.changes {

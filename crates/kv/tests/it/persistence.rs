@@ -1,0 +1,414 @@
+//! Logs and snapshots, around the oracle.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use overside_kv::persistence::{
+    Journaled, PersistenceError, PersistenceOptions, Recovered, Snapshots, SyncPolicy,
+};
+use overside_kv::server::Backing;
+use overside_kv::{
+    Answer, Expiry, Metadata, Operation, ProcessingEngine, Refusal, Request, ScanPosition,
+    Statistics, Transaction, codec,
+};
+
+use crate::oracle::{Content, Item, Oracle};
+use crate::requests::Requests;
+
+/// The oracle, with snapshots that are made at once and handed out in parts.
+#[derive(Debug, Default)]
+struct Engine {
+    oracle: Oracle,
+    snapshot: Vec<Vec<u8>>,
+}
+
+impl Snapshots for Engine {
+    fn begin_snapshot(&mut self) {
+        let items = self.oracle.items.iter();
+        self.snapshot = items.map(|(key, item)| recreate(key, item)).collect();
+    }
+
+    fn snapshot_step(&mut self, out: &mut Vec<u8>, _: usize) -> bool {
+        let part = self.snapshot.len().saturating_sub(3);
+        self.snapshot
+            .drain(part..)
+            .for_each(|bytes| out.extend(bytes));
+        self.snapshot.is_empty()
+    }
+
+    fn cancel_snapshot(&mut self) {
+        self.snapshot.clear();
+    }
+}
+
+fn recreate(key: &[u8], item: &Item) -> Vec<u8> {
+    let expiry = item.expires_at_ms.map_or(Expiry::Never, Expiry::At);
+    let create = match &item.content {
+        Content::String(value) => Operation::Set {
+            value,
+            flags: item.flags,
+            expiry,
+            condition: overside_kv::Condition::Always,
+            return_old: false,
+        },
+        Content::Hash(fields) => Operation::HashSet {
+            fields: fields.iter().flat_map(|(f, v)| [&f[..], &v[..]]).collect(),
+        },
+        Content::Sorted(members) => Operation::SortedAdd {
+            members: members.iter().map(|(m, score)| (*score, &m[..])).collect(),
+            options: overside_kv::request::SortedAddOptions::default(),
+        },
+    };
+    let expire = Operation::Expire {
+        expiry,
+        condition: overside_kv::ExpiryCondition::default(),
+    };
+    let mut bytes = Vec::new();
+    for operation in [create, expire] {
+        let hash = 0;
+        codec::encode(
+            &Request {
+                key,
+                hash,
+                operation,
+            },
+            &mut bytes,
+        );
+    }
+    bytes
+}
+
+impl ProcessingEngine for Engine {
+    fn execute(
+        &mut self,
+        batch: &[Request<'_>],
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) {
+        self.oracle.execute(batch, now_ms, answers);
+    }
+
+    fn execute_transaction(
+        &mut self,
+        transaction: &Transaction<'_>,
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> bool {
+        (self.oracle).execute_transaction(transaction, now_ms, answers)
+    }
+
+    fn scan(
+        &mut self,
+        position: ScanPosition,
+        count: usize,
+        now_ms: u64,
+        keys: &mut dyn FnMut(&[u8], Metadata),
+    ) -> ScanPosition {
+        self.oracle.scan(position, count, now_ms, keys)
+    }
+
+    fn flush(&mut self) -> Result<(), Refusal> {
+        self.oracle.flush()
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.oracle.statistics()
+    }
+}
+
+type Opened = Result<(Journaled<Engine>, Recovered), PersistenceError>;
+
+fn open_with(directory: &Path, log: Option<SyncPolicy>, now_ms: u64) -> Opened {
+    let options = PersistenceOptions {
+        log,
+        log_bytes_max: 1 << 20,
+        ..PersistenceOptions::new(directory.into())
+    };
+    let hasher = Requests::new(0).hasher;
+    Journaled::open(options, Engine::default(), &hasher, now_ms)
+}
+
+fn open(directory: &Path, now_ms: u64) -> Opened {
+    open_with(directory, Some(SyncPolicy::EverySecond), now_ms)
+}
+
+/// Keys and what they hold; versions are others after a start.
+#[derive(Clone, Default, PartialEq)]
+struct State(Vec<(Vec<u8>, Item)>);
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut list = f.debug_list();
+        for (key, item) in &self.0 {
+            let mut text = format!("{}: {item:?}", key.escape_ascii());
+            text.truncate(200);
+            list.entry(&text);
+        }
+        list.finish()
+    }
+}
+
+fn state(engine: &Journaled<Engine>, now_ms: u64) -> State {
+    let mut oracle = engine.engine().oracle.clone();
+    oracle.expire(now_ms);
+    let without_version = |item| Item { version: 0, ..item };
+    let items = oracle.items.into_iter();
+    State(
+        items
+            .map(|(key, item)| (key, without_version(item)))
+            .collect(),
+    )
+}
+
+/// A round of random requests, as a server's turn executes them.
+fn round(engine: &mut Journaled<Engine>, requests: &mut Requests, now_ms: u64) {
+    let count = requests.random.below(20) as usize;
+    let batch: Vec<_> = (0..count).map(|_| requests.next(now_ms)).collect();
+    match requests.random.below(40) {
+        0 => engine.flush().unwrap(),
+        1..=4 => {
+            let watched = Vec::new();
+            let requests = batch;
+            let transaction = Transaction { watched, requests };
+            engine.execute_transaction(&transaction, now_ms, &mut |_, _| {});
+        }
+        _ => engine.execute(&batch, now_ms, &mut |_, _| {}),
+    }
+    engine.before_replies().unwrap();
+}
+
+fn files(directory: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    let is_one = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.starts_with(prefix)
+    };
+    files.retain(is_one);
+    files.sort();
+    files
+}
+
+#[test]
+fn a_server_that_is_killed_at_any_time_has_everything_afterwards() {
+    for policy in [SyncPolicy::EverySecond, SyncPolicy::Never] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut requests = Requests::new(5);
+        let mut now_ms = 1_000_000;
+        let mut expected = State::default();
+        for _ in 0..25 {
+            let (mut engine, _) = open_with(directory.path(), Some(policy), now_ms).unwrap();
+            assert_eq!(state(&engine, now_ms), expected);
+            for _ in 0..requests.random.below(60) {
+                now_ms += requests.random.below(500);
+                round(&mut engine, &mut requests, now_ms);
+                if requests.random.chance(0.1) {
+                    // One that is under way refuses another.
+                    let _ = engine.save(requests.random.chance(0.7));
+                }
+                engine.tick(now_ms);
+            }
+            expected = state(&engine, now_ms);
+            // Dropped as it is, as a killed process leaves it.
+        }
+    }
+}
+
+#[test]
+fn old_files_go_when_a_snapshot_is_complete() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut engine, _) = open(directory.path(), 1000).unwrap();
+    let mut requests = Requests::new(6);
+    for turn in 0..4000 {
+        round(&mut engine, &mut requests, 1000 + turn);
+        engine.tick(1000 + turn);
+    }
+    engine.save(false).ok();
+    while engine.tick(9000) {}
+    engine.save(false).unwrap();
+    let logs = files(directory.path(), "log-");
+    let snapshots = files(directory.path(), "snapshot-");
+    assert_eq!((logs.len(), snapshots.len()), (1, 1));
+    assert!(logs[0].to_str().unwrap() > directory.path().join("log-0000000003").to_str().unwrap());
+    let expected = state(&engine, 9000);
+    drop(engine);
+    assert_eq!(
+        state(&open(directory.path(), 9000).unwrap().0, 9000),
+        expected
+    );
+}
+
+#[test]
+fn a_log_that_is_cut_anywhere_has_whole_rounds() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut requests = Requests::new(7);
+    let (mut engine, _) = open(directory.path(), 1000).unwrap();
+    let log = files(directory.path(), "log-").remove(0);
+    let len = || fs::metadata(&log).unwrap().len() as usize;
+    let mut states = vec![(len(), state(&engine, 1000))];
+    for turn in 0..30 {
+        round(&mut engine, &mut requests, 1000 + turn);
+        states.push((len(), state(&engine, 1000 + turn)));
+    }
+    drop(engine);
+    let bytes = fs::read(&log).unwrap();
+    let stride = 1 + bytes.len() / 500;
+    for len in (0..=bytes.len()).rev().step_by(stride) {
+        for name in files(directory.path(), "log-") {
+            fs::remove_file(name).unwrap();
+        }
+        fs::write(&log, &bytes[..len]).unwrap();
+        let (engine, recovered) = open(directory.path(), 2000).unwrap();
+        let whole = states.iter().rfind(|(end, _)| *end <= len);
+        let (end, expected) = whole.cloned().unwrap_or_default();
+        let mut expected = expected;
+        expected
+            .0
+            .retain(|(_, item)| item.expires_at_ms.is_none_or(|at| at > 2000));
+        assert_eq!(state(&engine, 2000), expected, "cut at {len}");
+        assert_eq!(recovered.cut_bytes, (len - end) as u64);
+        drop(engine);
+        // What was cut off is cut off for good.
+        assert_eq!(open(directory.path(), 2000).unwrap().1.cut_bytes, 0);
+    }
+}
+
+#[test]
+fn damage_is_found_and_nothing_is_changed() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut requests = Requests::new(8);
+    let (mut engine, _) = open(directory.path(), 1000).unwrap();
+    for turn in 0..20 {
+        round(&mut engine, &mut requests, 1000 + turn);
+        if turn == 9 {
+            engine.save(false).unwrap();
+        }
+    }
+    engine.finish().unwrap();
+    drop(engine);
+    let log = files(directory.path(), "log-").remove(0);
+    let snapshot = files(directory.path(), "snapshot-").remove(0);
+    // The log's last frame may be one that was not completed.
+    let last = {
+        let bytes = fs::read(&log).unwrap();
+        bytes.windows(4).rposition(|four| four == b"OvKv").unwrap()
+    };
+    for (path, end) in [(&log, last), (&snapshot, usize::MAX)] {
+        let bytes = fs::read(path).unwrap();
+        let end = end.min(bytes.len());
+        for at in (0..end).step_by(1 + end / 300) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << requests.random.below(8);
+            fs::write(path, &damaged).unwrap();
+            let error = open(directory.path(), 2000).unwrap_err();
+            let is_said = matches!(
+                error,
+                PersistenceError::Damaged { .. } | PersistenceError::Format { .. }
+            );
+            assert!(is_said, "{error} at {at}");
+            assert_eq!(fs::read(path).unwrap(), damaged, "it is left as it is");
+        }
+        fs::write(path, &bytes).unwrap();
+    }
+    open(directory.path(), 2000).unwrap();
+}
+
+#[test]
+fn a_file_that_is_missing_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut requests = Requests::new(9);
+    for _ in 0..4 {
+        let (mut engine, _) = open(directory.path(), 1000).unwrap();
+        round(&mut engine, &mut requests, 1000);
+    }
+    let logs = files(directory.path(), "log-");
+    assert_eq!(logs.len(), 4);
+    for missing in &logs[..3] {
+        let bytes = fs::read(missing).unwrap();
+        fs::remove_file(missing).unwrap();
+        match open(directory.path(), 2000) {
+            Err(PersistenceError::Missing { path }) => assert_eq!(path, *missing),
+            other => panic!("{other:?}"),
+        }
+        fs::write(missing, bytes).unwrap();
+    }
+    let (mut engine, _) = open(directory.path(), 2000).unwrap();
+    engine.save(false).unwrap();
+    drop(engine);
+    fs::remove_file(&files(directory.path(), "snapshot-")[0]).unwrap();
+    let error = open(directory.path(), 2000).unwrap_err();
+    assert!(matches!(error, PersistenceError::Missing { .. }), "{error}");
+}
+
+#[test]
+fn a_directory_has_one_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let _engine = open(directory.path(), 1000).unwrap();
+    let error = open(directory.path(), 1000).unwrap_err();
+    assert!(matches!(error, PersistenceError::InUse { .. }), "{error}");
+}
+
+#[test]
+fn without_a_log_the_end_and_saves_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut requests = Requests::new(10);
+    let mut expected = State::default();
+    for turn in 0..6 {
+        let (mut engine, _) = open_with(directory.path(), None, 1000).unwrap();
+        assert_eq!(state(&engine, 1000), expected);
+        (0..10).for_each(|_| round(&mut engine, &mut requests, 1000));
+        match turn % 3 {
+            0 => engine.finish().unwrap(),
+            1 => engine.save(false).unwrap(),
+            _ => {
+                engine.save(true).unwrap();
+                engine.finish().unwrap();
+            }
+        }
+        expected = state(&engine, 1000);
+    }
+    assert!(files(directory.path(), "log-").is_empty());
+    // A log begins with what is there.
+    let (mut engine, _) = open(directory.path(), 1000).unwrap();
+    round(&mut engine, &mut requests, 1000);
+    let expected = state(&engine, 1000);
+    drop(engine);
+    assert_eq!(
+        state(&open(directory.path(), 1000).unwrap().0, 1000),
+        expected
+    );
+}
+
+#[test]
+fn times_that_have_passed_by_the_clock_of_the_log_have_passed() {
+    let directory = tempfile::tempdir().unwrap();
+    let hasher = Requests::new(0).hasher;
+    let (mut engine, _) = open(directory.path(), 10_000).unwrap();
+    let set = |value, expiry, condition| Request {
+        key: b"k",
+        hash: hasher.hash(b"k"),
+        operation: Operation::Set {
+            value,
+            flags: 0,
+            expiry,
+            condition,
+            return_old: false,
+        },
+    };
+    let first = set(b"old", Expiry::At(10_500), overside_kv::Condition::Always);
+    let second = set(b"new", Expiry::Never, overside_kv::Condition::IfAbsent);
+    engine.execute(&[first], 10_000, &mut |_, _| {});
+    let mut stored = false;
+    engine.execute(&[second], 11_000, &mut |_, answer| {
+        stored = matches!(answer, Answer::Stored { .. });
+    });
+    assert!(stored);
+    engine.before_replies().unwrap();
+    drop(engine);
+    // The clock was set back meanwhile.
+    let (engine, _) = open(directory.path(), 9000).unwrap();
+    assert_eq!(
+        state(&engine, 9000).0[0].1.content,
+        Content::String(b"new".into())
+    );
+}
