@@ -5,3 +5,4 @@ mod oracle;
 mod oracle_test;
 mod persistence;
 mod requests;
+mod server;

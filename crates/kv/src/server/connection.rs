@@ -1,0 +1,222 @@
+//! One client's connection.
+
+use std::io;
+
+use super::buffers::{BUFFER_BYTES, Buffers};
+use super::counters::CloseReason;
+use super::poller::EventFlags;
+use super::transport::{Received, Transport};
+use crate::protocol::{COMMAND_MAX_BYTES, OUTPUT_PAUSE_BYTES, Session};
+
+/// What is read at a time of a client that has not authenticated: so many guesses fit into it.
+const UNAUTHENTICATED_READ_BYTES: usize = 512;
+/// Longest command of such a client.
+const UNAUTHENTICATED_COMMAND_MAX_BYTES: usize = 16 << 10;
+/// Memory of a connection itself, its place in the tables included.
+const OWN_BYTES: usize = 512;
+
+/// A connection, with what it has received and not done, and what it has to send.
+pub struct Connection {
+    pub transport: Transport,
+    pub session: Session,
+    pub input: Vec<u8>,
+    pub output: Vec<u8>,
+    /// How much of the output has been sent.
+    sent: usize,
+    /// Length of the input from which on it may have a whole command.
+    needed_bytes: usize,
+    /// The output was full before the input was done with.
+    is_output_full: bool,
+    /// What the poller looks for.
+    pub interest: EventFlags,
+    /// The client sends no more.
+    has_ended: bool,
+    /// Nothing more was there when it was read last.
+    is_drained: bool,
+    /// It is not read before this time.
+    pub paused_until_ms: u64,
+    /// Since when output has been waiting and none of it was taken.
+    pub stalled_since_ms: Option<u64>,
+    pub close: Option<CloseReason>,
+}
+
+impl Connection {
+    pub fn new(transport: Transport, session: Session) -> Self {
+        Self {
+            transport,
+            session,
+            input: Vec::new(),
+            output: Vec::new(),
+            sent: 0,
+            needed_bytes: 0,
+            is_output_full: false,
+            interest: EventFlags::IN,
+            has_ended: false,
+            is_drained: false,
+            paused_until_ms: 0,
+            stalled_since_ms: None,
+            close: None,
+        }
+    }
+
+    /// Reads what is there, a buffer's capacity at most. How many bytes.
+    pub fn receive(&mut self, buffers: &mut Buffers) -> usize {
+        if !self.wants_input() {
+            return 0;
+        }
+        self.make_room(buffers);
+        let before = self.input.len();
+        match self.transport.receive(&mut self.input) {
+            Ok(Received::More) => self.is_drained = false,
+            Ok(Received::Drained) => self.is_drained = true,
+            Ok(Received::End) => (self.is_drained, self.has_ended) = (true, true),
+            Err(_) => self.close = Some(CloseReason::Failed),
+        }
+        self.input.len() - before
+    }
+
+    fn make_room(&mut self, buffers: &mut Buffers) {
+        if !self.session.is_authenticated() {
+            self.input.reserve_exact(UNAUTHENTICATED_READ_BYTES);
+            return;
+        }
+        buffers.lend(&mut self.input);
+        // No more than twice what has really come, whatever was announced.
+        let there = self.input.len();
+        let missing = self.needed_bytes.saturating_sub(there);
+        let room = missing.clamp(BUFFER_BYTES.min(there.max(1)), there.max(BUFFER_BYTES));
+        self.input.reserve(room);
+    }
+
+    fn wants_input(&self) -> bool {
+        !(self.has_ended || self.is_output_full || self.session.is_closing())
+            && self.unsent() <= OUTPUT_PAUSE_BYTES
+            && self.close.is_none()
+    }
+
+    /// Whether the communication engine may find a command. Makes room for its replies.
+    pub fn is_ready(&mut self, buffers: &mut Buffers) -> bool {
+        let has_input = !self.input.is_empty() && self.input.len() >= self.needed_bytes;
+        let is_ready = has_input
+            && self.close.is_none()
+            && !self.session.is_closing()
+            && self.unsent() <= OUTPUT_PAUSE_BYTES;
+        if is_ready {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+            buffers.lend(&mut self.output);
+        }
+        is_ready
+    }
+
+    /// Takes what the communication engine has done with off the input.
+    pub fn consume(&mut self, consumed: usize) {
+        self.input.drain(..consumed);
+        let session = &self.session;
+        self.needed_bytes = self.input.len() + session.missing_bytes();
+        self.is_output_full = !self.input.is_empty() && self.output.len() > OUTPUT_PAUSE_BYTES;
+        if self.is_output_full {
+            self.needed_bytes = 0;
+        }
+        if session.is_closing() {
+            self.input.clear();
+        }
+        let longest = match session.is_authenticated() {
+            true => COMMAND_MAX_BYTES,
+            false => UNAUTHENTICATED_COMMAND_MAX_BYTES,
+        };
+        if self.needed_bytes > longest {
+            self.close = Some(CloseReason::Protocol);
+        }
+    }
+
+    /// Sends what the client takes. How many bytes.
+    pub fn send(&mut self, now_ms: u64) -> usize {
+        if self.close.is_some() || (self.unsent() == 0 && !self.transport.has_unsent()) {
+            return 0;
+        }
+        let sent = match self.transport.send(&self.output[self.sent..]) {
+            Ok(sent) => sent,
+            Err(error) => {
+                self.close = Some(match error.kind() {
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+                        CloseReason::Client
+                    }
+                    _ => CloseReason::Failed,
+                });
+                return 0;
+            }
+        };
+        self.sent += sent;
+        if self.sent == self.output.len() {
+            self.output.clear();
+            self.sent = 0;
+        } else if self.sent > self.output.len() / 2 {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+        }
+        let waits = self.unsent() > 0 || self.transport.has_unsent();
+        self.stalled_since_ms = match (waits, self.stalled_since_ms) {
+            (false, _) => None,
+            (true, Some(since)) if sent == 0 => Some(since),
+            (true, _) => Some(now_ms),
+        };
+        sent
+    }
+
+    /// Bytes of output that wait.
+    pub fn unsent(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// Whether there is something to do although nothing has come: the output was full, and is not
+    /// any more.
+    pub fn is_due(&self) -> bool {
+        self.is_output_full && self.unsent() <= OUTPUT_PAUSE_BYTES && self.close.is_none()
+    }
+
+    /// Whether something may have come that has not been read.
+    pub fn may_have_input(&self) -> bool {
+        !self.is_drained && self.wants_input()
+    }
+
+    /// What is there is not known any more.
+    pub fn look_again(&mut self) {
+        self.is_drained = self.has_ended;
+    }
+
+    /// Gives memory back, and says why the connection is to be closed, if it is.
+    pub fn settle(&mut self, buffers: &mut Buffers, is_draining: bool) -> Option<CloseReason> {
+        buffers.settle(&mut self.input);
+        buffers.settle(&mut self.output);
+        let is_done = self.unsent() == 0 && !self.transport.has_unsent() && !self.is_due();
+        if self.close.is_none() && is_done {
+            let is_over = is_draining && self.is_drained;
+            self.close = match () {
+                () if self.session.is_closing() => Some(CloseReason::Protocol),
+                () if self.has_ended => Some(CloseReason::Client),
+                () if is_over => Some(CloseReason::Shutdown),
+                () => None,
+            };
+        }
+        self.close
+    }
+
+    /// What the poller should look for.
+    pub fn wanted_interest(&self, now_ms: u64) -> EventFlags {
+        let mut wanted = EventFlags::empty();
+        if self.wants_input() && self.paused_until_ms <= now_ms {
+            wanted |= EventFlags::IN;
+        }
+        if self.unsent() > 0 || self.transport.has_unsent() {
+            wanted |= EventFlags::OUT;
+        }
+        wanted
+    }
+
+    /// Memory that it holds in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let buffers = self.input.capacity() + self.output.capacity();
+        OWN_BYTES + buffers + self.session.memory_bytes() + self.transport.memory_bytes()
+    }
+}

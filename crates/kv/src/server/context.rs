@@ -1,0 +1,144 @@
+//! What the communication engine asks of the server.
+
+use std::fmt::Display;
+
+use super::Backing;
+use super::client::Clients;
+use super::info::info;
+use super::state::State;
+use crate::protocol::{ClientInfo, ReadOnlyReason, ServerContext};
+use crate::{ProcessingEngine, Statistics};
+
+/// The server during a turn.
+pub struct Context<'t> {
+    pub now_ms: u64,
+    pub state: &'t mut State,
+    pub clients: &'t mut Clients,
+    pub backing: &'t mut dyn Backing,
+}
+
+impl ServerContext for Context<'_> {
+    fn engine(&mut self) -> &mut dyn ProcessingEngine {
+        self.backing
+    }
+
+    fn now_ms(&mut self) -> u64 {
+        self.now_ms
+    }
+
+    fn authenticate(&mut self, user: &[u8], password: &[u8]) -> bool {
+        let Some(expected) = &self.state.settings.password else {
+            return user == b"default";
+        };
+        let is_right = expected.is(password) & (user == b"default");
+        self.state.counters.wrong_passwords += u64::from(!is_right);
+        is_right
+    }
+
+    fn has_password(&self) -> bool {
+        self.state.settings.password.is_some()
+    }
+
+    fn info(&mut self, statistics: &Statistics, field: &mut dyn FnMut(&str, &str, &dyn Display)) {
+        info(
+            self.state,
+            self.clients,
+            self.backing,
+            statistics,
+            self.now_ms,
+            field,
+        );
+    }
+
+    fn config(&mut self, parameter: &mut dyn FnMut(&str, &str)) {
+        let statistics = self.backing.statistics();
+        let settings = &self.state.settings;
+        let (limits, backing) = (&settings.limits, self.backing.info());
+        let has_log = backing.contains(&("aof_enabled".into(), "1".into()));
+        let port = settings.tcp.first().map_or(0, |address| address.port());
+        let tls_port = (settings.tls.as_ref()).and_then(|(addresses, _)| addresses.first());
+        let policy = match settings.is_cache {
+            true => "allkeys-lru",
+            false => "noeviction",
+        };
+        let unix = settings.unix.as_deref().map(|path| path.to_string_lossy());
+        parameter("save", "");
+        parameter("appendonly", if has_log { "yes" } else { "no" });
+        parameter("maxmemory", &statistics.memory_limit_bytes.to_string());
+        parameter("maxmemory-policy", policy);
+        parameter("maxmemory-clients", &limits.memory_bytes.to_string());
+        parameter("maxclients", &limits.clients.to_string());
+        parameter("timeout", &limits.idle.as_secs().to_string());
+        parameter("databases", "1");
+        parameter("port", &port.to_string());
+        parameter(
+            "tls-port",
+            &tls_port.map_or(0, |address| address.port()).to_string(),
+        );
+        parameter("unixsocket", unix.as_deref().unwrap_or_default());
+        parameter("tcp-keepalive", "7200");
+        parameter("proto-max-bulk-len", &crate::VALUE_MAX_BYTES.to_string());
+        parameter("io-threads", "1");
+    }
+
+    fn clients(&mut self, client: &mut dyn FnMut(&ClientInfo<'_>)) {
+        for one in self.clients.sorted() {
+            client(&ClientInfo {
+                id: one.id,
+                address: &one.address,
+                local_address: &one.local_address,
+                name: &one.name,
+                age_s: self.now_ms.saturating_sub(one.opened_ms) / 1000,
+                idle_s: self.now_ms.saturating_sub(one.active_ms) / 1000,
+                input_bytes: one.input_bytes,
+                output_bytes: one.output_bytes,
+            });
+        }
+    }
+
+    fn set_client_name(&mut self, id: u64, name: &[u8]) {
+        let mut clients = self.clients.table.iter_mut();
+        if let Some((_, client)) = clients.find(|(_, client)| client.id == id) {
+            client.name = name.into();
+        }
+    }
+
+    fn kill_client(&mut self, id: u64) -> bool {
+        let mut clients = self.clients.table.iter_mut();
+        let Some((key, client)) = clients.find(|(_, client)| client.id == id) else {
+            return false;
+        };
+        client.is_killed = true;
+        self.clients.killed.push(key);
+        true
+    }
+
+    fn save(&mut self) -> Result<(), String> {
+        self.backing.save(false)
+    }
+
+    fn save_in_background(&mut self) -> Result<(), String> {
+        self.backing.save(true)
+    }
+
+    /// A snapshot begins a new log.
+    fn rewrite_log_in_background(&mut self) -> Result<(), String> {
+        self.save_in_background()
+    }
+
+    fn last_save_s(&mut self) -> u64 {
+        self.backing.last_save_s()
+    }
+
+    fn shutdown(&mut self, save: Option<bool>) -> Result<(), String> {
+        if save == Some(true) {
+            self.save()?;
+        }
+        self.state.is_shutting_down = true;
+        Ok(())
+    }
+
+    fn read_only_reason(&self) -> ReadOnlyReason {
+        ReadOnlyReason::PersistenceFailed
+    }
+}

@@ -1,0 +1,123 @@
+//! What a server counts: plain integers of its one thread.
+
+use std::time::Duration;
+
+/// Classes of the histogram of turns: the first ends at 2^10 ns, each next one at twice as much.
+const CLASSES: usize = 22;
+const FIRST_CLASS_LOG2: u32 = 10;
+
+/// Counts since the start.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub connections_accepted: u64,
+    pub connections_rejected: u64,
+    pub closed: [u64; CloseReason::COUNT],
+    pub bytes_received: u64,
+    pub bytes_sent: u64,
+    pub wrong_passwords: u64,
+    pub turns: Histogram,
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The client ended it.
+    Client,
+    /// After `QUIT`, or a violation of the protocol.
+    Protocol,
+    /// The socket or TLS failed.
+    Failed,
+    /// It said nothing for too long.
+    Idle,
+    /// It took no output for too long.
+    Stalled,
+    /// It held most when all held too much.
+    Memory,
+    /// It did not authenticate in time.
+    Unauthenticated,
+    /// Another client asked for that.
+    Killed,
+    /// What it asked for could not be kept.
+    Persistence,
+    /// The server ends.
+    Shutdown,
+}
+
+impl CloseReason {
+    pub const COUNT: usize = 10;
+    /// Names, in the order of the variants.
+    pub const NAMES: [&str; Self::COUNT] = [
+        "client",
+        "protocol",
+        "failed",
+        "idle",
+        "stalled",
+        "memory",
+        "unauthenticated",
+        "killed",
+        "persistence",
+        "shutdown",
+    ];
+}
+
+/// Durations by powers of two.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    classes: [u64; CLASSES],
+    count: u64,
+    sum_ns: u64,
+}
+
+impl Histogram {
+    pub fn record(&mut self, duration: Duration) {
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let log2 = ns.max(1).ilog2() + u32::from(!ns.is_power_of_two());
+        let class = log2.saturating_sub(FIRST_CLASS_LOG2) as usize;
+        if let Some(count) = self.classes.get_mut(class) {
+            *count += 1;
+        }
+        self.count += 1;
+        self.sum_ns = self.sum_ns.saturating_add(ns);
+    }
+
+    /// How many were at most so many seconds long, for growing seconds.
+    pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
+        let mut sum = 0;
+        self.classes.iter().enumerate().map(move |(class, count)| {
+            sum += count;
+            let ns = 1u64 << (class as u32 + FIRST_CLASS_LOG2);
+            (ns as f64 / 1e9, sum)
+        })
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub fn sum_s(&self) -> f64 {
+        self.sum_ns as f64 / 1e9
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Histogram;
+
+    #[test]
+    fn a_duration_is_in_the_classes_that_end_after_it() {
+        let mut histogram = Histogram::default();
+        for ns in [0, 1024, 1025, 5000, 60_000_000_000] {
+            histogram.record(Duration::from_nanos(ns));
+        }
+        let classes: Vec<_> = histogram.cumulative().collect();
+        assert_eq!(classes[0], (1.024e-6, 2));
+        assert_eq!(classes[1], (2.048e-6, 3));
+        assert_eq!(classes[2], (4.096e-6, 3));
+        assert_eq!(classes[3], (8.192e-6, 4));
+        assert_eq!(classes.last().unwrap().1, 4);
+        assert_eq!(histogram.count(), 5);
+        assert!((histogram.sum_s() - 60.000007049).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,114 @@
+//! `INFO`, by the names that Redis gives its fields.
+
+use std::fmt::Display;
+
+use overside_base::memory_figure;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::Backing;
+use super::client::Clients;
+use super::counters::CloseReason;
+use super::state::State;
+use crate::Statistics;
+
+type Field<'f> = &'f mut dyn FnMut(&str, &str, &dyn Display);
+
+/// Hands over every section but `Keyspace`.
+pub fn info(
+    state: &State,
+    clients: &Clients,
+    backing: &dyn Backing,
+    statistics: &Statistics,
+    now_ms: u64,
+    field: Field<'_>,
+) {
+    server(state, now_ms, field);
+    let limits = &state.settings.limits;
+    let mut client = |name: &str, value: &dyn Display| field("Clients", name, value);
+    client("connected_clients", &clients.table.len());
+    client("maxclients", &limits.clients);
+    client("blocked_clients", &0);
+    client("unauthenticated_clients", &clients.unauthenticated);
+    client("clients_memory_limit", &limits.memory_bytes);
+    memory(state, clients, statistics, field);
+    for (name, value) in backing.info() {
+        field("Persistence", &name, &value);
+    }
+    stats(state, statistics, now_ms, field);
+    field("Replication", "role", &"master");
+    field("Replication", "connected_slaves", &0);
+    // The one thread that serves.
+    let cpu = clock_gettime(ClockId::ThreadCPUTime);
+    let cpu_s = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9;
+    field("CPU", "used_cpu_main_thread", &format_args!("{cpu_s:.6}"));
+    let mut own = |name: &str, value: &dyn Display| field("Overside", name, value);
+    own("design", &"cpu-only");
+    own("driver", &"epoll");
+    own("steering", &"none, one core serves");
+    own("partitions", &1);
+    own("busy_poll", &u8::from(state.settings.busy_poll));
+    own("turns", &state.counters.turns.count());
+}
+
+fn server(state: &State, now_ms: u64, field: Field<'_>) {
+    let mut server = |name: &str, value: &dyn Display| field("Server", name, value);
+    let uptime_s = now_ms.saturating_sub(state.started_ms) / 1000;
+    let port = state.settings.tcp.first().map_or(0, |at| at.port());
+    // What clients take for the version of the commands that they may use.
+    server("redis_version", &"7.0.0");
+    server("redis_mode", &"standalone");
+    server("overside_version", &env!("CARGO_PKG_VERSION"));
+    server("os", &std::env::consts::OS);
+    server("arch_bits", &usize::BITS);
+    server("multiplexing_api", &"epoll");
+    server("process_id", &std::process::id());
+    server("run_id", &state.run_id);
+    server("tcp_port", &port);
+    server("server_time_usec", &(now_ms * 1000));
+    server("uptime_in_seconds", &uptime_s);
+    server("uptime_in_days", &(uptime_s / 86_400));
+}
+
+fn memory(state: &State, clients: &Clients, statistics: &Statistics, field: Field<'_>) {
+    let mut memory = |name: &str, value: &dyn Display| field("Memory", name, value);
+    let policy = match state.settings.is_cache {
+        true => "allkeys-lru",
+        false => "noeviction",
+    };
+    let resident = memory_figure("/proc/self/status", "VmRSS").unwrap_or_default();
+    memory("used_memory", &statistics.memory_bytes);
+    memory("used_memory_rss", &resident);
+    memory("used_memory_dataset", &statistics.payload_bytes);
+    memory("maxmemory", &statistics.memory_limit_bytes);
+    memory("maxmemory_policy", &policy);
+    memory("mem_clients_normal", &clients.memory_bytes);
+}
+
+fn stats(state: &State, statistics: &Statistics, now_ms: u64, field: Field<'_>) {
+    let mut stats = |name: &str, value: &dyn Display| field("Stats", name, value);
+    let counters = &state.counters;
+    let uptime_s = (now_ms.saturating_sub(state.started_ms) / 1000).max(1);
+    stats("total_connections_received", &counters.connections_accepted);
+    stats("total_commands_processed", &state.commands);
+    stats(
+        "commands_per_second_since_start",
+        &(state.commands / uptime_s),
+    );
+    stats("total_net_input_bytes", &counters.bytes_received);
+    stats("total_net_output_bytes", &counters.bytes_sent);
+    stats("rejected_connections", &counters.connections_rejected);
+    stats("expired_keys", &statistics.expirations);
+    stats("evicted_keys", &statistics.evictions);
+    stats("keyspace_hits", &statistics.hits);
+    stats("keyspace_misses", &statistics.misses);
+    stats("writes_refused_for_memory", &statistics.refusals);
+    stats("acl_access_denied_auth", &counters.wrong_passwords);
+    stats(
+        "evicted_clients",
+        &counters.closed[CloseReason::Memory as usize],
+    );
+    stats(
+        "stalled_clients",
+        &counters.closed[CloseReason::Stalled as usize],
+    );
+}

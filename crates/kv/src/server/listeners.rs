@@ -1,0 +1,145 @@
+//! Where clients connect.
+
+use std::fs::Permissions;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind, listen,
+    socket_with, sockopt,
+};
+
+/// Connections that wait to be accepted; the system may allow fewer.
+const BACKLOG: i32 = 4096;
+
+/// What is spoken to whom connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Clients, in the clear.
+    Plain,
+    /// Clients, over TLS.
+    Tls,
+    /// Whoever collects metrics.
+    Metrics,
+}
+
+/// Where a client connects from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Another socket of this machine's file system.
+    Unix,
+    /// This address.
+    Tcp(SocketAddr),
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix => f.write_str("unix:0"),
+            Self::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    pub service: Service,
+    /// Where it listens, if that is an address.
+    pub address: Option<SocketAddr>,
+    /// The same as text; of a socket in the file system, its path and port 0, as Redis has it.
+    pub name: Rc<str>,
+    path: Option<PathBuf>,
+}
+
+impl Listener {
+    /// Listens at an address. Port 0 takes any.
+    pub fn tcp(address: SocketAddr, service: Service) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        // The standard library's own backlog is shorter; listening again only changes it.
+        listen(&listener, BACKLOG)?;
+        let address = listener.local_addr()?;
+        Ok(Self {
+            address: Some(address),
+            name: address.to_string().into(),
+            socket: listener.into(),
+            service,
+            path: None,
+        })
+    }
+
+    /// Listens at a path that only this user can connect to. A socket that a dead server left there
+    /// is replaced.
+    pub fn unix(path: &Path) -> io::Result<Self> {
+        remove_stale(path)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        bind(&socket, &SocketAddrUnix::new(path)?)?;
+        // Nobody can connect before it listens.
+        std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+        listen(&socket, BACKLOG)?;
+        Ok(Self {
+            socket,
+            service: Service::Plain,
+            address: None,
+            name: format!("{}:0", path.display()).into(),
+            path: Some(path.into()),
+        })
+    }
+
+    /// The next connection, if one waits.
+    pub fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (socket, peer) = match acceptfrom_with(&self.socket, flags) {
+            Ok(accepted) => accepted,
+            Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if self.address.is_none() {
+            return Ok(Some((socket, Peer::Unix)));
+        }
+        let Some(Ok(peer)) = peer.map(SocketAddr::try_from) else {
+            return Ok(None);
+        };
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        // Whoever is gone without a word is noticed some time.
+        sockopt::set_socket_keepalive(&socket, true)?;
+        Ok(Some((socket, Peer::Tcp(peer))))
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // It may have been removed already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    if !is_socket {
+        return Ok(());
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        _ => Err(io::ErrorKind::AddrInUse.into()),
+    }
+}

@@ -1,0 +1,120 @@
+//! Metrics in Prometheus's text exposition format, version 0.0.4.
+
+use std::fmt::{Display, Write};
+
+use super::Backing;
+use super::client::Clients;
+use super::counters::CloseReason;
+use super::state::State;
+
+const PREFIX: &str = "overside_kv_";
+
+/// All metrics.
+pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64) -> String {
+    let mut out = Metrics(String::with_capacity(8 << 10));
+    let counters = &state.counters;
+    let s = backing.statistics();
+    let uptime_s = now_ms.saturating_sub(state.started_ms) as f64 / 1e3;
+    out.gauge("uptime_seconds", "Time since the start.", uptime_s);
+    out.counter("commands_total", "Commands executed.", state.commands);
+    out.counter("hits_total", "Reads that found their key.", s.hits);
+    out.counter("misses_total", "Reads that did not.", s.misses);
+    let evicted = "Keys dropped to make room.";
+    out.counter("evictions_total", evicted, s.evictions);
+    let expired = "Keys removed because their time had passed.";
+    out.counter("expirations_total", expired, s.expirations);
+    let refused = "Writes refused because the store was full.";
+    out.counter("refusals_total", refused, s.refusals);
+    out.gauge("items", "Keys.", s.items);
+    let expiring = "Keys that have an expiry.";
+    out.gauge("items_with_expiry", expiring, s.items_with_expiry);
+    let payload = "Bytes of keys and values.";
+    out.gauge("payload_bytes", payload, s.payload_bytes);
+    let memory = "Memory of the store, its index included.";
+    out.gauge("memory_bytes", memory, s.memory_bytes);
+    let limit = "Most memory that the store may take.";
+    out.gauge("memory_limit_bytes", limit, s.memory_limit_bytes);
+    out.gauge(
+        "connections",
+        "Clients that are connected.",
+        clients.table.len(),
+    );
+    let held = "Memory of all connections.";
+    out.gauge("connections_memory_bytes", held, clients.memory_bytes);
+    let accepted = "Connections accepted.";
+    out.counter("connections_total", accepted, counters.connections_accepted);
+    let rejected = "Connections beyond the limit.";
+    let count = counters.connections_rejected;
+    out.counter("connections_rejected_total", rejected, count);
+    out.head(
+        "connections_closed_total",
+        "Connections closed, by reason.",
+        "counter",
+    );
+    for (reason, count) in CloseReason::NAMES.iter().zip(counters.closed) {
+        out.sample(
+            "connections_closed_total",
+            &format_args!("{{reason=\"{reason}\"}}"),
+            count,
+        );
+    }
+    let wrong = "Wrong passwords.";
+    out.counter("wrong_passwords_total", wrong, counters.wrong_passwords);
+    let received = "Bytes received from clients.";
+    out.counter("received_bytes_total", received, counters.bytes_received);
+    let sent = "Bytes sent to clients.";
+    out.counter("sent_bytes_total", sent, counters.bytes_sent);
+    out.turns(state);
+    for (name, value) in backing.info() {
+        if let Ok(value) = value.parse::<f64>() {
+            out.gauge(
+                &format!("persistence_{name}"),
+                "As in INFO persistence.",
+                value,
+            );
+        }
+    }
+    out.0
+}
+
+struct Metrics(String);
+
+impl Metrics {
+    fn head(&mut self, name: &str, help: &str, kind: &str) {
+        // Writing to a String cannot fail, here and below.
+        let _ = write!(
+            self.0,
+            "# HELP {PREFIX}{name} {help}\n# TYPE {PREFIX}{name} {kind}\n"
+        );
+    }
+
+    fn sample(&mut self, name: &str, labels: &dyn Display, value: impl Display) {
+        let _ = writeln!(self.0, "{PREFIX}{name}{labels} {value}");
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: impl Display) {
+        self.head(name, help, "counter");
+        self.sample(name, &"", value);
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.head(name, help, "gauge");
+        self.sample(name, &"", value);
+    }
+
+    fn turns(&mut self, state: &State) {
+        let turns = &state.counters.turns;
+        let help = "Time from the first read of a turn to its last write.";
+        self.head("turn_seconds", help, "histogram");
+        for (seconds, count) in turns.cumulative() {
+            self.sample(
+                "turn_seconds_bucket",
+                &format_args!("{{le=\"{seconds}\"}}"),
+                count,
+            );
+        }
+        self.sample("turn_seconds_bucket", &"{le=\"+Inf\"}", turns.count());
+        self.sample("turn_seconds_sum", &"", turns.sum_s());
+        self.sample("turn_seconds_count", &"", turns.count());
+    }
+}

@@ -1,0 +1,123 @@
+//! The password of a server.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// Longest password in bytes.
+const BYTES_MAX: u64 = 1024;
+
+/// What clients say with `AUTH`. Only its digest is kept, so that a comparison takes the same time
+/// whatever was said.
+#[derive(Clone)]
+pub struct Password([u8; 32]);
+
+/// A file without a usable password.
+#[derive(Debug, thiserror::Error)]
+pub enum PasswordError {
+    /// It cannot be read.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Everybody can read it.
+    #[error("{} can be read by everybody; chmod 600 {}", .0.display(), .0.display())]
+    Readable(PathBuf),
+    /// Its first line is empty or too long.
+    #[error("{}: the password is its first line, from 1 to {BYTES_MAX} bytes", .0.display())]
+    Length(PathBuf),
+}
+
+impl Password {
+    /// This password.
+    #[must_use]
+    pub fn new(password: &[u8]) -> Self {
+        Self(Sha256::digest(password).into())
+    }
+
+    /// The first line of a file.
+    ///
+    /// # Errors
+    /// [`PasswordError`].
+    pub fn read(path: &Path) -> Result<Self, PasswordError> {
+        let failed = |error| PasswordError::File {
+            path: path.into(),
+            error,
+        };
+        let file = File::open(path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.permissions().mode() & 0o007 != 0 {
+            return Err(PasswordError::Readable(path.into()));
+        }
+        let mut text = Vec::new();
+        file.take(BYTES_MAX + 2)
+            .read_to_end(&mut text)
+            .map_err(failed)?;
+        let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        match line.len() as u64 {
+            1..=BYTES_MAX => Ok(Self::new(line)),
+            _ => Err(PasswordError::Length(path.into())),
+        }
+    }
+
+    /// Whether `password` is it.
+    #[must_use]
+    pub fn is(&self, password: &[u8]) -> bool {
+        let pairs = self.0.iter().zip(Sha256::digest(password));
+        pairs.fold(0, |all, (one, other)| all | (one ^ other)) == 0
+    }
+}
+
+impl std::fmt::Debug for Password {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Password")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::{BYTES_MAX, Password, PasswordError};
+
+    #[test]
+    fn it_is_the_first_line_of_a_file_that_others_cannot_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("password");
+        let read = |text: &[u8], mode| {
+            write(&path, text).unwrap();
+            set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            Password::read(&path)
+        };
+        for text in [&b"pass word"[..], b"pass word\n", b"pass word\r\nmore\n"] {
+            let password = read(text, 0o600).unwrap();
+            assert!(password.is(b"pass word"));
+            assert!(
+                !password.is(b"pass wore") && !password.is(b"") && !password.is(text)
+                    || text == b"pass word"
+            );
+            assert!(!format!("{password:?}").contains("pass w"));
+        }
+        let readable = read(b"word", 0o604);
+        assert!(matches!(readable, Err(PasswordError::Readable(_))));
+        for text in [
+            vec![],
+            b"\nword".to_vec(),
+            vec![b'a'; BYTES_MAX as usize + 1],
+        ] {
+            assert!(matches!(read(&text, 0o640), Err(PasswordError::Length(_))));
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(
+            Password::read(&path),
+            Err(PasswordError::File { .. })
+        ));
+    }
+}

@@ -1,0 +1,63 @@
+//! What a server is started with.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Password;
+
+/// How a server serves.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Where clients connect in the clear. Port 0 takes any.
+    pub tcp: Vec<SocketAddr>,
+    /// Where they connect by TLS, and with which certificates.
+    pub tls: Option<(Vec<SocketAddr>, Arc<rustls::ServerConfig>)>,
+    /// A socket in the file system, for this user only.
+    pub unix: Option<PathBuf>,
+    /// Where metrics are read, by anybody.
+    pub metrics: Option<SocketAddr>,
+    /// What clients must know; `None`: nothing.
+    pub password: Option<Password>,
+    /// What clients may take.
+    pub limits: Limits,
+    /// Never sleeps: a core is busy all the time, and answers come sooner.
+    pub busy_poll: bool,
+    /// The core that it stays on.
+    pub core: Option<usize>,
+    /// How long clients have for what is theirs when the server ends.
+    pub drain: Duration,
+    /// Drops keys when memory is full, instead of refusing writes.
+    pub is_cache: bool,
+}
+
+/// What clients may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at a time.
+    pub clients: usize,
+    /// Those of them that have not authenticated where they must. For one more, the oldest goes.
+    pub unauthenticated: usize,
+    /// Time to authenticate, and for the handshake of TLS.
+    pub authentication: Duration,
+    /// Memory of all connections in bytes. Beyond it the one that holds most is closed.
+    pub memory_bytes: usize,
+    /// How long output may wait for a client that takes none of it.
+    pub stall: Duration,
+    /// How long a client may say nothing; zero: for ever.
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            clients: 10_000,
+            unauthenticated: 1_000,
+            authentication: Duration::from_secs(10),
+            memory_bytes: 256 << 20,
+            stall: Duration::from_secs(60),
+            idle: Duration::ZERO,
+        }
+    }
+}

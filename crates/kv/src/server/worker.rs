@@ -1,0 +1,363 @@
+//! The loop that serves, on one thread.
+//!
+//! Each turn:
+//!
+//! 1. waits until a socket has something to do,
+//! 2. reads a bounded number of bytes of every connection that has some,
+//! 3. has the communication engine execute the whole commands of all of them,
+//! 4. has the backing keep what they changed,
+//! 5. sends the replies, once a connection, and
+//! 6. accepts a bounded number of connections.
+//!
+//! What nobody takes waits in its connection's output, and while much waits nothing more is read from
+//! there. Timers ([`timers`]) see to those who take or say nothing.
+
+mod accepting;
+mod timers;
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use overside_base::EventFd;
+use slab::Slab;
+
+use super::backing::{Backing, TICK_MS};
+use super::buffers::Buffers;
+use super::client::Clients;
+use super::connection::Connection;
+use super::context::Context;
+use super::counters::CloseReason;
+use super::listeners::Listener;
+use super::metrics;
+use super::poller::{EventFlags, Poller};
+use super::scrape::{Next, Scrape};
+use super::state::State;
+use crate::KeyHasher;
+use crate::clock::Clock;
+use crate::protocol::{CommunicationEngine, Ready};
+
+/// Connections that are served together, so that their buffers stay in the cache.
+const GROUP: usize = 256;
+/// Groups of one while connections hold more than this part of what they may.
+const TIGHT: (usize, usize) = (1, 2);
+
+/// Tokens of the poller: a kind, and a number.
+const KIND: u64 = 0xff << 56;
+const CLIENT: u64 = 0;
+const LISTENER: u64 = 1 << 56;
+const SCRAPE: u64 = 2 << 56;
+const STOP: u64 = 3 << 56;
+
+/// A server at work.
+pub struct Worker<'b> {
+    pub state: State,
+    pub clock: Clock,
+    poller: Poller,
+    listeners: Vec<Listener>,
+    clients: Clients,
+    scrapes: Slab<Scrape>,
+    buffers: Buffers,
+    engine: CommunicationEngine,
+    hasher: KeyHasher,
+    backing: &'b mut dyn Backing,
+    stop: &'b EventFd,
+    next_id: u64,
+    /// Connections of this turn, and connections that have something to do in the next.
+    active: Vec<Active>,
+    due: Vec<usize>,
+    consumed: Vec<usize>,
+    now_ms: u64,
+    next_tick_ms: u64,
+    next_sweep_ms: u64,
+    /// The backing has more to do at once.
+    is_backing_busy: bool,
+    /// Ends the drain.
+    deadline_ms: Option<u64>,
+}
+
+/// A connection that is being served.
+struct Active {
+    key: usize,
+    connection: Box<Connection>,
+    is_readable: bool,
+    is_ready: bool,
+}
+
+impl<'b> Worker<'b> {
+    pub fn new(
+        state: State,
+        clock: Clock,
+        listeners: Vec<Listener>,
+        hasher: KeyHasher,
+        backing: &'b mut dyn Backing,
+        stop: &'b EventFd,
+    ) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        for (number, listener) in listeners.iter().enumerate() {
+            poller.add(listener, LISTENER | number as u64, EventFlags::IN)?;
+        }
+        poller.add(stop, STOP, EventFlags::IN)?;
+        Ok(Self {
+            now_ms: clock.now_ms(),
+            state,
+            clock,
+            poller,
+            listeners,
+            clients: Clients::default(),
+            scrapes: Slab::new(),
+            buffers: Buffers::default(),
+            engine: CommunicationEngine::new(),
+            hasher,
+            backing,
+            stop,
+            next_id: 1,
+            active: Vec::new(),
+            due: Vec::new(),
+            consumed: Vec::new(),
+            next_tick_ms: 0,
+            next_sweep_ms: 0,
+            is_backing_busy: false,
+            deadline_ms: None,
+        })
+    }
+
+    /// Serves until it is asked to end. Whether every client has had what was its own by then.
+    pub fn run(&mut self) -> io::Result<bool> {
+        loop {
+            self.turn()?;
+            if self.state.is_shutting_down && self.deadline_ms.is_none() {
+                self.begin_drain();
+            }
+            if let Some(deadline_ms) = self.deadline_ms
+                && (self.clients.table.is_empty() || self.now_ms >= deadline_ms)
+            {
+                return Ok(self.clients.table.is_empty());
+            }
+        }
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        self.poller.wait(self.timeout())?;
+        let begin = Instant::now();
+        self.now_ms = self.clock.ms_at(begin);
+        let (mut accepting, mut scraping) = (false, false);
+        for (token, flags) in self.poller.events() {
+            let number = (token & !KIND) as usize;
+            match token & KIND {
+                CLIENT => activate(&mut self.active, &mut self.clients, number, flags),
+                LISTENER => accepting = true,
+                SCRAPE => scraping = true,
+                _ => {
+                    self.stop.clear();
+                    self.state.is_shutting_down = true;
+                }
+            }
+        }
+        for key in std::mem::take(&mut self.due) {
+            let again = match self.deadline_ms {
+                Some(_) => EventFlags::IN,
+                None => EventFlags::empty(),
+            };
+            activate(&mut self.active, &mut self.clients, key, again);
+        }
+        if !self.active.is_empty() {
+            self.serve();
+            self.state.counters.turns.record(begin.elapsed());
+        }
+        if accepting {
+            self.accept();
+        }
+        if scraping {
+            self.scrape();
+        }
+        self.timers();
+        Ok(())
+    }
+
+    fn timeout(&self) -> Duration {
+        let is_busy = self.state.settings.busy_poll || self.is_backing_busy || !self.due.is_empty();
+        match is_busy {
+            true => Duration::ZERO,
+            false => Duration::from_millis(self.next_tick_ms.saturating_sub(self.now_ms)),
+        }
+    }
+
+    /// Serves the connections of this turn.
+    fn serve(&mut self) {
+        let mut active = std::mem::take(&mut self.active);
+        let limit = self.state.settings.limits.memory_bytes;
+        let is_tight = self.clients.memory_bytes > limit / TIGHT.1 * TIGHT.0;
+        for group in active.chunks_mut(if is_tight { 1 } else { GROUP }) {
+            self.serve_group(group);
+        }
+        for one in active.drain(..) {
+            self.settle(one.key, one.connection);
+        }
+        self.active = active;
+        self.close_killed();
+        self.close_largest();
+    }
+
+    fn serve_group(&mut self, group: &mut [Active]) {
+        let counters = &mut self.state.counters;
+        for one in &mut *group {
+            let connection = &mut one.connection;
+            counters.bytes_sent += connection.send(self.now_ms) as u64;
+            if one.is_readable {
+                let received = connection.receive(&mut self.buffers);
+                counters.bytes_received += received as u64;
+                if received > 0 {
+                    self.clients.table[one.key].active_ms = self.now_ms;
+                }
+            }
+            one.is_ready = connection.is_ready(&mut self.buffers);
+        }
+        let wrong = counters.wrong_passwords;
+        if group.iter().any(|one| one.is_ready) {
+            self.process(group);
+        }
+        if self.state.counters.wrong_passwords != wrong {
+            timers::delay_unauthenticated(group, self.now_ms);
+        }
+        for one in group {
+            let sent = one.connection.send(self.now_ms);
+            self.state.counters.bytes_sent += sent as u64;
+        }
+    }
+
+    /// Executes the commands of those that are ready, and keeps what they changed.
+    fn process(&mut self, group: &mut [Active]) {
+        let mut ready: Vec<_> = (group.iter_mut())
+            .filter(|one| one.is_ready)
+            .map(|one| Ready {
+                session: &mut one.connection.session,
+                input: &one.connection.input,
+                consumed: 0,
+                output: &mut one.connection.output,
+            })
+            .collect();
+        let mut context = Context {
+            now_ms: self.now_ms,
+            state: &mut self.state,
+            clients: &mut self.clients,
+            backing: self.backing,
+        };
+        (self.engine).process(&mut ready, &self.hasher, &mut context);
+        self.consumed.clear();
+        (self.consumed).extend(ready.iter().map(|connection| connection.consumed));
+        self.state.commands = self.engine.commands();
+        let kept = self.backing.before_replies();
+        let served = group.iter_mut().filter(|one| one.is_ready);
+        for (one, consumed) in served.zip(&self.consumed) {
+            one.connection.consume(*consumed);
+            if kept.is_err() {
+                one.connection.close = Some(CloseReason::Persistence);
+            }
+        }
+    }
+
+    /// Puts a connection back, or closes it.
+    fn settle(&mut self, key: usize, mut connection: Box<Connection>) {
+        let is_draining = self.deadline_ms.is_some();
+        if let Some(reason) = connection.settle(&mut self.buffers, is_draining) {
+            return self.close(key, *connection, reason);
+        }
+        self.clients.update(key, &connection);
+        let is_due = connection.is_due() || is_draining && connection.may_have_input();
+        if is_due {
+            self.due.push(key);
+        }
+        self.watch(key, &mut connection);
+        self.clients.table[key].connection = Some(connection);
+    }
+
+    /// Has the poller look for what the connection waits for.
+    fn watch(&mut self, key: usize, connection: &mut Connection) {
+        let wanted = connection.wanted_interest(self.now_ms);
+        if wanted != connection.interest {
+            connection.interest = wanted;
+            let changed = self
+                .poller
+                .change(&connection.transport, CLIENT | key as u64, wanted);
+            if changed.is_err() {
+                connection.close = Some(CloseReason::Failed);
+                self.due.push(key);
+            }
+        }
+    }
+
+    fn close(&mut self, key: usize, connection: Connection, reason: CloseReason) {
+        let client = &self.clients.table[key];
+        tracing::debug!(id = client.id, address = %client.address, ?reason, "connection closed");
+        self.state.counters.closed[reason as usize] += 1;
+        self.clients.remove(key);
+        connection.transport.close();
+    }
+
+    /// Closes a connection that is not being served.
+    fn evict(&mut self, key: usize, reason: CloseReason) {
+        let client = self.clients.table.get_mut(key);
+        if let Some(connection) = client.and_then(|client| client.connection.take()) {
+            self.close(key, *connection, reason);
+        }
+    }
+
+    fn scrape(&mut self) {
+        let mut closed = Vec::new();
+        for (key, scrape) in &mut self.scrapes {
+            let (state, clients) = (&self.state, &self.clients);
+            let backing = &*self.backing;
+            let interest =
+                match scrape.advance(|| metrics::text(state, clients, backing, self.now_ms)) {
+                    Next::Read => EventFlags::IN,
+                    Next::Write => EventFlags::OUT,
+                    Next::Close => {
+                        closed.push(key);
+                        continue;
+                    }
+                };
+            if self
+                .poller
+                .change(&*scrape, SCRAPE | key as u64, interest)
+                .is_err()
+            {
+                closed.push(key);
+            }
+        }
+        for key in closed {
+            self.scrapes.remove(key);
+        }
+    }
+
+    /// Accepts nobody any more, and serves what has come.
+    fn begin_drain(&mut self) {
+        tracing::info!(connections = self.clients.table.len(), "asked to end");
+        self.listeners.clear();
+        let drain_ms = self.state.settings.drain.as_millis() as u64;
+        self.deadline_ms = Some(self.now_ms.saturating_add(drain_ms));
+        for (key, client) in &mut self.clients.table {
+            if let Some(connection) = &mut client.connection {
+                connection.look_again();
+                self.due.push(key);
+            }
+        }
+    }
+}
+
+/// Takes a connection out of the table to serve it.
+fn activate(active: &mut Vec<Active>, clients: &mut Clients, key: usize, flags: EventFlags) {
+    const READABLE: EventFlags = EventFlags::IN
+        .union(EventFlags::HUP)
+        .union(EventFlags::ERR)
+        .union(EventFlags::RDHUP);
+    let client = clients.table.get_mut(key);
+    // It may be there twice, or gone.
+    if let Some(connection) = client.and_then(|client| client.connection.take()) {
+        active.push(Active {
+            key,
+            connection,
+            is_readable: flags.intersects(READABLE),
+            is_ready: false,
+        });
+    }
+}

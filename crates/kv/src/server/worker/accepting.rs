@@ -1,0 +1,143 @@
+//! New connections.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+use rustls::ServerConnection;
+
+use super::{CLIENT, LISTENER, SCRAPE, Worker};
+use crate::protocol::Session;
+use crate::server::client::Client;
+use crate::server::connection::Connection;
+use crate::server::counters::CloseReason;
+use crate::server::listeners::{Peer, Service};
+use crate::server::poller::EventFlags;
+use crate::server::scrape::Scrape;
+use crate::server::transport::Transport;
+
+/// Connections accepted a turn and listener.
+const ACCEPTED_MAX: usize = 64;
+/// Readers of metrics at a time.
+const SCRAPES_MAX: usize = 16;
+const REJECTION: &[u8] = b"-ERR max number of clients reached\r\n";
+
+impl Worker<'_> {
+    pub(super) fn accept(&mut self) {
+        for number in 0..self.listeners.len() {
+            for _ in 0..ACCEPTED_MAX {
+                match self.listeners[number].accept() {
+                    Ok(Some((socket, peer))) => self.admit(number, socket, peer),
+                    Ok(None) => break,
+                    Err(error) => {
+                        self.pause_listener(number, &error);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Out of descriptors or memory: looks again after a while, instead of all the time.
+    fn pause_listener(&mut self, number: usize, error: &io::Error) {
+        let is_short = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
+            .iter()
+            .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()));
+        if is_short {
+            tracing::warn!(%error, "no connection can be accepted");
+            self.listen(number, false);
+        }
+    }
+
+    pub(super) fn listen(&mut self, number: usize, accepts: bool) {
+        let interest = match accepts {
+            true => EventFlags::IN,
+            false => EventFlags::empty(),
+        };
+        let listener = &self.listeners[number];
+        // The set has it; nothing else can fail.
+        let _ = (self.poller).change(listener, LISTENER | number as u64, interest);
+    }
+
+    fn admit(&mut self, number: usize, socket: OwnedFd, peer: Peer) {
+        let service = self.listeners[number].service;
+        if service == Service::Metrics {
+            return self.admit_scrape(socket);
+        }
+        let limits = &self.state.settings.limits;
+        self.state.counters.connections_accepted += 1;
+        if self.clients.table.len() >= limits.clients {
+            self.state.counters.connections_rejected += 1;
+            if service == Service::Plain {
+                // It is closed whether or not it has it.
+                let _ = send(&socket, REJECTION, SendFlags::NOSIGNAL);
+            }
+            return;
+        }
+        if self.clients.unauthenticated >= limits.unauthenticated
+            && let Some(oldest) = self.clients.oldest_unauthenticated()
+        {
+            self.evict(oldest, CloseReason::Unauthenticated);
+        }
+        let tls = self.state.settings.tls.as_ref();
+        let transport = match tls.filter(|_| service == Service::Tls) {
+            None => Transport::plain(socket),
+            Some((_, config)) => match ServerConnection::new(config.clone()) {
+                Ok(tls) => Transport::tls(socket, tls),
+                Err(error) => {
+                    tracing::warn!(%error, "TLS cannot be started");
+                    return;
+                }
+            },
+        };
+        self.insert(number, transport, peer);
+    }
+
+    fn insert(&mut self, number: usize, transport: Transport, peer: Peer) {
+        let id = self.next_id;
+        self.next_id += 1;
+        let session = Session::new(id, self.state.settings.password.is_none());
+        let is_authenticated = session.is_authenticated() && !transport.is_tls();
+        let connection = Connection::new(transport, session);
+        let key = self.clients.insert(Client {
+            id,
+            address: peer.to_string().into(),
+            local_address: Rc::clone(&self.listeners[number].name),
+            name: Box::default(),
+            opened_ms: self.now_ms,
+            active_ms: self.now_ms,
+            input_bytes: 0,
+            output_bytes: 0,
+            memory_bytes: connection.memory_bytes(),
+            is_authenticated,
+            is_killed: false,
+            connection: None,
+        });
+        let token = CLIENT | key as u64;
+        match (self.poller).add(&connection.transport, token, EventFlags::IN) {
+            Ok(()) => {
+                tracing::debug!(id, address = %peer, "connection accepted");
+                self.clients.table[key].connection = Some(Box::new(connection));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot be served");
+                self.clients.remove(key);
+            }
+        }
+    }
+
+    fn admit_scrape(&mut self, socket: OwnedFd) {
+        if self.scrapes.len() < SCRAPES_MAX {
+            let key = self.scrapes.insert(Scrape::new(socket, self.now_ms));
+            let token = SCRAPE | key as u64;
+            if (self.poller)
+                .add(&self.scrapes[key], token, EventFlags::IN)
+                .is_err()
+            {
+                self.scrapes.remove(key);
+            }
+        }
+    }
+}

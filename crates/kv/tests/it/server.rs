@@ -1,0 +1,6 @@
+//! The server over real sockets.
+
+mod limits;
+mod running;
+mod serving;
+mod shutdown;

@@ -1,0 +1,153 @@
+//! A server that runs in a thread, and clients of it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use overside_kv::KeyHasher;
+use overside_kv::clock::Clock;
+use overside_kv::server::{Memory, Server, ServerError, Settings, StopHandle};
+
+use crate::oracle::Oracle;
+
+/// Nothing here takes so long, however busy the machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server; it ends when this is dropped.
+pub struct Running {
+    pub settings: Settings,
+    stop: StopHandle,
+    thread: Option<JoinHandle<Result<bool, ServerError>>>,
+}
+
+/// At any port of this machine.
+pub fn local() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+pub fn settings() -> Settings {
+    Settings {
+        tcp: vec![local()],
+        drain: PATIENCE,
+        ..Settings::default()
+    }
+}
+
+impl Running {
+    pub fn start(settings: Settings) -> Self {
+        let (sender, receiver) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let server = Server::bind(settings)?;
+            let _ = sender.send((server.settings().clone(), server.stop_handle()));
+            let clock = Clock::start();
+            let mut backing = Memory::new(Oracle::default(), clock.start_ms());
+            server.run(&mut backing, &KeyHasher::with_seeds([1, 2, 3, 4]), clock)
+        });
+        let (settings, stop) = receiver.recv().expect("it listens");
+        Self {
+            settings,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.settings.tcp[0]
+    }
+
+    pub fn connect(&self) -> Client<TcpStream> {
+        Client::new(TcpStream::connect(self.address()).unwrap())
+    }
+
+    pub fn stop(&self) {
+        self.stop.stop();
+    }
+
+    /// How it ended, once it has.
+    pub fn wait(&mut self) -> bool {
+        let thread = self.thread.take().unwrap();
+        thread.join().unwrap().unwrap()
+    }
+
+    /// The value of a metric.
+    pub fn metric(&self, name: &str) -> f64 {
+        let text = self.metrics("GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        let value = line.unwrap_or_else(|| panic!("{name} in {text}"));
+        value.trim().parse().unwrap()
+    }
+
+    /// What the metrics' port answers.
+    pub fn metrics(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.settings.metrics.unwrap()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            // A test that failed already says why.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A client that says and hears bytes.
+pub struct Client<S>(pub S);
+
+impl Client<TcpStream> {
+    pub fn new(stream: TcpStream) -> Self {
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self(stream)
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    pub fn say(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).unwrap();
+    }
+
+    /// Hears exactly that.
+    pub fn hear(&mut self, expected: &[u8]) {
+        let mut heard = vec![0; expected.len()];
+        self.0.read_exact(&mut heard).unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&heard),
+            String::from_utf8_lossy(expected)
+        );
+    }
+
+    pub fn ask(&mut self, command: &str, expected: &str) {
+        self.say(format!("{command}\r\n").as_bytes());
+        self.hear(expected.as_bytes());
+    }
+
+    /// Hears all that follows until the server closes.
+    pub fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        match self.0.read_to_end(&mut rest) {
+            Ok(_) => rest,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => rest,
+            Err(error) => panic!("it was not closed: {error}"),
+        }
+    }
+}
+
+/// Waits until something is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "never {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
