@@ -5,6 +5,7 @@ mod memory_budget;
 mod memory_figures;
 mod quiet;
 mod random;
+mod zipf;
 
 use std::any::Any;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,7 @@ pub use memory_budget::{MemoryBudget, OutOfMemory, Reservation};
 pub use memory_figures::memory_figure;
 pub use quiet::quietly;
 pub use random::Random;
+pub use zipf::Zipf;
 
 /// Locks a mutex whether or not a thread panicked while it held it. For values that are never left
 /// half changed: nothing that can panic happens between two changes that belong together.

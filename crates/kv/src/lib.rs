@@ -11,6 +11,7 @@
 //! that took it up.
 
 pub mod answer;
+pub mod bench;
 pub mod clock;
 pub mod codec;
 pub mod engine;

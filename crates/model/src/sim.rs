@@ -59,14 +59,12 @@ mod calendar;
 mod latencies;
 mod source;
 mod station;
-mod zipf;
 
 pub use calendar::{Calendar, PENDING_MAX};
 pub use latencies::Latencies;
-pub use overside_base::Random;
+pub use overside_base::{Random, Zipf};
 pub use source::Arrivals;
 pub use station::{Service, Station};
-pub use zipf::Zipf;
 
 /// What happens in virtual time.
 pub trait Model {

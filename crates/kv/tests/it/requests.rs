@@ -23,6 +23,8 @@ const VALUES: [&[u8]; 10] = [
 ];
 const SCORES: [f64; 6] = [0.0, -1.5, 1.0, 2.0, f64::INFINITY, f64::NEG_INFINITY];
 
+type Members = Box<[(f64, &'static [u8])]>;
+
 /// Makes requests as of a time.
 pub struct Requests {
     pub random: Random,
@@ -101,7 +103,7 @@ impl Requests {
         }
     }
 
-    fn members(&mut self) -> (Box<[(f64, &'static [u8])]>, SortedAddOptions) {
+    fn members(&mut self) -> (Members, SortedAddOptions) {
         let mut options = SortedAddOptions::default();
         match self.random.below(8) {
             0 => options.if_absent = true,

@@ -1,6 +1,6 @@
 //! Keys of which some are asked for more often than others.
 
-use super::Random;
+use crate::Random;
 
 /// Ranks from 0 below `items`, rank k with a probability in proportion to (k + 1)^-skew.
 ///

@@ -1,0 +1,34 @@
+//! A load generator for key-value servers: this one, Redis and memcached alike.
+//!
+//! 1. [`load`] writes every record once.
+//! 2. [`run`] has each thread drive its connections by one epoll set: closed loop (a connection sends
+//!    its next pipeline when the last is answered) or open loop (requests have intended send times, and
+//!    latency counts from those, so that a stalled server cannot hide its queue).
+//! 3. Every answer is verified: a value carries its record's number. What is wrong is an error of the
+//!    run, never a fast answer.
+//! 4. The run is cut into windows; the headline is their median with the range of the windows.
+//! 5. Beside it stands how long a cache line takes from core to core and back ([`core_round_trip_ns`]),
+//!    because on shared machines that differs from day to day.
+//!
+//! Workloads are those of YCSB (Cooper et al., SoCC 2010), on strings. Each connection has a seed of
+//! its own: with a shared one, all of them ask for the same keys at the same time, which keeps those in
+//! the server's cache.
+
+mod calibration;
+mod connection;
+mod error;
+mod protocol;
+mod records;
+mod report;
+mod runner;
+mod settings;
+mod workload;
+
+pub use calibration::core_round_trip_ns;
+pub use error::BenchError;
+pub use protocol::ProtocolKind;
+pub use records::Records;
+pub use report::{Point, Window};
+pub use runner::{load, run};
+pub use settings::{Address, LoadMode, Settings};
+pub use workload::{Distribution, Kind, Workload};

@@ -1,0 +1,383 @@
+//! One connection of the load generator.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::protocol::{Reply, Unexpected};
+use super::workload::{Kind, Requests};
+use super::{Address, BenchError, Records, Settings};
+
+const READ_BYTES: usize = 64 << 10;
+/// How long a server may take to accept, and to answer what is asked before the run.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn connect(address: &Address) -> io::Result<Self> {
+        Ok(match address {
+            Address::Tcp(address) => {
+                let stream = TcpStream::connect_timeout(address, PATIENCE)?;
+                stream.set_nodelay(true)?;
+                Self::Tcp(stream)
+            }
+            Address::Unix(path) => Self::Unix(UnixStream::connect(path)?),
+        })
+    }
+
+    fn set_nonblocking(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_nonblocking(true),
+            Self::Unix(stream) => stream.set_nonblocking(true),
+        }
+    }
+
+    fn set_patience(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_read_timeout(Some(PATIENCE)),
+            Self::Unix(stream) => stream.set_read_timeout(Some(PATIENCE)),
+        }
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(into),
+            Self::Unix(stream) => stream.read(into),
+        }
+    }
+
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(from),
+            Self::Unix(stream) => stream.write(from),
+        }
+    }
+}
+
+/// What the answer to a request must be, and what follows it.
+#[derive(Clone, Copy, Debug)]
+enum Expect {
+    /// A value of the record, or nothing.
+    Value,
+    /// A value of the record, or nothing; then it is updated.
+    ValueToUpdate,
+    /// Ends the request.
+    Stored,
+    /// Does not end it: more is in flight.
+    PartStored,
+    /// Keys, whose values are asked for.
+    Keys,
+    /// Values.
+    Values,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    expect: Expect,
+    record: u64,
+    started_ns: u64,
+}
+
+/// What comes of an answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub done: u64,
+    pub hits: u64,
+    pub misses: u64,
+}
+
+/// A connection, with what it has asked and not been answered.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: Stream,
+    settings: Settings,
+    /// What it asks; `None` while records are loaded.
+    requests: Requests,
+    out: Vec<u8>,
+    sent: usize,
+    input: Vec<u8>,
+    filled: usize,
+    outstanding: VecDeque<Outstanding>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects, and authenticates.
+    pub fn open(settings: &Settings, number: u64) -> Result<Self, BenchError> {
+        let failed = |source| BenchError::Connection {
+            address: settings.address.to_string(),
+            source,
+        };
+        let workload = &settings.workload;
+        let (count, seed) = (settings.records.count, settings.seed);
+        let connections = settings.connections as u64;
+        let mut connection = Self {
+            stream: Stream::connect(&settings.address).map_err(failed)?,
+            requests: Requests::new(workload, count, seed, number, connections),
+            settings: settings.clone(),
+            out: Vec::new(),
+            sent: 0,
+            input: vec![0; READ_BYTES],
+            filled: 0,
+            outstanding: VecDeque::new(),
+            key: Vec::new(),
+            value: Vec::new(),
+        };
+        if let Some(password) = &settings.password {
+            connection.authenticate(password)?;
+        }
+        connection.stream.set_nonblocking().map_err(failed)?;
+        Ok(connection)
+    }
+
+    fn authenticate(&mut self, password: &str) -> Result<(), BenchError> {
+        let protocol = self.settings.protocol;
+        if !protocol.authenticate(password.as_bytes(), &mut self.out) {
+            return Ok(());
+        }
+        let outstanding = Outstanding {
+            expect: Expect::Stored,
+            record: 0,
+            started_ns: 0,
+        };
+        self.outstanding.push_back(outstanding);
+        self.stream.set_patience().map_err(|e| self.failed(e))?;
+        self.flush()?;
+        while !self.outstanding.is_empty() {
+            self.receive(&mut |_| {})?;
+        }
+        Ok(())
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        match &self.stream {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> BenchError {
+        let address = self.settings.address.to_string();
+        BenchError::Connection { address, source }
+    }
+
+    fn records(&self) -> &Records {
+        &self.settings.records
+    }
+
+    /// Requests that have not been answered.
+    pub fn in_flight(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    pub fn has_unsent(&self) -> bool {
+        self.sent < self.out.len()
+    }
+
+    /// Asks what comes next, as of `started_ns`.
+    pub fn ask(&mut self, started_ns: u64) {
+        match self.requests.kind() {
+            Kind::Read => {
+                let record = self.requests.record();
+                self.ask_for(record, Expect::Value, started_ns);
+            }
+            Kind::ReadModifyWrite => {
+                let record = self.requests.record();
+                self.ask_for(record, Expect::ValueToUpdate, started_ns);
+            }
+            Kind::Update => {
+                let record = self.requests.record();
+                self.store(record, started_ns);
+            }
+            Kind::Insert => {
+                let record = self.requests.insert();
+                self.insert(record, started_ns);
+            }
+            Kind::Scan => {
+                let record = self.requests.record();
+                let (score, len) = (score(record), self.requests.scan_len());
+                self.settings.protocol.scan(score, len, &mut self.out);
+                self.expect(Expect::Keys, record, started_ns);
+            }
+        }
+    }
+
+    /// Stores a new record, in the index too if there is one.
+    pub fn insert(&mut self, record: u64, started_ns: u64) {
+        if self.settings.workload.has_scans() {
+            self.key.clear();
+            self.settings.records.key(record, &mut self.key);
+            let protocol = self.settings.protocol;
+            protocol.add_to_index(score(record), &self.key, &mut self.out);
+            self.expect(Expect::PartStored, record, started_ns);
+        }
+        self.store(record, started_ns);
+    }
+
+    fn ask_for(&mut self, record: u64, expect: Expect, started_ns: u64) {
+        self.key.clear();
+        self.settings.records.key(record, &mut self.key);
+        self.settings.protocol.get(&self.key, &mut self.out);
+        self.expect(expect, record, started_ns);
+    }
+
+    fn store(&mut self, record: u64, started_ns: u64) {
+        self.key.clear();
+        self.value.clear();
+        let nonce = self.requests.nonce();
+        self.settings.records.key(record, &mut self.key);
+        (self.settings.records).value(record, nonce, &mut self.value);
+        let protocol = self.settings.protocol;
+        protocol.set(&self.key, &self.value, &mut self.out);
+        self.expect(Expect::Stored, record, started_ns);
+    }
+
+    fn expect(&mut self, expect: Expect, record: u64, started_ns: u64) {
+        self.outstanding.push_back(Outstanding {
+            expect,
+            record,
+            started_ns,
+        });
+    }
+
+    /// Sends what can be sent now.
+    pub fn flush(&mut self) -> Result<(), BenchError> {
+        while self.has_unsent() {
+            match self.stream.write(&self.out[self.sent..]) {
+                Ok(0) => return Err(self.failed(ErrorKind::WriteZero.into())),
+                Ok(len) => self.sent += len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// Receives what is there. `done` gets the start of each request that is answered, once it is
+    /// known when that was received.
+    pub fn receive(&mut self, done: &mut impl FnMut(u64)) -> Result<Counts, BenchError> {
+        let mut counts = Counts::default();
+        match self.stream.read(&mut self.input[self.filled..]) {
+            Ok(0) => return Err(self.failed(ErrorKind::UnexpectedEof.into())),
+            Ok(len) => self.filled += len,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(counts),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(counts),
+            Err(error) => return Err(self.failed(error)),
+        }
+        let mut input = std::mem::take(&mut self.input);
+        let answered = self.answers(&input[..self.filled], &mut counts, done);
+        if let Ok(consumed) = answered {
+            input.copy_within(consumed..self.filled, 0);
+            self.filled -= consumed;
+            if self.filled == input.len() {
+                input.resize(2 * input.len(), 0);
+            }
+        }
+        self.input = input;
+        answered.map(|_| counts)
+    }
+
+    fn answers(
+        &mut self,
+        input: &[u8],
+        counts: &mut Counts,
+        done: &mut impl FnMut(u64),
+    ) -> Result<usize, BenchError> {
+        let mut at = 0;
+        while at < input.len() {
+            let rest = &input[at..];
+            let parsed = self.settings.protocol.parse(rest);
+            let Some((reply, len)) = parsed.map_err(|Unexpected| self.unexpected(rest))? else {
+                break;
+            };
+            let Some(request) = self.outstanding.pop_front() else {
+                return Err(self.unexpected(rest));
+            };
+            if self.answer(request, &reply, rest, counts)? {
+                counts.done += 1;
+                done(request.started_ns);
+            }
+            at += len;
+        }
+        Ok(at)
+    }
+
+    /// Takes the answer to a request; says whether it was all.
+    fn answer(
+        &mut self,
+        request: Outstanding,
+        reply: &Reply,
+        input: &[u8],
+        counts: &mut Counts,
+    ) -> Result<bool, BenchError> {
+        let Outstanding {
+            record, started_ns, ..
+        } = request;
+        match (request.expect, reply) {
+            (Expect::Stored, Reply::Stored) => Ok(true),
+            (Expect::PartStored, Reply::Stored) => Ok(false),
+            (Expect::Value | Expect::ValueToUpdate, Reply::Value(_) | Reply::Missing) => {
+                match reply {
+                    Reply::Value(range) => {
+                        self.check(record, &input[range.clone()])?;
+                        counts.hits += 1;
+                    }
+                    _ => counts.misses += 1,
+                }
+                let is_all = matches!(request.expect, Expect::Value);
+                if !is_all {
+                    self.store(record, started_ns);
+                }
+                Ok(is_all)
+            }
+            (Expect::Keys, Reply::List(keys)) if !keys.is_empty() => {
+                let keys: Vec<&[u8]> = keys.iter().map(|range| &input[range.clone()]).collect();
+                self.settings.protocol.get_all(&keys, &mut self.out);
+                self.expect(Expect::Values, record, started_ns);
+                Ok(false)
+            }
+            (Expect::Keys | Expect::Values, Reply::List(values)) => {
+                counts.hits += values.len() as u64;
+                Ok(true)
+            }
+            _ => Err(self.unexpected(input)),
+        }
+    }
+
+    fn check(&self, record: u64, value: &[u8]) -> Result<(), BenchError> {
+        if self.records().is_value(record, value) {
+            return Ok(());
+        }
+        let mut key = Vec::new();
+        self.records().key(record, &mut key);
+        Err(BenchError::WrongValue {
+            address: self.settings.address.to_string(),
+            key: key.escape_ascii().to_string(),
+        })
+    }
+
+    fn unexpected(&self, input: &[u8]) -> BenchError {
+        let line = input.split(|byte| *byte == b'\n').next().unwrap_or(input);
+        BenchError::Answer {
+            address: self.settings.address.to_string(),
+            answer: line[..line.len().min(200)].trim_ascii_end().escape_ascii().to_string(),
+        }
+    }
+}
+
+/// Where a record stands in the index.
+fn score(record: u64) -> u64 {
+    record
+}

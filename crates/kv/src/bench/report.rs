@@ -1,0 +1,82 @@
+//! What came of a run.
+
+use overside_probe::latency::Latencies;
+
+/// A part of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    /// Requests that were answered in it.
+    pub done: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// Their latencies.
+    pub latencies: Latencies,
+}
+
+impl Window {
+    /// Requests a second.
+    #[must_use]
+    pub fn throughput(&self) -> f64 {
+        self.done as f64 / self.seconds
+    }
+}
+
+/// A run at one load.
+#[derive(Clone, Debug, Default)]
+pub struct Point {
+    /// Requests a second that were to be sent; `None`: closed loop.
+    pub offered: Option<f64>,
+    /// Its parts, in order.
+    pub windows: Vec<Window>,
+    /// Reads that found a value, all verified.
+    pub hits: u64,
+    /// Reads that found none.
+    pub misses: u64,
+    /// CPU time of the load generator's threads.
+    pub client_cpu_s: f64,
+    /// Time of those threads.
+    pub client_s: f64,
+}
+
+impl Point {
+    /// Requests a second: the median of the windows, their least and their greatest.
+    #[must_use]
+    pub fn throughput(&self) -> (f64, f64, f64) {
+        spread(self.windows.iter().map(Window::throughput).collect())
+    }
+
+    /// A quantile of latency in nanoseconds: the median of the windows, their least and their greatest.
+    #[must_use]
+    pub fn latency_ns(&self, share: f64) -> (f64, f64, f64) {
+        let of = |window: &Window| window.latencies.quantile_ns(share) as f64;
+        spread(self.windows.iter().map(of).collect())
+    }
+
+    /// All latencies.
+    #[must_use]
+    pub fn latencies(&self) -> Latencies {
+        let mut all = Latencies::new();
+        self.windows.iter().for_each(|window| all.add(&window.latencies));
+        all
+    }
+
+    /// The part of the time in which the load generator's threads were busy. Near 1 it may be the
+    /// limit, unless it spins.
+    #[must_use]
+    pub fn client_busy(&self) -> f64 {
+        self.client_cpu_s / self.client_s.max(1e-9)
+    }
+}
+
+fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
+    values.sort_unstable_by(f64::total_cmp);
+    let (Some(first), Some(last)) = (values.first(), values.last()) else {
+        return (0.0, 0.0, 0.0);
+    };
+    let middle = values.len() / 2;
+    let median = match values.len() % 2 {
+        0 => f64::midpoint(values[middle - 1], values[middle]),
+        _ => values[middle],
+    };
+    (median, *first, *last)
+}

@@ -1,0 +1,432 @@
+//! Threads that drive connections.
+
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use overside_base::Random;
+use overside_device::threads::pin;
+use overside_probe::latency::Latencies;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::connection::{Connection, Counts};
+use super::{BenchError, LoadMode, Point, Settings, Window};
+
+/// How long a server may be silent.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+const EVENTS: usize = 256;
+/// Requests in flight on a connection while records are loaded.
+const LOAD_PIPELINE: usize = 64;
+/// Waits shorter than this are spun.
+const SPIN_BELOW_NS: u64 = 100_000;
+
+/// Writes every record once; says how many a second.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn load(settings: &Settings) -> Result<f64, BenchError> {
+    settings.check()?;
+    let next = AtomicU64::new(0);
+    let started = Instant::now();
+    on_threads(settings, |numbers, _| {
+        let mut driver = Driver::open(settings, numbers)?;
+        driver.load(&next)
+    })?;
+    Ok(settings.records.count as f64 / started.elapsed().as_secs_f64())
+}
+
+/// Measures. Records must have been loaded.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(settings: &Settings) -> Result<Point, BenchError> {
+    settings.check()?;
+    let begin = Instant::now();
+    let threads = settings.threads;
+    let ready = Barrier::new(threads);
+    // Threads begin together; one that fails lets the others go.
+    let failed = AtomicBool::new(false);
+    let results = on_threads(settings, |numbers, thread| {
+        let opened = Driver::open(settings, numbers);
+        failed.fetch_or(opened.is_err(), Ordering::SeqCst);
+        ready.wait();
+        let mut driver = opened?;
+        match failed.load(Ordering::SeqCst) {
+            true => Ok(Measured::default()),
+            false => driver.measure(begin, begin.elapsed().as_nanos() as u64, thread),
+        }
+    })?;
+    let mut point = Point {
+        offered: match settings.mode {
+            LoadMode::Closed => None,
+            LoadMode::Open { rate } => Some(rate),
+        },
+        ..Point::default()
+    };
+    let seconds = settings.duration.as_secs_f64() / settings.windows as f64;
+    let empty = Window {
+        seconds,
+        ..Window::default()
+    };
+    point.windows = vec![empty; settings.windows];
+    for measured in results {
+        for (sum, window) in point.windows.iter_mut().zip(&measured.windows) {
+            sum.done += window.count();
+            sum.latencies.add(window);
+        }
+        point.hits += measured.counts.hits;
+        point.misses += measured.counts.misses;
+        point.client_cpu_s += measured.cpu_s;
+        point.client_s += measured.seconds;
+    }
+    Ok(point)
+}
+
+/// Runs `work` on each thread with the numbers of its connections; the first error is that of all.
+fn on_threads<T: Send>(
+    settings: &Settings,
+    work: impl Fn(Vec<u64>, usize) -> Result<T, BenchError> + Sync,
+) -> Result<Vec<T>, BenchError> {
+    let threads = settings.threads;
+    let results: Vec<Result<T, BenchError>> = thread::scope(|scope| {
+        let work = &work;
+        let start = |thread: usize| {
+            let numbers = (0..settings.connections as u64).skip(thread).step_by(threads);
+            let numbers: Vec<u64> = numbers.collect();
+            scope.spawn(move || {
+                if let Some(core) = settings.core {
+                    pin(core + thread).map_err(system("a core"))?;
+                }
+                work(numbers, thread)
+            })
+        };
+        let started: Vec<_> = (0..threads).map(start).collect();
+        let join = |handle: thread::ScopedJoinHandle<'_, _>| match handle.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        started.into_iter().map(join).collect()
+    });
+    results.into_iter().collect()
+}
+
+fn system(what: &'static str) -> impl Fn(std::io::Error) -> BenchError {
+    move |source| BenchError::System { what, source }
+}
+
+/// What a thread has measured.
+#[derive(Debug, Default)]
+struct Measured {
+    windows: Vec<Latencies>,
+    counts: Counts,
+    cpu_s: f64,
+    seconds: f64,
+}
+
+impl Measured {
+    fn take(&mut self, counts: Counts) {
+        self.counts.hits += counts.hits;
+        self.counts.misses += counts.misses;
+    }
+}
+
+/// A thread's connections.
+struct Driver<'s> {
+    settings: &'s Settings,
+    set: OwnedFd,
+    connections: Vec<Connection>,
+    /// Of those with unsent bytes, whether the set tells when they can be sent.
+    is_waiting_to_send: Vec<bool>,
+    ready: Vec<usize>,
+    last_answer: Instant,
+}
+
+impl<'s> Driver<'s> {
+    fn open(settings: &'s Settings, numbers: Vec<u64>) -> Result<Self, BenchError> {
+        let set = epoll::create(CreateFlags::CLOEXEC).map_err(|e| system("epoll")(e.into()))?;
+        let connections = numbers.iter().map(|number| Connection::open(settings, *number));
+        let connections: Vec<Connection> = connections.collect::<Result<_, _>>()?;
+        for (index, connection) in connections.iter().enumerate() {
+            let data = EventData::new_u64(index as u64);
+            let added = epoll::add(&set, connection.fd(), data, EventFlags::IN);
+            added.map_err(|error| system("epoll")(error.into()))?;
+        }
+        Ok(Self {
+            settings,
+            set,
+            is_waiting_to_send: vec![false; connections.len()],
+            connections,
+            ready: Vec::new(),
+            last_answer: Instant::now(),
+        })
+    }
+
+    fn load(&mut self, next: &AtomicU64) -> Result<(), BenchError> {
+        let count = self.settings.records.count;
+        let mut left = true;
+        while left || self.connections.iter().any(|c| c.in_flight() > 0) {
+            for index in 0..self.connections.len() {
+                while left && self.connections[index].in_flight() < LOAD_PIPELINE {
+                    let record = next.fetch_add(1, Ordering::Relaxed);
+                    left = record < count;
+                    if left {
+                        self.connections[index].insert(record, 0);
+                    }
+                }
+                self.flush(index)?;
+            }
+            self.wait(Some(Duration::from_millis(100)))?;
+            for index in std::mem::take(&mut self.ready) {
+                self.receive(index, &mut |_| {})?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures from `begin_ns` after `begin` on, warm-up first.
+    fn measure(
+        &mut self,
+        begin: Instant,
+        begin_ns: u64,
+        thread: usize,
+    ) -> Result<Measured, BenchError> {
+        let clock = Clock {
+            begin,
+            warm_ns: begin_ns + self.settings.warm_up.as_nanos() as u64,
+            window_ns: (self.settings.duration.as_nanos() as u64 / self.settings.windows as u64)
+                .max(1),
+            windows: self.settings.windows as u64,
+        };
+        let mut measured = Measured {
+            windows: vec![Latencies::new(); self.settings.windows],
+            ..Measured::default()
+        };
+        let cpu_ns = cpu_ns();
+        match self.settings.mode {
+            LoadMode::Closed => self.closed_loop(&clock, &mut measured)?,
+            LoadMode::Open { rate } => {
+                let seed = self.settings.seed ^ (thread as u64 + 1).rotate_right(8);
+                let arrivals = Arrivals {
+                    random: Random::new(seed),
+                    mean_ns: 1e9 * self.settings.threads as f64 / rate,
+                    next_ns: begin_ns as f64,
+                };
+                self.open_loop(&clock, arrivals, &mut measured)?;
+            }
+        }
+        measured.cpu_s = (self::cpu_ns() - cpu_ns) as f64 / 1e9;
+        measured.seconds = (clock.now_ns() - begin_ns) as f64 / 1e9;
+        Ok(measured)
+    }
+
+    fn closed_loop(&mut self, clock: &Clock, measured: &mut Measured) -> Result<(), BenchError> {
+        for index in 0..self.connections.len() {
+            self.fill(index, clock.now_ns())?;
+        }
+        while !clock.has_ended() {
+            self.wait(self.settings.busy_poll.then_some(Duration::ZERO))?;
+            let mut ready = std::mem::take(&mut self.ready);
+            for index in ready.drain(..) {
+                self.flush(index)?;
+                self.receive_timed(index, clock, measured)?;
+                if self.connections[index].in_flight() == 0 {
+                    self.fill(index, clock.now_ns())?;
+                } else {
+                    self.flush(index)?;
+                }
+            }
+            self.ready = ready;
+        }
+        Ok(())
+    }
+
+    /// Sends a whole pipeline.
+    fn fill(&mut self, index: usize, now_ns: u64) -> Result<(), BenchError> {
+        for _ in 0..self.settings.pipeline {
+            self.connections[index].ask(now_ns);
+        }
+        self.flush(index)
+    }
+
+    fn open_loop(
+        &mut self,
+        clock: &Clock,
+        mut arrivals: Arrivals,
+        measured: &mut Measured,
+    ) -> Result<(), BenchError> {
+        let mut next = 0;
+        let mut touched = Vec::new();
+        while !clock.has_ended() {
+            let now_ns = clock.now_ns();
+            // What finds no room keeps its intended time.
+            'arrivals: while arrivals.next_ns <= now_ns as f64 {
+                let mut tried = 0;
+                while self.connections[next].in_flight() >= self.settings.pipeline {
+                    next = (next + 1) % self.connections.len();
+                    tried += 1;
+                    if tried == self.connections.len() {
+                        break 'arrivals;
+                    }
+                }
+                self.connections[next].ask(arrivals.next_ns as u64);
+                touched.push(next);
+                next = (next + 1) % self.connections.len();
+                arrivals.advance();
+            }
+            for index in touched.drain(..) {
+                self.flush(index)?;
+            }
+            let until_next = arrivals.next_ns - clock.now_ns() as f64;
+            let wait_ns = until_next.clamp(0.0, 1e8) as u64;
+            let spins = self.settings.busy_poll || wait_ns < SPIN_BELOW_NS;
+            self.wait(Some(match spins {
+                true => Duration::ZERO,
+                // Early, because a wait may end late.
+                false => Duration::from_nanos(wait_ns - SPIN_BELOW_NS / 2),
+            }))?;
+            let mut ready = std::mem::take(&mut self.ready);
+            for index in ready.drain(..) {
+                self.flush(index)?;
+                self.receive_timed(index, clock, measured)?;
+                self.flush(index)?;
+            }
+            self.ready = ready;
+        }
+        Ok(())
+    }
+
+    fn receive_timed(
+        &mut self,
+        index: usize,
+        clock: &Clock,
+        measured: &mut Measured,
+    ) -> Result<(), BenchError> {
+        // Read once the first answer is taken, so that receiving is part of the time.
+        let mut now_ns = None;
+        let mut window = None;
+        let windows = &mut measured.windows;
+        let counts = self.receive(index, &mut |started_ns| {
+            let now_ns = *now_ns.get_or_insert_with(|| {
+                let now_ns = clock.now_ns();
+                window = clock.window(now_ns);
+                now_ns
+            });
+            if let Some(window) = window.and_then(|window| windows.get_mut(window)) {
+                window.record(now_ns.saturating_sub(started_ns));
+            }
+        })?;
+        if window.is_some() {
+            measured.take(counts);
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, index: usize, done: &mut impl FnMut(u64)) -> Result<Counts, BenchError> {
+        let counts = self.connections[index].receive(done)?;
+        if counts.done > 0 {
+            self.last_answer = Instant::now();
+        }
+        Ok(counts)
+    }
+
+    /// Sends what can be sent; the set tells when there is room for the rest.
+    fn flush(&mut self, index: usize) -> Result<(), BenchError> {
+        let connection = &mut self.connections[index];
+        if connection.has_unsent() {
+            connection.flush()?;
+        }
+        let must_wait = connection.has_unsent();
+        if must_wait != self.is_waiting_to_send[index] {
+            self.is_waiting_to_send[index] = must_wait;
+            let interest = match must_wait {
+                true => EventFlags::IN | EventFlags::OUT,
+                false => EventFlags::IN,
+            };
+            let data = EventData::new_u64(index as u64);
+            let changed = epoll::modify(&self.set, connection.fd(), data, interest);
+            changed.map_err(|error| system("epoll")(error.into()))?;
+        }
+        Ok(())
+    }
+
+    /// Finds connections that are ready; `None`: waits as long as a server may be silent.
+    fn wait(&mut self, most: Option<Duration>) -> Result<(), BenchError> {
+        let most = most.unwrap_or(Duration::from_millis(200));
+        let timeout = Timespec {
+            tv_sec: most.as_secs() as _,
+            tv_nsec: most.subsec_nanos() as _,
+        };
+        let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
+        match epoll::wait(&self.set, &mut events[..], Some(&timeout)) {
+            Ok((events, _)) => {
+                let ready = events.iter().map(|event| event.data.u64() as usize);
+                self.ready.extend(ready);
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(system("epoll")(error.into())),
+        }
+        if self.ready.is_empty() {
+            self.check_silence()?;
+        }
+        Ok(())
+    }
+
+    fn check_silence(&self) -> Result<(), BenchError> {
+        let is_waiting = || self.connections.iter().any(|c| c.in_flight() > 0);
+        match self.last_answer.elapsed() > SILENCE_MAX && is_waiting() {
+            true => Err(BenchError::Stalled {
+                address: self.settings.address.to_string(),
+                seconds: SILENCE_MAX.as_secs(),
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Requests at random times.
+struct Arrivals {
+    random: Random,
+    mean_ns: f64,
+    next_ns: f64,
+}
+
+impl Arrivals {
+    fn advance(&mut self) {
+        self.next_ns += self.random.exponential(self.mean_ns);
+    }
+}
+
+/// Nanoseconds since the beginning, and the windows.
+struct Clock {
+    begin: Instant,
+    warm_ns: u64,
+    window_ns: u64,
+    windows: u64,
+}
+
+impl Clock {
+    fn now_ns(&self) -> u64 {
+        self.begin.elapsed().as_nanos() as u64
+    }
+
+    fn window(&self, now_ns: u64) -> Option<usize> {
+        let window = now_ns.checked_sub(self.warm_ns)? / self.window_ns;
+        (window < self.windows).then_some(window as usize)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.now_ns() >= self.warm_ns + self.windows * self.window_ns
+    }
+}
+
+/// CPU time of the calling thread.
+fn cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
