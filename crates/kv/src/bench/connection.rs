@@ -139,9 +139,9 @@ impl Connection {
         Ok(connection)
     }
 
-    fn authenticate(&mut self, password: &str) -> Result<(), BenchError> {
+    fn authenticate(&mut self, password: &[u8]) -> Result<(), BenchError> {
         let protocol = self.settings.protocol;
-        if !protocol.authenticate(password.as_bytes(), &mut self.out) {
+        if !protocol.authenticate(password, &mut self.out) {
             return Ok(());
         }
         let outstanding = Outstanding {
@@ -372,7 +372,10 @@ impl Connection {
         let line = input.split(|byte| *byte == b'\n').next().unwrap_or(input);
         BenchError::Answer {
             address: self.settings.address.to_string(),
-            answer: line[..line.len().min(200)].trim_ascii_end().escape_ascii().to_string(),
+            answer: line[..line.len().min(200)]
+                .trim_ascii_end()
+                .escape_ascii()
+                .to_string(),
         }
     }
 }

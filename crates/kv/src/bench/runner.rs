@@ -97,7 +97,9 @@ fn on_threads<T: Send>(
     let results: Vec<Result<T, BenchError>> = thread::scope(|scope| {
         let work = &work;
         let start = |thread: usize| {
-            let numbers = (0..settings.connections as u64).skip(thread).step_by(threads);
+            let numbers = (0..settings.connections as u64)
+                .skip(thread)
+                .step_by(threads);
             let numbers: Vec<u64> = numbers.collect();
             scope.spawn(move || {
                 if let Some(core) = settings.core {
@@ -150,7 +152,9 @@ struct Driver<'s> {
 impl<'s> Driver<'s> {
     fn open(settings: &'s Settings, numbers: Vec<u64>) -> Result<Self, BenchError> {
         let set = epoll::create(CreateFlags::CLOEXEC).map_err(|e| system("epoll")(e.into()))?;
-        let connections = numbers.iter().map(|number| Connection::open(settings, *number));
+        let connections = numbers
+            .iter()
+            .map(|number| Connection::open(settings, *number));
         let connections: Vec<Connection> = connections.collect::<Result<_, _>>()?;
         for (index, connection) in connections.iter().enumerate() {
             let data = EventData::new_u64(index as u64);

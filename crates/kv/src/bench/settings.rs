@@ -46,7 +46,7 @@ pub struct Settings {
     /// What it speaks.
     pub protocol: ProtocolKind,
     /// Sent before anything else.
-    pub password: Option<String>,
+    pub password: Option<Vec<u8>>,
     /// What is asked.
     pub workload: Workload,
     /// Of which records.

@@ -54,11 +54,23 @@ impl Workload {
     #[must_use]
     pub fn ycsb(letter: char) -> Option<Self> {
         let (mix, distribution): (&[(Kind, f64)], _) = match letter.to_ascii_lowercase() {
-            'a' => (&[(Kind::Read, 0.5), (Kind::Update, 0.5)], Distribution::Zipf(SKEW)),
-            'b' => (&[(Kind::Read, 0.95), (Kind::Update, 0.05)], Distribution::Zipf(SKEW)),
+            'a' => (
+                &[(Kind::Read, 0.5), (Kind::Update, 0.5)],
+                Distribution::Zipf(SKEW),
+            ),
+            'b' => (
+                &[(Kind::Read, 0.95), (Kind::Update, 0.05)],
+                Distribution::Zipf(SKEW),
+            ),
             'c' => (&[(Kind::Read, 1.0)], Distribution::Zipf(SKEW)),
-            'd' => (&[(Kind::Read, 0.95), (Kind::Insert, 0.05)], Distribution::Latest(SKEW)),
-            'e' => (&[(Kind::Scan, 0.95), (Kind::Insert, 0.05)], Distribution::Zipf(SKEW)),
+            'd' => (
+                &[(Kind::Read, 0.95), (Kind::Insert, 0.05)],
+                Distribution::Latest(SKEW),
+            ),
+            'e' => (
+                &[(Kind::Scan, 0.95), (Kind::Insert, 0.05)],
+                Distribution::Zipf(SKEW),
+            ),
             'f' => (
                 &[(Kind::Read, 0.5), (Kind::ReadModifyWrite, 0.5)],
                 Distribution::Zipf(SKEW),
@@ -96,7 +108,9 @@ impl Workload {
             return Err("the shares of a workload add up to 1".into());
         }
         if self.has_scans() && protocol != ProtocolKind::Resp {
-            return Err("memcached has no scans; choose another workload or --protocol resp".into());
+            return Err(
+                "memcached has no scans; choose another workload or --protocol resp".into(),
+            );
         }
         match self.distribution {
             Distribution::Zipf(skew) | Distribution::Latest(skew)

@@ -46,6 +46,14 @@ impl Password {
     /// # Errors
     /// [`PasswordError`].
     pub fn read(path: &Path) -> Result<Self, PasswordError> {
+        Self::read_line(path).map(|line| Self::new(&line))
+    }
+
+    /// The first line of a file, for a client.
+    ///
+    /// # Errors
+    /// [`PasswordError`].
+    pub fn read_line(path: &Path) -> Result<Vec<u8>, PasswordError> {
         let failed = |error| PasswordError::File {
             path: path.into(),
             error,
@@ -61,7 +69,7 @@ impl Password {
         let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         match line.len() as u64 {
-            1..=BYTES_MAX => Ok(Self::new(line)),
+            1..=BYTES_MAX => Ok(line.to_vec()),
             _ => Err(PasswordError::Length(path.into())),
         }
     }

@@ -1,8 +1,10 @@
 //! Tests of the key-value store.
 
+mod bench;
 mod codec;
 mod oracle;
 mod oracle_test;
+mod peers;
 mod persistence;
 mod requests;
 mod server;

@@ -1,0 +1,74 @@
+//! redis-server and memcached, where they are installed.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A server that ends with this.
+pub struct Peer {
+    pub address: SocketAddr,
+    child: Child,
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a Redis server that keeps nothing; `None`, with the reason on stderr: it is not installed.
+pub fn redis() -> Option<Peer> {
+    let words = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1"];
+    start("redis-server", &words, "--port", b"PING\r\n")
+}
+
+/// Starts memcached with one thread; `None`, with the reason on stderr: it is not installed.
+pub fn memcached() -> Option<Peer> {
+    let words = ["-u", "nobody", "-l", "127.0.0.1", "-t", "1"];
+    start("memcached", &words, "-p", b"version\r\n")
+}
+
+fn start(program: &str, words: &[&str], port_option: &str, hello: &[u8]) -> Option<Peer> {
+    // Somebody may take the port before the server does.
+    for _ in 0..5 {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let mut command = Command::new(program);
+        command
+            .args(words)
+            .arg(port_option)
+            .arg(address.port().to_string());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let Ok(child) = command.spawn() else {
+            eprintln!("skipped: {program} is not installed");
+            return None;
+        };
+        let mut peer = Peer { address, child };
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(10) && peer.child.try_wait().unwrap().is_none()
+        {
+            if answers(address, hello) {
+                return Some(peer);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    panic!("{program} does not start");
+}
+
+fn answers(address: SocketAddr, hello: &[u8]) -> bool {
+    let Ok(mut stream) = TcpStream::connect(address) else {
+        return false;
+    };
+    stream
+        .set_read_timeout(Some(Duration::from_secs(1)))
+        .unwrap();
+    stream.write_all(hello).is_ok() && stream.read(&mut [0; 64]).is_ok_and(|len| len > 0)
+}
