@@ -32,6 +32,8 @@ pub struct Ready<'c> {
     pub output: &'c mut Vec<u8>,
 }
 
+/// The version of Redis whose commands and replies these are.
+pub const REDIS_VERSION: &str = "7.0.15";
 /// Most arguments of a command, its name included; as Redis.
 pub const ARGUMENTS_MAX: usize = 1 << 20;
 /// Longest inline command; as Redis.

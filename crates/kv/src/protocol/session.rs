@@ -1,15 +1,22 @@
 //! The state of one client.
 
+use super::resp::{CommandQueue, Progress, WatchedKeys};
+
 /// One client: what it has said of itself. Holds no bytes of its connection; everything in it is
 /// bounded.
 #[derive(Debug)]
 pub struct Session {
     id: u64,
-    is_resp3: bool,
-    is_authenticated: bool,
+    needs_password: bool,
     is_closing: bool,
-    missing_bytes: usize,
-    name: Box<[u8]>,
+    pub(super) is_resp3: bool,
+    pub(super) is_authenticated: bool,
+    pub(super) name: Box<[u8]>,
+    /// How far the command at the front of the input has been parsed.
+    pub(super) progress: Progress,
+    /// What `MULTI` has queued.
+    pub(super) transaction: Option<Box<CommandQueue>>,
+    pub(super) watched: WatchedKeys,
 }
 
 impl Session {
@@ -19,11 +26,14 @@ impl Session {
     pub fn new(id: u64, is_authenticated: bool) -> Self {
         Self {
             id,
+            needs_password: !is_authenticated,
+            is_closing: false,
             is_resp3: false,
             is_authenticated,
-            is_closing: false,
-            missing_bytes: 0,
             name: Box::default(),
+            progress: Progress::default(),
+            transaction: None,
+            watched: WatchedKeys::default(),
         }
     }
 
@@ -63,20 +73,28 @@ impl Session {
     /// come, processing the connection changes nothing.
     #[must_use]
     pub fn missing_bytes(&self) -> usize {
-        self.missing_bytes
+        self.progress.missing_bytes
     }
 
-    pub(super) fn set_missing_bytes(&mut self, bytes: usize) {
-        self.missing_bytes = bytes;
+    /// Memory that it holds beside itself.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let queue = self.transaction.as_ref();
+        self.name.len() + queue.map_or(0, |queue| queue.bytes()) + self.watched.bytes()
     }
 
     pub(super) fn close(&mut self) {
         self.is_closing = true;
     }
 
-    /// Memory that it holds beside itself.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.name.len()
+    /// Whether commands are simply executed: neither refused nor queued.
+    #[inline]
+    pub(super) fn executes_at_once(&self) -> bool {
+        self.is_authenticated && self.transaction.is_none()
+    }
+
+    /// As it was when it connected.
+    pub(super) fn reset(&mut self) {
+        *self = Self::new(self.id, !self.needs_password);
     }
 }

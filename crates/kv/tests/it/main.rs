@@ -7,4 +7,7 @@ mod oracle_test;
 mod peers;
 mod persistence;
 mod requests;
+mod resp;
+mod resp_client;
+mod resp_wire;
 mod server;

@@ -1,110 +1,280 @@
-//! Takes commands off the front of what was received (RESP: <https://redis.io/docs/reference/protocol-spec>).
+//! Takes commands off the front of what was received: arrays of bulk strings, or inline commands.
+//! Says what Redis says where it can be neither.
 
-use super::super::{ARGUMENTS_MAX, INLINE_MAX_BYTES};
+use super::number::parse_i64;
+use super::words::{self, Words};
 use crate::VALUE_MAX_BYTES;
+use crate::protocol::{ARGUMENTS_MAX, COMMAND_MAX_BYTES, INLINE_MAX_BYTES};
 
 /// What the front of the input is.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Parsed {
     /// A command, so long, whose arguments have been written.
     Command { len: usize },
+    /// An inline command, so long, with quotes: its arguments are not in the input as they are.
+    Quoted { len: usize, arguments: Vec<Vec<u8>> },
     /// Nothing that is answered, so long.
     Nothing { len: usize },
-    /// The beginning of a command, which needs at least so many bytes more; 0: unknown.
-    Incomplete { missing_bytes: usize },
+    /// The beginning of a command.
+    Incomplete,
     /// No command, and why.
-    Violation(&'static str),
+    Violation(String),
 }
 
-/// Longest number with its sign and line end, as Redis reads them.
-const NUMBER_MAX_BYTES: usize = 32;
+/// How far a command has been parsed, so that no byte of a long one is looked at again each time that
+/// some have come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::protocol) struct Progress {
+    /// Where the first argument that is not whole begins; 0: at none.
+    offset: usize,
+    /// How many arguments are not whole.
+    arguments_left: usize,
+    /// How many bytes are missing at least.
+    pub(in crate::protocol) missing_bytes: usize,
+}
 
-pub(super) fn parse<'a>(input: &'a [u8], arguments: &mut Vec<&'a [u8]>) -> Parsed {
+/// What a client may send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    arguments: i64,
+    argument_bytes: i64,
+    is_authenticated: bool,
+}
+
+impl Limits {
+    pub(super) fn new(is_authenticated: bool) -> Self {
+        if is_authenticated {
+            Self {
+                arguments: ARGUMENTS_MAX as i64,
+                argument_bytes: VALUE_MAX_BYTES as i64,
+                is_authenticated,
+            }
+        } else {
+            Self {
+                arguments: 10,
+                argument_bytes: 16 << 10,
+                is_authenticated,
+            }
+        }
+    }
+
+    fn violation(self, what: &str, number: i64, max: usize) -> Parsed {
+        if self.is_authenticated || number < 0 || number > max as i64 {
+            Parsed::Violation(format!("invalid {what} length"))
+        } else {
+            Parsed::Violation(format!("unauthenticated {what} length"))
+        }
+    }
+}
+
+/// Longest number with its line end that is read.
+const NUMBER_MAX_BYTES: usize = 32;
+/// `$0`, and two line ends.
+const ARGUMENT_MIN_BYTES: usize = 6;
+
+/// Parses the command at the front of the input, whose arguments are appended.
+#[inline]
+pub(super) fn parse<'a>(
+    input: &'a [u8],
+    progress: &mut Progress,
+    limits: Limits,
+    arguments: &mut Vec<&'a [u8]>,
+) -> Parsed {
     arguments.clear();
     match input.first() {
-        None => Parsed::Incomplete { missing_bytes: 0 },
-        Some(b'*') => parse_array(input, arguments),
-        Some(_) => parse_inline(input, arguments),
+        Some(b'*') => {
+            if progress.offset > 0
+                && let Some(unfinished) = resume(input, progress, limits)
+            {
+                return unfinished;
+            }
+            parse_array(input, progress, limits, arguments)
+        }
+        Some(_) => parse_inline(input, progress, arguments),
+        None => {
+            *progress = Progress::default();
+            Parsed::Incomplete
+        }
     }
 }
 
-fn parse_inline<'a>(input: &'a [u8], arguments: &mut Vec<&'a [u8]>) -> Parsed {
-    let Some(end) = input
-        .iter()
-        .take(INLINE_MAX_BYTES)
-        .position(|b| *b == b'\n')
-    else {
-        return if input.len() >= INLINE_MAX_BYTES {
-            Parsed::Violation("too big inline request")
+fn parse_inline<'a>(
+    input: &'a [u8],
+    progress: &mut Progress,
+    arguments: &mut Vec<&'a [u8]>,
+) -> Parsed {
+    *progress = Progress::default();
+    let searched = &input[..input.len().min(INLINE_MAX_BYTES + 1)];
+    let Some(end) = memchr::memchr(b'\n', searched) else {
+        return if searched.len() > INLINE_MAX_BYTES {
+            Parsed::Violation("too big inline request".into())
         } else {
-            Parsed::Incomplete { missing_bytes: 0 }
+            Parsed::Incomplete
         };
     };
-    let words = input[..end].split(u8::is_ascii_whitespace);
-    arguments.extend(words.filter(|word| !word.is_empty()));
     let len = end + 1;
-    if arguments.is_empty() {
-        Parsed::Nothing { len }
-    } else {
-        Parsed::Command { len }
+    let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+    match words::split(line, arguments) {
+        Words::Plain if arguments.is_empty() => Parsed::Nothing { len },
+        Words::Plain => Parsed::Command { len },
+        Words::Quoted(arguments) => Parsed::Quoted { len, arguments },
+        Words::Unbalanced => Parsed::Violation("unbalanced quotes in request".into()),
     }
 }
 
-fn parse_array<'a>(input: &'a [u8], arguments: &mut Vec<&'a [u8]>) -> Parsed {
-    let (count, mut at) = match number_line(input, 1) {
-        Ok(Some(found)) => found,
-        Ok(None) => return Parsed::Incomplete { missing_bytes: 0 },
-        Err(()) => return Parsed::Violation("invalid multibulk length"),
+/// Goes on where the last call ended. `None` if the command is whole now.
+fn resume(input: &[u8], progress: &mut Progress, limits: Limits) -> Option<Parsed> {
+    match read_arguments(
+        input,
+        progress.offset,
+        progress.arguments_left,
+        limits,
+        |_| (),
+    ) {
+        Ok(_) => None,
+        Err(Stop::Incomplete(further)) => {
+            *progress = further;
+            Some(Parsed::Incomplete)
+        }
+        Err(Stop::Violation(violation)) => Some(violation),
+    }
+}
+
+fn parse_array<'a>(
+    input: &'a [u8],
+    progress: &mut Progress,
+    limits: Limits,
+    arguments: &mut Vec<&'a [u8]>,
+) -> Parsed {
+    *progress = Progress::default();
+    let (count, at) = match read_number(input, 1) {
+        Number::Is(count, at) => (count, at),
+        Number::Incomplete => return Parsed::Incomplete,
+        Number::TooLong => return Parsed::Violation("too big mbulk count string".into()),
+        Number::Invalid => return Parsed::Violation("invalid multibulk length".into()),
     };
     if count <= 0 {
         return Parsed::Nothing { len: at };
     }
-    if count > ARGUMENTS_MAX as i64 {
-        return Parsed::Violation("invalid multibulk length");
+    if count > limits.arguments {
+        return limits.violation("multibulk", count, ARGUMENTS_MAX);
     }
-    for _ in 0..count {
-        match input.get(at) {
-            None => return Parsed::Incomplete { missing_bytes: 0 },
-            Some(b'$') => {}
-            Some(_) => return Parsed::Violation("expected '$'"),
+    match read_arguments(input, at, count as usize, limits, |a| arguments.push(a)) {
+        Ok(len) => Parsed::Command { len },
+        Err(Stop::Incomplete(further)) => {
+            *progress = further;
+            Parsed::Incomplete
         }
-        let (len, start) = match number_line(input, at + 1) {
-            Ok(Some(found)) => found,
-            Ok(None) => return Parsed::Incomplete { missing_bytes: 0 },
-            Err(()) => return Parsed::Violation("invalid bulk length"),
-        };
-        let Some(len) = usize::try_from(len)
-            .ok()
-            .filter(|len| *len <= VALUE_MAX_BYTES)
-        else {
-            return Parsed::Violation("invalid bulk length");
-        };
-        let end = start + len + 2;
-        if end > input.len() {
-            let missing_bytes = end - input.len();
-            return Parsed::Incomplete { missing_bytes };
-        }
-        arguments.push(&input[start..start + len]);
-        at = end;
+        Err(Stop::Violation(violation)) => violation,
     }
-    Parsed::Command { len: at }
 }
 
-/// The number from `start` to the end of its line, and where the next line begins; `None` if the line
-/// has not come to its end.
-fn number_line(input: &[u8], start: usize) -> Result<Option<(i64, usize)>, ()> {
+enum Stop {
+    Incomplete(Progress),
+    Violation(Parsed),
+}
+
+/// Reads so many arguments from `at` on; where they end.
+#[inline]
+fn read_arguments<'a>(
+    input: &'a [u8],
+    mut at: usize,
+    mut left: usize,
+    limits: Limits,
+    mut argument: impl FnMut(&'a [u8]),
+) -> Result<usize, Stop> {
+    while left > 0 {
+        let incomplete = |end: usize| {
+            let rest = ARGUMENT_MIN_BYTES * (left - 1);
+            Err(Stop::Incomplete(Progress {
+                offset: at,
+                arguments_left: left,
+                missing_bytes: (end + rest).saturating_sub(input.len()),
+            }))
+        };
+        match input.get(at) {
+            Some(b'$') => {}
+            Some(other) => return Err(Stop::Violation(unexpected(*other))),
+            None => return incomplete(at + ARGUMENT_MIN_BYTES),
+        }
+        let (len, start) = match read_number(input, at + 1) {
+            Number::Is(len, start) => (len, start),
+            Number::Incomplete => return incomplete(at + ARGUMENT_MIN_BYTES),
+            Number::TooLong => {
+                let text = "too big bulk count string".into();
+                return Err(Stop::Violation(Parsed::Violation(text)));
+            }
+            Number::Invalid => {
+                let text = "invalid bulk length".into();
+                return Err(Stop::Violation(Parsed::Violation(text)));
+            }
+        };
+        if !(0..=limits.argument_bytes).contains(&len) {
+            let violation = limits.violation("bulk", len, VALUE_MAX_BYTES);
+            return Err(Stop::Violation(violation));
+        }
+        let end = start + len as usize + 2;
+        if end > COMMAND_MAX_BYTES {
+            let text = format!("command is longer than {COMMAND_MAX_BYTES} bytes");
+            return Err(Stop::Violation(Parsed::Violation(text)));
+        }
+        if end > input.len() {
+            return incomplete(end);
+        }
+        argument(&input[start..end - 2]);
+        at = end;
+        left -= 1;
+    }
+    Ok(at)
+}
+
+#[cold]
+fn unexpected(byte: u8) -> Parsed {
+    Parsed::Violation(format!("expected '$', got '{}'", char::from(byte)))
+}
+
+enum Number {
+    /// The number, and where the next line begins.
+    Is(i64, usize),
+    Incomplete,
+    Invalid,
+    TooLong,
+}
+
+/// The number from `start` to the end of its line. As in Redis, what follows the carriage return is not
+/// looked at.
+#[inline]
+fn read_number(input: &[u8], start: usize) -> Number {
+    // Nearly all have one or two digits.
+    if let Some(&[first, second, third, fourth]) = input.get(start..start + 4) {
+        let tens = first.wrapping_sub(b'0');
+        let ones = second.wrapping_sub(b'0');
+        let _ = fourth;
+        if tens < 10 && second == b'\r' {
+            return Number::Is(i64::from(tens), start + 3);
+        }
+        if (1..10).contains(&tens) && ones < 10 && third == b'\r' {
+            return Number::Is(i64::from(tens * 10 + ones), start + 4);
+        }
+    }
+    read_long_number(input, start)
+}
+
+fn read_long_number(input: &[u8], start: usize) -> Number {
     let line = &input[start..];
-    let Some(len) = line.iter().take(NUMBER_MAX_BYTES).position(|b| *b == b'\r') else {
-        return if line.len() < NUMBER_MAX_BYTES {
-            Ok(None)
+    let searched = &line[..line.len().min(NUMBER_MAX_BYTES)];
+    let Some(len) = memchr::memchr(b'\r', searched) else {
+        return if searched.len() < NUMBER_MAX_BYTES {
+            Number::Incomplete
         } else {
-            Err(())
+            Number::TooLong
         };
     };
     if line.len() < len + 2 {
-        return Ok(None);
+        return Number::Incomplete;
     }
-    let text = std::str::from_utf8(&line[..len]).map_err(|_| ())?;
-    let number = text.parse().map_err(|_| ())?;
-    Ok(Some((number, start + len + 2)))
+    match parse_i64(&line[..len]) {
+        Some(number) => Number::Is(number, start + len + 2),
+        None => Number::Invalid,
+    }
 }

@@ -1,0 +1,158 @@
+//! One command that is executed by itself, and what it may use.
+
+use super::answers::{ReplyWriter, read_only};
+use super::batch::{Batch, BatchHandler};
+use super::command::{Action, Command, flags, resolve};
+use super::reply::{ErrorReply, Reply};
+use crate::protocol::{OUTPUT_MAX_BYTES, ServerContext, Session};
+use crate::{KeyHasher, Refusal, Transaction};
+
+/// Executes a command and writes its reply, unless it is refused.
+pub(super) type DirectHandler = fn(&mut Call<'_>, &[&[u8]]) -> Result<(), ErrorReply>;
+
+/// What a command that is executed by itself may use.
+pub(super) struct Call<'c> {
+    pub(super) session: &'c mut Session,
+    pub(super) out: &'c mut Vec<u8>,
+    pub(super) server: &'c mut dyn ServerContext,
+    pub(super) hasher: &'c KeyHasher,
+    pub(super) now_ms: u64,
+}
+
+impl Call<'_> {
+    pub(super) fn reply(&mut self) -> Reply<'_> {
+        Reply {
+            out: self.out,
+            is_resp3: self.session.is_resp3,
+        }
+    }
+
+    pub(super) fn ok(&mut self) -> Result<(), ErrorReply> {
+        self.reply().ok();
+        Ok(())
+    }
+
+    /// Executes a command, whose reply may be an error.
+    pub(super) fn run(&mut self, arguments: &[&[u8]]) {
+        let start = self.out.len();
+        if let Err(error) = self.try_run(arguments) {
+            self.out.truncate(start);
+            self.reply().error(&error);
+        }
+        if self.out.len() > OUTPUT_MAX_BYTES {
+            self.out.truncate(start);
+            self.session.close();
+        }
+    }
+
+    fn try_run(&mut self, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
+        let command = match resolve(arguments) {
+            Ok(command) => self.permit(command).map(|()| command),
+            Err(error) => Err(error),
+        };
+        match (command, self.session.transaction.as_mut()) {
+            (Ok(command), None) => self.execute(command, arguments),
+            (Ok(command), Some(_)) if command.has(flags::NOT_QUEUED) => {
+                self.execute(command, arguments)
+            }
+            (Ok(_), Some(queue)) => {
+                queue.push(arguments)?;
+                self.reply().simple("QUEUED");
+                Ok(())
+            }
+            (Err(error), queue) => {
+                queue.into_iter().for_each(|queue| queue.abort());
+                Err(error)
+            }
+        }
+    }
+
+    fn permit(&self, command: &Command) -> Result<(), ErrorReply> {
+        if !self.session.is_authenticated && !command.has(flags::NO_AUTH) {
+            return Err(ErrorReply::new("NOAUTH Authentication required."));
+        }
+        if self.session.transaction.is_some() && command.has(flags::NO_MULTI) {
+            return Err(ErrorReply::new(
+                "ERR Command not allowed inside a transaction",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Executes a command that may be executed now.
+    pub(super) fn execute(
+        &mut self,
+        command: &Command,
+        arguments: &[&[u8]],
+    ) -> Result<(), ErrorReply> {
+        match command.action {
+            Action::Direct(handler) | Action::SubcommandsOr(_, handler) => handler(self, arguments),
+            Action::Requests(handler) => {
+                let mut batch = Batch::new(self.hasher, self.now_ms);
+                self.add(&mut batch, handler, arguments)?;
+                self.execute_batch(batch);
+                Ok(())
+            }
+            Action::Transaction(handler) => {
+                let mut batch = Batch::new(self.hasher, self.now_ms);
+                self.add(&mut batch, handler, arguments)?;
+                self.execute_transaction(batch, Vec::new());
+                Ok(())
+            }
+            // Resolving takes the subcommand, and none has no arguments.
+            Action::Subcommands(_) => Err(ErrorReply::wrong_arity(command.name)),
+        }
+    }
+
+    /// Adds a command to a batch of this client alone.
+    pub(super) fn add<'a>(
+        &self,
+        batch: &mut Batch<'a>,
+        handler: BatchHandler,
+        arguments: &[&'a [u8]],
+    ) -> Result<(), ErrorReply> {
+        batch.command(handler, arguments, (0, 0), self.session.is_resp3)
+    }
+
+    fn execute_batch(&mut self, batch: Batch<'_>) {
+        let mut writer = ReplyWriter::new(self.server.read_only_reason(), self.now_ms);
+        let (mut at, out) = (0, &mut *self.out);
+        let mut write = |_, answer: crate::Answer<'_>| {
+            if out.len() <= OUTPUT_MAX_BYTES {
+                at += usize::from(writer.write(&batch.pending[at], &answer, out));
+            }
+        };
+        let engine = self.server.engine();
+        engine.execute(&batch.requests, self.now_ms, &mut write);
+    }
+
+    /// Executes a batch with nothing in between, if what was watched has not changed; says whether it
+    /// did, and has written the replies if so.
+    pub(super) fn execute_transaction(
+        &mut self,
+        batch: Batch<'_>,
+        watched: Vec<(&[u8], u64, u64)>,
+    ) -> bool {
+        let Batch {
+            requests, pending, ..
+        } = batch;
+        let mut writer = ReplyWriter::new(self.server.read_only_reason(), self.now_ms);
+        let (mut at, out) = (0, &mut *self.out);
+        let mut write = |_, answer: crate::Answer<'_>| {
+            if out.len() <= OUTPUT_MAX_BYTES {
+                at += usize::from(writer.write(&pending[at], &answer, out));
+            }
+        };
+        let transaction = Transaction { watched, requests };
+        let engine = self.server.engine();
+        engine.execute_transaction(&transaction, self.now_ms, &mut write)
+    }
+
+    /// What a client reads when the store itself refuses.
+    pub(super) fn refusal(&self, refusal: Refusal) -> ErrorReply {
+        match refusal {
+            Refusal::ReadOnly => read_only(self.server.read_only_reason()),
+            other => ErrorReply::from_bytes(format!("ERR {other}").into_bytes()),
+        }
+    }
+}

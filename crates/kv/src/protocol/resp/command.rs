@@ -1,0 +1,233 @@
+//! What is known of a command, and finding it by its name.
+
+use super::batch::BatchHandler;
+use super::call::DirectHandler;
+use super::commands::COMMANDS;
+use super::reply::ErrorReply;
+
+/// A command, or a subcommand of one.
+#[derive(Debug)]
+pub(super) struct Command {
+    /// In small letters.
+    pub(super) name: &'static str,
+    /// Redis's name of the family.
+    pub(super) group: &'static str,
+    /// Arguments with the name; negative: at least so many.
+    pub(super) arity: i32,
+    /// Of [`flags`].
+    pub(super) flags: u16,
+    /// First and last argument that is a key, the last one negative from the end, and the step between
+    /// them.
+    pub(super) keys: [i32; 3],
+    pub(super) action: Action,
+}
+
+/// How a command is executed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Action {
+    /// As requests, with those of other commands.
+    Requests(BatchHandler),
+    /// As requests with nothing in between.
+    Transaction(BatchHandler),
+    /// By itself.
+    Direct(DirectHandler),
+    /// By a subcommand.
+    Subcommands(&'static [Command]),
+    /// By a subcommand, or without one by itself.
+    SubcommandsOr(&'static [Command], DirectHandler),
+}
+
+/// What Redis says of commands in `COMMAND`.
+pub(super) mod flags {
+    pub(in super::super) const WRITE: u16 = 1;
+    pub(in super::super) const READONLY: u16 = 1 << 1;
+    pub(in super::super) const DENYOOM: u16 = 1 << 2;
+    pub(in super::super) const ADMIN: u16 = 1 << 3;
+    pub(in super::super) const NOSCRIPT: u16 = 1 << 4;
+    pub(in super::super) const LOADING: u16 = 1 << 5;
+    pub(in super::super) const STALE: u16 = 1 << 6;
+    pub(in super::super) const FAST: u16 = 1 << 7;
+    pub(in super::super) const NO_AUTH: u16 = 1 << 8;
+    pub(in super::super) const NO_MULTI: u16 = 1 << 9;
+    /// Executed inside `MULTI` too instead of being queued. Redis does not say so.
+    pub(in super::super) const NOT_QUEUED: u16 = 1 << 10;
+
+    /// Those that Redis says, with their names.
+    pub(in super::super) const NAMES: [(u16, &str); 10] = [
+        (WRITE, "write"),
+        (READONLY, "readonly"),
+        (DENYOOM, "denyoom"),
+        (ADMIN, "admin"),
+        (NOSCRIPT, "noscript"),
+        (LOADING, "loading"),
+        (STALE, "stale"),
+        (FAST, "fast"),
+        (NO_AUTH, "no_auth"),
+        (NO_MULTI, "no_multi"),
+    ];
+}
+
+impl Command {
+    pub(super) const fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Whether it can have so many arguments, its name included.
+    #[inline]
+    pub(super) fn accepts(&self, arguments: usize) -> bool {
+        let arity = self.arity.unsigned_abs() as usize;
+        arguments == arity || (self.arity < 0 && arguments > arity)
+    }
+
+    pub(super) fn subcommands(&self) -> &'static [Command] {
+        match self.action {
+            Action::Subcommands(subcommands) | Action::SubcommandsOr(subcommands, _) => subcommands,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
+        let mut subcommands = self.subcommands().iter();
+        subcommands.find(|s| s.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+}
+
+const SLOTS: usize = 512;
+const EMPTY: u8 = u8::MAX;
+
+/// Index of a command by its name: open addressing, filled when this is compiled.
+static INDEX: [u8; SLOTS] = {
+    assert!(COMMANDS.len() < EMPTY as usize);
+    let mut index = [EMPTY; SLOTS];
+    let mut at = 0;
+    while at < COMMANDS.len() {
+        let mut slot = slot(fold(COMMANDS[at].name.as_bytes()));
+        while index[slot] != EMPTY {
+            slot = (slot + 1) % SLOTS;
+        }
+        index[slot] = at as u8;
+        at += 1;
+    }
+    index
+};
+
+/// The letters at both ends of a name, small and capital ones alike. For names of up to eight letters
+/// no two are the same.
+#[inline]
+const fn fold(name: &[u8]) -> u64 {
+    // Clears the bit in which small and capital letters differ.
+    const CASE: u64 = 0xdfdf_dfdf_dfdf_dfdf;
+    let len = name.len();
+    let letters = if len >= 4 {
+        let first = u32::from_le_bytes([name[0], name[1], name[2], name[3]]);
+        let last = u32::from_le_bytes([name[len - 4], name[len - 3], name[len - 2], name[len - 1]]);
+        (first as u64) | (last as u64) << 32
+    } else if len > 0 {
+        (name[0] as u64) | (name[len / 2] as u64) << 8 | (name[len - 1] as u64) << 16
+    } else {
+        0
+    };
+    (letters & CASE) ^ ((len as u64) << 24)
+}
+
+#[inline]
+const fn slot(folded: u64) -> usize {
+    // 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming, section 6.4).
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.ilog2())) as usize
+}
+
+/// The command with this name, in whatever case.
+#[inline]
+pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
+    let mut slot = slot(fold(name));
+    loop {
+        let command = COMMANDS.get(INDEX[slot] as usize)?;
+        if command.name.as_bytes().eq_ignore_ascii_case(name) {
+            return Some(command);
+        }
+        slot = (slot + 1) % SLOTS;
+    }
+}
+
+/// The command, or subcommand, that these arguments are, if it can have so many.
+pub(super) fn resolve(arguments: &[&[u8]]) -> Result<&'static Command, ErrorReply> {
+    let command = find(arguments[0]).ok_or_else(|| unknown(arguments))?;
+    if let ([_, name, ..], Action::Subcommands(_) | Action::SubcommandsOr(..)) =
+        (arguments, command.action)
+    {
+        let subcommand = command
+            .subcommand(name)
+            .ok_or_else(|| unknown_subcommand(command, name))?;
+        if !subcommand.accepts(arguments.len()) {
+            let name = format!("{}|{}", command.name, subcommand.name);
+            return Err(ErrorReply::wrong_arity(&name));
+        }
+        return Ok(subcommand);
+    }
+    if command.accepts(arguments.len()) {
+        Ok(command)
+    } else {
+        Err(ErrorReply::wrong_arity(command.name))
+    }
+}
+
+/// As much of a client's text as Redis repeats.
+fn repeat(text: &[u8], max: usize) -> &[u8] {
+    let text = &text[..text.len().min(max)];
+    text.split(|b| *b == 0).next().unwrap_or_default()
+}
+
+fn unknown(arguments: &[&[u8]]) -> ErrorReply {
+    const MAX: usize = 128;
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(repeat(arguments[0], MAX));
+    text.extend_from_slice(b"', with args beginning with: ");
+    let start = text.len();
+    for argument in &arguments[1..] {
+        let len = text.len() - start;
+        if len >= MAX {
+            break;
+        }
+        text.push(b'\'');
+        text.extend_from_slice(repeat(argument, MAX - len));
+        text.extend_from_slice(b"' ");
+    }
+    ErrorReply::from_bytes(text)
+}
+
+fn unknown_subcommand(command: &Command, name: &[u8]) -> ErrorReply {
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    text.extend_from_slice(repeat(name, 128));
+    text.extend_from_slice(b"'. Try ");
+    text.extend_from_slice(command.name.to_ascii_uppercase().as_bytes());
+    text.extend_from_slice(b" HELP.");
+    ErrorReply::from_bytes(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::commands::COMMANDS;
+    use super::find;
+
+    #[test]
+    fn every_command_is_found_by_its_name_in_any_case() {
+        for command in &COMMANDS {
+            let name = command.name;
+            assert_eq!(find(name.as_bytes()).unwrap().name, name);
+            assert_eq!(find(name.to_uppercase().as_bytes()).unwrap().name, name);
+        }
+        for name in [
+            "",
+            "g",
+            "ge",
+            "gett",
+            "get\0",
+            "GET ",
+            "pexpiretim",
+            "zrangebyscor",
+            "G\x05T",
+        ] {
+            assert!(find(name.as_bytes()).is_none(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Strings.
+
+use super::batch::{Batch, Shape, integer};
+use super::call::Call;
+use super::expiry::{self, TimeUnit};
+use super::reply::{ErrorReply, SYNTAX};
+use crate::{Condition, Expiry, Operation};
+
+type Made = Result<Shape, ErrorReply>;
+
+pub(super) fn get<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    batch.request(arguments[1], Operation::Get)?;
+    Ok(Shape::Value)
+}
+
+pub(super) fn mget<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    for key in &arguments[1..] {
+        batch.request(key, Operation::Get)?;
+    }
+    Ok(Shape::Values)
+}
+
+pub(super) fn getdel<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    batch.request(arguments[1], Operation::GetAndDelete)?;
+    Ok(Shape::Value)
+}
+
+pub(super) fn getex<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    let operation = match &arguments[2..] {
+        [] => Operation::Get,
+        [word] if word.eq_ignore_ascii_case(b"PERSIST") => Operation::GetAndExpire(Expiry::Never),
+        [word, time] => {
+            let unit = TimeUnit::of_option(word).ok_or(SYNTAX)?;
+            let expiry = expiry::of_value(time, unit, batch.now_ms, "getex")?;
+            Operation::GetAndExpire(expiry)
+        }
+        _ => return Err(SYNTAX),
+    };
+    batch.request(arguments[1], operation)?;
+    Ok(Shape::Value)
+}
+
+pub(super) fn getset<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    let operation = Operation::Set {
+        value: arguments[2],
+        flags: 0,
+        expiry: Expiry::Never,
+        condition: Condition::Always,
+        return_old: true,
+    };
+    batch.request(arguments[1], operation)?;
+    Ok(Shape::Value)
+}
+
+fn set_always(value: &[u8], expiry: Expiry) -> Operation<'_> {
+    Operation::Set {
+        value,
+        flags: 0,
+        expiry,
+        condition: Condition::Always,
+        return_old: false,
+    }
+}
+
+#[inline]
+pub(super) fn set<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    if let [_, key, value] = arguments {
+        batch.request(key, set_always(value, Expiry::Never))?;
+        return Ok(Shape::Stored);
+    }
+    set_with_options(batch, arguments)
+}
+
+fn set_with_options<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    let mut condition = None;
+    let mut time = None;
+    let mut keeps_expiry = false;
+    let mut return_old = false;
+    let mut options = arguments[3..].iter();
+    while let Some(option) = options.next() {
+        let is = |word: &[u8]| option.eq_ignore_ascii_case(word);
+        if is(b"NX") && condition != Some(Condition::IfPresent) {
+            condition = Some(Condition::IfAbsent);
+        } else if is(b"XX") && condition != Some(Condition::IfAbsent) {
+            condition = Some(Condition::IfPresent);
+        } else if is(b"GET") {
+            return_old = true;
+        } else if is(b"KEEPTTL") && time.is_none() {
+            keeps_expiry = true;
+        } else {
+            let unit = TimeUnit::of_option(option).ok_or(SYNTAX)?;
+            if keeps_expiry || time.is_some() {
+                return Err(SYNTAX);
+            }
+            time = Some((options.next().ok_or(SYNTAX)?, unit));
+        }
+    }
+    let expiry = match time {
+        Some((time, unit)) => expiry::of_value(time, unit, batch.now_ms, "set")?,
+        None if keeps_expiry => Expiry::Keep,
+        None => Expiry::Never,
+    };
+    let operation = Operation::Set {
+        value: arguments[2],
+        flags: 0,
+        expiry,
+        condition: condition.unwrap_or_default(),
+        return_old,
+    };
+    batch.request(arguments[1], operation)?;
+    Ok(if return_old {
+        Shape::Value
+    } else {
+        Shape::Stored
+    })
+}
+
+pub(super) fn setnx<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    let operation = Operation::Set {
+        value: arguments[2],
+        flags: 0,
+        expiry: Expiry::Never,
+        condition: Condition::IfAbsent,
+        return_old: false,
+    };
+    batch.request(arguments[1], operation)?;
+    Ok(Shape::IsDone)
+}
+
+pub(super) fn setex<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    let expiry = expiry::of_value(arguments[2], TimeUnit::SECONDS, batch.now_ms, "setex")?;
+    batch.request(arguments[1], set_always(arguments[3], expiry))?;
+    Ok(Shape::Stored)
+}
+
+pub(super) fn psetex<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    let expiry = expiry::of_value(arguments[2], TimeUnit::MILLISECONDS, batch.now_ms, "psetex")?;
+    batch.request(arguments[1], set_always(arguments[3], expiry))?;
+    Ok(Shape::Stored)
+}
+
+fn set_pairs<'a>(
+    batch: &mut Batch<'a>,
+    arguments: &[&'a [u8]],
+    command: &str,
+) -> Result<(), ErrorReply> {
+    let (pairs, rest) = arguments[1..].as_chunks();
+    if !rest.is_empty() {
+        return Err(ErrorReply::wrong_arity(command));
+    }
+    for [key, value] in pairs {
+        batch.request(key, set_always(value, Expiry::Never))?;
+    }
+    Ok(())
+}
+
+pub(super) fn mset<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    set_pairs(batch, arguments, "mset")?;
+    Ok(Shape::Ok)
+}
+
+/// A transaction that is executed if every key is missing, of which the version is 0.
+pub(super) fn msetnx(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
+    fn requests<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+        set_pairs(batch, arguments, "msetnx")?;
+        Ok(Shape::AllStored)
+    }
+    let mut batch = Batch::new(call.hasher, call.now_ms);
+    call.add(&mut batch, requests, arguments)?;
+    let watched = batch.requests.iter().map(|r| (r.key, r.hash, 0)).collect();
+    if !call.execute_transaction(batch, watched) {
+        call.reply().integer(0);
+    }
+    Ok(())
+}
+
+pub(super) fn append<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    let operation = Operation::Append {
+        value: arguments[2],
+        front: false,
+        create: true,
+    };
+    batch.request(arguments[1], operation)?;
+    Ok(Shape::Number)
+}
+
+pub(super) fn strlen<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    batch.request(arguments[1], Operation::Length)?;
+    Ok(Shape::Number)
+}
+
+pub(super) fn getrange<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    let operation = Operation::GetRange {
+        start: integer(arguments[2])?,
+        end: integer(arguments[3])?,
+    };
+    batch.request(arguments[1], operation)?;
+    Ok(Shape::ValueOrEmpty)
+}
+
+pub(super) fn setrange<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
+    let offset = u64::try_from(integer(arguments[2])?)
+        .map_err(|_| ErrorReply::new("ERR offset is out of range"))?;
+    let value = arguments[3];
+    batch.request(arguments[1], Operation::SetRange { offset, value })?;
+    Ok(Shape::Number)
+}
