@@ -135,6 +135,8 @@ fn receive_tls(
     tls: &mut ServerConnection,
     into: &mut Vec<u8>,
 ) -> io::Result<Received> {
+    // What a record adds may grow it.
+    let full = into.capacity();
     loop {
         let state = match tls.read_tls(&mut Socket(socket)) {
             Ok(0) => Received::End,
@@ -157,7 +159,7 @@ fn receive_tls(
         if records.peer_has_closed() {
             return Ok(Received::End);
         }
-        if state != Received::More || into.len() == into.capacity() {
+        if state != Received::More || into.len() >= full {
             return Ok(state);
         }
     }

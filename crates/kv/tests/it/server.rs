@@ -4,3 +4,4 @@ mod limits;
 mod running;
 mod serving;
 mod shutdown;
+mod tls;

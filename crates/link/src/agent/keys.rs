@@ -25,6 +25,9 @@ pub const AGENT_FILES: [&str; 2] = ["agent.pem", "agent.key"];
 /// The host's certificate and its key.
 pub const HOST_FILES: [&str; 2] = ["host.pem", "host.key"];
 
+/// The certificate of a server for clients of many kinds, and its key.
+pub const SERVER_FILES: [&str; 2] = ["server.pem", "server.key"];
+
 /// The longest of these files in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
@@ -34,6 +37,15 @@ pub enum KeysError {
     /// A file that cannot be read.
     #[error("{}: {error}; `overside agent keys DIR` makes all files", path.display())]
     File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file of a server for clients of many kinds that cannot be read.
+    #[error("{}: {error}; a server's certificate and key are {} and {}, and {CA_CERTIFICATE} is for \
+             client certificates", path.display(), SERVER_FILES[0], SERVER_FILES[1])]
+    ServerFile {
         /// Which.
         path: PathBuf,
         /// Why.
@@ -76,8 +88,13 @@ pub fn host(directory: &Path) -> Result<Arc<ClientConfig>, KeysError> {
 /// # Errors
 /// [`KeysError`].
 pub fn agent(directory: &Path) -> Result<Arc<ServerConfig>, KeysError> {
+    requiring(directory, AGENT_FILES)
+}
+
+/// With the certificate and key in these files, for peers that the authority signed.
+fn requiring(directory: &Path, files: [&str; 2]) -> Result<Arc<ServerConfig>, KeysError> {
     let roots = Arc::new(roots(directory)?);
-    let (certificates, key) = own(directory, AGENT_FILES)?;
+    let (certificates, key) = own(directory, files)?;
     let authority = directory.join(CA_CERTIFICATE);
     let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
         .build()
@@ -89,8 +106,43 @@ pub fn agent(directory: &Path) -> Result<Arc<ServerConfig>, KeysError> {
                 .with_client_cert_verifier(verifier)
                 .with_single_cert(certificates, key)
         });
-    let path = directory.join(AGENT_FILES[0]);
+    let path = directory.join(files[0]);
     config.map(Arc::new).map_err(|error| content(path, error))
+}
+
+/// The side of a server for clients of many kinds, from the files in `directory`. With
+/// `requires_certificates` only clients whose certificates the authority signed get any further than
+/// the handshake.
+///
+/// # Errors
+/// [`KeysError`].
+pub fn server(
+    directory: &Path,
+    requires_certificates: bool,
+) -> Result<Arc<ServerConfig>, KeysError> {
+    server_config(directory, requires_certificates).map_err(|error| match error {
+        KeysError::File { path, error } => KeysError::ServerFile { path, error },
+        other => other,
+    })
+}
+
+fn server_config(
+    directory: &Path,
+    requires_certificates: bool,
+) -> Result<Arc<ServerConfig>, KeysError> {
+    match requires_certificates {
+        true => requiring(directory, SERVER_FILES),
+        false => {
+            let (certificates, key) = own(directory, SERVER_FILES)?;
+            let config = ServerConfig::builder_with_provider(provider())
+                .with_protocol_versions(&[&rustls::version::TLS13])
+                .and_then(|builder| {
+                    (builder.with_no_client_auth()).with_single_cert(certificates, key)
+                });
+            let path = directory.join(SERVER_FILES[0]);
+            config.map(Arc::new).map_err(|error| content(path, error))
+        }
+    }
 }
 
 fn provider() -> Arc<CryptoProvider> {
