@@ -11,3 +11,4 @@ mod resp;
 mod resp_client;
 mod resp_wire;
 mod server;
+mod store;

@@ -1,0 +1,275 @@
+//! A sorted set: members with scores, in order of score and then of bytes.
+//!
+//! Members are found through a B-tree. Their order is kept in a treap (Seidel and Aragon, 1996): a
+//! search tree that is balanced by random priorities, each node with the size of its subtree. So
+//! adding, removing, and finding the rank of a score or the member of a rank take O(log n), and a range
+//! of k members O(log n + k).
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::request::SortedRangeBy;
+use crate::{Element, ListBuilder, SortedRange};
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+struct Node {
+    score: f64,
+    member: Arc<[u8]>,
+    left: u32,
+    right: u32,
+    size: u32,
+    priority: u32,
+}
+
+/// See the module's comment. Scores are never NaN, and zero has no sign.
+#[derive(Debug)]
+pub(super) struct SortedSet {
+    scores: BTreeMap<Arc<[u8]>, f64>,
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    root: u32,
+    random: u64,
+}
+
+impl SortedSet {
+    /// An empty one. Who does not know the seed cannot unbalance it.
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            scores: BTreeMap::new(),
+            nodes: Vec::new(),
+            free: Vec::new(),
+            root: NONE,
+            random: seed | 1,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.scores.len()
+    }
+
+    pub(super) fn score(&self, member: &[u8]) -> Option<f64> {
+        self.scores.get(member).copied()
+    }
+
+    /// Adds a member or changes its score; whether it is new.
+    pub(super) fn insert(&mut self, member: &[u8], score: f64) -> bool {
+        let (member, is_new) = match self.scores.get_key_value(member) {
+            Some((member, old)) => {
+                let (member, old) = (Arc::clone(member), *old);
+                self.take_out(&member, old);
+                (member, false)
+            }
+            None => (Arc::from(member), true),
+        };
+        self.scores.insert(Arc::clone(&member), score);
+        let (left, right) = self.split(self.root, &|node| {
+            order(node, score, &member) == Ordering::Less
+        });
+        let node = self.new_node(member, score);
+        let left = self.merge(left, node);
+        self.root = self.merge(left, right);
+        is_new
+    }
+
+    /// Removes a member; whether it was there.
+    pub(super) fn remove(&mut self, member: &[u8]) -> bool {
+        let Some((member, score)) = self.scores.remove_entry(member) else {
+            return false;
+        };
+        self.take_out(&member, score);
+        true
+    }
+
+    fn take_out(&mut self, member: &[u8], score: f64) {
+        let is_before = |node: &Node| order(node, score, member) == Ordering::Less;
+        let is_not_behind = |node: &Node| order(node, score, member) != Ordering::Greater;
+        let (left, rest) = self.split(self.root, &is_before);
+        let (node, right) = self.split(rest, &is_not_behind);
+        self.root = self.merge(left, right);
+        // What is free keeps no member alive.
+        self.nodes[node as usize].member = Arc::from(&[][..]);
+        self.free.push(node);
+    }
+
+    fn new_node(&mut self, member: Arc<[u8]>, score: f64) -> u32 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let node = Node {
+            score,
+            member,
+            left: NONE,
+            right: NONE,
+            size: 1,
+            priority: (self.random >> 32) as u32,
+        };
+        match self.free.pop() {
+            Some(free) => {
+                self.nodes[free as usize] = node;
+                free
+            }
+            None => {
+                self.nodes.push(node);
+                self.nodes.len() as u32 - 1
+            }
+        }
+    }
+
+    fn size(&self, node: u32) -> u32 {
+        self.nodes.get(node as usize).map_or(0, |node| node.size)
+    }
+
+    fn update(&mut self, node: u32) {
+        let Node { left, right, .. } = self.nodes[node as usize];
+        self.nodes[node as usize].size = self.size(left) + self.size(right) + 1;
+    }
+
+    /// Divides a tree into nodes that are in front and the rest.
+    fn split(&mut self, root: u32, is_front: &impl Fn(&Node) -> bool) -> (u32, u32) {
+        if root == NONE {
+            return (NONE, NONE);
+        }
+        let at = root as usize;
+        if is_front(&self.nodes[at]) {
+            let (left, right) = self.split(self.nodes[at].right, is_front);
+            self.nodes[at].right = left;
+            self.update(root);
+            (root, right)
+        } else {
+            let (left, right) = self.split(self.nodes[at].left, is_front);
+            self.nodes[at].left = right;
+            self.update(root);
+            (left, root)
+        }
+    }
+
+    fn merge(&mut self, left: u32, right: u32) -> u32 {
+        if left == NONE {
+            return right;
+        }
+        if right == NONE {
+            return left;
+        }
+        let (l, r) = (left as usize, right as usize);
+        if self.nodes[l].priority >= self.nodes[r].priority {
+            self.nodes[l].right = self.merge(self.nodes[l].right, right);
+            self.update(left);
+            left
+        } else {
+            self.nodes[r].left = self.merge(left, self.nodes[r].left);
+            self.update(right);
+            right
+        }
+    }
+
+    /// Number of members in front.
+    fn count(&self, is_front: impl Fn(&Node) -> bool) -> usize {
+        let (mut count, mut at) = (0, self.root);
+        while let Some(node) = self.nodes.get(at as usize) {
+            if is_front(node) {
+                count += self.size(node.left) as usize + 1;
+                at = node.right;
+            } else {
+                at = node.left;
+            }
+        }
+        count
+    }
+
+    /// Hands over the members of these ranks in order.
+    pub(super) fn visit<'s>(
+        &'s self,
+        ranks: Range<usize>,
+        is_reverse: bool,
+        visitor: &mut impl FnMut(f64, &'s [u8]),
+    ) {
+        self.visit_from(self.root, 0, &ranks, is_reverse, visitor);
+    }
+
+    fn visit_from<'s>(
+        &'s self,
+        root: u32,
+        first_rank: usize,
+        ranks: &Range<usize>,
+        is_reverse: bool,
+        visitor: &mut impl FnMut(f64, &'s [u8]),
+    ) {
+        let Some(node) = self.nodes.get(root as usize) else {
+            return;
+        };
+        let end = first_rank + node.size as usize;
+        if first_rank >= ranks.end || end <= ranks.start {
+            return;
+        }
+        let rank = first_rank + self.size(node.left) as usize;
+        let (first, last) = match is_reverse {
+            false => ((node.left, first_rank), (node.right, rank + 1)),
+            true => ((node.right, rank + 1), (node.left, first_rank)),
+        };
+        self.visit_from(first.0, first.1, ranks, is_reverse, visitor);
+        if ranks.contains(&rank) {
+            visitor(node.score, &node.member);
+        }
+        self.visit_from(last.0, last.1, ranks, is_reverse, visitor);
+    }
+
+    /// Adds what is in a range to a list.
+    pub(super) fn range(&self, range: &SortedRange<'_>, list: &mut ListBuilder) {
+        let Range { start, end } = self.ranks(range);
+        let offset = usize::try_from(range.offset).unwrap_or(usize::MAX);
+        let left = (end - start).saturating_sub(offset);
+        let count = usize::try_from(range.count).unwrap_or(usize::MAX).min(left);
+        if count == 0 {
+            return;
+        }
+        let ranks = match range.reverse {
+            false => start + offset..start + offset + count,
+            true => end - offset - count..end - offset,
+        };
+        self.visit(ranks, range.reverse, &mut |score, member| {
+            list.push(Element::Bytes(member));
+            if range.with_scores {
+                list.push(Element::Score(score));
+            }
+        });
+    }
+
+    /// What a range selects, before its offset and count, as ranks from the smallest.
+    fn ranks(&self, range: &SortedRange<'_>) -> Range<usize> {
+        let len = self.len();
+        let (start, end) = match &range.by {
+            SortedRangeBy::Rank { start, end } => {
+                let absolute = |at: i64| i128::from(at) + if at < 0 { len as i128 } else { 0 };
+                let start = absolute(*start).clamp(0, len as i128) as usize;
+                let end = (absolute(*end) + 1).clamp(0, len as i128) as usize;
+                match range.reverse {
+                    false => (start, end),
+                    true => (len - end, len - start),
+                }
+            }
+            SortedRangeBy::Score { min, max } => (
+                self.count(|n| n.score < min.score || (min.is_exclusive && n.score == min.score)),
+                self.count(|n| n.score < max.score || (!max.is_exclusive && n.score == max.score)),
+            ),
+            SortedRangeBy::Member { min, max } => (
+                min.map_or(0, |(min, is_included)| {
+                    self.count(|n| *n.member < *min || (!is_included && *n.member == *min))
+                }),
+                max.map_or(len, |(max, is_included)| {
+                    self.count(|n| *n.member < *max || (is_included && *n.member == *max))
+                }),
+            ),
+        };
+        start..end.max(start)
+    }
+}
+
+fn order(node: &Node, score: f64, member: &[u8]) -> Ordering {
+    let by_score = node.score.partial_cmp(&score);
+    let by_score = by_score.expect("scores are not NaN");
+    by_score.then_with(|| (*node.member).cmp(member))
+}

@@ -1,0 +1,472 @@
+//! Operations on strings, and on the expiry of anything.
+
+use std::io::Write;
+
+use super::Store;
+use super::execute::{value_answer, value_of};
+use super::index::Slot;
+use super::item::NewItem;
+use super::{decimal, item::Item};
+use crate::{
+    Answer, Condition, Expiry, ExpiryCondition, Operation, Refusal, Request, VALUE_MAX_BYTES,
+    Value, ValueKind,
+};
+
+/// What is kept with a string.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    flags: u32,
+    expires_at_ms: Option<u64>,
+}
+
+impl Kept {
+    fn of(item: Item<'_>) -> Self {
+        Self {
+            flags: item.flags(),
+            expires_at_ms: item.expires_at_ms(),
+        }
+    }
+}
+
+fn expires(expiry: Expiry, old: Option<u64>) -> Option<u64> {
+    match expiry {
+        Expiry::Keep => old,
+        Expiry::Never => None,
+        Expiry::At(at) => Some(at),
+    }
+}
+
+impl Store {
+    pub(super) fn perform_on_string(
+        &mut self,
+        request: &Request<'_>,
+        now_ms: u64,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        match &request.operation {
+            Operation::GetAndExpire(expiry) => {
+                return self.get_and_expire(request, *expiry, now_ms, answer);
+            }
+            Operation::GetAndDelete => {
+                let slot = self.lookup(request.key, request.hash, now_ms);
+                self.count_read(slot.is_some());
+                match slot {
+                    None => answer(Answer::Missing),
+                    Some(slot) => {
+                        self.string_in(slot)?;
+                        answer(value_answer(self.item_in(slot)));
+                        self.remove(request.hash, slot);
+                    }
+                }
+            }
+            Operation::GetRange { start, end } => {
+                let item = self.read_string(request, now_ms)?;
+                answer(Answer::Value(item.map_or_else(Value::default, |item| {
+                    value_of(item, inclusive(item.value(), *start, *end))
+                })));
+            }
+            Operation::Length => {
+                let item = self.read_string(request, now_ms)?;
+                answer(Answer::Number(item.map_or(0, |i| i.value().len() as i64)));
+            }
+            Operation::Append {
+                value,
+                front,
+                create,
+            } => {
+                let result = self.append(request, value, *front, *create, now_ms)?;
+                answer(result.map_or(Answer::Missing, |len| Answer::Number(len as i64)));
+            }
+            Operation::SetRange { offset, value } => {
+                let len = self.set_range(request, *offset, value, now_ms)?;
+                answer(Answer::Number(len as i64));
+            }
+            Operation::Increment { delta } => {
+                answer(Answer::Number(self.increment(request, *delta, now_ms)?));
+            }
+            Operation::IncrementFloat { delta } => {
+                let item = self.string(request, now_ms)?;
+                let kept = item.map(Kept::of).unwrap_or_default();
+                let sum = decimal::add(item.map_or(b"0", |item| item.value()), delta)?;
+                let version = self.put(request, sum.as_bytes(), kept, now_ms)?;
+                answer(Answer::Value(Value {
+                    data: sum.as_bytes(),
+                    flags: kept.flags,
+                    version,
+                    expires_at_ms: kept.expires_at_ms,
+                }));
+            }
+            Operation::Count { .. } => answer(self.count(request, now_ms)?),
+            other => unreachable!("{other:?} is no operation on a string"),
+        }
+        Ok(())
+    }
+
+    fn string_in(&self, slot: Slot) -> Result<Item<'_>, Refusal> {
+        let item = self.item_in(slot);
+        match item.kind() {
+            ValueKind::String => Ok(item),
+            _ => Err(Refusal::WrongKind),
+        }
+    }
+
+    fn string(&mut self, request: &Request<'_>, now_ms: u64) -> Result<Option<Item<'_>>, Refusal> {
+        let slot = self.lookup(request.key, request.hash, now_ms);
+        slot.map(|slot| self.string_in(slot)).transpose()
+    }
+
+    fn read_string(
+        &mut self,
+        request: &Request<'_>,
+        now_ms: u64,
+    ) -> Result<Option<Item<'_>>, Refusal> {
+        let slot = self.lookup(request.key, request.hash, now_ms);
+        self.count_read(slot.is_some());
+        slot.map(|slot| self.string_in(slot)).transpose()
+    }
+
+    /// Stores a string, whatever was there.
+    fn put(
+        &mut self,
+        request: &Request<'_>,
+        value: &[u8],
+        kept: Kept,
+        now_ms: u64,
+    ) -> Result<u64, Refusal> {
+        let new = NewItem {
+            key: request.key,
+            value,
+            kind: ValueKind::String,
+            flags: kept.flags,
+            expires_at_ms: kept.expires_at_ms,
+        };
+        self.make_room(new.size(), 0)?;
+        let slot = self.find(request.key, request.hash);
+        self.write_unless_expired(request.hash, slot, &new, now_ms)
+    }
+
+    /// What is stored with an expiry in the past is removed at once.
+    fn write_unless_expired(
+        &mut self,
+        hash: u64,
+        slot: Option<Slot>,
+        new: &NewItem<'_>,
+        now_ms: u64,
+    ) -> Result<u64, Refusal> {
+        if new.expires_at_ms.is_none_or(|at| at > now_ms) {
+            return self.write(hash, slot, new);
+        }
+        if let Some(slot) = slot {
+            self.remove(hash, slot);
+        }
+        Ok(self.next_version())
+    }
+
+    pub(super) fn set(
+        &mut self,
+        request: &Request<'_>,
+        now_ms: u64,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        let Operation::Set {
+            value,
+            flags,
+            expiry,
+            condition,
+            return_old,
+        } = &request.operation
+        else {
+            unreachable!("it is a Set");
+        };
+        if value.len() > VALUE_MAX_BYTES {
+            return Err(Refusal::TooLarge);
+        }
+        let mut new = NewItem {
+            key: request.key,
+            value,
+            kind: ValueKind::String,
+            flags: *flags,
+            expires_at_ms: Some(0),
+        };
+        self.make_room(new.size(), 0)?;
+        let slot = self.lookup(request.key, request.hash, now_ms);
+        let old = slot.and_then(|slot| self.item_in(slot).expires_at_ms());
+        new.expires_at_ms = expires(*expiry, old);
+        if *return_old {
+            return self.set_and_return_old(request, slot, &new, *condition, now_ms, answer);
+        }
+        answer(match self.check(slot, *condition) {
+            Some(otherwise) => otherwise,
+            None => Answer::Stored {
+                version: self.write_unless_expired(request.hash, slot, &new, now_ms)?,
+            },
+        });
+        Ok(())
+    }
+
+    /// Why a `Set` is not done.
+    #[inline(always)]
+    fn check(&self, slot: Option<Slot>, condition: Condition) -> Option<Answer<'static>> {
+        match (condition, slot) {
+            (Condition::IfAbsent, Some(_)) | (Condition::IfPresent, None) => {
+                Some(Answer::NotStored)
+            }
+            (Condition::IfVersion(_), None) => Some(Answer::Missing),
+            (Condition::IfVersion(version), Some(slot)) => {
+                let is_other = self.item_in(slot).version() != version;
+                is_other.then_some(Answer::VersionDiffers)
+            }
+            _ => None,
+        }
+    }
+
+    fn set_and_return_old(
+        &mut self,
+        request: &Request<'_>,
+        slot: Option<Slot>,
+        new: &NewItem<'_>,
+        condition: Condition,
+        now_ms: u64,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        let old = slot.map(|slot| self.string_in(slot)).transpose()?;
+        if self.check(slot, condition).is_some() {
+            answer(old.map_or(Answer::Missing, value_answer));
+            return Ok(());
+        }
+        // The old string is overwritten before it is answered: whether it can be is known then.
+        let copy = old.map(|item| item.value().to_vec());
+        let value = old.map(|item| value_of(item, &[]));
+        let value = value.map(|value| Value { data: &[], ..value });
+        self.write_unless_expired(request.hash, slot, new, now_ms)?;
+        answer(match (value, &copy) {
+            (Some(value), Some(data)) => Answer::Value(Value { data, ..value }),
+            _ => Answer::Missing,
+        });
+        Ok(())
+    }
+
+    fn get_and_expire(
+        &mut self,
+        request: &Request<'_>,
+        expiry: Expiry,
+        now_ms: u64,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        let slot = self.lookup(request.key, request.hash, now_ms);
+        self.count_read(slot.is_some());
+        let Some(slot) = slot else {
+            answer(Answer::Missing);
+            return Ok(());
+        };
+        self.string_in(slot)?;
+        let slot = match expiry {
+            Expiry::Keep => Some(slot),
+            Expiry::At(at) if at <= now_ms => {
+                answer(value_answer(self.item_in(slot)));
+                self.remove(request.hash, slot);
+                return Ok(());
+            }
+            _ => self.set_expiry(request.key, request.hash, expires(expiry, None))?,
+        };
+        answer(slot.map_or(Answer::Missing, |slot| value_answer(self.item_in(slot))));
+        Ok(())
+    }
+
+    pub(super) fn expire(
+        &mut self,
+        request: &Request<'_>,
+        expiry: Expiry,
+        condition: ExpiryCondition,
+        now_ms: u64,
+    ) -> Result<Answer<'static>, Refusal> {
+        let Some(slot) = self.lookup(request.key, request.hash, now_ms) else {
+            return Ok(Answer::Missing);
+        };
+        let old = self.item_in(slot).expires_at_ms();
+        let (old_end, new_end) = (
+            old.unwrap_or(u64::MAX),
+            expires(expiry, old).unwrap_or(u64::MAX),
+        );
+        if (condition.if_never && old.is_some())
+            || (condition.if_some && old.is_none())
+            || (condition.if_later && new_end <= old_end)
+            || (condition.if_earlier && new_end >= old_end)
+        {
+            return Ok(Answer::NotStored);
+        }
+        match expiry {
+            Expiry::Keep => {}
+            Expiry::At(at) if at <= now_ms => self.remove(request.hash, slot),
+            _ => {
+                let slot = self.set_expiry(request.key, request.hash, expires(expiry, old))?;
+                return Ok(slot.map_or(Answer::Missing, |_| Answer::Done));
+            }
+        }
+        Ok(Answer::Done)
+    }
+
+    fn append(
+        &mut self,
+        request: &Request<'_>,
+        value: &[u8],
+        front: bool,
+        create: bool,
+        now_ms: u64,
+    ) -> Result<Option<usize>, Refusal> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let item = self.string(request, now_ms)?;
+        if item.is_none() && !create {
+            return Ok(None);
+        }
+        let kept = item.map(Kept::of).unwrap_or_default();
+        let old = item.map_or(&[][..], |item| item.value());
+        let len = old.len() + value.len();
+        if len > VALUE_MAX_BYTES {
+            return Err(Refusal::TooLarge);
+        }
+        let (first, second) = if front { (value, old) } else { (old, value) };
+        scratch.extend_from_slice(first);
+        scratch.extend_from_slice(second);
+        let result = self.put(request, &scratch, kept, now_ms);
+        self.keep_scratch(scratch);
+        result.map(|_| Some(len))
+    }
+
+    fn set_range(
+        &mut self,
+        request: &Request<'_>,
+        offset: u64,
+        value: &[u8],
+        now_ms: u64,
+    ) -> Result<usize, Refusal> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let item = self.string(request, now_ms)?;
+        let kept = item.map(Kept::of).unwrap_or_default();
+        let old = item.map_or(&[][..], |item| item.value());
+        if value.is_empty() {
+            return Ok(old.len());
+        }
+        let end = offset.saturating_add(value.len() as u64);
+        if end > VALUE_MAX_BYTES as u64 {
+            return Err(Refusal::TooLarge);
+        }
+        let (offset, end) = (offset as usize, end as usize);
+        scratch.extend_from_slice(old);
+        scratch.resize(old.len().max(end), 0);
+        scratch[offset..end].copy_from_slice(value);
+        let (result, len) = (self.put(request, &scratch, kept, now_ms), scratch.len());
+        self.keep_scratch(scratch);
+        result.map(|_| len)
+    }
+
+    fn increment(
+        &mut self,
+        request: &Request<'_>,
+        delta: i64,
+        now_ms: u64,
+    ) -> Result<i64, Refusal> {
+        let item = self.string(request, now_ms)?;
+        let kept = item.map(Kept::of).unwrap_or_default();
+        let old = match item {
+            Some(item) => signed(item.value()).ok_or(Refusal::NotAnInteger)?,
+            None => 0,
+        };
+        let sum = old.checked_add(delta).ok_or(Refusal::Overflow)?;
+        self.put_number(request, sum, kept, now_ms)?;
+        Ok(sum)
+    }
+
+    fn put_number(
+        &mut self,
+        request: &Request<'_>,
+        number: impl std::fmt::Display,
+        kept: Kept,
+        now_ms: u64,
+    ) -> Result<u64, Refusal> {
+        let mut text = [0; 20];
+        let mut rest = &mut text[..];
+        write!(rest, "{number}").expect("no number of 64 bits is longer");
+        let left = rest.len();
+        self.put(request, &text[..text.len() - left], kept, now_ms)
+    }
+
+    fn count(&mut self, request: &Request<'_>, now_ms: u64) -> Result<Answer<'static>, Refusal> {
+        let Operation::Count {
+            delta,
+            down,
+            initial,
+            expiry,
+        } = &request.operation
+        else {
+            unreachable!("it is a Count");
+        };
+        let (value, kept) = match (self.string(request, now_ms)?, initial) {
+            (None, None) => return Ok(Answer::Missing),
+            (None, Some((first, first_expiry))) => {
+                let expires_at_ms = expires(*first_expiry, None);
+                let flags = 0;
+                (
+                    *first,
+                    Kept {
+                        flags,
+                        expires_at_ms,
+                    },
+                )
+            }
+            (Some(item), _) => {
+                let number = unsigned(item.value()).ok_or(Refusal::NotAnInteger)?;
+                let value = match down {
+                    true => number.saturating_sub(*delta),
+                    false => number.wrapping_add(*delta),
+                };
+                let mut kept = Kept::of(item);
+                kept.expires_at_ms = expires(*expiry, kept.expires_at_ms);
+                (value, kept)
+            }
+        };
+        let version = self.put_number(request, value, kept, now_ms)?;
+        Ok(Answer::Counter { value, version })
+    }
+}
+
+/// From `start` to `end` inclusive, negative from the end, as Redis's `GETRANGE` has it.
+fn inclusive(data: &[u8], start: i64, end: i64) -> &[u8] {
+    if start < 0 && end < 0 && start > end {
+        return &[];
+    }
+    let len = data.len() as i64;
+    let absolute = |at: i64| if at < 0 { (len + at).max(0) } else { at };
+    let (start, end) = (absolute(start), absolute(end).min(len - 1));
+    match start <= end {
+        true => &data[start as usize..=end as usize],
+        false => &[],
+    }
+}
+
+/// A decimal number as Redis takes it: no plus sign, no leading zero, no -0.
+fn signed(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let is_canonical = match digits {
+        [b'0'] => text.len() == 1,
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    str::from_utf8(text)
+        .ok()
+        .filter(|_| is_canonical)?
+        .parse()
+        .ok()
+}
+
+/// A decimal number as memcached takes it: at most 20 digits.
+fn unsigned(text: &[u8]) -> Option<u64> {
+    let is_decimal = text.len() <= 20 && text.iter().all(u8::is_ascii_digit);
+    str::from_utf8(text)
+        .ok()
+        .filter(|_| is_decimal)?
+        .parse()
+        .ok()
+}
