@@ -11,10 +11,12 @@
 //! 4. So on until no whole command is left, or every output is full.
 
 mod context;
+mod memcached;
 mod resp;
 mod session;
 
 pub use context::{ClientInfo, ReadOnlyReason, ServerContext};
+pub use memcached::MemcachedEngine;
 pub use resp::CommunicationEngine;
 pub use session::Session;
 

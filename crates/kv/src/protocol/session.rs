@@ -14,6 +14,8 @@ pub struct Session {
     pub(super) name: Box<[u8]>,
     /// How far the command at the front of the input has been parsed.
     pub(super) progress: Progress,
+    /// Bytes of a refused value that are still to come (memcached).
+    pub(super) discard_bytes: usize,
     /// What `MULTI` has queued.
     pub(super) transaction: Option<Box<CommandQueue>>,
     pub(super) watched: WatchedKeys,
@@ -32,6 +34,7 @@ impl Session {
             is_authenticated,
             name: Box::default(),
             progress: Progress::default(),
+            discard_bytes: 0,
             transaction: None,
             watched: WatchedKeys::default(),
         }

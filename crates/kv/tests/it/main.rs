@@ -2,6 +2,7 @@
 
 mod bench;
 mod codec;
+mod memcached;
 mod oracle;
 mod oracle_test;
 mod peers;

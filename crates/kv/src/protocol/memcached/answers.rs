@@ -1,0 +1,191 @@
+//! Replies.
+
+use super::Form;
+use super::meta::{MetaCommand, MetaForm};
+use crate::{Answer, Refusal, Value};
+
+/// Writes parts of replies.
+pub(super) struct Writer {
+    /// When the batch was executed.
+    pub now_ms: u64,
+}
+
+impl Writer {
+    /// Appends a part; `answer` is that of its request, if it has one.
+    pub fn write(&self, form: &Form<'_>, answer: Option<&Answer<'_>>, out: &mut Vec<u8>) {
+        let answer = match (form, answer) {
+            (Form::Literal(text), _) => return out.extend_from_slice(text),
+            (_, None) => return,
+            (_, Some(answer)) => answer,
+        };
+        let is_quiet = matches!(
+            form,
+            Form::Stored { is_quiet: true }
+                | Form::Appended { is_quiet: true }
+                | Form::Deleted { is_quiet: true }
+                | Form::Counted { is_quiet: true }
+                | Form::Touched { is_quiet: true }
+        );
+        if is_quiet {
+            return;
+        }
+        if let Answer::Refused(refusal) = answer {
+            return out.extend_from_slice(refused(*refusal));
+        }
+        match form {
+            Form::Value { key, with_version } => {
+                if let Answer::Value(found) = answer {
+                    value(key, found, *with_version, out);
+                }
+            }
+            Form::Counted { .. } => match answer {
+                Answer::Counter { value, .. } => {
+                    number(*value, out);
+                    out.extend_from_slice(b"\r\n");
+                }
+                _ => out.extend_from_slice(b"NOT_FOUND\r\n"),
+            },
+            Form::Stored { .. } => out.extend_from_slice(match answer {
+                Answer::Stored { .. } => b"STORED\r\n",
+                Answer::VersionDiffers => b"EXISTS\r\n",
+                Answer::Missing => b"NOT_FOUND\r\n",
+                _ => b"NOT_STORED\r\n",
+            }),
+            Form::Appended { .. } => out.extend_from_slice(match answer {
+                Answer::Number(_) => b"STORED\r\n",
+                _ => b"NOT_STORED\r\n",
+            }),
+            Form::Deleted { .. } => out.extend_from_slice(match answer {
+                Answer::Done => b"DELETED\r\n",
+                _ => b"NOT_FOUND\r\n",
+            }),
+            Form::Touched { .. } => out.extend_from_slice(match answer {
+                Answer::Done => b"TOUCHED\r\n",
+                _ => b"NOT_FOUND\r\n",
+            }),
+            Form::Meta(form) => self.meta(form, answer, out),
+            Form::Literal(_) => {}
+        }
+    }
+
+    fn meta(&self, form: &MetaForm<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
+        let code: &[u8; 2] = match (form.command, answer) {
+            (MetaCommand::Get, Answer::Value(_)) if form.with_value => b"VA",
+            (MetaCommand::Count, Answer::Counter { .. }) if form.with_value => b"VA",
+            (MetaCommand::Get, Answer::Missing) => b"EN",
+            (MetaCommand::Append, Answer::Missing) | (_, Answer::NotStored) => b"NS",
+            (_, Answer::Missing) => b"NF",
+            (_, Answer::VersionDiffers) => b"EX",
+            _ => b"HD",
+        };
+        let is_usual = match form.command {
+            MetaCommand::Get => code == b"EN",
+            _ => code == b"HD",
+        };
+        if form.is_quiet && is_usual {
+            return;
+        }
+        out.extend_from_slice(code);
+        let mut digits = itoa::Buffer::new();
+        let data: &[u8] = match answer {
+            Answer::Value(value) => value.data,
+            Answer::Counter { value, .. } => digits.format(*value).as_bytes(),
+            _ => b"",
+        };
+        if code == b"VA" {
+            out.push(b' ');
+            number(data.len() as u64, out);
+        }
+        let found = details(answer);
+        for flag in &form.flags {
+            self.flag(flag, form, found.as_ref(), out);
+        }
+        out.extend_from_slice(b"\r\n");
+        if code == b"VA" {
+            out.extend_from_slice(data);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// Appends what a flag asks for, if the answer has it.
+    fn flag(&self, flag: &[u8], form: &MetaForm<'_>, found: Option<&Value<'_>>, out: &mut Vec<u8>) {
+        match (flag[0], found) {
+            (b'O', _) => {
+                out.push(b' ');
+                out.extend_from_slice(flag);
+            }
+            (b'k', _) => {
+                out.extend_from_slice(b" k");
+                out.extend_from_slice(form.key);
+                if form.is_base64 {
+                    out.extend_from_slice(b" b");
+                }
+            }
+            (b'c', Some(value)) => {
+                out.extend_from_slice(b" c");
+                number(value.version, out);
+            }
+            (b'f', Some(value)) => {
+                out.extend_from_slice(b" f");
+                number(u64::from(value.flags), out);
+            }
+            (b's', Some(value)) => {
+                out.extend_from_slice(b" s");
+                number(value.data.len() as u64, out);
+            }
+            (b't', Some(value)) => match value.expires_at_ms {
+                None => out.extend_from_slice(b" t-1"),
+                Some(at) => {
+                    out.extend_from_slice(b" t");
+                    number(at.saturating_sub(self.now_ms).div_ceil(1000), out);
+                }
+            },
+            _ => {}
+        }
+    }
+}
+
+/// What a reply can say of the item.
+fn details<'a>(answer: &Answer<'a>) -> Option<Value<'a>> {
+    match *answer {
+        Answer::Value(value) => Some(value),
+        Answer::Stored { version } | Answer::Counter { version, .. } => Some(Value {
+            version,
+            ..Value::default()
+        }),
+        _ => None,
+    }
+}
+
+fn value(key: &[u8], found: &Value<'_>, with_version: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"VALUE ");
+    out.extend_from_slice(key);
+    out.push(b' ');
+    number(u64::from(found.flags), out);
+    out.push(b' ');
+    number(found.data.len() as u64, out);
+    if with_version {
+        out.push(b' ');
+        number(found.version, out);
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(found.data);
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(super) fn number(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+fn refused(refusal: Refusal) -> &'static [u8] {
+    match refusal {
+        Refusal::OutOfMemory => b"SERVER_ERROR out of memory storing object\r\n",
+        Refusal::TooLarge => b"SERVER_ERROR object too large for cache\r\n",
+        Refusal::NotAnInteger => {
+            b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
+        }
+        Refusal::WrongKind => b"SERVER_ERROR the key holds another kind of value\r\n",
+        Refusal::ReadOnly => b"SERVER_ERROR the store takes no writes now\r\n",
+        _ => b"SERVER_ERROR internal error\r\n",
+    }
+}

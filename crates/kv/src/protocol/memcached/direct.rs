@@ -1,0 +1,158 @@
+//! Commands that are executed by themselves.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::answers::{Writer, number};
+use super::line::Words;
+use super::{BAD_FORMAT, Batch, meta};
+use crate::protocol::{Ready, ServerContext};
+use crate::{KeyHasher, Statistics};
+
+pub(super) fn execute(
+    ready: &mut Ready<'_>,
+    line: &Words<'_>,
+    data: &[u8],
+    hasher: &KeyHasher,
+    server: &mut dyn ServerContext,
+) {
+    match line.first().copied() {
+        Some(b"quit") => ready.session.close(),
+        Some(b"flush_all") => flush(ready, line, server),
+        Some(b"stats") => statistics(ready, line, server),
+        Some(b"me") => inspect(ready, line, hasher, server),
+        Some(name) => with_base64_key(name, ready, &line[1..], data, (hasher, server)),
+        None => {}
+    }
+}
+
+fn flush(ready: &mut Ready<'_>, line: &Words<'_>, server: &mut dyn ServerContext) {
+    let is_quiet = line.last() == Some(&&b"noreply"[..]);
+    let arguments = &line[1..line.len() - usize::from(is_quiet)];
+    let reply: &[u8] = match arguments {
+        [] | [b"0"] => match server.engine().flush() {
+            Ok(()) => b"OK\r\n",
+            Err(_) => b"SERVER_ERROR the store takes no writes now\r\n",
+        },
+        [_] => b"SERVER_ERROR flush_all takes no delay here\r\n",
+        _ => b"ERROR\r\n",
+    };
+    if !is_quiet {
+        ready.output.extend_from_slice(reply);
+    }
+}
+
+fn statistics(ready: &mut Ready<'_>, line: &Words<'_>, server: &mut dyn ServerContext) {
+    let out = &mut *ready.output;
+    if line.len() > 1 {
+        // Settings and slabs are other ones here.
+        return out.extend_from_slice(b"END\r\n");
+    }
+    let now_s = server.now_ms() / 1000;
+    let found = server.engine().statistics();
+    let mut stat = |name: &str, value: &dyn std::fmt::Display| {
+        out.extend_from_slice(format!("STAT {name} {value}\r\n").as_bytes());
+    };
+    stat("time", &now_s);
+    stat("version", &concat!(env!("CARGO_PKG_VERSION"), "-overside"));
+    let names = [
+        ("process_id", "pid"),
+        ("uptime_in_seconds", "uptime"),
+        ("connected_clients", "curr_connections"),
+        ("total_connections_received", "total_connections"),
+        ("total_net_input_bytes", "bytes_read"),
+        ("total_net_output_bytes", "bytes_written"),
+    ];
+    server.info(&found, &mut |_, field, value| {
+        if let Some((_, name)) = names.iter().find(|(redis, _)| *redis == field) {
+            stat(name, value);
+        }
+    });
+    let Statistics {
+        items,
+        payload_bytes,
+        memory_limit_bytes,
+        hits,
+        misses,
+        evictions,
+        expirations,
+        ..
+    } = found;
+    let counts = [
+        ("curr_items", items),
+        ("bytes", payload_bytes),
+        ("limit_maxbytes", memory_limit_bytes),
+        ("get_hits", hits),
+        ("get_misses", misses),
+        ("evictions", evictions),
+        ("reclaimed", expirations),
+    ];
+    counts.iter().for_each(|(name, count)| stat(name, count));
+    out.extend_from_slice(b"END\r\n");
+}
+
+/// `me`: what is known of a key, for people.
+fn inspect(
+    ready: &mut Ready<'_>,
+    line: &Words<'_>,
+    hasher: &KeyHasher,
+    server: &mut dyn ServerContext,
+) {
+    let out = &mut *ready.output;
+    let Some(&key) = line.get(1) else {
+        return out.extend_from_slice(BAD_FORMAT);
+    };
+    let now_ms = server.now_ms();
+    let request = crate::Request {
+        key,
+        hash: hasher.hash(key),
+        operation: crate::Operation::Inspect,
+    };
+    let engine = server.engine();
+    engine.execute(&[request], now_ms, &mut |_, answer| {
+        let crate::Answer::Metadata(found) = answer else {
+            return out.extend_from_slice(b"EN\r\n");
+        };
+        out.extend_from_slice(b"ME ");
+        out.extend_from_slice(key);
+        out.extend_from_slice(b" exp=");
+        match found.expires_at_ms {
+            None => out.extend_from_slice(b"-1"),
+            Some(at) => number(at.saturating_sub(now_ms).div_ceil(1000), out),
+        }
+        out.extend_from_slice(b" cas=");
+        number(found.version, out);
+        out.extend_from_slice(b" size=");
+        number(found.memory_bytes, out);
+        out.extend_from_slice(b"\r\n");
+    });
+}
+
+/// A meta command whose key is written in Base64.
+fn with_base64_key(
+    name: &[u8],
+    ready: &mut Ready<'_>,
+    words: &[&[u8]],
+    data: &[u8],
+    (hasher, server): (&KeyHasher, &mut dyn ServerContext),
+) {
+    let now_ms = server.now_ms();
+    let encoded = words.first().copied().unwrap_or_default();
+    let Ok(key) = STANDARD.decode(encoded) else {
+        return ready.output.extend_from_slice(BAD_FORMAT);
+    };
+    let mut batch = Batch::new(hasher, now_ms);
+    meta::add_with_key(name, words, &key, data, &mut batch);
+    let writer = Writer { now_ms };
+    let mut parts = batch.pending.iter();
+    if batch.requests.is_empty() {
+        parts.for_each(|part| writer.write(&part.form, None, ready.output));
+        return;
+    }
+    let engine = server.engine();
+    engine.execute(&batch.requests, now_ms, &mut |_, answer| {
+        if let Some(part) = parts.next() {
+            writer.write(&part.form, Some(&answer), ready.output);
+        }
+    });
+}

@@ -1,0 +1,215 @@
+//! Meta commands: `mg`, `ms`, `md` and `ma`.
+//!
+//! Flags that need what the store does not keep (`h`, `l`: when a value was last read; `N`, `R`, `I`:
+//! leases and stale values) are refused, not ignored.
+
+use super::line::{Words, unsigned};
+use super::text::{expiry, key};
+use super::{BAD_FORMAT, Batch, Form};
+use crate::{Condition, Expiry, Operation};
+
+const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad token in command line format\r\n";
+const UNSUPPORTED: &[u8] = b"CLIENT_ERROR unsupported flag\r\n";
+
+/// How the reply to a meta command is written.
+#[derive(Debug)]
+pub(super) struct MetaForm<'a> {
+    pub command: MetaCommand,
+    /// The key as the client wrote it.
+    pub key: &'a [u8],
+    pub is_base64: bool,
+    /// Flags that the reply has, in the client's order, with what it wrote behind each.
+    pub flags: Box<[&'a [u8]]>,
+    /// Leaves out the usual reply.
+    pub is_quiet: bool,
+    pub with_value: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MetaCommand {
+    Get,
+    Set,
+    Append,
+    Delete,
+    Count,
+}
+
+/// Adds a meta command, or what is wrong with it; `false`: its key is in Base64, and it must be executed
+/// by itself.
+pub(super) fn add<'b, 'c: 'b>(
+    name: &[u8],
+    words: &[&'c [u8]],
+    data: &'c [u8],
+    batch: &mut Batch<'b>,
+) -> bool {
+    let flags = flags(name, words);
+    if flags.is_some_and(|flags| flags.contains(&&b"b"[..])) {
+        return false;
+    }
+    let whose = words.first().copied().unwrap_or_default();
+    add_with_key(name, words, whose, data, batch);
+    true
+}
+
+/// The flags of a command, behind the key, and the length of data.
+fn flags<'w, 'a>(name: &[u8], words: &'w [&'a [u8]]) -> Option<&'w [&'a [u8]]> {
+    words.get(if name == b"ms" { 2 } else { 1 }..)
+}
+
+/// Adds a command whose key, decoded if need be, is `decoded`.
+pub(super) fn add_with_key<'a>(
+    name: &[u8],
+    words: &[&'a [u8]],
+    decoded: &'a [u8],
+    data: &'a [u8],
+    batch: &mut Batch<'a>,
+) {
+    let made = key(words.first())
+        .and_then(|()| flags(name, words).ok_or(BAD_FORMAT))
+        .and_then(|flags| Flags::parse(flags, batch.now_ms))
+        .and_then(|flags| flags.operation(name, data));
+    match made {
+        Ok((operation, command, flags)) => {
+            let form = MetaForm {
+                command,
+                key: words[0],
+                is_base64: flags.is_base64,
+                flags: flags.returned.into(),
+                is_quiet: flags.is_quiet,
+                with_value: flags.with_value,
+            };
+            batch.request(decoded, operation, Form::Meta(Box::new(form)));
+        }
+        Err(error) => batch.literal(error),
+    }
+}
+
+#[derive(Default)]
+struct Flags<'a> {
+    returned: Words<'a>,
+    is_base64: bool,
+    is_quiet: bool,
+    with_value: bool,
+    version: Option<u64>,
+    client_flags: u32,
+    expiry: Option<Expiry>,
+    mode: Option<u8>,
+    autovivify: Option<Expiry>,
+    initial: u64,
+    delta: Option<u64>,
+}
+
+impl<'a> Flags<'a> {
+    fn parse(words: &[&'a [u8]], now_ms: u64) -> Result<Self, &'static [u8]> {
+        let mut flags = Self::default();
+        for &word in words {
+            let (flag, token) = word.split_first().ok_or(BAD_FORMAT)?;
+            let number = || unsigned(token).ok_or(BAD_TOKEN);
+            match flag {
+                b'b' => flags.is_base64 = true,
+                b'k' | b'O' | b'c' | b'f' | b's' | b't' => flags.returned.push(word),
+                b'q' => flags.is_quiet = true,
+                b'v' => flags.with_value = true,
+                b'C' => flags.version = Some(number()?),
+                b'F' => {
+                    flags.client_flags = u32::try_from(number()?).map_err(|_| BAD_TOKEN)?;
+                }
+                b'T' => flags.expiry = Some(expiry(token, now_ms).map_err(|_| BAD_TOKEN)?),
+                b'M' => flags.mode = Some(token.first().copied().ok_or(BAD_TOKEN)?),
+                b'N' => flags.autovivify = Some(expiry(token, now_ms).map_err(|_| BAD_TOKEN)?),
+                b'J' => flags.initial = number()?,
+                b'D' => flags.delta = Some(number()?),
+                _ => return Err(UNSUPPORTED),
+            }
+        }
+        Ok(flags)
+    }
+
+    fn operation(self, name: &[u8], data: &'a [u8]) -> Made<'a> {
+        match name {
+            b"mg" => self.get(),
+            b"ms" => self.set(data),
+            b"md" => self.delete(),
+            _ => self.count(),
+        }
+    }
+
+    /// Refuses flags that are there although the command cannot do what they ask.
+    fn without(&self, unsupported: &[(bool, &[u8])]) -> Result<(), &'static [u8]> {
+        let returns = |flags: &[u8]| {
+            let first = self.returned.iter().filter_map(|word| word.first());
+            first.into_iter().any(|flag| flags.contains(flag))
+        };
+        let has = |&(is_there, returned): &(bool, &[u8])| is_there || returns(returned);
+        match unsupported.iter().any(has) {
+            true => Err(UNSUPPORTED),
+            false => Ok(()),
+        }
+    }
+
+    fn get(self) -> Made<'a> {
+        self.without(&[(self.version.is_some() || self.autovivify.is_some(), b"")])?;
+        let operation = match self.expiry {
+            Some(expiry) => Operation::GetAndExpire(expiry),
+            None => Operation::Get,
+        };
+        Ok((operation, MetaCommand::Get, self))
+    }
+
+    fn set(self, data: &'a [u8]) -> Made<'a> {
+        let condition = match self.mode.map(|mode| mode.to_ascii_uppercase()) {
+            None | Some(b'S') => Condition::Always,
+            Some(b'E') => Condition::IfAbsent,
+            Some(b'R') => Condition::IfPresent,
+            Some(front @ (b'A' | b'P')) => {
+                let is_bound = self.version.is_some() || self.expiry.is_some();
+                self.without(&[(is_bound || self.autovivify.is_some(), b"cst")])?;
+                let operation = Operation::Append {
+                    value: data,
+                    front: front == b'P',
+                    create: false,
+                };
+                return Ok((operation, MetaCommand::Append, self));
+            }
+            Some(_) => return Err(b"CLIENT_ERROR invalid mode for ms M token\r\n"),
+        };
+        self.without(&[(
+            self.version.is_some() && condition != Condition::Always,
+            b"st",
+        )])?;
+        let operation = Operation::Set {
+            value: data,
+            flags: self.client_flags,
+            expiry: self.expiry.unwrap_or_default(),
+            condition: self.version.map_or(condition, Condition::IfVersion),
+            return_old: false,
+        };
+        Ok((operation, MetaCommand::Set, self))
+    }
+
+    fn delete(self) -> Made<'a> {
+        self.without(&[(self.expiry.is_some(), b"cfst")])?;
+        let operation = Operation::Delete {
+            version: self.version,
+        };
+        Ok((operation, MetaCommand::Delete, self))
+    }
+
+    fn count(self) -> Made<'a> {
+        self.without(&[(self.version.is_some(), b"fst")])?;
+        let down = match self.mode.map(|mode| mode.to_ascii_uppercase()) {
+            None | Some(b'I' | b'+') => false,
+            Some(b'D' | b'-') => true,
+            Some(_) => return Err(b"CLIENT_ERROR invalid mode for ma M token\r\n"),
+        };
+        let operation = Operation::Count {
+            delta: self.delta.unwrap_or(1),
+            down,
+            initial: self.autovivify.map(|expiry| (self.initial, expiry)),
+            expiry: self.expiry.unwrap_or(Expiry::Keep),
+        };
+        Ok((operation, MetaCommand::Count, self))
+    }
+}
+
+type Made<'a> = Result<(Operation<'a>, MetaCommand, Flags<'a>), &'static [u8]>;

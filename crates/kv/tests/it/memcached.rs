@@ -1,0 +1,259 @@
+//! memcached's protocol: the same bytes to memcached and to the engine.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use overside_base::Random;
+use overside_kv::KeyHasher;
+use overside_kv::protocol::{MemcachedEngine, Ready, Session};
+
+use crate::oracle::Oracle;
+use crate::peers::memcached;
+use crate::resp_client::TestServer;
+
+/// A client of the engine.
+struct Client {
+    engine: MemcachedEngine,
+    session: Session,
+    server: TestServer,
+    hasher: KeyHasher,
+    input: Vec<u8>,
+}
+
+impl Client {
+    fn new() -> Self {
+        Self {
+            engine: MemcachedEngine::default(),
+            session: Session::new(1, true),
+            server: TestServer::new(Box::<Oracle>::default()),
+            hasher: KeyHasher::with_seeds([1, 2, 3, 4]),
+            input: Vec::new(),
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.input.extend_from_slice(bytes);
+        let mut output = Vec::new();
+        let mut ready = [Ready {
+            session: &mut self.session,
+            input: &self.input,
+            consumed: 0,
+            output: &mut output,
+        }];
+        (self.engine).process(&mut ready, &self.hasher, &mut self.server);
+        let consumed = ready[0].consumed;
+        self.input.drain(..consumed);
+        output
+    }
+}
+
+/// Replies without what is another one in every server: versions.
+fn without_versions(reply: &[u8]) -> String {
+    let text = reply.escape_ascii().to_string();
+    let mut words = Vec::new();
+    for line in text.split("\\r\\n") {
+        let mut line: Vec<&str> = line.split(' ').collect();
+        if line[0] == "VALUE" && line.len() == 5 {
+            line.pop();
+        }
+        line.retain(|word| {
+            !(word.len() > 1 && word.starts_with('c') && word[1..].parse::<u64>().is_ok())
+        });
+        words.push(line.join(" "));
+    }
+    words.join("\n")
+}
+
+/// A random command; its reply is the same in every server. Numbers do not become shorter: memcached
+/// would leave spaces behind them.
+fn command(random: &mut Random) -> Vec<u8> {
+    let keys = ["a", "b", "c", "counter", "missing"];
+    let values = ["", "1", "41", "x", "text of some length", "7"];
+    let key = keys[random.below(keys.len() as u64) as usize];
+    let value = values[random.below(values.len() as u64) as usize];
+    let flags = random.below(3);
+    let quiet = if random.chance(0.2) { " noreply" } else { "" };
+    let len = value.len();
+    let text = match random.below(26) {
+        0..=4 => format!("set {key} {flags} 0 {len}{quiet}\r\n{value}\r\n"),
+        5 => format!("add {key} {flags} 0 {len}{quiet}\r\n{value}\r\n"),
+        6 => format!("replace {key} {flags} 100 {len}{quiet}\r\n{value}\r\n"),
+        7 => format!("append {key} 0 0 {len}{quiet}\r\n{value}\r\n"),
+        8 => format!("prepend {key} 0 0 {len}{quiet}\r\n{value}\r\n"),
+        9 => format!("get {key}\r\n"),
+        10 => format!("get {key} a b missing\r\n"),
+        11 => format!("gets {key} c\r\n"),
+        12 => format!("incr {key} {}{quiet}\r\n", random.below(100)),
+        13 => format!("delete {key}{quiet}\r\n"),
+        14 => format!("touch {key} 1000{quiet}\r\n"),
+        15 => format!("gat 1000 {key} a\r\n"),
+        16 => format!("mg {key} v f k O7 t\r\n"),
+        17 => format!("ms {key} {len} F{flags} T100 Ozz k\r\n{value}\r\n"),
+        18 => format!("md {key} q\r\nmn\r\n"),
+        19 => format!("ma {key} v D3 N0 J5\r\nma {key}x q\r\n"),
+        20 => format!("ms {key} {len} ME q\r\n{value}\r\nmg {key} s v q\r\nmn\r\n"),
+        21 => format!("ms {key} {len} MA\r\n{value}\r\nmg {key} v\r\n"),
+        22 => format!("cas {key} 0 0 {len} 1\r\n{value}\r\n"),
+        23 => format!("ms YSBi {len} b k c q\r\n{value}\r\nmg YSBi O1 b k v\r\n"),
+        24 => "mg YSBj b k v\r\nmd YSBj b\r\nma YSBj b k\r\nmg YSBj b\r\n".to_owned(),
+        _ => [
+            "get\r\n",
+            "set a b c d\r\n",
+            "incr a x\r\n",
+            "nonsense\r\n",
+            "set a 0 0 3\r\nabcdef\r\n",
+            "mg\r\n",
+            "delete a 0\r\n",
+            "set a 0 0 -1\r\n",
+            "ms a x\r\n",
+            "ms a\r\n",
+            "ma a Mz\r\n",
+            "ms a 1 Mz\r\nx\r\n",
+            "verbosity 1\r\n",
+            "touch a x\r\n",
+        ][random.below(14) as usize]
+            .to_owned(),
+    };
+    text.into_bytes()
+}
+
+#[test]
+fn replies_are_those_of_memcached() {
+    let Some(peer) = memcached() else { return };
+    let mut stream = TcpStream::connect(peer.address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    let mut random = Random::new(1);
+    let mut client = Client::new();
+    let mut history = Vec::new();
+    for _ in 0..4000 {
+        let bytes = command(&mut random);
+        history.push(bytes.escape_ascii().to_string());
+        // `mn` has a reply of its own, which ends what belongs to the command.
+        let mut framed = bytes.clone();
+        framed.extend_from_slice(b"mn\r\n");
+        stream.write_all(&framed).unwrap();
+        let mut theirs = Vec::new();
+        let count = framed.windows(4).filter(|four| *four == b"mn\r\n").count();
+        while theirs.windows(4).filter(|four| *four == b"MN\r\n").count() < count {
+            let mut buffer = [0; 4096];
+            let len = stream.read(&mut buffer).unwrap();
+            assert!(len > 0, "memcached closed the connection after {history:?}");
+            theirs.extend_from_slice(&buffer[..len]);
+        }
+        let ours = client.send(&framed);
+        let last = &history[history.len().saturating_sub(60)..];
+        assert_eq!(
+            without_versions(&ours),
+            without_versions(&theirs),
+            "{last:#?}"
+        );
+    }
+}
+
+#[test]
+fn bytes_that_come_in_parts_have_the_same_replies() {
+    let mut random = Random::new(2);
+    let bytes: Vec<u8> = (0..200).flat_map(|_| command(&mut random)).collect();
+    let whole = Client::new().send(&bytes);
+    for part in [1, 2, 7, 100] {
+        let mut client = Client::new();
+        let replies: Vec<u8> = bytes
+            .chunks(part)
+            .flat_map(|chunk| client.send(chunk))
+            .collect();
+        assert_eq!(without_versions(&replies), without_versions(&whole));
+    }
+}
+
+#[test]
+fn versions_are_compared() {
+    let mut client = Client::new();
+    client.send(b"set k 5 0 1\r\na\r\n");
+    let reply = String::from_utf8(client.send(b"gets k\r\n")).unwrap();
+    let version = reply
+        .lines()
+        .next()
+        .unwrap()
+        .split(' ')
+        .nth(4)
+        .unwrap()
+        .to_owned();
+    let cas = format!("cas k 0 0 1 {version}\r\nb\r\n");
+    assert_eq!(client.send(cas.as_bytes()), b"STORED\r\n");
+    assert_eq!(client.send(cas.as_bytes()), b"EXISTS\r\n");
+    let reply = String::from_utf8(client.send(b"mg k c v\r\n")).unwrap();
+    let version = reply
+        .split([' ', '\r'])
+        .nth(2)
+        .unwrap()
+        .strip_prefix('c')
+        .unwrap()
+        .to_owned();
+    let delete = format!("md k C{version}\r\n");
+    assert_eq!(client.send(b"md k C1\r\n"), b"EX\r\n");
+    assert_eq!(client.send(delete.as_bytes()), b"HD\r\n");
+    assert_eq!(client.send(b"mg k v\r\n"), b"EN\r\n");
+}
+
+#[test]
+fn a_value_that_is_too_large_is_skipped() {
+    let mut client = Client::new();
+    let len = (64 << 20) + 1;
+    let reply = client.send(format!("set k 0 0 {len}\r\n").as_bytes());
+    assert_eq!(reply, b"SERVER_ERROR object too large for cache\r\n");
+    for _ in 0..64 {
+        assert_eq!(client.send(&vec![b'x'; 1 << 20]), b"");
+        assert!(client.input.is_empty(), "nothing is kept");
+    }
+    assert_eq!(client.send(b"x\r\nget k\r\n"), b"END\r\n");
+    assert_eq!(
+        client.send(b"set k 0 0 99999999999999999999\r\n"),
+        b"CLIENT_ERROR bad command line format\r\n"
+    );
+    let endless = client.send(&vec![b'x'; 64 << 10]);
+    assert_eq!(endless, b"CLIENT_ERROR line too long\r\n");
+    assert!(client.session.is_closing());
+}
+
+#[test]
+fn how_much_is_missing_is_known() {
+    let mut client = Client::new();
+    client.send(b"set k 0 0 1000000\r\nabc");
+    assert_eq!(client.session.missing_bytes(), 1_000_000 - 3 + 2);
+}
+
+#[test]
+fn keys_in_base64_may_have_any_bytes() {
+    let mut client = Client::new();
+    // "a b"
+    assert_eq!(client.send(b"ms YSBi 1 b\r\nx\r\n"), b"HD\r\n");
+    assert_eq!(client.send(b"mg YSBi b k v\r\n"), b"VA 1 kYSBi b\r\nx\r\n");
+    assert_eq!(
+        client.send(b"mg !! b v\r\n"),
+        b"CLIENT_ERROR bad command line format\r\n"
+    );
+    assert_eq!(
+        client.send(b"mg k h v\r\n"),
+        b"CLIENT_ERROR unsupported flag\r\n"
+    );
+    assert_eq!(
+        client.send(b"flush_all noreply\r\nmg YSBi b v\r\n"),
+        b"EN\r\n"
+    );
+}
+
+#[test]
+fn statistics_are_there() {
+    let mut client = Client::new();
+    client.send(b"set k 0 0 1\r\na\r\nget k\r\nget l\r\n");
+    let reply = String::from_utf8(client.send(b"stats\r\n")).unwrap();
+    for line in ["STAT curr_items 1", "STAT get_hits 1", "STAT get_misses 1"] {
+        assert!(reply.contains(line), "{reply}");
+    }
+    assert!(reply.ends_with("END\r\n"));
+    client.send(b"quit\r\n");
+    assert!(client.session.is_closing());
+}
