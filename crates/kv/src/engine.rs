@@ -32,6 +32,11 @@ pub trait ProcessingEngine {
         keys: &mut dyn FnMut(&[u8], Metadata),
     ) -> ScanPosition;
 
+    /// Removes some of what has expired and has not been asked for since: looks at so many buckets of
+    /// its index at most. Returns how many keys it removed. To be called now and then, or what nobody
+    /// asks for keeps its memory.
+    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize;
+
     /// Removes everything.
     ///
     /// # Errors

@@ -41,6 +41,8 @@ pub trait Backing: ProcessingEngine {
 
 /// Longest time between two calls of [`Backing::tick`] in milliseconds.
 pub const TICK_MS: u64 = 100;
+/// Buckets that a [`Backing::tick`] looks at for what has expired: some hundred microseconds of work.
+pub const EXPIRY_BUCKETS: usize = 4096;
 
 /// An engine that keeps nothing beside memory. What it holds ends with the process.
 #[derive(Debug)]
@@ -87,6 +89,10 @@ impl<E: ProcessingEngine> ProcessingEngine for Memory<E> {
         self.engine.scan(position, count, now_ms, keys)
     }
 
+    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
+        self.engine.expire_some(now_ms, buckets)
+    }
+
     fn flush(&mut self) -> Result<(), Refusal> {
         self.engine.flush()
     }
@@ -101,7 +107,8 @@ impl<E: ProcessingEngine> Backing for Memory<E> {
         Ok(())
     }
 
-    fn tick(&mut self, _: u64) -> bool {
+    fn tick(&mut self, now_ms: u64) -> bool {
+        self.engine.expire_some(now_ms, EXPIRY_BUCKETS);
         false
     }
 

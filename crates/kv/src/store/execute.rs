@@ -54,6 +54,10 @@ impl ProcessingEngine for Store {
         self.scan_keys(position, count, now_ms, keys)
     }
 
+    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
+        self.sweep(now_ms, buckets)
+    }
+
     fn flush(&mut self) -> Result<(), Refusal> {
         self.index.clear();
         self.memory.clear();
