@@ -21,6 +21,7 @@ mod compress;
 mod decompress;
 mod devices;
 mod files;
+mod kv;
 mod logging;
 mod matching;
 mod messages;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::{agent, agents, compress, decompress, devices, matching};
+use crate::{agent, agents, compress, decompress, devices, kv, matching};
 
 /// Answered by `overside.__main__`; `overside.commands.arguments` has the same list.
 const PYTHON: &[(&str, &str)] = &[
@@ -72,6 +72,7 @@ pub enum Verb {
     Compress(compress::Arguments),
     Decompress(decompress::Arguments),
     Devices(devices::Arguments),
+    Kv(kv::Arguments),
     Match(matching::Arguments),
 }
 
@@ -83,6 +84,7 @@ impl Verb {
             Self::Compress(arguments) => compress::run(arguments),
             Self::Decompress(arguments) => decompress::run(arguments),
             Self::Devices(arguments) => devices::run(&arguments),
+            Self::Kv(arguments) => kv::run(&arguments),
             Self::Match(arguments) => matching::run(arguments),
         }
     }

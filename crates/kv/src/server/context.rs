@@ -58,7 +58,7 @@ impl ServerContext for Context<'_> {
         let port = settings.tcp.first().map_or(0, |address| address.port());
         let tls_port = (settings.tls.as_ref()).and_then(|(addresses, _)| addresses.first());
         let policy = match settings.is_cache {
-            true => "allkeys-lru",
+            true => "allkeys-fifo",
             false => "noeviction",
         };
         let unix = settings.unix.as_deref().map(|path| path.to_string_lossy());

@@ -72,7 +72,7 @@ fn server(state: &State, now_ms: u64, field: Field<'_>) {
 fn memory(state: &State, clients: &Clients, statistics: &Statistics, field: Field<'_>) {
     let mut memory = |name: &str, value: &dyn Display| field("Memory", name, value);
     let policy = match state.settings.is_cache {
-        true => "allkeys-lru",
+        true => "allkeys-fifo",
         false => "noeviction",
     };
     let resident = memory_figure("/proc/self/status", "VmRSS").unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Metrics in Prometheus's text exposition format, version 0.0.4.
+//! Metrics in Prometheus's text exposition format, version 0.0.4. What is counted are plain integers of
+//! one thread, read when somebody asks; a library's registry would have shared atomics instead.
 
 use std::fmt::{Display, Write};
 

@@ -100,6 +100,7 @@ fn the_python_package_has_the_same_verbs() {
         "compress",
         "decompress",
         "devices",
+        "kv",
         "match",
         "help",
     ];
@@ -111,7 +112,7 @@ fn the_python_package_has_the_same_verbs() {
 
 #[test]
 fn native_verbs_list_their_options() {
-    let verbs: [(&str, &[&str]); 8] = [
+    let verbs: [(&str, &[&str]); 10] = [
         ("agent", &["agent", "--help"]),
         ("agent_keys", &["agent", "keys", "--help"]),
         ("agents", &["agents", "--help"]),
@@ -119,6 +120,8 @@ fn native_verbs_list_their_options() {
         ("compress", &["compress", "file", "-h"]),
         ("decompress", &["help", "decompress"]),
         ("devices", &["devices", "--help"]),
+        ("kv", &["kv", "--help"]),
+        ("kv_serve", &["kv", "serve", "--help"]),
         ("match", &["match", "--help"]),
     ];
     for (name, arguments) in verbs {

@@ -3,5 +3,6 @@
 mod agent;
 mod command;
 mod files;
+mod kv;
 mod logging;
 mod matching;

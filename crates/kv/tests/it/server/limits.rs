@@ -172,3 +172,31 @@ fn the_oldest_that_has_not_authenticated_makes_room() {
     assert_eq!(clients[0].rest(), b"");
     assert_eq!(running.metric("overside_kv_connections "), 2.0);
 }
+
+#[test]
+fn who_does_not_know_the_password_gets_nothing() {
+    let running = Running::start(with_password(Limits::default()));
+    let mut client = running.connect();
+    client.say(b"GET a\r\n");
+    client.hear(b"-NOAUTH ");
+    let mut client = running.connect();
+    client.say(b"AUTH guess\r\n");
+    client.hear(b"-WRONGPASS ");
+    let mut right = running.connect();
+    right.ask("AUTH secret", "+OK\r\n");
+    right.ask("SET a b", "+OK\r\n");
+    assert_eq!(running.metric("overside_kv_wrong_passwords_total"), 1.0);
+    // A long command is for those who are known.
+    let mut client = running.connect();
+    let _ = client.0.write_all(&[b'a'; 100_000]);
+    assert!(client.rest().len() < 1000);
+}
+
+#[test]
+fn who_guessed_wrong_waits_and_may_try_again() {
+    let running = Running::start(with_password(Limits::default()));
+    let mut client = running.connect();
+    client.say(b"AUTH guess\r\n");
+    while client.hear_byte() != b'\n' {}
+    client.ask("AUTH secret", "+OK\r\n");
+}

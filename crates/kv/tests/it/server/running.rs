@@ -127,6 +127,12 @@ impl<S: Read + Write> Client<S> {
         );
     }
 
+    pub fn hear_byte(&mut self) -> u8 {
+        let mut byte = [0];
+        self.0.read_exact(&mut byte).unwrap();
+        byte[0]
+    }
+
     pub fn ask(&mut self, command: &str, expected: &str) {
         self.say(format!("{command}\r\n").as_bytes());
         self.hear(expected.as_bytes());

@@ -146,3 +146,64 @@ fn metrics_are_in_prometheus_format() {
     let text = running.metrics("HEAD /metrics HTTP/1.1\r\n\r\n");
     assert!(text.ends_with("\r\n\r\n"));
 }
+
+#[test]
+fn clients_are_listed_and_one_closes_another() {
+    let running = Running::start(settings());
+    let (mut one, mut other) = (running.connect(), running.connect());
+    one.ask("CLIENT SETNAME first", "+OK\r\n");
+    other.ask("PING", "+PONG\r\n");
+    one.say(b"CLIENT LIST\r\nECHO end\r\n");
+    let mut list = Vec::new();
+    while !list.ends_with(b"$3\r\nend\r\n") {
+        list.push(one.hear_byte());
+    }
+    let list = String::from_utf8(list).unwrap();
+    let address = other.0.local_addr().unwrap().to_string();
+    assert!(
+        list.contains("name=first") && list.contains(&address),
+        "{list}"
+    );
+    one.say(format!("CLIENT KILL ADDR {address}\r\n").as_bytes());
+    one.hear(b":1\r\n");
+    assert_eq!(other.rest(), b"");
+    one.ask("PING", "+PONG\r\n");
+}
+
+#[test]
+fn information_and_parameters_are_those_that_clients_ask_for() {
+    let running = Running::start(settings());
+    let mut client = running.connect();
+    client.ask(
+        "CONFIG GET databases",
+        "*2\r\n$9\r\ndatabases\r\n$1\r\n1\r\n",
+    );
+    client.ask("SET key value", "+OK\r\n");
+    client.ask("GET key", "$5\r\nvalue\r\n");
+    client.say(b"INFO\r\nECHO end\r\n");
+    let mut info = Vec::new();
+    while !info.ends_with(b"$3\r\nend\r\n") {
+        info.push(client.hear_byte());
+    }
+    let info = String::from_utf8(info).unwrap();
+    for line in [
+        "# Server",
+        "redis_mode:standalone",
+        "# Clients",
+        "connected_clients:1",
+        "# Memory",
+        "maxmemory_policy:noeviction",
+        "# Persistence",
+        "aof_enabled:0",
+        "# Stats",
+        "keyspace_hits:1",
+        "# Replication",
+        "role:master",
+        "# CPU",
+        "# Overside",
+        "design:cpu-only",
+        "driver:epoll",
+    ] {
+        assert!(info.contains(&format!("{line}\r\n")), "{line} in {info}");
+    }
+}

@@ -37,3 +37,14 @@ fn who_never_reads_does_not_keep_it_from_ending() {
     running.stop();
     assert!(!running.wait());
 }
+
+#[test]
+fn a_client_can_end_it() {
+    let mut running = Running::start(settings());
+    let (mut one, mut other) = (running.connect(), running.connect());
+    other.ask("PING", "+PONG\r\n");
+    one.say(b"SHUTDOWN NOSAVE\r\n");
+    assert_eq!(one.rest(), b"");
+    assert_eq!(other.rest(), b"");
+    assert!(running.wait());
+}

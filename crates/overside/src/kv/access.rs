@@ -1,0 +1,127 @@
+//! Who may use a key-value store: addresses, and what is needed to be let in there.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use overside_kv::server::{Password, Settings};
+use overside_link::agent::keys;
+
+/// Redis's port.
+const PORT: u16 = 6379;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Access")]
+pub struct Access {
+    /// Address to listen at, with or without a port; may be repeated [default: 127.0.0.1:6379, unless
+    /// --unix or --tls-listen is given]
+    #[arg(long = "listen", value_name = "ADDRESS", value_parser = address)]
+    listen: Vec<SocketAddr>,
+    /// Listen at a Unix socket too, for this user only
+    #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
+    unix: Option<PathBuf>,
+    /// Address to listen at for TLS 1.3; may be repeated
+    #[arg(long = "tls-listen", value_name = "ADDRESS", value_parser = address, requires = "tls_keys")]
+    tls_listen: Vec<SocketAddr>,
+    /// Directory with server.pem and server.key, and ca.pem for client certificates
+    #[arg(
+        long,
+        value_name = "DIR",
+        allow_hyphen_values = true,
+        requires = "tls_listen"
+    )]
+    tls_keys: Option<PathBuf>,
+    /// Certificates of TLS clients: `required` admits those that ca.pem signed
+    #[arg(
+        long,
+        value_name = "WHICH",
+        value_enum,
+        default_value_t = ClientCertificates::None,
+        requires = "tls_keys"
+    )]
+    tls_clients: ClientCertificates,
+    /// File whose first line is the password that clients send with AUTH; others must not be able to
+    /// read it
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
+    password_file: Option<PathBuf>,
+    /// No password: anyone on this machine may use the store. Loopback addresses only
+    #[arg(long)]
+    insecure: bool,
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics: counts and sizes, to anyone who can
+    /// connect
+    #[arg(long, value_name = "ADDRESS", value_parser = full_address)]
+    metrics: Option<SocketAddr>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ClientCertificates {
+    None,
+    Required,
+}
+
+/// An address, with the usual port if it has none.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let ip = || text.parse().map(|ip| SocketAddr::new(ip, PORT));
+    (text.parse().or_else(|_| ip()))
+        .map_err(|_| format!("not an IP address; write it as 192.168.100.2:{PORT}"))
+}
+
+fn full_address(text: &str) -> Result<SocketAddr, String> {
+    (text.parse()).map_err(|_| "not an address; write it as 127.0.0.1:9121".into())
+}
+
+impl Access {
+    /// Refuses what would admit anybody by mistake.
+    pub fn check(&self) -> Result<(), String> {
+        if self.insecure && self.password_file.is_some() {
+            return Err("--password-file and --insecure contradict each other".into());
+        }
+        if self.password_file.is_some() {
+            return Ok(());
+        }
+        let has_certificates = self.tls_clients == ClientCertificates::Required;
+        let tls = self.tls_listen.iter().filter(|_| !has_certificates);
+        let plain = self.plain();
+        let mut open = plain.iter().chain(tls);
+        if let Some(address) = open.clone().find(|address| !address.ip().is_loopback()) {
+            return Err(format!(
+                "other machines can reach {address}, so --password-file FILE is required, or \
+                 --tls-clients required with --tls-listen; create a password with \
+                 `(umask 077; openssl rand -base64 24 > FILE)`"
+            ));
+        }
+        match open.next() {
+            Some(address) if !self.insecure => Err(format!(
+                "everybody on this machine can reach {address}: use --password-file FILE, or \
+                 --insecure to let them, or --unix PATH for this user only"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where to listen in the clear.
+    fn plain(&self) -> Vec<SocketAddr> {
+        let is_elsewhere = self.unix.is_some() || !self.tls_listen.is_empty();
+        match self.listen.is_empty() && !is_elsewhere {
+            true => vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT)],
+            false => self.listen.clone(),
+        }
+    }
+
+    /// Addresses, keys and password.
+    pub fn settings(&self) -> Result<Settings, String> {
+        let read = |path: &PathBuf| Password::read(path).map_err(|error| error.to_string());
+        let requires_certificates = self.tls_clients == ClientCertificates::Required;
+        let config = (self.tls_keys.as_deref())
+            .map(|directory| keys::server(directory, requires_certificates))
+            .transpose()
+            .map_err(|error| error.to_string())?;
+        Ok(Settings {
+            tcp: self.plain(),
+            tls: config.map(|config| (self.tls_listen.clone(), config)),
+            unix: self.unix.clone(),
+            metrics: self.metrics,
+            password: self.password_file.as_ref().map(read).transpose()?,
+            ..Settings::default()
+        })
+    }
+}

@@ -1,0 +1,275 @@
+//! `overside kv serve`.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use clap::value_parser;
+use overside_agent::default_memory_bytes;
+use overside_kv::clock::Clock;
+use overside_kv::server::{Limits, Memory, Server, ServerError, Settings};
+use overside_kv::store::{self, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, StoreOptions};
+use overside_kv::{KeyHasher, Store};
+use overside_log::LevelFilter;
+use serde_json::{Value, json};
+
+use super::access::Access;
+use crate::logging::Verbosity;
+use crate::messages::shown;
+use crate::options::size_within;
+use crate::{exit, system};
+
+/// Serve a key-value store to Redis clients
+#[derive(clap::Args)]
+#[command(after_help = "\
+Clients speak RESP2 or RESP3: redis-cli, redis-py and other Redis clients work as they are. The server \
+runs until SIGTERM, SIGINT or SHUTDOWN, and then answers what it has received.")]
+pub struct Arguments {
+    #[command(flatten)]
+    access: Access,
+    #[command(flatten)]
+    store: StoreArguments,
+    #[command(flatten)]
+    limits: LimitArguments,
+    #[command(flatten)]
+    serving: ServingArguments,
+    #[command(flatten)]
+    verbosity: Verbosity,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Store")]
+struct StoreArguments {
+    /// Memory of the store, its index included [default: half of the machine's, or two thirds of what a
+    /// service may have if that is less]
+    #[arg(long, value_name = "SIZE", value_parser = size_within(MEMORY))]
+    memory: Option<usize>,
+    /// When memory is full: `store` refuses writes, `cache` drops the oldest values
+    #[arg(long, value_enum, default_value_t = Semantics::Store)]
+    semantics: Semantics,
+    /// Huge pages for the store: `auto` uses them if the machine has them
+    #[arg(long, value_enum, default_value_t = HugePages::Auto)]
+    huge_pages: HugePages,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitArguments {
+    /// Most clients at a time
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = value_parser!(u32).range(1..=1_000_000))]
+    max_clients: u32,
+    /// Memory of all connections together; beyond it the one that holds most is closed
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size_within(CLIENT_MEMORY))]
+    client_memory: usize,
+    /// Close clients that say nothing for so long; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 0,
+          value_parser = value_parser!(u64).range(..=SECONDS_MAX))]
+    timeout: u64,
+    /// Close clients that take none of their replies for so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = value_parser!(u64).range(1..=SECONDS_MAX))]
+    stall: u64,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Operation")]
+struct ServingArguments {
+    /// Stay on this core
+    #[arg(long, value_name = "N")]
+    core: Option<usize>,
+    /// Never sleep: keeps a core busy, and answers sooner
+    #[arg(long)]
+    busy_poll: bool,
+    /// On shutdown, wait this long for clients to take their replies
+    #[arg(long, value_name = "SECONDS", default_value_t = 10,
+          value_parser = value_parser!(u64).range(..=SECONDS_MAX))]
+    drain: u64,
+    /// Print what it would take and where it would listen, and exit
+    #[arg(long)]
+    dry_run: bool,
+    /// Print addresses as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Semantics {
+    Store,
+    Cache,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum HugePages {
+    Auto,
+    Off,
+}
+
+impl From<Semantics> for store::Semantics {
+    fn from(semantics: Semantics) -> Self {
+        match semantics {
+            Semantics::Store => Self::Store,
+            Semantics::Cache => Self::Cache,
+        }
+    }
+}
+
+/// What can be asked for.
+const MEMORY: RangeInclusive<usize> = MEMORY_MIN_BYTES..=MEMORY_MAX_BYTES;
+const CLIENT_MEMORY: RangeInclusive<usize> = 1 << 20..=1 << 46;
+const SECONDS_MAX: u64 = 1_000_000_000;
+
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let verbosity = arguments.verbosity.clone();
+    if let Err(code) = verbosity.start("kv", LevelFilter::INFO, exit::USAGE) {
+        return code;
+    }
+    if let Err(message) = arguments.access.check() {
+        complain!("overside kv serve: {message}");
+        return ExitCode::from(exit::USAGE);
+    }
+    serve(arguments).unwrap_or_else(|message| {
+        complain!("overside kv serve: {message}");
+        ExitCode::from(exit::ABSENT)
+    })
+}
+
+fn serve(all: &Arguments) -> Result<ExitCode, String> {
+    let settings = settings(all)?;
+    let clock = Clock::start();
+    let hasher = KeyHasher::random();
+    let memory_bytes = all.store.memory_bytes();
+    if all.serving.dry_run {
+        return Ok(crate::print(&plan(all, &settings, memory_bytes)));
+    }
+    system::return_freed_memory();
+    system::block_shutdown_signals();
+    let store = Store::new(StoreOptions {
+        memory_bytes,
+        semantics: all.store.semantics.into(),
+        hasher: hasher.clone(),
+        huge_pages: all.store.huge_pages == HugePages::Auto,
+    });
+    let store = store.map_err(|error| format!("{error}; --memory SIZE takes less"))?;
+    let mut backing = Memory::new(store, clock.start_ms());
+    let server = Server::bind(settings).map_err(|error| remedy(&error))?;
+    announce(all, server.settings());
+    let stop = server.stop_handle();
+    // A second signal ends the process at once. This thread ends with the process.
+    thread::spawn(move || {
+        system::wait_for_shutdown();
+        stop.stop();
+    });
+    match server.run(&mut backing, &hasher, clock) {
+        Ok(true) => Ok(ExitCode::SUCCESS),
+        Ok(false) => {
+            complain!("overside kv serve: some clients did not take their replies in time");
+            Ok(ExitCode::from(exit::INCOMPLETE))
+        }
+        Err(error) => Err(remedy(&error)),
+    }
+}
+
+fn settings(all: &Arguments) -> Result<Settings, String> {
+    let (limits, serving) = (&all.limits, &all.serving);
+    let clients = limits.max_clients as usize;
+    Ok(Settings {
+        limits: Limits {
+            clients,
+            unauthenticated: (clients / 4).clamp(1, 1_000),
+            memory_bytes: limits.client_memory,
+            stall: Duration::from_secs(limits.stall),
+            idle: Duration::from_secs(limits.timeout),
+            ..Limits::default()
+        },
+        busy_poll: serving.busy_poll,
+        core: serving.core,
+        drain: Duration::from_secs(serving.drain),
+        is_cache: all.store.semantics == Semantics::Cache,
+        ..all.access.settings()?
+    })
+}
+
+impl StoreArguments {
+    fn memory_bytes(&self) -> usize {
+        let default = || default_memory_bytes().min(MEMORY_MAX_BYTES as u64) as usize;
+        self.memory.unwrap_or_else(default)
+    }
+}
+
+fn remedy(error: &ServerError) -> String {
+    match error {
+        ServerError::Listen { error: cause, .. } | ServerError::ListenUnix { error: cause, .. }
+            if cause.kind() == ErrorKind::AddrInUse =>
+        {
+            format!("{error}; another server is there, or give another address")
+        }
+        ServerError::Core { .. } => format!("{error}; --core takes one of those that nproc counts"),
+        _ => error.to_string(),
+    }
+}
+
+/// Says where it listens.
+fn announce(all: &Arguments, settings: &Settings) {
+    let text = match all.serving.json {
+        true => format!("{}\n", endpoints(settings)),
+        false => format!("listening at {}\n", listed(settings)),
+    };
+    // A closed stdout is no reason to end.
+    let _ = crate::print(&text);
+}
+
+fn texts(addresses: &[SocketAddr]) -> Vec<String> {
+    addresses.iter().map(SocketAddr::to_string).collect()
+}
+
+fn tls_addresses(settings: &Settings) -> &[SocketAddr] {
+    (settings.tls.as_ref()).map_or(&[], |(addresses, _)| addresses)
+}
+
+fn endpoints(settings: &Settings) -> Value {
+    json!({
+        "listen": texts(&settings.tcp),
+        "tls": texts(tls_addresses(settings)),
+        "unix": settings.unix,
+        "metrics": settings.metrics.map(|address| address.to_string()),
+    })
+}
+
+fn listed(settings: &Settings) -> String {
+    let tls = texts(tls_addresses(settings));
+    let unix = settings.unix.iter();
+    let all: Vec<String> = (texts(&settings.tcp).into_iter())
+        .chain(tls.into_iter().map(|address| format!("{address} (TLS)")))
+        .chain(unix.map(shown))
+        .chain((settings.metrics).map(|address| format!("http://{address}/metrics")))
+        .collect();
+    all.join(", ")
+}
+
+/// What a dry run prints.
+fn plan(all: &Arguments, settings: &Settings, memory_bytes: usize) -> String {
+    let clients = settings.limits.memory_bytes;
+    let total = memory_bytes + clients;
+    if all.serving.json {
+        let mut plan = endpoints(settings);
+        plan["design"] = json!("cpu-only");
+        plan["memory_bytes"] = json!({
+            "host": {"store": memory_bytes, "connections": clients, "total": total},
+            "dpu": {"total": 0},
+        });
+        return format!("{plan}\n");
+    }
+    let mib = |bytes: usize| format!("{} MiB", bytes.div_ceil(1 << 20));
+    let mut text = String::new();
+    line!(text, "design: cpu-only (everything on the host's CPU)");
+    line!(text, "listens at: {}", listed(settings));
+    line!(text, "memory of the host, at most: {}", mib(total));
+    line!(text, "  store, index included: {}", mib(memory_bytes));
+    line!(text, "  connections: {}", mib(clients));
+    line!(text, "memory of the DPU: 0 MiB");
+    text
+}

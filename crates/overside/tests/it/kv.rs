@@ -1,0 +1,246 @@
+//! `overside kv serve`, as a user has it.
+
+use std::fs::Permissions;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use overside_testkit::assert_contains;
+use serde_json::Value;
+
+use crate::agent::{User, err};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server that runs, and what it announced.
+struct Serving {
+    process: Child,
+    said: Value,
+}
+
+impl Serving {
+    fn start(user: &User, arguments: &[&str]) -> Self {
+        let common = ["kv", "serve", "--json", "--memory", "16MiB"];
+        let mut process = user
+            .command(&[&common[..], arguments].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let out = process.stdout.take().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        let said = serde_json::from_str(&line).unwrap_or_else(|_| {
+            let mut text = String::new();
+            let mut errors = process.stderr.take().unwrap();
+            errors.read_to_string(&mut text).unwrap();
+            panic!("{text}");
+        });
+        Self { process, said }
+    }
+
+    fn port(&self, kind: &str) -> String {
+        let address = self.said[kind][0].as_str().unwrap();
+        address.rsplit_once(':').unwrap().1.to_owned()
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.said["listen"][0].as_str().unwrap()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Sends a signal; the exit code.
+    fn end(&mut self, signal: &str) -> Option<i32> {
+        let id = self.process.id().to_string();
+        let kill = Command::new("kill").args([signal, &id]).status().unwrap();
+        assert!(kill.success());
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(begin.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended; then there is nothing to do.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn ask(mut stream: impl Read + Write, commands: &str, replies: &str) {
+    stream.write_all(commands.as_bytes()).unwrap();
+    let mut heard = vec![0; replies.len()];
+    stream.read_exact(&mut heard).unwrap();
+    assert_eq!(String::from_utf8_lossy(&heard), replies);
+}
+
+fn run(user: &User, arguments: &[&str]) -> Output {
+    let all = [&["kv", "serve"], arguments].concat();
+    user.command(&all).output().unwrap()
+}
+
+/// What it says when it refuses these options.
+fn refused(user: &User, arguments: &[&str]) -> String {
+    let output = run(user, arguments);
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    err(&output)
+}
+
+#[test]
+fn clients_store_and_read_and_a_signal_ends_it_in_order() {
+    let user = User::new();
+    for signal in ["-TERM", "-INT"] {
+        let mut serving = Serving::start(
+            &user,
+            &[
+                "--insecure",
+                "--listen",
+                "127.0.0.1:0",
+                "--unix",
+                "socket",
+                "--core",
+                "0",
+            ],
+        );
+        let mut stream = serving.connect();
+        ask(
+            &stream,
+            "SET key value\r\nGET key\r\n",
+            "+OK\r\n$5\r\nvalue\r\n",
+        );
+        let unix = UnixStream::connect(user.path("socket")).unwrap();
+        ask(&unix, "GET key\r\n", "$5\r\nvalue\r\n");
+        stream.write_all(b"GET key\r\n").unwrap();
+        assert_eq!(serving.end(signal), Some(0));
+        let mut rest = String::new();
+        stream.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "$5\r\nvalue\r\n");
+        assert!(!user.path("socket").exists());
+    }
+}
+
+#[test]
+fn nobody_is_admitted_by_mistake() {
+    let user = User::new();
+    assert_contains(refused(&user, &[]), "--password-file FILE, or --insecure");
+    let open = refused(&user, &["--insecure", "--listen", "0.0.0.0"]);
+    assert_contains(&open, "other machines can reach 0.0.0.0:6379");
+    let tls = ["--tls-listen", "192.0.2.1:7000", "--tls-keys", "keys"];
+    assert_contains(refused(&user, &tls), "--tls-clients required");
+    assert_contains(refused(&user, &tls[..2]), "--tls-keys");
+    std::fs::write(user.path("password"), "secret\n").unwrap();
+    let both = ["--password-file", "password", "--insecure"];
+    assert_contains(refused(&user, &both), "contradict each other");
+    let set_mode = |mode| {
+        let permissions = Permissions::from_mode(mode);
+        std::fs::set_permissions(user.path("password"), permissions).unwrap();
+    };
+    set_mode(0o644);
+    let arguments = ["--listen", "127.0.0.1:0", "--password-file", "password"];
+    let output = run(&user, &arguments);
+    assert_eq!(output.status.code(), Some(3));
+    assert_contains(err(&output), "chmod 600");
+    set_mode(0o600);
+    let serving = Serving::start(&user, &arguments);
+    let commands = "GET key\r\nAUTH wrong\r\n";
+    ask(
+        serving.connect(),
+        commands,
+        "-NOAUTH Authentication required.\r\n-WRONGPASS ",
+    );
+    ask(
+        serving.connect(),
+        "AUTH secret\r\nGET key\r\n",
+        "+OK\r\n$-1\r\n",
+    );
+}
+
+#[test]
+fn an_address_that_is_taken_is_named_with_a_remedy() {
+    let user = User::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = run(&user, &["--insecure", "--listen", &address]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_contains(err(&output), &address);
+    assert_contains(err(&output), "give another address");
+}
+
+#[test]
+fn a_dry_run_says_what_it_would_take() {
+    let user = User::new();
+    let common = [
+        "--dry-run",
+        "--insecure",
+        "--memory",
+        "1GiB",
+        "--metrics",
+        "127.0.0.1:9",
+    ];
+    let output = run(&user, &common);
+    assert!(output.status.success());
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
+    design: cpu-only (everything on the host's CPU)
+    listens at: 127.0.0.1:6379, http://127.0.0.1:9/metrics
+    memory of the host, at most: 1280 MiB
+      store, index included: 1024 MiB
+      connections: 256 MiB
+    memory of the DPU: 0 MiB
+    ");
+    let output = run(&user, &[&common[..], &["--json"]].concat());
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(plan["design"], "cpu-only");
+    assert_eq!(plan["listen"][0], "127.0.0.1:6379");
+    assert_eq!(plan["memory_bytes"]["host"]["store"], 1 << 30);
+}
+
+/// What redis-cli hears over TLS; `None`: it is not installed.
+fn redis_cli(directory: &Path, port: &str, certificate: bool) -> Option<String> {
+    let mut command = Command::new("redis-cli");
+    command
+        .current_dir(directory)
+        .args(["--tls", "--cacert", "ca.pem", "-p", port]);
+    if certificate {
+        command.args(["--cert", "host.pem", "--key", "host.key"]);
+    }
+    let output = command.arg("PING").stdin(Stdio::null()).output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn clients_with_a_certificate_of_the_authority_are_admitted() {
+    let user = User::new();
+    let keys = user.keys();
+    let directory = Path::new(&keys);
+    for (from, to) in [("agent.pem", "server.pem"), ("agent.key", "server.key")] {
+        std::fs::copy(directory.join(from), directory.join(to)).unwrap();
+    }
+    let arguments = [
+        "--tls-listen",
+        "127.0.0.1:0",
+        "--tls-keys",
+        &keys,
+        "--tls-clients",
+        "required",
+    ];
+    let serving = Serving::start(&user, &arguments);
+    assert_eq!(serving.said["listen"], Value::Array(Vec::new()));
+    let port = serving.port("tls");
+    let Some(reply) = redis_cli(directory, &port, true) else {
+        eprintln!("skipped: redis-cli is not installed");
+        return;
+    };
+    assert_eq!(reply, "PONG\n");
+    assert!(!redis_cli(directory, &port, false).unwrap().contains("PONG"));
+}
