@@ -190,6 +190,25 @@ impl<'a> List<'a> {
         self.len == 0
     }
 
+    /// The elements as bytes, for [`List::from_bytes`].
+    #[must_use]
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// A list that somebody else built; `None` if `bytes` are no `len` elements.
+    #[must_use]
+    pub fn from_bytes(len: u64, bytes: &'a [u8]) -> Option<Self> {
+        let mut rest = bytes;
+        let mut count = 0;
+        while !rest.is_empty() {
+            (_, rest) = split_element(rest)?;
+            count += 1;
+        }
+        let len = usize::try_from(len).ok().filter(|len| *len == count)?;
+        Some(Self { len, bytes })
+    }
+
     /// The elements in order.
     pub fn iter(&self) -> impl Iterator<Item = Element<'a>> + use<'a> {
         let mut rest = self.bytes;
@@ -213,7 +232,8 @@ fn split_element(bytes: &[u8]) -> Option<(Element<'_>, &[u8])> {
             let (score, rest) = rest.split_first_chunk()?;
             Some((Element::Score(f64::from_le_bytes(*score)), rest))
         }
-        _ => Some((Element::Nil, rest)),
+        NIL => Some((Element::Nil, rest)),
+        _ => None,
     }
 }
 

@@ -32,18 +32,16 @@ pub trait ProcessingEngine {
         keys: &mut dyn FnMut(&[u8], Metadata),
     ) -> ScanPosition;
 
+    /// Removes some of what has expired and has not been asked for since: looks at so many buckets of
+    /// its index at most. Returns how many keys it removed. To be called now and then, or what nobody
+    /// asks for keeps its memory.
+    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize;
+
     /// Removes everything.
     ///
     /// # Errors
     /// If the engine takes no writes now; nothing was removed then.
     fn flush(&mut self) -> Result<(), Refusal>;
-
-    /// Removes some of what has expired, since what nobody asks for would keep its memory. Called
-    /// several times a second; takes well under a millisecond.
-    fn remove_expired(&mut self, now_ms: u64) {
-        // Whoever removes it otherwise has nothing to do here.
-        let _ = now_ms;
-    }
 
     /// Counts and sizes.
     fn statistics(&self) -> Statistics;

@@ -30,7 +30,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-pub use backing::{Backing, Memory, TICK_MS};
+pub use backing::{Backing, EXPIRY_BUCKETS, Memory, TICK_MS};
 pub use password::{Password, PasswordError};
 pub use settings::{Limits, Settings};
 

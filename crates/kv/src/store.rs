@@ -4,10 +4,10 @@
 //! 2. Items lie in memory that is reserved at the start. Its *semantics* say what happens when it is
 //!    full: as a *store* it refuses writes and drops nothing; as a *cache* it drops what was written
 //!    longest ago. The limit covers items, index, hashes and sorted sets.
-//! 3. A batch is executed in stages: fetch the buckets of all its keys, compare tags and fetch the
-//!    items, execute in order. So many cache misses are in flight at a time (MICA, Lim et al., NSDI
+//! 3. A batch is executed in stages, each some requests ahead of the next: fetch the bucket of the
+//!    key, compare tags and fetch the item, execute in order. So many cache misses are in flight at a time (MICA, Lim et al., NSDI
 //!    2014; Memcached with prefetching: MemC3 and CuckooSwitch before it).
-//! 4. What has expired is removed when it is met, and by [`Store::expire_some`].
+//! 4. What has expired is removed when it is met, and by [`ProcessingEngine::expire_some`](crate::ProcessingEngine::expire_some).
 //!
 //! Versions come from one counter, which starts at the time in milliseconds times 2^20; so a version
 //! from before a restart never comes again.
@@ -100,7 +100,7 @@ pub struct Store {
     snapshot: Snapshot,
     list: ListBuilder,
     scratch: Vec<u8>,
-    /// The next bucket that [`Self::expire_some`] looks at.
+    /// The next bucket that is looked at for what has expired.
     expire_position: usize,
 }
 

@@ -10,7 +10,7 @@ use super::recovery::{Recovered, recover};
 use super::snapshot::SnapshotWriter;
 use super::syncer::{Finished, Syncer, Task};
 use super::{PersistenceError, PersistenceOptions, Snapshots, SyncPolicy};
-use crate::server::Backing;
+use crate::server::{Backing, EXPIRY_BUCKETS};
 use crate::{
     Answer, KeyHasher, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics,
     Transaction,
@@ -353,6 +353,10 @@ impl<E: Snapshots> ProcessingEngine for Journaled<E> {
         self.engine.scan(position, count, now_ms, keys)
     }
 
+    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
+        self.engine.expire_some(now_ms, buckets)
+    }
+
     fn flush(&mut self) -> Result<(), Refusal> {
         if self.failure.is_some() {
             return Err(Refusal::ReadOnly);
@@ -369,10 +373,6 @@ impl<E: Snapshots> ProcessingEngine for Journaled<E> {
             log.mark_flush();
         }
         Ok(())
-    }
-
-    fn remove_expired(&mut self, now_ms: u64) {
-        self.engine.remove_expired(now_ms);
     }
 
     fn statistics(&self) -> Statistics {
@@ -405,7 +405,6 @@ impl<E: Snapshots> Backing for Journaled<E> {
 
     fn tick(&mut self, now_ms: u64) -> bool {
         self.now_ms = now_ms;
-        self.engine.remove_expired(now_ms);
         while let Some(finished) = self.syncer.poll() {
             self.finished(finished);
         }
@@ -418,6 +417,7 @@ impl<E: Snapshots> Backing for Journaled<E> {
             self.begin_snapshot();
         }
         self.step_snapshot();
+        self.engine.expire_some(now_ms, EXPIRY_BUCKETS);
         (self.snapshot.as_ref()).is_some_and(|snapshot| !snapshot.is_written)
     }
 

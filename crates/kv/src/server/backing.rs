@@ -41,6 +41,8 @@ pub trait Backing: ProcessingEngine {
 
 /// Longest time between two calls of [`Backing::tick`] in milliseconds.
 pub const TICK_MS: u64 = 100;
+/// Buckets that a [`Backing::tick`] looks at for what has expired: some hundred microseconds of work.
+pub const EXPIRY_BUCKETS: usize = 4096;
 
 /// An engine that keeps nothing beside memory. What it holds ends with the process.
 #[derive(Debug)]
@@ -87,12 +89,12 @@ impl<E: ProcessingEngine> ProcessingEngine for Memory<E> {
         self.engine.scan(position, count, now_ms, keys)
     }
 
-    fn flush(&mut self) -> Result<(), Refusal> {
-        self.engine.flush()
+    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
+        self.engine.expire_some(now_ms, buckets)
     }
 
-    fn remove_expired(&mut self, now_ms: u64) {
-        self.engine.remove_expired(now_ms);
+    fn flush(&mut self) -> Result<(), Refusal> {
+        self.engine.flush()
     }
 
     fn statistics(&self) -> Statistics {
@@ -106,7 +108,7 @@ impl<E: ProcessingEngine> Backing for Memory<E> {
     }
 
     fn tick(&mut self, now_ms: u64) -> bool {
-        self.engine.remove_expired(now_ms);
+        self.engine.expire_some(now_ms, EXPIRY_BUCKETS);
         false
     }
 

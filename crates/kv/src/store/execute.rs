@@ -7,8 +7,64 @@ use crate::{
     Statistics, Transaction, Value, ValueKind,
 };
 
-/// Requests whose memory is fetched at a time.
-const STAGE: usize = 64;
+/// By how many requests each step of fetching is ahead of the next.
+const AHEAD: usize = 8;
+
+/// Fetches what requests will need in three steps, each ahead of the next: the bucket of a key; the
+/// item whose tag is that of the key, or the bucket behind; the item that is found there.
+struct Fetcher {
+    /// Requests, by their last bits, whose item is not in the first bucket.
+    chained: u64,
+}
+
+impl Fetcher {
+    fn begin(store: &Store, batch: &[Request<'_>]) -> Self {
+        let mut fetcher = Self { chained: 0 };
+        // One request alone waits for its memory anyway.
+        if batch.len() > 1 {
+            let first = batch.iter().take(3 * AHEAD);
+            first.for_each(|request| store.index.prefetch(request.hash));
+            for index in 0..2 * AHEAD {
+                fetcher.fetch_item(store, batch, index);
+            }
+            for index in 0..AHEAD {
+                fetcher.fetch_item_in_chain(store, batch, index);
+            }
+        }
+        fetcher
+    }
+
+    /// The steps that are due before a request is executed.
+    #[inline(always)]
+    fn advance(&mut self, store: &Store, batch: &[Request<'_>], index: usize) {
+        if let Some(request) = batch.get(index + 3 * AHEAD) {
+            store.index.prefetch(request.hash);
+        }
+        self.fetch_item(store, batch, index + 2 * AHEAD);
+        self.fetch_item_in_chain(store, batch, index + AHEAD);
+    }
+
+    #[inline(always)]
+    fn fetch_item(&mut self, store: &Store, batch: &[Request<'_>], index: usize) {
+        if let Some(request) = batch.get(index) {
+            let fetch = |offset| store.memory.prefetch(offset);
+            let is_chained = store.index.candidates(request.hash, fetch);
+            self.chained |= u64::from(is_chained) << (index % 64);
+        }
+    }
+
+    #[inline(always)]
+    fn fetch_item_in_chain(&mut self, store: &Store, batch: &[Request<'_>], index: usize) {
+        let bit = 1 << (index % 64);
+        if self.chained & bit != 0
+            && let Some(request) = batch.get(index)
+        {
+            self.chained &= !bit;
+            let fetch = |offset| store.memory.prefetch(offset);
+            store.index.candidates_in_chain(request.hash, fetch);
+        }
+    }
+}
 
 impl ProcessingEngine for Store {
     fn execute(
@@ -17,13 +73,10 @@ impl ProcessingEngine for Store {
         now_ms: u64,
         answers: &mut dyn FnMut(usize, Answer<'_>),
     ) {
-        let mut index = 0;
-        for stage in batch.chunks(STAGE) {
-            self.fetch(stage);
-            for request in stage {
-                self.execute_one(index, request, now_ms, answers);
-                index += 1;
-            }
+        let mut fetcher = Fetcher::begin(self, batch);
+        for (index, request) in batch.iter().enumerate() {
+            fetcher.advance(self, batch, index);
+            self.execute_one(index, request, now_ms, answers);
         }
     }
 
@@ -54,6 +107,10 @@ impl ProcessingEngine for Store {
         self.scan_keys(position, count, now_ms, keys)
     }
 
+    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
+        self.sweep(now_ms, buckets)
+    }
+
     fn flush(&mut self) -> Result<(), Refusal> {
         self.index.clear();
         self.memory.clear();
@@ -66,12 +123,6 @@ impl ProcessingEngine for Store {
         Ok(())
     }
 
-    fn remove_expired(&mut self, now_ms: u64) {
-        /// Buckets looked at a call.
-        const BUCKETS: usize = 1024;
-        self.expire_some(now_ms, BUCKETS);
-    }
-
     fn statistics(&self) -> Statistics {
         let collections = self.collections.bytes() + self.snapshot.pending_bytes();
         Statistics {
@@ -82,27 +133,6 @@ impl ProcessingEngine for Store {
 }
 
 impl Store {
-    /// Fetches what the requests of a stage will need, in three steps with many misses in flight.
-    fn fetch(&self, stage: &[Request<'_>]) {
-        if stage.len() < 2 {
-            return;
-        }
-        stage
-            .iter()
-            .for_each(|request| self.index.prefetch(request.hash));
-        let mut chained = [0; STAGE];
-        let mut chained_len = 0;
-        for request in stage {
-            chained[chained_len] = request.hash;
-            let fetch = |offset| self.memory.prefetch(offset);
-            chained_len += usize::from(self.index.candidates(request.hash, fetch));
-        }
-        for hash in &chained[..chained_len] {
-            let fetch = |offset| self.memory.prefetch(offset);
-            self.index.candidates_in_chain(*hash, fetch);
-        }
-    }
-
     #[inline(always)]
     fn execute_one(
         &mut self,

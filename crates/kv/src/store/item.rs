@@ -31,6 +31,7 @@ pub(super) struct NewItem<'a> {
 }
 
 impl NewItem<'_> {
+    #[inline(always)]
     fn header(&self) -> Header {
         let kind = match self.kind {
             ValueKind::String => 0,
@@ -197,6 +198,12 @@ impl<'a> Item<'a> {
     #[inline(always)]
     pub(super) fn size(&self) -> usize {
         self.header.size()
+    }
+
+    /// Whether `new` has the same parts with the same lengths.
+    #[inline(always)]
+    pub(super) fn has_layout_of(&self, new: &NewItem<'_>) -> bool {
+        self.header.0 == new.header().0
     }
 
     /// Whether it was replaced or removed.

@@ -67,11 +67,13 @@ impl Memory {
     }
 
     /// Whether another item can be written over the one at `offset`.
+    #[inline(always)]
     pub(super) fn fits_in_place(&self, offset: u32, size: usize, new_size: usize) -> bool {
         match &self.allocator {
             Allocator::Cache(log) => size == new_size && log.is_recent(offset as usize * UNIT),
             Allocator::Store(_) => {
-                SizeClasses::piece_size(size) == SizeClasses::piece_size(new_size)
+                size == new_size
+                    || SizeClasses::piece_size(size) == SizeClasses::piece_size(new_size)
             }
         }
     }

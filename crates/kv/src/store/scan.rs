@@ -55,10 +55,7 @@ impl Store {
         }
     }
 
-    /// Removes items that have expired, from where the last call ended. Looks at `buckets` of the
-    /// index at most; returns how many items were removed. To be called now and then: what nobody asks
-    /// for would keep its memory.
-    pub fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
+    pub(super) fn sweep(&mut self, now_ms: u64, buckets: usize) -> usize {
         let mut removed = 0;
         for _ in 0..buckets.min(self.index.len()) {
             if self.expire_position >= self.index.len() {

@@ -3,7 +3,7 @@
 use super::Store;
 use super::index::{BUCKET_BYTES, Slot};
 use super::item::{Item, NewItem, patch};
-use crate::Refusal;
+use crate::{Refusal, ValueKind};
 
 /// What the index may grow by with one item: a bucket, and one that overflows.
 const INDEX_GROWTH: usize = 2 * BUCKET_BYTES;
@@ -88,6 +88,7 @@ impl Store {
 
     /// Writes an item in place of the one in `slot`, if there is one, or adds it. Returns its version.
     /// In cache semantics `make_room` came before, and `slot` was found after it.
+    #[inline]
     pub(super) fn write(
         &mut self,
         hash: u64,
@@ -97,15 +98,30 @@ impl Store {
         let size = new.size();
         if let Some(slot) = slot {
             let offset = self.index.offset(slot);
-            if self
-                .memory
-                .fits_in_place(offset, self.item(offset).size(), size)
-            {
+            let item = self.item(offset);
+            let is_same_layout = item.has_layout_of(new) && item.kind() == ValueKind::String;
+            if self.memory.fits_in_place(offset, item.size(), size) {
                 self.preserve(hash);
+                if is_same_layout {
+                    // All counts stay as they are.
+                    let version = self.next_version();
+                    self.memory.write(offset, version, new);
+                    return Ok(version);
+                }
                 self.forget(offset, Some(new));
                 return Ok(self.write_at(hash, offset, new));
             }
         }
+        self.write_elsewhere(hash, slot, new)
+    }
+
+    fn write_elsewhere(
+        &mut self,
+        hash: u64,
+        slot: Option<Slot>,
+        new: &NewItem<'_>,
+    ) -> Result<u64, Refusal> {
+        let size = new.size();
         let offset = self.memory.allocate(size, self.room());
         let offset = offset.ok_or(Refusal::OutOfMemory)?;
         match slot {

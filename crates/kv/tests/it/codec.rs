@@ -1,7 +1,9 @@
 //! The encoding of requests.
 
-use overside_kv::codec::{DecodeError, decode, encode};
+use overside_kv::ProcessingEngine;
+use overside_kv::codec::{DecodeError, decode, decode_answer, encode, encode_answer};
 
+use crate::oracle::Oracle;
 use crate::requests::Requests;
 
 #[test]
@@ -66,4 +68,31 @@ fn what_is_too_long_is_refused_before_it_is_there() {
         decode(&mut rest, &hasher),
         Err(DecodeError::UnknownOperation(99))
     );
+}
+
+#[test]
+fn an_answer_is_decoded_as_it_was_encoded() {
+    let mut requests = Requests::new(5);
+    let mut oracle = Oracle::default();
+    for turn in 0..5000 {
+        let now_ms = 1_000_000 + 10 * turn;
+        let request = requests.next(now_ms);
+        let damage = (requests.random.next_u64(), requests.random.next_u64() as u8);
+        oracle.execute(&[request], now_ms, &mut |_, answer| {
+            let mut bytes = Vec::new();
+            encode_answer(&answer, &mut bytes);
+            let mut rest = &bytes[..];
+            assert_eq!(decode_answer(&mut rest), Ok(answer));
+            assert!(rest.is_empty());
+            for len in (0..bytes.len()).take(50) {
+                assert!(decode_answer(&mut &bytes[..len]).is_err());
+            }
+            let at = damage.0 as usize % bytes.len();
+            bytes[at] = damage.1;
+            // Refused or another answer, which can be looked at.
+            if let Ok(overside_kv::Answer::List(list)) = decode_answer(&mut &bytes[..]) {
+                assert_eq!(list.iter().count(), list.len());
+            }
+        });
+    }
 }

@@ -573,6 +573,12 @@ impl ProcessingEngine for Oracle {
         }
     }
 
+    fn expire_some(&mut self, now_ms: u64, _: usize) -> usize {
+        let before = self.items.len();
+        self.expire(now_ms);
+        before - self.items.len()
+    }
+
     fn flush(&mut self) -> Result<(), Refusal> {
         self.items.clear();
         Ok(())

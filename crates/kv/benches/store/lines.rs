@@ -1,0 +1,58 @@
+//! The memory's limit: independent reads of cache lines at random, fetched a batch ahead.
+
+#![allow(unsafe_code)]
+
+use overside_kv::KeyHasher;
+use rustix::mm::{Advice, madvise};
+
+/// An array of cache lines on huge pages, where there are some.
+pub struct Lines(Vec<[u64; 8]>);
+
+impl Lines {
+    pub fn new(bytes: usize) -> Self {
+        let mut lines = vec![[0; 8]; bytes / 64];
+        let at = lines.as_mut_ptr();
+        // SAFETY: the range is the vector's own, and the advice changes no contents.
+        let _ = unsafe { madvise(at.cast(), lines.len() * 64, Advice::LinuxHugepage) };
+        lines.iter_mut().for_each(|line| line[0] = 1);
+        Self(lines)
+    }
+
+    /// Reads two lines for each key, as many as a lookup needs, `batch` keys at a time.
+    pub fn read(&self, keys: &[[u8; 8]], batch: usize, hasher: &KeyHasher) -> u64 {
+        let mut places = vec![(0, 0); batch];
+        let mut sum = 0;
+        for keys in keys.chunks(batch) {
+            for (place, key) in places.iter_mut().zip(keys) {
+                let hash = hasher.hash(key);
+                *place = (self.place(hash), self.place(hash.rotate_left(32)));
+                self.prefetch(place.0);
+                self.prefetch(place.1);
+            }
+            for (first, second) in &places[..keys.len()] {
+                sum += self.0[*first][0] + self.0[*second][0];
+            }
+        }
+        sum
+    }
+
+    fn place(&self, hash: u64) -> usize {
+        ((u128::from(hash) * self.0.len() as u128) >> 64) as usize
+    }
+
+    fn prefetch(&self, place: usize) {
+        let line = &raw const self.0[place];
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: prefetching reads nothing, and no address faults.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        unsafe {
+            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, readonly));
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let _ = line;
+    }
+}

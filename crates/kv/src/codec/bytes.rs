@@ -1,0 +1,116 @@
+//! Numbers and strings as bytes.
+
+use super::DecodeError;
+use crate::VALUE_MAX_BYTES;
+
+/// Appends.
+pub(super) struct Writer<'o>(pub &'o mut Vec<u8>);
+
+impl Writer<'_> {
+    pub fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    pub fn signed(&mut self, value: i64) {
+        self.varint((value.wrapping_shl(1) ^ (value >> 63)) as u64);
+    }
+
+    pub fn string(&mut self, bytes: &[u8]) {
+        self.varint(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub fn strings(&mut self, strings: &[&[u8]]) {
+        self.varint(strings.len() as u64);
+        strings.iter().for_each(|string| self.string(string));
+    }
+
+    pub fn score(&mut self, score: f64) {
+        self.0.extend_from_slice(&score.to_le_bytes());
+    }
+
+    /// At most eight, the first in the lowest bit.
+    pub fn bools(&mut self, bools: &[bool]) {
+        let bits = bools.iter().enumerate();
+        self.0
+            .push(bits.fold(0, |byte, (bit, is)| byte | u8::from(*is) << bit));
+    }
+}
+
+/// Takes off what was appended; every length lies within what is there.
+pub(super) struct Reader<'a>(pub &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub fn byte(&mut self) -> Result<u8, DecodeError> {
+        let (&byte, rest) = self.0.split_first().ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(byte)
+    }
+
+    pub fn varint(&mut self) -> Result<u64, DecodeError> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            if shift == 63 && byte > 1 {
+                break;
+            }
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(DecodeError::InvalidOperand)
+    }
+
+    pub fn signed(&mut self) -> Result<i64, DecodeError> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    pub fn string(&mut self, max: usize) -> Result<&'a [u8], DecodeError> {
+        let len = self.varint()?;
+        if len > max as u64 {
+            return Err(DecodeError::TooLong);
+        }
+        let split = self.0.split_at_checked(len as usize);
+        let (string, rest) = split.ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(string)
+    }
+
+    /// A count of things that take `size` bytes each at least.
+    pub fn count(&mut self, size: usize) -> Result<usize, DecodeError> {
+        let count = self.varint()?;
+        match count <= (self.0.len() / size) as u64 {
+            true => Ok(count as usize),
+            false => Err(DecodeError::Truncated),
+        }
+    }
+
+    pub fn strings(&mut self) -> Result<Box<[&'a [u8]]>, DecodeError> {
+        let count = self.count(1)?;
+        (0..count).map(|_| self.string(VALUE_MAX_BYTES)).collect()
+    }
+
+    pub fn score(&mut self) -> Result<f64, DecodeError> {
+        let (bytes, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        let score = f64::from_le_bytes(*bytes);
+        match score.is_nan() {
+            true => Err(DecodeError::InvalidOperand),
+            false => Ok(score),
+        }
+    }
+
+    pub fn bools<const N: usize>(&mut self) -> Result<[bool; N], DecodeError> {
+        let byte = self.byte()?;
+        match u32::from(byte) >> N {
+            0 => Ok(std::array::from_fn(|bit| byte >> bit & 1 == 1)),
+            _ => Err(DecodeError::InvalidOperand),
+        }
+    }
+}
