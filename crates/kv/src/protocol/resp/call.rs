@@ -4,6 +4,7 @@ use super::answers::{ReplyWriter, read_only};
 use super::batch::{Batch, BatchHandler};
 use super::command::{Action, Command, flags, resolve};
 use super::reply::{ErrorReply, Reply};
+use super::transactions;
 use crate::protocol::{OUTPUT_MAX_BYTES, ServerContext, Session};
 use crate::{KeyHasher, Refusal, Transaction};
 
@@ -59,6 +60,9 @@ impl Call<'_> {
                 queue.push(arguments)?;
                 self.reply().simple("QUEUED");
                 Ok(())
+            }
+            (Err(error), _) if arguments[0].eq_ignore_ascii_case(b"EXEC") => {
+                Err(transactions::abort(self.session, &error))
             }
             (Err(error), queue) => {
                 queue.into_iter().for_each(|queue| queue.abort());

@@ -172,9 +172,6 @@ pub(super) fn kill(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
         };
     }
     let (filters, rest) = arguments[2..].as_chunks();
-    if !rest.is_empty() {
-        return Err(SYNTAX);
-    }
     let mut skips_own = true;
     for [filter, value] in filters {
         match filter.to_ascii_uppercase().as_slice() {
@@ -185,6 +182,9 @@ pub(super) fn kill(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
             b"ADDR" | b"LADDR" | b"USER" => {}
             _ => return Err(SYNTAX),
         }
+    }
+    if !rest.is_empty() {
+        return Err(SYNTAX);
     }
     let killed = kill_where(call, |client, own| {
         !(skips_own && client.id == own)

@@ -4,7 +4,7 @@ use super::batch::integer;
 use super::call::Call;
 use super::clients::set_name;
 use super::number::parse_i64;
-use super::reply::{ErrorReply, NOT_AN_INTEGER, SYNTAX};
+use super::reply::{ErrorReply, SYNTAX};
 use crate::protocol::REDIS_VERSION;
 
 type Done = Result<(), ErrorReply>;
@@ -47,7 +47,9 @@ pub(super) fn select(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
         database if i32::try_from(database).is_ok() => {
             Err(ErrorReply::new("ERR DB index is out of range"))
         }
-        _ => Err(NOT_AN_INTEGER),
+        _ => Err(ErrorReply::new(
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        )),
     }
 }
 

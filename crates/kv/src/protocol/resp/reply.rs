@@ -15,6 +15,9 @@ impl ErrorReply {
 
     /// From bytes that may be a client's.
     pub(super) fn from_bytes(mut text: Vec<u8>) -> Self {
+        while text.ends_with(b"\r") || text.ends_with(b"\n") {
+            text.pop();
+        }
         for byte in &mut text {
             if matches!(byte, b'\r' | b'\n') {
                 *byte = b' ';

@@ -229,7 +229,10 @@ fn score_bound(text: &[u8]) -> Result<ScoreBound, ErrorReply> {
         Some(text) => (true, text),
         None => (false, text),
     };
-    let score = parse_f64(text).ok_or(ErrorReply::new("ERR min or max is not a float"))?;
+    // Redis reads bounds with `strtod` alone, which takes spaces before a number and nothing for 0.
+    let text = text.trim_ascii_start();
+    let score = if text.is_empty() { Some(0.0) } else { parse_f64(text) };
+    let score = score.ok_or(ErrorReply::new("ERR min or max is not a float"))?;
     Ok(ScoreBound {
         score,
         is_exclusive,

@@ -144,6 +144,14 @@ fn forget(session: &mut Session) {
     session.watched = WatchedKeys::default();
 }
 
+/// Ends a transaction whose `EXEC` itself is wrong.
+pub(super) fn abort(session: &mut Session, error: &ErrorReply) -> ErrorReply {
+    forget(session);
+    let reason = error.0.strip_prefix(b"ERR ").unwrap_or(&error.0);
+    let text = b"EXECABORT Transaction discarded because of: ";
+    ErrorReply::from_bytes([text, reason].concat())
+}
+
 pub(super) fn multi(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
     if call.session.transaction.is_some() {
         return Err(ErrorReply::new("ERR MULTI calls can not be nested"));
