@@ -10,6 +10,7 @@ mod persistence;
 mod requests;
 mod resp;
 mod resp_client;
+mod resp_docs;
 mod resp_redis;
 mod resp_wire;
 mod server;

@@ -110,7 +110,8 @@ pub(super) fn list(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
 }
 
 fn client_id(text: &[u8]) -> Result<u64, ErrorReply> {
-    let id = parse_i64(text).and_then(|id| u64::try_from(id).ok());
+    // Nobody has a negative one.
+    let id = parse_i64(text).map(|id| u64::try_from(id).unwrap_or(u64::MAX));
     id.ok_or(ErrorReply::new("ERR Invalid client ID"))
 }
 

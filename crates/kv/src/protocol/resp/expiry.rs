@@ -5,7 +5,7 @@ use super::reply::ErrorReply;
 use crate::Expiry;
 
 /// What a time counts, and from when on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TimeUnit {
     is_seconds: bool,
     is_absolute: bool,

@@ -147,7 +147,11 @@ struct Options {
 fn range<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]], fixed: Option<(By, bool)>) -> Made {
     let options = range_options(&arguments[4..], fixed.is_none())?;
     let (by, reverse) = fixed.unwrap_or((options.by.unwrap_or(By::Rank), options.reverse));
-    if options.limit.is_some() && by == By::Rank {
+    // A count of -1 is no limit at all.
+    let limit = options
+        .limit
+        .filter(|(_, count)| *count != -1 || by != By::Rank);
+    if limit.is_some() && by == By::Rank {
         return Err(ErrorReply::new(
             "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
         ));
@@ -179,7 +183,7 @@ fn range<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]], fixed: Option<(By, b
             },
         },
     };
-    let (offset, count) = options.limit.unwrap_or((0, -1));
+    let (offset, count) = limit.unwrap_or((0, -1));
     let count = u64::try_from(count).unwrap_or(u64::MAX);
     let range = SortedRange {
         by,
@@ -230,8 +234,10 @@ fn score_bound(text: &[u8]) -> Result<ScoreBound, ErrorReply> {
         None => (false, text),
     };
     // Redis reads bounds with `strtod` alone, which takes spaces before a number and nothing for 0.
-    let text = text.trim_ascii_start();
-    let score = if text.is_empty() { Some(0.0) } else { parse_f64(text) };
+    let score = match text {
+        b"" => Some(0.0),
+        text => parse_f64(text.trim_ascii_start()),
+    };
     let score = score.ok_or(ErrorReply::new("ERR min or max is not a float"))?;
     Ok(ScoreBound {
         score,

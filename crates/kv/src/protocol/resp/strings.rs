@@ -25,16 +25,42 @@ pub(super) fn getdel<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made 
     Ok(Shape::Value)
 }
 
+/// A time and what it counts.
+type Time<'a> = Option<(&'a [u8], TimeUnit)>;
+
+/// Reads an option that gives a time. The same one may be given again, as in Redis.
+fn time_option<'a>(
+    option: &[u8],
+    options: &mut std::slice::Iter<'_, &'a [u8]>,
+    time: &mut Time<'a>,
+) -> Result<(), ErrorReply> {
+    let unit = TimeUnit::of_option(option).ok_or(SYNTAX)?;
+    if time.is_some_and(|(_, other)| other != unit) {
+        return Err(SYNTAX);
+    }
+    *time = Some((options.next().ok_or(SYNTAX)?, unit));
+    Ok(())
+}
+
 pub(super) fn getex<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
-    let operation = match &arguments[2..] {
-        [] => Operation::Get,
-        [word] if word.eq_ignore_ascii_case(b"PERSIST") => Operation::GetAndExpire(Expiry::Never),
-        [word, time] => {
-            let unit = TimeUnit::of_option(word).ok_or(SYNTAX)?;
-            let expiry = expiry::of_value(time, unit, batch.now_ms, "getex")?;
-            Operation::GetAndExpire(expiry)
+    let mut time = None;
+    let mut persists = false;
+    let mut options = arguments[2..].iter();
+    while let Some(option) = options.next() {
+        if option.eq_ignore_ascii_case(b"PERSIST") && time.is_none() {
+            persists = true;
+        } else if persists {
+            return Err(SYNTAX);
+        } else {
+            time_option(option, &mut options, &mut time)?;
         }
-        _ => return Err(SYNTAX),
+    }
+    let operation = match time {
+        Some((time, unit)) => {
+            Operation::GetAndExpire(expiry::of_value(time, unit, batch.now_ms, "getex")?)
+        }
+        None if persists => Operation::GetAndExpire(Expiry::Never),
+        None => Operation::Get,
     };
     batch.request(arguments[1], operation)?;
     Ok(Shape::Value)
@@ -87,12 +113,10 @@ fn set_with_options<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
             return_old = true;
         } else if is(b"KEEPTTL") && time.is_none() {
             keeps_expiry = true;
+        } else if keeps_expiry {
+            return Err(SYNTAX);
         } else {
-            let unit = TimeUnit::of_option(option).ok_or(SYNTAX)?;
-            if keeps_expiry || time.is_some() {
-                return Err(SYNTAX);
-            }
-            time = Some((options.next().ok_or(SYNTAX)?, unit));
+            time_option(option, &mut options, &mut time)?;
         }
     }
     let expiry = match time {

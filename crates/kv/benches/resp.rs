@@ -1,0 +1,185 @@
+//! Nanoseconds a command of the communication engine with a store, and without one: pipelines of GETs
+//! and SETs with keys and values of eight bytes, from memory to memory.
+
+use std::fmt::Display;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use overside_kv::protocol::{ClientInfo, CommunicationEngine, Ready, ServerContext, Session};
+use overside_kv::store::{Semantics, StoreOptions};
+use overside_kv::{
+    Answer, KeyHasher, Metadata, Operation, ProcessingEngine, Refusal, Request, ScanPosition,
+    Statistics, Store, Transaction, Value,
+};
+
+/// Answers without looking, so that what is left is the communication engine.
+struct Nothing;
+
+impl ProcessingEngine for Nothing {
+    fn execute(
+        &mut self,
+        batch: &[Request<'_>],
+        _: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) {
+        let value = Value {
+            data: b"12345678",
+            ..Value::default()
+        };
+        for (index, request) in batch.iter().enumerate() {
+            match request.operation {
+                Operation::Get => answers(index, Answer::Value(value)),
+                _ => answers(index, Answer::Stored { version: 1 }),
+            }
+        }
+    }
+
+    fn execute_transaction(
+        &mut self,
+        _: &Transaction<'_>,
+        _: u64,
+        _: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> bool {
+        false
+    }
+
+    fn scan(
+        &mut self,
+        _: ScanPosition,
+        _: usize,
+        _: u64,
+        _: &mut dyn FnMut(&[u8], Metadata),
+    ) -> ScanPosition {
+        ScanPosition::default()
+    }
+
+    fn flush(&mut self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn statistics(&self) -> Statistics {
+        Statistics::default()
+    }
+}
+
+struct Server<'e>(&'e mut dyn ProcessingEngine);
+
+impl ServerContext for Server<'_> {
+    fn engine(&mut self) -> &mut dyn ProcessingEngine {
+        self.0
+    }
+
+    fn now_ms(&mut self) -> u64 {
+        1_700_000_000_000
+    }
+
+    fn authenticate(&mut self, _: &[u8], _: &[u8]) -> bool {
+        false
+    }
+
+    fn has_password(&self) -> bool {
+        false
+    }
+
+    fn info(&mut self, _: &Statistics, _: &mut dyn FnMut(&str, &str, &dyn Display)) {}
+
+    fn config(&mut self, _: &mut dyn FnMut(&str, &str)) {}
+
+    fn clients(&mut self, _: &mut dyn FnMut(&ClientInfo<'_>)) {}
+
+    fn set_client_name(&mut self, _: u64, _: &[u8]) {}
+
+    fn kill_client(&mut self, _: u64) -> bool {
+        false
+    }
+
+    fn save(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn save_in_background(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn rewrite_log_in_background(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn last_save_s(&mut self) -> u64 {
+        0
+    }
+
+    fn shutdown(&mut self, _: Option<bool>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+const KEYS: usize = 100_000;
+
+/// Pipelines of so many commands, together as many as there are keys.
+fn pipelines(name: &str, len: usize) -> Vec<Vec<u8>> {
+    let commands: Vec<String> = (0..KEYS)
+        .map(|n| {
+            // Not in the order in which they are stored.
+            let key = n * 48_271 % KEYS;
+            match name {
+                "GET" => format!("*2\r\n$3\r\nGET\r\n$8\r\n{key:08}\r\n"),
+                _ => format!("*3\r\n$3\r\nSET\r\n$8\r\n{key:08}\r\n$8\r\n{n:08}\r\n"),
+            }
+        })
+        .collect();
+    commands
+        .chunks(len)
+        .map(|commands| commands.concat().into_bytes())
+        .collect()
+}
+
+/// Nanoseconds a command: the median of some passes over all pipelines.
+fn measure(engine: &mut dyn ProcessingEngine, hasher: &KeyHasher, pipelines: &[Vec<u8>]) -> f64 {
+    let mut communication = CommunicationEngine::new();
+    let mut session = Session::new(1, true);
+    let mut output = Vec::new();
+    let mut pass = || {
+        let begin = Instant::now();
+        for input in pipelines {
+            output.clear();
+            let mut ready = [Ready {
+                session: &mut session,
+                input,
+                consumed: 0,
+                output: &mut output,
+            }];
+            communication.process(&mut ready, hasher, &mut Server(engine));
+            assert_eq!(ready[0].consumed, input.len());
+            black_box(&output);
+        }
+        begin.elapsed()
+    };
+    pass();
+    let mut times: Vec<Duration> = (0..9).map(|_| pass()).collect();
+    times.sort();
+    times[times.len() / 2].as_secs_f64() * 1e9 / KEYS as f64
+}
+
+fn main() {
+    let hasher = KeyHasher::random();
+    let options = StoreOptions {
+        memory_bytes: 64 << 20,
+        semantics: Semantics::Store,
+        hasher: hasher.clone(),
+        huge_pages: false,
+    };
+    let mut store = Store::new(options).expect("the system has address space");
+    println!(
+        "{:>8} {:>8} {:>14} {:>16}",
+        "command", "pipeline", "with the store", "without a store"
+    );
+    for name in ["SET", "GET"] {
+        for len in [1, 16, 64] {
+            let pipelines = pipelines(name, len);
+            let with = measure(&mut store, &hasher, &pipelines);
+            let without = measure(&mut Nothing, &hasher, &pipelines);
+            println!("{name:>8} {len:>8} {with:>11.1} ns {without:>13.1} ns");
+        }
+    }
+}
