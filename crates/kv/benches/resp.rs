@@ -57,6 +57,10 @@ impl ProcessingEngine for Nothing {
         Ok(())
     }
 
+    fn expire_some(&mut self, _: u64, _: usize) -> usize {
+        0
+    }
+
     fn statistics(&self) -> Statistics {
         Statistics::default()
     }

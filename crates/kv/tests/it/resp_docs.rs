@@ -9,7 +9,7 @@ fn commands() -> Vec<(String, i64, [i64; 3])> {
     let lines: Vec<_> = reply.lines().collect();
     let number = |line: &str| line[1..].parse().unwrap();
     let mut commands = Vec::new();
-    for (at, line) in lines.iter().enumerate().filter(|(_, line)| **line == "*10") {
+    for at in (0..lines.len()).filter(|at| lines[*at] == "*10") {
         let flags = number(lines[at + 4]) as usize;
         let keys = [5, 6, 7].map(|place| number(lines[at + flags + place]));
         commands.push((lines[at + 2].to_owned(), number(lines[at + 3]), keys));

@@ -371,6 +371,32 @@ fn connections_that_share_a_batch_are_answered_in_their_own_order() {
     assert_eq!(bench.communication.commands(), 40 * 150);
 }
 
+#[test]
+fn the_corpus_of_the_fuzz_target_is_answered_the_same_in_pieces() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/kv_resp");
+    let mut files = 0;
+    for file in std::fs::read_dir(corpus).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        let (choice, bytes) = bytes.split_first().unwrap();
+        let (mut bench, mut client) = new_client(choice & 1 == 0);
+        let whole = bench.send(&mut client, bytes);
+        let at = bytes.len() * usize::from(choice >> 1) / 128;
+        let (mut bench, mut client) = new_client(choice & 1 == 0);
+        let mut replies = bench.send(&mut client, &bytes[..at]);
+        replies.extend(bench.send(&mut client, &bytes[at..]));
+        assert_eq!(replies, whole);
+        files += 1;
+    }
+    assert!(files > 0);
+}
+
+fn new_client(is_authenticated: bool) -> (Bench, Client) {
+    let (mut bench, mut client) = (Bench::new(), Client::new(1));
+    bench.server.password = Some("secret");
+    client.session = Session::new(1, is_authenticated);
+    (bench, client)
+}
+
 fn pieces() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         3 => proptest::sample::select(vec![
