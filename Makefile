@@ -88,7 +88,7 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(CARGO) bench --locked -p overside-backend-remote
 	$(CARGO) bench --locked -p overside-model --bench events --bench kv --bench predict
 	$(CARGO) bench --locked -p overside-link --bench link
-	$(CARGO) bench --locked -p overside-kv --bench store
+	$(CARGO) bench --locked -p overside-kv --bench store --bench server
 	$(BIN)/python benches/harness.py
 	$(BIN)/pip install --quiet --disable-pip-version-check -r benches/requirements.txt
 	$(BIN)/python benches/compression.py

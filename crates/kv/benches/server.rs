@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p overside-kv --bench server`; `-- 'GET -c 50'` runs what has that in its name. The server runs on core 0, the load on core 1. Pipelines
 //! are built before the clock starts, and of replies only the bytes are counted: all of a kind are
-//! equally long, and a wrong one would change the sum.
+//! equally long, and a wrong one would change the sum. `CPU` is the same ratio by the CPU time of the
+//! servers' threads a command: it stands also where the load or other programs are the limit.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -92,8 +93,8 @@ fn main() -> ExitCode {
         load(peer.address);
     }
     println!(
-        "{:28} {:>12} {:>12} {:>7} {:>5}  p50, p99 in us: redis, own",
-        "", "redis/s", "own/s", "ratio", "goal"
+        "{:28} {:>12} {:>12} {:>7} {:>7} {:>5}  p50, p99 in us: redis, own",
+        "", "redis/s", "own/s", "ratio", "CPU", "goal"
     );
     let cases = || CASES.iter().filter(is_wanted);
     for case in cases().filter(|case| !case.busy_poll) {
@@ -184,16 +185,17 @@ fn compare(case: &Case, redis: &Peer, own: &Peer) {
     let mut results = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
         for (side, peer) in [(0, redis), (1, own), (1, own), (0, redis)] {
-            results[side].push(measure(case, peer.address));
+            results[side].push(measure(case, peer));
         }
     }
     let [theirs, ours] = results.map(|results| summary(&results));
     println!(
-        "{:28} {:12.0} {:12.0} {:7.2} {:5.1}  {:.0}, {:.0}; {:.0}, {:.0}",
+        "{:28} {:12.0} {:12.0} {:7.2} {:7.2} {:5.1}  {:.0}, {:.0}; {:.0}, {:.0}",
         case.name(),
         theirs.rate,
         ours.rate,
         ours.rate / theirs.rate,
+        theirs.cpu_ns / ours.cpu_ns,
         case.goal,
         theirs.p50_us,
         theirs.p99_us,
@@ -204,6 +206,7 @@ fn compare(case: &Case, redis: &Peer, own: &Peer) {
 
 struct Sample {
     rate: f64,
+    cpu_ns: f64,
     p50_us: f64,
     p99_us: f64,
 }
@@ -217,6 +220,7 @@ fn summary(samples: &[Sample]) -> Sample {
     };
     Sample {
         rate: median(|sample| sample.rate),
+        cpu_ns: median(|sample| sample.cpu_ns),
         p50_us: median(|sample| sample.p50_us),
         p99_us: median(|sample| sample.p99_us),
     }
@@ -253,7 +257,15 @@ struct Connection {
     sent: VecDeque<Instant>,
 }
 
-fn measure(case: &Case, address: SocketAddr) -> Sample {
+/// CPU time of a process's first thread, which serves (schedstat, proc(5)).
+fn cpu_ns(process: &Child) -> f64 {
+    let path = format!("/proc/{}/schedstat", process.id());
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let first = text.split(' ').next().and_then(|word| word.parse().ok());
+    first.unwrap_or(f64::NAN)
+}
+
+fn measure(case: &Case, peer: &Peer) -> Sample {
     let reply_bytes = match case.is_set {
         true => SET_REPLY.len(),
         false => GET_REPLY_BYTES,
@@ -267,7 +279,7 @@ fn measure(case: &Case, address: SocketAddr) -> Sample {
                 false => get(random.below(KEYS)),
             };
             let mut pipeline = || (0..case.pipeline).flat_map(|_| command()).collect();
-            let stream = connect(address);
+            let stream = connect(peer.address);
             let data = EventData::new_u64(number as u64);
             epoll::add(&set_of, &stream, data, EventFlags::IN).expect("epoll");
             Connection {
@@ -283,6 +295,7 @@ fn measure(case: &Case, address: SocketAddr) -> Sample {
     let mut events = Vec::with_capacity(256);
     let mut latencies_us = Vec::with_capacity(1 << 20);
     let mut replies = 0;
+    let cpu_before_ns = cpu_ns(&peer.process);
     let begin = Instant::now();
     for connection in &mut connections {
         connection.send(case.pipeline * reply_bytes);
@@ -308,10 +321,12 @@ fn measure(case: &Case, address: SocketAddr) -> Sample {
         }
     }
     let rate = replies as f64 / begin.elapsed().as_secs_f64();
+    let cpu_ns = (cpu_ns(&peer.process) - cpu_before_ns) / replies as f64;
     latencies_us.sort_by(f64::total_cmp);
     let quantile = |share: f64| latencies_us[((latencies_us.len() - 1) as f64 * share) as usize];
     Sample {
         rate,
+        cpu_ns,
         p50_us: quantile(0.5),
         p99_us: quantile(0.99),
     }
