@@ -1,10 +1,10 @@
 //! Batches in stages, and the contract of a processing engine.
 
 use super::Store;
-use super::item::Item;
+use super::item::{Item, NewItem};
 use crate::{
-    Answer, KEY_MAX_BYTES, Metadata, Operation, ProcessingEngine, Refusal, Request, ScanPosition,
-    Statistics, Transaction, Value, ValueKind,
+    Answer, Condition, Expiry, KEY_MAX_BYTES, Metadata, Operation, ProcessingEngine, Refusal,
+    Request, ScanPosition, Statistics, Transaction, VALUE_MAX_BYTES, Value, ValueKind,
 };
 
 /// By how many requests each step of fetching is ahead of the next.
@@ -13,23 +13,28 @@ const AHEAD: usize = 8;
 /// Fetches what requests will need in three steps, each ahead of the next: the bucket of a key; the
 /// item whose tag is that of the key, or the bucket behind; the item that is found there.
 struct Fetcher {
-    /// Requests, by their last bits, whose item is not in the first bucket.
+    /// Requests, by the last bits of their index, whose item is not in the first bucket.
     chained: u64,
+    /// Where an item with the tag is, and the changes of the index then; 0, 0 if there is none.
+    candidates: [(u32, u32); CANDIDATES],
 }
+
+/// More than requests are between the second step and the execution.
+const CANDIDATES: usize = 4 * AHEAD;
 
 impl Fetcher {
     fn begin(store: &Store, batch: &[Request<'_>]) -> Self {
-        let mut fetcher = Self { chained: 0 };
-        // One request alone waits for its memory anyway.
-        if batch.len() > 1 {
-            let first = batch.iter().take(3 * AHEAD);
-            first.for_each(|request| store.index.prefetch(request.hash));
-            for index in 0..2 * AHEAD {
-                fetcher.fetch_item(store, batch, index);
-            }
-            for index in 0..AHEAD {
-                fetcher.fetch_item_in_chain(store, batch, index);
-            }
+        let mut fetcher = Self {
+            chained: 0,
+            candidates: [(0, 0); CANDIDATES],
+        };
+        let first = batch.iter().take(3 * AHEAD);
+        first.for_each(|request| store.index.prefetch(request.hash));
+        for index in 0..2 * AHEAD {
+            fetcher.fetch_item(store, batch, index);
+        }
+        for index in 0..AHEAD {
+            fetcher.fetch_item_in_chain(store, batch, index);
         }
         fetcher
     }
@@ -47,10 +52,21 @@ impl Fetcher {
     #[inline(always)]
     fn fetch_item(&mut self, store: &Store, batch: &[Request<'_>], index: usize) {
         if let Some(request) = batch.get(index) {
-            let fetch = |offset| store.memory.prefetch(offset);
-            let is_chained = store.index.candidates(request.hash, fetch);
+            let mut candidate = (0, 0);
+            let is_chained = store.index.candidates(request.hash, |offset| {
+                store.memory.prefetch(offset);
+                candidate = (offset, store.index.changes());
+            });
+            self.candidates[index % CANDIDATES] = candidate;
             self.chained |= u64::from(is_chained) << (index % 64);
         }
+    }
+
+    /// Where the item of a request may be, if the index still has what was found.
+    #[inline(always)]
+    fn candidate(&self, store: &Store, index: usize) -> Option<u32> {
+        let (offset, changes) = self.candidates[index % CANDIDATES];
+        (changes == store.index.changes() && changes != 0).then_some(offset)
     }
 
     #[inline(always)]
@@ -60,8 +76,11 @@ impl Fetcher {
             && let Some(request) = batch.get(index)
         {
             self.chained &= !bit;
-            let fetch = |offset| store.memory.prefetch(offset);
-            store.index.candidates_in_chain(request.hash, fetch);
+            let candidate = &mut self.candidates[index % CANDIDATES];
+            store.index.candidates_in_chain(request.hash, |offset| {
+                store.memory.prefetch(offset);
+                *candidate = (offset, store.index.changes());
+            });
         }
     }
 }
@@ -73,10 +92,20 @@ impl ProcessingEngine for Store {
         now_ms: u64,
         answers: &mut dyn FnMut(usize, Answer<'_>),
     ) {
+        if let [request] = batch {
+            // One request alone waits for its memory anyway.
+            return self.execute_one(0, request, now_ms, answers);
+        }
         let mut fetcher = Fetcher::begin(self, batch);
         for (index, request) in batch.iter().enumerate() {
             fetcher.advance(self, batch, index);
-            self.execute_one(index, request, now_ms, answers);
+            let is_done = match fetcher.candidate(self, index) {
+                Some(offset) => self.execute_at(offset, index, request, now_ms, answers),
+                None => false,
+            };
+            if !is_done {
+                self.execute_one(index, request, now_ms, answers);
+            }
         }
     }
 
@@ -133,6 +162,54 @@ impl ProcessingEngine for Store {
 }
 
 impl Store {
+    /// Executes what is most frequent and simple, if the item at `offset`, which the index has, is
+    /// that of the key: reading a string, and overwriting one with one of the same length.
+    #[inline(always)]
+    fn execute_at(
+        &mut self,
+        offset: u32,
+        index: usize,
+        request: &Request<'_>,
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> bool {
+        let item = self.item(offset);
+        if !item.has_key(request.key) || item.expires_at_ms().is_some_and(|at| at <= now_ms) {
+            return false;
+        }
+        match &request.operation {
+            Operation::Get => {
+                answers(index, value_answer(item));
+                self.count_read(true);
+                true
+            }
+            Operation::Set {
+                value,
+                flags,
+                expiry: Expiry::Never,
+                condition: Condition::Always,
+                return_old: false,
+            } => {
+                let new = NewItem {
+                    key: request.key,
+                    value,
+                    kind: ValueKind::String,
+                    flags: *flags,
+                    expires_at_ms: None,
+                };
+                if value.len() > VALUE_MAX_BYTES {
+                    return false;
+                }
+                let version = self.overwrite(request.hash, offset, &new);
+                if let Some(version) = version {
+                    answers(index, Answer::Stored { version });
+                }
+                version.is_some()
+            }
+            _ => false,
+        }
+    }
+
     #[inline(always)]
     fn execute_one(
         &mut self,

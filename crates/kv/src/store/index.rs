@@ -50,6 +50,7 @@ pub(super) struct Index {
     /// First of the free ones among them, counted from 1.
     overflow_free: u32,
     moving: Vec<(u16, u32)>,
+    changes: u32,
 }
 
 fn tag_of(hash: u64) -> u16 {
@@ -68,12 +69,20 @@ impl Index {
             overflow_len: 0,
             overflow_free: 0,
             moving: Vec::new(),
+            changes: 1,
         })
     }
 
     /// Memory it takes.
     pub(super) fn bytes(&self) -> usize {
         (self.len + self.overflow_len) * BUCKET_BYTES
+    }
+
+    /// Another number after each change of what it holds; what was found before is there while this
+    /// number is the same.
+    #[inline(always)]
+    pub(super) fn changes(&self) -> u32 {
+        self.changes
     }
 
     pub(super) fn len(&self) -> usize {
@@ -178,12 +187,14 @@ impl Index {
     }
 
     pub(super) fn set_offset(&mut self, slot: Slot, offset: u32) {
+        self.changes = self.changes.wrapping_add(1);
         self.bucket_mut(slot.bucket).offsets[slot.lane] = offset;
     }
 
     /// Adds an entry. False, and nothing is changed, if that took an overflow bucket more and
     /// `may_grow` is false or there is none.
     pub(super) fn insert(&mut self, hash: u64, offset: u32, may_grow: bool) -> bool {
+        self.changes = self.changes.wrapping_add(1);
         let home = self.home(hash);
         let is_done = self.insert_into(home, tag_of(hash), offset, may_grow);
         self.entries += usize::from(is_done);
@@ -233,6 +244,7 @@ impl Index {
     /// Removes an entry. The last of its chain takes its place, so chains stay short.
     pub(super) fn remove(&mut self, hash: u64, slot: Slot) {
         self.entries -= 1;
+        self.changes = self.changes.wrapping_add(1);
         let (mut before, mut last) = (None, self.home(hash));
         while let Some(next) = self.next(last) {
             (before, last) = (Some(last), next);
@@ -354,6 +366,7 @@ impl Index {
         let (max, overflow_max) = (self.buckets.len(), self.overflow.len());
         self.buckets.release(0..len.min(max));
         self.overflow.release(0..overflow_len.min(overflow_max));
+        self.changes = self.changes.wrapping_add(1);
         self.len = 1 << FIRST_LEVEL;
         self.level_len = self.len;
         (self.entries, self.overflow_len, self.overflow_free) = (0, 0, 0);

@@ -98,21 +98,34 @@ impl Store {
         let size = new.size();
         if let Some(slot) = slot {
             let offset = self.index.offset(slot);
-            let item = self.item(offset);
-            let is_same_layout = item.has_layout_of(new) && item.kind() == ValueKind::String;
-            if self.memory.fits_in_place(offset, item.size(), size) {
+            if let Some(version) = self.overwrite(hash, offset, new) {
+                return Ok(version);
+            }
+            if self
+                .memory
+                .fits_in_place(offset, self.item(offset).size(), size)
+            {
                 self.preserve(hash);
-                if is_same_layout {
-                    // All counts stay as they are.
-                    let version = self.next_version();
-                    self.memory.write(offset, version, new);
-                    return Ok(version);
-                }
                 self.forget(offset, Some(new));
                 return Ok(self.write_at(hash, offset, new));
             }
         }
         self.write_elsewhere(hash, slot, new)
+    }
+
+    /// Writes over a string of the same lengths: no count changes. `None` if it is another, or has to
+    /// move.
+    #[inline(always)]
+    pub(super) fn overwrite(&mut self, hash: u64, offset: u32, new: &NewItem<'_>) -> Option<u64> {
+        let item = self.item(offset);
+        let is_same_layout = item.has_layout_of(new) && item.kind() == ValueKind::String;
+        if !is_same_layout || !self.memory.fits_in_place(offset, item.size(), item.size()) {
+            return None;
+        }
+        self.preserve(hash);
+        let version = self.next_version();
+        self.memory.write(offset, version, new);
+        Some(version)
     }
 
     fn write_elsewhere(
