@@ -93,29 +93,42 @@ impl Command {
 }
 
 const SLOTS: usize = 512;
-const EMPTY: u8 = u8::MAX;
 
-/// Index of a command by its name: open addressing, filled when this is compiled.
-static INDEX: [u8; SLOTS] = {
-    assert!(COMMANDS.len() < EMPTY as usize);
-    let mut index = [EMPTY; SLOTS];
-    let mut at = 0;
-    while at < COMMANDS.len() {
-        let mut slot = slot(fold(COMMANDS[at].name.as_bytes()));
-        while index[slot] != EMPTY {
-            slot = (slot + 1) % SLOTS;
+/// A place of the index.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    folded: u64,
+    /// One more than the command's place in the table; 0: empty.
+    number: usize,
+}
+
+/// Commands by their names: open addressing, filled when this is compiled.
+static INDEX: [Slot; SLOTS] = {
+    let empty = Slot {
+        folded: 0,
+        number: 0,
+    };
+    let mut index = [empty; SLOTS];
+    let mut number = 1;
+    while number <= COMMANDS.len() {
+        let folded = fold(COMMANDS[number - 1].name.as_bytes());
+        let mut at = home(folded);
+        while index[at].number != 0 {
+            at = (at + 1) % SLOTS;
         }
-        index[slot] = at as u8;
-        at += 1;
+        index[at] = Slot { folded, number };
+        number += 1;
     }
     index
 };
 
-/// The letters at both ends of a name, small and capital ones alike. For names of up to eight letters
-/// no two are the same.
+/// Names of up to so many letters that fold to the same and are of one length are the same.
+const FOLDED_LETTERS: usize = 8;
+
+/// The letters at both ends of a name, small and capital ones alike.
 #[inline]
 const fn fold(name: &[u8]) -> u64 {
-    // Clears the bit in which small and capital letters differ.
+    // Clears the bit in which small and capital letters differ. What is no letter stays none.
     const CASE: u64 = 0xdfdf_dfdf_dfdf_dfdf;
     let len = name.len();
     let letters = if len >= 4 {
@@ -127,11 +140,12 @@ const fn fold(name: &[u8]) -> u64 {
     } else {
         0
     };
-    (letters & CASE) ^ ((len as u64) << 24)
+    letters & CASE
 }
 
+/// Where a name is looked for first.
 #[inline]
-const fn slot(folded: u64) -> usize {
+const fn home(folded: u64) -> usize {
     // 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming, section 6.4).
     (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.ilog2())) as usize
 }
@@ -139,13 +153,19 @@ const fn slot(folded: u64) -> usize {
 /// The command with this name, in whatever case.
 #[inline]
 pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
-    let mut slot = slot(fold(name));
+    let folded = fold(name);
+    let mut at = home(folded);
     loop {
-        let command = COMMANDS.get(INDEX[slot] as usize)?;
-        if command.name.as_bytes().eq_ignore_ascii_case(name) {
+        let slot = &INDEX[at];
+        let command = COMMANDS.get(slot.number.checked_sub(1)?)?;
+        let known = command.name.as_bytes();
+        if slot.folded == folded
+            && known.len() == name.len()
+            && (name.len() <= FOLDED_LETTERS || known.eq_ignore_ascii_case(name))
+        {
             return Some(command);
         }
-        slot = (slot + 1) % SLOTS;
+        at = (at + 1) % SLOTS;
     }
 }
 
