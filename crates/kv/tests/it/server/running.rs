@@ -127,6 +127,12 @@ impl<S: Read + Write> Client<S> {
         );
     }
 
+    pub fn store_big(&mut self) {
+        let value = "a".repeat(BIG_BYTES);
+        self.say(format!("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$100000\r\n{value}\r\n").as_bytes());
+        self.hear(b"+OK\r\n");
+    }
+
     pub fn hear_byte(&mut self) -> u8 {
         let mut byte = [0];
         self.0.read_exact(&mut byte).unwrap();
@@ -148,6 +154,13 @@ impl<S: Read + Write> Client<S> {
         }
     }
 }
+
+/// What a `GET` of the key `big` answers, which [`Client::store_big`] has stored.
+pub fn big_reply() -> Vec<u8> {
+    [b"$100000\r\n", vec![b'a'; BIG_BYTES].as_slice(), b"\r\n"].concat()
+}
+
+const BIG_BYTES: usize = 100_000;
 
 /// Waits until something is so.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {

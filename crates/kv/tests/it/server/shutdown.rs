@@ -33,7 +33,8 @@ fn who_never_reads_does_not_keep_it_from_ending() {
     (greedy.0)
         .set_write_timeout(Some(Duration::from_millis(300)))
         .unwrap();
-    while greedy.0.write_all(&b"PING\r\n".repeat(10_000)).is_ok() {}
+    greedy.store_big();
+    while greedy.0.write_all(&b"GET big\r\n".repeat(10_000)).is_ok() {}
     running.stop();
     assert!(!running.wait());
 }
