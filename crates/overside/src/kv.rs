@@ -1,11 +1,12 @@
 //! `overside kv`.
 
 mod access;
+mod bench;
 mod serve;
 
 use std::process::ExitCode;
 
-/// Serve a key-value store to Redis clients
+/// Serve a key-value store to Redis clients, and measure such servers
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -14,11 +15,13 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum KvCommand {
+    Bench(Box<bench::Arguments>),
     Serve(Box<serve::Arguments>),
 }
 
 pub fn run(arguments: &Arguments) -> ExitCode {
     match &arguments.command {
+        KvCommand::Bench(arguments) => bench::run(arguments),
         KvCommand::Serve(arguments) => serve::run(arguments),
     }
 }

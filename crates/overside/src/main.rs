@@ -41,6 +41,7 @@ mod exit {
     pub const USAGE: u8 = 2;
     pub const ABSENT: u8 = 3;
     pub const INCOMPLETE: u8 = 5;
+    pub const UNVERIFIED: u8 = 101;
 }
 
 fn main() -> ExitCode {

@@ -1,0 +1,310 @@
+//! `overside kv bench`.
+
+mod text;
+
+use std::net::ToSocketAddrs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::value_parser;
+use overside_kv::bench::{
+    self, Address, BenchError, Distribution, LoadMode, Point, ProtocolKind, Records, Settings,
+    Workload, core_round_trip_ns,
+};
+use overside_kv::server::Password;
+use overside_log::LevelFilter;
+
+use crate::exit;
+use crate::logging::Verbosity;
+use crate::options::size_within;
+
+/// Measure a key-value server: this one, Redis or memcached
+#[derive(clap::Args)]
+#[command(after_help = "\
+Records are written first, then the workload runs. Every value that comes back is verified. Throughput \
+and latency are medians of the windows, with the least and the greatest window.
+
+Example: a latency curve in open loop, from 10 % to 90 % of what the closed loop reaches:
+  overside kv bench redis://127.0.0.1:6379 --workload b --curve 9")]
+pub struct Arguments {
+    /// The server: redis://HOST:PORT, memcached://HOST:PORT (text), memcached-meta://HOST:PORT, or
+    /// redis:PATH for a Unix socket
+    #[arg(value_name = "SERVER", value_parser = server, default_value = "redis://127.0.0.1:6379")]
+    server: Server,
+    #[command(flatten)]
+    work: WorkArguments,
+    #[command(flatten)]
+    load: LoadArguments,
+    #[command(flatten)]
+    run: RunArguments,
+    #[command(flatten)]
+    verbosity: Verbosity,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Workload")]
+struct WorkArguments {
+    /// YCSB workload: a (half updates), b (5 % updates), c (reads only), d (reads of the latest), e
+    /// (scans; Redis only), f (read-modify-write)
+    #[arg(long, value_name = "LETTER", default_value = "b", value_parser = workload)]
+    workload: Workload,
+    /// Reads in percent, the rest updates, instead of a YCSB workload
+    #[arg(long, value_name = "PERCENT", conflicts_with = "workload",
+          value_parser = value_parser!(u8).range(..=100))]
+    reads: Option<u8>,
+    /// Which records are asked for: uniform, zipf or latest [default: the workload's]
+    #[arg(long, value_enum)]
+    distribution: Option<DistributionName>,
+    /// Exponent of zipf and latest
+    #[arg(long, value_name = "S", default_value_t = 0.99)]
+    skew: f64,
+    /// Records written first
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    records: u64,
+    /// Length of keys
+    #[arg(long, value_name = "SIZE", default_value = "16", value_parser = size_within(1..=64 << 10))]
+    key_size: usize,
+    /// Length of values
+    #[arg(long, value_name = "SIZE", default_value = "100", value_parser = size_within(0..=64 << 20))]
+    value_size: usize,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Load")]
+struct LoadArguments {
+    /// Connections of all threads together
+    #[arg(short, long, value_name = "N", default_value_t = 50)]
+    connections: usize,
+    /// Requests in flight on a connection
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 1)]
+    pipeline: usize,
+    /// Threads that make the load
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// Requests a second in open loop: they come at random times, and latency counts from when one
+    /// should have been sent [default: closed loop]
+    #[arg(
+        long,
+        value_name = "RATE",
+        value_delimiter = ',',
+        conflicts_with = "curve"
+    )]
+    rate: Vec<f64>,
+    /// Measure the closed loop, and then N rates from 10 % to 90 % of it in open loop
+    #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(2..=50))]
+    curve: Option<u8>,
+}
+
+#[derive(clap::Args)]
+struct RunArguments {
+    /// Seconds that count, at each load
+    #[arg(long, value_name = "SECONDS", default_value_t = 6.0, value_parser = seconds)]
+    seconds: f64,
+    /// Seconds before them
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    warm_up: f64,
+    /// Parts that the time is cut into
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    windows: usize,
+    /// Seed of the random choices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Run on this core, further threads on the next ones
+    #[arg(long, value_name = "N")]
+    core: Option<usize>,
+    /// Core of the server: how long a cache line takes from there to --core and back is measured too
+    #[arg(long, value_name = "N", requires = "core")]
+    server_core: Option<usize>,
+    /// Never sleep while waiting for answers
+    #[arg(long)]
+    busy_poll: bool,
+    /// Do not write the records first: an earlier run with the same sizes has
+    #[arg(long)]
+    no_load: bool,
+    /// File whose first line is the password
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
+    password_file: Option<PathBuf>,
+    /// Print results as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum DistributionName {
+    Uniform,
+    Zipf,
+    Latest,
+}
+
+#[derive(Clone, Debug)]
+struct Server {
+    protocol: ProtocolKind,
+    address: Address,
+}
+
+fn server(text: &str) -> Result<Server, String> {
+    const FORM: &str = "write it as redis://127.0.0.1:6379, memcached://127.0.0.1:11211, \
+                        memcached-meta://127.0.0.1:11211 or redis:/path/of/socket";
+    let (scheme, rest) = text.split_once(':').ok_or(FORM)?;
+    let protocol = match scheme {
+        "redis" => ProtocolKind::Resp,
+        "memcached" => ProtocolKind::Memcached,
+        "memcached-meta" => ProtocolKind::MemcachedMeta,
+        _ => return Err(FORM.into()),
+    };
+    let Some(place) = rest.strip_prefix("//") else {
+        let address = Address::Unix(rest.into());
+        return Ok(Server { protocol, address });
+    };
+    let found = place.trim_end_matches('/').to_socket_addrs();
+    let mut found = found.map_err(|error| format!("{place}: {error}; {FORM}"))?;
+    let address = found
+        .next()
+        .ok_or_else(|| format!("{place} has no address"))?;
+    let address = Address::Tcp(address);
+    Ok(Server { protocol, address })
+}
+
+fn workload(text: &str) -> Result<Workload, String> {
+    let letter = text.parse().ok().and_then(Workload::ycsb);
+    letter.ok_or_else(|| "a YCSB workload is a letter from a to f".into())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds")?;
+    match (0.0..=86_400.0).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err("from 0 to 86400 seconds".into()),
+    }
+}
+
+/// What was measured, and beside what.
+struct Report {
+    settings: Settings,
+    /// Records written a second.
+    loaded: Option<f64>,
+    core_round_trip_ns: Option<f64>,
+    points: Vec<Point>,
+}
+
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let verbosity = arguments.verbosity.clone();
+    if let Err(code) = verbosity.start("kv bench", LevelFilter::WARN, exit::USAGE) {
+        return code;
+    }
+    let settings = match arguments.settings() {
+        Ok(settings) => settings,
+        Err(message) => {
+            complain!("overside kv bench: {message}");
+            return ExitCode::from(exit::USAGE);
+        }
+    };
+    match measure(arguments, settings) {
+        Ok(report) if arguments.run.json => crate::print(&(report.to_json() + "\n")),
+        Ok(report) => crate::print(&report.to_text()),
+        Err(error) => {
+            complain!("overside kv bench: {error}{}", remedy(&error));
+            ExitCode::from(match error {
+                BenchError::Settings(_) => exit::USAGE,
+                BenchError::WrongValue { .. } => exit::UNVERIFIED,
+                _ => exit::ABSENT,
+            })
+        }
+    }
+}
+
+fn remedy(error: &BenchError) -> &'static str {
+    match error {
+        BenchError::Connection { .. } => {
+            "; is the server running, and does it speak this protocol?"
+        }
+        BenchError::WrongValue { .. } => {
+            "; --no-load needs the key and value sizes that the records were written with"
+        }
+        _ => "",
+    }
+}
+
+impl Arguments {
+    fn settings(&self) -> Result<Settings, String> {
+        let (work, load, run) = (&self.work, &self.load, &self.run);
+        let mut workload = match work.reads {
+            Some(percent) => Workload::reads(f64::from(percent) / 100.0),
+            None => work.workload.clone(),
+        };
+        workload.distribution = match (work.distribution, workload.distribution) {
+            (Some(DistributionName::Uniform), _) => Distribution::Uniform,
+            (Some(DistributionName::Zipf), _) => Distribution::Zipf(work.skew),
+            (Some(DistributionName::Latest), _) => Distribution::Latest(work.skew),
+            (None, Distribution::Zipf(_)) => Distribution::Zipf(work.skew),
+            (None, Distribution::Latest(_)) => Distribution::Latest(work.skew),
+            (None, Distribution::Uniform) => Distribution::Uniform,
+        };
+        let password = run
+            .password_file
+            .as_deref()
+            .map(Password::read_line)
+            .transpose();
+        Ok(Settings {
+            address: self.server.address.clone(),
+            protocol: self.server.protocol,
+            password: password.map_err(|error| error.to_string())?,
+            workload,
+            records: Records {
+                count: work.records,
+                key_bytes: work.key_size,
+                value_bytes: work.value_size,
+            },
+            connections: load.connections,
+            threads: load.threads,
+            core: run.core,
+            pipeline: load.pipeline,
+            mode: LoadMode::Closed,
+            warm_up: Duration::from_secs_f64(run.warm_up),
+            duration: Duration::from_secs_f64(run.seconds),
+            windows: run.windows,
+            seed: run.seed,
+            busy_poll: run.busy_poll,
+        })
+    }
+}
+
+fn measure(arguments: &Arguments, settings: Settings) -> Result<Report, BenchError> {
+    settings.check()?;
+    let cores = arguments.run.core.zip(arguments.run.server_core);
+    let round_trip = cores.map(core_round_trip_ns).transpose();
+    let mut report = Report {
+        core_round_trip_ns: round_trip.map_err(|source| BenchError::System {
+            what: "the round trip between the cores",
+            source,
+        })?,
+        loaded: match arguments.run.no_load {
+            true => None,
+            false => Some(bench::load(&settings)?),
+        },
+        points: Vec::new(),
+        settings,
+    };
+    let at = |mode| {
+        bench::run(&Settings {
+            mode,
+            ..report.settings.clone()
+        })
+    };
+    let mut rates = arguments.load.rate.clone();
+    if rates.is_empty() {
+        let closed = at(LoadMode::Closed)?;
+        if let Some(count) = arguments.load.curve {
+            let (most, ..) = closed.throughput();
+            let step = |index| 0.1 + 0.8 * f64::from(index) / f64::from(count - 1);
+            rates = (0..count).map(|index| most * step(index)).collect();
+        }
+        report.points.push(closed);
+    }
+    for rate in rates {
+        let point = at(LoadMode::Open { rate })?;
+        report.points.push(point);
+    }
+    Ok(report)
+}
