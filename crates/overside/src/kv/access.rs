@@ -40,12 +40,9 @@ pub struct Access {
     )]
     tls_clients: ClientCertificates,
     /// File whose first line is the password that clients send with AUTH; others must not be able to
-    /// read it
+    /// read it. Required where other machines can connect without a certificate
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     password_file: Option<PathBuf>,
-    /// No password: anyone on this machine may use the store. Loopback addresses only
-    #[arg(long)]
-    insecure: bool,
     /// Serve metrics for Prometheus at http://ADDRESS/metrics: counts and sizes, to anyone who can
     /// connect
     #[arg(long, value_name = "ADDRESS", value_parser = full_address)]
@@ -70,11 +67,8 @@ fn full_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 impl Access {
-    /// Refuses what would admit anybody by mistake.
+    /// Refuses what would admit other machines by mistake.
     pub fn check(&self) -> Result<(), String> {
-        if self.insecure && self.password_file.is_some() {
-            return Err("--password-file and --insecure contradict each other".into());
-        }
         if self.password_file.is_some() {
             return Ok(());
         }
@@ -82,19 +76,13 @@ impl Access {
         let tls = self.tls_listen.iter().filter(|_| !has_certificates);
         let plain = self.plain();
         let mut open = plain.iter().chain(tls);
-        if let Some(address) = open.clone().find(|address| !address.ip().is_loopback()) {
-            return Err(format!(
+        match open.find(|address| !address.ip().is_loopback()) {
+            None => Ok(()),
+            Some(address) => Err(format!(
                 "other machines can reach {address}, so --password-file FILE is required, or \
                  --tls-clients required with --tls-listen; create a password with \
                  `(umask 077; openssl rand -base64 24 > FILE)`"
-            ));
-        }
-        match open.next() {
-            Some(address) if !self.insecure => Err(format!(
-                "everybody on this machine can reach {address}: use --password-file FILE, or \
-                 --insecure to let them, or --unix PATH for this user only"
             )),
-            _ => Ok(()),
         }
     }
 

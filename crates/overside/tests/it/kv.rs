@@ -103,15 +103,7 @@ fn clients_store_and_read_and_a_signal_ends_it_in_order() {
     for signal in ["-TERM", "-INT"] {
         let mut serving = Serving::start(
             &user,
-            &[
-                "--insecure",
-                "--listen",
-                "127.0.0.1:0",
-                "--unix",
-                "socket",
-                "--core",
-                "0",
-            ],
+            &["--listen", "127.0.0.1:0", "--unix", "socket", "--core", "0"],
         );
         let mut stream = serving.connect();
         ask(
@@ -133,15 +125,12 @@ fn clients_store_and_read_and_a_signal_ends_it_in_order() {
 #[test]
 fn nobody_is_admitted_by_mistake() {
     let user = User::new();
-    assert_contains(refused(&user, &[]), "--password-file FILE, or --insecure");
-    let open = refused(&user, &["--insecure", "--listen", "0.0.0.0"]);
+    let open = refused(&user, &["--listen", "0.0.0.0"]);
     assert_contains(&open, "other machines can reach 0.0.0.0:6379");
     let tls = ["--tls-listen", "192.0.2.1:7000", "--tls-keys", "keys"];
     assert_contains(refused(&user, &tls), "--tls-clients required");
     assert_contains(refused(&user, &tls[..2]), "--tls-keys");
     std::fs::write(user.path("password"), "secret\n").unwrap();
-    let both = ["--password-file", "password", "--insecure"];
-    assert_contains(refused(&user, &both), "contradict each other");
     let set_mode = |mode| {
         let permissions = Permissions::from_mode(mode);
         std::fs::set_permissions(user.path("password"), permissions).unwrap();
@@ -167,11 +156,20 @@ fn nobody_is_admitted_by_mistake() {
 }
 
 #[test]
+fn on_this_machine_no_password_is_needed() {
+    let user = User::new();
+    let serving = Serving::start(&user, &["--listen", "127.0.0.1:0"]);
+    ask(serving.connect(), "SET key value\r\n", "+OK\r\n");
+    let output = run(&user, &["--dry-run"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+}
+
+#[test]
 fn an_address_that_is_taken_is_named_with_a_remedy() {
     let user = User::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let output = run(&user, &["--insecure", "--listen", &address]);
+    let output = run(&user, &["--listen", &address]);
     assert_eq!(output.status.code(), Some(3));
     assert_contains(err(&output), &address);
     assert_contains(err(&output), "give another address");
@@ -180,14 +178,7 @@ fn an_address_that_is_taken_is_named_with_a_remedy() {
 #[test]
 fn a_dry_run_says_what_it_would_take() {
     let user = User::new();
-    let common = [
-        "--dry-run",
-        "--insecure",
-        "--memory",
-        "1GiB",
-        "--metrics",
-        "127.0.0.1:9",
-    ];
+    let common = ["--dry-run", "--memory", "1GiB", "--metrics", "127.0.0.1:9"];
     let output = run(&user, &common);
     assert!(output.status.success());
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"

@@ -20,6 +20,11 @@ pub(super) struct Call<'c> {
     pub(super) now_ms: u64,
 }
 
+/// A page in a browser can have it connect to this machine; what follows such a line may be commands.
+fn is_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
+}
+
 impl Call<'_> {
     pub(super) fn reply(&mut self) -> Reply<'_> {
         Reply {
@@ -35,6 +40,10 @@ impl Call<'_> {
 
     /// Executes a command, whose reply may be an error.
     pub(super) fn run(&mut self, arguments: &[&[u8]]) {
+        if is_http(arguments[0]) {
+            tracing::warn!(id = self.session.id(), "closed: it speaks HTTP");
+            return self.session.close();
+        }
         let start = self.out.len();
         if let Err(error) = self.try_run(arguments) {
             self.out.truncate(start);

@@ -203,3 +203,14 @@ fn who_guessed_wrong_waits_and_may_try_again() {
     while client.hear_byte() != b'\n' {}
     client.ask("AUTH secret", "+OK\r\n");
 }
+
+#[test]
+fn pages_in_a_browser_can_send_no_commands() {
+    let running = Running::start(limited(Limits::default()));
+    for start in ["POST / HTTP/1.1\r\n", "GET /\r\nHost: here\r\n"] {
+        let mut page = running.connect();
+        page.say(format!("{start}SET page was-here\r\n").as_bytes());
+        let _ = page.rest();
+    }
+    running.connect().ask("EXISTS page", ":0\r\n");
+}
