@@ -16,6 +16,27 @@ mod request;
 pub use answer::{decode_answer, encode_answer};
 pub use request::{decode, encode};
 
+/// Appends a number.
+pub(crate) fn put_varint(number: u64, out: &mut Vec<u8>) {
+    bytes::Writer(out).varint(number);
+}
+
+/// Takes a number off.
+pub(crate) fn take_varint(bytes: &mut &[u8]) -> Result<u64, DecodeError> {
+    let mut from = bytes::Reader(bytes);
+    let number = from.varint()?;
+    *bytes = from.0;
+    Ok(number)
+}
+
+/// Takes a string of at most `max` bytes off.
+pub(crate) fn take_string<'a>(bytes: &mut &'a [u8], max: usize) -> Result<&'a [u8], DecodeError> {
+    let mut from = bytes::Reader(bytes);
+    let string = from.string(max)?;
+    *bytes = from.0;
+    Ok(string)
+}
+
 /// What is wrong with bytes that should be a request or an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {

@@ -16,6 +16,7 @@ pub mod clock;
 pub mod codec;
 pub mod engine;
 pub mod hash;
+pub mod offload;
 pub mod persistence;
 pub mod protocol;
 pub mod request;

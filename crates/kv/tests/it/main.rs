@@ -3,6 +3,7 @@
 mod bench;
 mod codec;
 mod memcached;
+mod offload;
 mod oracle;
 mod oracle_test;
 mod peers;

@@ -1,0 +1,288 @@
+//! The side that has the processing engine.
+
+use super::OffloadError;
+use super::channel::{Channel, Traffic};
+use super::message::Topic;
+use crate::codec::{
+    DecodeError, decode, decode_answer, encode, encode_answer, put_varint, take_string, take_varint,
+};
+use crate::server::Backing;
+use crate::{
+    Answer, KEY_MAX_BYTES, KeyHasher, Metadata, Request, ScanPosition, Statistics, Transaction,
+};
+
+/// Answers are sent when they are as long as this; the rest follows when it is asked for.
+const ANSWER_BYTES: usize = 1 << 20;
+/// Most keys of a scan, whatever is asked for.
+const SCAN_MAX: usize = 4096;
+
+/// Answers what a [`RemoteEngine`](super::RemoteEngine) asks.
+#[derive(Debug)]
+pub struct Responder {
+    channel: Channel,
+    hasher: KeyHasher,
+    question: Vec<u8>,
+    body: Vec<u8>,
+    /// Bytes of an answer, as the last call of the engine had them.
+    answer_bytes: usize,
+    requests: u64,
+}
+
+impl Responder {
+    /// For the engine that hashes keys with `hasher`.
+    #[must_use]
+    pub fn new(channel: Channel, hasher: KeyHasher) -> Self {
+        Self {
+            channel,
+            hasher,
+            question: Vec::new(),
+            body: Vec::new(),
+            answer_bytes: 0,
+            requests: 0,
+        }
+    }
+
+    /// What was sent and fetched.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        self.channel.traffic()
+    }
+
+    /// Requests that were executed.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Finds out whether the link is lost.
+    ///
+    /// # Errors
+    /// [`OffloadError::Link`].
+    pub fn check(&mut self) -> Result<(), OffloadError> {
+        self.channel.check()
+    }
+
+    /// Answers the next message if there is one; says whether there was. Does not wait. Writes reach
+    /// the disk as the engine's [`Backing::before_replies`] says before they are answered.
+    ///
+    /// # Errors
+    /// [`OffloadError`]: the other side is lost, or breaks the rules; its requests may have been
+    /// executed.
+    pub fn poll(&mut self, engine: &mut dyn Backing, now_ms: u64) -> Result<bool, OffloadError> {
+        let Some((count, question)) = self.channel.receive()? else {
+            return Ok(false);
+        };
+        self.question.clear();
+        self.question.extend_from_slice(question);
+        let question = std::mem::take(&mut self.question);
+        let answered = self.answer(usize::from(count), &question, engine, now_ms);
+        self.question = question;
+        answered?;
+        Ok(true)
+    }
+
+    fn answer(
+        &mut self,
+        count: usize,
+        question: &[u8],
+        engine: &mut dyn Backing,
+        now_ms: u64,
+    ) -> Result<(), OffloadError> {
+        let (topic, mut rest) = question
+            .split_first()
+            .ok_or(OffloadError::Violation("an empty message"))?;
+        self.body.clear();
+        match Topic::from_byte(*topic) {
+            Some(Topic::Requests) => {
+                take_varint(&mut rest)?;
+                return self.execute(count, rest, engine, now_ms);
+            }
+            Some(Topic::Transaction) => self.execute_transaction(rest, engine, now_ms)?,
+            Some(Topic::Scan) => self.scan(rest, engine, now_ms)?,
+            Some(Topic::Flush) => {
+                let refused = |refusal| Answer::Refused(refusal);
+                let answer = engine.flush().map_or_else(refused, |()| Answer::Done);
+                encode_answer(&answer, &mut self.body);
+            }
+            Some(Topic::Statistics) => put_statistics(&engine.statistics(), &mut self.body),
+            Some(Topic::Continue) | None => {
+                return Err(OffloadError::Violation("a message out of turn"));
+            }
+        }
+        self.sync(engine)?;
+        self.channel.send(0, &self.body)
+    }
+
+    /// The other side must not take for granted what is not kept.
+    fn sync(&self, engine: &mut dyn Backing) -> Result<(), OffloadError> {
+        let kept = engine.before_replies();
+        kept.map_err(|_| OffloadError::Violation("writes that cannot be kept"))
+    }
+
+    fn execute(
+        &mut self,
+        count: usize,
+        mut rest: &[u8],
+        engine: &mut dyn Backing,
+        now_ms: u64,
+    ) -> Result<(), OffloadError> {
+        let mut requests = Vec::with_capacity(count);
+        for _ in 0..count {
+            requests.push(decode(&mut rest, &self.hasher)?);
+        }
+        if !rest.is_empty() {
+            return Err(OffloadError::Violation("more than its requests"));
+        }
+        self.requests += count as u64;
+        let mut left = &requests[..];
+        let mut answered = 0;
+        while !left.is_empty() {
+            let most = (ANSWER_BYTES / (self.answer_bytes + 1)).clamp(1, left.len());
+            let before = self.body.len();
+            let body = &mut self.body;
+            engine.execute(&left[..most], now_ms, &mut |_, answer| {
+                encode_answer(&answer, body);
+            });
+            self.answer_bytes = (self.body.len() - before) / most;
+            left = &left[most..];
+            answered += most;
+            if self.body.len() > ANSWER_BYTES && !left.is_empty() {
+                self.sync(engine)?;
+                self.channel.send(answered as u16, &self.body)?;
+                self.wait_for_continue()?;
+                self.body.clear();
+                answered = 0;
+            }
+        }
+        self.sync(engine)?;
+        self.channel.send(answered as u16, &self.body)
+    }
+
+    fn wait_for_continue(&mut self) -> Result<(), OffloadError> {
+        match self.channel.wait(super::remote_engine::ANSWER_MAX)? {
+            (0, [topic]) if *topic == Topic::Continue as u8 => Ok(()),
+            _ => Err(OffloadError::Violation("a message out of turn")),
+        }
+    }
+
+    fn execute_transaction(
+        &mut self,
+        mut rest: &[u8],
+        engine: &mut dyn Backing,
+        now_ms: u64,
+    ) -> Result<(), OffloadError> {
+        take_varint(&mut rest)?;
+        let mut transaction = Transaction::default();
+        let watched = take_varint(&mut rest)?;
+        for _ in 0..watched {
+            let key = take_string(&mut rest, KEY_MAX_BYTES)?;
+            let version = take_varint(&mut rest)?;
+            let hash = self.hasher.hash(key);
+            transaction.watched.push((key, hash, version));
+        }
+        while !rest.is_empty() {
+            transaction.requests.push(decode(&mut rest, &self.hasher)?);
+        }
+        self.requests += transaction.requests.len() as u64;
+        self.body.push(1);
+        let body = &mut self.body;
+        let is_executed = engine.execute_transaction(&transaction, now_ms, &mut |_, answer| {
+            encode_answer(&answer, body);
+        });
+        self.body[0] = u8::from(is_executed);
+        Ok(())
+    }
+
+    fn scan(
+        &mut self,
+        mut rest: &[u8],
+        engine: &mut dyn Backing,
+        now_ms: u64,
+    ) -> Result<(), OffloadError> {
+        let position = ScanPosition(take_varint(&mut rest)?);
+        let count = take_varint(&mut rest)?.min(SCAN_MAX as u64) as usize;
+        let mut keys = Vec::new();
+        let next = engine.scan(position, count, now_ms, &mut |key, metadata| {
+            put_varint(key.len() as u64, &mut keys);
+            keys.extend_from_slice(key);
+            encode_answer(&Answer::Metadata(metadata), &mut keys);
+        });
+        put_varint(next.0, &mut self.body);
+        self.body.extend_from_slice(&keys);
+        Ok(())
+    }
+}
+
+pub(super) fn read_keys(
+    mut bytes: &[u8],
+    keys: &mut dyn FnMut(&[u8], Metadata),
+) -> Result<ScanPosition, OffloadError> {
+    let next = ScanPosition(take_varint(&mut bytes)?);
+    while !bytes.is_empty() {
+        let key = take_string(&mut bytes, KEY_MAX_BYTES)?;
+        match decode_answer(&mut bytes)? {
+            Answer::Metadata(metadata) => keys(key, metadata),
+            _ => return Err(OffloadError::Violation("something else than keys")),
+        }
+    }
+    Ok(next)
+}
+
+pub(super) fn put_transaction(transaction: &Transaction<'_>, now_ms: u64, body: &mut Vec<u8>) {
+    body.clear();
+    body.push(Topic::Transaction as u8);
+    put_varint(now_ms, body);
+    put_varint(transaction.watched.len() as u64, body);
+    for (key, _, version) in &transaction.watched {
+        put_varint(key.len() as u64, body);
+        body.extend_from_slice(key);
+        put_varint(*version, body);
+    }
+    let requests = transaction.requests.iter();
+    requests.for_each(|request: &Request<'_>| encode(request, body));
+}
+
+fn put_statistics(all: &Statistics, body: &mut Vec<u8>) {
+    for number in numbers(&mut all.clone()) {
+        put_varint(*number, body);
+    }
+}
+
+pub(super) fn read_statistics(mut bytes: &[u8]) -> Result<Statistics, OffloadError> {
+    let mut all = Statistics::default();
+    for number in numbers(&mut all) {
+        *number = take_varint(&mut bytes)?;
+    }
+    match bytes.is_empty() {
+        true => Ok(all),
+        false => Err(DecodeError::InvalidOperand.into()),
+    }
+}
+
+/// Every figure, in the order in which they are sent.
+fn numbers(all: &mut Statistics) -> [&mut u64; 10] {
+    let Statistics {
+        items,
+        items_with_expiry,
+        payload_bytes,
+        memory_bytes,
+        memory_limit_bytes,
+        hits,
+        misses,
+        evictions,
+        expirations,
+        refusals,
+    } = all;
+    [
+        items,
+        items_with_expiry,
+        payload_bytes,
+        memory_bytes,
+        memory_limit_bytes,
+        hits,
+        misses,
+        evictions,
+        expirations,
+        refusals,
+    ]
+}
