@@ -2,6 +2,7 @@
 
 mod access;
 mod bench;
+mod durability;
 mod serve;
 
 use std::process::ExitCode;

@@ -77,6 +77,15 @@ impl<E: Snapshots> Journaled<E> {
     ) -> Result<(Self, Recovered), PersistenceError> {
         let directory = Directory::open(&options.directory)?;
         let recovered = recover(&directory, &mut engine, hasher)?;
+        tracing::info!(
+            directory = %directory.path().display(),
+            snapshot = recovered.snapshot,
+            logs = recovered.logs,
+            requests = recovered.requests,
+            cut_bytes = recovered.cut_bytes,
+            seconds = recovered.elapsed.as_secs_f64(),
+            "recovered"
+        );
         let io = PersistenceError::io;
         let generation = recovered.generation + 1;
         let log = match options.log {
@@ -460,6 +469,22 @@ impl<E: Snapshots> Backing for Journaled<E> {
             ("aof_current_size", log_bytes.to_string()),
         ];
         lines.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        let (appends, policy) = match self.options.log {
+            None => ("no", "no"),
+            Some(SyncPolicy::Never) => ("yes", "no"),
+            Some(SyncPolicy::EverySecond) => ("yes", "everysec"),
+            Some(SyncPolicy::Always) => ("yes", "always"),
+        };
+        vec![
+            ("dir", self.directory.path().display().to_string()),
+            // Snapshots are not begun by counts of changes.
+            ("save", String::new()),
+            ("appendonly", appends.into()),
+            ("appendfsync", policy.into()),
+        ]
     }
 
     /// Syncs the log, or writes a snapshot if there is none and something has changed.

@@ -32,6 +32,9 @@ pub trait Backing: ProcessingEngine {
     /// Names and values of `INFO persistence`, and of the metrics where a value is a number.
     fn info(&self) -> Vec<(String, String)>;
 
+    /// What `CONFIG GET` says of how things are kept: names of Redis, and values.
+    fn parameters(&self) -> Vec<(&'static str, String)>;
+
     /// Called once, after the last reply.
     ///
     /// # Errors
@@ -132,6 +135,16 @@ impl<E: ProcessingEngine> Backing for Memory<E> {
             field("aof_rewrite_in_progress", "0"),
             field("aof_last_write_status", "ok"),
         ]
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        let parameters = [
+            ("dir", ""),
+            ("save", ""),
+            ("appendonly", "no"),
+            ("appendfsync", "no"),
+        ];
+        parameters.map(|(name, value)| (name, value.into())).into()
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -53,8 +53,7 @@ impl ServerContext for Context<'_> {
     fn config(&mut self, parameter: &mut dyn FnMut(&str, &str)) {
         let statistics = self.backing.statistics();
         let settings = &self.state.settings;
-        let (limits, backing) = (&settings.limits, self.backing.info());
-        let has_log = backing.contains(&("aof_enabled".into(), "1".into()));
+        let limits = &settings.limits;
         let port = settings.tcp.first().map_or(0, |address| address.port());
         let tls_port = (settings.tls.as_ref()).and_then(|(addresses, _)| addresses.first());
         let policy = match settings.is_cache {
@@ -62,8 +61,9 @@ impl ServerContext for Context<'_> {
             false => "noeviction",
         };
         let unix = settings.unix.as_deref().map(|path| path.to_string_lossy());
-        parameter("save", "");
-        parameter("appendonly", if has_log { "yes" } else { "no" });
+        for (name, value) in self.backing.parameters() {
+            parameter(name, &value);
+        }
         parameter("maxmemory", &statistics.memory_limit_bytes.to_string());
         parameter("maxmemory-policy", policy);
         parameter("maxmemory-clients", &limits.memory_bytes.to_string());

@@ -3,20 +3,22 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use clap::value_parser;
 use overside_agent::default_memory_bytes;
 use overside_kv::clock::Clock;
-use overside_kv::server::{Limits, Memory, Server, ServerError, Settings};
+use overside_kv::server::{Limits, Server, ServerError, Settings, StopHandle};
 use overside_kv::store::{self, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, StoreOptions};
 use overside_kv::{KeyHasher, Store};
 use overside_log::LevelFilter;
 use serde_json::{Value, json};
 
 use super::access::Access;
+use super::durability::Durability;
 use crate::logging::Verbosity;
 use crate::messages::shown;
 use crate::options::size_within;
@@ -32,6 +34,8 @@ pub struct Arguments {
     access: Access,
     #[command(flatten)]
     store: StoreArguments,
+    #[command(flatten)]
+    durability: Durability,
     #[command(flatten)]
     limits: LimitArguments,
     #[command(flatten)]
@@ -154,16 +158,13 @@ fn serve(all: &Arguments) -> Result<ExitCode, String> {
         huge_pages: all.store.huge_pages == HugePages::Auto,
     });
     let store = store.map_err(|error| format!("{error}; --memory SIZE takes less"))?;
-    let mut backing = Memory::new(store, clock.start_ms());
+    let stop = stop_on_signals();
+    let mut backing = all.durability.open(store, &hasher, &clock)?;
     let server = Server::bind(settings).map_err(|error| remedy(&error))?;
+    // It is set here only.
+    let _ = stop.set(server.stop_handle());
     announce(all, server.settings());
-    let stop = server.stop_handle();
-    // A second signal ends the process at once. This thread ends with the process.
-    thread::spawn(move || {
-        system::wait_for_shutdown();
-        stop.stop();
-    });
-    match server.run(&mut backing, &hasher, clock) {
+    match server.run(&mut *backing, &hasher, clock) {
         Ok(true) => Ok(ExitCode::SUCCESS),
         Ok(false) => {
             complain!("overside kv serve: some clients did not take their replies in time");
@@ -171,6 +172,21 @@ fn serve(all: &Arguments) -> Result<ExitCode, String> {
         }
         Err(error) => Err(remedy(&error)),
     }
+}
+
+/// Ends the server at the first signal, and the process at the second, or while there is no server yet:
+/// recovery changes nothing. The thread ends with the process.
+fn stop_on_signals() -> Arc<OnceLock<StopHandle>> {
+    let stop = Arc::new(OnceLock::<StopHandle>::new());
+    let handle = Arc::clone(&stop);
+    thread::spawn(move || {
+        system::wait_for_shutdown();
+        match handle.get() {
+            Some(stop) => stop.stop(),
+            None => process::exit(0),
+        }
+    });
+    stop
 }
 
 fn settings(all: &Arguments) -> Result<Settings, String> {
@@ -257,6 +273,7 @@ fn plan(all: &Arguments, settings: &Settings, memory_bytes: usize) -> String {
     if all.serving.json {
         let mut plan = endpoints(settings);
         plan["design"] = json!("cpu-only");
+        plan["directory"] = json!(all.durability.directory());
         plan["memory_bytes"] = json!({
             "host": {"store": memory_bytes, "connections": clients, "total": total},
             "dpu": {"total": 0},
@@ -267,6 +284,10 @@ fn plan(all: &Arguments, settings: &Settings, memory_bytes: usize) -> String {
     let mut text = String::new();
     line!(text, "design: cpu-only (everything on the host's CPU)");
     line!(text, "listens at: {}", listed(settings));
+    match all.durability.directory() {
+        Some(directory) => line!(text, "keeps everything in: {}", shown(directory)),
+        None => line!(text, "keeps nothing when it ends (--dir DIR does)"),
+    }
     line!(text, "memory of the host, at most: {}", mib(total));
     line!(text, "  store, index included: {}", mib(memory_bytes));
     line!(text, "  connections: {}", mib(clients));

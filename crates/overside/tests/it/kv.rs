@@ -184,6 +184,7 @@ fn a_dry_run_says_what_it_would_take() {
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
     design: cpu-only (everything on the host's CPU)
     listens at: 127.0.0.1:6379, http://127.0.0.1:9/metrics
+    keeps nothing when it ends (--dir DIR does)
     memory of the host, at most: 1280 MiB
       store, index included: 1024 MiB
       connections: 256 MiB
@@ -194,6 +195,62 @@ fn a_dry_run_says_what_it_would_take() {
     assert_eq!(plan["design"], "cpu-only");
     assert_eq!(plan["listen"][0], "127.0.0.1:6379");
     assert_eq!(plan["memory_bytes"]["host"]["store"], 1 << 30);
+}
+
+#[test]
+fn what_was_stored_is_there_after_a_restart() {
+    let user = User::new();
+    for sync in ["always", "everysec", "no", "snapshots"] {
+        let arguments = ["--listen", "127.0.0.1:0", "--dir", sync, "--sync", sync];
+        let mut serving = Serving::start(&user, &arguments);
+        ask(serving.connect(), "SET key value\r\n", "+OK\r\n");
+        let output = run(&user, &arguments);
+        assert_eq!(output.status.code(), Some(3));
+        assert_contains(err(&output), "in use by another server; end that server");
+        assert_eq!(serving.end("-TERM"), Some(0));
+        let mut serving = Serving::start(&user, &arguments);
+        let log = if sync == "snapshots" { "no" } else { "yes" };
+        let policy = if sync == "snapshots" { "no" } else { sync };
+        ask(
+            serving.connect(),
+            "GET key\r\nCONFIG GET appendonly\r\nCONFIG GET appendfsync\r\nBGREWRITEAOF\r\n",
+            &format!(
+                "$5\r\nvalue\r\n*2\r\n$10\r\nappendonly\r\n${}\r\n{log}\r\n\
+                 *2\r\n$11\r\nappendfsync\r\n${}\r\n{policy}\r\n+Background append only file ",
+                log.len(),
+                policy.len()
+            ),
+        );
+        assert_eq!(serving.end("-TERM"), Some(0));
+        let mut text = String::new();
+        let mut errors = serving.process.stderr.take().unwrap();
+        errors.read_to_string(&mut text).unwrap();
+        assert_contains(text, "recovered");
+    }
+}
+
+#[test]
+fn a_damaged_directory_is_named_with_a_remedy() {
+    let user = User::new();
+    std::fs::create_dir(user.path("state")).unwrap();
+    std::fs::write(user.path("state/snapshot-0000000001"), "no snapshot").unwrap();
+    let arguments = ["--listen", "127.0.0.1:0", "--dir", "state"];
+    // A dry run looks at nothing.
+    let plan = run(&user, &[&arguments[..], &["--dry-run"]].concat());
+    assert!(plan.status.success());
+    assert_contains(
+        String::from_utf8(plan.stdout).unwrap(),
+        "keeps everything in: state",
+    );
+    let output = run(&user, &arguments);
+    assert_eq!(output.status.code(), Some(3));
+    assert_contains(err(&output), "snapshot-0000000001 is damaged");
+    assert_contains(err(&output), "restore the file from a copy");
+    std::fs::write(user.path("file"), "").unwrap();
+    let output = run(&user, &["--listen", "127.0.0.1:0", "--dir", "file"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_contains(err(&output), "file: ");
+    assert_contains(refused(&user, &["--sync", "always"]), "--dir");
 }
 
 /// What redis-cli hears over TLS; `None`: it is not installed.

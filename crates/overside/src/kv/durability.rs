@@ -1,0 +1,77 @@
+//! What a key-value store keeps when it ends.
+
+use std::path::{self, PathBuf};
+
+use overside_kv::KeyHasher;
+use overside_kv::clock::Clock;
+use overside_kv::persistence::{Journaled, PersistenceOptions, SyncPolicy};
+use overside_kv::server::{Backing, Memory};
+use overside_kv::store::Store;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Durability")]
+pub struct Durability {
+    /// Keep everything in this directory, made if it is missing; without it all is gone when the
+    /// server ends
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
+    dir: Option<PathBuf>,
+    /// When what was written reaches the disk: before each reply (`always`), every second
+    /// (`everysec`), when the system likes (`no`); `snapshots`: at SAVE, BGSAVE and the end only
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t = Sync::Everysec,
+        requires = "dir"
+    )]
+    sync: Sync,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Sync {
+    Always,
+    Everysec,
+    No,
+    Snapshots,
+}
+
+impl From<Sync> for Option<SyncPolicy> {
+    fn from(sync: Sync) -> Self {
+        match sync {
+            Sync::Always => Some(SyncPolicy::Always),
+            Sync::Everysec => Some(SyncPolicy::EverySecond),
+            Sync::No => Some(SyncPolicy::Never),
+            Sync::Snapshots => None,
+        }
+    }
+}
+
+impl Durability {
+    pub fn directory(&self) -> Option<&PathBuf> {
+        self.dir.as_ref()
+    }
+
+    /// The store, with what the directory holds.
+    pub fn open(
+        &self,
+        store: Store,
+        hasher: &KeyHasher,
+        clock: &Clock,
+    ) -> Result<Box<dyn Backing>, String> {
+        let Some(directory) = &self.dir else {
+            return Ok(Box::new(Memory::new(store, clock.start_ms())));
+        };
+        let directory = path::absolute(directory).map_err(|error| error.to_string())?;
+        let options = PersistenceOptions {
+            log: self.sync.into(),
+            ..PersistenceOptions::new(directory)
+        };
+        let opened = Journaled::open(options, store, hasher, clock.start_ms());
+        // The log says what was recovered.
+        let (journaled, _) = opened.map_err(|error| match error.remedy() {
+            remedy if remedy.is_empty() => error.to_string(),
+            remedy => format!("{error}; {remedy}"),
+        })?;
+        Ok(Box::new(journaled))
+    }
+}
