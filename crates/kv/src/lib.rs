@@ -21,7 +21,9 @@ pub mod persistence;
 pub mod protocol;
 pub mod request;
 pub mod server;
+pub mod stages;
 pub mod store;
+pub mod ticks;
 
 pub use answer::{Answer, Element, List, ListBuilder, Metadata, Refusal, Value, ValueKind};
 pub use engine::{ProcessingEngine, ScanPosition, Statistics, Transaction};

@@ -14,6 +14,7 @@ mod context;
 mod memcached;
 mod resp;
 mod session;
+mod timing;
 
 pub use context::{ClientInfo, ReadOnlyReason, ServerContext};
 pub use memcached::MemcachedEngine;

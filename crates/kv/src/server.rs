@@ -36,6 +36,7 @@ pub use settings::{Limits, Settings};
 
 use crate::KeyHasher;
 use crate::clock::Clock;
+use crate::stages::StageClock;
 use counters::Counters;
 use listeners::{Listener, Service};
 use state::State;
@@ -161,6 +162,7 @@ impl Server {
         let state = State {
             settings: self.settings,
             counters: Counters::default(),
+            stages: StageClock::start(),
             started_ms: clock.now_ms(),
             run_id: random_hex()?,
             commands: 0,

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use crate::stages::StageClock;
 use crate::{ProcessingEngine, Statistics};
 
 /// What only the server knows or can do.
@@ -64,6 +65,11 @@ pub trait ServerContext {
     /// # Errors
     /// Why not, as the client reads it after `ERR `.
     fn shutdown(&mut self, save: Option<bool>) -> Result<(), String>;
+
+    /// Counts the time of each stage, if somebody wants to know.
+    fn stages(&self) -> Option<&StageClock> {
+        None
+    }
 
     /// Why the store takes no writes, when it takes none.
     fn read_only_reason(&self) -> ReadOnlyReason {

@@ -17,7 +17,8 @@ use answers::Writer;
 use line::Parsed;
 use meta::MetaForm;
 
-use super::{OUTPUT_MAX_BYTES, OUTPUT_PAUSE_BYTES, Ready, ServerContext};
+use super::{OUTPUT_MAX_BYTES, OUTPUT_PAUSE_BYTES, Ready, ServerContext, timing};
+use crate::stages::Stage;
 use crate::{Answer, KeyHasher, Operation, Request};
 
 /// Parts above which no further command is added to a batch.
@@ -156,6 +157,7 @@ impl MemcachedEngine {
                 }
                 stop != Stop::Idle
             });
+            timing::end(server, Stage::Parse);
             for connection in self.execute(ready, &batch, server) {
                 if !active.contains(&connection) {
                     active.push(connection);
@@ -163,8 +165,12 @@ impl MemcachedEngine {
                 direct.retain(|other| *other != connection);
             }
             drop(batch);
-            for connection in direct {
-                self.execute_direct(&mut ready[connection], hasher, server);
+            timing::end_execution(server);
+            if !direct.is_empty() {
+                for connection in direct {
+                    self.execute_direct(&mut ready[connection], hasher, server);
+                }
+                timing::end(server, Stage::Process);
             }
         }
     }
@@ -213,12 +219,16 @@ impl MemcachedEngine {
             };
             literals(&mut next, &mut |part| write(part, None));
             if count > 0 {
-                let engine = server.engine();
-                engine.execute(&requests[..count], batch.now_ms, &mut |_, answer| {
-                    write(&pending[next], Some(&answer));
-                    next += 1;
-                    literals(&mut next, &mut |part| write(part, None));
-                });
+                timing::execute(
+                    &requests[..count],
+                    batch.now_ms,
+                    server,
+                    &mut |_, answer| {
+                        write(&pending[next], Some(&answer));
+                        next += 1;
+                        literals(&mut next, &mut |part| write(part, None));
+                    },
+                );
             }
             self.answer_bytes = written / parts;
             total += written;

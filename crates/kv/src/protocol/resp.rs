@@ -32,7 +32,8 @@ use parser::{Limits, Parsed};
 use reply::ErrorReply;
 pub(super) use transactions::{CommandQueue, WatchedKeys};
 
-use super::{OUTPUT_MAX_BYTES, OUTPUT_PAUSE_BYTES, Ready, ServerContext};
+use super::{OUTPUT_MAX_BYTES, OUTPUT_PAUSE_BYTES, Ready, ServerContext, timing};
+use crate::stages::Stage;
 use crate::{Answer, KeyHasher, Request};
 
 /// Requests above which no further command is added to a batch.
@@ -94,12 +95,17 @@ impl CommunicationEngine {
         self.active.extend(0..ready.len() as u32);
         while !self.active.is_empty() {
             self.collect(ready, &mut batch, &mut arguments);
+            timing::end(server, Stage::Parse);
             self.execute(ready, &batch, server);
+            timing::end_execution(server);
             batch.requests.clear();
             batch.pending.clear();
-            for connection in std::mem::take(&mut self.direct) {
-                let connection = &mut ready[connection as usize];
-                self.execute_direct(connection, hasher, server, batch.now_ms, &mut arguments);
+            if !self.direct.is_empty() {
+                for connection in std::mem::take(&mut self.direct) {
+                    let connection = &mut ready[connection as usize];
+                    self.execute_direct(connection, hasher, server, batch.now_ms, &mut arguments);
+                }
+                timing::end(server, Stage::Process);
             }
             batch.now_ms = server.now_ms();
         }
@@ -167,8 +173,7 @@ impl CommunicationEngine {
                     connection.session.close();
                 }
             };
-            let engine = server.engine();
-            engine.execute(&requests[..count], batch.now_ms, &mut write);
+            timing::execute(&requests[..count], batch.now_ms, server, &mut write);
             self.reply_bytes = written / count;
             self.commands += commands as u64;
             total += written;

@@ -7,6 +7,7 @@ use super::client::Clients;
 use super::info::info;
 use super::state::State;
 use crate::protocol::{ClientInfo, ReadOnlyReason, ServerContext};
+use crate::stages::StageClock;
 use crate::{ProcessingEngine, Statistics};
 
 /// The server during a turn.
@@ -136,6 +137,10 @@ impl ServerContext for Context<'_> {
         }
         self.state.is_shutting_down = true;
         Ok(())
+    }
+
+    fn stages(&self) -> Option<&StageClock> {
+        Some(&self.state.stages)
     }
 
     fn read_only_reason(&self) -> ReadOnlyReason {

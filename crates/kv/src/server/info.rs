@@ -41,6 +41,7 @@ pub fn info(
     let cpu = clock_gettime(ClockId::ThreadCPUTime);
     let cpu_s = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9;
     field("CPU", "used_cpu_main_thread", &format_args!("{cpu_s:.6}"));
+    stages(state, field);
     let mut own = |name: &str, value: &dyn Display| field("Overside", name, value);
     own("design", &"cpu-only");
     own("driver", &"epoll");
@@ -48,6 +49,15 @@ pub fn info(
     own("partitions", &1);
     own("busy_poll", &u8::from(state.settings.busy_poll));
     own("turns", &state.counters.turns.count());
+}
+
+/// Time of the thread that serves, since the start.
+fn stages(state: &State, field: Field<'_>) {
+    let mut stages = |name: &str, value: &dyn Display| field("Stages", name, value);
+    for (stage, ns) in state.stages.times_ns() {
+        stages(&format!("stage_{}_ns", stage.name()), &ns);
+    }
+    stages("batches", &state.stages.batches());
 }
 
 fn server(state: &State, now_ms: u64, field: Field<'_>) {

@@ -65,6 +65,14 @@ pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64
     out.counter("received_bytes_total", received, counters.bytes_received);
     let sent = "Bytes sent to clients.";
     out.counter("sent_bytes_total", sent, counters.bytes_sent);
+    let batches = "Batches of commands executed.";
+    out.counter("batches_total", batches, state.stages.batches());
+    let stages = "Time of the thread that serves, by stage.";
+    out.head("stage_seconds_total", stages, "counter");
+    for (stage, ns) in state.stages.times_ns() {
+        let labels = format_args!("{{stage=\"{}\"}}", stage.name());
+        out.sample("stage_seconds_total", &labels, ns as f64 / 1e9);
+    }
     out.turns(state);
     for (name, value) in backing.info() {
         if let Ok(value) = value.parse::<f64>() {

@@ -55,6 +55,11 @@ impl Poller {
         }
     }
 
+    /// Whether the last wait found no event.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
     /// Tokens and what their sockets have.
     pub fn events(&self) -> impl Iterator<Item = (u64, EventFlags)> + use<'_> {
         let event = |event: &Event| (event.data.u64(), event.flags);

@@ -35,6 +35,7 @@ use super::state::State;
 use crate::KeyHasher;
 use crate::clock::Clock;
 use crate::protocol::{CommunicationEngine, Ready};
+use crate::stages::Stage;
 
 /// Connections that are served together, so that their buffers stay in the cache.
 const GROUP: usize = 256;
@@ -137,7 +138,15 @@ impl<'b> Worker<'b> {
     }
 
     fn turn(&mut self) -> io::Result<()> {
-        self.poller.wait(self.timeout())?;
+        let timeout = self.timeout();
+        let stages = &self.state.stages;
+        stages.end(Stage::Other);
+        self.poller.wait(timeout)?;
+        stages.end(match () {
+            () if !timeout.is_zero() => Stage::Wait,
+            () if self.poller.is_empty() && self.due.is_empty() => Stage::Poll,
+            () => Stage::Receive,
+        });
         let begin = Instant::now();
         self.now_ms = self.clock.ms_at(begin);
         let (mut accepting, mut scraping) = (false, false);
@@ -213,6 +222,7 @@ impl<'b> Worker<'b> {
             one.is_ready = connection.is_ready(&mut self.buffers);
         }
         let wrong = counters.wrong_passwords;
+        self.state.stages.end(Stage::Receive);
         if group.iter().any(|one| one.is_ready) {
             self.process(group);
         }
@@ -223,6 +233,7 @@ impl<'b> Worker<'b> {
             let sent = one.connection.send(self.now_ms);
             self.state.counters.bytes_sent += sent as u64;
         }
+        self.state.stages.end(Stage::Respond);
     }
 
     /// Executes the commands of those that are ready, and keeps what they changed.
@@ -247,6 +258,7 @@ impl<'b> Worker<'b> {
         (self.consumed).extend(ready.iter().map(|connection| connection.consumed));
         self.state.commands = self.engine.commands();
         let kept = self.backing.before_replies();
+        self.state.stages.end(Stage::Persist);
         let served = group.iter_mut().filter(|one| one.is_ready);
         for (one, consumed) in served.zip(&self.consumed) {
             one.connection.consume(*consumed);

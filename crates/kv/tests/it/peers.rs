@@ -6,10 +6,14 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
 /// A server that ends with this.
 pub struct Peer {
     pub address: SocketAddr,
     child: Child,
+    /// Where it may write.
+    directory: Option<TempDir>,
 }
 
 impl Drop for Peer {
@@ -21,8 +25,22 @@ impl Drop for Peer {
 
 /// Starts a Redis server that keeps nothing; `None`, with the reason on stderr: it is not installed.
 pub fn redis() -> Option<Peer> {
-    let words = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1"];
-    start("redis-server", &words, "--port", b"PING\r\n")
+    // It writes where it runs if a client asks for a snapshot.
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let words = [
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--bind",
+        "127.0.0.1",
+        "--dir",
+        path,
+    ];
+    let mut peer = start("redis-server", &words, "--port", b"PING\r\n")?;
+    peer.directory = Some(directory);
+    Some(peer)
 }
 
 /// Starts memcached with one thread; `None`, with the reason on stderr: it is not installed.
@@ -50,7 +68,11 @@ fn start(program: &str, words: &[&str], port_option: &str, hello: &[u8]) -> Opti
             eprintln!("skipped: {program} is not installed");
             return None;
         };
-        let mut peer = Peer { address, child };
+        let mut peer = Peer {
+            address,
+            child,
+            directory: None,
+        };
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(10) && peer.child.try_wait().unwrap().is_none()
         {

@@ -4,4 +4,5 @@ mod limits;
 mod running;
 mod serving;
 mod shutdown;
+mod stages;
 mod tls;
