@@ -3,6 +3,7 @@
 mod access;
 mod bench;
 mod durability;
+mod profile;
 mod serve;
 
 use std::process::ExitCode;
@@ -17,12 +18,14 @@ pub struct Arguments {
 #[derive(clap::Subcommand)]
 enum KvCommand {
     Bench(Box<bench::Arguments>),
+    Profile(Box<profile::Arguments>),
     Serve(Box<serve::Arguments>),
 }
 
 pub fn run(arguments: &Arguments) -> ExitCode {
     match &arguments.command {
         KvCommand::Bench(arguments) => bench::run(arguments),
+        KvCommand::Profile(arguments) => profile::run(arguments),
         KvCommand::Serve(arguments) => serve::run(arguments),
     }
 }

@@ -10,7 +10,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -138,6 +140,17 @@ pub fn return_freed_memory() {
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
         libc::mallopt(libc::M_TRIM_THRESHOLD, LARGE);
     }
+}
+
+/// Has the program end when the thread that starts it ends, however that comes.
+pub fn end_with_this_thread(command: &mut Command) {
+    let ask = || {
+        // SAFETY: a system call that changes nothing but the process that makes it.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes that system call, which allocates nothing and takes no lock.
+    unsafe { command.pre_exec(ask) };
 }
 
 /// Ends the process as a write to a pipe without a reader ends others.

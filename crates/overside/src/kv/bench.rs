@@ -1,6 +1,6 @@
 //! `overside kv bench`.
 
-mod text;
+pub(super) mod text;
 
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
@@ -37,14 +37,18 @@ pub struct Arguments {
     #[command(flatten)]
     load: LoadArguments,
     #[command(flatten)]
+    rates: RateArguments,
+    #[command(flatten)]
     run: RunArguments,
+    #[command(flatten)]
+    cores: CoreArguments,
     #[command(flatten)]
     verbosity: Verbosity,
 }
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Workload")]
-struct WorkArguments {
+pub(super) struct WorkArguments {
     /// YCSB workload: a (half updates), b (5 % updates), c (reads only), d (reads of the latest), e
     /// (scans; Redis only), f (read-modify-write)
     #[arg(long, value_name = "LETTER", default_value = "b", value_parser = workload)]
@@ -72,7 +76,7 @@ struct WorkArguments {
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Load")]
-struct LoadArguments {
+pub(super) struct LoadArguments {
     /// Connections of all threads together
     #[arg(short, long, value_name = "N", default_value_t = 50)]
     connections: usize,
@@ -82,6 +86,11 @@ struct LoadArguments {
     /// Threads that make the load
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     threads: usize,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Load")]
+struct RateArguments {
     /// Requests a second in open loop: they come at random times, and latency counts from when one
     /// should have been sent [default: closed loop]
     #[arg(
@@ -97,7 +106,7 @@ struct LoadArguments {
 }
 
 #[derive(clap::Args)]
-struct RunArguments {
+pub(super) struct RunArguments {
     /// Seconds that count, at each load
     #[arg(long, value_name = "SECONDS", default_value_t = 6.0, value_parser = seconds)]
     seconds: f64,
@@ -113,9 +122,6 @@ struct RunArguments {
     /// Run on this core, further threads on the next ones
     #[arg(long, value_name = "N")]
     core: Option<usize>,
-    /// Core of the server: how long a cache line takes from there to --core and back is measured too
-    #[arg(long, value_name = "N", requires = "core")]
-    server_core: Option<usize>,
     /// Never sleep while waiting for answers
     #[arg(long)]
     busy_poll: bool,
@@ -127,7 +133,14 @@ struct RunArguments {
     password_file: Option<PathBuf>,
     /// Print results as JSON
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
+}
+
+#[derive(clap::Args)]
+struct CoreArguments {
+    /// Core of the server: how long a cache line takes from there to --core and back is measured too
+    #[arg(long, value_name = "N", requires = "core")]
+    server_core: Option<usize>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -138,12 +151,12 @@ enum DistributionName {
 }
 
 #[derive(Clone, Debug)]
-struct Server {
-    protocol: ProtocolKind,
-    address: Address,
+pub(super) struct Server {
+    pub(super) protocol: ProtocolKind,
+    pub(super) address: Address,
 }
 
-fn server(text: &str) -> Result<Server, String> {
+pub(super) fn server(text: &str) -> Result<Server, String> {
     const FORM: &str = "write it as redis://127.0.0.1:6379, memcached://127.0.0.1:11211, \
                         memcached-meta://127.0.0.1:11211 or redis:/path/of/socket";
     let (scheme, rest) = text.split_once(':').ok_or(FORM)?;
@@ -193,7 +206,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if let Err(code) = verbosity.start("kv bench", LevelFilter::WARN, exit::USAGE) {
         return code;
     }
-    let settings = match arguments.settings() {
+    let server = arguments.server.clone();
+    let all = settings(server, &arguments.work, &arguments.load, &arguments.run);
+    let settings = match all {
         Ok(settings) => settings,
         Err(message) => {
             complain!("overside kv bench: {message}");
@@ -205,16 +220,20 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Ok(report) => crate::print(&report.to_text()),
         Err(error) => {
             complain!("overside kv bench: {error}{}", remedy(&error));
-            ExitCode::from(match error {
-                BenchError::Settings(_) => exit::USAGE,
-                BenchError::WrongValue { .. } => exit::UNVERIFIED,
-                _ => exit::ABSENT,
-            })
+            exit_code(&error)
         }
     }
 }
 
-fn remedy(error: &BenchError) -> &'static str {
+pub(super) fn exit_code(error: &BenchError) -> ExitCode {
+    ExitCode::from(match error {
+        BenchError::Settings(_) => exit::USAGE,
+        BenchError::WrongValue { .. } => exit::UNVERIFIED,
+        _ => exit::ABSENT,
+    })
+}
+
+pub(super) fn remedy(error: &BenchError) -> &'static str {
     match error {
         BenchError::Connection { .. } => {
             "; is the server running, and does it speak this protocol?"
@@ -226,63 +245,73 @@ fn remedy(error: &BenchError) -> &'static str {
     }
 }
 
-impl Arguments {
-    fn settings(&self) -> Result<Settings, String> {
-        let (work, load, run) = (&self.work, &self.load, &self.run);
-        let mut workload = match work.reads {
-            Some(percent) => Workload::reads(f64::from(percent) / 100.0),
-            None => work.workload.clone(),
-        };
-        workload.distribution = match (work.distribution, workload.distribution) {
-            (Some(DistributionName::Uniform), _) => Distribution::Uniform,
-            (Some(DistributionName::Zipf), _) => Distribution::Zipf(work.skew),
-            (Some(DistributionName::Latest), _) => Distribution::Latest(work.skew),
-            (None, Distribution::Zipf(_)) => Distribution::Zipf(work.skew),
-            (None, Distribution::Latest(_)) => Distribution::Latest(work.skew),
-            (None, Distribution::Uniform) => Distribution::Uniform,
-        };
-        let password = run
-            .password_file
-            .as_deref()
-            .map(Password::read_line)
-            .transpose();
-        Ok(Settings {
-            address: self.server.address.clone(),
-            protocol: self.server.protocol,
-            password: password.map_err(|error| error.to_string())?,
-            workload,
-            records: Records {
-                count: work.records,
-                key_bytes: work.key_size,
-                value_bytes: work.value_size,
-            },
-            connections: load.connections,
-            threads: load.threads,
-            core: run.core,
-            pipeline: load.pipeline,
-            mode: LoadMode::Closed,
-            warm_up: Duration::from_secs_f64(run.warm_up),
-            duration: Duration::from_secs_f64(run.seconds),
-            windows: run.windows,
-            seed: run.seed,
-            busy_poll: run.busy_poll,
-        })
+impl RunArguments {
+    /// Writes the records, unless that is not wanted; how many a second.
+    pub(super) fn load(&self, settings: &Settings) -> Result<Option<f64>, BenchError> {
+        match self.no_load {
+            true => Ok(None),
+            false => bench::load(settings).map(Some),
+        }
     }
+}
+
+/// What is asked for, in closed loop.
+pub(super) fn settings(
+    server: Server,
+    work: &WorkArguments,
+    load: &LoadArguments,
+    run: &RunArguments,
+) -> Result<Settings, String> {
+    let mut workload = match work.reads {
+        Some(percent) => Workload::reads(f64::from(percent) / 100.0),
+        None => work.workload.clone(),
+    };
+    workload.distribution = match (work.distribution, workload.distribution) {
+        (Some(DistributionName::Uniform), _) => Distribution::Uniform,
+        (Some(DistributionName::Zipf), _) => Distribution::Zipf(work.skew),
+        (Some(DistributionName::Latest), _) => Distribution::Latest(work.skew),
+        (None, Distribution::Zipf(_)) => Distribution::Zipf(work.skew),
+        (None, Distribution::Latest(_)) => Distribution::Latest(work.skew),
+        (None, Distribution::Uniform) => Distribution::Uniform,
+    };
+    let password = run
+        .password_file
+        .as_deref()
+        .map(Password::read_line)
+        .transpose();
+    Ok(Settings {
+        address: server.address,
+        protocol: server.protocol,
+        password: password.map_err(|error| error.to_string())?,
+        workload,
+        records: Records {
+            count: work.records,
+            key_bytes: work.key_size,
+            value_bytes: work.value_size,
+        },
+        connections: load.connections,
+        threads: load.threads,
+        core: run.core,
+        pipeline: load.pipeline,
+        mode: LoadMode::Closed,
+        warm_up: Duration::from_secs_f64(run.warm_up),
+        duration: Duration::from_secs_f64(run.seconds),
+        windows: run.windows,
+        seed: run.seed,
+        busy_poll: run.busy_poll,
+    })
 }
 
 fn measure(arguments: &Arguments, settings: Settings) -> Result<Report, BenchError> {
     settings.check()?;
-    let cores = arguments.run.core.zip(arguments.run.server_core);
+    let cores = arguments.run.core.zip(arguments.cores.server_core);
     let round_trip = cores.map(core_round_trip_ns).transpose();
     let mut report = Report {
         core_round_trip_ns: round_trip.map_err(|source| BenchError::System {
             what: "the round trip between the cores",
             source,
         })?,
-        loaded: match arguments.run.no_load {
-            true => None,
-            false => Some(bench::load(&settings)?),
-        },
+        loaded: arguments.run.load(&settings)?,
         points: Vec::new(),
         settings,
     };
@@ -292,10 +321,10 @@ fn measure(arguments: &Arguments, settings: Settings) -> Result<Report, BenchErr
             ..report.settings.clone()
         })
     };
-    let mut rates = arguments.load.rate.clone();
+    let mut rates = arguments.rates.rate.clone();
     if rates.is_empty() {
         let closed = at(LoadMode::Closed)?;
-        if let Some(count) = arguments.load.curve {
+        if let Some(count) = arguments.rates.curve {
             let (most, ..) = closed.throughput();
             let step = |index| 0.1 + 0.8 * f64::from(index) / f64::from(count - 1);
             rates = (0..count).map(|index| most * step(index)).collect();

@@ -17,13 +17,13 @@ use crate::agent::{User, err};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server that runs, and what it announced.
-struct Serving {
+pub struct Serving {
     process: Child,
     said: Value,
 }
 
 impl Serving {
-    fn start(user: &User, arguments: &[&str]) -> Self {
+    pub fn start(user: &User, arguments: &[&str]) -> Self {
         let common = ["kv", "serve", "--json", "--memory", "16MiB"];
         let mut process = user
             .command(&[&common[..], arguments].concat())
@@ -43,7 +43,7 @@ impl Serving {
         Self { process, said }
     }
 
-    fn port(&self, kind: &str) -> String {
+    pub fn port(&self, kind: &str) -> String {
         let address = self.said[kind][0].as_str().unwrap();
         address.rsplit_once(':').unwrap().1.to_owned()
     }

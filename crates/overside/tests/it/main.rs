@@ -4,5 +4,6 @@ mod agent;
 mod command;
 mod files;
 mod kv;
+mod kv_profile;
 mod logging;
 mod matching;

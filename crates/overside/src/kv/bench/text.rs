@@ -1,7 +1,7 @@
 //! What `overside kv bench` prints.
 
 use overside_config::units::{count, number, size};
-use overside_kv::bench::{Distribution, Point, ProtocolKind};
+use overside_kv::bench::{Distribution, Point, ProtocolKind, Settings};
 use serde_json::{Value, json};
 
 use super::Report;
@@ -19,7 +19,7 @@ impl Report {
             self.table(&mut text);
         }
         line!(text, "");
-        line!(text, "{}", self.conditions());
+        line!(text, "{}", conditions(&self.settings));
         if let Some(rate) = self.loaded {
             line!(text, "loaded at {} records/s", number(rate, 3));
         }
@@ -109,56 +109,61 @@ impl Report {
         }
     }
 
-    fn conditions(&self) -> String {
-        let settings = &self.settings;
-        let distribution = match settings.workload.distribution {
-            Distribution::Uniform => "uniform".into(),
-            Distribution::Zipf(skew) => format!("Zipf {skew}"),
-            Distribution::Latest(skew) => format!("latest, Zipf {skew}"),
-        };
-        format!(
-            "{} at {}: workload {} ({distribution}) of {} records, keys {}, values {}; {} connections, \
-             pipeline {}, {} threads, seed {}",
-            protocol(settings.protocol),
-            settings.address,
-            settings.workload.name,
-            count(settings.records.count),
-            size(settings.records.key_bytes as f64),
-            size(settings.records.value_bytes as f64),
-            settings.connections,
-            settings.pipeline,
-            settings.threads,
-            settings.seed,
-        )
-    }
-
     pub fn to_json(&self) -> String {
         let settings = &self.settings;
         let points: Vec<Value> = self.points.iter().map(point_json).collect();
-        let value = json!({
-            "provenance": "measured",
-            "server": settings.address.to_string(),
-            "protocol": protocol(settings.protocol),
-            "workload": settings.workload.name,
-            "distribution": match settings.workload.distribution {
-                Distribution::Uniform => json!({"kind": "uniform"}),
-                Distribution::Zipf(skew) => json!({"kind": "zipf", "skew": skew}),
-                Distribution::Latest(skew) => json!({"kind": "latest", "skew": skew}),
-            },
-            "records": settings.records.count,
-            "key_bytes": settings.records.key_bytes,
-            "value_bytes": settings.records.value_bytes,
-            "connections": settings.connections,
-            "pipeline": settings.pipeline,
-            "threads": settings.threads,
-            "busy_poll": settings.busy_poll,
-            "seed": settings.seed,
-            "loaded_per_s": self.loaded,
-            "core_round_trip_ns": self.core_round_trip_ns,
-            "points": points,
-        });
+        let mut value = conditions_json(settings);
+        value["loaded_per_s"] = json!(self.loaded);
+        value["core_round_trip_ns"] = json!(self.core_round_trip_ns);
+        value["points"] = json!(points);
         format!("{value:#}")
     }
+}
+
+/// What a run was made with, in words.
+pub fn conditions(settings: &Settings) -> String {
+    let distribution = match settings.workload.distribution {
+        Distribution::Uniform => "uniform".into(),
+        Distribution::Zipf(skew) => format!("Zipf {skew}"),
+        Distribution::Latest(skew) => format!("latest, Zipf {skew}"),
+    };
+    format!(
+        "{} at {}: workload {} ({distribution}) of {} records, keys {}, values {}; {} connections, \
+         pipeline {}, {} threads, seed {}",
+        protocol(settings.protocol),
+        settings.address,
+        settings.workload.name,
+        count(settings.records.count),
+        size(settings.records.key_bytes as f64),
+        size(settings.records.value_bytes as f64),
+        settings.connections,
+        settings.pipeline,
+        settings.threads,
+        settings.seed,
+    )
+}
+
+/// What a run was made with.
+pub fn conditions_json(settings: &Settings) -> Value {
+    json!({
+        "provenance": "measured",
+        "server": settings.address.to_string(),
+        "protocol": protocol(settings.protocol),
+        "workload": settings.workload.name,
+        "distribution": match settings.workload.distribution {
+            Distribution::Uniform => json!({"kind": "uniform"}),
+            Distribution::Zipf(skew) => json!({"kind": "zipf", "skew": skew}),
+            Distribution::Latest(skew) => json!({"kind": "latest", "skew": skew}),
+        },
+        "records": settings.records.count,
+        "key_bytes": settings.records.key_bytes,
+        "value_bytes": settings.records.value_bytes,
+        "connections": settings.connections,
+        "pipeline": settings.pipeline,
+        "threads": settings.threads,
+        "busy_poll": settings.busy_poll,
+        "seed": settings.seed
+    })
 }
 
 fn point_json(point: &Point) -> Value {

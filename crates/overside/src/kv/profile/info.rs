@@ -1,0 +1,122 @@
+//! The server's counters, as `INFO` has them.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use overside_kv::bench::{Address, Settings};
+use overside_kv::stages::Stage;
+
+/// How long the server may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest answer.
+const ANSWER_MAX_BYTES: usize = 1 << 20;
+
+/// Counts since the server's start.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counters {
+    /// In the order of [`Stage::ALL`].
+    pub stages_ns: [u64; Stage::COUNT],
+    pub batches: u64,
+    pub commands: u64,
+    pub turns: u64,
+    /// CPU time of the thread that serves.
+    pub cpu_ns: u64,
+}
+
+impl Counters {
+    /// Asks the server.
+    pub fn read(settings: &Settings) -> Result<Self, String> {
+        let address = &settings.address;
+        let info = info(settings).map_err(|error| format!("{address}: {error}"))?;
+        Self::parse(&info).ok_or_else(|| {
+            format!("{address} does not count stages; `overside kv serve` of this version does")
+        })
+    }
+
+    fn parse(info: &str) -> Option<Self> {
+        let text = |name: &str| {
+            let mut fields = info.lines().filter_map(|line| line.split_once(':'));
+            fields.find(|(field, _)| *field == name)
+        };
+        let number = |name: &str| text(name)?.1.trim().parse::<u64>().ok();
+        let mut stages_ns = [0; Stage::COUNT];
+        for stage in Stage::ALL {
+            stages_ns[stage as usize] = number(&format!("stage_{}_ns", stage.name()))?;
+        }
+        let cpu_s: f64 = text("used_cpu_main_thread")?.1.trim().parse().ok()?;
+        Some(Self {
+            stages_ns,
+            batches: number("batches")?,
+            commands: number("total_commands_processed")?,
+            turns: number("turns")?,
+            cpu_ns: (cpu_s * 1e9) as u64,
+        })
+    }
+}
+
+fn info(settings: &Settings) -> Result<String, String> {
+    let text = |error: std::io::Error| error.to_string();
+    match &settings.address {
+        Address::Tcp(address) => {
+            let stream = TcpStream::connect_timeout(address, PATIENCE).map_err(text)?;
+            stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
+            ask(stream, settings.password.as_deref())
+        }
+        Address::Unix(path) => {
+            let stream = UnixStream::connect(path).map_err(text)?;
+            stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
+            ask(stream, settings.password.as_deref())
+        }
+    }
+}
+
+fn ask(mut stream: impl Read + Write, password: Option<&[u8]>) -> Result<String, String> {
+    let mut question = Vec::new();
+    if let Some(password) = password {
+        question
+            .extend_from_slice(format!("*2\r\n$4\r\nAUTH\r\n${}\r\n", password.len()).as_bytes());
+        question.extend_from_slice(password);
+        question.extend_from_slice(b"\r\n");
+    }
+    question.extend_from_slice(b"*1\r\n$4\r\nINFO\r\n");
+    // It is the last command, so that the answer ends with the connection.
+    question.extend_from_slice(b"*1\r\n$4\r\nQUIT\r\n");
+    stream
+        .write_all(&question)
+        .map_err(|error| error.to_string())?;
+    let mut answer = Vec::new();
+    let mut limited = stream.take(ANSWER_MAX_BYTES as u64);
+    limited
+        .read_to_end(&mut answer)
+        .map_err(|error| error.to_string())?;
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    match answer.strip_prefix('-') {
+        Some(refusal) => Err(refusal.lines().next().unwrap_or_default().to_owned()),
+        None => Ok(answer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Counters;
+
+    #[test]
+    fn counters_are_found_by_name_and_must_all_be_there() {
+        let info = "$999\r\n# Stats\r\ntotal_commands_processed:7\r\nused_cpu_main_thread:0.5\r\n\
+                    stage_wait_ns:1\r\nstage_poll_ns:2\r\nstage_receive_ns:3\r\nstage_parse_ns:4\r\n\
+                    stage_process_ns:5\r\nstage_persist_ns:6\r\nstage_respond_ns:7\r\n\
+                    stage_other_ns:8\r\nbatches:9\r\nturns:10\r\n+OK\r\n";
+        let counters = Counters::parse(info).unwrap();
+        assert_eq!(counters.stages_ns, [1, 2, 3, 4, 5, 6, 7, 8]);
+        let others = (counters.batches, counters.commands, counters.turns);
+        assert_eq!(others, (9, 7, 10));
+        assert_eq!(counters.cpu_ns, 500_000_000);
+        assert_eq!(Counters::parse(&info.replace("stage_parse_ns", "x")), None);
+        assert_eq!(
+            Counters::parse("# Server\r\nredis_version:7.0.15\r\n"),
+            None
+        );
+    }
+}
