@@ -1,11 +1,14 @@
 //! Nanoseconds a command of the communication engine with a store, and without one: pipelines of GETs
-//! and SETs with keys and values of eight bytes, from memory to memory.
+//! and SETs with keys and values of eight bytes, from memory to memory. Then what counting the time of
+//! each stage adds to a turn of the server, in short passes with and without it in alternation. A real
+//! turn has system calls beside, so that its part there is smaller.
 
 use std::fmt::Display;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use overside_kv::protocol::{ClientInfo, CommunicationEngine, Ready, ServerContext, Session};
+use overside_kv::stages::{Stage, StageClock};
 use overside_kv::store::{Semantics, StoreOptions};
 use overside_kv::{
     Answer, KeyHasher, Metadata, Operation, ProcessingEngine, Refusal, Request, ScanPosition,
@@ -66,11 +69,18 @@ impl ProcessingEngine for Nothing {
     }
 }
 
-struct Server<'e>(&'e mut dyn ProcessingEngine);
+struct Server<'e> {
+    engine: &'e mut dyn ProcessingEngine,
+    stages: Option<&'e StageClock>,
+}
 
 impl ServerContext for Server<'_> {
     fn engine(&mut self) -> &mut dyn ProcessingEngine {
-        self.0
+        self.engine
+    }
+
+    fn stages(&self) -> Option<&StageClock> {
+        self.stages
     }
 
     fn now_ms(&mut self) -> u64 {
@@ -153,7 +163,11 @@ fn measure(engine: &mut dyn ProcessingEngine, hasher: &KeyHasher, pipelines: &[V
                 consumed: 0,
                 output: &mut output,
             }];
-            communication.process(&mut ready, hasher, &mut Server(engine));
+            let mut server = Server {
+                engine,
+                stages: None,
+            };
+            communication.process(&mut ready, hasher, &mut server);
             assert_eq!(ready[0].consumed, input.len());
             black_box(&output);
         }
@@ -162,6 +176,69 @@ fn measure(engine: &mut dyn ProcessingEngine, hasher: &KeyHasher, pipelines: &[V
     pass();
     let fastest = (0..31).map(|_| pass()).min().unwrap_or(Duration::MAX);
     fastest.as_secs_f64() * 1e9 / KEYS as f64
+}
+
+/// What counting stages adds to a turn in nanoseconds, and the quartiles of the ratio of times with and
+/// without it.
+fn measure_stages(
+    engine: &mut dyn ProcessingEngine,
+    hasher: &KeyHasher,
+    pipelines: &[Vec<u8>],
+) -> [f64; 4] {
+    const ROUNDS: usize = 1001;
+    const COMMANDS: usize = 4096;
+    let mut communication = CommunicationEngine::new();
+    let mut session = Session::new(1, true);
+    let mut output = Vec::new();
+    let clock = StageClock::start();
+    let turns = (COMMANDS * pipelines.len() / KEYS).max(1);
+    let mut pass = |stages: Option<&StageClock>| {
+        let end = |stage| {
+            if let Some(stages) = stages {
+                stages.end(stage);
+            }
+        };
+        let begin = Instant::now();
+        for input in &pipelines[..turns] {
+            // As the server's thread does before and after.
+            [Stage::Other, Stage::Wait, Stage::Receive]
+                .into_iter()
+                .for_each(end);
+            output.clear();
+            let mut ready = [Ready {
+                session: &mut session,
+                input,
+                consumed: 0,
+                output: &mut output,
+            }];
+            let mut server = Server {
+                engine: &mut *engine,
+                stages,
+            };
+            communication.process(&mut ready, hasher, &mut server);
+            black_box(&output);
+            [Stage::Persist, Stage::Respond].into_iter().for_each(end);
+        }
+        begin.elapsed().as_secs_f64() * 1e9
+    };
+    let mut pairs: Vec<(f64, f64)> = (0..ROUNDS)
+        .map(|round| {
+            if round % 2 == 0 {
+                let with = pass(Some(&clock));
+                (with, pass(None))
+            } else {
+                let without = pass(None);
+                (pass(Some(&clock)), without)
+            }
+        })
+        .collect();
+    pairs.sort_unstable_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+    let ratio = |at: usize| pairs[at].0 / pairs[at].1;
+    let quartiles = [ROUNDS / 4, ROUNDS / 2, 3 * ROUNDS / 4].map(ratio);
+    let mut added: Vec<f64> = pairs.iter().map(|(with, without)| with - without).collect();
+    added.sort_unstable_by(f64::total_cmp);
+    let [low, median, high] = quartiles;
+    [added[ROUNDS / 2] / turns as f64, low, median, high]
 }
 
 fn main() {
@@ -184,5 +261,17 @@ fn main() {
             let without = measure(&mut Nothing, &hasher, &pipelines);
             println!("{name:>8} {len:>8} {with:>11.1} ns {without:>13.1} ns");
         }
+    }
+    println!(
+        "\n{:>8} {:>8}  counting stages: ns a turn, and time as a multiple (quartiles)",
+        "command", "pipeline"
+    );
+    for len in [1, 16, 64, 256] {
+        let [added, low, median, high] =
+            measure_stages(&mut store, &hasher, &pipelines("GET", len));
+        println!(
+            "{:>8} {len:>8}  {added:>6.1} ns  {median:.4} ({low:.4} to {high:.4})",
+            "GET"
+        );
     }
 }

@@ -127,7 +127,7 @@ pub(super) struct RunArguments {
     busy_poll: bool,
     /// Do not write the records first: an earlier run with the same sizes has
     #[arg(long)]
-    no_load: bool,
+    pub(super) no_load: bool,
     /// File whose first line is the password
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     password_file: Option<PathBuf>,

@@ -121,6 +121,11 @@ fn profile(arguments: &Arguments) -> Result<Report, Failure> {
     let settings = at.and_then(|at| settings(at, &arguments.work, &arguments.load, &arguments.run));
     let mut settings = settings.map_err(|message| Failure::new(message, exit::USAGE))?;
     settings.check()?;
+    if arguments.server.is_none() && arguments.run.no_load {
+        let message =
+            "--no-load is for a server that has the records; the one started here has none";
+        return Err(Failure::new(message, exit::USAGE));
+    }
     let own = match arguments.server {
         Some(_) => None,
         None => {

@@ -130,4 +130,7 @@ fn a_server_without_these_counters_is_refused() {
     assert!(other.join().unwrap().starts_with(b"*1\r\n$4\r\nINFO\r\n"));
     let memcached = profile(&user, &["memcached://127.0.0.1:11211"]);
     assert_eq!(memcached.status.code(), Some(2));
+    let empty = profile(&user, &["--no-load"]);
+    assert_eq!(empty.status.code(), Some(2));
+    assert_contains(err(&empty), "--no-load");
 }
