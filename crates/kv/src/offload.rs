@@ -20,13 +20,16 @@
 //! (rendezvous). Bodies are made by [`codec`](crate::codec). Nothing of it is believed before it has been
 //! checked.
 
+pub mod agent;
+mod backing;
 mod channel;
 mod error;
 mod message;
 mod remote_engine;
 mod responder;
 
+pub use backing::RemoteBacking;
 pub use channel::{Channel, ChannelOptions, Traffic};
 pub use error::OffloadError;
 pub use remote_engine::{Batching, RemoteEngine};
-pub use responder::Responder;
+pub use responder::{Responder, serve};

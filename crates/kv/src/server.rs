@@ -32,7 +32,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 pub use backing::{Backing, EXPIRY_BUCKETS, Memory, TICK_MS};
 pub use password::{Password, PasswordError};
-pub use settings::{Limits, Settings};
+pub use settings::{Design, Limits, Settings};
 
 use crate::KeyHasher;
 use crate::clock::Clock;

@@ -198,6 +198,7 @@ fn probes(role: CoreOwner) -> Vec<Arc<dyn Probe>> {
     vec![
         Arc::new(network::remote::NetworkProbe { role }),
         Arc::new(dma::remote::DmaProbe),
+        Arc::new(overside_kv::offload::agent::EngineProbe),
     ]
 }
 

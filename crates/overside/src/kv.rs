@@ -2,6 +2,7 @@
 
 mod access;
 mod bench;
+mod design;
 mod durability;
 mod profile;
 mod serve;

@@ -1,7 +1,8 @@
 //! The directory that holds logs and snapshots, and their names.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::PersistenceError;
@@ -28,7 +29,9 @@ pub(super) struct Contents {
 impl Directory {
     /// Makes the directory if it is missing, locks it, and removes snapshots that were not completed.
     pub fn open(path: &Path) -> Result<Self, PersistenceError> {
-        fs::create_dir_all(path).map_err(PersistenceError::io(path))?;
+        // What clients store is nobody else's business.
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(PersistenceError::io(path))?;
         let name = path.join("lock");
         let mut options = OpenOptions::new();
         let lock = (options.write(true).create(true).truncate(false).open(&name))

@@ -1,21 +1,24 @@
 //! Frames: what a log and a snapshot are made of.
 //!
 //! ```text
-//!   magic (4) | kind (1) | 0 (3) | payload length (4) | checksum (4) | number (8) | time (8) | payload
+//!   magic (4) | kind (1) | 0 (3) | payload length (4) | checksum (4) | number (8) | time (8)
+//!   | synced (8) | payload
 //! ```
 //!
 //! Little endian. The checksum is CRC-32 (IEEE 802.3) of the file's identity, eight random bytes that
 //! the payload of its first frame begins with, and of everything in the frame but magic and checksum.
 //! So no value that a client stored can be taken for a frame. Frames are numbered from 0 in each file;
-//! times are milliseconds since 1970.
+//! times are milliseconds since 1970. `synced` is how many bytes of the file were known to be on the disk
+//! when the frame was made: after a power failure, whatever is missing behind that was not there yet.
 
-use std::io::{self, BufReader, Read};
-use std::{fs::File, path::Path};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
 
 use crc32fast::Hasher;
 
 const MAGIC: [u8; 4] = *b"OvKv";
-const HEADER_BYTES: usize = 32;
+const HEADER_BYTES: usize = 40;
 /// Longest payload. A transaction lies in one frame.
 const PAYLOAD_MAX_BYTES: u32 = 1 << 30;
 /// Version of the format.
@@ -50,14 +53,19 @@ impl Kind {
 pub struct FrameWriter {
     identity: [u8; IDENTITY_BYTES],
     number: u64,
+    /// Bytes of the file that are known to be on the disk.
+    pub synced: u64,
 }
 
 impl FrameWriter {
     /// Begins a file: appends its first frame. `previous` is the generation of the log or snapshot
     /// that this one goes on from, 0 for none.
     pub fn begin(identity: [u8; 8], previous: u64, now_ms: u64, out: &mut Vec<u8>) -> Self {
-        let number = 0;
-        let mut writer = Self { identity, number };
+        let mut writer = Self {
+            identity,
+            number: 0,
+            synced: 0,
+        };
         let mut payload = identity.to_vec();
         payload.extend_from_slice(&previous.to_le_bytes());
         payload.push(FORMAT);
@@ -79,6 +87,7 @@ impl FrameWriter {
         header[8..12].copy_from_slice(&len.to_le_bytes());
         header[16..24].copy_from_slice(&self.number.to_le_bytes());
         header[24..32].copy_from_slice(&now_ms.to_le_bytes());
+        header[32..40].copy_from_slice(&self.synced.to_le_bytes());
         let checksum = checksum(self.identity, &header, payload);
         header[12..16].copy_from_slice(&checksum.to_le_bytes());
         out.extend_from_slice(&header);
@@ -116,14 +125,14 @@ pub enum Next<'r> {
     Frame(Frame<'r>),
     /// The end of the file.
     End,
-    /// The rest, from `offset` on, is no whole frame, nor has it one inside: its writer was
-    /// interrupted.
+    /// The rest, from `offset` on, begins with no whole frame, and was not known to be on the disk: its
+    /// writer was interrupted.
     Torn {
         /// Where it begins.
         offset: u64,
     },
-    /// There is something else than a frame here, and frames behind it; or the file does not begin
-    /// as one of these.
+    /// There is something else than a frame here, where a frame was on the disk; or the file does not
+    /// begin as one of these.
     Damaged {
         /// Where it begins.
         offset: u64,
@@ -192,7 +201,7 @@ impl FrameReader {
         let Some((kind, now_ms)) = self.read_frame()? else {
             // A file that is cut within its first frame holds nothing yet.
             let damaged = match self.identity {
-                Some(_) => self.has_frame_after(offset)?,
+                Some(_) => self.is_missing_what_was_synced(offset)?,
                 None => self.len > (HEADER_BYTES + BEGIN_BYTES) as u64,
             };
             return Ok(match damaged {
@@ -216,24 +225,17 @@ impl FrameReader {
 
     /// The frame at the reader's position, whose payload is in `payload` then. `None`: there is none.
     fn read_frame(&mut self) -> io::Result<Option<(Kind, u64)>> {
-        let mut header = [0; HEADER_BYTES];
+        let mut bytes = [0; HEADER_BYTES];
         let left = self.len - self.offset;
         if left < HEADER_BYTES as u64 {
             return Ok(None);
         }
-        self.file.read_exact(&mut header)?;
-        let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four"));
-        let long = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight"));
-        let len = word(8);
-        let is_begin = header[4] == Kind::Begin as u8;
-        let has_room = u64::from(len) <= left - HEADER_BYTES as u64 && len <= PAYLOAD_MAX_BYTES;
-        let is_next = long(16) == self.number && is_begin == (self.number == 0);
-        let begins_well = header[..4] == MAGIC && header[5..8] == [0; 3];
-        let kind = Kind::from_byte(header[4]).filter(|_| begins_well && has_room && is_next);
-        let Some(kind) = kind else {
+        self.file.read_exact(&mut bytes)?;
+        let header = Header::parse(&bytes, left);
+        let Some(header) = header.filter(|header| header.number == self.number) else {
             return Ok(None);
         };
-        self.payload.resize(len as usize, 0);
+        self.payload.resize(header.len, 0);
         self.file.read_exact(&mut self.payload)?;
         let Some(identity) = self
             .identity
@@ -241,54 +243,86 @@ impl FrameReader {
         else {
             return Ok(None);
         };
-        if checksum(identity, &header, &self.payload) != word(12) {
+        if checksum(identity, &bytes, &self.payload) != header.checksum {
             return Ok(None);
         }
         self.identity = Some(identity);
-        self.offset += (HEADER_BYTES + len as usize) as u64;
+        self.offset += (HEADER_BYTES + header.len) as u64;
         self.number += 1;
-        Ok(Some((kind, long(24))))
+        Ok(Some((header.kind, header.now_ms)))
     }
 
-    /// Whether a frame of this file begins somewhere after `offset`.
-    fn has_frame_after(&mut self, offset: u64) -> io::Result<bool> {
-        use std::io::{Seek, SeekFrom};
-        const WINDOW: usize = 1 << 20;
+    /// Whether a frame of this file begins behind `offset`, where there is none, that says that what
+    /// is there was on the disk.
+    fn is_missing_what_was_synced(&mut self, offset: u64) -> io::Result<bool> {
         let mut window = Vec::new();
         let mut begin = offset + 1;
+        let mut checked = 0;
         while begin < self.len {
             self.file.seek(SeekFrom::Start(begin))?;
             window.clear();
             (&mut self.file)
-                .take((WINDOW + MAGIC.len() - 1) as u64)
+                .take((WINDOW_BYTES + HEADER_BYTES - 1) as u64)
                 .read_to_end(&mut window)?;
             for found in memchr::memmem::find_iter(&window, &MAGIC) {
-                if self.is_frame(begin + found as u64)? {
-                    return Ok(true);
+                let at = begin + found as u64;
+                let Some(bytes) = window[found..].first_chunk::<HEADER_BYTES>() else {
+                    continue;
+                };
+                let Some(header) = Header::parse(bytes, self.len - at) else {
+                    continue;
+                };
+                // So many frames fit in between.
+                let frames = 1 + (at - offset) / HEADER_BYTES as u64;
+                let is_possible = (self.number..=self.number + frames).contains(&header.number);
+                checked += header.len as u64;
+                if is_possible && header.synced > offset && checked < CHECKED_MAX_BYTES {
+                    self.file.seek(SeekFrom::Start(at + HEADER_BYTES as u64))?;
+                    self.payload.resize(header.len, 0);
+                    self.file.read_exact(&mut self.payload)?;
+                    let identity = self.identity.unwrap_or_default();
+                    if checksum(identity, bytes, &self.payload) == header.checksum {
+                        return Ok(true);
+                    }
                 }
             }
-            begin += WINDOW as u64;
+            begin += WINDOW_BYTES as u64;
         }
         Ok(false)
     }
+}
 
-    fn is_frame(&mut self, at: u64) -> io::Result<bool> {
-        use std::io::{Seek, SeekFrom};
-        self.file.seek(SeekFrom::Start(at + 16))?;
-        let mut number = [0; 8];
-        if self.len - at < HEADER_BYTES as u64 {
-            return Ok(false);
-        }
-        self.file.read_exact(&mut number)?;
-        let number = u64::from_le_bytes(number);
-        if number < self.number {
-            return Ok(false);
-        }
-        let before = (self.number, self.offset);
-        (self.number, self.offset) = (number, at);
-        self.file.seek(SeekFrom::Start(at))?;
-        let found = self.read_frame();
-        (self.number, self.offset) = before;
-        Ok(found?.is_some())
+/// Searched at a time for frames behind damage.
+const WINDOW_BYTES: usize = 1 << 20;
+/// Most bytes of payloads that are checked there: a value may look like many frames.
+const CHECKED_MAX_BYTES: u64 = 4 << 30;
+
+/// The fields of a header that may be one.
+struct Header {
+    kind: Kind,
+    len: usize,
+    checksum: u32,
+    number: u64,
+    now_ms: u64,
+    synced: u64,
+}
+
+impl Header {
+    /// `None`: it is none of a frame that ends within `left` bytes.
+    fn parse(bytes: &[u8; HEADER_BYTES], left: u64) -> Option<Self> {
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
+        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
+        let (len, number) = (word(8), long(16));
+        let begins_well = bytes[..4] == MAGIC && bytes[5..8] == [0; 3];
+        let has_room = u64::from(len) + HEADER_BYTES as u64 <= left && len <= PAYLOAD_MAX_BYTES;
+        let kind = Kind::from_byte(bytes[4]).filter(|_| begins_well && has_room)?;
+        ((kind == Kind::Begin) == (number == 0)).then_some(Self {
+            kind,
+            len: len as usize,
+            checksum: word(12),
+            number,
+            now_ms: long(24),
+            synced: long(32),
+        })
     }
 }

@@ -29,7 +29,9 @@ pub struct Journaled<E> {
     engine: E,
     directory: Directory,
     options: PersistenceOptions,
+    /// For the log, and for snapshots, which take longer.
     syncer: Syncer,
+    snapshot_syncer: Syncer,
     /// The number of the log, or of the snapshot that was begun last.
     generation: u64,
     log: Option<FrameFile>,
@@ -58,6 +60,8 @@ pub struct Journaled<E> {
 #[derive(Debug)]
 struct Failure {
     message: String,
+    /// The log that was written then. A snapshot with a later number has what it lacks.
+    generation: u64,
     /// What the log holds is not known, so that a snapshot has to take its place.
     is_log_lost: bool,
 }
@@ -101,6 +105,7 @@ impl<E: Snapshots> Journaled<E> {
         let journaled = Self {
             engine,
             syncer: Syncer::start().map_err(io(directory.path()))?,
+            snapshot_syncer: Syncer::start().map_err(io(directory.path()))?,
             directory,
             options,
             generation,
@@ -141,6 +146,7 @@ impl<E: Snapshots> Journaled<E> {
         let is_log_lost = is_log_lost || self.failure.as_ref().is_some_and(|f| f.is_log_lost);
         self.failure = Some(Failure {
             message,
+            generation: self.generation,
             is_log_lost,
         });
     }
@@ -165,7 +171,7 @@ impl<E: Snapshots> Journaled<E> {
         };
         if log.write().is_ok() {
             self.is_dirty = true;
-            match log.file.sync_data() {
+            match log.sync() {
                 Ok(()) => self.recover_from_failure(),
                 Err(error) => self.fail(&error, true),
             }
@@ -183,7 +189,11 @@ impl<E: Snapshots> Journaled<E> {
             return;
         };
         if self.is_dirty && !self.is_syncing {
-            self.syncer.ask(Task::SyncLog(Arc::clone(&log.file)));
+            self.syncer.ask(Task::SyncLog {
+                file: Arc::clone(&log.file),
+                generation: self.generation,
+                len: log.len,
+            });
             self.is_dirty = false;
             self.is_syncing = true;
             self.last_sync_ms = self.now_ms;
@@ -212,13 +222,20 @@ impl<E: Snapshots> Journaled<E> {
             let is_lost = (self.failure.as_ref()).is_some_and(|failure| failure.is_log_lost);
             if !is_lost {
                 log.write()?;
+                // A log never has what goes on from something that is not on the disk.
+                if let Err(error) = log.sync() {
+                    self.fail(&error, true);
+                    return Err(error);
+                }
             }
+            let Some(log) = &mut self.log else {
+                return Ok(());
+            };
             let new = FrameFile::create(&self.directory.log(next), self.generation, self.now_ms)?;
             // From here on: whatever fails, the new log goes on from the old one.
             self.generation = next;
             let old = std::mem::replace(log, new);
             self.older_log_bytes += old.len;
-            self.syncer.ask(Task::SyncLog(old.file));
             self.directory.sync()?;
         }
         self.generation = next;
@@ -241,7 +258,7 @@ impl<E: Snapshots> Journaled<E> {
 
     fn step_snapshot(&mut self) {
         if let Some(snapshot) = &mut self.snapshot
-            && let Err(error) = snapshot.step(&mut self.engine, &self.syncer)
+            && let Err(error) = snapshot.step(&mut self.engine, &self.snapshot_syncer)
         {
             self.snapshot_failed(&error);
         }
@@ -252,7 +269,7 @@ impl<E: Snapshots> Journaled<E> {
         while let Some(snapshot) = &self.snapshot {
             match snapshot.is_written {
                 false => self.step_snapshot(),
-                true => match self.syncer.wait() {
+                true => match self.snapshot_syncer.wait() {
                     Some(finished) => self.finished(finished),
                     None => return,
                 },
@@ -262,10 +279,18 @@ impl<E: Snapshots> Journaled<E> {
 
     fn finished(&mut self, finished: Finished) {
         match finished {
-            Finished::Log(result) => {
+            Finished::Log {
+                generation,
+                len,
+                result,
+            } => {
                 self.is_syncing = false;
-                if let Err(error) = result {
-                    self.fail(&error, true);
+                match result {
+                    Err(error) => self.fail(&error, true),
+                    Ok(()) if generation == self.generation => {
+                        self.log.iter_mut().for_each(|log| log.synced(len));
+                    }
+                    Ok(()) => {}
                 }
             }
             Finished::Snapshot(Err(error)) => self.snapshot_failed(&error),
@@ -280,7 +305,10 @@ impl<E: Snapshots> Journaled<E> {
                 if let Err(error) = self.directory.remove_older(snapshot.generation) {
                     tracing::warn!("what is not needed any more could not be removed: {error}");
                 }
-                self.recover_from_failure();
+                let has_all = |failure: &Failure| snapshot.generation > failure.generation;
+                if self.failure.as_ref().is_some_and(has_all) {
+                    self.recover_from_failure();
+                }
             }
         }
     }
@@ -405,7 +433,7 @@ impl<E: Snapshots> Backing for Journaled<E> {
             return Err(error);
         }
         self.is_dirty = !always;
-        if always && let Err(error) = log.file.sync_data() {
+        if always && let Err(error) = log.sync() {
             self.fail(&error, true);
             return Err(error);
         }
@@ -414,7 +442,7 @@ impl<E: Snapshots> Backing for Journaled<E> {
 
     fn tick(&mut self, now_ms: u64) -> bool {
         self.now_ms = now_ms;
-        while let Some(finished) = self.syncer.poll() {
+        while let Some(finished) = self.syncer.poll().or_else(|| self.snapshot_syncer.poll()) {
             self.finished(finished);
         }
         self.retry();

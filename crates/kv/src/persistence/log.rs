@@ -1,8 +1,8 @@
 //! The log that is being written.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,7 +36,12 @@ impl FrameFile {
         getrandom(&mut identity, GetRandomFlags::empty())?;
         let mut queue = Vec::new();
         let writer = FrameWriter::begin(identity, previous, now_ms, &mut queue);
-        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        let mut options = OpenOptions::new();
+        let file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
         let mut frames = Self {
             file: Arc::new(file),
             path: path.into(),
@@ -46,8 +51,26 @@ impl FrameFile {
             payload: Vec::new(),
             now_ms,
         };
-        frames.write()?;
-        Ok(frames)
+        match frames.write() {
+            Ok(()) => Ok(frames),
+            Err(error) => {
+                // It would be in the way of the next attempt.
+                let _ = fs::remove_file(path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Has everything written reach the disk.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        self.synced(self.len);
+        Ok(())
+    }
+
+    /// So many bytes have reached the disk.
+    pub fn synced(&mut self, len: u64) {
+        self.writer.synced = self.writer.synced.max(len);
     }
 
     /// Where requests executed at `now_ms` are appended.

@@ -176,8 +176,25 @@ impl<E: Snapshots> Replay<'_, E> {
         Ok(requests)
     }
 
-    /// Whether something was refused because the engine was full.
+    /// Whether something was refused because the engine was full. While it ran, what had expired was
+    /// removed now and then; here only when there is no room.
     fn execute(&mut self, batch: &[Request<'_>], now_ms: u64) -> bool {
+        let counts = self.engine.statistics();
+        // In parts of ten.
+        let is_nearly_full = counts.memory_bytes / 8 >= counts.memory_limit_bytes / 10
+            && counts.items_with_expiry > 0;
+        if !is_nearly_full {
+            return self.try_execute(batch, now_ms);
+        }
+        batch.chunks(1).any(|one| {
+            self.try_execute(one, now_ms) && {
+                self.engine.expire_some(now_ms, usize::MAX);
+                self.try_execute(one, now_ms)
+            }
+        })
+    }
+
+    fn try_execute(&mut self, batch: &[Request<'_>], now_ms: u64) -> bool {
         let mut is_full = false;
         self.engine.execute(batch, now_ms, &mut |_, answer| {
             is_full |= answer == Answer::Refused(Refusal::OutOfMemory);

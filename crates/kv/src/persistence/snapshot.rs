@@ -10,14 +10,22 @@ use super::directory::Directory;
 use super::frame::Kind;
 use super::log::FrameFile;
 use super::syncer::{Syncer, Task};
+use crate::KeyHasher;
+use crate::codec::decode;
 
 /// Bytes written in one step: a few hundred microseconds.
 const STEP_BYTES: usize = 256 << 10;
+/// About the payload of a frame.
+const PIECE_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct SnapshotWriter {
     pub generation: u64,
     frames: FrameFile,
+    /// What the last step gave.
+    requests: Vec<u8>,
+    /// Only to read requests again.
+    hasher: KeyHasher,
     names: (PathBuf, PathBuf),
     /// When it was begun: what has expired since is not left out.
     now_ms: u64,
@@ -39,6 +47,8 @@ impl SnapshotWriter {
         Ok(Self {
             generation,
             frames,
+            requests: Vec::new(),
+            hasher: KeyHasher::with_seeds([0; 4]),
             names: (path, directory.snapshot(generation)),
             now_ms,
             is_written: false,
@@ -50,8 +60,20 @@ impl SnapshotWriter {
         if self.is_written {
             return Ok(());
         }
-        let payload = self.frames.payload(self.now_ms);
-        let is_last = engine.snapshot_step(payload, STEP_BYTES);
+        self.requests.clear();
+        let is_last = engine.snapshot_step(&mut self.requests, STEP_BYTES);
+        // A large collection, or much that was changed at once, is more than a frame holds.
+        let mut rest = &self.requests[..];
+        while !rest.is_empty() {
+            let begin = rest;
+            while !rest.is_empty() && begin.len() - rest.len() < PIECE_BYTES {
+                decode(&mut rest, &self.hasher).map_err(io::Error::other)?;
+            }
+            let piece = &begin[..begin.len() - rest.len()];
+            self.frames.payload(self.now_ms).extend_from_slice(piece);
+            self.frames.write()?;
+        }
+        self.requests.shrink_to(2 * STEP_BYTES);
         if is_last {
             self.frames.mark(Kind::End, self.now_ms);
         }

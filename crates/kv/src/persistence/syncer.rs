@@ -13,7 +13,13 @@ use super::directory;
 #[derive(Debug)]
 pub(super) enum Task {
     /// Has a log's data reach the disk.
-    SyncLog(Arc<File>),
+    SyncLog {
+        /// The log.
+        file: Arc<File>,
+        /// Its generation, and its bytes now.
+        generation: u64,
+        len: u64,
+    },
     /// Has a snapshot reach the disk, then gives it its name.
     FinishSnapshot {
         /// The snapshot.
@@ -26,7 +32,11 @@ pub(super) enum Task {
 /// What it has done.
 #[derive(Debug)]
 pub(super) enum Finished {
-    Log(io::Result<()>),
+    Log {
+        generation: u64,
+        len: u64,
+        result: io::Result<()>,
+    },
     Snapshot(io::Result<()>),
 }
 
@@ -87,7 +97,15 @@ impl Drop for Syncer {
 
 fn execute(task: Task) -> Finished {
     match task {
-        Task::SyncLog(file) => Finished::Log(file.sync_data()),
+        Task::SyncLog {
+            file,
+            generation,
+            len,
+        } => Finished::Log {
+            generation,
+            len,
+            result: file.sync_data(),
+        },
         Task::FinishSnapshot { file, names } => Finished::Snapshot(finish(&file, &names)),
     }
 }

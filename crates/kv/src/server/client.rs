@@ -1,6 +1,6 @@
 //! The table of clients.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use slab::Slab;
 
@@ -11,7 +11,7 @@ use super::connection::Connection;
 pub struct Client {
     pub id: u64,
     pub address: Box<str>,
-    pub local_address: Rc<str>,
+    pub local_address: Arc<str>,
     pub name: Box<[u8]>,
     pub opened_ms: u64,
     /// When something came last.

@@ -43,7 +43,7 @@ pub fn info(
     field("CPU", "used_cpu_main_thread", &format_args!("{cpu_s:.6}"));
     stages(state, field);
     let mut own = |name: &str, value: &dyn Display| field("Overside", name, value);
-    own("design", &"cpu-only");
+    own("design", &state.settings.design.name());
     own("driver", &"epoll");
     own("steering", &"none, one core serves");
     own("partitions", &1);

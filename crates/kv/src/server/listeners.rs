@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -55,7 +55,7 @@ pub struct Listener {
     /// Where it listens, if that is an address.
     pub address: Option<SocketAddr>,
     /// The same as text; of a socket in the file system, its path and port 0, as Redis has it.
-    pub name: Rc<str>,
+    pub name: Arc<str>,
     path: Option<PathBuf>,
 }
 

@@ -41,6 +41,18 @@ impl Password {
         Self(Sha256::digest(password).into())
     }
 
+    /// As it is told to another server: its SHA-256 digest.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        self.0
+    }
+
+    /// The password whose digest this is.
+    #[must_use]
+    pub fn from_digest(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+
     /// The first line of a file.
     ///
     /// # Errors

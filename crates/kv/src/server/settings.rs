@@ -30,6 +30,29 @@ pub struct Settings {
     pub drain: Duration,
     /// Drops keys when memory is full, instead of refusing writes.
     pub is_cache: bool,
+    /// Where the engines run, for those who ask.
+    pub design: Design,
+}
+
+/// Where the two engines run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Design {
+    /// Both on the host.
+    #[default]
+    CpuOnly,
+    /// The communication engine on the DPU, the processing engine on the host.
+    Lat,
+}
+
+impl Design {
+    /// Its name, as on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CpuOnly => "cpu-only",
+            Self::Lat => "lat",
+        }
+    }
 }
 
 /// What clients may take.

@@ -286,7 +286,8 @@ fn a_log_that_is_cut_anywhere_has_whole_rounds() {
 fn damage_is_found_and_nothing_is_changed() {
     let directory = tempfile::tempdir().unwrap();
     let mut requests = Requests::new(8);
-    let (mut engine, _) = open(directory.path(), 1000).unwrap();
+    let always = Some(SyncPolicy::Always);
+    let (mut engine, _) = open_with(directory.path(), always, 1000).unwrap();
     for turn in 0..20 {
         round(&mut engine, &mut requests, 1000 + turn);
         if turn == 9 {
@@ -516,4 +517,86 @@ fn a_partition_that_is_killed_has_everything_afterwards() {
         expected = contents(&mut engine, now_ms);
     }
     assert!(!files(directory.path(), "snapshot-").is_empty());
+}
+
+#[test]
+fn what_was_never_synced_may_be_missing_in_the_middle() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut requests = Requests::new(12);
+    let (mut engine, _) = open_with(directory.path(), Some(SyncPolicy::Never), 1000).unwrap();
+    (0..10).for_each(|_| round(&mut engine, &mut requests, 1000));
+    let log = files(directory.path(), "log-").remove(0);
+    let len = fs::metadata(&log).unwrap().len() as usize;
+    let expected = state(&engine, 1000);
+    (0..10).for_each(|_| round(&mut engine, &mut requests, 1001));
+    drop(engine);
+    // The system wrote later pages before this one, and then the power failed.
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[len..len + 30].fill(0);
+    fs::write(&log, &bytes).unwrap();
+    let (engine, recovered) = open(directory.path(), 1000).unwrap();
+    assert_eq!(state(&engine, 1000), expected);
+    assert_eq!(recovered.cut_bytes, (bytes.len() - len) as u64);
+}
+
+#[test]
+fn a_log_of_more_than_ever_fitted_at_once_is_executed_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let hasher = Requests::new(0).hasher;
+    let open = |now_ms| {
+        let store = Store::new(StoreOptions {
+            memory_bytes: 2 << 20,
+            semantics: Semantics::Store,
+            hasher: hasher.clone(),
+            huge_pages: false,
+        });
+        let options = PersistenceOptions::new(directory.path().into());
+        Journaled::open(options, store.unwrap(), &hasher, now_ms)
+    };
+    let mut now_ms = 1_000_000;
+    let (mut engine, _) = open(now_ms).unwrap();
+    let value = [b'v'; 1000];
+    for number in 0..10_000_u64 {
+        now_ms += 10;
+        let key = number.to_le_bytes();
+        let operation = Operation::Set {
+            value: &value,
+            flags: 0,
+            expiry: Expiry::At(now_ms + 1000),
+            condition: overside_kv::Condition::Always,
+            return_old: false,
+        };
+        let hash = hasher.hash(&key);
+        let request = Request {
+            key: &key,
+            hash,
+            operation,
+        };
+        engine.execute(&[request], now_ms, &mut |_, answer| {
+            assert!(matches!(answer, Answer::Stored { .. }), "{answer:?}");
+        });
+        engine.before_replies().unwrap();
+        engine.tick(now_ms);
+    }
+    drop(engine);
+    let (engine, recovered) = open(now_ms).unwrap();
+    assert_eq!(recovered.requests, 10_000);
+    assert!(engine.statistics().items >= 100);
+}
+
+#[test]
+fn files_are_their_owners_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let inner = directory.path().join("state");
+    let (mut engine, _) = open(&inner, 1000).unwrap();
+    engine.save(false).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&inner), 0o700);
+    for name in files(&inner, "log-")
+        .iter()
+        .chain(&files(&inner, "snapshot-"))
+    {
+        assert_eq!(mode(name), 0o600, "{}", name.display());
+    }
 }

@@ -86,6 +86,15 @@ impl Access {
         }
     }
 
+    /// Refuses what an agent does not listen at.
+    pub fn check_for_agent(&self) -> Result<(), String> {
+        let is_more = self.unix.is_some() || !self.tls_listen.is_empty() || self.metrics.is_some();
+        match is_more {
+            true => Err("a DPU listens at TCP addresses (--listen) only".into()),
+            false => Ok(()),
+        }
+    }
+
     /// Where to listen in the clear.
     fn plain(&self) -> Vec<SocketAddr> {
         let is_elsewhere = self.unix.is_some() || !self.tls_listen.is_empty();

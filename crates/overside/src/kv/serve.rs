@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::process::{self, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -11,13 +12,15 @@ use std::time::Duration;
 use clap::value_parser;
 use overside_agent::default_memory_bytes;
 use overside_kv::clock::Clock;
-use overside_kv::server::{Limits, Server, ServerError, Settings, StopHandle};
+use overside_kv::offload::agent::LINK_BYTES;
+use overside_kv::server::{Design, Limits, Server, ServerError, Settings};
 use overside_kv::store::{self, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, StoreOptions};
 use overside_kv::{KeyHasher, Store};
 use overside_log::LevelFilter;
 use serde_json::{Value, json};
 
 use super::access::Access;
+use super::design::{self, DesignArguments};
 use super::durability::Durability;
 use crate::logging::Verbosity;
 use crate::messages::shown;
@@ -36,6 +39,8 @@ pub struct Arguments {
     store: StoreArguments,
     #[command(flatten)]
     durability: Durability,
+    #[command(flatten)]
+    design: DesignArguments,
     #[command(flatten)]
     limits: LimitArguments,
     #[command(flatten)]
@@ -131,7 +136,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if let Err(code) = verbosity.start("kv", LevelFilter::INFO, exit::USAGE) {
         return code;
     }
-    if let Err(message) = arguments.access.check() {
+    let checked =
+        (arguments.access.check()).and_then(|()| arguments.design.check(&arguments.access));
+    if let Err(message) = checked {
         complain!("overside kv serve: {message}");
         return ExitCode::from(exit::USAGE);
     }
@@ -160,9 +167,22 @@ fn serve(all: &Arguments) -> Result<ExitCode, String> {
     let store = store.map_err(|error| format!("{error}; --memory SIZE takes less"))?;
     let stop = stop_on_signals();
     let mut backing = all.durability.open(store, &hasher, &clock)?;
+    if let Some(node) = all.design.node() {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&is_stopped);
+        // It is set here only.
+        let _ = stop.set(Box::new(move || flag.store(true, Ordering::Relaxed)));
+        let said = |addresses: &[SocketAddr]| announce_on(node, all.serving.json, addresses);
+        let (keys, how) = (
+            (&hasher, clock),
+            (&said as design::Announce<'_>, &*is_stopped),
+        );
+        return design::serve(node, &all.design, &settings, &mut *backing, keys, how);
+    }
     let server = Server::bind(settings).map_err(|error| remedy(&error))?;
     // It is set here only.
-    let _ = stop.set(server.stop_handle());
+    let handle = server.stop_handle();
+    let _ = stop.set(Box::new(move || handle.stop()));
     announce(all, server.settings());
     match server.run(&mut *backing, &hasher, clock) {
         Ok(true) => Ok(ExitCode::SUCCESS),
@@ -174,15 +194,18 @@ fn serve(all: &Arguments) -> Result<ExitCode, String> {
     }
 }
 
+/// Asks whatever serves to end.
+type Stop = Box<dyn Fn() + Send + Sync>;
+
 /// Ends the server at the first signal, and the process at the second, or while there is no server yet:
 /// recovery changes nothing. The thread ends with the process.
-fn stop_on_signals() -> Arc<OnceLock<StopHandle>> {
-    let stop = Arc::new(OnceLock::<StopHandle>::new());
+fn stop_on_signals() -> Arc<OnceLock<Stop>> {
+    let stop = Arc::new(OnceLock::<Stop>::new());
     let handle = Arc::clone(&stop);
     thread::spawn(move || {
         system::wait_for_shutdown();
         match handle.get() {
-            Some(stop) => stop.stop(),
+            Some(stop) => stop(),
             None => process::exit(0),
         }
     });
@@ -238,6 +261,17 @@ fn announce(all: &Arguments, settings: &Settings) {
     let _ = crate::print(&text);
 }
 
+/// Says where an agent listens.
+fn announce_on(node: &str, as_json: bool, addresses: &[SocketAddr]) {
+    let listen = texts(addresses);
+    let text = match as_json {
+        true => format!("{}\n", json!({"listen": listen, "dpu": node})),
+        false => format!("listening at {} on {node}\n", listen.join(", ")),
+    };
+    // A closed stdout is no reason to end.
+    let _ = crate::print(&text);
+}
+
 fn texts(addresses: &[SocketAddr]) -> Vec<String> {
     addresses.iter().map(SocketAddr::to_string).collect()
 }
@@ -269,28 +303,42 @@ fn listed(settings: &Settings) -> String {
 /// What a dry run prints.
 fn plan(all: &Arguments, settings: &Settings, memory_bytes: usize) -> String {
     let clients = settings.limits.memory_bytes;
-    let total = memory_bytes + clients;
+    let link = LINK_BYTES as usize;
+    let (design, place) = match all.design.node() {
+        None => (Design::CpuOnly, "everything on the host's CPU".to_owned()),
+        Some(node) => (
+            Design::Lat,
+            format!("clients connect to {node}, the store is here"),
+        ),
+    };
+    let (here, there) = match design {
+        Design::CpuOnly => (memory_bytes + clients, 0),
+        Design::Lat => (memory_bytes + link, clients + link),
+    };
     if all.serving.json {
         let mut plan = endpoints(settings);
-        plan["design"] = json!("cpu-only");
+        plan["design"] = json!(design.name());
         plan["directory"] = json!(all.durability.directory());
         plan["memory_bytes"] = json!({
-            "host": {"store": memory_bytes, "connections": clients, "total": total},
-            "dpu": {"total": 0},
+            "host": {"store": memory_bytes, "total": here},
+            "dpu": {"total": there},
+            "connections": clients,
         });
         return format!("{plan}\n");
     }
     let mib = |bytes: usize| format!("{} MiB", bytes.div_ceil(1 << 20));
     let mut text = String::new();
-    line!(text, "design: cpu-only (everything on the host's CPU)");
+    line!(text, "design: {} ({place})", design.name());
     line!(text, "listens at: {}", listed(settings));
     match all.durability.directory() {
         Some(directory) => line!(text, "keeps everything in: {}", shown(directory)),
         None => line!(text, "keeps nothing when it ends (--dir DIR does)"),
     }
-    line!(text, "memory of the host, at most: {}", mib(total));
+    line!(text, "memory of the host, at most: {}", mib(here));
     line!(text, "  store, index included: {}", mib(memory_bytes));
-    line!(text, "  connections: {}", mib(clients));
-    line!(text, "memory of the DPU: 0 MiB");
+    if design == Design::CpuOnly {
+        line!(text, "  connections: {}", mib(clients));
+    }
+    line!(text, "memory of the DPU, at most: {}", mib(there));
     text
 }

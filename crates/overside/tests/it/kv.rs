@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use overside_testkit::assert_contains;
 use serde_json::Value;
 
-use crate::agent::{User, err};
+use crate::agent::{Running, User, err};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -188,7 +188,7 @@ fn a_dry_run_says_what_it_would_take() {
     memory of the host, at most: 1280 MiB
       store, index included: 1024 MiB
       connections: 256 MiB
-    memory of the DPU: 0 MiB
+    memory of the DPU, at most: 0 MiB
     ");
     let output = run(&user, &[&common[..], &["--json"]].concat());
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -291,4 +291,50 @@ fn clients_with_a_certificate_of_the_authority_are_admitted() {
     };
     assert_eq!(reply, "PONG\n");
     assert!(!redis_cli(directory, &port, false).unwrap().contains("PONG"));
+}
+
+#[test]
+fn the_communication_engine_runs_on_an_agent_and_may_be_lost() {
+    let user = User::new();
+    let agent = Running::start(&user, &["--insecure", "--device", "cpu"]);
+    let address = agent.address.clone();
+    user.done(&["agents", "add", "dpu0", &address]);
+    let lat = [
+        "--design",
+        "lat",
+        "--dpu",
+        "dpu0",
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let mut serving = Serving::start(&user, &lat);
+    assert_eq!(serving.said["dpu"], "dpu0");
+    let value = "x".repeat(200_000);
+    ask(
+        serving.connect(),
+        &format!("SET key value\r\n*3\r\n$3\r\nSET\r\n$4\r\nlong\r\n$200000\r\n{value}\r\n"),
+        "+OK\r\n+OK\r\n",
+    );
+    let replies = format!("$5\r\nvalue\r\n$200000\r\n{value}\r\n");
+    ask(serving.connect(), "GET key\r\nGET long\r\n", &replies);
+    let mut stream = serving.connect();
+    stream.write_all(b"INFO Overside\r\nQUIT\r\n").unwrap();
+    let mut info = String::new();
+    stream.read_to_string(&mut info).unwrap();
+    assert_contains(&info, "design:lat");
+    // Killed, and started again at the same place: the host has everything.
+    drop(agent);
+    let again = ["--insecure", "--device", "cpu", "--listen", &address];
+    let _agent = Running::start(&user, &again);
+    let begin = Instant::now();
+    while TcpStream::connect(serving.said["listen"][0].as_str().unwrap()).is_err() {
+        assert!(begin.elapsed() < PATIENCE, "it does not come back");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    ask(serving.connect(), "GET key\r\n", "$5\r\nvalue\r\n");
+    assert_eq!(serving.end("-TERM"), Some(0));
+    let unknown = run(&user, &["--design", "lat", "--dpu", "nobody"]);
+    assert_eq!(unknown.status.code(), Some(3));
+    assert_contains(err(&unknown), "overside agents add nobody");
+    assert_contains(refused(&user, &["--design", "lat"]), "--dpu NODE");
 }

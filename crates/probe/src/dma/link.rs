@@ -66,14 +66,19 @@ pub enum Reach {
 }
 
 /// What listens for one peer.
-pub(super) enum LinkListener {
+pub enum LinkListener {
+    /// At a socket of this machine.
     Shm(shm::Listener, ShmOptions),
+    /// At a port.
     Ucx(ucx::Listener),
 }
 
 impl LinkListener {
     /// Listens at a free port of `here`'s address, or at a socket of its own.
-    pub(super) fn begin(
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub fn begin(
         link: Link,
         mut here: SocketAddr,
         engine: Option<CopyEngine>,
@@ -105,7 +110,10 @@ impl LinkListener {
     }
 
     /// Waits for the peer.
-    pub(super) fn accept(
+    ///
+    /// # Errors
+    /// [`ConnectError`]; if nobody comes before the deadline too.
+    pub fn accept(
         &self,
         config: &LinkConfig,
         deadline: Instant,

@@ -23,7 +23,7 @@ mod workers;
 pub use command::{Answer, Command, RunReport, TestSide};
 pub use initiator::Initiator;
 pub use lane::{FreeSlots, Lane};
-pub use link::{CopyEngine, Link, Reach, dial};
+pub use link::{CopyEngine, Link, LinkListener, Reach, dial};
 pub use payload::PayloadPattern;
 pub use peer::Peer;
 pub use plan::{DEPTH_MAX, Operation, Plan, SIZE_MAX};

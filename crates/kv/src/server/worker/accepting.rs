@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -104,7 +104,7 @@ impl Worker<'_> {
         let key = self.clients.insert(Client {
             id,
             address: peer.to_string().into(),
-            local_address: Rc::clone(&self.listeners[number].name),
+            local_address: Arc::clone(&self.listeners[number].name),
             name: Box::default(),
             opened_ms: self.now_ms,
             active_ms: self.now_ms,
