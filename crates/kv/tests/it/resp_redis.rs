@@ -8,9 +8,13 @@ use std::net::TcpStream;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use overside_base::Random;
+use overside_kv::ProcessingEngine;
+use overside_kv::store::Semantics;
 
+use crate::oracle::Oracle;
 use crate::peers::{self, Peer};
 use crate::resp_client::{Bench, Client, command};
+use crate::store::store;
 
 /// Commands that are mostly well formed. What is in angle brackets is chosen.
 const COMMANDS: &[&str] = &[
@@ -432,7 +436,7 @@ impl Redis {
     }
 }
 
-fn compare(peer: &Peer, seed: u64, version: &str, count: u64) {
+fn compare(peer: &Peer, engine: Box<dyn ProcessingEngine>, (seed, version): (u64, &str)) {
     let stream = TcpStream::connect(peer.address).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(30)))
@@ -442,7 +446,7 @@ fn compare(peer: &Peer, seed: u64, version: &str, count: u64) {
         stream,
         received: Vec::new(),
     };
-    let (mut bench, mut client) = (Bench::new(), Client::new(1));
+    let (mut bench, mut client) = (Bench::with(engine), Client::new(1));
     let mut commands = Commands {
         random: Random::new(seed),
     };
@@ -450,7 +454,7 @@ fn compare(peer: &Peer, seed: u64, version: &str, count: u64) {
     redis.stream.write_all(&hello).unwrap();
     redis.reply();
     bench.send(&mut client, &hello);
-    let mut done = 0;
+    let (mut done, count) = (0, count());
     let mut differences = Vec::new();
     let mut previous = Vec::new();
     while done < count {
@@ -487,6 +491,14 @@ fn compare(peer: &Peer, seed: u64, version: &str, count: u64) {
     }
 }
 
+fn oracle() -> Box<dyn ProcessingEngine> {
+    Box::<Oracle>::default()
+}
+
+fn own_store() -> Box<dyn ProcessingEngine> {
+    Box::new(store(Semantics::Store, 64 << 20))
+}
+
 fn count() -> u64 {
     let count = std::env::var("OVERSIDE_KV_COMMANDS").ok();
     count.map_or(20_000, |count| {
@@ -496,11 +508,13 @@ fn count() -> u64 {
 
 #[test]
 fn random_commands_are_answered_as_by_redis() {
-    for (seed, version) in [(1, "2"), (2, "3")] {
-        // Its own server, of whose state nothing is left.
-        let Some(peer) = peers::redis() else {
-            return;
-        };
-        compare(&peer, seed, version, count());
+    for engine in [oracle, own_store] {
+        for random in [(1, "2"), (2, "3")] {
+            // Its own server, of whose state nothing is left.
+            let Some(peer) = peers::redis() else {
+                return;
+            };
+            compare(&peer, engine(), random);
+        }
     }
 }

@@ -24,7 +24,7 @@ fn hasher() -> KeyHasher {
     KeyHasher::with_seeds([1, 2, 3, 4])
 }
 
-fn store(semantics: Semantics, memory_bytes: usize) -> Store {
+pub fn store(semantics: Semantics, memory_bytes: usize) -> Store {
     let options = StoreOptions {
         memory_bytes,
         semantics,
