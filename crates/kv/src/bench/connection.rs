@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::protocol::{Reply, Unexpected};
 use super::workload::{Kind, Requests};
@@ -106,6 +107,8 @@ pub(super) struct Connection {
     input: Vec<u8>,
     filled: usize,
     outstanding: VecDeque<Outstanding>,
+    /// Records of the scans whose values were asked for, as far as they were loaded.
+    scanned: VecDeque<Vec<Option<u64>>>,
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -129,6 +132,7 @@ impl Connection {
             input: vec![0; READ_BYTES],
             filled: 0,
             outstanding: VecDeque::new(),
+            scanned: VecDeque::new(),
             key: Vec::new(),
             value: Vec::new(),
         };
@@ -152,8 +156,12 @@ impl Connection {
         self.outstanding.push_back(outstanding);
         self.stream.set_patience().map_err(|e| self.failed(e))?;
         self.flush()?;
+        let begin = Instant::now();
         while !self.outstanding.is_empty() {
             self.receive(&mut |_| {})?;
+            if begin.elapsed() > PATIENCE {
+                return Err(self.failed(ErrorKind::TimedOut.into()));
+            }
         }
         Ok(())
     }
@@ -172,6 +180,11 @@ impl Connection {
 
     fn records(&self) -> &Records {
         &self.settings.records
+    }
+
+    /// When the oldest request that has not been answered was, or should have been, sent.
+    pub fn oldest_ns(&self) -> Option<u64> {
+        self.outstanding.front().map(|request| request.started_ns)
     }
 
     /// Requests that have not been answered.
@@ -342,18 +355,73 @@ impl Connection {
                 }
                 Ok(is_all)
             }
-            (Expect::Keys, Reply::List(keys)) if !keys.is_empty() => {
-                let keys: Vec<&[u8]> = keys.iter().map(|range| &input[range.clone()]).collect();
-                self.settings.protocol.get_all(&keys, &mut self.out);
-                self.expect(Expect::Values, record, started_ns);
-                Ok(false)
+            (Expect::Keys, Reply::List(keys)) => {
+                self.fetch_all(record, started_ns, keys, input, counts)
             }
-            (Expect::Keys | Expect::Values, Reply::List(values)) => {
-                counts.hits += values.len() as u64;
+            (Expect::Values, Reply::List(values)) => {
+                self.check_all(values, input, counts)?;
                 Ok(true)
             }
             _ => Err(self.unexpected(input)),
         }
+    }
+
+    /// Asks for the values of the keys that a scan has found: those of the records from `record` on.
+    fn fetch_all(
+        &mut self,
+        record: u64,
+        started_ns: u64,
+        keys: &[Option<Range<usize>>],
+        input: &[u8],
+        counts: &mut Counts,
+    ) -> Result<bool, BenchError> {
+        let Some(keys) = keys.iter().cloned().collect::<Option<Vec<_>>>() else {
+            return Err(self.unexpected(input));
+        };
+        let mut scanned = Vec::new();
+        for (key, number) in keys.iter().zip(record..) {
+            // The index has all records in the order of their numbers, but for what is inserted now.
+            self.key.clear();
+            self.settings.records.key(number, &mut self.key);
+            let is_loaded = number < self.settings.records.count;
+            if is_loaded && self.key != input[key.clone()] {
+                return Err(self.unexpected(input));
+            }
+            scanned.push(is_loaded.then_some(number));
+        }
+        if keys.is_empty() {
+            counts.misses += 1;
+            return Ok(true);
+        }
+        let keys: Vec<&[u8]> = keys.iter().map(|range| &input[range.clone()]).collect();
+        self.settings.protocol.get_all(&keys, &mut self.out);
+        self.scanned.push_back(scanned);
+        self.expect(Expect::Values, record, started_ns);
+        Ok(false)
+    }
+
+    fn check_all(
+        &mut self,
+        values: &[Option<Range<usize>>],
+        input: &[u8],
+        counts: &mut Counts,
+    ) -> Result<(), BenchError> {
+        let scanned = self.scanned.pop_front().unwrap_or_default();
+        if scanned.len() != values.len() {
+            return Err(self.unexpected(input));
+        }
+        for (record, value) in scanned.into_iter().zip(values) {
+            match (record, value) {
+                (_, None) => counts.misses += 1,
+                (Some(record), Some(range)) => {
+                    self.check(record, &input[range.clone()])?;
+                    counts.hits += 1;
+                }
+                // Inserted meanwhile, by whatever connection.
+                (None, Some(_)) => counts.hits += 1,
+            }
+        }
+        Ok(())
     }
 
     fn check(&self, record: u64, value: &[u8]) -> Result<(), BenchError> {

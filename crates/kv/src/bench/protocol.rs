@@ -22,8 +22,8 @@ pub(super) enum Reply {
     Value(Range<usize>),
     Missing,
     Stored,
-    /// Places of its strings.
-    List(Vec<Range<usize>>),
+    /// Places of its strings; `None` for what is missing.
+    List(Vec<Option<Range<usize>>>),
 }
 
 /// What cannot be the answer.
@@ -161,8 +161,8 @@ fn resp(input: &[u8]) -> Parsed {
                     return Ok(None);
                 };
                 match reply {
-                    Reply::Value(range) => strings.push(at + range.start..at + range.end),
-                    Reply::Missing => {}
+                    Reply::Value(range) => strings.push(Some(at + range.start..at + range.end)),
+                    Reply::Missing => strings.push(None),
                     _ => return Err(Unexpected),
                 }
                 at += len;
@@ -228,7 +228,7 @@ mod tests {
             (
                 Resp,
                 b"*2\r\n$1\r\na\r\n$-1\r\n",
-                Reply::List(std::iter::once(8..9).collect()),
+                Reply::List(vec![Some(8..9), None]),
             ),
             (Memcached, b"STORED\r\n", Reply::Stored),
             (Memcached, b"END\r\n", Reply::Missing),

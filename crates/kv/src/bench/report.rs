@@ -32,6 +32,9 @@ pub struct Point {
     pub hits: u64,
     /// Reads that found none.
     pub misses: u64,
+    /// How long the oldest request that was not answered had waited when the run ended; it is in no
+    /// window.
+    pub unanswered_ns: u64,
     /// CPU time of the load generator's threads.
     pub client_cpu_s: f64,
     /// Time of those threads.

@@ -80,6 +80,7 @@ pub fn run(settings: &Settings) -> Result<Point, BenchError> {
             sum.done += window.count();
             sum.latencies.add(window);
         }
+        point.unanswered_ns = point.unanswered_ns.max(measured.waited_ns);
         point.hits += measured.counts.hits;
         point.misses += measured.counts.misses;
         point.client_cpu_s += measured.cpu_s;
@@ -127,6 +128,8 @@ fn system(what: &'static str) -> impl Fn(std::io::Error) -> BenchError {
 struct Measured {
     windows: Vec<Latencies>,
     counts: Counts,
+    /// How long the oldest request that was not answered had waited at the end.
+    waited_ns: u64,
     cpu_s: f64,
     seconds: f64,
 }
@@ -224,6 +227,12 @@ impl<'s> Driver<'s> {
                 self.open_loop(&clock, arrivals, &mut measured)?;
             }
         }
+        // What a stall has kept from being answered is in no histogram.
+        let now_ns = clock.now_ns();
+        for started_ns in self.connections.iter().filter_map(Connection::oldest_ns) {
+            let waited_ns = now_ns.saturating_sub(started_ns.max(clock.warm_ns));
+            measured.waited_ns = measured.waited_ns.max(waited_ns);
+        }
         measured.cpu_s = (self::cpu_ns() - cpu_ns) as f64 / 1e9;
         measured.seconds = (clock.now_ns() - begin_ns) as f64 / 1e9;
         Ok(measured)
@@ -313,20 +322,22 @@ impl<'s> Driver<'s> {
     ) -> Result<(), BenchError> {
         // Read once the first answer is taken, so that receiving is part of the time.
         let mut now_ns = None;
-        let mut window = None;
         let windows = &mut measured.windows;
         let counts = self.receive(index, &mut |started_ns| {
-            let now_ns = *now_ns.get_or_insert_with(|| {
-                let now_ns = clock.now_ns();
-                window = clock.window(now_ns);
-                now_ns
-            });
-            if let Some(window) = window.and_then(|window| windows.get_mut(window)) {
+            let now_ns = *now_ns.get_or_insert_with(|| clock.now_ns());
+            if let Some(window) = clock
+                .window(now_ns)
+                .and_then(|window| windows.get_mut(window))
+            {
                 window.record(now_ns.saturating_sub(started_ns));
             }
         })?;
-        if window.is_some() {
-            measured.take(counts);
+        // The read of a read-modify-write ends no request.
+        if counts.hits + counts.misses > 0 {
+            let now_ns = now_ns.unwrap_or_else(|| clock.now_ns());
+            if clock.window(now_ns).is_some() {
+                measured.take(counts);
+            }
         }
         Ok(())
     }

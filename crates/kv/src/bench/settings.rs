@@ -102,6 +102,9 @@ impl Settings {
             {
                 return Err("the rate must be 1 request a second or more".into());
             }
+            if self.password.is_some() && self.protocol != ProtocolKind::Resp {
+                return Err("memcached's protocol has no password".into());
+            }
             self.records.check()?;
             self.workload.check(self.protocol)
         };

@@ -77,7 +77,8 @@ impl PersistenceError {
             Self::Io { .. } => String::new(),
             Self::InUse { .. } => "end that server, or use another directory".into(),
             Self::Damaged { path, offset } => format!(
-                "restore the file from a copy; or, to lose all that follows, `truncate -s {offset} {}`",
+                "restore the file from a copy; or, to lose all that follows, `truncate -s {offset} {}` and \
+                 move files with greater numbers away",
                 path.display()
             ),
             Self::Missing { .. } => "restore the file from a copy".into(),

@@ -22,7 +22,8 @@ use crate::options::size_within;
 /// Measure a key-value server: this one, Redis or memcached
 #[derive(clap::Args)]
 #[command(after_help = "\
-Records are written first, then the workload runs. Every value that comes back is verified. Throughput \
+Records are written first, then the workload runs. Every value that comes back is verified: it is \
+one that was stored for its key (values shorter than 9 bytes are the same each time). Throughput \
 and latency are medians of the windows, with the least and the greatest window.
 
 Example: a latency curve in open loop, from 10 % to 90 % of what the closed loop reaches:

@@ -11,12 +11,12 @@ use overside_kv::store::Store;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Durability")]
 pub struct Durability {
-    /// Keep everything in this directory, made if it is missing; without it all is gone when the
+    /// Keep everything in this directory, made if it is missing; without it data is lost when the
     /// server ends
     #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
     dir: Option<PathBuf>,
     /// When what was written reaches the disk: before each reply (`always`), every second
-    /// (`everysec`), when the system likes (`no`); `snapshots`: at SAVE, BGSAVE and the end only
+    /// (`everysec`), when the kernel writes it (`no`); `snapshots`: at SAVE, BGSAVE and the end only
     #[arg(
         long,
         value_name = "WHEN",
@@ -49,6 +49,18 @@ impl From<Sync> for Option<SyncPolicy> {
 impl Durability {
     pub fn directory(&self) -> Option<&PathBuf> {
         self.dir.as_ref()
+    }
+
+    /// Refuses what cannot be kept rightly: what a cache drops depends on what was asked before, which a
+    /// log does not say.
+    pub fn check(&self, is_cache: bool) -> Result<(), String> {
+        let has_log = self.dir.is_some() && Option::<SyncPolicy>::from(self.sync).is_some();
+        match is_cache && has_log {
+            true => Err(
+                "--semantics cache has no log: add --sync snapshots, or leave --dir away".into(),
+            ),
+            false => Ok(()),
+        }
     }
 
     /// The store, with what the directory holds.

@@ -138,6 +138,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
     let checked =
         (arguments.access.check()).and_then(|()| arguments.design.check(&arguments.access));
+    let is_cache = arguments.store.semantics == Semantics::Cache;
+    let checked = checked.and_then(|()| arguments.durability.check(is_cache));
     if let Err(message) = checked {
         complain!("overside kv serve: {message}");
         return ExitCode::from(exit::USAGE);

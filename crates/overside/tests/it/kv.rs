@@ -294,6 +294,13 @@ fn clients_with_a_certificate_of_the_authority_are_admitted() {
 }
 
 #[test]
+fn a_cache_has_no_log() {
+    let user = User::new();
+    let said = refused(&user, &["--semantics", "cache", "--dir", "state"]);
+    assert_contains(said, "--sync snapshots");
+}
+
+#[test]
 fn the_communication_engine_runs_on_an_agent_and_may_be_lost() {
     let user = User::new();
     let agent = Running::start(&user, &["--insecure", "--device", "cpu"]);

@@ -70,6 +70,13 @@ impl Report {
             "greatest:",
             micros(all.max_ns() as f64)
         );
+        if point.unanswered_ns as f64 > 2.0 * all.max_ns() as f64 {
+            line!(
+                text,
+                "at the end a request had waited {} µs for its answer, which is not counted",
+                micros(point.unanswered_ns as f64)
+            );
+        }
         if point.misses > 0 {
             line!(
                 text,
@@ -194,6 +201,7 @@ fn point_json(point: &Point) -> Value {
         "requests_per_s": {"median": median, "min": least, "max": most},
         "latency_ns": serde_json::Map::from_iter(quantiles),
         "latency_max_ns": all.max_ns(),
+        "unanswered_ns": point.unanswered_ns,
         "latency_histogram": all.to_text(),
         "hits": point.hits,
         "misses": point.misses,
