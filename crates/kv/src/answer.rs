@@ -128,6 +128,9 @@ pub enum Element<'a> {
     Score(f64),
 }
 
+/// Most bytes of a list, about.
+pub const LIST_MAX_BYTES: usize = 512 << 20;
+
 /// Writes a list. Its memory is used again after `clear`.
 #[derive(Clone, Debug, Default)]
 pub struct ListBuilder {
@@ -146,11 +149,20 @@ impl ListBuilder {
         self.bytes.clear();
     }
 
-    /// Adds an element of at most 4 GiB.
+    /// Whether it is longer than [`LIST_MAX_BYTES`], and elements may be missing.
+    #[must_use]
+    pub fn is_too_long(&self) -> bool {
+        self.bytes.len() > LIST_MAX_BYTES
+    }
+
+    /// Adds an element of at most 4 GiB, unless the list is too long already.
     ///
     /// # Panics
     /// If it is longer.
     pub fn push(&mut self, element: Element<'_>) {
+        if self.is_too_long() {
+            return;
+        }
         self.len += 1;
         match element {
             Element::Nil => self.bytes.push(NIL),
@@ -239,7 +251,23 @@ fn split_element(bytes: &[u8]) -> Option<(Element<'_>, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Element, ListBuilder};
+    use super::{Element, LIST_MAX_BYTES, ListBuilder};
+
+    #[test]
+    fn a_list_that_is_too_long_does_not_grow_and_says_so() {
+        let mut builder = ListBuilder::default();
+        let element = vec![0; 64 << 20];
+        let mut pushed = 0;
+        while !builder.is_too_long() {
+            builder.push(Element::Bytes(&element));
+            pushed += 1;
+        }
+        assert_eq!(pushed, LIST_MAX_BYTES / element.len());
+        builder.push(Element::Nil);
+        assert_eq!(builder.list().len(), pushed);
+        builder.clear();
+        assert!(!builder.is_too_long());
+    }
 
     #[test]
     fn a_list_has_the_elements_that_were_pushed() {

@@ -146,6 +146,7 @@ fn hashes_and_sorted_sets_have_the_shapes_of_both_versions() {
         ("HKEYS h", "*2 $1 a $1 b"),
         ("HVALS h", "*2 $1 1 $1 2"),
         ("HLEN h", ":2"),
+        ("HLEN missing", ":0"),
         ("HEXISTS h x", ":0"),
         ("HDEL h a x", ":1"),
         ("ZADD z 1 a 2.5 b", ":2"),
@@ -170,6 +171,10 @@ fn hashes_and_sorted_sets_have_the_shapes_of_both_versions() {
         ("ZADD z INCR 0.1 a", "$18 1.1000000000000001"),
         ("ZINCRBY z 0.5 b", "$1 3"),
         ("ZCARD z", ":2"),
+        (
+            "HLEN z",
+            "-WRONGTYPE Operation against a key holding the wrong kind of value",
+        ),
         (
             "ZRANGE z 0 -1 WITHSCORES",
             "*4 $1 a $18 1.1000000000000001 $1 b $1 3",

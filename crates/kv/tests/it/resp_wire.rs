@@ -1,6 +1,8 @@
 //! RESP as bytes: half commands, violations, limits, several connections at once.
 
-use overside_kv::protocol::{COMMAND_MAX_BYTES, INLINE_MAX_BYTES, OUTPUT_PAUSE_BYTES, Session};
+use overside_kv::protocol::{
+    COMMAND_MAX_BYTES, INLINE_MAX_BYTES, OUTPUT_MAX_BYTES, OUTPUT_PAUSE_BYTES, Session,
+};
 use proptest::prelude::*;
 
 use crate::resp_client::{Bench, Client, command};
@@ -273,6 +275,19 @@ fn keys_and_names_are_bounded() {
         let reply = bench.send(&mut client, &command(&[name.as_bytes(), &key]));
         assert_eq!(reply, b"-ERR key is longer than 65536 bytes\r\n", "{name}");
     }
+    for (length, start) in [
+        (1024, "*"),
+        (1025, "-ERR pattern is longer than 1024 bytes"),
+    ] {
+        let pattern = "p".repeat(length);
+        for line in [
+            format!("KEYS {pattern}"),
+            format!("SCAN 0 MATCH {pattern}"),
+            format!("CONFIG GET {pattern}"),
+        ] {
+            assert!(bench.talk(&mut client, &line).starts_with(start), "{line}");
+        }
+    }
     let name = vec![b'n'; 2000];
     let reply = bench.send(
         &mut client,
@@ -288,6 +303,21 @@ fn keys_and_names_are_bounded() {
         bench.send(&mut client, &command(&keys)),
         b"-ERR too many watched keys\r\n"
     );
+}
+
+#[test]
+fn a_transaction_whose_replies_are_too_long_ends_there() {
+    let (mut bench, mut client) = (Bench::new(), Client::new(1));
+    let value = vec![b'v'; 32 << 20];
+    bench.send(&mut client, &command(&[b"SET", b"key".as_slice(), &value]));
+    bench.talk(&mut client, "MULTI");
+    for _ in 0..=OUTPUT_MAX_BYTES / value.len() {
+        bench.talk(&mut client, "GET key");
+    }
+    bench.talk(&mut client, "CLIENT SETNAME late");
+    assert_eq!(bench.send(&mut client, b"EXEC\r\n"), b"");
+    assert!(client.session.is_closing());
+    assert!(bench.server.names.is_empty(), "it went on");
 }
 
 /// A conversation with everything that ends a batch.

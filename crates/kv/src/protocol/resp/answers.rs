@@ -52,6 +52,9 @@ impl ReplyWriter {
                 return self.write_part(command, answer, &mut reply);
             }
             (_, Answer::Refused(refusal)) => reply.error(&self.refusal(*refusal, command.shape)),
+            (Shape::Fields, Answer::Metadata(metadata)) if metadata.kind != ValueKind::Hash => {
+                reply.error(&self.refusal(Refusal::WrongKind, command.shape));
+            }
             (shape, answer) => write_whole(shape, answer, &mut reply, self.now_ms),
         }
         true
@@ -113,6 +116,9 @@ impl ReplyWriter {
                 ErrorReply::new("ERR resulting score is not a number (NaN)")
             }
             Refusal::NotFinite => ErrorReply::new("ERR increment would produce NaN or Infinity"),
+            Refusal::TooLarge if shape.is_list() => {
+                ErrorReply::new("ERR reply is longer than 512 MiB: ask for fewer elements")
+            }
             Refusal::TooLarge => {
                 ErrorReply::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
             }
@@ -151,6 +157,8 @@ fn write_whole(shape: Shape, answer: &Answer<'_>, reply: &mut Reply<'_>, now_ms:
             reply.integer(time(shape, answer, now_ms));
         }
         (Shape::Memory, Answer::Metadata(metadata)) => reply.count(metadata.memory_bytes),
+        (Shape::Fields, Answer::Metadata(metadata)) => reply.count(metadata.len),
+        (Shape::Fields, _) => reply.integer(0),
         (Shape::First, Answer::List(list)) => match list.iter().next() {
             Some(element) => write_element(element, reply),
             None => reply.null(),
@@ -162,14 +170,7 @@ fn write_whole(shape: Shape, answer: &Answer<'_>, reply: &mut Reply<'_>, now_ms:
             };
             reply.integer(i64::from(first != Element::Nil));
         }
-        (
-            Shape::List { .. }
-            | Shape::Map
-            | Shape::Half { .. }
-            | Shape::HalfLength
-            | Shape::Scored,
-            answer,
-        ) => {
+        (Shape::List { .. } | Shape::Map | Shape::Half { .. } | Shape::Scored, answer) => {
             let list = match answer {
                 Answer::List(list) => *list,
                 _ => List::default(),
@@ -194,7 +195,6 @@ fn write_list(shape: Shape, list: List<'_>, reply: &mut Reply<'_>) {
             let elements = list.iter().skip(usize::from(values)).step_by(2);
             elements.for_each(|element| write_element(element, reply));
         }
-        Shape::HalfLength => reply.integer(list.len() as i64 / 2),
         Shape::Scored if reply.is_resp3 => {
             reply.array(list.len() / 2);
             for (at, element) in list.iter().enumerate() {

@@ -68,12 +68,27 @@ pub(super) enum Shape {
     Map,
     /// The names, or the values, of a map.
     Half { values: bool },
-    /// How many names a map has.
-    HalfLength,
+    /// How many fields a hash has.
+    Fields,
     /// Members with their scores.
     Scored,
     /// The score or null.
     Score,
+}
+
+impl Shape {
+    /// Whether the reply is made of a list.
+    pub(super) fn is_list(self) -> bool {
+        matches!(
+            self,
+            Self::First
+                | Self::HasFirst
+                | Self::List { .. }
+                | Self::Map
+                | Self::Half { .. }
+                | Self::Scored
+        )
+    }
 }
 
 impl<'a> Batch<'a> {

@@ -1,6 +1,19 @@
 //! Patterns of `SCAN`, `KEYS` and `CONFIG GET`: `*`, `?`, `[a-z]`, `[^a]`, and `\` before what stands for
 //! itself.
 
+use super::reply::ErrorReply;
+
+/// Longest pattern.
+const PATTERN_MAX_BYTES: usize = 1 << 10;
+
+/// A pattern that a client sent, unless it is too long to be tried on every key.
+pub(super) fn pattern(bytes: &[u8]) -> Result<&[u8], ErrorReply> {
+    match bytes.len() <= PATTERN_MAX_BYTES {
+        true => Ok(bytes),
+        false => Err(ErrorReply::new("ERR pattern is longer than 1024 bytes")),
+    }
+}
+
 /// Whether all of a text matches. Takes no longer than the product of both lengths: after a mismatch
 /// only the last `*` is tried with one byte more.
 pub(super) fn matches(pattern: &[u8], text: &[u8], ignores_case: bool) -> bool {

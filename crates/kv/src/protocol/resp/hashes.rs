@@ -63,11 +63,26 @@ pub(super) fn hvals<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
 }
 
 pub(super) fn hlen<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
-    get_all(batch, arguments[1], Shape::HalfLength)
+    batch.request(arguments[1], Operation::Inspect)?;
+    Ok(Shape::Fields)
 }
 
 pub(super) fn hdel<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Made {
     let fields = arguments[2..].into();
     batch.request(arguments[1], Operation::HashDelete { fields })?;
     Ok(Shape::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Batch, hlen};
+    use crate::{KeyHasher, Operation};
+
+    #[test]
+    fn the_number_of_fields_is_known_without_the_fields() {
+        let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
+        let mut batch = Batch::new(&hasher, 0);
+        hlen(&mut batch, &[b"HLEN", b"h"]).unwrap();
+        assert_eq!(batch.requests[0].operation, Operation::Inspect);
+    }
 }

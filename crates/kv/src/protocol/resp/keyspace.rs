@@ -29,7 +29,7 @@ pub(super) fn scan(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), Error
                     .filter(|count| *count > 0)
                     .ok_or(SYNTAX)?;
             }
-            b"MATCH" => filter.pattern = Some(value),
+            b"MATCH" => filter.pattern = Some(glob::pattern(value)?),
             b"TYPE" => filter.kind = Some(value),
             _ => return Err(SYNTAX),
         }
@@ -49,7 +49,7 @@ pub(super) fn scan(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), Error
 
 pub(super) fn keys(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
     let filter = Filter {
-        pattern: Some(arguments[1]),
+        pattern: Some(glob::pattern(arguments[1])?),
         kind: None,
     };
     let mut keys = KeyList::default();
@@ -93,6 +93,10 @@ impl KeyList {
         call.server
             .engine()
             .scan(position, count, now_ms, &mut |key, metadata| {
+                // The caller refuses a list that is too long.
+                if self.bulks.len() > OUTPUT_MAX_BYTES {
+                    return;
+                }
                 let name = kind_name(metadata.kind).as_bytes();
                 if filter
                     .kind

@@ -46,6 +46,9 @@ pub(super) fn info(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
 /// `CONFIG GET pattern ...`
 pub(super) fn config_get(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     let patterns = &arguments[2..];
+    for pattern in patterns {
+        glob::pattern(pattern)?;
+    }
     let mut found: Vec<(String, String)> = Vec::new();
     call.server.config(&mut |name, value| {
         if patterns

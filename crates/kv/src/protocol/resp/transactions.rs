@@ -13,7 +13,7 @@ use super::batch::{Batch, KEY_TOO_LONG};
 use super::call::Call;
 use super::command::{Action, Command, resolve};
 use super::reply::ErrorReply;
-use crate::protocol::{ARGUMENTS_MAX, COMMAND_MAX_BYTES, Session};
+use crate::protocol::{ARGUMENTS_MAX, COMMAND_MAX_BYTES, OUTPUT_MAX_BYTES, Session};
 use crate::{Answer, KEY_MAX_BYTES, KeyHasher, Operation, ProcessingEngine, Request};
 
 /// Commands that wait for `EXEC`.
@@ -216,6 +216,10 @@ pub(super) fn exec(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
         let part = std::mem::replace(&mut part, Batch::new(call.hasher, call.now_ms));
         if !execute_part(call, part, &mut watched) {
             return conflict(call, start);
+        }
+        if call.out.len() > OUTPUT_MAX_BYTES {
+            // Nothing more is executed: the caller closes the connection.
+            return Ok(());
         }
         match refusal {
             Some(error) => call.reply().error(&error),
