@@ -22,8 +22,8 @@ pub trait ProcessingEngine {
         answers: &mut dyn FnMut(usize, Answer<'_>),
     ) -> bool;
 
-    /// Hands over keys from `position` on, at least `count` of them unless it comes to the end; where
-    /// to go on. A key that is there all the time is seen at least once.
+    /// Hands over keys from `position` on, about `count` of them, fewer or none where there are few;
+    /// where to go on. A key that is there all the time is seen at least once.
     fn scan(
         &mut self,
         position: ScanPosition,

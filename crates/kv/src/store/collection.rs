@@ -86,12 +86,21 @@ impl Collection {
         let Content::Sorted(sorted) = &mut self.content else {
             return false;
         };
+        let node_bytes = sorted.node_bytes();
         let is_new = sorted.insert(member, score);
         if is_new {
             self.payload_bytes += member.len() + size_of::<f64>();
-            self.memory_bytes += member_bytes(member.len());
+            self.memory_bytes += member_bytes(member.len()) + sorted.node_bytes() - node_bytes;
         }
         is_new
+    }
+
+    /// By how much memory may grow with so many new members, beside that of each.
+    pub(super) fn growth_bytes(&self, added: usize) -> usize {
+        match &self.content {
+            Content::Sorted(sorted) => sorted.growth_bytes(added),
+            Content::Hash(_) => 0,
+        }
     }
 
     /// Removes a member; whether it was there.
@@ -99,10 +108,11 @@ impl Collection {
         let Content::Sorted(sorted) = &mut self.content else {
             return false;
         };
+        let node_bytes = sorted.node_bytes();
         let was_there = sorted.remove(member);
         if was_there {
             self.payload_bytes -= member.len() + size_of::<f64>();
-            self.memory_bytes -= member_bytes(member.len());
+            self.memory_bytes -= member_bytes(member.len()) + node_bytes - sorted.node_bytes();
         }
         was_there
     }
@@ -113,9 +123,9 @@ pub(super) fn field_bytes(field: usize, value: usize) -> usize {
     48 + allocated(field) + allocated(value)
 }
 
-/// Memory of a member and its score.
+/// Memory of a member and its score, without its node.
 pub(super) fn member_bytes(member: usize) -> usize {
-    96 + allocated(member + 16)
+    56 + allocated(member + 16)
 }
 
 fn allocated(bytes: usize) -> usize {

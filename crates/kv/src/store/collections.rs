@@ -102,8 +102,11 @@ impl Store {
     /// Memory of a long list is not kept.
     fn answer_list(&mut self, answer: &mut dyn FnMut(Answer<'_>)) {
         let list: List<'_> = self.list.list();
-        let is_long = list.len() > 1 << 16;
-        answer(Answer::List(list));
+        let is_long = list.len() > 1 << 16 || list.as_bytes().len() > 1 << 20;
+        answer(match self.list.is_too_long() {
+            false => Answer::List(list),
+            true => Answer::Refused(Refusal::TooLarge),
+        });
         if is_long {
             self.list = ListBuilder::default();
         }
@@ -249,7 +252,14 @@ impl Store {
         options: SortedAddOptions,
         now_ms: u64,
     ) -> Result<Answer<'static>, Refusal> {
-        self.collection(request, ValueKind::SortedSet, now_ms)?;
+        let found = self.collection(request, ValueKind::SortedSet, now_ms)?;
+        let growth = match found {
+            Some(found) => self
+                .collections
+                .get(found.number)
+                .growth_bytes(members.len()),
+            None => Collection::new(ValueKind::SortedSet, 0).growth_bytes(members.len()),
+        };
         if members.iter().any(|(_, m)| m.len() > VALUE_MAX_BYTES) {
             return Err(Refusal::TooLarge);
         }
@@ -257,7 +267,8 @@ impl Store {
             return Err(Refusal::NotFinite);
         }
         let added = members.iter().map(|(_, member)| member_bytes(member.len()));
-        self.make_room_in_collection(request, Self::with_empty(added.sum()))?;
+        let added = growth + added.sum::<usize>();
+        self.make_room_in_collection(request, Self::with_empty(added))?;
         let found = self.collection(request, ValueKind::SortedSet, now_ms)?;
         // Nothing is touched, nor made, unless something changes.
         let set = found.map(|found| self.collections.get(found.number));

@@ -111,6 +111,11 @@ impl Header {
         (self.0 >> KEY_BITS & ((1 << VALUE_BITS) - 1)) as usize
     }
 
+    fn with_value_len(self, len: usize) -> Self {
+        let mask = ((1 << VALUE_BITS) - 1) << KEY_BITS;
+        Self(self.0 & !mask | (len as u64) << KEY_BITS)
+    }
+
     #[inline(always)]
     fn key_at(self) -> usize {
         FIXED + (self.0 & HAS_EXPIRY != 0) as usize * 8 + (self.0 & HAS_FLAGS != 0) as usize * 4
@@ -200,6 +205,11 @@ impl<'a> Item<'a> {
         self.header.size()
     }
 
+    /// Memory it would take with a value of another length.
+    pub(super) fn size_with_value(&self, len: usize) -> usize {
+        self.header.with_value_len(len).size()
+    }
+
     /// Whether `new` has the same parts with the same lengths.
     #[inline(always)]
     pub(super) fn has_layout_of(&self, new: &NewItem<'_>) -> bool {
@@ -231,4 +241,20 @@ pub(super) fn patch(memory: &mut [u8], offset: u32, version: u64, expires_at_ms:
     if let Some(at) = expires_at_ms {
         memory[FIXED..FIXED + 8].copy_from_slice(&at.to_le_bytes());
     }
+}
+
+/// Writes part of a value that may become longer, with zeros in between; the memory is large enough.
+pub(super) fn write_part(memory: &mut [u8], offset: u32, version: u64, at: usize, part: &[u8]) {
+    let memory = &mut memory[offset as usize * UNIT..];
+    let header = Header(word(memory, 0));
+    let (len, end) = (header.value_len(), at + part.len());
+    let value_at = header.key_at() + header.key_len();
+    let value = &mut memory[value_at..value_at + len.max(end)];
+    if at > len {
+        value[len..at].fill(0);
+    }
+    value[at..end].copy_from_slice(part);
+    let header = header.with_value_len(len.max(end));
+    memory[..8].copy_from_slice(&header.0.to_le_bytes());
+    memory[8..16].copy_from_slice(&version.to_le_bytes());
 }

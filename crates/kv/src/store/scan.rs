@@ -13,6 +13,9 @@ use crate::{Metadata, ScanPosition};
 
 /// Number of positions.
 const END: u64 = 1 << HASH_BITS;
+/// Chains that one call looks at, at least, before it gives up; above that ten for each key that is
+/// wanted, as in Redis.
+const SCAN_BUCKETS_MIN: usize = 512;
 
 /// The chain at a position, and the position behind it; `None` at the end.
 pub(super) fn chain_at(index: &Index, position: u64) -> (usize, Option<u64>) {
@@ -36,6 +39,7 @@ impl Store {
         keys: &mut dyn FnMut(&[u8], Metadata),
     ) -> ScanPosition {
         let (mut position, mut seen) = (position.0, 0);
+        let mut buckets = count.saturating_mul(10).max(SCAN_BUCKETS_MIN);
         loop {
             let (home, next) = chain_at(&self.index, position);
             for offset in self.index.chain(home) {
@@ -49,7 +53,8 @@ impl Store {
                 return ScanPosition(0);
             };
             position = next;
-            if seen >= count {
+            buckets -= 1;
+            if seen >= count || buckets == 0 {
                 return ScanPosition(position);
             }
         }

@@ -14,6 +14,8 @@ use crate::request::SortedRangeBy;
 use crate::{Element, ListBuilder, SortedRange};
 
 const NONE: u32 = u32::MAX;
+/// Room for so many nodes is added at least.
+const NODES_MIN: usize = 4;
 
 #[derive(Debug)]
 struct Node {
@@ -25,12 +27,25 @@ struct Node {
     priority: u32,
 }
 
+impl Node {
+    fn new(score: f64, member: Arc<[u8]>, priority: u32) -> Self {
+        Self {
+            score,
+            member,
+            left: NONE,
+            right: NONE,
+            size: 1,
+            priority,
+        }
+    }
+}
+
 /// See the module's comment. Scores are never NaN, and zero has no sign.
 #[derive(Debug)]
 pub(super) struct SortedSet {
     scores: BTreeMap<Arc<[u8]>, f64>,
+    /// As many as there are members, in no order.
     nodes: Vec<Node>,
-    free: Vec<u32>,
     root: u32,
     random: u64,
 }
@@ -41,7 +56,6 @@ impl SortedSet {
         Self {
             scores: BTreeMap::new(),
             nodes: Vec::new(),
-            free: Vec::new(),
             root: NONE,
             random: seed | 1,
         }
@@ -57,19 +71,24 @@ impl SortedSet {
 
     /// Adds a member or changes its score; whether it is new.
     pub(super) fn insert(&mut self, member: &[u8], score: f64) -> bool {
-        let (member, is_new) = match self.scores.get_key_value(member) {
-            Some((member, old)) => {
-                let (member, old) = (Arc::clone(member), *old);
-                self.take_out(&member, old);
-                (member, false)
+        let (node, is_new) = match self.scores.get_mut(member) {
+            Some(old) => {
+                let old = std::mem::replace(old, score);
+                let node = self.take_out(member, old);
+                let Node { priority, .. } = self.nodes[node as usize];
+                let member = Arc::clone(&self.nodes[node as usize].member);
+                self.nodes[node as usize] = Node::new(score, member, priority);
+                (node, false)
             }
-            None => (Arc::from(member), true),
+            None => {
+                let member: Arc<[u8]> = Arc::from(member);
+                self.scores.insert(Arc::clone(&member), score);
+                (self.add_node(member, score), true)
+            }
         };
-        self.scores.insert(Arc::clone(&member), score);
         let (left, right) = self.split(self.root, &|node| {
-            order(node, score, &member) == Ordering::Less
+            order(node, score, member) == Ordering::Less
         });
-        let node = self.new_node(member, score);
         let left = self.merge(left, node);
         self.root = self.merge(left, right);
         is_new
@@ -80,41 +99,78 @@ impl SortedSet {
         let Some((member, score)) = self.scores.remove_entry(member) else {
             return false;
         };
-        self.take_out(&member, score);
+        let node = self.take_out(&member, score);
+        self.drop_node(node);
         true
     }
 
-    fn take_out(&mut self, member: &[u8], score: f64) {
+    /// Memory of the nodes, those included that there is room for.
+    pub(super) fn node_bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>()
+    }
+
+    /// By how much `node_bytes` may grow with so many new members.
+    pub(super) fn growth_bytes(&self, added: usize) -> usize {
+        let len = self.nodes.len() + added;
+        let capacity = len + len / 4 + NODES_MIN;
+        capacity.saturating_sub(self.nodes.capacity()) * size_of::<Node>()
+    }
+
+    /// Takes a member out of the order; its node is returned.
+    fn take_out(&mut self, member: &[u8], score: f64) -> u32 {
         let is_before = |node: &Node| order(node, score, member) == Ordering::Less;
         let is_not_behind = |node: &Node| order(node, score, member) != Ordering::Greater;
         let (left, rest) = self.split(self.root, &is_before);
         let (node, right) = self.split(rest, &is_not_behind);
         self.root = self.merge(left, right);
-        // What is free keeps no member alive.
-        self.nodes[node as usize].member = Arc::from(&[][..]);
-        self.free.push(node);
+        node
     }
 
-    fn new_node(&mut self, member: Arc<[u8]>, score: f64) -> u32 {
+    fn add_node(&mut self, member: Arc<[u8]>, score: f64) -> u32 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        let node = Node {
-            score,
-            member,
-            left: NONE,
-            right: NONE,
-            size: 1,
-            priority: (self.random >> 32) as u32,
-        };
-        match self.free.pop() {
-            Some(free) => {
-                self.nodes[free as usize] = node;
-                free
-            }
-            None => {
-                self.nodes.push(node);
-                self.nodes.len() as u32 - 1
+        if self.nodes.len() == self.nodes.capacity() {
+            self.nodes
+                .reserve_exact((self.nodes.len() / 4).max(NODES_MIN));
+        }
+        let priority = (self.random >> 32) as u32;
+        self.nodes.push(Node::new(score, member, priority));
+        self.nodes.len() as u32 - 1
+    }
+
+    /// Drops a node that was taken out. The last one takes its place, so that none is free in between;
+    /// memory of which half is free is given back.
+    fn drop_node(&mut self, node: u32) {
+        let last = self.nodes.len() as u32 - 1;
+        if node != last {
+            self.rename(last, node);
+        }
+        self.nodes.swap_remove(node as usize);
+        let len = self.nodes.len();
+        if self.nodes.capacity() > 2 * len + NODES_MIN {
+            self.nodes.shrink_to(len + len / 4);
+        }
+    }
+
+    /// Has the tree find the node `from` at `to`.
+    fn rename(&mut self, from: u32, to: u32) {
+        let Node { score, .. } = self.nodes[from as usize];
+        let member = Arc::clone(&self.nodes[from as usize].member);
+        if self.root == from {
+            self.root = to;
+            return;
+        }
+        let mut at = self.root;
+        while let Some(node) = self.nodes.get_mut(at as usize) {
+            let child = match order(node, score, &member) {
+                Ordering::Less => &mut node.right,
+                _ => &mut node.left,
+            };
+            at = *child;
+            if at == from {
+                *child = to;
+                return;
             }
         }
     }
@@ -272,4 +328,41 @@ fn order(node: &Node, score: f64, member: &[u8]) -> Ordering {
     let by_score = node.score.partial_cmp(&score);
     let by_score = by_score.expect("scores are not NaN");
     by_score.then_with(|| (*node.member).cmp(member))
+}
+
+#[cfg(test)]
+mod tests {
+    use overside_base::Random;
+
+    use super::SortedSet;
+
+    #[test]
+    fn memory_follows_the_members_and_their_order_stays() {
+        let mut set = SortedSet::new(1);
+        let mut random = Random::new(2);
+        let mut expected = Vec::new();
+        for number in 0..2000_u32 {
+            let (member, score) = (number.to_le_bytes(), random.below(100) as f64);
+            let most = set.node_bytes() + set.growth_bytes(1);
+            assert!(set.insert(&member, score));
+            assert!(set.node_bytes() <= most);
+            expected.push((score, member));
+        }
+        while !expected.is_empty() {
+            let at = random.below(expected.len() as u64) as usize;
+            let (_, member) = expected.swap_remove(at);
+            assert!(set.remove(&member));
+            assert_eq!(set.nodes.len(), expected.len());
+            assert!(set.nodes.capacity() <= 2 * expected.len() + 4);
+            if expected.len() % 50 == 0 {
+                let mut sorted = expected.clone();
+                sorted.sort_by(|a, b| a.partial_cmp(b).unwrap());
+                let mut found = Vec::new();
+                set.visit(0..set.len(), false, &mut |score, member| {
+                    found.push((score, member.try_into().unwrap()));
+                });
+                assert_eq!(found, sorted);
+            }
+        }
+    }
 }

@@ -314,18 +314,26 @@ impl Store {
         create: bool,
         now_ms: u64,
     ) -> Result<Option<usize>, Refusal> {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.clear();
-        let item = self.string(request, now_ms)?;
-        if item.is_none() && !create {
+        let slot = self.lookup(request.key, request.hash, now_ms);
+        if slot.is_none() && !create {
             return Ok(None);
         }
-        let kept = item.map(Kept::of).unwrap_or_default();
-        let old = item.map_or(&[][..], |item| item.value());
-        let len = old.len() + value.len();
+        let item = slot.map(|slot| self.string_in(slot)).transpose()?;
+        let old_len = item.map_or(0, |item| item.value().len());
+        let len = old_len + value.len();
         if len > VALUE_MAX_BYTES {
             return Err(Refusal::TooLarge);
         }
+        if let Some(slot) = slot.filter(|_| !front)
+            && self.write_part(request.hash, slot, old_len, value)
+        {
+            return Ok(Some(len));
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let item = slot.map(|slot| self.item_in(slot));
+        let kept = item.map(Kept::of).unwrap_or_default();
+        let old = item.map_or(&[][..], |item| item.value());
         let (first, second) = if front { (value, old) } else { (old, value) };
         scratch.extend_from_slice(first);
         scratch.extend_from_slice(second);
@@ -341,19 +349,27 @@ impl Store {
         value: &[u8],
         now_ms: u64,
     ) -> Result<usize, Refusal> {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.clear();
-        let item = self.string(request, now_ms)?;
-        let kept = item.map(Kept::of).unwrap_or_default();
-        let old = item.map_or(&[][..], |item| item.value());
+        let slot = self.lookup(request.key, request.hash, now_ms);
+        let item = slot.map(|slot| self.string_in(slot)).transpose()?;
+        let old_len = item.map_or(0, |item| item.value().len());
         if value.is_empty() {
-            return Ok(old.len());
+            return Ok(old_len);
         }
         let end = offset.saturating_add(value.len() as u64);
         if end > VALUE_MAX_BYTES as u64 {
             return Err(Refusal::TooLarge);
         }
         let (offset, end) = (offset as usize, end as usize);
+        if let Some(slot) = slot
+            && self.write_part(request.hash, slot, offset, value)
+        {
+            return Ok(old_len.max(end));
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let item = slot.map(|slot| self.item_in(slot));
+        let kept = item.map(Kept::of).unwrap_or_default();
+        let old = item.map_or(&[][..], |item| item.value());
         scratch.extend_from_slice(old);
         scratch.resize(old.len().max(end), 0);
         scratch[offset..end].copy_from_slice(value);

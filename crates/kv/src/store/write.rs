@@ -2,7 +2,7 @@
 
 use super::Store;
 use super::index::{BUCKET_BYTES, Slot};
-use super::item::{Item, NewItem, patch};
+use super::item::{Item, NewItem, patch, write_part};
 use crate::{Refusal, ValueKind};
 
 /// What the index may grow by with one item: a bucket, and one that overflows.
@@ -126,6 +126,22 @@ impl Store {
         let version = self.next_version();
         self.memory.write(offset, version, new);
         Some(version)
+    }
+
+    /// Writes part of a string where it is, from `at` on. Returns whether it fits there.
+    pub(super) fn write_part(&mut self, hash: u64, slot: Slot, at: usize, part: &[u8]) -> bool {
+        let offset = self.index.offset(slot);
+        let item = self.item(offset);
+        let old_len = item.value().len();
+        let len = old_len.max(at + part.len());
+        if !(self.memory).fits_in_place(offset, item.size(), item.size_with_value(len)) {
+            return false;
+        }
+        self.preserve(hash);
+        self.counts.payload_bytes += (len - old_len) as u64;
+        let version = self.next_version();
+        write_part(self.memory.bytes_mut(), offset, version, at, part);
+        true
     }
 
     fn write_elsewhere(

@@ -16,6 +16,7 @@ use crate::oracle::{Content, Item, Oracle};
 use crate::requests::Requests;
 
 mod limits;
+mod parts;
 mod scans;
 
 const START_MS: u64 = 1_000_000;

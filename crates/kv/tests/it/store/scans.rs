@@ -81,6 +81,27 @@ fn a_scan_sees_each_key_that_stays_once_while_the_index_grows_and_others_go() {
 }
 
 #[test]
+fn a_scan_of_empty_buckets_ends_soon_and_goes_on_where_it_ended() {
+    let mut store = store(Semantics::Store, 64 << 20);
+    add(&mut store, 0..200_000);
+    for number in 3..200_000_u64 {
+        let delete = Operation::Delete { version: None };
+        let key = number.to_le_bytes();
+        answer_of(&mut store, &request(&key, delete), START_MS);
+    }
+    let (mut position, mut calls, mut seen) = (ScanPosition(0), 0, 0);
+    loop {
+        position = store.scan(position, 10, START_MS, &mut |_, _| seen += 1);
+        calls += 1;
+        if position == ScanPosition(0) {
+            break;
+        }
+    }
+    assert_eq!(seen, 3);
+    assert!((20..1000).contains(&calls), "{calls} calls");
+}
+
+#[test]
 fn a_snapshot_under_writes_is_the_state_at_its_beginning() {
     for semantics in [Semantics::Store, Semantics::Cache] {
         // Small enough that the cache has to drop items meanwhile.
