@@ -119,6 +119,7 @@ impl Server {
         if let Some((addresses, _)) = &mut settings.tls {
             listen(addresses, Service::Tls)?;
         }
+        listen(&mut settings.memcached, Service::Memcached)?;
         listen(settings.metrics.as_mut_slice(), Service::Metrics)?;
         if let Some(path) = &settings.unix {
             let path = path.clone();

@@ -9,7 +9,7 @@ mod serve;
 
 use std::process::ExitCode;
 
-/// Serve a key-value store to Redis clients, and measure such servers
+/// Serve a key-value store to Redis and memcached clients, and measure such servers
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]

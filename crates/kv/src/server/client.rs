@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use slab::Slab;
 
-use super::connection::Connection;
+use super::connection::{Connection, Protocol};
 
 /// A connected client: what others may ask of it. The connection itself is elsewhere while it is
 /// being served.
@@ -13,6 +13,7 @@ pub struct Client {
     pub address: Box<str>,
     pub local_address: Arc<str>,
     pub name: Box<[u8]>,
+    pub protocol: Protocol,
     pub opened_ms: u64,
     /// When something came last.
     pub active_ms: u64,
@@ -66,6 +67,13 @@ impl Clients {
         let client = self.table.remove(key);
         self.memory_bytes -= client.memory_bytes;
         self.unauthenticated -= usize::from(!client.is_authenticated);
+    }
+
+    /// How many speak memcached's protocol.
+    pub fn memcached(&self) -> usize {
+        let clients = self.table.iter();
+        let memcached = clients.filter(|(_, client)| client.protocol == Protocol::Memcached);
+        memcached.count()
     }
 
     /// Who holds most.

@@ -15,9 +15,17 @@ const UNAUTHENTICATED_COMMAND_MAX_BYTES: usize = 16 << 10;
 /// Memory of a connection itself, its place in the tables included.
 const OWN_BYTES: usize = 512;
 
+/// What a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Resp,
+    Memcached,
+}
+
 /// A connection, with what it has received and not done, and what it has to send.
 pub struct Connection {
     pub transport: Transport,
+    pub protocol: Protocol,
     pub session: Session,
     pub input: Vec<u8>,
     pub output: Vec<u8>,
@@ -41,9 +49,10 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(transport: Transport, session: Session) -> Self {
+    pub fn new(transport: Transport, protocol: Protocol, session: Session) -> Self {
         Self {
             transport,
+            protocol,
             session,
             input: Vec::new(),
             output: Vec::new(),

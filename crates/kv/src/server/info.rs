@@ -26,6 +26,7 @@ pub fn info(
     let limits = &state.settings.limits;
     let mut client = |name: &str, value: &dyn Display| field("Clients", name, value);
     client("connected_clients", &clients.table.len());
+    client("memcached_clients", &clients.memcached());
     client("maxclients", &limits.clients);
     client("blocked_clients", &0);
     client("unauthenticated_clients", &clients.unauthenticated);

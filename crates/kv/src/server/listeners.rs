@@ -25,6 +25,8 @@ pub enum Service {
     Plain,
     /// Clients, over TLS.
     Tls,
+    /// Clients of memcached, in the clear.
+    Memcached,
     /// Whoever collects metrics.
     Metrics,
 }

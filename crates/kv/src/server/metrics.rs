@@ -40,6 +40,8 @@ pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64
         "Clients that are connected.",
         clients.table.len(),
     );
+    let speaking = "Those of them that speak memcached's protocol.";
+    out.gauge("memcached_connections", speaking, clients.memcached());
     let held = "Memory of all connections.";
     out.gauge("connections_memory_bytes", held, clients.memory_bytes);
     let accepted = "Connections accepted.";

@@ -14,6 +14,8 @@ pub struct Settings {
     pub tcp: Vec<SocketAddr>,
     /// Where they connect by TLS, and with which certificates.
     pub tls: Option<(Vec<SocketAddr>, Arc<rustls::ServerConfig>)>,
+    /// Where clients of memcached connect, in the clear and without a password.
+    pub memcached: Vec<SocketAddr>,
     /// A socket in the file system, for this user only.
     pub unix: Option<PathBuf>,
     /// Where metrics are read, by anybody.

@@ -4,7 +4,7 @@
 //!
 //! 1. waits until a socket has something to do,
 //! 2. reads a bounded number of bytes of every connection that has some,
-//! 3. has the communication engine execute the whole commands of all of them,
+//! 3. has the communication engine of each protocol execute the whole commands of all of them,
 //! 4. has the backing keep what they changed,
 //! 5. sends the replies, once a connection, and
 //! 6. accepts a bounded number of connections.
@@ -24,7 +24,7 @@ use slab::Slab;
 use super::backing::{Backing, TICK_MS};
 use super::buffers::Buffers;
 use super::client::Clients;
-use super::connection::Connection;
+use super::connection::{Connection, Protocol};
 use super::context::Context;
 use super::counters::CloseReason;
 use super::listeners::Listener;
@@ -34,7 +34,7 @@ use super::scrape::{Next, Scrape};
 use super::state::State;
 use crate::KeyHasher;
 use crate::clock::Clock;
-use crate::protocol::{CommunicationEngine, Ready};
+use crate::protocol::{CommunicationEngine, MemcachedEngine, Ready};
 use crate::stages::Stage;
 
 /// Connections that are served together, so that their buffers stay in the cache.
@@ -59,6 +59,7 @@ pub struct Worker<'b> {
     scrapes: Slab<Scrape>,
     buffers: Buffers,
     engine: CommunicationEngine,
+    memcached: MemcachedEngine,
     hasher: KeyHasher,
     backing: &'b mut dyn Backing,
     stop: &'b EventFd,
@@ -108,6 +109,7 @@ impl<'b> Worker<'b> {
             scrapes: Slab::new(),
             buffers: Buffers::default(),
             engine: CommunicationEngine::new(),
+            memcached: MemcachedEngine::default(),
             hasher,
             backing,
             stop,
@@ -238,8 +240,22 @@ impl<'b> Worker<'b> {
 
     /// Executes the commands of those that are ready, and keeps what they changed.
     fn process(&mut self, group: &mut [Active]) {
-        let mut ready: Vec<_> = (group.iter_mut())
-            .filter(|one| one.is_ready)
+        for protocol in [Protocol::Resp, Protocol::Memcached] {
+            self.execute(group, protocol);
+        }
+        self.state.commands = self.engine.commands() + self.memcached.commands();
+        let kept = self.backing.before_replies();
+        self.state.stages.end(Stage::Persist);
+        if kept.is_err() {
+            for one in group.iter_mut().filter(|one| one.is_ready) {
+                one.connection.close = Some(CloseReason::Persistence);
+            }
+        }
+    }
+
+    fn execute(&mut self, group: &mut [Active], protocol: Protocol) {
+        let speaks = |one: &&mut Active| one.is_ready && one.connection.protocol == protocol;
+        let mut ready: Vec<_> = (group.iter_mut().filter(speaks))
             .map(|one| Ready {
                 session: &mut one.connection.session,
                 input: &one.connection.input,
@@ -247,24 +263,24 @@ impl<'b> Worker<'b> {
                 output: &mut one.connection.output,
             })
             .collect();
+        if ready.is_empty() {
+            return;
+        }
         let mut context = Context {
             now_ms: self.now_ms,
             state: &mut self.state,
             clients: &mut self.clients,
             backing: self.backing,
         };
-        (self.engine).process(&mut ready, &self.hasher, &mut context);
+        let (hasher, context) = (&self.hasher, &mut context);
+        match protocol {
+            Protocol::Resp => self.engine.process(&mut ready, hasher, context),
+            Protocol::Memcached => self.memcached.process(&mut ready, hasher, context),
+        }
         self.consumed.clear();
         (self.consumed).extend(ready.iter().map(|connection| connection.consumed));
-        self.state.commands = self.engine.commands();
-        let kept = self.backing.before_replies();
-        self.state.stages.end(Stage::Persist);
-        let served = group.iter_mut().filter(|one| one.is_ready);
-        for (one, consumed) in served.zip(&self.consumed) {
+        for (one, consumed) in group.iter_mut().filter(speaks).zip(&self.consumed) {
             one.connection.consume(*consumed);
-            if kept.is_err() {
-                one.connection.close = Some(CloseReason::Persistence);
-            }
         }
     }
 

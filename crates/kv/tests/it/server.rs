@@ -1,6 +1,7 @@
 //! The server over real sockets.
 
 mod limits;
+mod memcached;
 mod running;
 mod serving;
 mod shutdown;

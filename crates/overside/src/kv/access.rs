@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use overside_kv::server::{Password, Settings};
 use overside_link::agent::keys;
 
-/// Redis's port.
+/// Redis's port, and memcached's.
 const PORT: u16 = 6379;
+const MEMCACHED_PORT: u16 = 11211;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Access")]
 pub struct Access {
     /// Address to listen at, with or without a port; may be repeated [default: 127.0.0.1:6379, unless
-    /// --unix or --tls-listen is given]
+    /// --unix, --tls-listen or --memcached is given]
     #[arg(long = "listen", value_name = "ADDRESS", value_parser = address)]
     listen: Vec<SocketAddr>,
     /// Listen at a Unix socket too, for this user only
@@ -22,6 +23,10 @@ pub struct Access {
     /// Address to listen at for TLS 1.3; may be repeated
     #[arg(long = "tls-listen", value_name = "ADDRESS", value_parser = address, requires = "tls_keys")]
     tls_listen: Vec<SocketAddr>,
+    /// Address to listen at for memcached's clients; may be repeated. Their protocol has no password:
+    /// addresses of this machine only
+    #[arg(long, value_name = "ADDRESS", value_parser = memcached_address)]
+    memcached: Vec<SocketAddr>,
     /// Directory with server.pem and server.key, and ca.pem for client certificates
     #[arg(
         long,
@@ -55,11 +60,19 @@ enum ClientCertificates {
     Required,
 }
 
-/// An address, with the usual port if it has none.
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let ip = || text.parse().map(|ip| SocketAddr::new(ip, PORT));
+    with_port(text, PORT)
+}
+
+fn memcached_address(text: &str) -> Result<SocketAddr, String> {
+    with_port(text, MEMCACHED_PORT)
+}
+
+/// An address, with the usual port if it has none.
+fn with_port(text: &str, port: u16) -> Result<SocketAddr, String> {
+    let ip = || text.parse().map(|ip| SocketAddr::new(ip, port));
     (text.parse().or_else(|_| ip()))
-        .map_err(|_| format!("not an IP address; write it as 192.168.100.2:{PORT}"))
+        .map_err(|_| format!("not an IP address; write it as 127.0.0.1:{port}"))
 }
 
 fn full_address(text: &str) -> Result<SocketAddr, String> {
@@ -69,6 +82,13 @@ fn full_address(text: &str) -> Result<SocketAddr, String> {
 impl Access {
     /// Refuses what would admit other machines by mistake.
     pub fn check(&self) -> Result<(), String> {
+        let mut memcached = self.memcached.iter();
+        if let Some(address) = memcached.find(|address| !address.ip().is_loopback()) {
+            return Err(format!(
+                "other machines can reach {address}, and memcached's protocol has no password: give \
+                 --memcached an address of this machine only, such as 127.0.0.1"
+            ));
+        }
         if self.password_file.is_some() {
             return Ok(());
         }
@@ -97,7 +117,8 @@ impl Access {
 
     /// Where to listen in the clear.
     fn plain(&self) -> Vec<SocketAddr> {
-        let is_elsewhere = self.unix.is_some() || !self.tls_listen.is_empty();
+        let is_elsewhere =
+            self.unix.is_some() || !self.tls_listen.is_empty() || !self.memcached.is_empty();
         match self.listen.is_empty() && !is_elsewhere {
             true => vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT)],
             false => self.listen.clone(),
@@ -115,6 +136,7 @@ impl Access {
         Ok(Settings {
             tcp: self.plain(),
             tls: config.map(|config| (self.tls_listen.clone(), config)),
+            memcached: self.memcached.clone(),
             unix: self.unix.clone(),
             metrics: self.metrics,
             password: self.password_file.as_ref().map(read).transpose()?,

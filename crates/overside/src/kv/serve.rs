@@ -27,11 +27,12 @@ use crate::messages::shown;
 use crate::options::size_within;
 use crate::{exit, system};
 
-/// Serve a key-value store to Redis clients
+/// Serve a key-value store to Redis and memcached clients
 #[derive(clap::Args)]
 #[command(after_help = "\
-Clients speak RESP2 or RESP3: redis-cli, redis-py and other Redis clients work as they are. The server \
-runs until SIGTERM, SIGINT or SHUTDOWN, and then answers what it has received.")]
+Clients speak RESP2 or RESP3: redis-cli, redis-py and other Redis clients work as they are; with \
+--memcached, memcached's clients too, on the same keys. The server runs until SIGTERM, SIGINT or \
+SHUTDOWN, and then answers what it has received.")]
 pub struct Arguments {
     #[command(flatten)]
     access: Access,
@@ -286,6 +287,7 @@ fn endpoints(settings: &Settings) -> Value {
     json!({
         "listen": texts(&settings.tcp),
         "tls": texts(tls_addresses(settings)),
+        "memcached": texts(&settings.memcached),
         "unix": settings.unix,
         "metrics": settings.metrics.map(|address| address.to_string()),
     })
@@ -296,6 +298,7 @@ fn listed(settings: &Settings) -> String {
     let unix = settings.unix.iter();
     let all: Vec<String> = (texts(&settings.tcp).into_iter())
         .chain(tls.into_iter().map(|address| format!("{address} (TLS)")))
+        .chain((settings.memcached.iter()).map(|address| format!("{address} (memcached)")))
         .chain(unix.map(shown))
         .chain((settings.metrics).map(|address| format!("http://{address}/metrics")))
         .collect();

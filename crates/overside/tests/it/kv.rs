@@ -130,6 +130,9 @@ fn nobody_is_admitted_by_mistake() {
     let tls = ["--tls-listen", "192.0.2.1:7000", "--tls-keys", "keys"];
     assert_contains(refused(&user, &tls), "--tls-clients required");
     assert_contains(refused(&user, &tls[..2]), "--tls-keys");
+    let memcached = refused(&user, &["--memcached", "0.0.0.0"]);
+    assert_contains(&memcached, "other machines can reach 0.0.0.0:11211");
+    assert_contains(&memcached, "has no password");
     std::fs::write(user.path("password"), "secret\n").unwrap();
     let set_mode = |mode| {
         let permissions = Permissions::from_mode(mode);
@@ -160,8 +163,17 @@ fn on_this_machine_no_password_is_needed() {
     let user = User::new();
     let serving = Serving::start(&user, &["--listen", "127.0.0.1:0"]);
     ask(serving.connect(), "SET key value\r\n", "+OK\r\n");
-    let output = run(&user, &["--dry-run"]);
-    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    for (arguments, address) in [
+        (&["--dry-run"][..], "listens at: 127.0.0.1:6379\n"),
+        (
+            &["--dry-run", "--memcached", "::1"],
+            "listens at: [::1]:11211 (memcached)\n",
+        ),
+    ] {
+        let output = run(&user, arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        assert_contains(String::from_utf8(output.stdout).unwrap(), address);
+    }
 }
 
 #[test]

@@ -17,7 +17,8 @@ pub(super) fn execute(
     server: &mut dyn ServerContext,
 ) {
     match line.first().copied() {
-        Some(b"quit") => ready.session.close(),
+        // A page in a browser can have it connect to this machine; what follows may be commands.
+        Some(b"quit" | b"POST" | b"Host:") => ready.session.close(),
         Some(b"flush_all") => flush(ready, line, server),
         Some(b"stats") => statistics(ready, line, server),
         Some(b"me") => inspect(ready, line, hasher, server),

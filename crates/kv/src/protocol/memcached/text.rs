@@ -28,7 +28,7 @@ pub(super) fn add<'b, 'c: 'b>(line: &Words<'c>, data: &'c [u8], batch: &mut Batc
         b"decr" => count(words, true, batch),
         b"touch" => touch(words, batch),
         b"mg" | b"ms" | b"md" | b"ma" => return meta::add(name, words, data, batch),
-        b"flush_all" | b"stats" | b"quit" | b"me" => return false,
+        b"flush_all" | b"stats" | b"quit" | b"me" | b"POST" | b"Host:" => return false,
         _ => Err(literal(name, words)),
     };
     if let Err(text) = added {

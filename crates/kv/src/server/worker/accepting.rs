@@ -11,7 +11,7 @@ use rustls::ServerConnection;
 use super::{CLIENT, LISTENER, SCRAPE, Worker};
 use crate::protocol::Session;
 use crate::server::client::Client;
-use crate::server::connection::Connection;
+use crate::server::connection::{Connection, Protocol};
 use crate::server::counters::CloseReason;
 use crate::server::listeners::{Peer, Service};
 use crate::server::poller::EventFlags;
@@ -23,6 +23,7 @@ const ACCEPTED_MAX: usize = 64;
 /// Readers of metrics at a time.
 const SCRAPES_MAX: usize = 16;
 const REJECTION: &[u8] = b"-ERR max number of clients reached\r\n";
+const MEMCACHED_REJECTION: &[u8] = b"ERROR Too many open connections\r\n";
 
 impl Worker<'_> {
     pub(super) fn accept(&mut self) {
@@ -70,10 +71,13 @@ impl Worker<'_> {
         self.state.counters.connections_accepted += 1;
         if self.clients.table.len() >= limits.clients {
             self.state.counters.connections_rejected += 1;
-            if service == Service::Plain {
-                // It is closed whether or not it has it.
-                let _ = send(&socket, REJECTION, SendFlags::NOSIGNAL);
-            }
+            let rejection = match service {
+                Service::Memcached => MEMCACHED_REJECTION,
+                Service::Plain => REJECTION,
+                Service::Tls | Service::Metrics => return,
+            };
+            // It is closed whether or not it has it.
+            let _ = send(&socket, rejection, SendFlags::NOSIGNAL);
             return;
         }
         if self.clients.unauthenticated >= limits.unauthenticated
@@ -98,14 +102,20 @@ impl Worker<'_> {
     fn insert(&mut self, number: usize, transport: Transport, peer: Peer) {
         let id = self.next_id;
         self.next_id += 1;
-        let session = Session::new(id, self.state.settings.password.is_none());
+        let protocol = match self.listeners[number].service {
+            Service::Memcached => Protocol::Memcached,
+            _ => Protocol::Resp,
+        };
+        let needs_password = protocol == Protocol::Resp && self.state.settings.password.is_some();
+        let session = Session::new(id, !needs_password);
         let is_authenticated = session.is_authenticated() && !transport.is_tls();
-        let connection = Connection::new(transport, session);
+        let connection = Connection::new(transport, protocol, session);
         let key = self.clients.insert(Client {
             id,
             address: peer.to_string().into(),
             local_address: Arc::clone(&self.listeners[number].name),
             name: Box::default(),
+            protocol,
             opened_ms: self.now_ms,
             active_ms: self.now_ms,
             input_bytes: 0,
