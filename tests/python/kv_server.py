@@ -1,0 +1,44 @@
+"""Runs a key-value server, by the command that users have."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from command import PATIENCE_S, native
+
+
+class KvServer:
+    """A server that runs, and where."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stdout is not None
+        said: dict[str, Any] = json.loads(process.stdout.readline() or "null")
+        self.ports = {
+            name: int(said[name][0].rpartition(":")[2])
+            for name in ("listen", "tls", "memcached")
+            if said[name]
+        }
+
+    @property
+    def port(self) -> int:
+        """Where clients of Redis connect."""
+        return self.ports["listen"]
+
+
+@contextmanager
+def kv_server(*words: str | Path, before: tuple[str, ...] = ()) -> Iterator[KvServer]:
+    """A server at any port of this machine, with these options too."""
+    common = ["kv", "serve", "--json", "--memory", "64MiB", "--listen", "127.0.0.1:0", "--quiet"]
+    command = [*before, *native(), *common, *map(str, words)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield KvServer(process)
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_S)
