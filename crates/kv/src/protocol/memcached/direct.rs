@@ -45,9 +45,12 @@ fn flush(ready: &mut Ready<'_>, line: &Words<'_>, server: &mut dyn ServerContext
 
 fn statistics(ready: &mut Ready<'_>, line: &Words<'_>, server: &mut dyn ServerContext) {
     let out = &mut *ready.output;
-    if line.len() > 1 {
-        // Settings and slabs are other ones here.
-        return out.extend_from_slice(b"END\r\n");
+    // Settings and slabs are other ones here.
+    const OTHER: [&[u8]; 5] = [b"settings", b"slabs", b"items", b"sizes", b"conns"];
+    match line.get(1) {
+        None => {}
+        Some(name) if OTHER.contains(name) => return out.extend_from_slice(b"END\r\n"),
+        Some(_) => return out.extend_from_slice(b"ERROR\r\n"),
     }
     let now_s = server.now_ms() / 1000;
     let found = server.engine().statistics();

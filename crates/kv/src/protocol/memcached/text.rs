@@ -28,6 +28,7 @@ pub(super) fn add<'b, 'c: 'b>(line: &Words<'c>, data: &'c [u8], batch: &mut Batc
         b"decr" => count(words, true, batch),
         b"touch" => touch(words, batch),
         b"mg" | b"ms" | b"md" | b"ma" => return meta::add(name, words, data, batch),
+        b"quit" if !words.is_empty() => Err(&b"ERROR\r\n"[..]),
         b"flush_all" | b"stats" | b"quit" | b"me" | b"POST" | b"Host:" => return false,
         _ => Err(literal(name, words)),
     };
@@ -41,9 +42,15 @@ pub(super) fn add<'b, 'c: 'b>(line: &Words<'c>, data: &'c [u8], batch: &mut Batc
 fn literal(name: &[u8], words: &[&[u8]]) -> &'static [u8] {
     match name {
         b"mn" => b"MN\r\n",
-        b"version" => concat!("VERSION ", env!("CARGO_PKG_VERSION"), "-overside\r\n").as_bytes(),
-        b"verbosity" if is_quiet(words) => b"",
-        b"verbosity" => b"OK\r\n",
+        b"version" if words.is_empty() => {
+            concat!("VERSION ", env!("CARGO_PKG_VERSION"), "-overside\r\n").as_bytes()
+        }
+        b"verbosity" => match words {
+            [] | [_, _, _, ..] => b"ERROR\r\n",
+            _ if is_quiet(words) => b"",
+            [level, ..] if level.iter().all(u8::is_ascii_digit) => b"OK\r\n",
+            _ => BAD_FORMAT,
+        },
         b"shutdown" => b"ERROR: shutdown not enabled\r\n",
         _ => b"ERROR\r\n",
     }
