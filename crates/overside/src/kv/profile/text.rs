@@ -27,10 +27,7 @@ impl Report {
             line!(text, "{name:<8} {share:>8} {batch:>12} {command:>12}");
         };
         for (stage, ns) in self.stages() {
-            // Nothing is persisted unless the server keeps a log.
-            if stage != Stage::Persist || all.share(ns) >= 0.0005 {
-                row(stage.name(), ns);
-            }
+            row(stage.name(), ns);
         }
         row("all", all.busy_ns());
         line!(text, "");
