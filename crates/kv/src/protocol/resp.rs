@@ -155,30 +155,55 @@ impl CommunicationEngine {
         while !pending.is_empty() && total < OUTPUT_PAUSE_BYTES {
             let max = (OUTPUT_PAUSE_BYTES / (self.reply_bytes + 1)).clamp(1, BATCH_REQUESTS);
             let (commands, count) = front(pending, max);
-            let mut current = 0;
-            let mut written = 0;
-            let mut write = |_, answer: Answer<'_>| {
+            let part = &requests[..count];
+            let (mut current, mut written) = (0, 0);
+            // Where the requests of the current command begin, and its reply.
+            let (mut first, mut start) = (0, None);
+            let mut is_stopped = false;
+            let mut write = |index: usize, answer: Answer<'_>| {
+                if is_stopped {
+                    return;
+                }
                 let command: &Pending = &pending[current];
                 let connection = &mut ready[command.connection as usize];
-                let before = connection.output.len();
-                if writer.write(command, &answer, connection.output) {
-                    connection.consumed = command.end;
-                    current += 1;
-                }
+                let output = &mut *connection.output;
+                let before = output.len();
+                let reply_start = *start.get_or_insert_with(|| {
+                    first = index;
+                    before
+                });
+                let is_whole = writer.write(command, &answer, output);
                 // Where an error replaces the beginning of a reply, it is shorter.
-                written += connection.output.len().saturating_sub(before);
-                if written > OUTPUT_MAX_BYTES || connection.session.is_closing() {
-                    written -= connection.output.len().saturating_sub(before);
-                    connection.output.truncate(before);
+                written += output.len().saturating_sub(before);
+                let reply_bytes = output.len() - reply_start;
+                if written > OUTPUT_MAX_BYTES && reply_bytes <= OUTPUT_MAX_BYTES {
+                    // What only reads can be executed again later.
+                    is_stopped = !part[first..].iter().any(|r| r.operation.is_write());
+                    if is_stopped {
+                        output.truncate(reply_start);
+                        return;
+                    }
+                }
+                let is_too_long = reply_bytes > OUTPUT_MAX_BYTES
+                    || (written > OUTPUT_MAX_BYTES && output.len() > OUTPUT_PAUSE_BYTES);
+                if is_too_long || connection.session.is_closing() {
+                    written = written.saturating_sub(reply_bytes);
+                    output.truncate(reply_start);
                     connection.session.close();
                 }
+                if is_whole {
+                    connection.consumed = command.end;
+                    current += 1;
+                    start = None;
+                }
             };
-            timing::execute(&requests[..count], batch.now_ms, server, &mut write);
+            timing::execute(part, batch.now_ms, server, &mut write);
             self.reply_bytes = written / count;
-            self.commands += commands as u64;
             total += written;
+            let done = if is_stopped { current } else { commands };
+            self.commands += done as u64;
             requests = &requests[count..];
-            pending = &pending[commands..];
+            pending = &pending[done..];
         }
         self.give_up(ready, pending);
     }

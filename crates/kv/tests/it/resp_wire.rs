@@ -320,6 +320,34 @@ fn a_transaction_whose_replies_are_too_long_ends_there() {
     assert!(bench.server.names.is_empty(), "it went on");
 }
 
+#[test]
+fn connections_that_share_a_batch_of_long_replies_stay_open() {
+    let mut bench = Bench::new();
+    let mut clients: Vec<_> = (0..10).map(Client::new).collect();
+    let value = vec![b'v'; 60 << 20];
+    let set = command(&[b"SET", b"key".as_slice(), &value]);
+    bench.send(&mut clients[0], &set);
+    let mut sent: Vec<_> = clients
+        .iter_mut()
+        .map(|client| (client, b"GET key\r\n".as_slice()))
+        .collect();
+    let reply_bytes = value.len() + "$62914560\r\n\r\n".len();
+    for replies in bench.send_all(&mut sent) {
+        assert_eq!(replies.len(), reply_bytes);
+    }
+    assert!(sent.iter().all(|(client, _)| !client.session.is_closing()));
+    // A reply that is too long itself closes its connection alone.
+    let (one, two) = clients.split_at_mut(1);
+    let many = format!("MGET{}\r\n", " key".repeat(9));
+    let mut sent = [
+        (&mut one[0], many.as_bytes()),
+        (&mut two[0], b"GET x\r\nSET x 1\r\n"),
+    ];
+    let replies = bench.send_all(&mut sent);
+    assert!(replies[0].is_empty() && replies[1] == b"$-1\r\n+OK\r\n");
+    assert!(one[0].session.is_closing() && !two[0].session.is_closing());
+}
+
 /// A conversation with everything that ends a batch.
 fn conversation() -> Vec<u8> {
     let mut bytes = Vec::new();
