@@ -108,7 +108,8 @@ impl Access {
 
     /// Refuses what an agent does not listen at.
     pub fn check_for_agent(&self) -> Result<(), String> {
-        let is_more = self.unix.is_some() || !self.tls_listen.is_empty() || self.metrics.is_some();
+        let is_elsewhere = self.unix.is_some() || !self.tls_listen.is_empty();
+        let is_more = is_elsewhere || !self.memcached.is_empty() || self.metrics.is_some();
         match is_more {
             true => Err("a DPU listens at TCP addresses (--listen) only".into()),
             false => Ok(()),
