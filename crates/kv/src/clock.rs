@@ -21,6 +21,15 @@ impl Clock {
         }
     }
 
+    /// A clock that shows `start_ms` now: another machine's time.
+    #[must_use]
+    pub fn starting_at(start_ms: u64) -> Self {
+        Self {
+            start: Instant::now(),
+            start_ms,
+        }
+    }
+
     /// When it was started, in milliseconds since 1970.
     #[must_use]
     pub fn start_ms(&self) -> u64 {

@@ -69,6 +69,8 @@ pub struct Opening {
     pub busy_poll: bool,
     /// Each request is a message of its own.
     pub single_requests: bool,
+    /// The host's time, in milliseconds since 1970: expiries are counted by its clock.
+    pub now_ms: u64,
     /// What happens when the host's memory is full, for `CONFIG GET`.
     pub is_cache: bool,
 }
@@ -194,11 +196,12 @@ impl CommunicationSide {
             true => Batching::Request,
             false => Batching::Batch,
         };
+        let clock = Clock::starting_at(opening.now_ms);
         let work = move || {
             let served = accept(&listener).map(|channel| {
                 let engine = RemoteEngine::new(channel, batching);
                 let mut backing = RemoteBacking::new(engine, Arc::clone(&shared));
-                let ended = server.run(&mut backing, &KeyHasher::random(), Clock::start());
+                let ended = server.run(&mut backing, &KeyHasher::random(), clock);
                 ended.map_err(|error| error.to_string())
             });
             let failure = match served {

@@ -77,6 +77,8 @@ pub struct Channel {
     /// Of the message that was received last: how many requests or answers, and its body.
     count: u16,
     body: Vec<u8>,
+    /// Longest body that is fetched.
+    body_max_bytes: usize,
     traffic: Traffic,
     endpoint: Arc<dyn Endpoint>,
 }
@@ -134,6 +136,7 @@ impl Channel {
             completions: Vec::new(),
             count: 0,
             body: Vec::new(),
+            body_max_bytes: BODY_MAX_BYTES,
             traffic: Traffic::default(),
             endpoint,
         })
@@ -295,7 +298,7 @@ impl Channel {
         let (len, rest) = place.split_first_chunk().ok_or(SHORT)?;
         let (checksum, token) = rest.split_first_chunk().ok_or(SHORT)?;
         let len = u32::from_le_bytes(*len) as usize;
-        if len > BODY_MAX_BYTES {
+        if len > self.body_max_bytes {
             return Err(OffloadError::Violation("a longer body than possible"));
         }
         let from = self.import(token, len)?;
@@ -321,6 +324,11 @@ impl Channel {
         let slice = memory.slice(0..len as u64);
         self.fetched = Some((token, memory));
         slice.map_err(|_| OffloadError::Violation("a body outside of its memory"))
+    }
+
+    /// Fetches no longer bodies than this.
+    pub(super) fn limit_bodies(&mut self, max_bytes: usize) {
+        self.body_max_bytes = max_bytes.min(BODY_MAX_BYTES);
     }
 
     /// Finds out whether the link is lost.

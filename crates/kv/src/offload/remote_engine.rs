@@ -30,10 +30,13 @@ pub enum Batching {
 /// [`Refusal::Unreachable`].
 #[derive(Debug)]
 pub struct RemoteEngine {
-    channel: Channel,
+    /// `None` once the other side is lost: then it finds the link lost too, and comes again.
+    channel: Option<Channel>,
     batching: Batching,
     body: Vec<u8>,
     requests: u64,
+    /// Of the channel that was.
+    traffic: Traffic,
     failure: Option<OffloadError>,
     statistics: Statistics,
 }
@@ -43,7 +46,8 @@ impl RemoteEngine {
     #[must_use]
     pub fn new(channel: Channel, batching: Batching) -> Self {
         Self {
-            channel,
+            channel: Some(channel),
+            traffic: Traffic::default(),
             batching,
             body: Vec::new(),
             requests: 0,
@@ -61,7 +65,7 @@ impl RemoteEngine {
     /// What was sent and fetched.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        self.channel.traffic()
+        self.channel.as_ref().map_or(self.traffic, Channel::traffic)
     }
 
     /// Requests that were sent.
@@ -73,6 +77,8 @@ impl RemoteEngine {
     fn fail(&mut self, error: OffloadError) {
         if self.failure.is_none() {
             tracing::error!("the processing engine cannot be reached: {error}");
+            self.traffic = self.traffic();
+            self.channel = None;
             self.failure = Some(error);
         }
     }
@@ -107,9 +113,10 @@ impl RemoteEngine {
     ) -> Result<(), (usize, OffloadError)> {
         let mut done = 0;
         let mut step = |done: &mut usize| -> Result<(), OffloadError> {
-            self.channel.send(count as u16, &self.body)?;
+            let channel = self.channel.as_mut().ok_or(OffloadError::Timeout)?;
+            channel.send(count as u16, &self.body)?;
             loop {
-                let (received, mut bytes) = self.channel.wait(ANSWER_MAX)?;
+                let (received, mut bytes) = channel.wait(ANSWER_MAX)?;
                 let received = usize::from(received);
                 if received == 0 || received > count - *done {
                     return Err(OffloadError::Violation("another number of answers"));
@@ -121,7 +128,7 @@ impl RemoteEngine {
                 if *done == count {
                     return Ok(());
                 }
-                self.channel.send(0, &[Topic::Continue as u8])?;
+                channel.send(0, &[Topic::Continue as u8])?;
             }
         };
         step(&mut done).map_err(|error| (done, error))
@@ -132,8 +139,9 @@ impl RemoteEngine {
         &mut self,
         read: impl FnOnce(&[u8]) -> Result<T, OffloadError>,
     ) -> Result<T, OffloadError> {
-        self.channel.send(0, &self.body)?;
-        let (_, bytes) = self.channel.wait(ANSWER_MAX)?;
+        let channel = self.channel.as_mut().ok_or(OffloadError::Timeout)?;
+        channel.send(0, &self.body)?;
+        let (_, bytes) = channel.wait(ANSWER_MAX)?;
         read(bytes)
     }
 
@@ -236,7 +244,10 @@ impl ProcessingEngine for RemoteEngine {
         self.body.push(Topic::Flush as u8);
         let done = self.ask_or_fail(|mut bytes| Ok(decode_answer(&mut bytes)? == Answer::Done));
         match done {
-            Some(true) => Ok(()),
+            Some(true) => {
+                self.refresh_statistics();
+                Ok(())
+            }
             Some(false) => Err(Refusal::ReadOnly),
             None => Err(Refusal::Unreachable),
         }

@@ -12,11 +12,23 @@ use crate::codec::{
 };
 use crate::server::{Backing, TICK_MS};
 use crate::{
-    Answer, KEY_MAX_BYTES, KeyHasher, Metadata, Request, ScanPosition, Statistics, Transaction,
+    Answer, KEY_MAX_BYTES, KeyHasher, Metadata, Refusal, Request, ScanPosition, Statistics,
+    Transaction,
 };
 
 /// Answers are sent when they are as long as this; the rest follows when it is asked for.
 const ANSWER_BYTES: usize = 1 << 20;
+/// Requests that are executed before their answers are looked at: what these take is not known before.
+const PART: usize = 64;
+/// Answers of a message above which reads are refused.
+const ANSWER_MAX_BYTES: usize = 512 << 20;
+/// Longest question: the longest transaction that a client can make, and what it watches.
+const QUESTION_MAX_BYTES: usize = 256 << 20;
+/// Most requests of a transaction, and most keys that it watches.
+const TRANSACTION_MAX: usize = 1 << 20;
+const WATCHED_MAX: u64 = 1 << 16;
+/// Memory that is kept between messages.
+const KEPT_BYTES: usize = 2 << 20;
 /// Most keys of a scan, whatever is asked for.
 const SCAN_MAX: usize = 4096;
 
@@ -35,7 +47,8 @@ pub struct Responder {
 impl Responder {
     /// For the engine that hashes keys with `hasher`.
     #[must_use]
-    pub fn new(channel: Channel, hasher: KeyHasher) -> Self {
+    pub fn new(mut channel: Channel, hasher: KeyHasher) -> Self {
+        channel.limit_bodies(QUESTION_MAX_BYTES);
         Self {
             channel,
             hasher,
@@ -81,6 +94,8 @@ impl Responder {
         let question = std::mem::take(&mut self.question);
         let answered = self.answer(usize::from(count), &question, engine, now_ms);
         self.question = question;
+        self.question.shrink_to(KEPT_BYTES);
+        self.body.shrink_to(KEPT_BYTES);
         answered?;
         Ok(true)
     }
@@ -141,11 +156,13 @@ impl Responder {
         let mut left = &requests[..];
         let mut answered = 0;
         while !left.is_empty() {
-            let most = (ANSWER_BYTES / (self.answer_bytes + 1)).clamp(1, left.len());
+            let most = (ANSWER_BYTES / (self.answer_bytes + 1))
+                .clamp(1, PART)
+                .min(left.len());
             let before = self.body.len();
             let body = &mut self.body;
-            engine.execute(&left[..most], now_ms, &mut |_, answer| {
-                encode_answer(&answer, body);
+            engine.execute(&left[..most], now_ms, &mut |index, answer| {
+                put_answer(&left[index], &answer, body);
             });
             self.answer_bytes = (self.body.len() - before) / most;
             left = &left[most..];
@@ -178,6 +195,9 @@ impl Responder {
         take_varint(&mut rest)?;
         let mut transaction = Transaction::default();
         let watched = take_varint(&mut rest)?;
+        if watched > WATCHED_MAX {
+            return Err(OffloadError::Violation("too many watched keys"));
+        }
         for _ in 0..watched {
             let key = take_string(&mut rest, KEY_MAX_BYTES)?;
             let version = take_varint(&mut rest)?;
@@ -185,13 +205,17 @@ impl Responder {
             transaction.watched.push((key, hash, version));
         }
         while !rest.is_empty() {
+            if transaction.requests.len() == TRANSACTION_MAX {
+                return Err(OffloadError::Violation("too long a transaction"));
+            }
             transaction.requests.push(decode(&mut rest, &self.hasher)?);
         }
         self.requests += transaction.requests.len() as u64;
         self.body.push(1);
         let body = &mut self.body;
-        let is_executed = engine.execute_transaction(&transaction, now_ms, &mut |_, answer| {
-            encode_answer(&answer, body);
+        let requests = &transaction.requests;
+        let is_executed = engine.execute_transaction(&transaction, now_ms, &mut |index, answer| {
+            put_answer(&requests[index], &answer, body);
         });
         self.body[0] = u8::from(is_executed);
         Ok(())
@@ -214,6 +238,15 @@ impl Responder {
         put_varint(next.0, &mut self.body);
         self.body.extend_from_slice(&keys);
         Ok(())
+    }
+}
+
+/// Adds an answer; a read whose answer would make the message too long is refused.
+fn put_answer(request: &Request<'_>, answer: &Answer<'_>, body: &mut Vec<u8>) {
+    let is_full = body.len() > ANSWER_MAX_BYTES && !request.operation.is_write();
+    match is_full {
+        true => encode_answer(&Answer::Refused(Refusal::TooLarge), body),
+        false => encode_answer(answer, body),
     }
 }
 
@@ -296,8 +329,6 @@ const IDLE_YIELD: u32 = 256;
 const IDLE_SLEEP: u32 = 4096;
 /// How long it sleeps: what a message waits at most after a pause.
 const PAUSE: Duration = Duration::from_micros(50);
-/// Turns between two looks at the clock while messages come.
-const CLOCK_TURNS: u32 = 64;
 
 /// Serves the other sides, one message of each in turn, until `stop` or until one is lost. Never sleeps if
 /// it `busy_polls`.
@@ -311,14 +342,10 @@ pub fn serve(
     busy_polls: bool,
     stop: &AtomicBool,
 ) -> Result<(), OffloadError> {
-    let (mut idle, mut turns) = (0u32, 0u32);
-    let mut now_ms = clock.now_ms();
-    let mut next_tick_ms = now_ms;
+    let mut idle = 0u32;
+    let mut next_tick_ms = clock.now_ms();
     while !stop.load(Ordering::Relaxed) {
-        turns = turns.wrapping_add(1);
-        if idle > 0 || turns.is_multiple_of(CLOCK_TURNS) {
-            now_ms = clock.now_ms();
-        }
+        let now_ms = clock.now_ms();
         let mut any = false;
         for responder in &mut *responders {
             any |= responder.poll(engine, now_ms)?;

@@ -20,6 +20,8 @@ use crate::{
 const RETRY_MS: u64 = 100;
 /// How long after a failed snapshot the next is begun.
 const SNAPSHOT_RETRY_MS: u64 = 10_000;
+/// After each further failure twice as long, up to about an hour.
+const SNAPSHOT_RETRY_DOUBLINGS: u32 = 8;
 /// How often the log is synced under [`SyncPolicy::EverySecond`].
 const SYNC_INTERVAL_MS: u64 = 1000;
 
@@ -43,6 +45,8 @@ pub struct Journaled<E> {
     last_save: Result<(), String>,
     /// No snapshot is begun before.
     next_snapshot_ms: u64,
+    /// Since one was completed.
+    failed_snapshots: u32,
     /// Writes since the last snapshot was begun, and those before it until it is complete.
     changes: u64,
     unsaved_changes: u64,
@@ -55,6 +59,8 @@ pub struct Journaled<E> {
     /// Why writes are refused.
     failure: Option<Failure>,
     next_retry_ms: u64,
+    /// Writes were executed whose replies wait.
+    has_unanswered: bool,
 }
 
 #[derive(Debug)]
@@ -116,6 +122,7 @@ impl<E: Snapshots> Journaled<E> {
             last_save_ms: now_ms,
             last_save: Ok(()),
             next_snapshot_ms: 0,
+            failed_snapshots: 0,
             changes: 0,
             unsaved_changes: 0,
             is_dirty: false,
@@ -124,6 +131,7 @@ impl<E: Snapshots> Journaled<E> {
             now_ms,
             failure: None,
             next_retry_ms: 0,
+            has_unanswered: false,
         };
         Ok((journaled, recovered))
     }
@@ -236,7 +244,10 @@ impl<E: Snapshots> Journaled<E> {
             self.generation = next;
             let old = std::mem::replace(log, new);
             self.older_log_bytes += old.len;
-            self.directory.sync()?;
+            if let Err(error) = self.directory.sync() {
+                self.fail(&error, true);
+                return Err(error);
+            }
         }
         self.generation = next;
         let (engine, directory) = (&mut self.engine, &self.directory);
@@ -249,7 +260,10 @@ impl<E: Snapshots> Journaled<E> {
     fn snapshot_failed(&mut self, error: &io::Error) {
         tracing::warn!("a snapshot was not completed: {error}");
         self.last_save = Err(error.to_string());
-        self.next_snapshot_ms = self.now_ms + SNAPSHOT_RETRY_MS;
+        // A full disk would be filled again each time.
+        let doublings = self.failed_snapshots.min(SNAPSHOT_RETRY_DOUBLINGS);
+        self.next_snapshot_ms = self.now_ms + (SNAPSHOT_RETRY_MS << doublings);
+        self.failed_snapshots += 1;
         if let Some(snapshot) = self.snapshot.take() {
             snapshot.cancel(&mut self.engine);
             self.changes += self.unsaved_changes;
@@ -302,6 +316,7 @@ impl<E: Snapshots> Journaled<E> {
                 self.older_log_bytes = 0;
                 self.last_save_ms = self.now_ms;
                 self.last_save = Ok(());
+                self.failed_snapshots = 0;
                 if let Err(error) = self.directory.remove_older(snapshot.generation) {
                     tracing::warn!("what is not needed any more could not be removed: {error}");
                 }
@@ -343,11 +358,13 @@ impl<E: Snapshots> ProcessingEngine for Journaled<E> {
             return self.execute_reads(batch, now_ms, answers);
         }
         let changes = &mut self.changes;
+        let has_unanswered = &mut self.has_unanswered;
         let log = &mut self.log;
         self.engine.execute(batch, now_ms, &mut |index, answer| {
             let request = &batch[index];
             if request.operation.is_write() {
                 *changes += 1;
+                *has_unanswered = true;
                 if let Some(log) = log {
                     effect::record(request, &answer, log.payload(now_ms));
                 }
@@ -368,6 +385,7 @@ impl<E: Snapshots> ProcessingEngine for Journaled<E> {
             (0..requests.len()).for_each(|index| answers(index, refused));
             return true;
         }
+        self.has_unanswered = true;
         let changes = &mut self.changes;
         // One frame, so that all of it is there or nothing.
         let mut payload = self.log.as_mut().map(|log| log.payload(now_ms));
@@ -405,6 +423,7 @@ impl<E: Snapshots> ProcessingEngine for Journaled<E> {
             self.changes += self.unsaved_changes;
         }
         self.changes += 1;
+        self.has_unanswered = true;
         self.engine.flush()?;
         if let Some(log) = &mut self.log {
             log.mark_flush();
@@ -421,11 +440,18 @@ impl<E: Snapshots> Backing for Journaled<E> {
     /// Writes what was executed since the last call, and under [`SyncPolicy::Always`] waits until it
     /// is on the disk. If it could not be written, writes are refused until it can.
     fn before_replies(&mut self) -> io::Result<()> {
+        let has_unanswered = std::mem::take(&mut self.has_unanswered);
         let Some(log) = self.log.as_mut() else {
             return Ok(());
         };
-        if !log.has_unwritten() || self.failure.is_some() {
-            return Ok(());
+        match &self.failure {
+            // It failed after they were executed.
+            Some(failure) if has_unanswered => {
+                return Err(io::Error::other(failure.message.clone()));
+            }
+            Some(_) => return Ok(()),
+            None if !log.has_unwritten() => return Ok(()),
+            None => {}
         }
         let always = self.options.log == Some(SyncPolicy::Always);
         if let Err(error) = log.write() {
@@ -517,6 +543,19 @@ impl<E: Snapshots> Backing for Journaled<E> {
 
     /// Syncs the log, or writes a snapshot if there is none and something has changed.
     fn finish(&mut self) -> io::Result<()> {
+        while self.is_syncing {
+            match self.syncer.wait() {
+                Some(finished) => self.finished(finished),
+                None => break,
+            }
+        }
+        let is_lost = |failure: &Option<Failure>| failure.as_ref().is_some_and(|f| f.is_log_lost);
+        if is_lost(&self.failure) {
+            self.complete_snapshot();
+        }
+        if is_lost(&self.failure) {
+            return self.save(false).map_err(io::Error::other);
+        }
         if let Some(log) = &mut self.log {
             log.write()?;
             return log.file.sync_all();

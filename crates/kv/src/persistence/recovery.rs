@@ -57,7 +57,9 @@ pub(super) fn recover(
     let first = newest.unwrap_or_default();
     let logs: Vec<u64> = contents.logs.into_iter().filter(|n| *n >= first).collect();
     let mut before = first;
-    for (index, &number) in logs.iter().enumerate() {
+    // What was written behind it has nothing to go on from.
+    let mut torn = Vec::new();
+    for &number in &logs {
         let path = directory.log(number);
         // The log of a snapshot's number begins with it.
         let expected = (number != first || newest.is_none()).then_some(before);
@@ -66,18 +68,22 @@ pub(super) fn recover(
             let path = directory.log(missing);
             return Err(PersistenceError::Missing { path });
         }
+        if read.requests > 0
+            && let Some((path, offset)) = torn.pop()
+        {
+            return Err(PersistenceError::Damaged { path, offset });
+        }
         if read.torn_bytes > 0 {
-            if index + 1 < logs.len() {
-                let offset = read.len;
-                return Err(PersistenceError::Damaged { path, offset });
-            }
-            cut(&path, read.len)?;
-            recovered.cut_bytes = read.torn_bytes;
+            recovered.cut_bytes += read.torn_bytes;
+            torn.push((path, read.len));
         }
         before = number;
         recovered.logs += 1;
         recovered.log_bytes += read.len;
         recovered.requests += read.requests;
+    }
+    for (path, len) in torn {
+        cut(&path, len)?;
     }
     recovered.generation = before;
     recovered.elapsed = begin.elapsed();
@@ -147,6 +153,7 @@ impl<E: Snapshots> Replay<'_, E> {
                 Kind::Flush => {
                     let refused = |_| PersistenceError::DoesNotFit { path: path.into() };
                     self.engine.flush().map_err(refused)?;
+                    read.requests += 1;
                 }
                 Kind::End => read.is_complete = true,
                 Kind::Requests => read.requests += self.requests(&frame, path)?,

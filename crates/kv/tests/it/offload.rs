@@ -229,6 +229,7 @@ fn when_the_host_is_lost_everything_is_answered() {
     let three = [get(b"a"), set(b"b", b"1"), get(b"c")];
     assert_eq!(answers(&mut remote, &three), vec![refused; 3]);
     assert!(remote.failure().is_some());
+    assert!(remote.traffic().writes > 0, "what was counted stays");
     assert_eq!(remote.flush(), Err(Refusal::Unreachable));
     let transaction = Transaction {
         watched: Vec::new(),
@@ -262,4 +263,25 @@ fn a_peer_that_sends_anything_else_is_found_out() {
             assert!(is_known, "{error}");
         }
     }
+}
+
+#[test]
+fn an_engine_that_has_given_up_lets_the_host_know() {
+    let (dpu, mut host) = channels();
+    let lying = thread::spawn(move || {
+        assert_eq!(host.wait(Duration::from_secs(20)).unwrap().0, 1);
+        // Five answers to one request.
+        host.send(5, &[1; 5]).unwrap();
+        let begin = Instant::now();
+        while host.check().is_ok() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it is not told");
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let mut remote = RemoteEngine::new(dpu, Batching::Batch);
+    let refused = format!("{:?}", Answer::Refused(Refusal::Unreachable));
+    assert_eq!(answers(&mut remote, &[get(b"k")]), [refused]);
+    lying.join().unwrap();
+    assert!(remote.failure().is_some());
+    assert_eq!(remote.traffic().writes, 1, "what was counted stays");
 }

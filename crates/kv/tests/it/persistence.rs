@@ -600,3 +600,44 @@ fn files_are_their_owners_only() {
         assert_eq!(mode(name), 0o600, "{}", name.display());
     }
 }
+
+#[test]
+fn a_torn_log_is_cut_if_nothing_goes_on_from_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut requests = Requests::new(13);
+    let (mut engine, _) = open(directory.path(), 1000).unwrap();
+    (0..10).for_each(|_| round(&mut engine, &mut requests, 1000));
+    let expected = state(&engine, 1000);
+    let log = files(directory.path(), "log-").remove(0);
+    let len = fs::metadata(&log).unwrap().len();
+    round(&mut engine, &mut requests, 1001);
+    while fs::metadata(&log).unwrap().len() == len {
+        round(&mut engine, &mut requests, 1001);
+    }
+    drop(engine);
+    let bytes = fs::read(&log).unwrap();
+    // Another log was begun, but the machine stopped before anything was in it.
+    let (engine, _) = open(directory.path(), 1001).unwrap();
+    drop(engine);
+    fs::write(&log, &bytes[..len as usize + 3]).unwrap();
+    for cut_bytes in [3, 0] {
+        let (engine, recovered) = open(directory.path(), 1000).unwrap();
+        assert_eq!(
+            (state(&engine, 1000), recovered.cut_bytes),
+            (expected.clone(), cut_bytes)
+        );
+    }
+    // Where something was, what it went on from is missing.
+    let (mut engine, _) = open(directory.path(), 1002).unwrap();
+    while engine
+        .info()
+        .iter()
+        .all(|(name, value)| name != "rdb_changes_since_last_save" || value == "0")
+    {
+        round(&mut engine, &mut requests, 1002);
+    }
+    drop(engine);
+    fs::write(&log, &bytes[..len as usize - 3]).unwrap();
+    let error = open(directory.path(), 1002).unwrap_err();
+    assert!(matches!(error, PersistenceError::Damaged { .. }), "{error}");
+}

@@ -93,6 +93,7 @@ pub fn serve(
     let mut opening = design.opening(settings);
     let mut is_first = true;
     while !stop.load(Ordering::Relaxed) {
+        opening.now_ms = clock.now_ms();
         match connect(node, &opening) {
             Ok((probe, channel, addresses)) => {
                 match is_first {
@@ -134,6 +135,7 @@ impl DesignArguments {
             client_memory_bytes: settings.limits.memory_bytes as u64,
             busy_poll: settings.busy_poll,
             single_requests: self.link_batch == LinkBatch::Request,
+            now_ms: 0,
             is_cache: settings.is_cache,
         }
     }
