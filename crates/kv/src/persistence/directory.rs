@@ -4,12 +4,17 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::PersistenceError;
 
 const SNAPSHOT: &str = "snapshot-";
 const LOG: &str = "log-";
 const UNFINISHED: &str = ".tmp";
+/// How long another server may take to let go of a directory.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A directory that this process alone uses.
 #[derive(Debug)]
@@ -36,12 +41,20 @@ impl Directory {
         let mut options = OpenOptions::new();
         let lock = (options.write(true).create(true).truncate(false).open(&name))
             .map_err(PersistenceError::io(&name))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(PersistenceError::InUse { path: path.into() });
+        // One that has just ended may hold it for a moment: a process that it was about to start has
+        // its files until it begins.
+        let begin = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if begin.elapsed() < PATIENCE => {
+                    thread::sleep(PAUSE);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(PersistenceError::InUse { path: path.into() });
+                }
+                Err(TryLockError::Error(error)) => return Err(PersistenceError::io(&name)(error)),
             }
-            Err(TryLockError::Error(error)) => return Err(PersistenceError::io(&name)(error)),
         }
         let directory = Self {
             path: path.into(),
