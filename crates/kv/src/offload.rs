@@ -28,7 +28,6 @@ mod message;
 mod remote_engine;
 mod responder;
 
-pub use backing::RemoteBacking;
 pub use channel::{Channel, ChannelOptions, Traffic};
 pub use error::OffloadError;
 pub use remote_engine::{Batching, RemoteEngine};

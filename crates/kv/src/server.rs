@@ -26,9 +26,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use overside_base::EventFd;
+use overside_device::threads::pin;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 pub use backing::{Backing, EXPIRY_BUCKETS, Memory, TICK_MS};
 pub use password::{Password, PasswordError};
@@ -158,7 +158,7 @@ impl Server {
         clock: Clock,
     ) -> Result<bool, ServerError> {
         if let Some(core) = self.settings.core {
-            stay_on(core).map_err(|error| ServerError::Core { core, error })?;
+            pin(core).map_err(|error| ServerError::Core { core, error })?;
         }
         let state = State {
             settings: self.settings,
@@ -205,15 +205,6 @@ fn allow_descriptors(clients: usize) -> usize {
         );
     }
     (allowed.saturating_sub(OTHER_DESCRIPTORS) as usize).clamp(1, clients)
-}
-
-fn stay_on(core: usize) -> io::Result<()> {
-    if core >= CpuSet::MAX_CPU {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut set = CpuSet::new();
-    set.set(core);
-    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Forty hexadecimal digits that nobody else has.

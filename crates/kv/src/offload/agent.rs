@@ -24,7 +24,7 @@ use overside_probe::dma::{Link, LinkListener, Reach};
 use serde::{Deserialize, Serialize};
 
 use super::backing::RemoteStatus;
-use super::{Batching, Channel, ChannelOptions, OffloadError, RemoteBacking, RemoteEngine};
+use super::{Batching, Channel, ChannelOptions, OffloadError, RemoteEngine};
 use crate::KeyHasher;
 use crate::clock::Clock;
 use crate::server::{Design, Limits, Password, Server, Settings, StopHandle};
@@ -199,9 +199,9 @@ impl CommunicationSide {
         let clock = Clock::starting_at(opening.now_ms);
         let work = move || {
             let served = accept(&listener).map(|channel| {
-                let engine = RemoteEngine::new(channel, batching);
-                let mut backing = RemoteBacking::new(engine, Arc::clone(&shared));
-                let ended = server.run(&mut backing, &KeyHasher::random(), clock);
+                let mut engine = RemoteEngine::new(channel, batching);
+                engine.report_to(Arc::clone(&shared));
+                let ended = server.run(&mut engine, &KeyHasher::random(), clock);
                 ended.map_err(|error| error.to_string())
             });
             let failure = match served {

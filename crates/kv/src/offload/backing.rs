@@ -1,16 +1,12 @@
 //! What a server serves from whose processing engine is on the other side of a link.
 
 use std::io;
-use std::sync::{Arc, Mutex};
 
 use overside_base::lock;
 use serde::{Deserialize, Serialize};
 
 use super::RemoteEngine;
 use crate::server::Backing;
-use crate::{
-    Answer, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics, Transaction,
-};
 
 /// How often counts and sizes are fetched.
 const REFRESH_MS: u64 = 1000;
@@ -30,70 +26,8 @@ pub struct RemoteStatus {
     pub failure: Option<String>,
 }
 
-/// A remote engine behind a server. What is kept on disk is the other side's business: it answers only
-/// what it has kept.
-#[derive(Debug)]
-pub struct RemoteBacking {
-    engine: RemoteEngine,
-    status: Arc<Mutex<RemoteStatus>>,
-    next_refresh_ms: u64,
-}
-
-impl RemoteBacking {
-    /// Around an engine. `status` says how it does, now and then.
-    #[must_use]
-    pub fn new(engine: RemoteEngine, status: Arc<Mutex<RemoteStatus>>) -> Self {
-        Self {
-            engine,
-            status,
-            next_refresh_ms: 0,
-        }
-    }
-}
-
-impl ProcessingEngine for RemoteBacking {
-    fn execute(
-        &mut self,
-        batch: &[Request<'_>],
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) {
-        self.engine.execute(batch, now_ms, answers);
-    }
-
-    fn execute_transaction(
-        &mut self,
-        transaction: &Transaction<'_>,
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) -> bool {
-        (self.engine).execute_transaction(transaction, now_ms, answers)
-    }
-
-    fn scan(
-        &mut self,
-        position: ScanPosition,
-        count: usize,
-        now_ms: u64,
-        keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> ScanPosition {
-        self.engine.scan(position, count, now_ms, keys)
-    }
-
-    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
-        self.engine.expire_some(now_ms, buckets)
-    }
-
-    fn flush(&mut self) -> Result<(), Refusal> {
-        self.engine.flush()
-    }
-
-    fn statistics(&self) -> Statistics {
-        self.engine.statistics()
-    }
-}
-
-impl Backing for RemoteBacking {
+/// What is kept on disk is the other side's business: it answers only what it has kept.
+impl Backing for RemoteEngine {
     fn before_replies(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -101,15 +35,8 @@ impl Backing for RemoteBacking {
     fn tick(&mut self, now_ms: u64) -> bool {
         if now_ms >= self.next_refresh_ms {
             self.next_refresh_ms = now_ms + REFRESH_MS;
-            self.engine.refresh_statistics();
-            let traffic = self.engine.traffic();
-            *lock(&self.status) = RemoteStatus {
-                requests: self.engine.requests(),
-                link_writes: traffic.writes,
-                link_written_bytes: traffic.written_bytes,
-                link_read_bytes: traffic.read_bytes,
-                failure: self.engine.failure().map(ToString::to_string),
-            };
+            self.refresh_statistics();
+            self.report_status();
         }
         false
     }

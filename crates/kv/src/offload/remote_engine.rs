@@ -1,7 +1,11 @@
 //! A processing engine on the other side of a link.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use overside_base::lock;
+
+use super::backing::RemoteStatus;
 use super::channel::{Channel, Traffic};
 use super::message::Topic;
 use super::{OffloadError, responder};
@@ -39,6 +43,9 @@ pub struct RemoteEngine {
     traffic: Traffic,
     failure: Option<OffloadError>,
     statistics: Statistics,
+    /// How it does, for other threads.
+    pub(super) status: Arc<Mutex<RemoteStatus>>,
+    pub(super) next_refresh_ms: u64,
 }
 
 impl RemoteEngine {
@@ -53,6 +60,8 @@ impl RemoteEngine {
             requests: 0,
             failure: None,
             statistics: Statistics::default(),
+            status: Arc::default(),
+            next_refresh_ms: 0,
         }
     }
 
@@ -72,6 +81,22 @@ impl RemoteEngine {
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests
+    }
+
+    /// Says now and then how it does, while it serves ([`Backing::tick`](crate::server::Backing::tick)).
+    pub(super) fn report_to(&mut self, status: Arc<Mutex<RemoteStatus>>) {
+        self.status = status;
+    }
+
+    pub(super) fn report_status(&self) {
+        let traffic = self.traffic();
+        *lock(&self.status) = RemoteStatus {
+            requests: self.requests,
+            link_writes: traffic.writes,
+            link_written_bytes: traffic.written_bytes,
+            link_read_bytes: traffic.read_bytes,
+            failure: self.failure.as_ref().map(ToString::to_string),
+        };
     }
 
     fn fail(&mut self, error: OffloadError) {

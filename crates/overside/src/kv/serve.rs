@@ -75,11 +75,11 @@ struct LimitArguments {
     /// Memory of all connections together; beyond it the one that holds most is closed
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size_within(CLIENT_MEMORY))]
     client_memory: usize,
-    /// Close clients that say nothing for so long; 0: never
+    /// Close idle clients after so many seconds; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0,
           value_parser = value_parser!(u64).range(..=SECONDS_MAX))]
     timeout: u64,
-    /// Close clients that take none of their replies for so long
+    /// Close clients that read none of their replies for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
           value_parser = value_parser!(u64).range(1..=SECONDS_MAX))]
     stall: u64,

@@ -136,7 +136,7 @@ pub fn conditions(settings: &Settings) -> String {
     };
     format!(
         "{} at {}: workload {} ({distribution}) of {} records, keys {}, values {}; {} connections, \
-         pipeline {}, {} threads, seed {}",
+         pipeline {}, {}, seed {}",
         protocol(settings.protocol),
         settings.address,
         settings.workload.name,
@@ -145,7 +145,10 @@ pub fn conditions(settings: &Settings) -> String {
         size(settings.records.value_bytes as f64),
         settings.connections,
         settings.pipeline,
-        settings.threads,
+        match settings.threads {
+            1 => "1 thread".to_owned(),
+            threads => format!("{threads} threads"),
+        },
         settings.seed,
     )
 }
