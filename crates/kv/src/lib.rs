@@ -17,6 +17,7 @@ pub mod codec;
 pub mod engine;
 pub mod hash;
 pub mod offload;
+pub mod partition;
 pub mod persistence;
 pub mod protocol;
 pub mod request;
@@ -28,6 +29,7 @@ pub mod ticks;
 pub use answer::{Answer, Element, List, ListBuilder, Metadata, Refusal, Value, ValueKind};
 pub use engine::{ProcessingEngine, ScanPosition, Statistics, Transaction};
 pub use hash::KeyHasher;
+pub use partition::partition_of;
 pub use request::{
     Condition, Expiry, ExpiryCondition, Operation, Request, ScoreBound, SortedRange,
 };
