@@ -14,6 +14,7 @@ mod bytes;
 mod request;
 
 pub use answer::{decode_answer, encode_answer};
+pub(crate) use request::decode_within;
 pub use request::{decode, encode};
 
 /// Appends a number.
@@ -23,17 +24,17 @@ pub(crate) fn put_varint(number: u64, out: &mut Vec<u8>) {
 
 /// Takes a number off.
 pub(crate) fn take_varint(bytes: &mut &[u8]) -> Result<u64, DecodeError> {
-    let mut from = bytes::Reader(bytes);
+    let mut from = bytes::Reader::new(bytes);
     let number = from.varint()?;
-    *bytes = from.0;
+    *bytes = from.rest;
     Ok(number)
 }
 
 /// Takes a string of at most `max` bytes off.
 pub(crate) fn take_string<'a>(bytes: &mut &'a [u8], max: usize) -> Result<&'a [u8], DecodeError> {
-    let mut from = bytes::Reader(bytes);
+    let mut from = bytes::Reader::new(bytes);
     let string = from.string(max)?;
-    *bytes = from.0;
+    *bytes = from.rest;
     Ok(string)
 }
 

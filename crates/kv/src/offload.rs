@@ -19,16 +19,30 @@
 //! a slot lies in memory that the sender exports, and the message says where: the receiver reads it
 //! (rendezvous). Bodies are made by [`codec`](crate::codec). Nothing of it is believed before it has been
 //! checked.
+//!
+//! # Flow
+//!
+//! 1. As many questions may be without an answer as both sides have slots. So an answer always has a slot.
+//!    A question that has to be fetched is the only one under way.
+//! 2. Questions are answered in order. An answer that would be too long comes in several messages, each
+//!    with some of the answers; the next one follows when the asking side has said `Continue`. It does so
+//!    behind what it has asked already; the answering side keeps that until then, a slot's worth each.
+//! 3. Neither side waits for the other by itself: [`RemoteEngine::begin`] and [`RemoteEngine::poll`],
+//!    [`Responder::poll`].
 
 pub mod agent;
 mod backing;
 mod channel;
 mod error;
 mod message;
+mod patience;
 mod remote_engine;
 mod responder;
+mod serve;
+mod statistics;
 
 pub use channel::{Channel, ChannelOptions, Traffic};
 pub use error::OffloadError;
 pub use remote_engine::{Batching, RemoteEngine};
-pub use responder::{Responder, serve};
+pub use responder::Responder;
+pub use serve::serve;

@@ -90,9 +90,9 @@ pub fn encode_answer(answer: &Answer<'_>, out: &mut Vec<u8>) {
 /// # Errors
 /// If there is none; `bytes` are then where they were.
 pub fn decode_answer<'a>(bytes: &mut &'a [u8]) -> Result<Answer<'a>, DecodeError> {
-    let mut from = Reader(bytes);
+    let mut from = Reader::new(bytes);
     let answer = from.answer()?;
-    *bytes = from.0;
+    *bytes = from.rest;
     Ok(answer)
 }
 

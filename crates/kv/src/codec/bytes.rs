@@ -42,12 +42,23 @@ impl Writer<'_> {
 }
 
 /// Takes off what was appended; every length lies within what is there.
-pub(super) struct Reader<'a>(pub &'a [u8]);
+pub(super) struct Reader<'a> {
+    pub rest: &'a [u8],
+    /// Most elements of lists, which take more memory than bytes.
+    pub elements_max: usize,
+}
 
 impl<'a> Reader<'a> {
+    pub fn new(rest: &'a [u8]) -> Self {
+        Self {
+            rest,
+            elements_max: usize::MAX,
+        }
+    }
+
     pub fn byte(&mut self) -> Result<u8, DecodeError> {
-        let (&byte, rest) = self.0.split_first().ok_or(DecodeError::Truncated)?;
-        self.0 = rest;
+        let (&byte, rest) = self.rest.split_first().ok_or(DecodeError::Truncated)?;
+        self.rest = rest;
         Ok(byte)
     }
 
@@ -76,19 +87,21 @@ impl<'a> Reader<'a> {
         if len > max as u64 {
             return Err(DecodeError::TooLong);
         }
-        let split = self.0.split_at_checked(len as usize);
+        let split = self.rest.split_at_checked(len as usize);
         let (string, rest) = split.ok_or(DecodeError::Truncated)?;
-        self.0 = rest;
+        self.rest = rest;
         Ok(string)
     }
 
     /// A count of things that take `size` bytes each at least.
     pub fn count(&mut self, size: usize) -> Result<usize, DecodeError> {
         let count = self.varint()?;
-        match count <= (self.0.len() / size) as u64 {
-            true => Ok(count as usize),
-            false => Err(DecodeError::Truncated),
+        if count > (self.rest.len() / size) as u64 {
+            return Err(DecodeError::Truncated);
         }
+        let left = self.elements_max.checked_sub(count as usize);
+        self.elements_max = left.ok_or(DecodeError::TooLong)?;
+        Ok(count as usize)
     }
 
     pub fn strings(&mut self) -> Result<Box<[&'a [u8]]>, DecodeError> {
@@ -97,8 +110,11 @@ impl<'a> Reader<'a> {
     }
 
     pub fn score(&mut self) -> Result<f64, DecodeError> {
-        let (bytes, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
-        self.0 = rest;
+        let (bytes, rest) = self
+            .rest
+            .split_first_chunk()
+            .ok_or(DecodeError::Truncated)?;
+        self.rest = rest;
         let score = f64::from_le_bytes(*bytes);
         match score.is_nan() {
             true => Err(DecodeError::InvalidOperand),

@@ -165,11 +165,25 @@ fn number(operation: &Operation<'_>) -> u8 {
 /// # Errors
 /// If there is none; `bytes` are then where they were.
 pub fn decode<'a>(bytes: &mut &'a [u8], hasher: &KeyHasher) -> Result<Request<'a>, DecodeError> {
-    let mut from = Reader(bytes);
+    let mut elements_max = usize::MAX;
+    decode_within(bytes, hasher, &mut elements_max)
+}
+
+/// As [`decode`]; the lists of the request have at most `elements_max` elements, which are counted off.
+pub(crate) fn decode_within<'a>(
+    bytes: &mut &'a [u8],
+    hasher: &KeyHasher,
+    elements_max: &mut usize,
+) -> Result<Request<'a>, DecodeError> {
+    let mut from = Reader {
+        rest: bytes,
+        elements_max: *elements_max,
+    };
     let number = from.byte()?;
     let key = from.string(KEY_MAX_BYTES)?;
     let operation = from.operation(number)?;
-    *bytes = from.0;
+    *bytes = from.rest;
+    *elements_max = from.elements_max;
     Ok(Request {
         key,
         hash: hasher.hash(key),

@@ -1,24 +1,26 @@
 //! Messages in both directions over one queue pair.
 
+mod open;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_device::Region;
 use overside_link::verbs::{
-    Access, Completion, Endpoint, Exported, Messages, QueuePair, RecvBatch, RemoteMemory,
-    RemoteSlice, Token, Verb, Work,
+    Access, Completion, Endpoint, Exported, QueuePair, RemoteMemory, RemoteSlice, Token, Verb, Work,
 };
 
 use super::OffloadError;
 use super::message::{BODY_MAX_BYTES, TRAILER_BYTES, Trailer};
+use super::patience::Patience;
 
-/// Version of the messages.
-const VERSION: u16 = 1;
-/// First bytes of the introduction.
-const MAGIC: [u8; 4] = *b"OvKv";
 /// How long parts of a message may be under way after its last word has arrived.
 const ARRIVAL_MAX: Duration = Duration::from_secs(5);
+/// Memory of a long body that is kept for the next one.
+pub(super) const KEPT_BYTES: usize = 2 << 20;
+/// Completions that are looked at together.
+const COMPLETIONS: usize = 64;
 /// How long a transfer may take.
 const TRANSFER_MAX: Duration = Duration::from_secs(10);
 
@@ -54,6 +56,31 @@ pub struct Traffic {
     pub read_bytes: u64,
 }
 
+/// The body of a message.
+#[derive(Debug)]
+pub(super) enum Body {
+    /// It was in the message.
+    Inline(Vec<u8>),
+    /// It was fetched.
+    Fetched(Region),
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self::Inline(Vec::new())
+    }
+}
+
+impl Body {
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Inline(bytes) => bytes,
+            Self::Fetched(region) => region,
+        }
+    }
+}
+
 /// One end of a connection between two engines.
 pub struct Channel {
     // Dropped first: memory that the other side imported lives as long as the endpoint.
@@ -62,21 +89,20 @@ pub struct Channel {
     inbox_options: ChannelOptions,
     outbox: RemoteMemory,
     outbox_options: ChannelOptions,
-    /// Where messages are made; `None` while one is written.
-    staging: Option<Region>,
+    /// Where messages are made; what is being written is not among them.
+    staging: Vec<Region>,
     sent: u64,
     received: u64,
-    /// Memory that a long body is offered in, until the next one.
-    offered: Option<Exported>,
-    /// The other side's, as it was offered last.
-    fetched: Option<(Token, RemoteMemory)>,
+    /// By slot of the other side: memory that the long body of the message there is offered in.
+    offered: Vec<Option<Exported>>,
+    /// By slot of this side: the other side's memory where the last long body was.
+    fetched: Vec<Option<(Token, RemoteMemory)>>,
     /// Since when a message's last word is there, but not all of it.
     incomplete_since: Option<Instant>,
     work: VecDeque<Work>,
     completions: Vec<Completion>,
-    /// Of the message that was received last: how many requests or answers, and its body.
-    count: u16,
-    body: Vec<u8>,
+    /// Of the message that was received last.
+    body: Body,
     /// Longest body that is fetched.
     body_max_bytes: usize,
     traffic: Traffic,
@@ -94,81 +120,48 @@ impl std::fmt::Debug for Channel {
 }
 
 impl Channel {
-    /// Opens queue pair `index` and exchanges memory with the other side, which does the same.
-    ///
-    /// # Errors
-    /// [`OffloadError`]; if the other side does not come before the deadline too.
-    ///
-    /// # Panics
-    /// If the options are outside of their bounds.
-    pub fn open(
-        endpoint: Arc<dyn Endpoint>,
-        index: usize,
-        options: ChannelOptions,
-        deadline: Instant,
-    ) -> Result<Self, OffloadError> {
-        assert!(is_possible(options), "{options:?}");
-        let mut queue_pair = endpoint.open(index)?;
-        let inbox = endpoint.export(options.slot_bytes * options.slots, Access::Write)?;
-        let introduction = introduce(options, inbox.token());
-        send_message(&mut *queue_pair, &introduction, deadline)?;
-        let answer = receive_message(&mut *queue_pair, deadline)?;
-        let (outbox_options, token) = parse_introduction(&answer)?;
-        let outbox = endpoint.import(&token)?;
-        if outbox.len() != (outbox_options.slot_bytes * outbox_options.slots) as u64 {
-            return Err(OffloadError::Violation(
-                "memory of another size than it said",
-            ));
-        }
-        Ok(Self {
-            staging: Some(endpoint.alloc(outbox_options.slot_bytes, 64)?),
-            queue_pair,
-            inbox,
-            inbox_options: options,
-            outbox,
-            outbox_options,
-            sent: 0,
-            received: 0,
-            offered: None,
-            fetched: None,
-            incomplete_since: None,
-            work: VecDeque::new(),
-            completions: Vec::new(),
-            count: 0,
-            body: Vec::new(),
-            body_max_bytes: BODY_MAX_BYTES,
-            traffic: Traffic::default(),
-            endpoint,
-        })
-    }
-
     /// What was moved so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.traffic
     }
 
+    /// Most messages that may be on the way in each direction without an answer.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.inbox_options.slots.min(self.outbox_options.slots)
+    }
+
+    /// Longest body that is sent without having to be fetched.
+    #[must_use]
+    pub fn inline_max_bytes(&self) -> usize {
+        self.outbox_options.slot_bytes - TRAILER_BYTES
+    }
+
     /// Sends a message with `count` requests or answers. There must be room: no more messages are on
-    /// the way to the other side than it has slots, which who waits for answers knows.
+    /// the way to the other side than it has slots, which who waits for answers knows. The write may
+    /// be under way when this returns.
     ///
     /// # Errors
-    /// [`OffloadError`].
+    /// [`OffloadError`]; also if an earlier write has failed.
     pub fn send(&mut self, count: u16, body: &[u8]) -> Result<(), OffloadError> {
-        if body.len() + TRAILER_BYTES <= self.outbox_options.slot_bytes {
+        // The message that was in the slot before has been taken, and what it told of fetched.
+        let slot = (self.sent + 1) as usize % self.outbox_options.slots;
+        self.offered[slot].take_if(|memory| memory.len() > KEPT_BYTES || memory.len() < body.len());
+        if body.len() <= self.inline_max_bytes() {
             return self.write(count, body, false);
         }
         if body.len() > BODY_MAX_BYTES {
             return Err(OffloadError::Violation("a longer body than possible"));
         }
-        let place = self.offer(body)?;
+        let place = self.offer(slot, body)?;
         self.traffic.rendezvous += 1;
         self.write(count, &place, true)
     }
 
     /// Puts a body where the other side can fetch it; says where.
-    fn offer(&mut self, body: &[u8]) -> Result<Vec<u8>, OffloadError> {
-        let has_room = |memory: &Exported| memory.len() >= body.len();
-        let memory = match self.offered.take().filter(has_room) {
+    fn offer(&mut self, slot: usize, body: &[u8]) -> Result<Vec<u8>, OffloadError> {
+        let memory = match self.offered[slot].take() {
             Some(memory) => memory,
             None => {
                 let len = body.len().next_power_of_two();
@@ -180,7 +173,7 @@ impl Channel {
         let mut place = (body.len() as u32).to_le_bytes().to_vec();
         place.extend_from_slice(&crc32fast::hash(body).to_le_bytes());
         place.extend_from_slice(memory.token().as_bytes());
-        self.offered = Some(memory);
+        self.offered[slot] = Some(memory);
         Ok(place)
     }
 
@@ -193,7 +186,7 @@ impl Channel {
             len: body.len(),
             is_rendezvous,
         };
-        let mut staging = match self.staging.take() {
+        let mut staging = match self.staging.pop() {
             Some(staging) => staging,
             None => self.endpoint.alloc(slot_bytes, 64)?,
         };
@@ -205,42 +198,51 @@ impl Channel {
         let slot = (sequence as usize % self.outbox_options.slots) * slot_bytes;
         let to = (self.outbox).slice((slot + begin) as u64..(slot + slot_bytes) as u64);
         let to = to.map_err(|_| OffloadError::Violation("smaller memory than it said"))?;
-        let whole = staging.share();
-        let from = whole.slice(begin..slot_bytes);
-        self.transfer(Verb::Write { from, to })?;
-        self.completions.clear();
-        // Somebody may still read it if the link keeps it; then there is new memory next time.
-        self.staging = whole.reclaim().ok();
+        let from = staging.share().slice(begin..slot_bytes);
+        self.post(Verb::Write { from, to })?;
+        self.complete()?;
         self.sent = sequence;
         self.traffic.writes += 1;
         self.traffic.written_bytes += (slot_bytes - begin) as u64;
         Ok(())
     }
 
-    /// Does one piece of work; its completion is the only one in `completions` then.
-    fn transfer(&mut self, verb: Verb) -> Result<(), OffloadError> {
-        self.completions.clear();
+    /// Hands work over; waits while the link takes none.
+    fn post(&mut self, verb: Verb) -> Result<(), OffloadError> {
         self.work.push_back(Work::new(self.sent, verb));
-        let begin = Instant::now();
-        let mut turns = 0u32;
-        while self.completions.is_empty() {
-            if !self.work.is_empty() {
-                self.queue_pair.post(&mut self.work)?;
-            }
-            self.queue_pair.poll(&mut self.completions, 1)?;
-            turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(1024) && begin.elapsed() > TRANSFER_MAX {
-                return Err(OffloadError::Timeout);
-            }
+        let mut patience = Patience::new(TRANSFER_MAX);
+        while self.queue_pair.post(&mut self.work)? == 0 {
+            self.complete()?;
+            patience.spend()?;
         }
-        let result = self
-            .completions
-            .first()
-            .map(|completion| &completion.result);
-        match result {
-            Some(Err(error)) => Err(OffloadError::Transfer(error.clone())),
-            _ => Ok(()),
+        Ok(())
+    }
+
+    /// Takes notice of what has been written or fetched; what was fetched, if anything was.
+    fn complete(&mut self) -> Result<Option<Region>, OffloadError> {
+        let mut fetched = None;
+        self.queue_pair.poll(&mut self.completions, COMPLETIONS)?;
+        for completion in self.completions.drain(..) {
+            completion.result?;
+            // Somebody may still read it if the link keeps it; then there is new memory next time.
+            let source = completion.source.and_then(|source| source.reclaim().ok());
+            self.staging.extend(source);
+            fetched = fetched.or(completion.destination);
         }
+        Ok(fetched)
+    }
+
+    /// Waits until everything that was sent has been written.
+    ///
+    /// # Errors
+    /// [`OffloadError`].
+    pub fn flush(&mut self) -> Result<(), OffloadError> {
+        let mut patience = Patience::new(TRANSFER_MAX);
+        while self.queue_pair.in_flight() > 0 {
+            self.complete()?;
+            patience.spend()?;
+        }
+        self.complete().map(drop)
     }
 
     /// Looks whether the next message is there: its count and its body.
@@ -269,17 +271,22 @@ impl Channel {
         let trailer = Trailer::decode(&bytes);
         // The length may be on the way as well.
         if trailer.len + TRAILER_BYTES <= slot_bytes {
-            self.body.resize(trailer.len, 0);
+            let mut body = match std::mem::take(&mut self.body) {
+                Body::Inline(body) => body,
+                Body::Fetched(_) => Vec::new(),
+            };
+            body.resize(trailer.len, 0);
             let begin = end - TRAILER_BYTES - trailer.len;
-            (self.inbox.read(begin, &mut self.body)).map_err(outside)?;
-            if Trailer::is_whole(&bytes, &self.body) && trailer.sequence == self.received + 1 {
+            (self.inbox.read(begin, &mut body)).map_err(outside)?;
+            let is_whole = Trailer::is_whole(&bytes, &body);
+            self.body = Body::Inline(body);
+            if is_whole && trailer.sequence == self.received + 1 {
                 self.incomplete_since = None;
                 self.received += 1;
-                self.count = trailer.count;
                 if trailer.is_rendezvous {
                     self.fetch()?;
                 }
-                return Ok(Some((self.count, &self.body)));
+                return Ok(Some((trailer.count, self.body.bytes())));
             }
         }
         let since = *self.incomplete_since.get_or_insert_with(Instant::now);
@@ -295,7 +302,7 @@ impl Channel {
     fn fetch(&mut self) -> Result<(), OffloadError> {
         const SHORT: OffloadError = OffloadError::Violation("no place of a body");
         let place = std::mem::take(&mut self.body);
-        let (len, rest) = place.split_first_chunk().ok_or(SHORT)?;
+        let (len, rest) = place.bytes().split_first_chunk().ok_or(SHORT)?;
         let (checksum, token) = rest.split_first_chunk().ok_or(SHORT)?;
         let len = u32::from_le_bytes(*len) as usize;
         if len > self.body_max_bytes {
@@ -303,27 +310,47 @@ impl Channel {
         }
         let from = self.import(token, len)?;
         let into = self.endpoint.alloc(len, 64)?;
-        self.transfer(Verb::Read { from, into })?;
-        let destination = self.completions.pop().and_then(|done| done.destination);
-        let destination = destination.ok_or(OffloadError::Violation("no body"))?;
-        if crc32fast::hash(destination.bytes()?) != u32::from_le_bytes(*checksum) {
+        self.post(Verb::Read { from, into })?;
+        let mut patience = Patience::new(TRANSFER_MAX);
+        let body = loop {
+            if let Some(body) = self.complete()? {
+                break body;
+            }
+            patience.spend()?;
+        };
+        if body.len() != len || crc32fast::hash(body.bytes()?) != u32::from_le_bytes(*checksum) {
             return Err(OffloadError::Violation("a body with a wrong checksum"));
         }
         self.traffic.read_bytes += len as u64;
-        self.body = destination.bytes()?.to_vec();
+        self.body = Body::Fetched(body);
         Ok(())
     }
 
     fn import(&mut self, token: &[u8], len: usize) -> Result<RemoteSlice, OffloadError> {
         let token = Token::from_bytes(token)?;
-        let known = self.fetched.take().filter(|(known, _)| *known == token);
+        let slot = self.received as usize % self.inbox_options.slots;
+        let known = self.fetched[slot].take_if(|(known, _)| *known == token);
+        // What was offered before is let go first.
+        self.fetched[slot] = None;
         let memory = match known {
             Some((_, memory)) => memory,
             None => self.endpoint.import(&token)?,
         };
         let slice = memory.slice(0..len as u64);
-        self.fetched = Some((token, memory));
+        self.fetched[slot] = Some((token, memory));
         slice.map_err(|_| OffloadError::Violation("a body outside of its memory"))
+    }
+
+    /// Takes the body of the message that was received last.
+    pub(super) fn take_body(&mut self) -> Body {
+        std::mem::take(&mut self.body)
+    }
+
+    /// Gives memory back that [`Channel::take_body`] took, to be used again.
+    pub(super) fn reuse(&mut self, body: Body) {
+        if let Body::Inline(bytes) = body {
+            self.body = Body::Inline(bytes);
+        }
     }
 
     /// Fetches no longer bodies than this.
@@ -334,99 +361,25 @@ impl Channel {
     /// Finds out whether the link is lost.
     ///
     /// # Errors
-    /// [`OffloadError::Link`].
+    /// [`OffloadError`]; also if a write has failed.
     pub fn check(&mut self) -> Result<(), OffloadError> {
-        self.queue_pair.poll(&mut self.completions, 1)?;
-        Ok(())
+        self.complete().map(drop)
     }
 
-    /// Waits for the next message by polling.
+    /// Waits for the next message by polling: its count and its body.
     ///
     /// # Errors
     /// As [`Channel::receive`]; [`OffloadError::Timeout`].
     pub fn wait(&mut self, most: Duration) -> Result<(u16, &[u8]), OffloadError> {
-        let mut begin = None;
-        let mut turns = 0u32;
-        while self.receive()?.is_none() {
-            std::hint::spin_loop();
-            turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(4096) {
-                self.check()?;
-                if begin.get_or_insert_with(Instant::now).elapsed() > most {
-                    return Err(OffloadError::Timeout);
-                }
-                // The other side may need this core.
-                std::thread::yield_now();
+        let mut patience = Patience::new(most);
+        let count = loop {
+            if let Some((count, _)) = self.receive()? {
+                break count;
             }
-        }
-        Ok((self.count, &self.body))
-    }
-}
-
-fn is_possible(options: ChannelOptions) -> bool {
-    (256..=16 << 20).contains(&options.slot_bytes)
-        && options.slot_bytes.is_multiple_of(64)
-        && (2..=4096).contains(&options.slots)
-}
-
-fn introduce(options: ChannelOptions, token: &Token) -> Vec<u8> {
-    let mut bytes = MAGIC.to_vec();
-    bytes.extend_from_slice(&VERSION.to_le_bytes());
-    bytes.extend_from_slice(&(options.slot_bytes as u32).to_le_bytes());
-    bytes.extend_from_slice(&(options.slots as u32).to_le_bytes());
-    bytes.extend_from_slice(token.as_bytes());
-    bytes
-}
-
-fn parse_introduction(bytes: &[u8]) -> Result<(ChannelOptions, Token), OffloadError> {
-    const NONE: OffloadError = OffloadError::Violation("no introduction");
-    let rest = bytes.strip_prefix(&MAGIC).ok_or(NONE)?;
-    let (version, rest) = rest.split_first_chunk().ok_or(NONE)?;
-    let theirs = u16::from_le_bytes(*version);
-    if theirs != VERSION {
-        let ours = VERSION;
-        return Err(OffloadError::Version { theirs, ours });
-    }
-    let (slot_bytes, rest) = rest.split_first_chunk().ok_or(NONE)?;
-    let (slots, token) = rest.split_first_chunk().ok_or(NONE)?;
-    let options = ChannelOptions {
-        slot_bytes: u32::from_le_bytes(*slot_bytes) as usize,
-        slots: u32::from_le_bytes(*slots) as usize,
-    };
-    match is_possible(options) {
-        true => Ok((options, Token::from_bytes(token)?)),
-        false => Err(OffloadError::Violation("impossible slots")),
-    }
-}
-
-fn send_message(
-    queue_pair: &mut dyn QueuePair,
-    bytes: &[u8],
-    deadline: Instant,
-) -> Result<(), OffloadError> {
-    let message = Messages::packed(bytes, bytes.len());
-    let message = message.ok_or(OffloadError::Violation("nothing"))?;
-    while queue_pair.send(message)? == 0 {
-        pause(deadline)?;
-    }
-    Ok(())
-}
-
-fn receive_message(
-    queue_pair: &mut dyn QueuePair,
-    deadline: Instant,
-) -> Result<Vec<u8>, OffloadError> {
-    let mut batch = RecvBatch::default();
-    while queue_pair.receive(&mut batch, 1)? == 0 {
-        pause(deadline)?;
-    }
-    Ok(batch.as_bytes().to_vec())
-}
-
-fn pause(deadline: Instant) -> Result<(), OffloadError> {
-    std::thread::sleep(Duration::from_micros(100));
-    match Instant::now() < deadline {
-        true => Ok(()),
-        false => Err(OffloadError::Timeout),
+            if patience.spend()? {
+                self.check()?;
+            }
+        };
+        Ok((count, self.body.bytes()))
     }
 }

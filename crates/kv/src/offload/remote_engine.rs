@@ -1,14 +1,18 @@
 //! A processing engine on the other side of a link.
 
+mod questions;
+
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use overside_base::lock;
 
+use super::OffloadError;
 use super::backing::RemoteStatus;
-use super::channel::{Channel, Traffic};
+use super::channel::{Body, Channel, KEPT_BYTES, Traffic};
 use super::message::Topic;
-use super::{OffloadError, responder};
+use super::patience::Patience;
 use crate::codec::{decode_answer, encode, put_varint};
 use crate::{
     Answer, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics, Transaction,
@@ -16,9 +20,8 @@ use crate::{
 
 /// How long the other side may take to answer.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// A batch is sent when it is as long as this, so that what one message takes is bounded.
-const BATCH_BYTES: usize = 1 << 20;
-const BATCH_REQUESTS: usize = 1024;
+/// Most requests of a message: what the processing engine executes together.
+const MESSAGE_REQUESTS: usize = 64;
 
 /// How requests are put into messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +35,10 @@ pub enum Batching {
 
 /// The engine that a communication engine sees. Once the other side is lost, everything is answered with
 /// [`Refusal::Unreachable`].
+///
+/// The methods of [`ProcessingEngine`] wait for the answer. Who has something else to do meanwhile calls
+/// `begin...` and then `poll...` until it says that all is answered; in between nothing else can be
+/// begun.
 #[derive(Debug)]
 pub struct RemoteEngine {
     /// `None` once the other side is lost: then it finds the link lost too, and comes again.
@@ -39,6 +46,15 @@ pub struct RemoteEngine {
     batching: Batching,
     body: Vec<u8>,
     requests: u64,
+    /// The time of the batch that was begun, and how much of it has been sent and answered.
+    now_ms: u64,
+    sent: usize,
+    answered: usize,
+    /// Requests without an answer of each message that is under way.
+    in_flight: VecDeque<usize>,
+    /// The message that is under way has to be fetched: no other may take its memory.
+    is_alone: bool,
+    patience: Patience,
     /// Of the channel that was.
     traffic: Traffic,
     failure: Option<OffloadError>,
@@ -58,6 +74,12 @@ impl RemoteEngine {
             batching,
             body: Vec::new(),
             requests: 0,
+            now_ms: 0,
+            sent: 0,
+            answered: 0,
+            in_flight: VecDeque::new(),
+            is_alone: false,
+            patience: Patience::new(ANSWER_MAX),
             failure: None,
             statistics: Statistics::default(),
             status: Arc::default(),
@@ -104,93 +126,142 @@ impl RemoteEngine {
             tracing::error!("the processing engine cannot be reached: {error}");
             self.traffic = self.traffic();
             self.channel = None;
+            self.in_flight.clear();
             self.failure = Some(error);
         }
     }
 
-    /// How many requests go into the next message, which is in `body` then.
-    fn encode(&mut self, requests: &[Request<'_>], now_ms: u64) -> usize {
+    /// Begins to execute a batch as of `now_ms`: sends as much of it as there is room for.
+    pub fn begin(&mut self, batch: &[Request<'_>], now_ms: u64) {
+        self.expect_idle();
+        (self.now_ms, self.sent, self.answered) = (now_ms, 0, 0);
+        if let Err(error) = self.send_requests(batch) {
+            self.fail(error);
+        }
+    }
+
+    /// Hands over the answers that have come, and sends more of `batch`, the one that was begun. Whether
+    /// all of it is answered. Does not wait.
+    pub fn poll(
+        &mut self,
+        batch: &[Request<'_>],
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> bool {
+        if let Err(error) = self.receive_answers(batch, answers) {
+            self.fail(error);
+        }
+        while self.failure.is_some() && self.answered < batch.len() {
+            answers(self.answered, Answer::Refused(Refusal::Unreachable));
+            self.answered += 1;
+        }
+        self.answered >= batch.len()
+    }
+
+    fn receive_answers(
+        &mut self,
+        batch: &[Request<'_>],
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> Result<(), OffloadError> {
+        let Some((received, body)) = self.receive()? else {
+            return Ok(());
+        };
+        let received = usize::from(received);
+        let (first, left) = (self.in_flight.front_mut())
+            .filter(|left| (1..=**left).contains(&received))
+            .map(|left| (self.answered, std::mem::replace(left, *left - received)))
+            .ok_or(OffloadError::Violation("another number of answers"))?;
+        // The other side goes on while the answers are looked at.
+        if left == received {
+            self.in_flight.pop_front();
+            self.send_requests(batch)?;
+        } else if let Some(channel) = &mut self.channel {
+            channel.send(0, &[Topic::Continue as u8])?;
+        }
+        let mut bytes = body.bytes();
+        for index in first..first + received {
+            answers(index, decode_answer(&mut bytes)?);
+            self.answered += 1;
+        }
+        if !bytes.is_empty() {
+            return Err(OffloadError::Violation("more than answers"));
+        }
+        if let Some(channel) = &mut self.channel {
+            channel.reuse(body);
+        }
+        Ok(())
+    }
+
+    /// Sends more of the batch as long as there is room.
+    fn send_requests(&mut self, batch: &[Request<'_>]) -> Result<(), OffloadError> {
         let most = match self.batching {
-            Batching::Batch => BATCH_REQUESTS,
+            Batching::Batch => MESSAGE_REQUESTS,
             Batching::Request => 1,
         };
-        self.body.clear();
-        self.body.push(Topic::Requests as u8);
-        put_varint(now_ms, &mut self.body);
-        let mut count = 0;
-        for request in requests.iter().take(most) {
-            if self.body.len() > BATCH_BYTES {
+        while let Some(channel) = &mut self.channel {
+            let is_full = self.is_alone && !self.in_flight.is_empty()
+                || self.in_flight.len() == channel.slots();
+            if self.sent == batch.len() || is_full {
                 break;
             }
-            encode(request, &mut self.body);
-            count += 1;
-        }
-        count
-    }
-
-    /// Sends the requests of `body` and hands their answers over, which may come in several messages.
-    /// Says how many were handed over, if that was not all.
-    fn exchange(
-        &mut self,
-        first: usize,
-        count: usize,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) -> Result<(), (usize, OffloadError)> {
-        let mut done = 0;
-        let mut step = |done: &mut usize| -> Result<(), OffloadError> {
-            let channel = self.channel.as_mut().ok_or(OffloadError::Timeout)?;
+            let left = &batch[self.sent..][..most.min(batch.len() - self.sent)];
+            let inline_max = channel.inline_max_bytes();
+            let count = encode_front(left, self.now_ms, inline_max, &mut self.body);
+            let is_alone = self.body.len() > inline_max;
+            if is_alone && !self.in_flight.is_empty() {
+                break;
+            }
             channel.send(count as u16, &self.body)?;
-            loop {
-                let (received, mut bytes) = channel.wait(ANSWER_MAX)?;
-                let received = usize::from(received);
-                if received == 0 || received > count - *done {
-                    return Err(OffloadError::Violation("another number of answers"));
-                }
-                for _ in 0..received {
-                    answers(first + *done, decode_answer(&mut bytes)?);
-                    *done += 1;
-                }
-                if *done == count {
-                    return Ok(());
-                }
-                channel.send(0, &[Topic::Continue as u8])?;
-            }
+            self.is_alone = is_alone;
+            self.in_flight.push_back(count);
+            self.sent += count;
+            self.requests += count as u64;
+        }
+        Ok(())
+    }
+
+    /// The next message, if it has come.
+    fn receive(&mut self) -> Result<Option<(u16, Body)>, OffloadError> {
+        let Some(channel) = &mut self.channel else {
+            return Ok(None);
         };
-        step(&mut done).map_err(|error| (done, error))
+        if let Some((count, _)) = channel.receive()? {
+            self.patience = Patience::new(ANSWER_MAX);
+            return Ok(Some((count, channel.take_body())));
+        }
+        if self.patience.spend()? {
+            channel.check()?;
+        }
+        Ok(None)
     }
 
-    /// Sends `body` and gives the answer to `read`.
-    fn ask<T>(
-        &mut self,
-        read: impl FnOnce(&[u8]) -> Result<T, OffloadError>,
-    ) -> Result<T, OffloadError> {
-        let channel = self.channel.as_mut().ok_or(OffloadError::Timeout)?;
-        channel.send(0, &self.body)?;
-        let (_, bytes) = channel.wait(ANSWER_MAX)?;
-        read(bytes)
+    /// Nothing is under way. Its answer would be taken for another's.
+    fn expect_idle(&mut self) {
+        assert!(self.in_flight.is_empty(), "one thing at a time");
+        self.patience = Patience::new(ANSWER_MAX);
     }
+}
 
-    fn ask_or_fail<T>(&mut self, read: impl FnOnce(&[u8]) -> Result<T, OffloadError>) -> Option<T> {
-        if self.failure.is_some() {
-            return None;
-        }
-        match self.ask(read) {
-            Ok(answer) => Some(answer),
-            Err(error) => {
-                self.fail(error);
-                None
-            }
+/// Makes a message of the front of `requests`, one at least; of how many. More than one only as far as
+/// nothing has to be fetched.
+fn encode_front(
+    requests: &[Request<'_>],
+    now_ms: u64,
+    inline_max: usize,
+    body: &mut Vec<u8>,
+) -> usize {
+    body.clear();
+    body.shrink_to(KEPT_BYTES);
+    body.push(Topic::Requests as u8);
+    put_varint(now_ms, body);
+    for (count, request) in requests.iter().enumerate() {
+        let before = body.len();
+        encode(request, body);
+        if body.len() > inline_max && count > 0 {
+            body.truncate(before);
+            return count;
         }
     }
-
-    /// Fetches counts and sizes, which [`ProcessingEngine::statistics`] then has.
-    pub fn refresh_statistics(&mut self) {
-        self.body.clear();
-        self.body.push(Topic::Statistics as u8);
-        if let Some(statistics) = self.ask_or_fail(responder::read_statistics) {
-            self.statistics = statistics;
-        }
-    }
+    requests.len()
 }
 
 impl ProcessingEngine for RemoteEngine {
@@ -200,21 +271,8 @@ impl ProcessingEngine for RemoteEngine {
         now_ms: u64,
         answers: &mut dyn FnMut(usize, Answer<'_>),
     ) {
-        let mut first = 0;
-        while first < batch.len() && self.failure.is_none() {
-            let count = self.encode(&batch[first..], now_ms);
-            self.requests += count as u64;
-            match self.exchange(first, count, answers) {
-                Ok(()) => first += count,
-                Err((done, error)) => {
-                    first += done;
-                    self.fail(error);
-                }
-            }
-        }
-        for index in first..batch.len() {
-            answers(index, Answer::Refused(Refusal::Unreachable));
-        }
+        self.begin(batch, now_ms);
+        while !self.poll(batch, answers) {}
     }
 
     fn execute_transaction(
@@ -223,24 +281,12 @@ impl ProcessingEngine for RemoteEngine {
         now_ms: u64,
         answers: &mut dyn FnMut(usize, Answer<'_>),
     ) -> bool {
-        let count = transaction.requests.len();
-        responder::put_transaction(transaction, now_ms, &mut self.body);
-        self.requests += count as u64;
-        let mut done = 0;
-        let executed = self.ask_or_fail(|bytes| {
-            let (is_executed, mut bytes) = bytes
-                .split_first()
-                .ok_or(OffloadError::Violation("no answer"))?;
-            while *is_executed == 1 && done < count {
-                answers(done, decode_answer(&mut bytes)?);
-                done += 1;
+        self.begin_transaction(transaction, now_ms);
+        loop {
+            if let Some(is_executed) = self.poll_transaction(transaction, answers) {
+                return is_executed;
             }
-            Ok(*is_executed == 1)
-        });
-        if executed.is_none() {
-            (done..count).for_each(|index| answers(index, Answer::Refused(Refusal::Unreachable)));
         }
-        executed.unwrap_or(true)
     }
 
     fn scan(
@@ -250,13 +296,12 @@ impl ProcessingEngine for RemoteEngine {
         now_ms: u64,
         keys: &mut dyn FnMut(&[u8], Metadata),
     ) -> ScanPosition {
-        self.body.clear();
-        self.body.push(Topic::Scan as u8);
-        for number in [position.0, count as u64, now_ms] {
-            put_varint(number, &mut self.body);
+        self.begin_scan(position, count, now_ms);
+        loop {
+            if let Some(next) = self.poll_scan(keys) {
+                return next;
+            }
         }
-        let next = self.ask_or_fail(|bytes| responder::read_keys(bytes, keys));
-        next.unwrap_or_default()
     }
 
     /// The other side does it by itself.
@@ -265,17 +310,16 @@ impl ProcessingEngine for RemoteEngine {
     }
 
     fn flush(&mut self) -> Result<(), Refusal> {
-        self.body.clear();
-        self.body.push(Topic::Flush as u8);
-        let done = self.ask_or_fail(|mut bytes| Ok(decode_answer(&mut bytes)? == Answer::Done));
-        match done {
-            Some(true) => {
-                self.refresh_statistics();
-                Ok(())
+        self.begin_flush();
+        let flushed = loop {
+            if let Some(flushed) = self.poll_flush() {
+                break flushed;
             }
-            Some(false) => Err(Refusal::ReadOnly),
-            None => Err(Refusal::Unreachable),
+        };
+        if flushed.is_ok() {
+            self.refresh_statistics();
         }
+        flushed
     }
 
     fn statistics(&self) -> Statistics {

@@ -1,20 +1,15 @@
 //! The side that has the processing engine.
 
-use super::OffloadError;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::collections::VecDeque;
 
-use super::channel::{Channel, Traffic};
+use super::OffloadError;
+use super::channel::{Body, Channel, KEPT_BYTES, Traffic};
 use super::message::Topic;
-use crate::clock::Clock;
-use crate::codec::{
-    DecodeError, decode, decode_answer, encode, encode_answer, put_varint, take_string, take_varint,
-};
-use crate::server::{Backing, TICK_MS};
-use crate::{
-    Answer, KEY_MAX_BYTES, KeyHasher, Metadata, Refusal, Request, ScanPosition, Statistics,
-    Transaction,
-};
+use super::statistics::put_statistics;
+use crate::codec::{decode_within, encode_answer, put_varint, take_string, take_varint};
+use crate::protocol::ARGUMENTS_MAX;
+use crate::server::Backing;
+use crate::{Answer, KEY_MAX_BYTES, KeyHasher, Refusal, Request, ScanPosition, Transaction};
 
 /// Answers are sent when they are as long as this; the rest follows when it is asked for.
 const ANSWER_BYTES: usize = 1 << 20;
@@ -23,12 +18,12 @@ const PART: usize = 64;
 /// Answers of a message above which reads are refused.
 const ANSWER_MAX_BYTES: usize = 512 << 20;
 /// Longest question: the longest transaction that a client can make, and what it watches.
-const QUESTION_MAX_BYTES: usize = 256 << 20;
-/// Most requests of a transaction, and most keys that it watches.
-const TRANSACTION_MAX: usize = 1 << 20;
+const QUESTION_MAX_BYTES: usize = 192 << 20;
+/// Most requests, fields and members of a transaction, and fields and members of the requests that are
+/// executed together. A client's have fewer, since each takes an argument.
+const ELEMENTS_MAX: usize = ARGUMENTS_MAX;
+/// Most keys that a transaction watches.
 const WATCHED_MAX: u64 = 1 << 16;
-/// Memory that is kept between messages.
-const KEPT_BYTES: usize = 2 << 20;
 /// Most keys of a scan, whatever is asked for.
 const SCAN_MAX: usize = 4096;
 
@@ -37,22 +32,34 @@ const SCAN_MAX: usize = 4096;
 pub struct Responder {
     channel: Channel,
     hasher: KeyHasher,
-    question: Vec<u8>,
+    /// Requests whose answers wait until the other side has taken those before.
+    rest: Option<Requests>,
+    /// What it has asked meanwhile: one message a slot at most, none of which has to be fetched.
+    questions: VecDeque<(u16, Body)>,
     body: Vec<u8>,
     /// Bytes of an answer, as the last call of the engine had them.
     answer_bytes: usize,
     requests: u64,
 }
 
+/// Requests that are being answered.
+#[derive(Debug)]
+struct Requests {
+    body: Body,
+    /// Where in the body the next one begins.
+    at: usize,
+    left: usize,
+}
+
 impl Responder {
     /// For the engine that hashes keys with `hasher`.
     #[must_use]
-    pub fn new(mut channel: Channel, hasher: KeyHasher) -> Self {
-        channel.limit_bodies(QUESTION_MAX_BYTES);
+    pub fn new(channel: Channel, hasher: KeyHasher) -> Self {
         Self {
             channel,
             hasher,
-            question: Vec::new(),
+            rest: None,
+            questions: VecDeque::new(),
             body: Vec::new(),
             answer_bytes: 0,
             requests: 0,
@@ -79,42 +86,79 @@ impl Responder {
         self.channel.check()
     }
 
-    /// Answers the next message if there is one; says whether there was. Does not wait. Writes reach
-    /// the disk as the engine's [`Backing::before_replies`] says before they are answered.
+    /// Answers the next message if there is one; says whether there was. Does not wait: where an answer
+    /// is too long for one message, its rest is sent by a later call. Writes reach the disk as the
+    /// engine's [`Backing::before_replies`] says before they are answered.
     ///
     /// # Errors
     /// [`OffloadError`]: the other side is lost, or breaks the rules; its requests may have been
     /// executed.
+    #[inline]
     pub fn poll(&mut self, engine: &mut dyn Backing, now_ms: u64) -> Result<bool, OffloadError> {
-        let Some((count, question)) = self.channel.receive()? else {
+        if self.rest.is_some() {
+            return self.poll_continue(engine, now_ms);
+        }
+        let (count, question) = match self.questions.pop_front() {
+            Some(question) => question,
+            None => {
+                self.channel.limit_bodies(QUESTION_MAX_BYTES);
+                match self.channel.receive()? {
+                    None => return Ok(false),
+                    Some((count, _)) => (count, self.channel.take_body()),
+                }
+            }
+        };
+        self.answer(usize::from(count), question, engine, now_ms)?;
+        self.body.shrink_to(KEPT_BYTES);
+        Ok(true)
+    }
+
+    /// Goes on with a long answer once the other side has taken what it has. Questions that it asked
+    /// before that wait.
+    fn poll_continue(
+        &mut self,
+        engine: &mut dyn Backing,
+        now_ms: u64,
+    ) -> Result<bool, OffloadError> {
+        // A question that has to be fetched is the only one under way.
+        self.channel.limit_bodies(0);
+        let Some((count, body)) = self.channel.receive()? else {
             return Ok(false);
         };
-        self.question.clear();
-        self.question.extend_from_slice(question);
-        let question = std::mem::take(&mut self.question);
-        let answered = self.answer(usize::from(count), &question, engine, now_ms);
-        self.question = question;
-        self.question.shrink_to(KEPT_BYTES);
-        self.body.shrink_to(KEPT_BYTES);
-        answered?;
+        if (count, body) == (0, &[Topic::Continue as u8]) {
+            if let Some(rest) = self.rest.take() {
+                self.execute(rest, engine, now_ms)?;
+            }
+        } else if self.questions.len() < self.channel.slots() {
+            let question = self.channel.take_body();
+            self.questions.push_back((count, question));
+        } else {
+            return Err(OffloadError::Violation("more messages than slots"));
+        }
         Ok(true)
     }
 
     fn answer(
         &mut self,
         count: usize,
-        question: &[u8],
+        question: Body,
         engine: &mut dyn Backing,
         now_ms: u64,
     ) -> Result<(), OffloadError> {
         let (topic, mut rest) = question
+            .bytes()
             .split_first()
             .ok_or(OffloadError::Violation("an empty message"))?;
         self.body.clear();
         match Topic::from_byte(*topic) {
             Some(Topic::Requests) => {
                 take_varint(&mut rest)?;
-                return self.execute(count, rest, engine, now_ms);
+                let requests = Requests {
+                    at: question.bytes().len() - rest.len(),
+                    left: count,
+                    body: question,
+                };
+                return self.execute(requests, engine, now_ms);
             }
             Some(Topic::Transaction) => self.execute_transaction(rest, engine, now_ms)?,
             Some(Topic::Scan) => self.scan(rest, engine, now_ms)?,
@@ -128,6 +172,7 @@ impl Responder {
                 return Err(OffloadError::Violation("a message out of turn"));
             }
         }
+        self.channel.reuse(question);
         self.sync(engine)?;
         self.channel.send(0, &self.body)
     }
@@ -138,52 +183,47 @@ impl Responder {
         kept.map_err(|_| OffloadError::Violation("writes that cannot be kept"))
     }
 
+    /// Executes requests until all are, or until the answers are long enough to be sent.
     fn execute(
         &mut self,
-        count: usize,
-        mut rest: &[u8],
+        mut all: Requests,
         engine: &mut dyn Backing,
         now_ms: u64,
     ) -> Result<(), OffloadError> {
-        let mut requests = Vec::with_capacity(count);
-        for _ in 0..count {
-            requests.push(decode(&mut rest, &self.hasher)?);
-        }
-        if !rest.is_empty() {
-            return Err(OffloadError::Violation("more than its requests"));
-        }
-        self.requests += count as u64;
-        let mut left = &requests[..];
-        let mut answered = 0;
-        while !left.is_empty() {
+        self.body.clear();
+        let before = all.left;
+        let mut rest = &all.body.bytes()[all.at..];
+        while all.left > 0 && self.body.len() <= ANSWER_BYTES {
             let most = (ANSWER_BYTES / (self.answer_bytes + 1))
                 .clamp(1, PART)
-                .min(left.len());
-            let before = self.body.len();
-            let body = &mut self.body;
-            engine.execute(&left[..most], now_ms, &mut |index, answer| {
-                put_answer(&left[index], &answer, body);
-            });
-            self.answer_bytes = (self.body.len() - before) / most;
-            left = &left[most..];
-            answered += most;
-            if self.body.len() > ANSWER_BYTES && !left.is_empty() {
-                self.sync(engine)?;
-                self.channel.send(answered as u16, &self.body)?;
-                self.wait_for_continue()?;
-                self.body.clear();
-                answered = 0;
+                .min(all.left);
+            let mut elements_max = ELEMENTS_MAX;
+            let mut part = Vec::with_capacity(most);
+            for _ in 0..most {
+                part.push(decode_within(&mut rest, &self.hasher, &mut elements_max)?);
             }
+            let begin = self.body.len();
+            let body = &mut self.body;
+            engine.execute(&part, now_ms, &mut |index, answer| {
+                put_answer(&part[index], &answer, body);
+            });
+            self.answer_bytes = (self.body.len() - begin) / most;
+            all.left -= most;
+            self.requests += most as u64;
+        }
+        let answered = before - all.left;
+        if all.left == 0 && !rest.is_empty() {
+            return Err(OffloadError::Violation("more than its requests"));
         }
         self.sync(engine)?;
-        self.channel.send(answered as u16, &self.body)
-    }
-
-    fn wait_for_continue(&mut self) -> Result<(), OffloadError> {
-        match self.channel.wait(super::remote_engine::ANSWER_MAX)? {
-            (0, [topic]) if *topic == Topic::Continue as u8 => Ok(()),
-            _ => Err(OffloadError::Violation("a message out of turn")),
+        self.channel.send(answered as u16, &self.body)?;
+        if all.left > 0 {
+            all.at = all.body.bytes().len() - rest.len();
+            self.rest = Some(all);
+        } else {
+            self.channel.reuse(all.body);
         }
+        Ok(())
     }
 
     fn execute_transaction(
@@ -204,11 +244,12 @@ impl Responder {
             let hash = self.hasher.hash(key);
             transaction.watched.push((key, hash, version));
         }
+        let mut elements_max = ELEMENTS_MAX;
         while !rest.is_empty() {
-            if transaction.requests.len() == TRANSACTION_MAX {
-                return Err(OffloadError::Violation("too long a transaction"));
-            }
-            transaction.requests.push(decode(&mut rest, &self.hasher)?);
+            elements_max = (elements_max.checked_sub(1))
+                .ok_or(OffloadError::Violation("too long a transaction"))?;
+            let request = decode_within(&mut rest, &self.hasher, &mut elements_max)?;
+            transaction.requests.push(request);
         }
         self.requests += transaction.requests.len() as u64;
         self.body.push(1);
@@ -248,122 +289,4 @@ fn put_answer(request: &Request<'_>, answer: &Answer<'_>, body: &mut Vec<u8>) {
         true => encode_answer(&Answer::Refused(Refusal::TooLarge), body),
         false => encode_answer(answer, body),
     }
-}
-
-pub(super) fn read_keys(
-    mut bytes: &[u8],
-    keys: &mut dyn FnMut(&[u8], Metadata),
-) -> Result<ScanPosition, OffloadError> {
-    let next = ScanPosition(take_varint(&mut bytes)?);
-    while !bytes.is_empty() {
-        let key = take_string(&mut bytes, KEY_MAX_BYTES)?;
-        match decode_answer(&mut bytes)? {
-            Answer::Metadata(metadata) => keys(key, metadata),
-            _ => return Err(OffloadError::Violation("something else than keys")),
-        }
-    }
-    Ok(next)
-}
-
-pub(super) fn put_transaction(transaction: &Transaction<'_>, now_ms: u64, body: &mut Vec<u8>) {
-    body.clear();
-    body.push(Topic::Transaction as u8);
-    put_varint(now_ms, body);
-    put_varint(transaction.watched.len() as u64, body);
-    for (key, _, version) in &transaction.watched {
-        put_varint(key.len() as u64, body);
-        body.extend_from_slice(key);
-        put_varint(*version, body);
-    }
-    let requests = transaction.requests.iter();
-    requests.for_each(|request: &Request<'_>| encode(request, body));
-}
-
-fn put_statistics(all: &Statistics, body: &mut Vec<u8>) {
-    for number in numbers(&mut all.clone()) {
-        put_varint(*number, body);
-    }
-}
-
-pub(super) fn read_statistics(mut bytes: &[u8]) -> Result<Statistics, OffloadError> {
-    let mut all = Statistics::default();
-    for number in numbers(&mut all) {
-        *number = take_varint(&mut bytes)?;
-    }
-    match bytes.is_empty() {
-        true => Ok(all),
-        false => Err(DecodeError::InvalidOperand.into()),
-    }
-}
-
-/// Every figure, in the order in which they are sent.
-fn numbers(all: &mut Statistics) -> [&mut u64; 10] {
-    let Statistics {
-        items,
-        items_with_expiry,
-        payload_bytes,
-        memory_bytes,
-        memory_limit_bytes,
-        hits,
-        misses,
-        evictions,
-        expirations,
-        refusals,
-    } = all;
-    [
-        items,
-        items_with_expiry,
-        payload_bytes,
-        memory_bytes,
-        memory_limit_bytes,
-        hits,
-        misses,
-        evictions,
-        expirations,
-        refusals,
-    ]
-}
-
-/// Turns without a message after which the loop lets others run, and then sleeps between turns.
-const IDLE_YIELD: u32 = 256;
-const IDLE_SLEEP: u32 = 4096;
-/// How long it sleeps: what a message waits at most after a pause.
-const PAUSE: Duration = Duration::from_micros(50);
-
-/// Serves the other sides, one message of each in turn, until `stop` or until one is lost. Never sleeps if
-/// it `busy_polls`.
-///
-/// # Errors
-/// Why one was lost. What was answered is kept as [`Backing`] says.
-pub fn serve(
-    responders: &mut [Responder],
-    engine: &mut dyn Backing,
-    clock: &Clock,
-    busy_polls: bool,
-    stop: &AtomicBool,
-) -> Result<(), OffloadError> {
-    let mut idle = 0u32;
-    let mut next_tick_ms = clock.now_ms();
-    while !stop.load(Ordering::Relaxed) {
-        let now_ms = clock.now_ms();
-        let mut any = false;
-        for responder in &mut *responders {
-            any |= responder.poll(engine, now_ms)?;
-        }
-        if now_ms >= next_tick_ms {
-            let is_busy = engine.tick(now_ms);
-            next_tick_ms = now_ms + if is_busy { 1 } else { TICK_MS };
-            for responder in &mut *responders {
-                responder.check()?;
-            }
-        }
-        idle = if any { 0 } else { idle.saturating_add(1) };
-        match idle {
-            _ if busy_polls => std::hint::spin_loop(),
-            0..IDLE_YIELD => std::hint::spin_loop(),
-            IDLE_YIELD..IDLE_SLEEP => std::thread::yield_now(),
-            _ => std::thread::sleep(PAUSE),
-        }
-    }
-    Ok(())
 }

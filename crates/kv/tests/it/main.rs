@@ -4,6 +4,7 @@ mod bench;
 mod codec;
 mod memcached;
 mod offload;
+mod offload_flow;
 mod oracle;
 mod oracle_test;
 mod peers;

@@ -13,8 +13,6 @@ use overside_kv::{
     Answer, Condition, Expiry, Metadata, Operation, ProcessingEngine, Refusal, Request,
     ScanPosition, Statistics, Transaction,
 };
-use overside_link::shm::{ShmOptions, pair};
-use overside_link::verbs::{Endpoint, LinkConfig, Side};
 
 use crate::oracle::Oracle;
 use crate::requests::Requests;
@@ -24,19 +22,10 @@ const SMALL: ChannelOptions = ChannelOptions {
     slots: 2,
 };
 
-fn deadline() -> Instant {
-    Instant::now() + Duration::from_secs(20)
-}
-
-/// The ends of the DPU and of the host, which has a channel open.
+/// The ends of the DPU and of the host.
 fn channels() -> (Channel, Channel) {
-    let configs = [Side::Host, Side::Dpu].map(LinkConfig::new);
-    let options = ShmOptions::default();
-    let ends = pair([&configs[0], &configs[1]], [&options, &options], deadline());
-    let [host, dpu] = ends.unwrap().map(|end| Arc::new(end) as Arc<dyn Endpoint>);
-    let host = thread::spawn(move || Channel::open(host, 0, SMALL, deadline()).unwrap());
-    let dpu = Channel::open(dpu, 0, SMALL, deadline()).unwrap();
-    (dpu, host.join().unwrap())
+    let [dpu, host] = Channel::pairs(1, SMALL).unwrap().remove(0);
+    (dpu, host)
 }
 
 /// A processing engine on a thread of its own.

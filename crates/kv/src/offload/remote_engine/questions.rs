@@ -1,0 +1,162 @@
+//! Questions that are one message and have one answer.
+
+use super::RemoteEngine;
+use crate::codec::{decode_answer, encode, put_varint, take_string, take_varint};
+use crate::offload::OffloadError;
+use crate::offload::channel::KEPT_BYTES;
+use crate::offload::message::Topic;
+use crate::offload::statistics::read_statistics;
+use crate::{Answer, KEY_MAX_BYTES, Metadata, Refusal, Request, ScanPosition, Transaction};
+
+impl RemoteEngine {
+    /// Sends the question in `body`.
+    fn begin_question(&mut self) {
+        self.expect_idle();
+        let Some(channel) = &mut self.channel else {
+            return;
+        };
+        self.in_flight.push_back(1);
+        if let Err(error) = channel.send(0, &self.body) {
+            self.fail(error);
+        }
+    }
+
+    /// Gives the answer to `read` once it has come; `Some(None)` if there will be none.
+    fn poll_answer<T>(
+        &mut self,
+        read: impl FnOnce(&[u8]) -> Result<T, OffloadError>,
+    ) -> Option<Option<T>> {
+        let answer = match self.receive() {
+            Ok(None) if self.failure.is_some() => return Some(None),
+            Ok(None) => return None,
+            Ok(Some((_, body))) => read(body.bytes()),
+            Err(error) => Err(error),
+        };
+        self.in_flight.clear();
+        match answer {
+            Ok(answer) => Some(Some(answer)),
+            Err(error) => {
+                self.fail(error);
+                Some(None)
+            }
+        }
+    }
+
+    /// Begins to execute a transaction.
+    pub fn begin_transaction(&mut self, transaction: &Transaction<'_>, now_ms: u64) {
+        put_transaction(transaction, now_ms, &mut self.body);
+        self.requests += transaction.requests.len() as u64;
+        self.begin_question();
+        self.body.shrink_to(KEPT_BYTES);
+    }
+
+    /// As [`ProcessingEngine::execute_transaction`] for the one that was begun, once it is answered.
+    pub fn poll_transaction(
+        &mut self,
+        transaction: &Transaction<'_>,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> Option<bool> {
+        let count = transaction.requests.len();
+        let mut done = 0;
+        let executed = self.poll_answer(|bytes| {
+            let (is_executed, mut bytes) = bytes
+                .split_first()
+                .ok_or(OffloadError::Violation("no answer"))?;
+            while *is_executed == 1 && done < count {
+                answers(done, decode_answer(&mut bytes)?);
+                done += 1;
+            }
+            Ok(*is_executed == 1)
+        })?;
+        if executed.is_none() {
+            (done..count).for_each(|index| answers(index, Answer::Refused(Refusal::Unreachable)));
+        }
+        Some(executed.unwrap_or(true))
+    }
+
+    /// Begins a part of a scan.
+    pub fn begin_scan(&mut self, position: ScanPosition, count: usize, now_ms: u64) {
+        self.body.clear();
+        self.body.push(Topic::Scan as u8);
+        for number in [position.0, count as u64, now_ms] {
+            put_varint(number, &mut self.body);
+        }
+        self.begin_question();
+    }
+
+    /// As [`ProcessingEngine::scan`] for the part that was begun, once it is answered.
+    pub fn poll_scan(&mut self, keys: &mut dyn FnMut(&[u8], Metadata)) -> Option<ScanPosition> {
+        let next = self.poll_answer(|bytes| read_keys(bytes, keys));
+        next.map(Option::unwrap_or_default)
+    }
+
+    /// Begins to remove everything.
+    pub fn begin_flush(&mut self) {
+        self.ask(Topic::Flush);
+    }
+
+    /// As [`ProcessingEngine::flush`], once it is answered.
+    pub fn poll_flush(&mut self) -> Option<Result<(), Refusal>> {
+        let done = self.poll_answer(|mut bytes| Ok(decode_answer(&mut bytes)? == Answer::Done))?;
+        Some(match done {
+            Some(true) => Ok(()),
+            Some(false) => Err(Refusal::ReadOnly),
+            None => Err(Refusal::Unreachable),
+        })
+    }
+
+    /// Begins to fetch counts and sizes.
+    pub fn begin_statistics(&mut self) {
+        self.ask(Topic::Statistics);
+    }
+
+    /// Whether they have come: [`ProcessingEngine::statistics`] then has them.
+    pub fn poll_statistics(&mut self) -> bool {
+        let Some(answer) = self.poll_answer(read_statistics) else {
+            return false;
+        };
+        self.statistics = answer.unwrap_or(self.statistics);
+        true
+    }
+
+    fn ask(&mut self, topic: Topic) {
+        self.body.clear();
+        self.body.push(topic as u8);
+        self.begin_question();
+    }
+
+    /// Fetches counts and sizes, which [`ProcessingEngine::statistics`] then has.
+    pub fn refresh_statistics(&mut self) {
+        self.begin_statistics();
+        while !self.poll_statistics() {}
+    }
+}
+
+fn read_keys(
+    mut bytes: &[u8],
+    keys: &mut dyn FnMut(&[u8], Metadata),
+) -> Result<ScanPosition, OffloadError> {
+    let next = ScanPosition(take_varint(&mut bytes)?);
+    while !bytes.is_empty() {
+        let key = take_string(&mut bytes, KEY_MAX_BYTES)?;
+        match decode_answer(&mut bytes)? {
+            Answer::Metadata(metadata) => keys(key, metadata),
+            _ => return Err(OffloadError::Violation("something else than keys")),
+        }
+    }
+    Ok(next)
+}
+
+fn put_transaction(transaction: &Transaction<'_>, now_ms: u64, body: &mut Vec<u8>) {
+    body.clear();
+    body.push(Topic::Transaction as u8);
+    put_varint(now_ms, body);
+    put_varint(transaction.watched.len() as u64, body);
+    for (key, _, version) in &transaction.watched {
+        put_varint(key.len() as u64, body);
+        body.extend_from_slice(key);
+        put_varint(*version, body);
+    }
+    let requests = transaction.requests.iter();
+    requests.for_each(|request: &Request<'_>| encode(request, body));
+}
