@@ -122,7 +122,7 @@ fn serve(busy_poll: bool) -> ExitCode {
     let server = Server::bind(Settings {
         tcp: vec![(Ipv4Addr::LOCALHOST, 0).into()],
         busy_poll,
-        core: Some(SERVER_CORE),
+        cores: vec![SERVER_CORE],
         ..Settings::default()
     });
     let server = server.expect("a free port");

@@ -39,7 +39,7 @@ mod tests {
         // Python: zlib.crc32(b"123456789") == 0xcbf43926
         let crc = 0xcbf4_3926_u64;
         for count in [1, 2, 3, 7, 64] {
-            let expected = (crc * count as u64 >> 32) as usize;
+            let expected = ((crc * count as u64) >> 32) as usize;
             assert_eq!(partition_of(b"123456789", count), expected);
         }
         assert_eq!(partition_of(b"123456789", 1 << 16), 0xcbf4);

@@ -4,6 +4,7 @@
 //! client asks it to end. Everything that clients can make it hold is bounded by [`Limits`].
 
 mod backing;
+mod bell;
 mod buffers;
 mod client;
 mod connection;
@@ -16,6 +17,7 @@ mod password;
 mod poller;
 mod scrape;
 mod settings;
+mod shared;
 mod state;
 mod transport;
 mod worker;
@@ -24,21 +26,22 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
 
 use overside_base::EventFd;
 use overside_device::threads::pin;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-pub use backing::{Backing, EXPIRY_BUCKETS, Memory, TICK_MS};
+pub use backing::{Backing, EXPIRY_BUCKETS, Memory, PartitionWork, TICK_MS};
+pub use bell::Bell;
 pub use password::{Password, PasswordError};
 pub use settings::{Design, Limits, Settings};
 
 use crate::KeyHasher;
 use crate::clock::Clock;
-use crate::stages::StageClock;
-use counters::Counters;
 use listeners::{Listener, Service};
+use shared::Shared;
 use state::State;
 use worker::Worker;
 
@@ -81,7 +84,8 @@ pub enum ServerError {
 #[derive(Debug)]
 pub struct Server {
     settings: Settings,
-    listeners: Vec<Listener>,
+    /// Of each worker.
+    listeners: Vec<Vec<Listener>>,
     stop: Arc<EventFd>,
 }
 
@@ -102,16 +106,26 @@ impl Server {
     /// # Errors
     /// [`ServerError`].
     pub fn bind(mut settings: Settings) -> Result<Self, ServerError> {
-        let mut listeners = Vec::new();
+        settings.workers = settings.workers.max(1);
+        let workers = settings.workers;
+        let mut listeners: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listen = |addresses: &mut [SocketAddr], service| {
+            // Whoever collects metrics is no load to divide.
+            let sockets = if service == Service::Metrics {
+                1
+            } else {
+                workers
+            };
             for address in addresses {
-                let listener = Listener::tcp(*address, service);
-                let listener = listener.map_err(|error| ServerError::Listen {
+                let bound = Listener::tcp(*address, service, sockets);
+                let bound = bound.map_err(|error| ServerError::Listen {
                     address: *address,
                     error,
                 })?;
-                *address = listener.address.unwrap_or(*address);
-                listeners.push(listener);
+                for (listener, of_worker) in bound.into_iter().zip(&mut listeners) {
+                    *address = listener.address.unwrap_or(*address);
+                    of_worker.push(listener);
+                }
             }
             Ok::<_, ServerError>(())
         };
@@ -124,7 +138,8 @@ impl Server {
         if let Some(path) = &settings.unix {
             let path = path.clone();
             let listener = Listener::unix(&path);
-            listeners.push(listener.map_err(|error| ServerError::ListenUnix { path, error })?);
+            let listener = listener.map_err(|error| ServerError::ListenUnix { path, error })?;
+            listeners[0].push(listener);
         }
         settings.limits.clients = allow_descriptors(settings.limits.clients);
         Ok(Self {
@@ -146,38 +161,111 @@ impl Server {
         StopHandle(Arc::clone(&self.stop))
     }
 
-    /// Serves from `backing`, whose keys `hasher` hashes, until it is asked to end. Whether every
-    /// client then had what was its own in time.
+    /// Serves by one worker from `backing`, whose keys `hasher` hashes, until it is asked to end. Whether
+    /// every client then had what was its own in time.
     ///
     /// # Errors
     /// [`ServerError`]; what the backing had to keep may be lost.
+    ///
+    /// # Panics
+    /// If the settings say that there are more workers.
     pub fn run(
         self,
         backing: &mut dyn Backing,
         hasher: &KeyHasher,
         clock: Clock,
     ) -> Result<bool, ServerError> {
-        if let Some(core) = self.settings.core {
-            pin(core).map_err(|error| ServerError::Core { core, error })?;
-        }
-        let state = State {
-            settings: self.settings,
-            counters: Counters::default(),
-            stages: StageClock::start(),
-            started_ms: clock.now_ms(),
-            run_id: random_hex()?,
-            commands: 0,
-            is_shutting_down: false,
-        };
-        let hasher = hasher.clone();
-        let is_complete = {
-            let mut worker =
-                Worker::new(state, clock, self.listeners, hasher, backing, &self.stop)?;
-            worker.run()
-        };
-        // Also after an error: what was acknowledged is kept.
-        backing.finish()?;
-        Ok(is_complete?)
+        assert_eq!(self.settings.workers, 1, "one worker");
+        let shared = Arc::new(self.share(vec![backing.bell()], clock)?);
+        let listeners = self.listeners.into_iter().flatten().collect();
+        let keys = (hasher.clone(), clock);
+        work(&shared, 0, listeners, backing, keys, &self.stop)
+    }
+
+    /// As [`Server::run`], with a worker for each backing, the first one on the calling thread.
+    ///
+    /// # Errors
+    /// [`ServerError`]: that of the first worker that had one. The others have ended in order.
+    ///
+    /// # Panics
+    /// If the settings say another number of workers, or if a worker panics.
+    pub fn run_workers(
+        self,
+        backings: Vec<Box<dyn Backing + Send>>,
+        hasher: &KeyHasher,
+        clock: Clock,
+    ) -> Result<bool, ServerError> {
+        assert_eq!(self.settings.workers, backings.len(), "as many workers");
+        let bells = backings.iter().map(|backing| backing.bell()).collect();
+        let shared = &Arc::new(self.share(bells, clock)?);
+        let stop = &*self.stop;
+        let workers = backings.into_iter().zip(self.listeners).enumerate();
+        thread::scope(|scope| {
+            let mut first = None;
+            let mut threads = Vec::new();
+            for (worker, (mut backing, listeners)) in workers {
+                let keys = (hasher.clone(), clock);
+                let run = move || work(shared, worker, listeners, &mut *backing, keys, stop);
+                match worker {
+                    0 => first = Some(run),
+                    _ => {
+                        let name = format!("kv-worker-{worker}");
+                        let spawned = thread::Builder::new().name(name).spawn_scoped(scope, run);
+                        threads.push(spawned.inspect_err(|_| shared.abandon())?);
+                    }
+                }
+            }
+            let mut result = first.map_or(Ok(true), |run| run());
+            for thread in threads {
+                let ended = thread.join().expect("a worker does not panic");
+                result = match (result, ended) {
+                    (Ok(one), Ok(other)) => Ok(one && other),
+                    (Err(error), _) | (_, Err(error)) => Err(error),
+                };
+            }
+            result
+        })
+    }
+
+    fn share(&self, bells: Vec<Option<Arc<Bell>>>, clock: Clock) -> io::Result<Shared> {
+        let (settings, stop) = (self.settings.clone(), Arc::clone(&self.stop));
+        let run_id = random_hex()?;
+        Ok(Shared::new(settings, clock.now_ms(), run_id, stop, bells))
+    }
+}
+
+/// Is one worker until the server ends.
+fn work(
+    shared: &Arc<Shared>,
+    number: usize,
+    listeners: Vec<Listener>,
+    backing: &mut dyn Backing,
+    (hasher, clock): (KeyHasher, Clock),
+    stop: &EventFd,
+) -> Result<bool, ServerError> {
+    // However it ends, nobody waits for it.
+    let _ending = Ending(shared, number);
+    shared.begin(number);
+    if let Some(&core) = shared.settings.cores.get(number) {
+        pin(core).map_err(|error| ServerError::Core { core, error })?;
+    }
+    let is_complete = {
+        let state = State::new(Arc::clone(shared), number);
+        let mut worker = Worker::new(state, clock, listeners, hasher, backing, stop)?;
+        worker.run()
+    };
+    // Also after an error: what was acknowledged is kept.
+    backing.finish()?;
+    Ok(is_complete?)
+}
+
+/// A worker that has ended ends the server.
+struct Ending<'s>(&'s Shared, usize);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+        self.0.finish(self.1);
     }
 }
 

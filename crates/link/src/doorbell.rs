@@ -19,10 +19,18 @@ use crate::primitive::{AtomicU32, Ordering, Padded, fence};
 /// wakes it.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(crate) struct Armed(Padded<AtomicU32>);
+pub struct Armed(Padded<AtomicU32>);
+
+impl Default for Armed {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Armed {
-    pub(crate) fn new() -> Self {
+    /// Nobody asks to be woken.
+    #[must_use]
+    pub fn new() -> Self {
         Self(Padded(AtomicU32::new(0)))
     }
 
@@ -31,21 +39,26 @@ impl Armed {
     ///
     /// The other side publishes, fences and looks for the wish; this side makes the wish, fences
     /// and looks for what is published. One of them sees the other.
-    pub(crate) fn arm(&self, ready: impl FnOnce() -> bool) -> bool {
+    pub fn arm(&self, ready: impl FnOnce() -> bool) -> bool {
         self.0.0.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let ready = ready();
         if ready {
             // A wish that was taken meanwhile makes for a wake-up for nothing.
-            self.0.0.store(0, Ordering::Relaxed);
+            self.disarm();
         }
         ready
+    }
+
+    /// Takes the wish back; whoever has seen it already wakes this side for nothing.
+    pub fn disarm(&self) {
+        self.0.0.store(0, Ordering::Relaxed);
     }
 
     /// Whether the caller has to wake the other side, after what it published. Of several only one
     /// has to.
     #[must_use]
-    pub(crate) fn must_notify(&self) -> bool {
+    pub fn must_notify(&self) -> bool {
         fence(Ordering::SeqCst);
         // AcqRel: a sleeper that finds its wish taken sees what it was taken for.
         self.0.0.load(Ordering::Relaxed) != 0 && self.0.0.swap(0, Ordering::AcqRel) != 0

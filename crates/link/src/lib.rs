@@ -23,5 +23,6 @@ pub mod ucx;
 pub mod verbs;
 mod volatile_slice;
 
+pub use doorbell::Armed;
 pub use secret::Secret;
 pub use volatile_slice::VolatileSlice;

@@ -1,7 +1,9 @@
 //! What a server serves from.
 
 use std::io;
+use std::sync::Arc;
 
+use super::Bell;
 use crate::{
     Answer, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics, Transaction,
 };
@@ -35,11 +37,39 @@ pub trait Backing: ProcessingEngine {
     /// What `CONFIG GET` says of how things are kept: names of Redis, and values.
     fn parameters(&self) -> Vec<(&'static str, String)>;
 
+    /// By what other workers wake the one that serves from this, if it answers others
+    /// ([`Backing::serve_others`]).
+    fn bell(&self) -> Option<Arc<Bell>> {
+        None
+    }
+
+    /// Executes what other workers ask for, where each worker has a part of the keys; whether they
+    /// had asked for something. Called every turn, before the worker sleeps, and after it has been
+    /// woken by the bell. Replies to others leave with it: it does for them what
+    /// [`Backing::before_replies`] does.
+    fn serve_others(&mut self, _now_ms: u64) -> bool {
+        false
+    }
+
+    /// Where the requests of this worker's clients were executed.
+    fn partition_work(&self) -> PartitionWork {
+        PartitionWork::default()
+    }
+
     /// Called once, after the last reply.
     ///
     /// # Errors
     /// What may be lost.
     fn finish(&mut self) -> io::Result<()>;
+}
+
+/// Requests of the clients of one worker, or of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionWork {
+    /// Those that came to the worker that has their keys.
+    pub own: u64,
+    /// Those that were sent on to another worker.
+    pub forwarded: u64,
 }
 
 /// Longest time between two calls of [`Backing::tick`] in milliseconds.

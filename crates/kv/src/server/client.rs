@@ -1,50 +1,136 @@
 //! The table of clients.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
+use overside_base::lock;
 use slab::Slab;
 
 use super::connection::{Connection, Protocol};
+use super::shared::Shared;
 
-/// A connected client: what others may ask of it. The connection itself is elsewhere while it is
-/// being served.
-pub struct Client {
+/// A connected client, as all workers see it. Its own worker alone writes.
+#[derive(Debug)]
+pub struct ClientEntry {
+    pub id: u64,
+    /// Who serves it, and where it is in the table there.
+    pub worker: usize,
+    pub key: usize,
+    pub address: Box<str>,
+    pub local_address: Arc<str>,
+    pub protocol: Protocol,
+    pub opened_ms: u64,
+    name: Mutex<Box<[u8]>>,
+    active_ms: AtomicU64,
+    input_bytes: AtomicUsize,
+    output_bytes: AtomicUsize,
+    memory_bytes: AtomicUsize,
+    is_condemned: AtomicBool,
+}
+
+impl ClientEntry {
+    pub fn name(&self) -> Box<[u8]> {
+        lock(&self.name).clone()
+    }
+
+    pub fn set_name(&self, name: &[u8]) {
+        *lock(&self.name) = name.into();
+    }
+
+    /// When something came last.
+    pub fn active_ms(&self) -> u64 {
+        self.active_ms.load(Ordering::Relaxed)
+    }
+
+    pub fn set_active_ms(&self, now_ms: u64) {
+        self.active_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    pub fn input_bytes(&self) -> usize {
+        self.input_bytes.load(Ordering::Relaxed)
+    }
+
+    pub fn output_bytes(&self) -> usize {
+        self.output_bytes.load(Ordering::Relaxed)
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes.load(Ordering::Relaxed)
+    }
+
+    /// It is to be closed for its memory.
+    pub fn is_condemned(&self) -> bool {
+        self.is_condemned.load(Ordering::Relaxed)
+    }
+
+    pub fn condemn(&self) {
+        self.is_condemned.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Who connects, and where.
+pub struct NewClient {
     pub id: u64,
     pub address: Box<str>,
     pub local_address: Arc<str>,
-    pub name: Box<[u8]>,
     pub protocol: Protocol,
-    pub opened_ms: u64,
-    /// When something came last.
-    pub active_ms: u64,
-    pub input_bytes: usize,
-    pub output_bytes: usize,
+    pub now_ms: u64,
     pub memory_bytes: usize,
     pub is_authenticated: bool,
-    /// Another client wants it closed.
-    pub is_killed: bool,
+}
+
+/// A client of this worker. The connection itself is elsewhere while it is being served.
+pub struct Client {
+    pub entry: Arc<ClientEntry>,
+    pub is_authenticated: bool,
     pub connection: Option<Box<Connection>>,
 }
 
-/// All clients, and what they take together.
-#[derive(Default)]
+/// All clients of a worker, and what they take together.
 pub struct Clients {
     pub table: Slab<Client>,
-    pub memory_bytes: usize,
     pub unauthenticated: usize,
-    /// Keys of those that are to be closed.
-    pub killed: Vec<usize>,
+    pub memcached: usize,
+    /// Those that are to be closed, as another client has asked for.
+    pub killed: Vec<Arc<ClientEntry>>,
+    memory_bytes: usize,
+    worker: usize,
+    shared: Arc<Shared>,
 }
 
 impl Clients {
+    pub fn new(worker: usize, shared: Arc<Shared>) -> Self {
+        Self {
+            table: Slab::new(),
+            unauthenticated: 0,
+            memcached: 0,
+            killed: Vec::new(),
+            memory_bytes: 0,
+            worker,
+            shared,
+        }
+    }
+
+    /// Memory of the connections of this worker.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
+    fn set_memory(&mut self, bytes: usize) {
+        self.memory_bytes = bytes;
+        self.shared.set_memory(self.worker, bytes);
+    }
+
     /// Brings the sums up to date after a connection was served.
     pub fn update(&mut self, key: usize, connection: &Connection) {
         let client = &mut self.table[key];
-        let memory = connection.memory_bytes();
-        self.memory_bytes = self.memory_bytes - client.memory_bytes + memory;
-        client.memory_bytes = memory;
-        client.input_bytes = connection.input.len();
-        client.output_bytes = connection.unsent();
+        let entry = &*client.entry;
+        let (before, now) = (entry.memory_bytes(), connection.memory_bytes());
+        entry.memory_bytes.store(now, Ordering::Relaxed);
+        let input_bytes = connection.input.len();
+        entry.input_bytes.store(input_bytes, Ordering::Relaxed);
+        let output_bytes = connection.unsent();
+        entry.output_bytes.store(output_bytes, Ordering::Relaxed);
         let is_authenticated =
             connection.session.is_authenticated() && !connection.transport.is_handshaking();
         if is_authenticated != client.is_authenticated {
@@ -54,47 +140,58 @@ impl Clients {
                 false => self.unauthenticated += 1,
             }
         }
+        self.set_memory(self.memory_bytes - before + now);
     }
 
-    /// Adds one; where it is.
-    pub fn insert(&mut self, client: Client) -> usize {
-        self.memory_bytes += client.memory_bytes;
-        self.unauthenticated += usize::from(!client.is_authenticated);
-        self.table.insert(client)
+    /// Adds one that was admitted; where it is.
+    pub fn insert(&mut self, new: NewClient) -> usize {
+        let key = self.table.vacant_key();
+        let entry = Arc::new(ClientEntry {
+            id: new.id,
+            worker: self.worker,
+            key,
+            address: new.address,
+            local_address: new.local_address,
+            protocol: new.protocol,
+            opened_ms: new.now_ms,
+            name: Mutex::default(),
+            active_ms: AtomicU64::new(new.now_ms),
+            input_bytes: AtomicUsize::new(0),
+            output_bytes: AtomicUsize::new(0),
+            memory_bytes: AtomicUsize::new(new.memory_bytes),
+            is_condemned: AtomicBool::new(false),
+        });
+        self.set_memory(self.memory_bytes + new.memory_bytes);
+        self.unauthenticated += usize::from(!new.is_authenticated);
+        self.memcached += usize::from(new.protocol == Protocol::Memcached);
+        self.shared.add_client(Arc::clone(&entry));
+        self.table.insert(Client {
+            entry,
+            is_authenticated: new.is_authenticated,
+            connection: None,
+        })
     }
 
     pub fn remove(&mut self, key: usize) {
         let client = self.table.remove(key);
-        self.memory_bytes -= client.memory_bytes;
+        self.set_memory(self.memory_bytes - client.entry.memory_bytes());
         self.unauthenticated -= usize::from(!client.is_authenticated);
+        self.memcached -= usize::from(client.entry.protocol == Protocol::Memcached);
+        self.shared.remove_client(client.entry.id);
+        self.shared.dismiss();
     }
 
-    /// How many speak memcached's protocol.
-    pub fn memcached(&self) -> usize {
-        let clients = self.table.iter();
-        let memcached = clients.filter(|(_, client)| client.protocol == Protocol::Memcached);
-        memcached.count()
-    }
-
-    /// Who holds most.
-    pub fn largest(&self) -> Option<usize> {
-        let clients = self.table.iter();
-        let largest = clients.max_by_key(|(_, client)| client.memory_bytes);
-        largest.map(|(key, _)| key)
+    /// Whether a client is in its place; another one may be.
+    pub fn has(&self, entry: &ClientEntry) -> bool {
+        let client = self.table.get(entry.key);
+        client.is_some_and(|client| client.entry.id == entry.id)
     }
 
     /// Who has been here longest without authenticating.
     pub fn oldest_unauthenticated(&self) -> Option<usize> {
         let clients = self.table.iter();
         let unauthenticated = clients.filter(|(_, client)| !client.is_authenticated);
-        let oldest = unauthenticated.min_by_key(|(_, client)| client.id);
+        let oldest = unauthenticated.min_by_key(|(_, client)| client.entry.id);
         oldest.map(|(key, _)| key)
-    }
-
-    /// In the order of their ids.
-    pub fn sorted(&self) -> Vec<&Client> {
-        let mut sorted: Vec<_> = self.table.iter().map(|(_, client)| client).collect();
-        sorted.sort_unstable_by_key(|client| client.id);
-        sorted
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use super::Backing;
 use super::client::Clients;
+use super::counters::CloseReason;
 use super::info::info;
 use super::state::State;
 use crate::protocol::{ClientInfo, ReadOnlyReason, ServerContext};
@@ -41,9 +42,10 @@ impl ServerContext for Context<'_> {
     }
 
     fn info(&mut self, statistics: &Statistics, field: &mut dyn FnMut(&str, &str, &dyn Display)) {
+        let figures = self.state.total(self.clients);
         info(
             self.state,
-            self.clients,
+            &figures,
             self.backing,
             statistics,
             self.now_ms,
@@ -79,38 +81,38 @@ impl ServerContext for Context<'_> {
         parameter("unixsocket", unix.as_deref().unwrap_or_default());
         parameter("tcp-keepalive", "7200");
         parameter("proto-max-bulk-len", &crate::VALUE_MAX_BYTES.to_string());
-        parameter("io-threads", "1");
+        parameter("io-threads", &self.state.shared.workers().to_string());
     }
 
     fn clients(&mut self, client: &mut dyn FnMut(&ClientInfo<'_>)) {
-        for one in self.clients.sorted() {
+        for one in self.state.shared.clients() {
             client(&ClientInfo {
                 id: one.id,
                 address: &one.address,
                 local_address: &one.local_address,
-                name: &one.name,
+                name: &one.name(),
                 age_s: self.now_ms.saturating_sub(one.opened_ms) / 1000,
-                idle_s: self.now_ms.saturating_sub(one.active_ms) / 1000,
-                input_bytes: one.input_bytes,
-                output_bytes: one.output_bytes,
+                idle_s: self.now_ms.saturating_sub(one.active_ms()) / 1000,
+                input_bytes: one.input_bytes(),
+                output_bytes: one.output_bytes(),
             });
         }
     }
 
     fn set_client_name(&mut self, id: u64, name: &[u8]) {
-        let mut clients = self.clients.table.iter_mut();
-        if let Some((_, client)) = clients.find(|(_, client)| client.id == id) {
-            client.name = name.into();
+        if let Some(client) = self.state.shared.client(id) {
+            client.set_name(name);
         }
     }
 
     fn kill_client(&mut self, id: u64) -> bool {
-        let mut clients = self.clients.table.iter_mut();
-        let Some((key, client)) = clients.find(|(_, client)| client.id == id) else {
+        let Some(client) = self.state.shared.client(id) else {
             return false;
         };
-        client.is_killed = true;
-        self.clients.killed.push(key);
+        match client.worker == self.state.worker {
+            true => self.clients.killed.push(client),
+            false => self.state.shared.kill(client, CloseReason::Killed),
+        }
         true
     }
 
@@ -136,6 +138,7 @@ impl ServerContext for Context<'_> {
             self.save()?;
         }
         self.state.is_shutting_down = true;
+        self.state.shared.stop();
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! What a server counts: plain integers of its one thread.
+//! What a worker counts: plain integers of its one thread.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ const CLASSES: usize = 22;
 const FIRST_CLASS_LOG2: u32 = 10;
 
 /// Counts since the start.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Counters {
     pub connections_accepted: u64,
     pub connections_rejected: u64,
@@ -16,6 +16,21 @@ pub struct Counters {
     pub bytes_sent: u64,
     pub wrong_passwords: u64,
     pub turns: Histogram,
+}
+
+impl Counters {
+    /// Adds those of another worker.
+    pub fn add(&mut self, other: &Self) {
+        self.connections_accepted += other.connections_accepted;
+        self.connections_rejected += other.connections_rejected;
+        for (sum, count) in self.closed.iter_mut().zip(other.closed) {
+            *sum += count;
+        }
+        self.bytes_received += other.bytes_received;
+        self.bytes_sent += other.bytes_sent;
+        self.wrong_passwords += other.wrong_passwords;
+        self.turns.add(&other.turns);
+    }
 }
 
 /// Why a connection ended.
@@ -61,7 +76,7 @@ impl CloseReason {
 }
 
 /// Durations by powers of two.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Histogram {
     classes: [u64; CLASSES],
     count: u64,
@@ -78,6 +93,14 @@ impl Histogram {
         }
         self.count += 1;
         self.sum_ns = self.sum_ns.saturating_add(ns);
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (sum, count) in self.classes.iter_mut().zip(other.classes) {
+            *sum += count;
+        }
+        self.count += other.count;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
     /// How many were at most so many seconds long, for growing seconds.

@@ -3,20 +3,20 @@
 use std::fmt::Display;
 
 use overside_base::memory_figure;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::Backing;
-use super::client::Clients;
 use super::counters::CloseReason;
+use super::shared::Figures;
 use super::state::State;
 use crate::Statistics;
+use crate::stages::Stage;
 
 type Field<'f> = &'f mut dyn FnMut(&str, &str, &dyn Display);
 
 /// Hands over every section but `Keyspace`.
 pub fn info(
     state: &State,
-    clients: &Clients,
+    figures: &Figures,
     backing: &dyn Backing,
     statistics: &Statistics,
     now_ms: u64,
@@ -25,45 +25,46 @@ pub fn info(
     server(state, now_ms, field);
     let limits = &state.settings.limits;
     let mut client = |name: &str, value: &dyn Display| field("Clients", name, value);
-    client("connected_clients", &clients.table.len());
-    client("memcached_clients", &clients.memcached());
+    client("connected_clients", &figures.clients);
+    client("memcached_clients", &figures.memcached_clients);
     client("maxclients", &limits.clients);
     client("blocked_clients", &0);
-    client("unauthenticated_clients", &clients.unauthenticated);
+    client("unauthenticated_clients", &figures.unauthenticated);
     client("clients_memory_limit", &limits.memory_bytes);
-    memory(state, clients, statistics, field);
+    memory(state, figures, statistics, field);
     for (name, value) in backing.info() {
         field("Persistence", &name, &value);
     }
-    stats(state, statistics, now_ms, field);
+    stats(state, figures, statistics, now_ms, field);
     field("Replication", "role", &"master");
     field("Replication", "connected_slaves", &0);
-    // The one thread that serves.
-    let cpu = clock_gettime(ClockId::ThreadCPUTime);
-    let cpu_s = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9;
+    // Of all threads that serve.
+    let cpu_s = state.shared.cpu_ns() as f64 / 1e9;
     field("CPU", "used_cpu_main_thread", &format_args!("{cpu_s:.6}"));
-    stages(state, field);
+    stages(figures, field);
     let mut own = |name: &str, value: &dyn Display| field("Overside", name, value);
     own("design", &state.settings.design.name());
     own("driver", &"epoll");
-    own("steering", &"none, one core serves");
-    own("partitions", &1);
+    own("steering", &"none");
+    own("partitions", &state.shared.workers());
+    own("requests_at_owner", &figures.partition_work.own);
+    own("requests_forwarded", &figures.partition_work.forwarded);
     own("busy_poll", &u8::from(state.settings.busy_poll));
-    own("turns", &state.counters.turns.count());
+    own("turns", &figures.counters.turns.count());
 }
 
-/// Time of the thread that serves, since the start.
-fn stages(state: &State, field: Field<'_>) {
+/// Time of the threads that serve, since the start.
+fn stages(figures: &Figures, field: Field<'_>) {
     let mut stages = |name: &str, value: &dyn Display| field("Stages", name, value);
-    for (stage, ns) in state.stages.times_ns() {
+    for (stage, ns) in Stage::ALL.iter().zip(figures.stages_ns) {
         stages(&format!("stage_{}_ns", stage.name()), &ns);
     }
-    stages("batches", &state.stages.batches());
+    stages("batches", &figures.batches);
 }
 
 fn server(state: &State, now_ms: u64, field: Field<'_>) {
     let mut server = |name: &str, value: &dyn Display| field("Server", name, value);
-    let uptime_s = now_ms.saturating_sub(state.started_ms) / 1000;
+    let uptime_s = now_ms.saturating_sub(state.shared.started_ms) / 1000;
     let port = state.settings.tcp.first().map_or(0, |at| at.port());
     // What clients take for the version of the commands that they may use.
     server("redis_version", &"7.0.0");
@@ -73,14 +74,14 @@ fn server(state: &State, now_ms: u64, field: Field<'_>) {
     server("arch_bits", &usize::BITS);
     server("multiplexing_api", &"epoll");
     server("process_id", &std::process::id());
-    server("run_id", &state.run_id);
+    server("run_id", &state.shared.run_id);
     server("tcp_port", &port);
     server("server_time_usec", &(now_ms * 1000));
     server("uptime_in_seconds", &uptime_s);
     server("uptime_in_days", &(uptime_s / 86_400));
 }
 
-fn memory(state: &State, clients: &Clients, statistics: &Statistics, field: Field<'_>) {
+fn memory(state: &State, figures: &Figures, statistics: &Statistics, field: Field<'_>) {
     let mut memory = |name: &str, value: &dyn Display| field("Memory", name, value);
     let policy = match state.settings.is_cache {
         true => "allkeys-fifo",
@@ -92,18 +93,18 @@ fn memory(state: &State, clients: &Clients, statistics: &Statistics, field: Fiel
     memory("used_memory_dataset", &statistics.payload_bytes);
     memory("maxmemory", &statistics.memory_limit_bytes);
     memory("maxmemory_policy", &policy);
-    memory("mem_clients_normal", &clients.memory_bytes);
+    memory("mem_clients_normal", &figures.clients_memory_bytes);
 }
 
-fn stats(state: &State, statistics: &Statistics, now_ms: u64, field: Field<'_>) {
+fn stats(state: &State, figures: &Figures, statistics: &Statistics, now_ms: u64, field: Field<'_>) {
     let mut stats = |name: &str, value: &dyn Display| field("Stats", name, value);
-    let counters = &state.counters;
-    let uptime_s = (now_ms.saturating_sub(state.started_ms) / 1000).max(1);
+    let counters = &figures.counters;
+    let uptime_s = (now_ms.saturating_sub(state.shared.started_ms) / 1000).max(1);
     stats("total_connections_received", &counters.connections_accepted);
-    stats("total_commands_processed", &state.commands);
+    stats("total_commands_processed", &figures.commands);
     stats(
         "commands_per_second_since_start",
-        &(state.commands / uptime_s),
+        &(figures.commands / uptime_s),
     );
     stats("total_net_input_bytes", &counters.bytes_received);
     stats("total_net_output_bytes", &counters.bytes_sent);

@@ -62,20 +62,27 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at an address. Port 0 takes any.
-    pub fn tcp(address: SocketAddr, service: Service) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        // The standard library's own backlog is shorter; listening again only changes it.
-        listen(&listener, BACKLOG)?;
-        let address = listener.local_addr()?;
-        Ok(Self {
-            address: Some(address),
-            name: address.to_string().into(),
-            socket: listener.into(),
-            service,
-            path: None,
-        })
+    /// Listens at an address, by as many sockets, among which the system divides connections. Port 0
+    /// takes any.
+    pub fn tcp(address: SocketAddr, service: Service, count: usize) -> io::Result<Vec<Self>> {
+        let mut address = address;
+        let mut listeners = Vec::with_capacity(count);
+        for number in 0..count {
+            let socket = bound(address, number > 0)?;
+            // So that others can join, but only from here on: a second server finds the address in use.
+            sockopt::set_socket_reuseport(&socket, count > 1)?;
+            listen(&socket, BACKLOG)?;
+            let bound = TcpListener::from(socket);
+            address = bound.local_addr()?;
+            listeners.push(Self {
+                address: Some(address),
+                name: address.to_string().into(),
+                socket: bound.into(),
+                service,
+                path: None,
+            });
+        }
+        Ok(listeners)
     }
 
     /// Listens at a path that only this user can connect to. A socket that a dead server left there
@@ -131,6 +138,21 @@ impl Drop for Listener {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// A socket with an address; `joins`: another one may have it already, if it lets others join.
+fn bound(address: SocketAddr, joins: bool) -> io::Result<OwnedFd> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    // Connections of a server that has ended do not keep the address.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_socket_reuseport(&socket, joins)?;
+    bind(&socket, &address)?;
+    Ok(socket)
 }
 
 fn remove_stale(path: &Path) -> io::Result<()> {

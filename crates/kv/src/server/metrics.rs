@@ -1,23 +1,25 @@
 //! Metrics in Prometheus's text exposition format, version 0.0.4. What is counted are plain integers of
-//! one thread, read when somebody asks; a library's registry would have shared atomics instead.
+//! each worker, added up when somebody asks; a library's registry would have shared atomics instead.
 
 use std::fmt::{Display, Write};
 
 use super::Backing;
 use super::client::Clients;
-use super::counters::CloseReason;
+use super::counters::{CloseReason, Counters};
 use super::state::State;
+use crate::stages::Stage;
 
 const PREFIX: &str = "overside_kv_";
 
 /// All metrics.
 pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64) -> String {
     let mut out = Metrics(String::with_capacity(8 << 10));
-    let counters = &state.counters;
+    let figures = state.total(clients);
+    let counters = &figures.counters;
     let s = backing.statistics();
-    let uptime_s = now_ms.saturating_sub(state.started_ms) as f64 / 1e3;
+    let uptime_s = now_ms.saturating_sub(state.shared.started_ms) as f64 / 1e3;
     out.gauge("uptime_seconds", "Time since the start.", uptime_s);
-    out.counter("commands_total", "Commands executed.", state.commands);
+    out.counter("commands_total", "Commands executed.", figures.commands);
     out.counter("hits_total", "Reads that found their key.", s.hits);
     out.counter("misses_total", "Reads that did not.", s.misses);
     let evicted = "Keys dropped to make room.";
@@ -38,12 +40,16 @@ pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64
     out.gauge(
         "connections",
         "Clients that are connected.",
-        clients.table.len(),
+        figures.clients,
     );
     let speaking = "Those of them that speak memcached's protocol.";
-    out.gauge("memcached_connections", speaking, clients.memcached());
+    out.gauge("memcached_connections", speaking, figures.memcached_clients);
     let held = "Memory of all connections.";
-    out.gauge("connections_memory_bytes", held, clients.memory_bytes);
+    out.gauge(
+        "connections_memory_bytes",
+        held,
+        figures.clients_memory_bytes,
+    );
     let accepted = "Connections accepted.";
     out.counter("connections_total", accepted, counters.connections_accepted);
     let rejected = "Connections beyond the limit.";
@@ -68,14 +74,14 @@ pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64
     let sent = "Bytes sent to clients.";
     out.counter("sent_bytes_total", sent, counters.bytes_sent);
     let batches = "Batches of commands executed.";
-    out.counter("batches_total", batches, state.stages.batches());
-    let stages = "Time of the thread that serves, by stage.";
+    out.counter("batches_total", batches, figures.batches);
+    let stages = "Time of the threads that serve, by stage.";
     out.head("stage_seconds_total", stages, "counter");
-    for (stage, ns) in state.stages.times_ns() {
+    for (stage, ns) in Stage::ALL.iter().zip(figures.stages_ns) {
         let labels = format_args!("{{stage=\"{}\"}}", stage.name());
         out.sample("stage_seconds_total", &labels, ns as f64 / 1e9);
     }
-    out.turns(state);
+    out.turns(counters);
     for (name, value) in backing.info() {
         if let Ok(value) = value.parse::<f64>() {
             out.gauge(
@@ -113,8 +119,8 @@ impl Metrics {
         self.sample(name, &"", value);
     }
 
-    fn turns(&mut self, state: &State) {
-        let turns = &state.counters.turns;
+    fn turns(&mut self, counters: &Counters) {
+        let turns = &counters.turns;
         let help = "Time from the first read of a turn to its last write.";
         self.head("turn_seconds", help, "histogram");
         for (seconds, count) in turns.cumulative() {

@@ -42,6 +42,10 @@ impl Poller {
         Ok(epoll::modify(&self.set, socket, data, interest)?)
     }
 
+    pub fn remove(&self, socket: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.set, socket)?)
+    }
+
     /// Waits no longer than `timeout`; a signal ends the wait too.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<()> {
         self.events.clear();

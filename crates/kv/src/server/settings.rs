@@ -26,8 +26,10 @@ pub struct Settings {
     pub limits: Limits,
     /// Never sleeps: a core is busy all the time, and answers come sooner.
     pub busy_poll: bool,
-    /// The core that it stays on.
-    pub core: Option<usize>,
+    /// Workers, each with a thread and a part of the keys; 0 is 1.
+    pub workers: usize,
+    /// The cores that they stay on, in order; where there is none, anywhere.
+    pub cores: Vec<usize>,
     /// How long clients have for what is theirs when the server ends.
     pub drain: Duration,
     /// Drops keys when memory is full, instead of refusing writes.

@@ -1,17 +1,62 @@
-//! What belongs to the server as a whole.
+//! What one worker counts, and the server that it belongs to.
 
-use super::Settings;
+use std::sync::Arc;
+
+use super::client::Clients;
 use super::counters::Counters;
+use super::shared::{Figures, Shared};
+use super::{PartitionWork, Settings};
 use crate::stages::StageClock;
 
 pub struct State {
+    /// Those of the server.
     pub settings: Settings,
+    pub shared: Arc<Shared>,
+    /// Which worker this is.
+    pub worker: usize,
     pub counters: Counters,
     pub stages: StageClock,
-    pub started_ms: u64,
-    /// Another one for every process.
-    pub run_id: String,
     /// Commands executed.
     pub commands: u64,
+    pub partition_work: PartitionWork,
     pub is_shutting_down: bool,
+}
+
+impl State {
+    pub fn new(shared: Arc<Shared>, worker: usize) -> Self {
+        Self {
+            settings: shared.settings.clone(),
+            shared,
+            worker,
+            counters: Counters::default(),
+            stages: StageClock::start(),
+            commands: 0,
+            partition_work: PartitionWork::default(),
+            is_shutting_down: false,
+        }
+    }
+
+    fn figures(&self, clients: &Clients) -> Figures {
+        Figures {
+            counters: self.counters.clone(),
+            stages_ns: self.stages.times_ns().map(|(_, ns)| ns),
+            batches: self.stages.batches(),
+            commands: self.commands,
+            clients: clients.table.len(),
+            memcached_clients: clients.memcached,
+            unauthenticated: clients.unauthenticated,
+            clients_memory_bytes: clients.memory_bytes(),
+            partition_work: self.partition_work,
+        }
+    }
+
+    /// Lets the other workers know what this one has counted.
+    pub fn show(&self, clients: &Clients) {
+        self.shared.show(self.worker, self.figures(clients));
+    }
+
+    /// What all workers have counted.
+    pub fn total(&self, clients: &Clients) -> Figures {
+        self.shared.total(self.worker, self.figures(clients))
+    }
 }

@@ -9,6 +9,9 @@
 //! 5. sends the replies, once a connection, and
 //! 6. accepts a bounded number of connections.
 //!
+//! Where several workers serve, each also executes in every turn what the others ask of its part of the keys
+//! ([`Backing::serve_others`]), and is woken for that by its [`Bell`].
+//!
 //! What nobody takes waits in its connection's output, and while much waits nothing more is read from
 //! there. Timers ([`timers`]) see to those who take or say nothing.
 
@@ -16,12 +19,14 @@ mod accepting;
 mod timers;
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_base::EventFd;
 use slab::Slab;
 
 use super::backing::{Backing, TICK_MS};
+use super::bell::Bell;
 use super::buffers::Buffers;
 use super::client::Clients;
 use super::connection::{Connection, Protocol};
@@ -48,6 +53,7 @@ const CLIENT: u64 = 0;
 const LISTENER: u64 = 1 << 56;
 const SCRAPE: u64 = 2 << 56;
 const STOP: u64 = 3 << 56;
+const BELL: u64 = 4 << 56;
 
 /// A server at work.
 pub struct Worker<'b> {
@@ -63,7 +69,8 @@ pub struct Worker<'b> {
     hasher: KeyHasher,
     backing: &'b mut dyn Backing,
     stop: &'b EventFd,
-    next_id: u64,
+    /// Where there are other workers.
+    bell: Option<Arc<Bell>>,
     /// Connections of this turn, and connections that have something to do in the next.
     active: Vec<Active>,
     due: Vec<usize>,
@@ -75,6 +82,8 @@ pub struct Worker<'b> {
     is_backing_busy: bool,
     /// Ends the drain.
     deadline_ms: Option<u64>,
+    /// Whether every client had what was its own when this worker finished.
+    is_complete: Option<bool>,
 }
 
 /// A connection that is being served.
@@ -99,13 +108,18 @@ impl<'b> Worker<'b> {
             poller.add(listener, LISTENER | number as u64, EventFlags::IN)?;
         }
         poller.add(stop, STOP, EventFlags::IN)?;
+        let bell = backing.bell();
+        if let Some(bell) = &bell {
+            poller.add(&**bell, BELL, EventFlags::IN)?;
+        }
+        let clients = Clients::new(state.worker, Arc::clone(&state.shared));
         Ok(Self {
             now_ms: clock.now_ms(),
             state,
             clock,
             poller,
             listeners,
-            clients: Clients::default(),
+            clients,
             scrapes: Slab::new(),
             buffers: Buffers::default(),
             engine: CommunicationEngine::new(),
@@ -113,7 +127,7 @@ impl<'b> Worker<'b> {
             hasher,
             backing,
             stop,
-            next_id: 1,
+            bell,
             active: Vec::new(),
             due: Vec::new(),
             consumed: Vec::new(),
@@ -121,10 +135,12 @@ impl<'b> Worker<'b> {
             next_sweep_ms: 0,
             is_backing_busy: false,
             deadline_ms: None,
+            is_complete: None,
         })
     }
 
-    /// Serves until it is asked to end. Whether every client has had what was its own by then.
+    /// Serves until it is asked to end, and then the other workers until they have ended too. Whether
+    /// every client has had what was its own by then.
     pub fn run(&mut self) -> io::Result<bool> {
         loop {
             self.turn()?;
@@ -134,7 +150,13 @@ impl<'b> Worker<'b> {
             if let Some(deadline_ms) = self.deadline_ms
                 && (self.clients.table.is_empty() || self.now_ms >= deadline_ms)
             {
-                return Ok(self.clients.table.is_empty());
+                if self.is_complete.is_none() {
+                    self.is_complete = Some(self.clients.table.is_empty());
+                    self.state.shared.finish(self.state.worker);
+                }
+                if self.state.shared.is_finished() {
+                    return Ok(self.is_complete == Some(true));
+                }
             }
         }
     }
@@ -143,7 +165,8 @@ impl<'b> Worker<'b> {
         let timeout = self.timeout();
         let stages = &self.state.stages;
         stages.end(Stage::Other);
-        self.poller.wait(timeout)?;
+        let is_ringing = self.wait(timeout)?;
+        let stages = &self.state.stages;
         stages.end(match () {
             () if !timeout.is_zero() => Stage::Wait,
             () if self.poller.is_empty() && self.due.is_empty() => Stage::Poll,
@@ -158,8 +181,10 @@ impl<'b> Worker<'b> {
                 CLIENT => activate(&mut self.active, &mut self.clients, number, flags),
                 LISTENER => accepting = true,
                 SCRAPE => scraping = true,
+                BELL => {}
                 _ => {
-                    self.stop.clear();
+                    // It stays readable, for the other workers.
+                    self.poller.remove(self.stop)?;
                     self.state.is_shutting_down = true;
                 }
             }
@@ -182,7 +207,44 @@ impl<'b> Worker<'b> {
             self.scrape();
         }
         self.timers();
+        if self.bell.is_some() {
+            self.work_for_others(is_ringing);
+        }
         Ok(())
+    }
+
+    /// Waits until a socket has something, or another worker. Whether one rang.
+    fn wait(&mut self, mut timeout: Duration) -> io::Result<bool> {
+        let Some(bell) = self.bell.clone().filter(|_| !timeout.is_zero()) else {
+            self.poller.wait(timeout)?;
+            return Ok(false);
+        };
+        let (backing, shared) = (&mut *self.backing, &self.state.shared);
+        if bell.arm(|| backing.serve_others(self.now_ms) || shared.has_killed(self.state.worker)) {
+            self.state.stages.end(Stage::Process);
+            timeout = Duration::ZERO;
+        }
+        self.poller.wait(timeout)?;
+        let is_ringing = self.poller.events().any(|(token, _)| token == BELL);
+        bell.disarm(is_ringing);
+        Ok(is_ringing)
+    }
+
+    /// Does what other workers ask for, and shows them what this one has counted.
+    fn work_for_others(&mut self, is_ringing: bool) {
+        self.state.stages.end(Stage::Other);
+        if self.backing.serve_others(self.now_ms) {
+            self.state.stages.end(Stage::Process);
+        }
+        if is_ringing {
+            let killed = self.state.shared.take_killed(self.state.worker);
+            for (client, reason) in killed {
+                if self.clients.has(&client) {
+                    self.evict(client.key, reason);
+                }
+            }
+        }
+        self.state.show(&self.clients);
     }
 
     fn timeout(&self) -> Duration {
@@ -197,7 +259,7 @@ impl<'b> Worker<'b> {
     fn serve(&mut self) {
         let mut active = std::mem::take(&mut self.active);
         let limit = self.state.settings.limits.memory_bytes;
-        let is_tight = self.clients.memory_bytes > limit / TIGHT.1 * TIGHT.0;
+        let is_tight = self.state.shared.memory_bytes() > limit / TIGHT.1 * TIGHT.0;
         for group in active.chunks_mut(if is_tight { 1 } else { GROUP }) {
             self.serve_group(group);
         }
@@ -218,7 +280,7 @@ impl<'b> Worker<'b> {
                 let received = connection.receive(&mut self.buffers);
                 counters.bytes_received += received as u64;
                 if received > 0 {
-                    self.clients.table[one.key].active_ms = self.now_ms;
+                    self.clients.table[one.key].entry.set_active_ms(self.now_ms);
                 }
             }
             one.is_ready = connection.is_ready(&mut self.buffers);
@@ -244,6 +306,7 @@ impl<'b> Worker<'b> {
             self.execute(group, protocol);
         }
         self.state.commands = self.engine.commands() + self.memcached.commands();
+        self.state.partition_work = self.backing.partition_work();
         let kept = self.backing.before_replies();
         self.state.stages.end(Stage::Persist);
         if kept.is_err() {
@@ -315,7 +378,7 @@ impl<'b> Worker<'b> {
     }
 
     fn close(&mut self, key: usize, connection: Connection, reason: CloseReason) {
-        let client = &self.clients.table[key];
+        let client = &self.clients.table[key].entry;
         tracing::debug!(id = client.id, address = %client.address, ?reason, "connection closed");
         self.state.counters.closed[reason as usize] += 1;
         self.clients.remove(key);

@@ -228,7 +228,7 @@ fn settings(all: &Arguments) -> Result<Settings, String> {
             ..Limits::default()
         },
         busy_poll: serving.busy_poll,
-        core: serving.core,
+        cores: serving.core.into_iter().collect(),
         drain: Duration::from_secs(serving.drain),
         is_cache: all.store.semantics == Semantics::Cache,
         ..all.access.settings()?

@@ -10,7 +10,7 @@ use rustls::ServerConnection;
 
 use super::{CLIENT, LISTENER, SCRAPE, Worker};
 use crate::protocol::Session;
-use crate::server::client::Client;
+use crate::server::client::NewClient;
 use crate::server::connection::{Connection, Protocol};
 use crate::server::counters::CloseReason;
 use crate::server::listeners::{Peer, Service};
@@ -69,7 +69,7 @@ impl Worker<'_> {
         }
         let limits = &self.state.settings.limits;
         self.state.counters.connections_accepted += 1;
-        if self.clients.table.len() >= limits.clients {
+        if !self.state.shared.admit(limits.clients) {
             self.state.counters.connections_rejected += 1;
             let rejection = match service {
                 Service::Memcached => MEMCACHED_REJECTION,
@@ -80,7 +80,8 @@ impl Worker<'_> {
             let _ = send(&socket, rejection, SendFlags::NOSIGNAL);
             return;
         }
-        if self.clients.unauthenticated >= limits.unauthenticated
+        let workers = self.state.shared.workers();
+        if self.clients.unauthenticated >= limits.unauthenticated.div_ceil(workers)
             && let Some(oldest) = self.clients.oldest_unauthenticated()
         {
             self.evict(oldest, CloseReason::Unauthenticated);
@@ -92,7 +93,7 @@ impl Worker<'_> {
                 Ok(tls) => Transport::tls(socket, tls),
                 Err(error) => {
                     tracing::warn!(%error, "TLS cannot be started");
-                    return;
+                    return self.state.shared.dismiss();
                 }
             },
         };
@@ -100,8 +101,7 @@ impl Worker<'_> {
     }
 
     fn insert(&mut self, number: usize, transport: Transport, peer: Peer) {
-        let id = self.next_id;
-        self.next_id += 1;
+        let id = self.state.shared.next_id();
         let protocol = match self.listeners[number].service {
             Service::Memcached => Protocol::Memcached,
             _ => Protocol::Resp,
@@ -110,20 +110,14 @@ impl Worker<'_> {
         let session = Session::new(id, !needs_password);
         let is_authenticated = session.is_authenticated() && !transport.is_tls();
         let connection = Connection::new(transport, protocol, session);
-        let key = self.clients.insert(Client {
+        let key = self.clients.insert(NewClient {
             id,
             address: peer.to_string().into(),
             local_address: Arc::clone(&self.listeners[number].name),
-            name: Box::default(),
             protocol,
-            opened_ms: self.now_ms,
-            active_ms: self.now_ms,
-            input_bytes: 0,
-            output_bytes: 0,
+            now_ms: self.now_ms,
             memory_bytes: connection.memory_bytes(),
             is_authenticated,
-            is_killed: false,
-            connection: None,
         });
         let token = CLIENT | key as u64;
         match (self.poller).add(&connection.transport, token, EventFlags::IN) {

@@ -41,9 +41,10 @@ impl Worker<'_> {
             let has_passed = |since_ms: u64, limit: std::time::Duration| {
                 now_ms.saturating_sub(since_ms) > limit.as_millis() as u64
             };
-            let is_idle = !limits.idle.is_zero() && has_passed(client.active_ms, limits.idle);
-            let is_late =
-                !client.is_authenticated && has_passed(client.opened_ms, limits.authentication);
+            let is_idle =
+                !limits.idle.is_zero() && has_passed(client.entry.active_ms(), limits.idle);
+            let is_late = !client.is_authenticated
+                && has_passed(client.entry.opened_ms, limits.authentication);
             let is_stalled =
                 (connection.stalled_since_ms).is_some_and(|since| has_passed(since, limits.stall));
             match () {
@@ -72,28 +73,30 @@ impl Worker<'_> {
     }
 
     pub(super) fn close_killed(&mut self) {
-        for key in std::mem::take(&mut self.clients.killed) {
-            // Another client may have its place.
-            if (self.clients.table.get(key)).is_some_and(|client| client.is_killed) {
-                self.evict(key, CloseReason::Killed);
+        for client in std::mem::take(&mut self.clients.killed) {
+            if self.clients.has(&client) {
+                self.evict(client.key, CloseReason::Killed);
             }
         }
     }
 
-    /// Closes who holds most until all hold what they may.
+    /// Closes who holds most, until all of the server hold what they may.
     pub(super) fn close_largest(&mut self) {
-        while self.clients.memory_bytes > self.state.settings.limits.memory_bytes {
-            let Some(key) = self.clients.largest() else {
-                return;
-            };
-            let client = &self.clients.table[key];
+        let limit = self.state.settings.limits.memory_bytes;
+        if self.state.shared.memory_bytes() <= limit {
+            return;
+        }
+        for client in self.state.shared.take_largest(limit) {
             tracing::warn!(
                 id = client.id,
                 address = %client.address,
-                bytes = client.memory_bytes,
+                bytes = client.memory_bytes(),
                 "closed: connections hold too much memory, and this one most"
             );
-            self.evict(key, CloseReason::Memory);
+            match client.worker == self.state.worker {
+                true => self.evict(client.key, CloseReason::Memory),
+                false => self.state.shared.kill(client, CloseReason::Memory),
+            }
         }
     }
 }
