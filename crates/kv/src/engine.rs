@@ -43,8 +43,17 @@ pub trait ProcessingEngine {
     /// If the engine takes no writes now; nothing was removed then.
     fn flush(&mut self) -> Result<(), Refusal>;
 
-    /// Counts and sizes.
+    /// Counts and sizes; of what is elsewhere, as of the last [`ProcessingEngine::refresh`].
     fn statistics(&self) -> Statistics;
+
+    /// Asks those who have a part of the keys for what [`ProcessingEngine::statistics`] and the like tell.
+    fn refresh(&mut self) {}
+
+    /// Into how many parts the keys are divided ([`partition_of`](crate::partition_of)). All keys of a
+    /// transaction are in one of them.
+    fn partitions(&self) -> usize {
+        1
+    }
 }
 
 /// Requests that are executed together if nothing that was watched has changed.
@@ -59,6 +68,22 @@ pub struct Transaction<'a> {
 /// Where a scan stands. 0 is the beginning, and the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanPosition(pub u64);
+
+impl Statistics {
+    /// Adds those of another part of the keys.
+    pub fn add(&mut self, other: &Self) {
+        self.items += other.items;
+        self.items_with_expiry += other.items_with_expiry;
+        self.payload_bytes += other.payload_bytes;
+        self.memory_bytes += other.memory_bytes;
+        self.memory_limit_bytes += other.memory_limit_bytes;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.evictions += other.evictions;
+        self.expirations += other.expirations;
+        self.refusals += other.refusals;
+    }
+}
 
 /// Counts since the start, and sizes now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

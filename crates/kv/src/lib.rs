@@ -18,6 +18,7 @@ pub mod engine;
 pub mod hash;
 pub mod offload;
 pub mod partition;
+pub mod partitions;
 pub mod persistence;
 pub mod protocol;
 pub mod request;

@@ -55,6 +55,7 @@ pub struct RemoteEngine {
     /// The message that is under way has to be fetched: no other may take its memory.
     is_alone: bool,
     patience: Patience,
+    answer_max: Duration,
     /// Of the channel that was.
     traffic: Traffic,
     failure: Option<OffloadError>,
@@ -80,11 +81,19 @@ impl RemoteEngine {
             in_flight: VecDeque::new(),
             is_alone: false,
             patience: Patience::new(ANSWER_MAX),
+            answer_max: ANSWER_MAX,
             failure: None,
             statistics: Statistics::default(),
             status: Arc::default(),
             next_refresh_ms: 0,
         }
+    }
+
+    /// Waits for answers as long as the link is there: the other side may take its time.
+    #[must_use]
+    pub(crate) fn without_timeout(mut self) -> Self {
+        self.answer_max = Duration::MAX;
+        self
     }
 
     /// Why the other side cannot be reached, once that is so.
@@ -165,6 +174,9 @@ impl RemoteEngine {
         let Some((received, body)) = self.receive()? else {
             return Ok(());
         };
+        if received == 0 && body.bytes().is_empty() {
+            return self.lose_answers(batch, answers);
+        }
         let received = usize::from(received);
         let (first, left) = (self.in_flight.front_mut())
             .filter(|left| (1..=**left).contains(&received))
@@ -189,6 +201,21 @@ impl RemoteEngine {
             channel.reuse(body);
         }
         Ok(())
+    }
+
+    /// What a message asked for could not be kept: whether it is there is not known.
+    fn lose_answers(
+        &mut self,
+        batch: &[Request<'_>],
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> Result<(), OffloadError> {
+        let nothing = OffloadError::Violation("an answer to nothing");
+        let lost = self.in_flight.pop_front().ok_or(nothing)?;
+        for _ in 0..lost {
+            answers(self.answered, Answer::Refused(Refusal::Unreachable));
+            self.answered += 1;
+        }
+        self.send_requests(batch)
     }
 
     /// Sends more of the batch as long as there is room.
@@ -225,7 +252,7 @@ impl RemoteEngine {
             return Ok(None);
         };
         if let Some((count, _)) = channel.receive()? {
-            self.patience = Patience::new(ANSWER_MAX);
+            self.patience = Patience::new(self.answer_max);
             return Ok(Some((count, channel.take_body())));
         }
         if self.patience.spend()? {
@@ -237,7 +264,7 @@ impl RemoteEngine {
     /// Nothing is under way. Its answer would be taken for another's.
     fn expect_idle(&mut self) {
         assert!(self.in_flight.is_empty(), "one thing at a time");
-        self.patience = Patience::new(ANSWER_MAX);
+        self.patience = Patience::new(self.answer_max);
     }
 }
 
@@ -324,5 +351,9 @@ impl ProcessingEngine for RemoteEngine {
 
     fn statistics(&self) -> Statistics {
         self.statistics
+    }
+
+    fn refresh(&mut self) {
+        self.refresh_statistics();
     }
 }

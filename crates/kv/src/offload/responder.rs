@@ -173,14 +173,10 @@ impl Responder {
             }
         }
         self.channel.reuse(question);
-        self.sync(engine)?;
+        if !keeps(engine) {
+            self.body.clear();
+        }
         self.channel.send(0, &self.body)
-    }
-
-    /// The other side must not take for granted what is not kept.
-    fn sync(&self, engine: &mut dyn Backing) -> Result<(), OffloadError> {
-        let kept = engine.before_replies();
-        kept.map_err(|_| OffloadError::Violation("writes that cannot be kept"))
     }
 
     /// Executes requests until all are, or until the answers are long enough to be sent.
@@ -215,7 +211,11 @@ impl Responder {
         if all.left == 0 && !rest.is_empty() {
             return Err(OffloadError::Violation("more than its requests"));
         }
-        self.sync(engine)?;
+        if !keeps(engine) {
+            // Nor is the rest of the message executed.
+            self.channel.reuse(all.body);
+            return self.channel.send(0, &[]);
+        }
         self.channel.send(answered as u16, &self.body)?;
         if all.left > 0 {
             all.at = all.body.bytes().len() - rest.len();
@@ -280,6 +280,12 @@ impl Responder {
         self.body.extend_from_slice(&keys);
         Ok(())
     }
+}
+
+/// Whether what was executed is kept. The other side must not take for granted what is not: it gets an
+/// empty answer.
+fn keeps(engine: &mut dyn Backing) -> bool {
+    engine.before_replies().is_ok()
 }
 
 /// Adds an answer; a read whose answer would make the message too long is refused.

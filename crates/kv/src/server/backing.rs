@@ -133,6 +133,14 @@ impl<E: ProcessingEngine> ProcessingEngine for Memory<E> {
     fn statistics(&self) -> Statistics {
         self.engine.statistics()
     }
+
+    fn refresh(&mut self) {
+        self.engine.refresh();
+    }
+
+    fn partitions(&self) -> usize {
+        self.engine.partitions()
+    }
 }
 
 impl<E: ProcessingEngine> Backing for Memory<E> {

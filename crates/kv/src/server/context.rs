@@ -130,6 +130,7 @@ impl ServerContext for Context<'_> {
     }
 
     fn last_save_s(&mut self) -> u64 {
+        self.backing.refresh();
         self.backing.last_save_s()
     }
 

@@ -165,7 +165,7 @@ impl<'b> Worker<'b> {
         let timeout = self.timeout();
         let stages = &self.state.stages;
         stages.end(Stage::Other);
-        let is_ringing = self.wait(timeout)?;
+        self.wait(timeout)?;
         let stages = &self.state.stages;
         stages.end(match () {
             () if !timeout.is_zero() => Stage::Wait,
@@ -208,16 +208,15 @@ impl<'b> Worker<'b> {
         }
         self.timers();
         if self.bell.is_some() {
-            self.work_for_others(is_ringing);
+            self.work_for_others();
         }
         Ok(())
     }
 
-    /// Waits until a socket has something, or another worker. Whether one rang.
-    fn wait(&mut self, mut timeout: Duration) -> io::Result<bool> {
+    /// Waits until a socket has something, or another worker.
+    fn wait(&mut self, mut timeout: Duration) -> io::Result<()> {
         let Some(bell) = self.bell.clone().filter(|_| !timeout.is_zero()) else {
-            self.poller.wait(timeout)?;
-            return Ok(false);
+            return self.poller.wait(timeout);
         };
         let (backing, shared) = (&mut *self.backing, &self.state.shared);
         if bell.arm(|| backing.serve_others(self.now_ms) || shared.has_killed(self.state.worker)) {
@@ -227,21 +226,18 @@ impl<'b> Worker<'b> {
         self.poller.wait(timeout)?;
         let is_ringing = self.poller.events().any(|(token, _)| token == BELL);
         bell.disarm(is_ringing);
-        Ok(is_ringing)
+        Ok(())
     }
 
     /// Does what other workers ask for, and shows them what this one has counted.
-    fn work_for_others(&mut self, is_ringing: bool) {
+    fn work_for_others(&mut self) {
         self.state.stages.end(Stage::Other);
         if self.backing.serve_others(self.now_ms) {
             self.state.stages.end(Stage::Process);
         }
-        if is_ringing {
-            let killed = self.state.shared.take_killed(self.state.worker);
-            for (client, reason) in killed {
-                if self.clients.has(&client) {
-                    self.evict(client.key, reason);
-                }
+        for (client, reason) in self.state.shared.take_killed(self.state.worker) {
+            if self.clients.has(&client) {
+                self.evict(client.key, reason);
             }
         }
         self.state.show(&self.clients);
@@ -394,6 +390,7 @@ impl<'b> Worker<'b> {
     }
 
     fn scrape(&mut self) {
+        self.backing.refresh();
         let mut closed = Vec::new();
         for (key, scrape) in &mut self.scrapes {
             let (state, clients) = (&self.state, &self.clients);

@@ -7,6 +7,7 @@ mod offload;
 mod offload_flow;
 mod oracle;
 mod oracle_test;
+mod partitions;
 mod peers;
 mod persistence;
 mod requests;

@@ -2,7 +2,7 @@
 
 mod limits;
 mod memcached;
-mod running;
+pub mod running;
 mod serving;
 mod shutdown;
 mod stages;

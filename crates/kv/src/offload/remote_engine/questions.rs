@@ -29,6 +29,11 @@ impl RemoteEngine {
         let answer = match self.receive() {
             Ok(None) if self.failure.is_some() => return Some(None),
             Ok(None) => return None,
+            // It could not be kept.
+            Ok(Some((_, body))) if body.bytes().is_empty() => {
+                self.in_flight.clear();
+                return Some(None);
+            }
             Ok(Some((_, body))) => read(body.bytes()),
             Err(error) => Err(error),
         };

@@ -53,6 +53,7 @@ fn statistics(ready: &mut Ready<'_>, line: &Words<'_>, server: &mut dyn ServerCo
         Some(_) => return out.extend_from_slice(b"ERROR\r\n"),
     }
     let now_s = server.now_ms() / 1000;
+    server.engine().refresh();
     let found = server.engine().statistics();
     let mut stat = |name: &str, value: &dyn std::fmt::Display| {
         out.extend_from_slice(format!("STAT {name} {value}\r\n").as_bytes());

@@ -6,7 +6,11 @@ use super::command::{Action, Command, flags, resolve};
 use super::reply::{ErrorReply, Reply};
 use super::transactions;
 use crate::protocol::{OUTPUT_MAX_BYTES, ServerContext, Session};
-use crate::{KeyHasher, Refusal, Transaction};
+use crate::{KeyHasher, Refusal, Transaction, partition_of};
+
+/// Redis Cluster's words.
+pub(super) const CROSS_SLOT: ErrorReply =
+    ErrorReply::new("CROSSSLOT Keys in request don't hash to the same slot");
 
 /// Executes a command and writes its reply, unless it is refused.
 pub(super) type DirectHandler = fn(&mut Call<'_>, &[&[u8]]) -> Result<(), ErrorReply>;
@@ -109,7 +113,11 @@ impl Call<'_> {
             Action::Transaction(handler) => {
                 let mut batch = Batch::new(self.hasher, self.now_ms);
                 self.add(&mut batch, handler, arguments)?;
-                self.execute_transaction(batch, Vec::new());
+                // Over several partitions it is as many requests.
+                match self.are_together(batch.requests.iter().map(|request| request.key)) {
+                    true => _ = self.execute_transaction(batch, Vec::new()),
+                    false => self.execute_batch(batch),
+                }
                 Ok(())
             }
             // Resolving takes the subcommand, and none has no arguments.
@@ -125,6 +133,16 @@ impl Call<'_> {
         arguments: &[&'a [u8]],
     ) -> Result<(), ErrorReply> {
         batch.command(handler, arguments, (0, 0), self.session.is_resp3)
+    }
+
+    /// Whether all keys are in one partition.
+    pub(super) fn are_together<'k>(&mut self, mut keys: impl Iterator<Item = &'k [u8]>) -> bool {
+        let count = self.server.engine().partitions();
+        let Some(first) = keys.next().filter(|_| count > 1) else {
+            return true;
+        };
+        let partition = partition_of(first, count);
+        keys.all(|key| partition_of(key, count) == partition)
     }
 
     fn execute_batch(&mut self, batch: Batch<'_>) {

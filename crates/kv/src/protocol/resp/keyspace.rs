@@ -124,7 +124,9 @@ impl KeyList {
 }
 
 pub(super) fn dbsize(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
-    let items = call.server.engine().statistics().items;
+    let engine = call.server.engine();
+    engine.refresh();
+    let items = engine.statistics().items;
     call.reply().count(items);
     Ok(())
 }

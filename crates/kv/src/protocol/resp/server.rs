@@ -18,7 +18,9 @@ pub(super) fn info(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
         || (sections.iter()).any(|s| matches!(s.as_slice(), b"all" | b"everything" | b"default"));
     let is_wanted =
         |section: &str| wants_all || sections.contains(&section.to_ascii_lowercase().into_bytes());
-    let statistics = call.server.engine().statistics();
+    let engine = call.server.engine();
+    engine.refresh();
+    let statistics = engine.statistics();
     let mut text = String::new();
     let mut current = String::new();
     // Writing to a string does not fail.

@@ -1,7 +1,7 @@
 //! Strings.
 
 use super::batch::{Batch, Shape, integer};
-use super::call::Call;
+use super::call::{CROSS_SLOT, Call};
 use super::expiry::{self, TimeUnit};
 use super::reply::{ErrorReply, SYNTAX};
 use crate::{Condition, Expiry, Operation};
@@ -191,6 +191,9 @@ pub(super) fn msetnx(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), Err
     }
     let mut batch = Batch::new(call.hasher, call.now_ms);
     call.add(&mut batch, requests, arguments)?;
+    if !call.are_together(batch.requests.iter().map(|r| r.key)) {
+        return Err(CROSS_SLOT);
+    }
     let watched = batch.requests.iter().map(|r| (r.key, r.hash, 0)).collect();
     if !call.execute_transaction(batch, watched) {
         call.reply().integer(0);

@@ -10,7 +10,7 @@
 //! state in between, since the engine is not given up, but each part is written to the log by itself.
 
 use super::batch::{Batch, KEY_TOO_LONG};
-use super::call::Call;
+use super::call::{CROSS_SLOT, Call};
 use super::command::{Action, Command, resolve};
 use super::reply::ErrorReply;
 use crate::protocol::{ARGUMENTS_MAX, COMMAND_MAX_BYTES, OUTPUT_MAX_BYTES, Session};
@@ -172,6 +172,13 @@ pub(super) fn watch(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), Erro
     if call.session.transaction.is_some() {
         return Err(ErrorReply::new("ERR WATCH inside MULTI is not allowed"));
     }
+    let watched = std::mem::take(&mut call.session.watched);
+    let before = watched.keys.iter().map(|(key, _)| &**key);
+    let are_together = call.are_together(before.chain(arguments[1..].iter().copied()));
+    call.session.watched = watched;
+    if !are_together {
+        return Err(CROSS_SLOT);
+    }
     for key in &arguments[1..] {
         if key.len() > KEY_MAX_BYTES {
             return Err(KEY_TOO_LONG);
@@ -197,6 +204,13 @@ pub(super) fn exec(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
         return Err(ErrorReply::new(
             "EXECABORT Transaction discarded because of previous errors.",
         ));
+    }
+    if call.server.engine().partitions() > 1 {
+        let watched = watched.keys.iter().map(|(key, _)| &**key);
+        let keys: Vec<&[u8]> = watched.chain(queue.iter().flat_map(keys)).collect();
+        if !call.are_together(keys.into_iter()) {
+            return Err(CROSS_SLOT);
+        }
     }
     let mut watched = Some(watched.with_hashes(call.hasher)).filter(|keys| !keys.is_empty());
     let start = call.out.len();
@@ -231,6 +245,24 @@ pub(super) fn exec(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
     } else {
         conflict(call, start)
     }
+}
+
+/// Those of a command's arguments that are keys.
+fn keys(arguments: Vec<&[u8]>) -> Vec<&[u8]> {
+    let Ok(command) = resolve(&arguments) else {
+        return Vec::new();
+    };
+    let [first, last, step] = command.keys;
+    let last = match last {
+        // From the end.
+        ..0 => arguments.len() as i32 + last,
+        _ => last,
+    };
+    let (Ok(first @ 1..), Ok(step @ 1..)) = (usize::try_from(first), usize::try_from(step)) else {
+        return Vec::new();
+    };
+    let places = (first..arguments.len().min(last.max(0) as usize + 1)).step_by(step);
+    places.map(|place| arguments[place]).collect()
 }
 
 /// A watched key has changed.

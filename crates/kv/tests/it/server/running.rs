@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use overside_kv::KeyHasher;
 use overside_kv::clock::Clock;
-use overside_kv::server::{Memory, Server, ServerError, Settings, StopHandle};
+use overside_kv::partitions;
+use overside_kv::server::{Backing, Memory, Server, ServerError, Settings, StopHandle};
 
 use crate::oracle::Oracle;
 
@@ -42,8 +43,18 @@ impl Running {
             let server = Server::bind(settings)?;
             let _ = sender.send((server.settings().clone(), server.stop_handle()));
             let clock = Clock::start();
-            let mut backing = Memory::new(Oracle::default(), clock.start_ms());
-            server.run(&mut backing, &KeyHasher::with_seeds([1, 2, 3, 4]), clock)
+            let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
+            let backing = || Memory::new(Oracle::default(), clock.start_ms());
+            let workers = server.settings().workers;
+            if workers == 1 {
+                return server.run(&mut backing(), &hasher, clock);
+            }
+            let partitions = (0..workers).map(|_| Box::new(backing()) as Box<dyn Backing + Send>);
+            let engines = partitions::connect(partitions.collect(), &hasher).unwrap();
+            let engines = engines
+                .into_iter()
+                .map(|e| Box::new(e) as Box<dyn Backing + Send>);
+            server.run_workers(engines.collect(), &hasher, clock)
         });
         let (settings, stop) = receiver.recv().expect("it listens");
         Self {

@@ -1,0 +1,101 @@
+//! Several cores, each with a part of the keys that nobody else touches (EREW).
+//!
+//! 1. A *worker* is one thread with its own connections, its own communication engine and the store of
+//!    its partition. [`partition_of`](crate::partition_of) says which partition has a key.
+//! 2. Its processing engine is [`Partitioned`]: requests for keys of its own partition are executed at
+//!    once, those for others go to their workers as one message over a channel in shared memory, by the
+//!    same [`RemoteEngine`](crate::offload::RemoteEngine) and [`Responder`](crate::offload::Responder)
+//!    that connect a host with its DPU. Each pair of workers has a channel in each direction.
+//! 3. While a worker waits for answers it answers what others ask of it. So two that wait for each other
+//!    both go on, and nobody waits in a circle.
+//! 4. A worker without anything to do sleeps. Whoever sends it something rings its
+//!    [`Bell`](crate::server::Bell).
+//! 5. What is rare and of the server as a whole (snapshots, statistics) is asked by letters: closures
+//!    that the worker of a partition executes ([`mailbox`]).
+
+mod backing;
+mod engine;
+mod inside;
+mod mailbox;
+mod merge;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+pub use engine::Partitioned;
+
+use crate::KeyHasher;
+use crate::offload::{Batching, Channel, ChannelOptions, OffloadError, RemoteEngine, Responder};
+use crate::server::{Backing, Bell};
+use engine::Peer;
+use inside::Inside;
+use mailbox::Mailbox;
+
+/// Most partitions: each pair has two channels.
+pub const PARTITIONS_MAX: usize = 64;
+
+/// Memory of each channel in each direction: more than a batch has in most cases, and little enough for many.
+const CHANNEL: ChannelOptions = ChannelOptions {
+    slot_bytes: 16 << 10,
+    slots: 4,
+};
+
+/// Why partitions cannot be connected.
+#[derive(Debug, thiserror::Error)]
+pub enum PartitionError {
+    /// There is no channel between two of them.
+    #[error("no channel between workers: {0}")]
+    Channel(#[from] OffloadError),
+    /// The system has no more descriptors.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// Connects the partitions, in order, whose keys `hasher` hashes: an engine for the worker of each.
+///
+/// # Errors
+/// [`PartitionError`].
+///
+/// # Panics
+/// If there are none, or more than [`PARTITIONS_MAX`].
+pub fn connect(
+    partitions: Vec<Box<dyn Backing + Send>>,
+    hasher: &KeyHasher,
+) -> Result<Vec<Partitioned>, PartitionError> {
+    let count = partitions.len();
+    assert!((1..=PARTITIONS_MAX).contains(&count), "{count} partitions");
+    let mut pairs = VecDeque::from(Channel::pairs(count * (count - 1), CHANNEL)?);
+    let mailboxes: Vec<_> = (0..count).map(|_| Arc::new(Mailbox::default())).collect();
+    let bells = (0..count).map(|_| Bell::new().map(Arc::new));
+    let bells = bells.collect::<io::Result<Vec<_>>>()?;
+    let mut peers: Vec<Vec<Option<Peer>>> = Vec::new();
+    let mut responders: Vec<Vec<Responder>> = (0..count).map(|_| Vec::new()).collect();
+    for own in 0..count {
+        let mut of_own = Vec::new();
+        for other in 0..count {
+            let pair = if own == other {
+                None
+            } else {
+                pairs.pop_front()
+            };
+            of_own.push(pair.map(|[asking, answering]| {
+                responders[other].push(Responder::new(answering, hasher.clone()));
+                Peer {
+                    remote: RemoteEngine::new(asking, Batching::Batch).without_timeout(),
+                    bell: Arc::clone(&bells[other]),
+                    mailbox: Arc::clone(&mailboxes[other]),
+                }
+            }));
+        }
+        peers.push(of_own);
+    }
+    let all = partitions.into_iter().zip(peers).zip(responders);
+    let all = all.zip(bells.into_iter().zip(mailboxes)).enumerate();
+    Ok(all
+        .map(|(number, (((own, peers), responders), (bell, mailbox)))| {
+            let inside = Inside::new(own, responders, mailbox);
+            Partitioned::new(number, inside, peers, bell)
+        })
+        .collect())
+}

@@ -1,0 +1,99 @@
+//! What is kept of all partitions.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Partitioned;
+use crate::server::{Backing, Bell, PartitionWork};
+
+impl Backing for Partitioned {
+    /// Other workers keep what they execute before they answer.
+    fn before_replies(&mut self) -> io::Result<()> {
+        self.inside.own.before_own_replies()
+    }
+
+    fn tick(&mut self, now_ms: u64) -> bool {
+        self.now_ms = now_ms;
+        self.inside.check();
+        self.inside.own.tick(now_ms)
+    }
+
+    /// All partitions at the same time.
+    fn save(&mut self, in_background: bool) -> Result<(), String> {
+        let saved = self.ask_all(move |backing| backing.save(in_background));
+        saved.into_iter().try_for_each(|(_, saved)| saved)
+    }
+
+    /// When the last of the partitions was.
+    fn last_save_s(&self) -> u64 {
+        let others = self.elsewhere.last_saves_s.iter().copied();
+        others.fold(self.inside.own.last_save_s(), u64::min)
+    }
+
+    fn info(&self) -> Vec<(String, String)> {
+        let mut all = self.inside.own.info();
+        for (name, value) in &mut all {
+            for info in &self.elsewhere.info {
+                if let Some((_, other)) = info.iter().find(|(other, _)| other == name) {
+                    *value = together(name, value, other);
+                }
+            }
+        }
+        all
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        let mut parameters = self.inside.own.parameters();
+        // Each partition has a directory in that of the server.
+        for (_, value) in parameters.iter_mut().filter(|(name, _)| *name == "dir") {
+            let parent = Path::new(value.as_str()).parent();
+            *value = parent.map_or_else(String::new, |path| path.display().to_string());
+        }
+        parameters
+    }
+
+    fn bell(&self) -> Option<Arc<Bell>> {
+        Some(Arc::clone(&self.bell))
+    }
+
+    fn serve_others(&mut self, now_ms: u64) -> bool {
+        self.inside.serve(now_ms)
+    }
+
+    fn partition_work(&self) -> PartitionWork {
+        self.work
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.inside.own.finish()
+    }
+}
+
+/// What two partitions say of the same.
+fn together(name: &str, one: &str, other: &str) -> String {
+    let is_state = name.ends_with("_in_progress") || matches!(name, "loading" | "aof_enabled");
+    match (one.parse::<u64>(), other.parse::<u64>()) {
+        (Ok(one), Ok(other)) if is_state => one.max(other).to_string(),
+        (Ok(one), Ok(other)) if name.ends_with("_time") => one.min(other).to_string(),
+        (Ok(one), Ok(other)) => (one + other).to_string(),
+        // Whatever is not well.
+        _ if one == "ok" => other.to_owned(),
+        _ => one.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::together;
+
+    #[test]
+    fn what_is_not_well_in_one_partition_is_said_of_all() {
+        assert_eq!(together("aof_last_write_status", "ok", "err"), "err");
+        assert_eq!(together("aof_last_write_status", "err", "ok"), "err");
+        assert_eq!(together("rdb_changes_since_last_save", "2", "3"), "5");
+        assert_eq!(together("rdb_bgsave_in_progress", "0", "1"), "1");
+        assert_eq!(together("aof_enabled", "1", "1"), "1");
+        assert_eq!(together("rdb_last_save_time", "20", "10"), "10");
+    }
+}
