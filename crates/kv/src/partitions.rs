@@ -14,6 +14,7 @@
 //!    that the worker of a partition executes ([`mailbox`]).
 
 mod backing;
+mod directory;
 mod engine;
 mod inside;
 mod mailbox;
@@ -23,6 +24,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
+pub use directory::{DirectoryError, directories};
 pub use engine::Partitioned;
 
 use crate::KeyHasher;
@@ -40,6 +42,13 @@ const CHANNEL: ChannelOptions = ChannelOptions {
     slot_bytes: 16 << 10,
     slots: 4,
 };
+
+/// Memory of the channels between so many partitions.
+#[must_use]
+pub fn channel_bytes(count: usize) -> usize {
+    // A ring in each direction, and as much for what is being written.
+    count * (count - 1) * 3 * CHANNEL.slot_bytes * CHANNEL.slots
+}
 
 /// Why partitions cannot be connected.
 #[derive(Debug, thiserror::Error)]

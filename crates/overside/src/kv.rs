@@ -2,6 +2,7 @@
 
 mod access;
 mod bench;
+mod cores;
 mod design;
 mod durability;
 mod profile;

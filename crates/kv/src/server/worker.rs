@@ -16,6 +16,7 @@
 //! there. Timers ([`timers`]) see to those who take or say nothing.
 
 mod accepting;
+mod others;
 mod timers;
 
 use std::io;
@@ -211,36 +212,6 @@ impl<'b> Worker<'b> {
             self.work_for_others();
         }
         Ok(())
-    }
-
-    /// Waits until a socket has something, or another worker.
-    fn wait(&mut self, mut timeout: Duration) -> io::Result<()> {
-        let Some(bell) = self.bell.clone().filter(|_| !timeout.is_zero()) else {
-            return self.poller.wait(timeout);
-        };
-        let (backing, shared) = (&mut *self.backing, &self.state.shared);
-        if bell.arm(|| backing.serve_others(self.now_ms) || shared.has_killed(self.state.worker)) {
-            self.state.stages.end(Stage::Process);
-            timeout = Duration::ZERO;
-        }
-        self.poller.wait(timeout)?;
-        let is_ringing = self.poller.events().any(|(token, _)| token == BELL);
-        bell.disarm(is_ringing);
-        Ok(())
-    }
-
-    /// Does what other workers ask for, and shows them what this one has counted.
-    fn work_for_others(&mut self) {
-        self.state.stages.end(Stage::Other);
-        if self.backing.serve_others(self.now_ms) {
-            self.state.stages.end(Stage::Process);
-        }
-        for (client, reason) in self.state.shared.take_killed(self.state.worker) {
-            if self.clients.has(&client) {
-                self.evict(client.key, reason);
-            }
-        }
-        self.state.show(&self.clients);
     }
 
     fn timeout(&self) -> Duration {

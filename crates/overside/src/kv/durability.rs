@@ -1,9 +1,11 @@
 //! What a key-value store keeps when it ends.
 
 use std::path::{self, PathBuf};
+use std::thread;
 
 use overside_kv::KeyHasher;
 use overside_kv::clock::Clock;
+use overside_kv::partitions;
 use overside_kv::persistence::{Journaled, PersistenceOptions, SyncPolicy};
 use overside_kv::server::{Backing, Memory};
 use overside_kv::store::Store;
@@ -63,17 +65,42 @@ impl Durability {
         }
     }
 
-    /// The store, with what the directory holds.
+    /// The stores of all partitions, each with what its directory holds.
     pub fn open(
         &self,
+        stores: Vec<Store>,
+        hasher: &KeyHasher,
+        clock: &Clock,
+    ) -> Result<Vec<Box<dyn Backing + Send>>, String> {
+        let Some(directory) = &self.dir else {
+            let memory = |store| Box::new(Memory::new(store, clock.start_ms())) as _;
+            return Ok(stores.into_iter().map(memory).collect());
+        };
+        let directory = path::absolute(directory).map_err(|error| error.to_string())?;
+        let directories = partitions::directories(&directory, stores.len());
+        let directories = directories.map_err(|error| error.to_string())?;
+        let all = directories.into_iter().zip(stores);
+        // Reading takes as long as it takes one core to execute all of it.
+        thread::scope(|scope| {
+            let threads: Vec<_> = all
+                .map(|(directory, store)| {
+                    scope.spawn(|| self.open_one(directory, store, hasher, clock))
+                })
+                .collect();
+            let opened = threads.into_iter().map(|thread| thread.join());
+            opened
+                .map(|opened| opened.expect("recovery does not panic"))
+                .collect()
+        })
+    }
+
+    fn open_one(
+        &self,
+        directory: PathBuf,
         store: Store,
         hasher: &KeyHasher,
         clock: &Clock,
-    ) -> Result<Box<dyn Backing>, String> {
-        let Some(directory) = &self.dir else {
-            return Ok(Box::new(Memory::new(store, clock.start_ms())));
-        };
-        let directory = path::absolute(directory).map_err(|error| error.to_string())?;
+    ) -> Result<Box<dyn Backing + Send>, String> {
         let options = PersistenceOptions {
             log: self.sync.into(),
             ..PersistenceOptions::new(directory)

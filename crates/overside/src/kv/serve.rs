@@ -13,6 +13,7 @@ use clap::value_parser;
 use overside_agent::default_memory_bytes;
 use overside_kv::clock::Clock;
 use overside_kv::offload::agent::LINK_BYTES;
+use overside_kv::partitions;
 use overside_kv::server::{Design, Limits, Server, ServerError, Settings};
 use overside_kv::store::{self, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, StoreOptions};
 use overside_kv::{KeyHasher, Store};
@@ -20,6 +21,7 @@ use overside_log::LevelFilter;
 use serde_json::{Value, json};
 
 use super::access::Access;
+use super::cores::{self, Cores};
 use super::design::{self, DesignArguments};
 use super::durability::Durability;
 use crate::logging::Verbosity;
@@ -89,8 +91,12 @@ struct LimitArguments {
 #[command(next_help_heading = "Operation")]
 struct ServingArguments {
     /// Stay on this core
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "cores")]
     core: Option<usize>,
+    /// Serve with so many cores, or with these (`0,2,3`): each has a part of the keys, memory divided by
+    /// their number
+    #[arg(long, value_name = "N|LIST", default_value = "1", value_parser = cores::parse)]
+    cores: Cores,
     /// Never sleep: keeps a core busy, and answers sooner
     #[arg(long)]
     busy_poll: bool,
@@ -141,6 +147,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         (arguments.access.check()).and_then(|()| arguments.design.check(&arguments.access));
     let is_cache = arguments.store.semantics == Semantics::Cache;
     let checked = checked.and_then(|()| arguments.durability.check(is_cache));
+    let checked = checked.and_then(|()| arguments.check_cores());
     if let Err(message) = checked {
         complain!("overside kv serve: {message}");
         return ExitCode::from(exit::USAGE);
@@ -149,6 +156,37 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         complain!("overside kv serve: {message}");
         ExitCode::from(exit::ABSENT)
     })
+}
+
+impl Arguments {
+    fn check_cores(&self) -> Result<(), String> {
+        let count = self.serving.cores.count();
+        if count > 1 && self.design.node().is_some() {
+            return Err("--cores needs --design cpu-only".into());
+        }
+        match self.store.memory_bytes() / count >= MEMORY_MIN_BYTES {
+            true => Ok(()),
+            false => Err(format!(
+                "--memory is too little for {count} cores: each needs {} MiB at least",
+                MEMORY_MIN_BYTES >> 20
+            )),
+        }
+    }
+
+    /// A store for each core.
+    fn stores(&self, hasher: &KeyHasher) -> Result<Vec<Store>, String> {
+        let count = self.serving.cores.count();
+        let store = |_| {
+            let store = Store::new(StoreOptions {
+                memory_bytes: self.store.memory_bytes() / count,
+                semantics: self.store.semantics.into(),
+                hasher: hasher.clone(),
+                huge_pages: self.store.huge_pages == HugePages::Auto,
+            });
+            store.map_err(|error| format!("{error}; --memory SIZE takes less"))
+        };
+        (0..count).map(store).collect()
+    }
 }
 
 fn serve(all: &Arguments) -> Result<ExitCode, String> {
@@ -161,16 +199,10 @@ fn serve(all: &Arguments) -> Result<ExitCode, String> {
     }
     system::return_freed_memory();
     system::block_shutdown_signals();
-    let store = Store::new(StoreOptions {
-        memory_bytes,
-        semantics: all.store.semantics.into(),
-        hasher: hasher.clone(),
-        huge_pages: all.store.huge_pages == HugePages::Auto,
-    });
-    let store = store.map_err(|error| format!("{error}; --memory SIZE takes less"))?;
+    let stores = all.stores(&hasher)?;
     let stop = stop_on_signals();
-    let mut backing = all.durability.open(store, &hasher, &clock)?;
-    if let Some(node) = all.design.node() {
+    let mut backings = all.durability.open(stores, &hasher, &clock)?;
+    if let (Some(node), [backing]) = (all.design.node(), backings.as_mut_slice()) {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_stopped);
         // It is set here only.
@@ -180,14 +212,23 @@ fn serve(all: &Arguments) -> Result<ExitCode, String> {
             (&hasher, clock),
             (&said as design::Announce<'_>, &*is_stopped),
         );
-        return design::serve(node, &all.design, &settings, &mut *backing, keys, how);
+        return design::serve(node, &all.design, &settings, &mut **backing, keys, how);
     }
     let server = Server::bind(settings).map_err(|error| remedy(&error))?;
     // It is set here only.
     let handle = server.stop_handle();
     let _ = stop.set(Box::new(move || handle.stop()));
     announce(all, server.settings());
-    match server.run(&mut *backing, &hasher, clock) {
+    let served = match backings.as_mut_slice() {
+        [backing] => server.run(&mut **backing, &hasher, clock),
+        _ => {
+            let engines = partitions::connect(backings, &hasher);
+            let engines = engines.map_err(|error| error.to_string())?;
+            let engines = engines.into_iter().map(|engine| Box::new(engine) as _);
+            server.run_workers(engines.collect(), &hasher, clock)
+        }
+    };
+    match served {
         Ok(true) => Ok(ExitCode::SUCCESS),
         Ok(false) => {
             complain!("overside kv serve: some clients did not take their replies in time");
@@ -228,7 +269,11 @@ fn settings(all: &Arguments) -> Result<Settings, String> {
             ..Limits::default()
         },
         busy_poll: serving.busy_poll,
-        cores: serving.core.into_iter().collect(),
+        workers: serving.cores.count(),
+        cores: match &serving.cores {
+            Cores::Count(_) => serving.core.into_iter().collect(),
+            Cores::List(cores) => cores.clone(),
+        },
         drain: Duration::from_secs(serving.drain),
         is_cache: all.store.semantics == Semantics::Cache,
         ..all.access.settings()?
@@ -249,7 +294,9 @@ fn remedy(error: &ServerError) -> String {
         {
             format!("{error}; another server is there, or give another address")
         }
-        ServerError::Core { .. } => format!("{error}; --core takes one of those that nproc counts"),
+        ServerError::Core { .. } => {
+            format!("{error}; --core and --cores take those that nproc counts")
+        }
         _ => error.to_string(),
     }
 }
@@ -316,13 +363,16 @@ fn plan(all: &Arguments, settings: &Settings, memory_bytes: usize) -> String {
             format!("clients connect to {node}, the store is here"),
         ),
     };
+    let cores = all.serving.cores.count();
+    let channels = partitions::channel_bytes(cores);
     let (here, there) = match design {
-        Design::CpuOnly => (memory_bytes + clients, 0),
+        Design::CpuOnly => (memory_bytes + clients + channels, 0),
         Design::Lat => (memory_bytes + link, clients + link),
     };
     if all.serving.json {
         let mut plan = endpoints(settings);
         plan["design"] = json!(design.name());
+        plan["cores"] = json!(cores);
         plan["directory"] = json!(all.durability.directory());
         plan["memory_bytes"] = json!({
             "host": {"store": memory_bytes, "total": here},
@@ -334,6 +384,9 @@ fn plan(all: &Arguments, settings: &Settings, memory_bytes: usize) -> String {
     let mib = |bytes: usize| format!("{} MiB", bytes.div_ceil(1 << 20));
     let mut text = String::new();
     line!(text, "design: {} ({place})", design.name());
+    if cores > 1 {
+        line!(text, "cores, each with a part of the keys: {cores}");
+    }
     line!(text, "listens at: {}", listed(settings));
     match all.durability.directory() {
         Some(directory) => line!(text, "keeps everything in: {}", shown(directory)),
@@ -343,6 +396,9 @@ fn plan(all: &Arguments, settings: &Settings, memory_bytes: usize) -> String {
     line!(text, "  store, index included: {}", mib(memory_bytes));
     if design == Design::CpuOnly {
         line!(text, "  connections: {}", mib(clients));
+    }
+    if cores > 1 {
+        line!(text, "  channels between cores: {}", mib(channels));
     }
     line!(text, "memory of the DPU, at most: {}", mib(there));
     text

@@ -1,0 +1,39 @@
+//! Where there are several workers: what they do for each other.
+
+use std::io;
+use std::time::Duration;
+
+use super::{BELL, Worker};
+use crate::stages::Stage;
+
+impl Worker<'_> {
+    /// Waits until a socket has something, or another worker.
+    pub(super) fn wait(&mut self, mut timeout: Duration) -> io::Result<()> {
+        let Some(bell) = self.bell.clone().filter(|_| !timeout.is_zero()) else {
+            return self.poller.wait(timeout);
+        };
+        let (backing, shared) = (&mut *self.backing, &self.state.shared);
+        if bell.arm(|| backing.serve_others(self.now_ms) || shared.has_killed(self.state.worker)) {
+            self.state.stages.end(Stage::Process);
+            timeout = Duration::ZERO;
+        }
+        self.poller.wait(timeout)?;
+        let is_ringing = self.poller.events().any(|(token, _)| token == BELL);
+        bell.disarm(is_ringing);
+        Ok(())
+    }
+
+    /// Does what other workers ask for, and shows them what this one has counted.
+    pub(super) fn work_for_others(&mut self) {
+        self.state.stages.end(Stage::Other);
+        if self.backing.serve_others(self.now_ms) {
+            self.state.stages.end(Stage::Process);
+        }
+        for (client, reason) in self.state.shared.take_killed(self.state.worker) {
+            if self.clients.has(&client) {
+                self.evict(client.key, reason);
+            }
+        }
+        self.state.show(&self.clients);
+    }
+}

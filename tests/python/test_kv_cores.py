@@ -1,0 +1,155 @@
+"""The key-value server with two cores, each with a part of the keys."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+import redis
+from command import PATIENCE_S, native
+from kv_server import KvServer, kv_server
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[KvServer]:
+    with kv_server("--cores", "2") as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: KvServer) -> Iterator[redis.Redis]:
+    with redis.Redis(port=server.port, decode_responses=True) as connected:
+        connected.flushall()
+        yield connected
+
+
+def partition(key: str) -> int:
+    return zlib.crc32(key.encode()) * 2 >> 32
+
+
+def of_both() -> tuple[str, str]:
+    """A key of each partition."""
+    keys = [f"key:{number}" for number in range(64)]
+    return next(k for k in keys if partition(k) == 0), next(k for k in keys if partition(k) == 1)
+
+
+def test_pipelines_and_scans_reach_both_partitions(client: redis.Redis) -> None:
+    keys = [f"key:{number}" for number in range(1000)]
+    with client.pipeline(transaction=False) as pipeline:
+        for number, key in enumerate(keys):
+            pipeline.set(key, number)
+            pipeline.get(key)
+        assert pipeline.execute() == [one for n in range(1000) for one in (True, str(n))]
+    assert client.mget(keys) == [str(number) for number in range(1000)]
+    assert set(client.scan_iter("key:*", count=7)) == set(keys)
+    assert set(client.keys("key:*")) == set(keys)
+    assert client.dbsize() == 1000
+    assert client.info("keyspace")["db0"]["keys"] == 1000
+    assert client.exists(*keys) == client.delete(*keys[:500]) + 500
+    client.flushall()
+    assert client.dbsize() == 0
+    assert list(client.scan_iter()) == []
+
+
+def test_partitions_are_those_that_clients_compute(client: redis.Redis) -> None:
+    both = of_both()
+    for keys, together in [(both, False), (("{x}1", "{x}2"), True), (both[:1] * 2, True)]:
+        with client.pipeline(transaction=True) as pipeline:
+            for key in keys:
+                pipeline.incr(key)
+            if together:
+                assert len(pipeline.execute()) == 2
+            else:
+                with pytest.raises(redis.exceptions.ClusterCrossSlotError):
+                    pipeline.execute()
+
+
+def test_transactions_within_a_tag_are_tried_again(client: redis.Redis) -> None:
+    for tag in of_both():
+        name = f"{{{tag}}}balance"
+        client.set(name, 10)
+        attempts = []
+
+        def double(
+            pipeline: redis.client.Pipeline, name: str = name, attempts: list[int] = attempts
+        ) -> None:
+            balance = int(pipeline.get(name))
+            if not attempts:
+                client.incr(name)
+            attempts.append(balance)
+            pipeline.multi()
+            pipeline.set(name, 2 * balance)
+
+        assert client.transaction(double, name) == [True]
+        assert attempts == [10, 11]
+        assert client.get(name) == "22"
+
+
+def write(port: int, writer: int, stored: dict[str, int], is_under_way: Event) -> None:
+    """Writes until the server is gone; notes what was acknowledged."""
+    try:
+        with redis.Redis(port=port, retry=None) as client:
+            for number in range(1_000_000):
+                key = f"{writer}:{number % 500}"
+                client.set(key, number)
+                stored[key] = number
+                if number == 300:
+                    is_under_way.set()
+    except redis.ConnectionError:
+        pass
+
+
+def test_a_killed_server_has_lost_nothing_acknowledged(tmp_path: Path) -> None:
+    options = ("--cores", "2", "--dir", tmp_path / "state", "--sync", "always")
+    stored: list[dict[str, int]] = [{} for _ in range(4)]
+    for _ in range(2):
+        with kv_server(*options) as server:
+            under_way = [Event() for _ in stored]
+            writers = [
+                Thread(target=write, args=(server.port, number, one, event))
+                for number, (one, event) in enumerate(zip(stored, under_way, strict=True))
+            ]
+            for writer in writers:
+                writer.start()
+            assert all(event.wait(PATIENCE_S) for event in under_way)
+            server.process.send_signal(signal.SIGKILL)
+            server.process.wait(PATIENCE_S)
+            for writer in writers:
+                writer.join(PATIENCE_S)
+        with kv_server(*options) as server, redis.Redis(port=server.port) as client:
+            for one in stored:
+                for key, number in one.items():
+                    # A later write may have been stored and not acknowledged.
+                    found = int(client.get(key) or -1)
+                    assert found >= number
+                    assert (found - number) % 500 == 0
+    other = subprocess.run(
+        [*native(), "kv", "serve", "--listen", "127.0.0.1:0", "--dir", str(tmp_path / "state")],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert other.returncode == 3
+    assert "holds 2 partitions" in other.stderr
+    assert "--cores 2" in other.stderr
+
+
+def test_bench_finds_every_value(server: KvServer) -> None:
+    address = f"redis://127.0.0.1:{server.port}"
+    quick = ["--records", "1000", "-c", "8", "--seconds", "0.3", "--warm-up", "0.1", "--json"]
+    done = subprocess.run(
+        [*native(), "kv", "bench", address, *quick],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
