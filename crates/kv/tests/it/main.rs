@@ -2,6 +2,7 @@
 
 mod bench;
 mod codec;
+mod linearizability;
 mod memcached;
 mod offload;
 mod offload_flow;

@@ -1,5 +1,6 @@
 //! Several workers, each with its partition.
 
+mod histories;
 mod serving;
 
 use std::sync::Arc;

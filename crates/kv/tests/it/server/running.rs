@@ -38,19 +38,29 @@ pub fn settings() -> Settings {
 
 impl Running {
     pub fn start(settings: Settings) -> Self {
+        Self::start_with(settings, |_, now_ms| {
+            Box::new(Memory::new(Oracle::default(), now_ms))
+        })
+    }
+
+    /// With a backing of its own for each worker.
+    pub fn start_with(
+        settings: Settings,
+        backing: impl Fn(&KeyHasher, u64) -> Box<dyn Backing + Send> + Send + 'static,
+    ) -> Self {
         let (sender, receiver) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let server = Server::bind(settings)?;
             let _ = sender.send((server.settings().clone(), server.stop_handle()));
             let clock = Clock::start();
             let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
-            let backing = || Memory::new(Oracle::default(), clock.start_ms());
             let workers = server.settings().workers;
-            if workers == 1 {
-                return server.run(&mut backing(), &hasher, clock);
+            let partitions = (0..workers).map(|_| backing(&hasher, clock.start_ms()));
+            let mut partitions: Vec<_> = partitions.collect();
+            if let [one] = partitions.as_mut_slice() {
+                return server.run(&mut **one, &hasher, clock);
             }
-            let partitions = (0..workers).map(|_| Box::new(backing()) as Box<dyn Backing + Send>);
-            let engines = partitions::connect(partitions.collect(), &hasher).unwrap();
+            let engines = partitions::connect(partitions, &hasher).unwrap();
             let engines = engines
                 .into_iter()
                 .map(|e| Box::new(e) as Box<dyn Backing + Send>);
