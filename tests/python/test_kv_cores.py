@@ -14,6 +14,7 @@ import pytest
 import redis
 from command import PATIENCE_S, native
 from kv_server import KvServer, kv_server
+from pymemcache.client.base import Client as Memcached
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +140,22 @@ def test_a_killed_server_has_lost_nothing_acknowledged(tmp_path: Path) -> None:
     assert other.returncode == 3
     assert "holds 2 partitions" in other.stderr
     assert "--cores 2" in other.stderr
+
+
+def test_clients_of_memcached_reach_both_partitions() -> None:
+    with kv_server("--cores", "2", "--memcached", "127.0.0.1:0") as server:
+        clients = [Memcached(("127.0.0.1", server.ports["memcached"])) for _ in range(8)]
+        for number, client in enumerate(clients):
+            assert client.set_many({f"{number}:{key}": str(key) for key in range(20)}) == []
+        for client in clients:
+            for number in range(8):
+                found = client.get_many([f"{number}:{key}" for key in range(20)])
+                assert found == {f"{number}:{key}": str(key).encode() for key in range(20)}
+        assert clients[0].stats()[b"curr_items"] == 160
+        clients[0].flush_all(noreply=False)
+        assert clients[7].get("7:7") is None
+        for client in clients:
+            client.close()
 
 
 def test_bench_finds_every_value(server: KvServer) -> None:

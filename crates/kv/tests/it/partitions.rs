@@ -1,5 +1,6 @@
 //! Several workers, each with its partition.
 
+mod failing;
 mod histories;
 mod serving;
 
