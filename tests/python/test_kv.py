@@ -142,8 +142,10 @@ def test_memcslap_loads_it(server: KvServer) -> None:
     assert "Time" in said or "seconds" in said, said
 
 
-def test_a_signal_under_load_ends_it_in_order(tmp_path: Path) -> None:
-    with kv_server("--dir", tmp_path / "state") as running:
+@pytest.mark.parametrize("cores", ["1", "2"])
+def test_a_signal_under_load_ends_it_in_order(tmp_path: Path, cores: str) -> None:
+    options = ("--dir", tmp_path / "state", "--cores", cores)
+    with kv_server(*options) as running:
         stop = Event()
         acknowledged = [0] * 4
 
@@ -165,7 +167,7 @@ def test_a_signal_under_load_ends_it_in_order(tmp_path: Path) -> None:
         stop.set()
         for thread in threads:
             thread.join(PATIENCE_S)
-    with kv_server("--dir", tmp_path / "state") as running, redis.Redis(port=running.port) as again:
+    with kv_server(*options) as running, redis.Redis(port=running.port) as again:
         for number, count in enumerate(acknowledged):
             # One more may have been executed whose reply nobody took.
             assert int(again.get(f"count:{number}")) in (count, count + 1)

@@ -32,6 +32,7 @@ pub struct Partitioned {
     /// Of the others, as of the last refresh.
     pub(super) elsewhere: Elsewhere,
     pub(super) now_ms: u64,
+    pause: Option<Pause>,
     /// Partitions of the requests of a batch.
     owners: Vec<u8>,
     answers: Vec<Answers>,
@@ -66,14 +67,18 @@ impl std::fmt::Debug for Partitioned {
 struct Waiting(u32);
 
 impl Waiting {
-    fn turn(&mut self, any: bool) {
+    fn turn(&mut self, any: bool, pause: Option<&Pause>) {
         self.0 = if any { 0 } else { self.0.saturating_add(1) };
-        match self.0 > SPIN {
-            true => std::thread::yield_now(),
-            false => std::hint::spin_loop(),
+        match pause {
+            Some(pause) => pause(),
+            None if self.0 > SPIN => std::thread::yield_now(),
+            None => std::hint::spin_loop(),
         }
     }
 }
+
+/// What a worker does between two looks for answers.
+type Pause = Box<dyn Fn() + Send>;
 
 impl Partitioned {
     pub(super) fn new(
@@ -91,8 +96,15 @@ impl Partitioned {
             work: PartitionWork::default(),
             elsewhere: Elsewhere::default(),
             now_ms: 0,
+            pause: None,
             owners: Vec::new(),
         }
+    }
+
+    /// Has the worker do this between two looks for answers, instead of letting any other thread run: so that
+    /// a simulation decides who is next.
+    pub fn pause_by(&mut self, pause: impl Fn() + Send + 'static) {
+        self.pause = Some(Box::new(pause));
     }
 
     fn owner(&self, key: &[u8]) -> usize {
@@ -115,7 +127,7 @@ impl Partitioned {
             if let Some(answer) = poll(&mut peer.remote) {
                 return Some(answer);
             }
-            waiting.turn(self.inside.serve(now_ms));
+            waiting.turn(self.inside.serve(now_ms), self.pause.as_ref());
             // Polling may have sent more.
             peer.bell.ring();
         }
@@ -196,7 +208,7 @@ impl Partitioned {
         let mut waiting = Waiting::default();
         while answers.is_empty() {
             (peer.remote).poll(part, &mut |_, answer| answers.put(&answer));
-            waiting.turn(self.inside.serve(now_ms));
+            waiting.turn(self.inside.serve(now_ms), self.pause.as_ref());
             // Polling may have sent more.
             peer.bell.ring();
         }
@@ -227,7 +239,9 @@ impl Partitioned {
             match receiver.try_recv() {
                 Ok(answer) => all.push(answer),
                 Err(mpsc::TryRecvError::Disconnected) => break,
-                Err(mpsc::TryRecvError::Empty) => waiting.turn(self.inside.serve(self.now_ms)),
+                Err(mpsc::TryRecvError::Empty) => {
+                    waiting.turn(self.inside.serve(self.now_ms), self.pause.as_ref());
+                }
             }
         }
         all.sort_by_key(|(number, _)| *number);

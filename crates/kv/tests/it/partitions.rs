@@ -3,6 +3,7 @@
 mod failing;
 mod histories;
 mod serving;
+mod simulation;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -219,3 +219,24 @@ fn a_second_server_finds_the_address_taken() {
         assert!(taken.unwrap_err().to_string().contains("in use"));
     }
 }
+
+/// Those that have nothing more to do for their clients still serve the workers that have.
+#[test]
+fn what_was_received_is_answered_before_all_workers_end() {
+    const EACH: usize = 2000;
+    let mut server = server(3);
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.ask("PING", "+PONG\r\n");
+        // Keys of all partitions; some clients have much to do, others little.
+        let count = if number % 4 == 0 { EACH } else { 1 };
+        let sets = (0..count).map(|key| format!("SET {number}:{} v\r\n", key % 50));
+        client.say(sets.collect::<String>().as_bytes());
+    }
+    server.stop();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let count = if number % 4 == 0 { EACH } else { 1 };
+        assert_eq!(client.rest(), b"+OK\r\n".repeat(count));
+    }
+    assert!(server.wait());
+}
