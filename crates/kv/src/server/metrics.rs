@@ -67,6 +67,11 @@ pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64
             count,
         );
     }
+    let work = figures.partition_work;
+    let own = "Requests that came to the core that has their keys.";
+    out.counter("requests_at_owner_total", own, work.own);
+    let forwarded = "Requests that were sent on to the core that has their keys.";
+    out.counter("requests_forwarded_total", forwarded, work.forwarded);
     let wrong = "Wrong passwords.";
     out.counter("wrong_passwords_total", wrong, counters.wrong_passwords);
     let received = "Bytes received from clients.";

@@ -76,6 +76,8 @@ fn every_client_sees_all_keys() {
     assert!(own > 0 && forwarded > own, "{own}, {forwarded}");
     assert_eq!(server.metric("overside_kv_items "), CLIENTS as f64);
     assert_eq!(server.metric("overside_kv_connections "), CLIENTS as f64);
+    let metric = |name: &str| server.metric(&format!("overside_kv_requests_{name}_total ")) as u64;
+    assert_eq!((metric("at_owner"), metric("forwarded")), (own, forwarded));
     clients[0].ask("FLUSHALL", "+OK\r\n");
     clients[1].ask("DBSIZE", ":0\r\n");
 }
