@@ -17,6 +17,7 @@
 
 mod accepting;
 mod others;
+mod scraping;
 mod timers;
 
 use std::io;
@@ -34,9 +35,8 @@ use super::connection::{Connection, Protocol};
 use super::context::Context;
 use super::counters::CloseReason;
 use super::listeners::Listener;
-use super::metrics;
 use super::poller::{EventFlags, Poller};
-use super::scrape::{Next, Scrape};
+use super::scrape::Scrape;
 use super::state::State;
 use crate::KeyHasher;
 use crate::clock::Clock;
@@ -357,34 +357,6 @@ impl<'b> Worker<'b> {
         let client = self.clients.table.get_mut(key);
         if let Some(connection) = client.and_then(|client| client.connection.take()) {
             self.close(key, *connection, reason);
-        }
-    }
-
-    fn scrape(&mut self) {
-        self.backing.refresh();
-        let mut closed = Vec::new();
-        for (key, scrape) in &mut self.scrapes {
-            let (state, clients) = (&self.state, &self.clients);
-            let backing = &*self.backing;
-            let interest =
-                match scrape.advance(|| metrics::text(state, clients, backing, self.now_ms)) {
-                    Next::Read => EventFlags::IN,
-                    Next::Write => EventFlags::OUT,
-                    Next::Close => {
-                        closed.push(key);
-                        continue;
-                    }
-                };
-            if self
-                .poller
-                .change(&*scrape, SCRAPE | key as u64, interest)
-                .is_err()
-            {
-                closed.push(key);
-            }
-        }
-        for key in closed {
-            self.scrapes.remove(key);
         }
     }
 
