@@ -92,12 +92,7 @@ fn replies(pieces: &[&[u8]], is_authenticated: bool) -> Vec<u8> {
     let (mut input, mut output) = (Vec::new(), Vec::new());
     for piece in pieces {
         input.extend_from_slice(piece);
-        let mut ready = [Ready {
-            session: &mut session,
-            input: &input,
-            consumed: 0,
-            output: &mut output,
-        }];
+        let mut ready = [Ready::new(&mut session, &input, &mut output)];
         engine.process(&mut ready, &hasher, &mut server);
         let consumed = ready[0].consumed;
         input.drain(..consumed);

@@ -157,12 +157,7 @@ fn measure(engine: &mut dyn ProcessingEngine, hasher: &KeyHasher, pipelines: &[V
         let begin = Instant::now();
         for input in pipelines {
             output.clear();
-            let mut ready = [Ready {
-                session: &mut session,
-                input,
-                consumed: 0,
-                output: &mut output,
-            }];
+            let mut ready = [Ready::new(&mut session, input, &mut output)];
             let mut server = Server {
                 engine,
                 stages: None,
@@ -205,12 +200,7 @@ fn measure_stages(
                 .into_iter()
                 .for_each(end);
             output.clear();
-            let mut ready = [Ready {
-                session: &mut session,
-                input,
-                consumed: 0,
-                output: &mut output,
-            }];
+            let mut ready = [Ready::new(&mut session, input, &mut output)];
             let mut server = Server {
                 engine: &mut *engine,
                 stages,

@@ -10,7 +10,9 @@
 //!    batch and are executed after it, one connection after the other.
 //! 4. So on until no whole command is left, or every output is full.
 
+mod batch;
 mod context;
+mod executor;
 mod memcached;
 mod resp;
 mod session;
@@ -33,6 +35,22 @@ pub struct Ready<'c> {
     /// Replies are appended. Above [`OUTPUT_PAUSE_BYTES`] no further command is executed: the caller
     /// calls again once these have been sent.
     pub output: &'c mut Vec<u8>,
+    /// There may be whole commands that were not executed because the outputs of all connections were
+    /// full ([`ServerContext::output_room_bytes`]). The caller calls again once they have been sent.
+    pub has_more: bool,
+}
+
+impl<'c> Ready<'c> {
+    /// A connection whose input nothing has been consumed of.
+    pub fn new(session: &'c mut Session, input: &'c [u8], output: &'c mut Vec<u8>) -> Self {
+        Self {
+            session,
+            input,
+            consumed: 0,
+            output,
+            has_more: false,
+        }
+    }
 }
 
 /// The version of Redis whose commands and replies these are.
@@ -45,5 +63,7 @@ pub const INLINE_MAX_BYTES: usize = 64 << 10;
 pub const COMMAND_MAX_BYTES: usize = 128 << 20;
 /// Output of a connection above which it executes nothing more until it has been sent.
 pub const OUTPUT_PAUSE_BYTES: usize = 1 << 20;
+/// Output of all connections above which nothing more is executed until it has been sent.
+pub const TURN_OUTPUT_MAX_BYTES: usize = 64 << 20;
 /// Output of a connection above which it is closed, since one command asked for more than this.
 pub const OUTPUT_MAX_BYTES: usize = 512 << 20;

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use super::TURN_OUTPUT_MAX_BYTES;
 use crate::stages::StageClock;
 use crate::{ProcessingEngine, Statistics};
 
@@ -65,6 +66,12 @@ pub trait ServerContext {
     /// # Errors
     /// Why not, as the client reads it after `ERR `.
     fn shutdown(&mut self, save: Option<bool>) -> Result<(), String>;
+
+    /// How many bytes of replies may be made at once, about: commands beyond them wait until those have
+    /// been sent.
+    fn output_room_bytes(&self) -> usize {
+        TURN_OUTPUT_MAX_BYTES
+    }
 
     /// Counts the time of each stage, if somebody wants to know.
     fn stages(&self) -> Option<&StageClock> {

@@ -1,9 +1,8 @@
 //! memcached's text protocol and its meta commands, as memcached 1.6 documents them
 //! (doc/protocol.txt).
 //!
-//! A command becomes [`Pending`] parts, each with at most one request: `get a b` is two values and an
-//! `END`. Parts of all connections share a batch; each answer is written at once. What is more than
-//! requests (`flush_all`, `stats`, keys in Base64) ends the batch and is executed after it.
+//! A command becomes requests, and a [`Form`] that says how its reply is made of their answers. What is
+//! more than requests (`flush_all`, `stats`, keys in Base64) is executed by itself.
 
 mod answers;
 mod direct;
@@ -11,18 +10,15 @@ mod line;
 mod meta;
 mod text;
 
-use std::borrow::Cow;
-
 use answers::Writer;
 use line::Parsed;
 use meta::MetaForm;
 
-use super::{OUTPUT_MAX_BYTES, OUTPUT_PAUSE_BYTES, Ready, ServerContext, timing};
-use crate::stages::Stage;
+use super::batch::{self, Pending, Stop};
+use super::executor::{Executor, Syntax, is_paused};
+use super::{Ready, ServerContext, Session};
 use crate::{Answer, KeyHasher, Operation, Request};
 
-/// Parts above which no further command is added to a batch.
-const BATCH: usize = 256;
 /// Longest key, as in memcached.
 const KEY_MAX_BYTES: usize = 250;
 
@@ -30,29 +26,19 @@ const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
 
 /// Parses commands, has them executed, and writes replies, as
 /// [`CommunicationEngine`](super::CommunicationEngine) does for RESP.
-#[derive(Debug, Default)]
-pub struct MemcachedEngine {
-    commands: u64,
-    /// Bytes of an answer, as the last call of the engine had them.
-    answer_bytes: usize,
-}
+#[derive(Default)]
+pub struct MemcachedEngine(Executor<Memcached>);
 
-/// A part of a reply, and where its command ends if it is the last.
-#[derive(Debug)]
-struct Pending<'a> {
-    connection: usize,
-    end: Option<usize>,
-    has_request: bool,
-    form: Form<'a>,
-}
+/// Commands of memcached.
+struct Memcached;
 
-/// How a part is made of an answer.
-#[derive(Debug)]
+/// How a reply is made of answers.
+#[derive(Clone, Copy, Debug)]
 enum Form<'a> {
     /// Of none: it is this.
-    Literal(Cow<'static, [u8]>),
-    Value {
-        key: &'a [u8],
+    Literal(&'static [u8]),
+    /// Keys and values of those that are there.
+    Values {
         with_version: bool,
     },
     Stored {
@@ -70,192 +56,92 @@ enum Form<'a> {
     Touched {
         is_quiet: bool,
     },
-    Meta(Box<MetaForm<'a>>),
+    Meta(MetaForm<'a>),
 }
 
-/// Requests of many commands, and what their replies are made of.
-struct Batch<'a> {
-    hasher: &'a KeyHasher,
-    now_ms: u64,
-    connection: usize,
-    requests: Vec<Request<'a>>,
-    pending: Vec<Pending<'a>>,
-}
+type Batch<'a> = batch::Batch<'a, Form<'a>>;
 
 impl<'a> Batch<'a> {
-    fn new(hasher: &'a KeyHasher, now_ms: u64) -> Self {
-        Self {
-            hasher,
-            now_ms,
-            connection: 0,
-            requests: Vec::new(),
-            pending: Vec::new(),
-        }
-    }
-
-    /// Adds a request and what is written of its answer.
-    fn request(&mut self, key: &'a [u8], operation: Operation<'a>, form: Form<'a>) {
+    /// Adds a request.
+    #[inline]
+    fn request(&mut self, key: &'a [u8], operation: Operation<'a>) {
         self.requests.push(Request {
             key,
             hash: self.hasher.hash(key),
             operation,
         });
-        self.part(form, true);
     }
-
-    /// Adds what is written whatever is answered.
-    fn literal(&mut self, text: impl Into<Cow<'static, [u8]>>) {
-        self.part(Form::Literal(text.into()), false);
-    }
-
-    fn part(&mut self, form: Form<'a>, has_request: bool) {
-        self.pending.push(Pending {
-            connection: self.connection,
-            end: None,
-            has_request,
-            form,
-        });
-    }
-}
-
-/// Why no further command of a connection was added.
-#[derive(PartialEq, Eq)]
-enum Stop {
-    Idle,
-    Direct,
-    Full,
 }
 
 impl MemcachedEngine {
     /// Commands executed since it was made.
     #[must_use]
     pub fn commands(&self) -> u64 {
-        self.commands
+        self.0.commands()
     }
 
-    /// Executes every whole command of the connections, as far as their outputs have room.
+    /// Executes every whole command of the connections, as far as their outputs have room, and all
+    /// outputs together.
     pub fn process(
         &mut self,
         ready: &mut [Ready<'_>],
         hasher: &KeyHasher,
         server: &mut dyn ServerContext,
     ) {
-        let mut active: Vec<usize> = (0..ready.len()).collect();
-        while !active.is_empty() {
-            let mut batch = Batch::new(hasher, server.now_ms());
-            let mut direct = Vec::new();
-            let mut is_full = false;
-            active.retain(|&connection| {
-                if is_full {
-                    return true;
+        self.0.process(ready, hasher, server);
+    }
+}
+
+impl Syntax for Memcached {
+    type Form<'a> = Form<'a>;
+    type Writer = Writer;
+
+    fn collect<'b, 'c: 'b>(
+        ready: &mut Ready<'c>,
+        connection: u32,
+        batch: &mut Batch<'b>,
+        words: &mut Vec<&'b [u8]>,
+    ) -> Stop {
+        // What is left of a value that was refused.
+        let skipped = (ready.session.discard_bytes).min(ready.input.len() - ready.consumed);
+        ready.session.discard_bytes -= skipped;
+        ready.consumed += skipped;
+        ready.session.progress.missing_bytes = 0;
+        let mut at = ready.consumed;
+        while batch.has_room() {
+            match line::parse(&ready.input[at..], words) {
+                Parsed::Incomplete { missing_bytes } => {
+                    ready.session.progress.missing_bytes = missing_bytes;
+                    return Stop::Idle;
                 }
-                batch.connection = connection;
-                let stop = collect(&mut ready[connection], &mut batch);
-                is_full = stop == Stop::Full;
-                if stop == Stop::Direct {
-                    direct.push(connection);
+                Parsed::TooLong | Parsed::Refused { .. } => return Stop::Direct,
+                Parsed::Command { len, line, data } => {
+                    let first = batch.requests.len();
+                    let Some(form) = text::add(line, words, data, batch) else {
+                        return Stop::Direct;
+                    };
+                    at += len;
+                    batch.command((connection, at), first, form);
                 }
-                stop != Stop::Idle
-            });
-            timing::end(server, Stage::Parse);
-            for connection in self.execute(ready, &batch, server) {
-                if !active.contains(&connection) {
-                    active.push(connection);
-                }
-                direct.retain(|other| *other != connection);
-            }
-            drop(batch);
-            timing::end_execution(server);
-            if !direct.is_empty() {
-                for connection in direct {
-                    self.execute_direct(&mut ready[connection], hasher, server);
-                }
-                timing::end(server, Stage::Process);
             }
         }
+        Stop::Full
     }
 
-    /// Executes a batch; says which connections have commands that were not, because replies are long.
-    fn execute(
-        &mut self,
-        ready: &mut [Ready<'_>],
-        batch: &Batch<'_>,
-        server: &mut dyn ServerContext,
-    ) -> Vec<usize> {
-        let writer = Writer {
-            now_ms: batch.now_ms,
-        };
-        let (mut requests, mut pending) = (&batch.requests[..], &batch.pending[..]);
-        let mut total = 0;
-        while !pending.is_empty() && total < OUTPUT_PAUSE_BYTES {
-            let most = (OUTPUT_PAUSE_BYTES / (self.answer_bytes + 1)).clamp(1, BATCH);
-            let (parts, count) = front(pending, most);
-            let mut written = 0;
-            let mut next = 0;
-            let mut write = |part: &Pending<'_>, answer: Option<&Answer<'_>>| {
-                let connection = &mut ready[part.connection];
-                if connection.session.is_closing() {
-                    return;
-                }
-                let before = connection.output.len();
-                writer.write(&part.form, answer, connection.output);
-                written += connection.output.len() - before;
-                if connection.output.len() - before > OUTPUT_MAX_BYTES
-                    || connection.output.len() > 2 * OUTPUT_MAX_BYTES
-                {
-                    connection.output.truncate(before);
-                    connection.session.close();
-                }
-                if let Some(end) = part.end {
-                    connection.consumed = end;
-                    self.commands += 1;
-                }
-            };
-            let literals = |next: &mut usize, write: &mut dyn FnMut(&Pending<'_>)| {
-                while *next < parts && !pending[*next].has_request {
-                    write(&pending[*next]);
-                    *next += 1;
-                }
-            };
-            literals(&mut next, &mut |part| write(part, None));
-            if count > 0 {
-                timing::execute(
-                    &requests[..count],
-                    batch.now_ms,
-                    server,
-                    &mut |_, answer| {
-                        write(&pending[next], Some(&answer));
-                        next += 1;
-                        literals(&mut next, &mut |part| write(part, None));
-                    },
-                );
-            }
-            self.answer_bytes = written / parts;
-            total += written;
-            requests = &requests[count..];
-            pending = &pending[parts..];
-        }
-        let mut left: Vec<usize> = pending.iter().map(|part| part.connection).collect();
-        left.sort_unstable();
-        left.dedup();
-        left
-    }
-
-    /// Executes, or refuses, the command at the front of a connection's input by itself.
-    fn execute_direct(
-        &mut self,
-        ready: &mut Ready<'_>,
+    fn execute_direct<'b, 'c: 'b>(
+        ready: &mut Ready<'c>,
+        words: &mut Vec<&'b [u8]>,
         hasher: &KeyHasher,
         server: &mut dyn ServerContext,
-    ) {
+    ) -> u64 {
         if is_paused(ready) {
-            return;
+            return 0;
         }
-        match line::parse(&ready.input[ready.consumed..]) {
+        match line::parse(&ready.input[ready.consumed..], words) {
             Parsed::Command { len, line, data } => {
                 ready.consumed += len;
-                self.commands += 1;
-                direct::execute(ready, &line, data, hasher, server);
+                direct::execute(ready, (line, words), data, hasher, server);
+                return 1;
             }
             Parsed::Refused {
                 len,
@@ -267,70 +153,36 @@ impl MemcachedEngine {
                 ready.output.extend_from_slice(error);
             }
             Parsed::TooLong => {
-                ready
-                    .output
-                    .extend_from_slice(b"CLIENT_ERROR line too long\r\n");
+                let error = b"CLIENT_ERROR line too long\r\n";
+                ready.output.extend_from_slice(error);
                 ready.session.close();
             }
             Parsed::Incomplete { .. } => {}
         }
+        0
     }
-}
 
-/// Whether nothing of a connection is executed before its output has been sent.
-fn is_paused(ready: &Ready<'_>) -> bool {
-    ready.session.is_closing() || ready.output.len() > OUTPUT_PAUSE_BYTES
-}
-
-/// How many parts of whole commands, and requests of theirs, are at most so many requests; one command
-/// at least.
-fn front(pending: &[Pending<'_>], most: usize) -> (usize, usize) {
-    let (mut count, mut whole) = (0, (0, 0));
-    for (index, part) in pending.iter().enumerate() {
-        count += usize::from(part.has_request);
-        if count > most && whole.0 > 0 {
-            return whole;
-        }
-        if part.end.is_some() {
-            whole = (index + 1, count);
-        }
+    fn writer(_: &dyn ServerContext, now_ms: u64) -> Writer {
+        Writer { now_ms, answers: 0 }
     }
-    whole
-}
 
-/// Adds commands of a connection to the batch.
-fn collect<'b, 'c: 'b>(ready: &mut Ready<'c>, batch: &mut Batch<'b>) -> Stop {
-    // What is left of a value that was refused.
-    let skipped = (ready.session.discard_bytes).min(ready.input.len() - ready.consumed);
-    ready.session.discard_bytes -= skipped;
-    ready.consumed += skipped;
-    ready.session.progress.missing_bytes = 0;
-    let mut at = ready.consumed;
-    while batch.requests.len() < BATCH && batch.pending.len() < 2 * BATCH {
-        if is_paused(ready) {
-            return Stop::Idle;
-        }
-        match line::parse(&ready.input[at..]) {
-            Parsed::Incomplete { missing_bytes } => {
-                ready.session.progress.missing_bytes = missing_bytes;
-                return Stop::Idle;
-            }
-            Parsed::TooLong | Parsed::Refused { .. } => return Stop::Direct,
-            Parsed::Command { len, line, data } => {
-                if !text::add(&line, data, batch) {
-                    return Stop::Direct;
-                }
-                at += len;
-                end_command(batch, at);
-            }
+    #[inline]
+    fn write(
+        writer: &mut Writer,
+        command: &Pending<Form<'_>>,
+        request: &Request<'_>,
+        answer: &Answer<'_>,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        writer.write(command, request.key, answer, out)
+    }
+
+    #[inline]
+    fn write_without_answer(form: &Form<'_>, out: &mut Vec<u8>) {
+        if let Form::Literal(text) = form {
+            out.extend_from_slice(text);
         }
     }
-    Stop::Full
-}
 
-/// The last part ends its command; a command has one at least.
-fn end_command(batch: &mut Batch<'_>, end: usize) {
-    if let Some(last) = batch.pending.last_mut() {
-        last.end = Some(end);
-    }
+    fn rewind(_: &mut Session) {}
 }

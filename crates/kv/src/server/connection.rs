@@ -118,12 +118,14 @@ impl Connection {
         is_ready
     }
 
-    /// Takes what the communication engine has done with off the input.
-    pub fn consume(&mut self, consumed: usize) {
+    /// Takes what the communication engine has done with off the input. `has_more`: it has not looked at
+    /// the rest, because the outputs of all connections were full.
+    pub fn consume(&mut self, consumed: usize, has_more: bool) {
         self.input.drain(..consumed);
         let session = &self.session;
         self.needed_bytes = self.input.len() + session.missing_bytes();
-        self.is_output_full = !self.input.is_empty() && self.output.len() > OUTPUT_PAUSE_BYTES;
+        self.is_output_full =
+            !self.input.is_empty() && (has_more || self.output.len() > OUTPUT_PAUSE_BYTES);
         if self.is_output_full {
             self.needed_bytes = 0;
         }

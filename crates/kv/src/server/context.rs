@@ -7,7 +7,7 @@ use super::client::Clients;
 use super::counters::CloseReason;
 use super::info::info;
 use super::state::State;
-use crate::protocol::{ClientInfo, ReadOnlyReason, ServerContext};
+use crate::protocol::{ClientInfo, ReadOnlyReason, ServerContext, TURN_OUTPUT_MAX_BYTES};
 use crate::stages::StageClock;
 use crate::{ProcessingEngine, Statistics};
 
@@ -141,6 +141,13 @@ impl ServerContext for Context<'_> {
         self.state.is_shutting_down = true;
         self.state.shared.stop();
         Ok(())
+    }
+
+    fn output_room_bytes(&self) -> usize {
+        let limit = self.state.settings.limits.memory_bytes;
+        let left = limit.saturating_sub(self.clients.memory_bytes());
+        // One command is executed in any case; who holds most is closed then.
+        left.clamp(1, TURN_OUTPUT_MAX_BYTES)
     }
 
     fn stages(&self) -> Option<&StageClock> {

@@ -75,7 +75,7 @@ pub struct Worker<'b> {
     /// Connections of this turn, and connections that have something to do in the next.
     active: Vec<Active>,
     due: Vec<usize>,
-    consumed: Vec<usize>,
+    consumed: Vec<(usize, bool)>,
     now_ms: u64,
     next_tick_ms: u64,
     next_sweep_ms: u64,
@@ -286,11 +286,14 @@ impl<'b> Worker<'b> {
     fn execute(&mut self, group: &mut [Active], protocol: Protocol) {
         let speaks = |one: &&mut Active| one.is_ready && one.connection.protocol == protocol;
         let mut ready: Vec<_> = (group.iter_mut().filter(speaks))
-            .map(|one| Ready {
-                session: &mut one.connection.session,
-                input: &one.connection.input,
-                consumed: 0,
-                output: &mut one.connection.output,
+            .map(|one| {
+                let Connection {
+                    session,
+                    input,
+                    output,
+                    ..
+                } = &mut *one.connection;
+                Ready::new(session, input, output)
             })
             .collect();
         if ready.is_empty() {
@@ -308,9 +311,9 @@ impl<'b> Worker<'b> {
             Protocol::Memcached => self.memcached.process(&mut ready, hasher, context),
         }
         self.consumed.clear();
-        (self.consumed).extend(ready.iter().map(|connection| connection.consumed));
-        for (one, consumed) in group.iter_mut().filter(speaks).zip(&self.consumed) {
-            one.connection.consume(*consumed);
+        (self.consumed).extend(ready.iter().map(|one| (one.consumed, one.has_more)));
+        for (one, (consumed, has_more)) in group.iter_mut().filter(speaks).zip(&self.consumed) {
+            one.connection.consume(*consumed, *has_more);
         }
     }
 

@@ -35,12 +35,7 @@ impl Client {
     fn send(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.input.extend_from_slice(bytes);
         let mut output = Vec::new();
-        let mut ready = [Ready {
-            session: &mut self.session,
-            input: &self.input,
-            consumed: 0,
-            output: &mut output,
-        }];
+        let mut ready = [Ready::new(&mut self.session, &self.input, &mut output)];
         (self.engine).process(&mut ready, &self.hasher, &mut self.server);
         let consumed = ready[0].consumed;
         self.input.drain(..consumed);
@@ -256,4 +251,40 @@ fn statistics_are_there() {
     assert!(reply.ends_with("END\r\n"));
     client.send(b"quit\r\n");
     assert!(client.session.is_closing());
+}
+
+#[test]
+fn long_replies_of_many_clients_are_made_in_turns() {
+    let mut server = TestServer::new(Box::<Oracle>::default());
+    let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
+    let mut engine = MemcachedEngine::default();
+    let len = 40 << 20;
+    let mut set = format!("set k 0 0 {len}\r\n").into_bytes();
+    set.resize(set.len() + len, b'v');
+    set.extend_from_slice(b"\r\n");
+    let (mut session, mut output) = (Session::new(1, true), Vec::new());
+    let mut ready = [Ready::new(&mut session, &set, &mut output)];
+    engine.process(&mut ready, &hasher, &mut server);
+    assert!(!ready[0].has_more);
+    assert_eq!(output, b"STORED\r\n");
+    let mut sessions: Vec<_> = (0..8).map(|id| Session::new(id, true)).collect();
+    let mut waiting: Vec<usize> = (0..8).collect();
+    let mut turns = 0;
+    while !waiting.is_empty() {
+        let mut outputs = vec![Vec::new(); sessions.len()];
+        let clients = sessions.iter_mut().zip(&mut outputs).enumerate();
+        let clients = clients.filter(|(client, _)| waiting.contains(client));
+        let mut ready: Vec<_> = clients
+            .map(|(_, (session, output))| Ready::new(session, b"get k\r\n", output))
+            .collect();
+        engine.process(&mut ready, &hasher, &mut server);
+        let left = waiting.iter().zip(&ready);
+        let left = left.filter(|(_, ready)| ready.has_more && ready.consumed == 0);
+        waiting = left.map(|(client, _)| *client).collect();
+        let total: usize = outputs.iter().map(Vec::len).sum();
+        assert!((len..3 * len).contains(&total), "{total}");
+        assert!(sessions.iter().all(|session| !session.is_closing()));
+        turns += 1;
+    }
+    assert!(turns >= 4, "{turns}");
 }

@@ -151,12 +151,8 @@ impl Bench {
             client.input.extend_from_slice(bytes);
         }
         let ready = clients.iter_mut().zip(&mut outputs);
-        let ready = ready.map(|((client, _), output)| Ready {
-            session: &mut client.session,
-            input: &client.input,
-            consumed: 0,
-            output,
-        });
+        let ready = ready
+            .map(|((client, _), output)| Ready::new(&mut client.session, &client.input, output));
         let mut ready: Vec<_> = ready.collect();
         (self.communication).process(&mut ready, &self.hasher, &mut self.server);
         let consumed: Vec<_> = ready.iter().map(|ready| ready.consumed).collect();

@@ -1,71 +1,48 @@
 //! Replies.
 
-use super::Form;
 use super::meta::{MetaCommand, MetaForm};
+use super::{Form, Pending};
 use crate::{Answer, Refusal, Value};
 
-/// Writes parts of replies.
+/// Writes replies.
 pub(super) struct Writer {
     /// When the batch was executed.
     pub now_ms: u64,
+    /// Answers of the current command that have been written.
+    pub answers: u32,
 }
 
 impl Writer {
-    /// Appends a part; `answer` is that of its request, if it has one.
-    pub fn write(&self, form: &Form<'_>, answer: Option<&Answer<'_>>, out: &mut Vec<u8>) {
-        let answer = match (form, answer) {
-            (Form::Literal(text), _) => return out.extend_from_slice(text),
-            (_, None) => return,
-            (_, Some(answer)) => answer,
-        };
-        let is_quiet = matches!(
-            form,
-            Form::Stored { is_quiet: true }
-                | Form::Appended { is_quiet: true }
-                | Form::Deleted { is_quiet: true }
-                | Form::Counted { is_quiet: true }
-                | Form::Touched { is_quiet: true }
-        );
-        if is_quiet {
-            return;
-        }
-        if let Answer::Refused(refusal) = answer {
-            return out.extend_from_slice(refused(*refusal));
-        }
-        match form {
-            Form::Value { key, with_version } => {
-                if let Answer::Value(found) = answer {
-                    value(key, found, *with_version, out);
-                }
-            }
-            Form::Counted { .. } => match answer {
-                Answer::Counter { value, .. } => {
-                    number(*value, out);
-                    out.extend_from_slice(b"\r\n");
-                }
-                _ => out.extend_from_slice(b"NOT_FOUND\r\n"),
+    /// Appends what is made of the next answer to a command; whether its reply is complete now.
+    #[inline]
+    pub fn write(
+        &mut self,
+        command: &Pending<Form<'_>>,
+        key: &[u8],
+        answer: &Answer<'_>,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        match &command.form {
+            Form::Meta(form) => match answer {
+                Answer::Refused(refusal) => out.extend_from_slice(refused(*refusal)),
+                _ => self.meta(form, answer, out),
             },
-            Form::Stored { .. } => out.extend_from_slice(match answer {
-                Answer::Stored { .. } => b"STORED\r\n",
-                Answer::VersionDiffers => b"EXISTS\r\n",
-                Answer::Missing => b"NOT_FOUND\r\n",
-                _ => b"NOT_STORED\r\n",
-            }),
-            Form::Appended { .. } => out.extend_from_slice(match answer {
-                Answer::Number(_) => b"STORED\r\n",
-                _ => b"NOT_STORED\r\n",
-            }),
-            Form::Deleted { .. } => out.extend_from_slice(match answer {
-                Answer::Done => b"DELETED\r\n",
-                _ => b"NOT_FOUND\r\n",
-            }),
-            Form::Touched { .. } => out.extend_from_slice(match answer {
-                Answer::Done => b"TOUCHED\r\n",
-                _ => b"NOT_FOUND\r\n",
-            }),
-            Form::Meta(form) => self.meta(form, answer, out),
-            Form::Literal(_) => {}
+            Form::Values { with_version } => {
+                match answer {
+                    Answer::Value(found) => value(key, found, *with_version, out),
+                    Answer::Refused(refusal) => out.extend_from_slice(refused(*refusal)),
+                    _ => {}
+                }
+                self.answers += 1;
+                if self.answers < command.requests {
+                    return false;
+                }
+                self.answers = 0;
+                out.extend_from_slice(b"END\r\n");
+            }
+            form => write_line(form, answer, out),
         }
+        true
     }
 
     fn meta(&self, form: &MetaForm<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
@@ -96,9 +73,8 @@ impl Writer {
             out.push(b' ');
             number(data.len() as u64, out);
         }
-        let found = details(answer);
-        for flag in &form.flags {
-            self.flag(flag, form, found.as_ref(), out);
+        if !form.line.is_empty() {
+            self.flags(form, answer, out);
         }
         out.extend_from_slice(b"\r\n");
         if code == b"VA" {
@@ -107,8 +83,23 @@ impl Writer {
         }
     }
 
-    /// Appends what a flag asks for, if the answer has it.
-    fn flag(&self, flag: &[u8], form: &MetaForm<'_>, found: Option<&Value<'_>>, out: &mut Vec<u8>) {
+    /// Appends what flags ask for, if the answer has it.
+    fn flags(&self, form: &MetaForm<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
+        let found = details(answer);
+        let (key, flags) = form.key_and_flags();
+        let is_base64 = flags.clone().any(|flag| flag == b"b");
+        for flag in flags {
+            self.flag(flag, (key, is_base64), found.as_ref(), out);
+        }
+    }
+
+    fn flag(
+        &self,
+        flag: &[u8],
+        (key, is_base64): (&[u8], bool),
+        found: Option<&Value<'_>>,
+        out: &mut Vec<u8>,
+    ) {
         match (flag[0], found) {
             (b'O', _) => {
                 out.push(b' ');
@@ -116,8 +107,8 @@ impl Writer {
             }
             (b'k', _) => {
                 out.extend_from_slice(b" k");
-                out.extend_from_slice(form.key);
-                if form.is_base64 {
+                out.extend_from_slice(key);
+                if is_base64 {
                     out.extend_from_slice(b" b");
                 }
             }
@@ -175,6 +166,52 @@ fn value(key: &[u8], found: &Value<'_>, with_version: bool, out: &mut Vec<u8>) {
 
 pub(super) fn number(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Writes a reply that is one line.
+fn write_line(form: &Form<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
+    let is_quiet = matches!(
+        form,
+        Form::Stored { is_quiet: true }
+            | Form::Appended { is_quiet: true }
+            | Form::Deleted { is_quiet: true }
+            | Form::Counted { is_quiet: true }
+            | Form::Touched { is_quiet: true }
+    );
+    if is_quiet {
+        return;
+    }
+    if let Answer::Refused(refusal) = answer {
+        return out.extend_from_slice(refused(*refusal));
+    }
+    match form {
+        Form::Counted { .. } => match answer {
+            Answer::Counter { value, .. } => {
+                number(*value, out);
+                out.extend_from_slice(b"\r\n");
+            }
+            _ => out.extend_from_slice(b"NOT_FOUND\r\n"),
+        },
+        Form::Stored { .. } => out.extend_from_slice(match answer {
+            Answer::Stored { .. } => b"STORED\r\n",
+            Answer::VersionDiffers => b"EXISTS\r\n",
+            Answer::Missing => b"NOT_FOUND\r\n",
+            _ => b"NOT_STORED\r\n",
+        }),
+        Form::Appended { .. } => out.extend_from_slice(match answer {
+            Answer::Number(_) => b"STORED\r\n",
+            _ => b"NOT_STORED\r\n",
+        }),
+        Form::Deleted { .. } => out.extend_from_slice(match answer {
+            Answer::Done => b"DELETED\r\n",
+            _ => b"NOT_FOUND\r\n",
+        }),
+        Form::Touched { .. } => out.extend_from_slice(match answer {
+            Answer::Done => b"TOUCHED\r\n",
+            _ => b"NOT_FOUND\r\n",
+        }),
+        Form::Literal(_) | Form::Values { .. } | Form::Meta(_) => {}
+    }
 }
 
 fn refused(refusal: Refusal) -> &'static [u8] {

@@ -4,14 +4,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::answers::{Writer, number};
-use super::line::Words;
-use super::{BAD_FORMAT, Batch, meta};
+use super::{BAD_FORMAT, Batch, Form, meta};
 use crate::protocol::{Ready, ServerContext};
 use crate::{KeyHasher, Statistics};
 
 pub(super) fn execute(
     ready: &mut Ready<'_>,
-    line: &Words<'_>,
+    (text, line): (&[u8], &[&[u8]]),
     data: &[u8],
     hasher: &KeyHasher,
     server: &mut dyn ServerContext,
@@ -22,12 +21,14 @@ pub(super) fn execute(
         Some(b"flush_all") => flush(ready, line, server),
         Some(b"stats") => statistics(ready, line, server),
         Some(b"me") => inspect(ready, line, hasher, server),
-        Some(name) => with_base64_key(name, ready, &line[1..], data, (hasher, server)),
+        Some(name) => {
+            with_base64_key(text, (name, &line[1..]), ready, data, (hasher, server));
+        }
         None => {}
     }
 }
 
-fn flush(ready: &mut Ready<'_>, line: &Words<'_>, server: &mut dyn ServerContext) {
+fn flush(ready: &mut Ready<'_>, line: &[&[u8]], server: &mut dyn ServerContext) {
     let is_quiet = line.last() == Some(&&b"noreply"[..]);
     let arguments = &line[1..line.len() - usize::from(is_quiet)];
     let reply: &[u8] = match arguments {
@@ -43,7 +44,7 @@ fn flush(ready: &mut Ready<'_>, line: &Words<'_>, server: &mut dyn ServerContext
     }
 }
 
-fn statistics(ready: &mut Ready<'_>, line: &Words<'_>, server: &mut dyn ServerContext) {
+fn statistics(ready: &mut Ready<'_>, line: &[&[u8]], server: &mut dyn ServerContext) {
     let out = &mut *ready.output;
     // Settings and slabs are other ones here.
     const OTHER: [&[u8]; 5] = [b"settings", b"slabs", b"items", b"sizes", b"conns"];
@@ -99,7 +100,7 @@ fn statistics(ready: &mut Ready<'_>, line: &Words<'_>, server: &mut dyn ServerCo
 /// `me`: what is known of a key, for people.
 fn inspect(
     ready: &mut Ready<'_>,
-    line: &Words<'_>,
+    line: &[&[u8]],
     hasher: &KeyHasher,
     server: &mut dyn ServerContext,
 ) {
@@ -135,9 +136,9 @@ fn inspect(
 
 /// A meta command whose key is written in Base64.
 fn with_base64_key(
-    name: &[u8],
+    line: &[u8],
+    (name, words): (&[u8], &[&[u8]]),
     ready: &mut Ready<'_>,
-    words: &[&[u8]],
     data: &[u8],
     (hasher, server): (&KeyHasher, &mut dyn ServerContext),
 ) {
@@ -147,17 +148,14 @@ fn with_base64_key(
         return ready.output.extend_from_slice(BAD_FORMAT);
     };
     let mut batch = Batch::new(hasher, now_ms);
-    meta::add_with_key(name, words, &key, data, &mut batch);
-    let writer = Writer { now_ms };
-    let mut parts = batch.pending.iter();
-    if batch.requests.is_empty() {
-        parts.for_each(|part| writer.write(&part.form, None, ready.output));
-        return;
+    let form = meta::add_with_key(line, (name, words), &key, data, &mut batch);
+    if let Form::Literal(text) = form {
+        return ready.output.extend_from_slice(text);
     }
+    let mut writer = Writer { now_ms, answers: 0 };
+    batch.command((0, 0), 0, form);
     let engine = server.engine();
     engine.execute(&batch.requests, now_ms, &mut |_, answer| {
-        if let Some(part) = parts.next() {
-            writer.write(&part.form, Some(&answer), ready.output);
-        }
+        writer.write(&batch.pending[0], &key, &answer, ready.output);
     });
 }

@@ -11,9 +11,6 @@ const END: &[u8] = b"\r\n";
 const BAD_CHUNK: &[u8] = b"CLIENT_ERROR bad data chunk\r\n";
 const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
 
-/// The words of a command line.
-pub(super) type Words<'a> = Vec<&'a [u8]>;
-
 /// What an input begins with.
 #[derive(Debug)]
 pub(super) enum Parsed<'a> {
@@ -30,12 +27,20 @@ pub(super) enum Parsed<'a> {
     /// A whole command of `len` bytes. `data` is empty for those that have none.
     Command {
         len: usize,
-        line: Words<'a>,
+        line: &'a [u8],
         data: &'a [u8],
     },
 }
 
-pub(super) fn parse(input: &[u8]) -> Parsed<'_> {
+/// The words of a line.
+pub(super) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
+    let words = line.split(|byte| *byte == b' ');
+    words.filter(|word| !word.is_empty())
+}
+
+/// Parses the command at the front of the input, whose words are `into` afterwards.
+#[inline]
+pub(super) fn parse<'a>(input: &'a [u8], into: &mut Vec<&'a [u8]>) -> Parsed<'a> {
     let searched = &input[..input.len().min(LINE_MAX_BYTES)];
     let Some(end) = memchr::memchr(b'\n', searched) else {
         return match searched.len() == LINE_MAX_BYTES {
@@ -43,14 +48,12 @@ pub(super) fn parse(input: &[u8]) -> Parsed<'_> {
             false => Parsed::Incomplete { missing_bytes: 0 },
         };
     };
-    let text = &input[..end];
-    let text = text.strip_suffix(b"\r").unwrap_or(text);
-    let words = text
-        .split(|byte| *byte == b' ')
-        .filter(|word| !word.is_empty());
-    let line: Words<'_> = words.collect();
+    let line = &input[..end];
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    into.clear();
+    into.extend(words(line));
     let begin = end + 1;
-    let Some(data_len) = data_len(&line) else {
+    let Some(data_len) = data_len(into) else {
         return Parsed::Command {
             len: begin,
             line,
@@ -61,10 +64,12 @@ pub(super) fn parse(input: &[u8]) -> Parsed<'_> {
 }
 
 /// How many bytes of data follow the line, or what is wrong with how it says so; `None`: it has no data.
-fn data_len(line: &Words<'_>) -> Option<Result<usize, &'static [u8]>> {
+#[inline]
+fn data_len(line: &[&[u8]]) -> Option<Result<usize, &'static [u8]>> {
     let place = match *line.first()? {
+        [b'm', b's'] => 2,
+        [_, _] => return None,
         b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => 4,
-        b"ms" => 2,
         _ => return None,
     };
     // A line that is too short has no data: what follows is the next command.
@@ -76,7 +81,7 @@ fn data_len(line: &Words<'_>) -> Option<Result<usize, &'static [u8]>> {
 fn with_data<'a>(
     input: &'a [u8],
     begin: usize,
-    line: Words<'a>,
+    line: &'a [u8],
     data_len: Result<usize, &'static [u8]>,
 ) -> Parsed<'a> {
     let len = match data_len {

@@ -3,7 +3,7 @@
 //! Flags that need what the store does not keep (`h`, `l`: when a value was last read; `N`, `R`, `I`:
 //! leases and stale values) are refused, not ignored.
 
-use super::line::{Words, unsigned};
+use super::line::{self, unsigned};
 use super::text::{expiry, key};
 use super::{BAD_FORMAT, Batch, Form};
 use crate::{Condition, Expiry, Operation};
@@ -12,17 +12,24 @@ const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad token in command line format\r\n";
 const UNSUPPORTED: &[u8] = b"CLIENT_ERROR unsupported flag\r\n";
 
 /// How the reply to a meta command is written.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct MetaForm<'a> {
     pub command: MetaCommand,
-    /// The key as the client wrote it.
-    pub key: &'a [u8],
-    pub is_base64: bool,
-    /// Flags that the reply has, in the client's order, with what it wrote behind each.
-    pub flags: Box<[&'a [u8]]>,
+    /// The line as the client wrote it, whose flags the reply has in their order; empty if it has none.
+    pub line: &'a [u8],
     /// Leaves out the usual reply.
     pub is_quiet: bool,
     pub with_value: bool,
+}
+
+impl<'a> MetaForm<'a> {
+    /// The key as the client wrote it, and the flags.
+    pub fn key_and_flags(&self) -> (&'a [u8], impl Iterator<Item = &'a [u8]> + Clone + use<'a>) {
+        let mut words = line::words(self.line).skip(1);
+        let key = words.next().unwrap_or_default();
+        let has_len = matches!(self.command, MetaCommand::Set | MetaCommand::Append);
+        (key, words.skip(usize::from(has_len)))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,21 +41,21 @@ pub(super) enum MetaCommand {
     Count,
 }
 
-/// Adds a meta command, or what is wrong with it; `false`: its key is in Base64, and it must be executed
-/// by itself.
+/// Adds a meta command; `None`: its key is in Base64, and it must be executed by itself.
+#[inline]
 pub(super) fn add<'b, 'c: 'b>(
+    line: &'c [u8],
     name: &[u8],
     words: &[&'c [u8]],
     data: &'c [u8],
     batch: &mut Batch<'b>,
-) -> bool {
+) -> Option<Form<'b>> {
     let flags = flags(name, words);
     if flags.is_some_and(|flags| flags.contains(&&b"b"[..])) {
-        return false;
+        return None;
     }
-    let whose = words.first().copied().unwrap_or_default();
-    add_with_key(name, words, whose, data, batch);
-    true
+    let key = words.first().copied().unwrap_or_default();
+    Some(add_with_key(line, (name, words), key, data, batch))
 }
 
 /// The flags of a command, behind the key, and the length of data.
@@ -57,37 +64,41 @@ fn flags<'w, 'a>(name: &[u8], words: &'w [&'a [u8]]) -> Option<&'w [&'a [u8]]> {
 }
 
 /// Adds a command whose key, decoded if need be, is `decoded`.
+#[inline]
 pub(super) fn add_with_key<'a>(
-    name: &[u8],
-    words: &[&'a [u8]],
+    line: &'a [u8],
+    (name, words): (&[u8], &[&'a [u8]]),
     decoded: &'a [u8],
     data: &'a [u8],
     batch: &mut Batch<'a>,
-) {
+) -> Form<'a> {
     let made = key(words.first())
         .and_then(|()| flags(name, words).ok_or(BAD_FORMAT))
         .and_then(|flags| Flags::parse(flags, batch.now_ms))
         .and_then(|flags| flags.operation(name, data));
     match made {
         Ok((operation, command, flags)) => {
-            let form = MetaForm {
+            batch.request(decoded, operation);
+            Form::Meta(MetaForm {
                 command,
-                key: words[0],
-                is_base64: flags.is_base64,
-                flags: flags.returned.into(),
+                line: if flags.returned == 0 { &[] } else { line },
                 is_quiet: flags.is_quiet,
                 with_value: flags.with_value,
-            };
-            batch.request(decoded, operation, Form::Meta(Box::new(form)));
+            })
         }
-        Err(error) => batch.literal(error),
+        Err(error) => Form::Literal(error),
     }
 }
 
+/// Flags that are letters, as a set.
+fn bit(flag: u8) -> u64 {
+    1 << (flag & 63)
+}
+
 #[derive(Default)]
-struct Flags<'a> {
-    returned: Words<'a>,
-    is_base64: bool,
+struct Flags {
+    /// Those that the reply has.
+    returned: u64,
     is_quiet: bool,
     with_value: bool,
     version: Option<u64>,
@@ -99,15 +110,15 @@ struct Flags<'a> {
     delta: Option<u64>,
 }
 
-impl<'a> Flags<'a> {
-    fn parse(words: &[&'a [u8]], now_ms: u64) -> Result<Self, &'static [u8]> {
+impl Flags {
+    fn parse(words: &[&[u8]], now_ms: u64) -> Result<Self, &'static [u8]> {
         let mut flags = Self::default();
         for &word in words {
             let (flag, token) = word.split_first().ok_or(BAD_FORMAT)?;
             let number = || unsigned(token).ok_or(BAD_TOKEN);
             match flag {
-                b'b' => flags.is_base64 = true,
-                b'k' | b'O' | b'c' | b'f' | b's' | b't' => flags.returned.push(word),
+                b'b' => {}
+                b'k' | b'O' | b'c' | b'f' | b's' | b't' => flags.returned |= bit(*flag),
                 b'q' => flags.is_quiet = true,
                 b'v' => flags.with_value = true,
                 b'C' => flags.version = Some(number()?),
@@ -125,7 +136,7 @@ impl<'a> Flags<'a> {
         Ok(flags)
     }
 
-    fn operation(self, name: &[u8], data: &'a [u8]) -> Made<'a> {
+    fn operation<'a>(self, name: &[u8], data: &'a [u8]) -> Made<'a> {
         match name {
             b"mg" => self.get(),
             b"ms" => self.set(data),
@@ -136,10 +147,7 @@ impl<'a> Flags<'a> {
 
     /// Refuses flags that are there although the command cannot do what they ask.
     fn without(&self, unsupported: &[(bool, &[u8])]) -> Result<(), &'static [u8]> {
-        let returns = |flags: &[u8]| {
-            let first = self.returned.iter().filter_map(|word| word.first());
-            first.into_iter().any(|flag| flags.contains(flag))
-        };
+        let returns = |flags: &[u8]| flags.iter().any(|flag| self.returned & bit(*flag) != 0);
         let has = |&(is_there, returned): &(bool, &[u8])| is_there || returns(returned);
         match unsupported.iter().any(has) {
             true => Err(UNSUPPORTED),
@@ -147,7 +155,7 @@ impl<'a> Flags<'a> {
         }
     }
 
-    fn get(self) -> Made<'a> {
+    fn get<'a>(self) -> Made<'a> {
         self.without(&[(self.version.is_some() || self.autovivify.is_some(), b"")])?;
         let operation = match self.expiry {
             Some(expiry) => Operation::GetAndExpire(expiry),
@@ -156,7 +164,7 @@ impl<'a> Flags<'a> {
         Ok((operation, MetaCommand::Get, self))
     }
 
-    fn set(self, data: &'a [u8]) -> Made<'a> {
+    fn set<'a>(self, data: &'a [u8]) -> Made<'a> {
         let condition = match self.mode.map(|mode| mode.to_ascii_uppercase()) {
             None | Some(b'S') => Condition::Always,
             Some(b'E') => Condition::IfAbsent,
@@ -187,7 +195,7 @@ impl<'a> Flags<'a> {
         Ok((operation, MetaCommand::Set, self))
     }
 
-    fn delete(self) -> Made<'a> {
+    fn delete<'a>(self) -> Made<'a> {
         self.without(&[(self.expiry.is_some(), b"cfst")])?;
         let operation = Operation::Delete {
             version: self.version,
@@ -195,7 +203,7 @@ impl<'a> Flags<'a> {
         Ok((operation, MetaCommand::Delete, self))
     }
 
-    fn count(self) -> Made<'a> {
+    fn count<'a>(self) -> Made<'a> {
         self.without(&[(self.version.is_some(), b"fst")])?;
         let down = match self.mode.map(|mode| mode.to_ascii_uppercase()) {
             None | Some(b'I' | b'+') => false,
@@ -212,4 +220,4 @@ impl<'a> Flags<'a> {
     }
 }
 
-type Made<'a> = Result<(Operation<'a>, MetaCommand, Flags<'a>), &'static [u8]>;
+type Made<'a> = Result<(Operation<'a>, MetaCommand, Flags), &'static [u8]>;

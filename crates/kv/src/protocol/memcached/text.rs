@@ -1,6 +1,6 @@
 //! Commands of the text protocol.
 
-use super::line::{Words, number, unsigned};
+use super::line::{number, unsigned};
 use super::{BAD_FORMAT, Batch, Form, KEY_MAX_BYTES, meta};
 use crate::{Condition, Expiry, ExpiryCondition, Operation};
 
@@ -9,13 +9,20 @@ const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 /// Times up to this are counted from now on.
 const RELATIVE_MAX_S: i64 = 60 * 60 * 24 * 30;
 
-/// Adds a command to the batch, or what is wrong with it; `false`: it must be executed by itself.
-pub(super) fn add<'b, 'c: 'b>(line: &Words<'c>, data: &'c [u8], batch: &mut Batch<'b>) -> bool {
-    let Some((&name, words)) = line.split_first() else {
-        batch.literal(&b"ERROR\r\n"[..]);
-        return true;
+/// Adds the requests of a command, and says how its reply is written, or what that is; `None`: it must be
+/// executed by itself.
+#[inline]
+pub(super) fn add<'b, 'c: 'b>(
+    line: &'c [u8],
+    words: &[&'c [u8]],
+    data: &'c [u8],
+    batch: &mut Batch<'b>,
+) -> Option<Form<'b>> {
+    let Some((&name, words)) = words.split_first() else {
+        return Some(Form::Literal(b"ERROR\r\n"));
     };
     let added = match name {
+        [b'm', b'g' | b's' | b'd' | b'a'] => return meta::add(line, name, words, data, batch),
         b"get" => get(words, false, batch),
         b"gets" => get(words, true, batch),
         b"gat" => get_and_touch(words, false, batch),
@@ -27,15 +34,11 @@ pub(super) fn add<'b, 'c: 'b>(line: &Words<'c>, data: &'c [u8], batch: &mut Batc
         b"incr" => count(words, false, batch),
         b"decr" => count(words, true, batch),
         b"touch" => touch(words, batch),
-        b"mg" | b"ms" | b"md" | b"ma" => return meta::add(name, words, data, batch),
         b"quit" if !words.is_empty() => Err(&b"ERROR\r\n"[..]),
-        b"flush_all" | b"stats" | b"quit" | b"me" | b"POST" | b"Host:" => return false,
+        b"flush_all" | b"stats" | b"quit" | b"me" | b"POST" | b"Host:" => return None,
         _ => Err(literal(name, words)),
     };
-    if let Err(text) = added {
-        batch.literal(text);
-    }
-    true
+    Some(added.unwrap_or_else(Form::Literal))
 }
 
 /// The reply to what needs no request.
@@ -56,7 +59,7 @@ fn literal(name: &[u8], words: &[&[u8]]) -> &'static [u8] {
     }
 }
 
-type Added = Result<(), &'static [u8]>;
+type Added = Result<Form<'static>, &'static [u8]>;
 
 fn is_quiet(words: &[&[u8]]) -> bool {
     words.last() == Some(&&b"noreply"[..])
@@ -89,10 +92,9 @@ fn get<'a>(keys: &[&'a [u8]], with_version: bool, batch: &mut Batch<'a>) -> Adde
         return Err(BAD_FORMAT);
     }
     for &key in keys {
-        batch.request(key, Operation::Get, Form::Value { key, with_version });
+        batch.request(key, Operation::Get);
     }
-    batch.literal(&b"END\r\n"[..]);
-    Ok(())
+    Ok(Form::Values { with_version })
 }
 
 fn get_and_touch<'a>(words: &[&'a [u8]], with_version: bool, batch: &mut Batch<'a>) -> Added {
@@ -103,11 +105,9 @@ fn get_and_touch<'a>(words: &[&'a [u8]], with_version: bool, batch: &mut Batch<'
         return Err(BAD_FORMAT);
     }
     for &key in keys {
-        let operation = Operation::GetAndExpire(expiry);
-        batch.request(key, operation, Form::Value { key, with_version });
+        batch.request(key, Operation::GetAndExpire(expiry));
     }
-    batch.literal(&b"END\r\n"[..]);
-    Ok(())
+    Ok(Form::Values { with_version })
 }
 
 fn store<'a>(name: &[u8], words: &[&'a [u8]], data: &'a [u8], batch: &mut Batch<'a>) -> Added {
@@ -130,8 +130,8 @@ fn store<'a>(name: &[u8], words: &[&'a [u8]], data: &'a [u8], batch: &mut Batch<
             front: name == b"prepend",
             create: false,
         };
-        batch.request(words[0], operation, Form::Appended { is_quiet });
-        return Ok(());
+        batch.request(words[0], operation);
+        return Ok(Form::Appended { is_quiet });
     }
     let condition = match name {
         b"add" => Condition::IfAbsent,
@@ -146,8 +146,8 @@ fn store<'a>(name: &[u8], words: &[&'a [u8]], data: &'a [u8], batch: &mut Batch<
         condition,
         return_old: false,
     };
-    batch.request(words[0], operation, Form::Stored { is_quiet });
-    Ok(())
+    batch.request(words[0], operation);
+    Ok(Form::Stored { is_quiet })
 }
 
 fn delete<'a>(words: &[&'a [u8]], batch: &mut Batch<'a>) -> Added {
@@ -159,8 +159,8 @@ fn delete<'a>(words: &[&'a [u8]], batch: &mut Batch<'a>) -> Added {
         return Err(b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n");
     }
     let operation = Operation::Delete { version: None };
-    batch.request(words[0], operation, Form::Deleted { is_quiet });
-    Ok(())
+    batch.request(words[0], operation);
+    Ok(Form::Deleted { is_quiet })
 }
 
 fn count<'a>(words: &[&'a [u8]], down: bool, batch: &mut Batch<'a>) -> Added {
@@ -173,8 +173,8 @@ fn count<'a>(words: &[&'a [u8]], down: bool, batch: &mut Batch<'a>) -> Added {
         expiry: Expiry::Keep,
     };
     let is_quiet = is_quiet(words);
-    batch.request(words[0], operation, Form::Counted { is_quiet });
-    Ok(())
+    batch.request(words[0], operation);
+    Ok(Form::Counted { is_quiet })
 }
 
 fn touch<'a>(words: &[&'a [u8]], batch: &mut Batch<'a>) -> Added {
@@ -185,6 +185,6 @@ fn touch<'a>(words: &[&'a [u8]], batch: &mut Batch<'a>) -> Added {
         condition: ExpiryCondition::default(),
     };
     let is_quiet = is_quiet(words);
-    batch.request(words[0], operation, Form::Touched { is_quiet });
-    Ok(())
+    batch.request(words[0], operation);
+    Ok(Form::Touched { is_quiet })
 }

@@ -42,18 +42,20 @@ impl ReplyWriter {
     ) -> bool {
         let mut reply = Reply {
             out,
-            is_resp3: command.is_resp3,
+            is_resp3: command.form.is_resp3,
         };
-        match (command.shape, answer) {
+        match (command.form.shape, answer) {
             (Shape::Value, Answer::Value(value)) => reply.bulk(value.data),
             (Shape::Stored, Answer::Stored { .. }) => reply.ok(),
             (Shape::Number, Answer::Number(number)) => reply.integer(*number),
             (Shape::Values | Shape::Found | Shape::Ok | Shape::AllStored, _) => {
                 return self.write_part(command, answer, &mut reply);
             }
-            (_, Answer::Refused(refusal)) => reply.error(&self.refusal(*refusal, command.shape)),
+            (_, Answer::Refused(refusal)) => {
+                reply.error(&self.refusal(*refusal, command.form.shape))
+            }
             (Shape::Fields, Answer::Metadata(metadata)) if metadata.kind != ValueKind::Hash => {
-                reply.error(&self.refusal(Refusal::WrongKind, command.shape));
+                reply.error(&self.refusal(Refusal::WrongKind, command.form.shape));
             }
             (shape, answer) => write_whole(shape, answer, &mut reply, self.now_ms),
         }
@@ -70,7 +72,7 @@ impl ReplyWriter {
             self.sum = 0;
             self.has_failed = false;
             self.start = reply.out.len();
-            if command.shape == Shape::Values {
+            if command.form.shape == Shape::Values {
                 reply.array(command.requests as usize);
             }
         }
@@ -79,21 +81,21 @@ impl ReplyWriter {
         if is_last {
             self.answers = 0;
         }
-        match (command.shape, answer) {
+        match (command.form.shape, answer) {
             _ if self.has_failed => return is_last,
             (Shape::Values, Answer::Value(value)) => reply.bulk(value.data),
             (Shape::Values, Answer::Missing | Answer::Refused(Refusal::WrongKind)) => reply.null(),
             (_, Answer::Refused(refusal)) => {
                 self.has_failed = true;
                 reply.out.truncate(self.start);
-                reply.error(&self.refusal(*refusal, command.shape));
+                reply.error(&self.refusal(*refusal, command.form.shape));
                 return is_last;
             }
             (_, Answer::Done | Answer::Metadata(_)) => self.sum += 1,
             _ => {}
         }
         if is_last {
-            match command.shape {
+            match command.form.shape {
                 Shape::Found => reply.integer(self.sum),
                 Shape::Ok => reply.ok(),
                 Shape::AllStored => reply.integer(1),

@@ -2,29 +2,20 @@
 
 use super::number::parse_i64;
 use super::reply::{ErrorReply, NOT_AN_INTEGER};
-use crate::{KEY_MAX_BYTES, KeyHasher, Operation, Request};
+use crate::protocol::batch;
+use crate::{KEY_MAX_BYTES, Operation, Request};
 
 /// Makes requests of a command's arguments, and says what its reply is made of.
 pub(super) type BatchHandler = for<'a> fn(&mut Batch<'a>, &[&'a [u8]]) -> Result<Shape, ErrorReply>;
 
-/// Requests that are executed together.
-#[derive(Debug)]
-pub(super) struct Batch<'a> {
-    pub(super) requests: Vec<Request<'a>>,
-    pub(super) pending: Vec<Pending>,
-    pub(super) hasher: &'a KeyHasher,
-    pub(super) now_ms: u64,
-}
+/// Requests of commands.
+pub(super) type Batch<'a> = batch::Batch<'a, Form>;
+/// A command whose requests are in a batch.
+pub(super) type Pending = batch::Pending<Form>;
 
-/// A command whose requests are in the batch.
+/// How the reply to a command is written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pending {
-    /// Whose it is: an index.
-    pub(super) connection: u32,
-    /// How many requests it has.
-    pub(super) requests: u32,
-    /// Where it ends in the connection's input.
-    pub(super) end: usize,
+pub(super) struct Form {
     pub(super) shape: Shape,
     pub(super) is_resp3: bool,
 }
@@ -92,15 +83,6 @@ impl Shape {
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(hasher: &'a KeyHasher, now_ms: u64) -> Self {
-        Self {
-            requests: Vec::new(),
-            pending: Vec::new(),
-            hasher,
-            now_ms,
-        }
-    }
-
     /// Adds a request of the command.
     #[inline]
     pub(super) fn request(
@@ -121,27 +103,21 @@ impl<'a> Batch<'a> {
 
     /// Adds a command of a connection, unless it is refused.
     #[inline]
-    pub(super) fn command(
+    pub(super) fn add(
         &mut self,
         handler: BatchHandler,
         arguments: &[&'a [u8]],
-        (connection, end): (u32, usize),
+        place: (u32, usize),
         is_resp3: bool,
     ) -> Result<(), ErrorReply> {
-        let before = self.requests.len();
+        let first = self.requests.len();
         match handler(self, arguments) {
             Ok(shape) => {
-                self.pending.push(Pending {
-                    connection,
-                    requests: (self.requests.len() - before) as u32,
-                    end,
-                    shape,
-                    is_resp3,
-                });
+                self.command(place, first, Form { shape, is_resp3 });
                 Ok(())
             }
             Err(error) => {
-                self.requests.truncate(before);
+                self.requests.truncate(first);
                 Err(error)
             }
         }
@@ -154,24 +130,4 @@ pub(super) const KEY_TOO_LONG: ErrorReply = ErrorReply::new("ERR key is longer t
 #[inline]
 pub(super) fn integer(argument: &[u8]) -> Result<i64, ErrorReply> {
     parse_i64(argument).ok_or(NOT_AN_INTEGER)
-}
-
-/// A vector of another lifetime with the same memory.
-pub(super) fn recycle<'b>(mut requests: Vec<Request<'_>>) -> Vec<Request<'b>> {
-    // So much is kept: one long command must not hold its memory for ever.
-    const KEPT: usize = 4096;
-    requests.clear();
-    requests.shrink_to(KEPT);
-    requests
-        .into_iter()
-        .map(|_| unreachable!("it has been cleared"))
-        .collect()
-}
-
-/// A vector of another lifetime with the same memory.
-pub(super) fn recycle_slices<'b>(mut slices: Vec<&[u8]>) -> Vec<&'b [u8]> {
-    const KEPT: usize = 4096;
-    slices.clear();
-    slices.shrink_to(KEPT);
-    slices.into_iter().map(|_| [].as_slice()).collect()
 }

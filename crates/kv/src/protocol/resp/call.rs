@@ -132,7 +132,7 @@ impl Call<'_> {
         handler: BatchHandler,
         arguments: &[&'a [u8]],
     ) -> Result<(), ErrorReply> {
-        batch.command(handler, arguments, (0, 0), self.session.is_resp3)
+        batch.add(handler, arguments, (0, 0), self.session.is_resp3)
     }
 
     /// Whether all keys are in one partition.
