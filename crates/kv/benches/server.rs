@@ -1,4 +1,5 @@
-//! The server beside redis-server: the same pipelines, in turns A B B A, as ratios.
+//! The server beside redis-server, and for memcached's meta commands beside memcached: the same pipelines,
+//! in turns A B B A, as ratios.
 //!
 //! `cargo bench -p overside-kv --bench server`; `-- 'GET -c 50'` runs what has that in its name. The server runs on core 0, the load on core 1. Pipelines
 //! are built before the clock starts, and of replies only the bytes are counted: all of a kind are
@@ -33,8 +34,17 @@ struct Case {
     pipeline: usize,
     is_set: bool,
     busy_poll: bool,
-    /// The rate that is wanted, as a multiple of Redis's.
+    /// Meta commands of memcached instead of Redis's.
+    is_meta: bool,
+    /// The rate that is wanted, as a multiple of the other's.
     goal: f64,
+}
+
+const fn meta(is_set: bool) -> Case {
+    Case {
+        is_meta: true,
+        ..case(50, 16, is_set, false, 3.0)
+    }
 }
 
 const fn case(
@@ -49,11 +59,14 @@ const fn case(
         pipeline,
         is_set,
         busy_poll,
+        is_meta: false,
         goal,
     }
 }
 
-const CASES: [Case; 9] = [
+const CASES: [Case; 11] = [
+    meta(false),
+    meta(true),
     case(50, 64, false, false, 5.0),
     case(50, 64, true, false, 5.0),
     case(50, 16, false, false, 2.5),
@@ -68,7 +81,12 @@ const CASES: [Case; 9] = [
 impl Case {
     /// As redis-benchmark's options say it.
     fn name(&self) -> String {
-        let kind = if self.is_set { "SET" } else { "GET" };
+        let kind = match (self.is_meta, self.is_set) {
+            (false, false) => "GET",
+            (false, true) => "SET",
+            (true, false) => "mg",
+            (true, true) => "ms",
+        };
         let poll = if self.busy_poll { ", polling" } else { "" };
         format!("{kind} -c {} -P {}{poll}", self.connections, self.pipeline)
     }
@@ -78,38 +96,52 @@ fn main() -> ExitCode {
     if let Some(mode) =
         std::env::args().find_map(|word| word.strip_prefix("--serve=").map(str::to_owned))
     {
-        return serve(mode == "poll");
+        return serve(&mode);
     }
     pin(CLIENT_CORE);
     let filter = std::env::args().skip(1).find(|word| !word.starts_with('-'));
     let filter = filter.unwrap_or_default();
     let is_wanted = |case: &&Case| case.name().contains(&filter);
+    let cases = || CASES.iter().filter(is_wanted);
+    println!(
+        "{:28} {:>12} {:>12} {:>7} {:>7} {:>5}  p50, p99 in us: other, own",
+        "", "other/s", "own/s", "ratio", "CPU", "goal"
+    );
+    if cases().any(|case| case.is_meta) {
+        match Peer::memcached() {
+            Some(memcached) => {
+                let own = Peer::own("memcached");
+                for peer in [&memcached, &own] {
+                    load(peer.address, true);
+                }
+                for case in cases().filter(|case| case.is_meta) {
+                    compare(case, &memcached, &own);
+                }
+            }
+            None => eprintln!("skipped: no memcached is installed"),
+        }
+    }
     let Some(redis) = Peer::redis() else {
         eprintln!("skipped: no redis-server is installed");
         return ExitCode::SUCCESS;
     };
     let own = Peer::own("sleep");
     for peer in [&redis, &own] {
-        load(peer.address);
+        load(peer.address, false);
     }
-    println!(
-        "{:28} {:>12} {:>12} {:>7} {:>7} {:>5}  p50, p99 in us: redis, own",
-        "", "redis/s", "own/s", "ratio", "CPU", "goal"
-    );
-    let cases = || CASES.iter().filter(is_wanted);
-    for case in cases().filter(|case| !case.busy_poll) {
+    for case in cases().filter(|case| !case.busy_poll && !case.is_meta) {
         compare(case, &redis, &own);
     }
     drop(own);
     let polling = Peer::own("poll");
-    load(polling.address);
+    load(polling.address, false);
     for case in cases().filter(|case| case.busy_poll) {
         compare(case, &redis, &polling);
     }
     ExitCode::SUCCESS
 }
 
-fn serve(busy_poll: bool) -> ExitCode {
+fn serve(mode: &str) -> ExitCode {
     let hasher = KeyHasher::random();
     let store = Store::new(StoreOptions {
         memory_bytes: 1 << 30,
@@ -119,14 +151,22 @@ fn serve(busy_poll: bool) -> ExitCode {
     });
     let clock = Clock::start();
     let mut backing = Memory::new(store.expect("memory"), clock.start_ms());
+    let address = vec![(Ipv4Addr::LOCALHOST, 0).into()];
+    let (tcp, memcached) = match mode {
+        "memcached" => (Vec::new(), address),
+        _ => (address, Vec::new()),
+    };
     let server = Server::bind(Settings {
-        tcp: vec![(Ipv4Addr::LOCALHOST, 0).into()],
-        busy_poll,
+        tcp,
+        memcached,
+        busy_poll: mode == "poll",
         cores: vec![SERVER_CORE],
         ..Settings::default()
     });
     let server = server.expect("a free port");
-    println!("{}", server.settings().tcp[0]);
+    let settings = server.settings();
+    let mut addresses = settings.tcp.iter().chain(&settings.memcached);
+    println!("{}", addresses.next().expect("an address"));
     server.run(&mut backing, &hasher, clock).expect("it serves");
     ExitCode::SUCCESS
 }
@@ -152,12 +192,24 @@ impl Peer {
     }
 
     fn redis() -> Option<Self> {
+        let words = ["redis-server", "--save", "", "--appendonly", "no", "--port"];
+        Self::start(&words)
+    }
+
+    fn memcached() -> Option<Self> {
+        let words = ["memcached", "-u", "nobody", "-l", "127.0.0.1"];
+        Self::start(&[&words[..], &["-t", "1", "-m", "1024", "-p"]].concat())
+    }
+
+    /// Starts a program, whose last word is its port.
+    fn start(words: &[&str]) -> Option<Self> {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = free.local_addr().expect("an address");
         drop(free);
         let process = Command::new("taskset")
-            .args(["-c", &SERVER_CORE.to_string(), "redis-server", "--save", ""])
-            .args(["--appendonly", "no", "--port", &address.port().to_string()])
+            .args(["-c", &SERVER_CORE.to_string()])
+            .args(words)
+            .arg(address.port().to_string())
             .stdout(Stdio::null())
             .spawn()
             .ok()?;
@@ -181,10 +233,10 @@ impl Drop for Peer {
     }
 }
 
-fn compare(case: &Case, redis: &Peer, own: &Peer) {
+fn compare(case: &Case, other: &Peer, own: &Peer) {
     let mut results = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
-        for (side, peer) in [(0, redis), (1, own), (1, own), (0, redis)] {
+        for (side, peer) in [(0, other), (1, own), (1, own), (0, other)] {
             results[side].push(measure(case, peer));
         }
     }
@@ -227,26 +279,37 @@ fn summary(samples: &[Sample]) -> Sample {
 }
 
 /// Stores every key.
-fn load(address: SocketAddr) {
+fn load(address: SocketAddr, is_meta: bool) {
     let mut stream = connect(address);
+    let reply = reply(is_meta, true);
     for first in (0..KEYS).step_by(1000) {
-        let pipeline: Vec<u8> = (first..first + 1000).flat_map(set).collect();
+        let pipeline = (first..first + 1000).flat_map(|key| command(is_meta, true, key));
+        let pipeline: Vec<u8> = pipeline.collect();
         stream.write_all(&pipeline).expect("it reads");
-        let mut replies = vec![0; 1000 * SET_REPLY.len()];
+        let mut replies = vec![0; 1000 * reply.len()];
         stream.read_exact(&mut replies).expect("it answers");
-        assert_eq!(replies, SET_REPLY.repeat(1000));
+        assert_eq!(replies, reply.repeat(1000));
     }
 }
 
-const SET_REPLY: &[u8] = b"+OK\r\n";
-const GET_REPLY_BYTES: usize = b"$8\r\n00000000\r\n".len();
-
-fn set(key: u64) -> Vec<u8> {
-    format!("*3\r\n$3\r\nSET\r\n$8\r\n{key:08}\r\n$8\r\n{key:08}\r\n").into_bytes()
+/// A reply; what a value is does not change its length.
+fn reply(is_meta: bool, is_set: bool) -> &'static [u8] {
+    match (is_meta, is_set) {
+        (false, false) => b"$8\r\n00000000\r\n",
+        (false, true) => b"+OK\r\n",
+        (true, false) => b"VA 8\r\n00000000\r\n",
+        (true, true) => b"HD\r\n",
+    }
 }
 
-fn get(key: u64) -> Vec<u8> {
-    format!("*2\r\n$3\r\nGET\r\n$8\r\n{key:08}\r\n").into_bytes()
+fn command(is_meta: bool, is_set: bool, key: u64) -> Vec<u8> {
+    let text = match (is_meta, is_set) {
+        (false, false) => format!("*2\r\n$3\r\nGET\r\n$8\r\n{key:08}\r\n"),
+        (false, true) => format!("*3\r\n$3\r\nSET\r\n$8\r\n{key:08}\r\n$8\r\n{key:08}\r\n"),
+        (true, false) => format!("mg {key:08} v\r\n"),
+        (true, true) => format!("ms {key:08} 8\r\n{key:08}\r\n"),
+    };
+    text.into_bytes()
 }
 
 struct Connection {
@@ -257,27 +320,24 @@ struct Connection {
     sent: VecDeque<Instant>,
 }
 
-/// CPU time of a process's first thread, which serves (schedstat, proc(5)).
+/// CPU time of a process's threads (schedstat, proc(5)).
 fn cpu_ns(process: &Child) -> f64 {
-    let path = format!("/proc/{}/schedstat", process.id());
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let first = text.split(' ').next().and_then(|word| word.parse().ok());
-    first.unwrap_or(f64::NAN)
+    let threads = std::fs::read_dir(format!("/proc/{}/task", process.id()));
+    let threads = threads.into_iter().flatten().flatten();
+    let time = |thread: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<f64>().ok()
+    };
+    threads.filter_map(time).sum()
 }
 
 fn measure(case: &Case, peer: &Peer) -> Sample {
-    let reply_bytes = match case.is_set {
-        true => SET_REPLY.len(),
-        false => GET_REPLY_BYTES,
-    };
+    let reply_bytes = reply(case.is_meta, case.is_set).len();
     let set_of = epoll::create(CreateFlags::CLOEXEC).expect("epoll");
     let mut connections: Vec<_> = (0..case.connections)
         .map(|number| {
             let mut random = Random::new(number as u64 + 1);
-            let mut command = || match case.is_set {
-                true => set(random.below(KEYS)),
-                false => get(random.below(KEYS)),
-            };
+            let mut command = || command(case.is_meta, case.is_set, random.below(KEYS));
             let mut pipeline = || (0..case.pipeline).flat_map(|_| command()).collect();
             let stream = connect(peer.address);
             let data = EventData::new_u64(number as u64);

@@ -51,7 +51,18 @@ pub(super) fn parse<'a>(input: &'a [u8], into: &mut Vec<&'a [u8]>) -> Parsed<'a>
     let line = &input[..end];
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     into.clear();
-    into.extend(words(line));
+    let mut begin = 0;
+    for (at, byte) in line.iter().enumerate() {
+        if *byte == b' ' {
+            if at > begin {
+                into.push(&line[begin..at]);
+            }
+            begin = at + 1;
+        }
+    }
+    if begin < line.len() {
+        into.push(&line[begin..]);
+    }
     let begin = end + 1;
     let Some(data_len) = data_len(into) else {
         return Parsed::Command {
@@ -123,7 +134,11 @@ fn with_data<'a>(
 }
 
 /// A whole number in decimal digits, with a sign perhaps.
+#[inline]
 pub(super) fn number(word: &[u8]) -> Option<i64> {
+    if let [digit @ b'0'..=b'9'] = word {
+        return Some(i64::from(digit - b'0'));
+    }
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
