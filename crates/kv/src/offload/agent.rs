@@ -69,6 +69,8 @@ pub struct Opening {
     pub busy_poll: bool,
     /// Each request is a message of its own.
     pub single_requests: bool,
+    /// The next message is made while the host executes the one before.
+    pub overlap: bool,
     /// The host's time, in milliseconds since 1970: expiries are counted by its clock.
     pub now_ms: u64,
     /// What happens when the host's memory is full, for `CONFIG GET`.
@@ -192,6 +194,7 @@ impl CommunicationSide {
         let (listener, reach) = begun.map_err(|failure| failure.message)?;
         let status = Arc::new(Mutex::new(RemoteStatus::default()));
         let shared = Arc::clone(&status);
+        let overlaps = opening.overlap;
         let batching = match opening.single_requests {
             true => Batching::Request,
             false => Batching::Batch,
@@ -199,7 +202,11 @@ impl CommunicationSide {
         let clock = Clock::starting_at(opening.now_ms);
         let work = move || {
             let served = accept(&listener).map(|channel| {
-                let mut engine = RemoteEngine::new(channel, batching);
+                let engine = RemoteEngine::new(channel, batching);
+                let mut engine = match overlaps {
+                    true => engine,
+                    false => engine.without_overlap(),
+                };
                 engine.report_to(Arc::clone(&shared));
                 let ended = server.run(&mut engine, &KeyHasher::random(), clock);
                 ended.map_err(|error| error.to_string())

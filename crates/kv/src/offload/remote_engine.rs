@@ -44,6 +44,7 @@ pub struct RemoteEngine {
     /// `None` once the other side is lost: then it finds the link lost too, and comes again.
     channel: Option<Channel>,
     batching: Batching,
+    overlaps: bool,
     body: Vec<u8>,
     requests: u64,
     /// The time of the batch that was begun, and how much of it has been sent and answered.
@@ -73,6 +74,7 @@ impl RemoteEngine {
             channel: Some(channel),
             traffic: Traffic::default(),
             batching,
+            overlaps: true,
             body: Vec::new(),
             requests: 0,
             now_ms: 0,
@@ -93,6 +95,14 @@ impl RemoteEngine {
     #[must_use]
     pub(crate) fn without_timeout(mut self) -> Self {
         self.answer_max = Duration::MAX;
+        self
+    }
+
+    /// Waits for each message's write and for its answers before it makes the next one, as a naive port
+    /// does; to compare with.
+    #[must_use]
+    pub fn without_overlap(mut self) -> Self {
+        self.overlaps = false;
         self
     }
 
@@ -185,7 +195,9 @@ impl RemoteEngine {
         // The other side goes on while the answers are looked at.
         if left == received {
             self.in_flight.pop_front();
-            self.send_requests(batch)?;
+            if self.overlaps {
+                self.send_requests(batch)?;
+            }
         } else if let Some(channel) = &mut self.channel {
             channel.send(0, &[Topic::Continue as u8])?;
         }
@@ -200,7 +212,10 @@ impl RemoteEngine {
         if let Some(channel) = &mut self.channel {
             channel.reuse(body);
         }
-        Ok(())
+        match self.overlaps {
+            true => Ok(()),
+            false => self.send_requests(batch),
+        }
     }
 
     /// What a message asked for could not be kept: whether it is there is not known.
@@ -225,7 +240,7 @@ impl RemoteEngine {
             Batching::Request => 1,
         };
         while let Some(channel) = &mut self.channel {
-            let is_full = self.is_alone && !self.in_flight.is_empty()
+            let is_full = (self.is_alone || !self.overlaps) && !self.in_flight.is_empty()
                 || self.in_flight.len() == channel.slots();
             if self.sent == batch.len() || is_full {
                 break;
@@ -238,6 +253,9 @@ impl RemoteEngine {
                 break;
             }
             channel.send(count as u16, &self.body)?;
+            if !self.overlaps {
+                channel.flush()?;
+            }
             self.is_alone = is_alone;
             self.in_flight.push_back(count);
             self.sent += count;

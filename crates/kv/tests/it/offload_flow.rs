@@ -142,6 +142,25 @@ fn answers_longer_than_a_message_come_in_parts_while_others_are_under_way() {
 }
 
 #[test]
+fn without_overlap_one_message_is_under_way() {
+    let keys: Vec<String> = (0..300).map(|number| format!("key:{number}")).collect();
+    let gets: Vec<_> = (keys.iter())
+        .map(|key| request(key.as_bytes(), Operation::Get))
+        .collect();
+    for (overlaps, expected) in [(true, 4), (false, 1)] {
+        let mut pair = pairs(1).remove(0);
+        if !overlaps {
+            pair.remote = pair.remote.without_overlap();
+        }
+        let mut count = 0;
+        let under_way = pair.execute(&gets, &mut |_, _| count += 1);
+        assert_eq!((count, under_way), (300, expected));
+        // Messages are the same: 64 requests each.
+        assert_eq!(pair.remote.traffic().writes, 5);
+    }
+}
+
+#[test]
 fn requests_that_must_be_fetched_go_alone() {
     let mut pair = pairs(1).remove(0);
     let long = vec![b'l'; 100_000];

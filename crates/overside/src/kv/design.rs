@@ -34,6 +34,10 @@ pub struct DesignArguments {
     /// A message over the link for each batch of requests, or for each request, to compare with
     #[arg(long, value_enum, default_value_t = LinkBatch::Batch, requires = "dpu")]
     link_batch: LinkBatch,
+    /// Make the next message while the host executes the one before, or wait for its answers, to compare
+    /// with
+    #[arg(long, value_enum, default_value_t = Overlap::On, requires = "dpu")]
+    overlap: Overlap,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -46,6 +50,12 @@ enum Design {
 enum LinkBatch {
     Batch,
     Request,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Overlap {
+    On,
+    Off,
 }
 
 fn link(text: &str) -> Result<Link, String> {
@@ -135,6 +145,7 @@ impl DesignArguments {
             client_memory_bytes: settings.limits.memory_bytes as u64,
             busy_poll: settings.busy_poll,
             single_requests: self.link_batch == LinkBatch::Request,
+            overlap: self.overlap == Overlap::On,
             now_ms: 0,
             is_cache: settings.is_cache,
         }
