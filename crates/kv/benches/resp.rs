@@ -52,8 +52,8 @@ impl ProcessingEngine for Nothing {
         _: usize,
         _: u64,
         _: &mut dyn FnMut(&[u8], Metadata),
-    ) -> ScanPosition {
-        ScanPosition::default()
+    ) -> Result<ScanPosition, Refusal> {
+        Ok(ScanPosition::default())
     }
 
     fn flush(&mut self) -> Result<(), Refusal> {

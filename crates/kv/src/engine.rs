@@ -24,13 +24,16 @@ pub trait ProcessingEngine {
 
     /// Hands over keys from `position` on, about `count` of them, fewer or none where there are few;
     /// where to go on. A key that is there all the time is seen at least once.
+    ///
+    /// # Errors
+    /// If the keys cannot be reached. Some may have been handed over.
     fn scan(
         &mut self,
         position: ScanPosition,
         count: usize,
         now_ms: u64,
         keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> ScanPosition;
+    ) -> Result<ScanPosition, Refusal>;
 
     /// Removes some of what has expired and has not been asked for since: looks at so many buckets of
     /// its index at most. Returns how many keys it removed. To be called now and then, or what nobody

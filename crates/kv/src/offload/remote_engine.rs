@@ -340,7 +340,7 @@ impl ProcessingEngine for RemoteEngine {
         count: usize,
         now_ms: u64,
         keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> ScanPosition {
+    ) -> Result<ScanPosition, Refusal> {
         self.begin_scan(position, count, now_ms);
         loop {
             if let Some(next) = self.poll_scan(keys) {

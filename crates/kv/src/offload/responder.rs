@@ -276,8 +276,11 @@ impl Responder {
             keys.extend_from_slice(key);
             encode_answer(&Answer::Metadata(metadata), &mut keys);
         });
-        put_varint(next.0, &mut self.body);
-        self.body.extend_from_slice(&keys);
+        // An empty answer says that there is none.
+        if let Ok(next) = next {
+            put_varint(next.0, &mut self.body);
+            self.body.extend_from_slice(&keys);
+        }
         Ok(())
     }
 }

@@ -322,15 +322,15 @@ impl ProcessingEngine for Partitioned {
         count: usize,
         now_ms: u64,
         keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> ScanPosition {
+    ) -> Result<ScanPosition, Refusal> {
         self.now_ms = now_ms;
         let partition = (position.0 >> POSITION_BITS) as usize;
         if partition >= self.peers.len() {
-            return ScanPosition(0);
+            return Ok(ScanPosition(0));
         }
         let inner = ScanPosition(position.0 & ((1 << POSITION_BITS) - 1));
         let next = match partition == self.number {
-            true => self.inside.own.scan(inner, count, now_ms, keys),
+            true => self.inside.own.scan(inner, count, now_ms, keys)?,
             false => {
                 let next = self.ask(
                     partition,
@@ -338,14 +338,14 @@ impl ProcessingEngine for Partitioned {
                     |remote| remote.begin_scan(inner, count, now_ms),
                     |remote| remote.poll_scan(keys),
                 );
-                next.unwrap_or_default()
+                next.unwrap_or(Err(Refusal::Unreachable))?
             }
         };
         let begin = |partition: usize| (partition as u64) << POSITION_BITS;
         match next.0 {
-            0 if partition + 1 == self.peers.len() => ScanPosition(0),
-            0 => ScanPosition(begin(partition + 1)),
-            inner => ScanPosition(begin(partition) | inner),
+            0 if partition + 1 == self.peers.len() => Ok(ScanPosition(0)),
+            0 => Ok(ScanPosition(begin(partition + 1))),
+            inner => Ok(ScanPosition(begin(partition) | inner)),
         }
     }
 

@@ -116,7 +116,7 @@ impl ProcessingEngine for Own {
         count: usize,
         now_ms: u64,
         keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> ScanPosition {
+    ) -> Result<ScanPosition, Refusal> {
         self.backing.scan(position, count, now_ms, keys)
     }
 

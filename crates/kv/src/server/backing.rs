@@ -118,7 +118,7 @@ impl<E: ProcessingEngine> ProcessingEngine for Memory<E> {
         count: usize,
         now_ms: u64,
         keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> ScanPosition {
+    ) -> Result<ScanPosition, Refusal> {
         self.engine.scan(position, count, now_ms, keys)
     }
 

@@ -132,8 +132,8 @@ impl ProcessingEngine for Store {
         count: usize,
         now_ms: u64,
         keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> ScanPosition {
-        self.scan_keys(position, count, now_ms, keys)
+    ) -> Result<ScanPosition, Refusal> {
+        Ok(self.scan_keys(position, count, now_ms, keys))
     }
 
     fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {

@@ -132,7 +132,7 @@ fn a_remote_engine_answers_as_one_here() {
             let mut position = ScanPosition(0);
             loop {
                 let mut take = |key: &[u8], found| keys.push((key.to_vec(), found));
-                position = engine.scan(position, 3, 1_000_000, &mut take);
+                position = (engine.scan(position, 3, 1_000_000, &mut take)).expect("keys");
                 if position == ScanPosition(0) {
                     return;
                 }
@@ -220,6 +220,9 @@ fn when_the_host_is_lost_everything_is_answered() {
     assert!(remote.failure().is_some());
     assert!(remote.traffic().writes > 0, "what was counted stays");
     assert_eq!(remote.flush(), Err(Refusal::Unreachable));
+    // No keys would read as an empty store.
+    let scanned = remote.scan(ScanPosition(0), 10, 1_000_000, &mut |_, _| {});
+    assert_eq!(scanned, Err(Refusal::Unreachable));
     let transaction = Transaction {
         watched: Vec::new(),
         requests: three.into(),

@@ -213,7 +213,7 @@ fn everything_else_can_be_begun_and_asked_for_later() {
     pair.answer();
     let mut keys = Vec::new();
     let next = (pair.remote).poll_scan(&mut |key, _| keys.push(key.to_vec()));
-    assert_eq!(next, Some(ScanPosition(0)));
+    assert_eq!(next, Some(Ok(ScanPosition(0))));
     assert_eq!(keys.len(), 2);
 
     pair.remote.begin_statistics();

@@ -561,15 +561,15 @@ impl ProcessingEngine for Oracle {
         count: usize,
         now_ms: u64,
         keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> ScanPosition {
+    ) -> Result<ScanPosition, Refusal> {
         self.expire(now_ms);
         let (from, to) = (position.0 as usize, position.0 as usize + count.max(1));
         for (key, item) in self.items.iter().skip(from).take(to - from) {
             keys(key, metadata(item));
         }
         match to < self.items.len() {
-            true => ScanPosition(to as u64),
-            false => ScanPosition(0),
+            true => Ok(ScanPosition(to as u64)),
+            false => Ok(ScanPosition(0)),
         }
     }
 

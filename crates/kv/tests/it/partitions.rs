@@ -82,7 +82,9 @@ fn executed(engine: &mut dyn ProcessingEngine, transaction: &Transaction<'_>) ->
 fn all_keys(engine: &mut dyn ProcessingEngine) -> Vec<Vec<u8>> {
     let (mut keys, mut position) = (Vec::new(), ScanPosition(0));
     loop {
-        position = engine.scan(position, 3, NOW_MS, &mut |key, _| keys.push(key.to_vec()));
+        position = engine
+            .scan(position, 3, NOW_MS, &mut |key, _| keys.push(key.to_vec()))
+            .expect("keys");
         if position == ScanPosition(0) {
             keys.sort();
             return keys;

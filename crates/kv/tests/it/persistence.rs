@@ -106,7 +106,7 @@ impl ProcessingEngine for Engine {
         count: usize,
         now_ms: u64,
         keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> ScanPosition {
+    ) -> Result<ScanPosition, Refusal> {
         self.oracle.scan(position, count, now_ms, keys)
     }
 
@@ -472,7 +472,7 @@ fn contents(engine: &mut impl ProcessingEngine, now_ms: u64) -> BTreeMap<Vec<u8>
     let mut position = ScanPosition(0);
     loop {
         let mut take = |key: &[u8], found: Metadata| keys.push((key.to_vec(), found));
-        position = engine.scan(position, 100, now_ms, &mut take);
+        position = engine.scan(position, 100, now_ms, &mut take).expect("keys");
         if position == ScanPosition(0) {
             break;
         }

@@ -289,10 +289,12 @@ impl Pair {
             let mut keys = BTreeMap::new();
             let mut position = ScanPosition(0);
             loop {
-                position = engine.scan(position, 3, now_ms, &mut |key, metadata| {
-                    let before = keys.insert(key.to_vec(), owned_metadata(metadata));
-                    assert_eq!(before, None, "a key is seen once");
-                });
+                position = engine
+                    .scan(position, 3, now_ms, &mut |key, metadata| {
+                        let before = keys.insert(key.to_vec(), owned_metadata(metadata));
+                        assert_eq!(before, None, "a key is seen once");
+                    })
+                    .expect("keys");
                 if position == ScanPosition(0) {
                     return keys;
                 }

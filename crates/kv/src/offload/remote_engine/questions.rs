@@ -90,9 +90,12 @@ impl RemoteEngine {
     }
 
     /// As [`ProcessingEngine::scan`] for the part that was begun, once it is answered.
-    pub fn poll_scan(&mut self, keys: &mut dyn FnMut(&[u8], Metadata)) -> Option<ScanPosition> {
+    pub fn poll_scan(
+        &mut self,
+        keys: &mut dyn FnMut(&[u8], Metadata),
+    ) -> Option<Result<ScanPosition, Refusal>> {
         let next = self.poll_answer(|bytes| read_keys(bytes, keys));
-        next.map(Option::unwrap_or_default)
+        next.map(|next| next.ok_or(Refusal::Unreachable))
     }
 
     /// Begins to remove everything.

@@ -39,7 +39,7 @@ pub(super) fn scan(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), Error
     }
     let count = count.min(SCAN_COUNT_MAX);
     let mut keys = KeyList::default();
-    let next = keys.scan(call, ScanPosition(position), count, filter);
+    let next = keys.scan(call, ScanPosition(position), count, filter)?;
     let mut reply = call.reply();
     reply.array(2);
     reply.bulk(next.0.to_string().as_bytes());
@@ -55,7 +55,7 @@ pub(super) fn keys(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), Error
     let mut keys = KeyList::default();
     let mut position = ScanPosition::default();
     loop {
-        position = keys.scan(call, position, SCAN_COUNT_MAX, filter);
+        position = keys.scan(call, position, SCAN_COUNT_MAX, filter)?;
         if keys.bulks.len() > OUTPUT_MAX_BYTES {
             return Err(ErrorReply::new("ERR too many keys match: use SCAN"));
         }
@@ -88,9 +88,10 @@ impl KeyList {
         position: ScanPosition,
         count: usize,
         filter: Filter<'_>,
-    ) -> ScanPosition {
+    ) -> Result<ScanPosition, ErrorReply> {
         let now_ms = call.now_ms;
-        call.server
+        let next = call
+            .server
             .engine()
             .scan(position, count, now_ms, &mut |key, metadata| {
                 // The caller refuses a list that is too long.
@@ -114,7 +115,8 @@ impl KeyList {
                     }
                     .bulk(key);
                 }
-            })
+            });
+        next.map_err(|refusal| call.refusal(refusal))
     }
 
     fn write(&self, reply: &mut Reply<'_>) {

@@ -50,7 +50,7 @@ impl ProcessingEngine for Failing {
         count: usize,
         now_ms: u64,
         keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> ScanPosition {
+    ) -> Result<ScanPosition, Refusal> {
         self.memory.scan(position, count, now_ms, keys)
     }
 

@@ -297,7 +297,7 @@ impl ProcessingEngine for Stale {
         count: usize,
         now_ms: u64,
         keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> ScanPosition {
+    ) -> Result<ScanPosition, Refusal> {
         self.store.scan(position, count, now_ms, keys)
     }
 

@@ -168,7 +168,7 @@ fn a_full_cache_drops_the_oldest_and_what_is_there_is_right() {
             .scan(ScanPosition(0), usize::MAX, pair.now_ms, &mut |key, _| {
                 keys.push(key.to_vec());
             });
-        assert_eq!(end, ScanPosition(0));
+        assert_eq!(end, Ok(ScanPosition(0)));
         pair.oracle.items.retain(|key, _| keys.contains(key));
         pair.oracle.expire(pair.now_ms);
         pair.store.expire_some(pair.now_ms, usize::MAX);

@@ -54,10 +54,12 @@ fn a_scan_sees_each_key_that_stays_once_while_the_index_grows_and_others_go() {
         let (mut position, mut next) = (ScanPosition(0), 3000);
         loop {
             let before = position;
-            position = store.scan(position, per_call, START_MS, &mut |key, metadata| {
-                assert_eq!(metadata.len, 8);
-                *seen.entry(key.to_vec()).or_insert(0) += 1;
-            });
+            position = store
+                .scan(position, per_call, START_MS, &mut |key, metadata| {
+                    assert_eq!(metadata.len, 8);
+                    *seen.entry(key.to_vec()).or_insert(0) += 1;
+                })
+                .expect("keys");
             if position == ScanPosition(0) {
                 break;
             }
@@ -91,7 +93,7 @@ fn a_scan_of_empty_buckets_ends_soon_and_goes_on_where_it_ended() {
     }
     let (mut position, mut calls, mut seen) = (ScanPosition(0), 0, 0);
     loop {
-        position = store.scan(position, 10, START_MS, &mut |_, _| seen += 1);
+        position = (store.scan(position, 10, START_MS, &mut |_, _| seen += 1)).expect("keys");
         calls += 1;
         if position == ScanPosition(0) {
             break;
