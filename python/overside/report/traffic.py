@@ -1,5 +1,5 @@
-"""Charts of the task `network`: figures against message size, depth, connections or rate, and bars
-where nothing is swept; throughput over time where a test tells it in slices."""
+"""Charts of tasks that send traffic (`network`, `kv`): figures against each parameter that is
+swept, and bars where none is; throughput over time where a test tells it in slices."""
 
 from __future__ import annotations
 
@@ -19,21 +19,15 @@ from overside.report.charts import (
     sentence,
 )
 from overside.report.vega import Point
-from overside.tasks.common import Json, Metric
+from overside.tasks.common import Json, Metric, presentation
 
-#: What can be swept, and the title of its axis.
-AXES = {
-    "message_size": "Message size",
-    "depth": "Messages outstanding on a connection",
-    "connections": "Connections",
-    "rate": "Messages a second that were asked for",
-}
-#: What else tells one line from another, beside its ends and what lies between them.
-_HOW = ("threads", "batch", "completion", "cores", "server_cores", "socket_buffer", "jobs")
 _TITLES = {
-    "latency_p50": "Median round trip",
-    "latency_p99": "99th percentile of round trips",
-    "rate": "Messages a second",
+    "latency_p50": "Median latency",
+    "latency_p99": "99th percentile of latency",
+    "host_cpu": "CPU of the host for a request",
+    "dpu_cpu": "CPU of the DPU for a request",
+    "link_writes": "Writes over the link for a request",
+    "link_bytes": "Bytes over the link for a request",
     "throughput": "Throughput",
     "bit_rate": "Bit rate",
     "cpu_cost": "Host CPU cost",
@@ -54,17 +48,29 @@ _TITLES = {
 _METRICS_MAX = 4
 
 
-def _metric(name: str) -> Metric:
-    task = tasks.find("network")
+def _metric(test: TestSummary, name: str) -> Metric:
+    task = tasks.find(test.task)
     assert task is not None
     return task.metrics[name]
+
+
+def _axes(tests: Sequence[TestSummary]) -> dict[str, str]:
+    """What can be swept, and the titles of the axes."""
+    return {one["name"]: one["title"] for one in presentation(tests[0].task)["axes"]}
+
+
+def _in_bytes(test: TestSummary, parameter: str) -> bool:
+    task = tasks.find(test.task)
+    return task is not None and task.parameters[parameter].unit == "bytes"
 
 
 def charts(tests: Sequence[TestSummary], provenance: str) -> list[Chart]:
     """The charts of a group's tests of one provenance."""
     rest = list(tests)
     out: list[Chart] = []
-    for axis in AXES:
+    if not rest:
+        return out
+    for axis in _axes(tests):
         swept = [line for line in _lines(rest, axis) if len(line) > 1]
         inside = {id(test) for line in swept for test in line}
         for metric in _metrics([test for line in swept for test in line]):
@@ -93,6 +99,9 @@ def _lines(tests: Sequence[TestSummary], axis: str) -> list[list[TestSummary]]:
 
 
 def _who(test: TestSummary) -> str:
+    first = presentation(test.task)["labels"]["parameters"]
+    if first:
+        return ", ".join(formatting.choice(test.task, name, test.parameters) for name in first)
     mode = test.parameters.get("mode")
     if mode:
         return formatting.clean(mode, 60)
@@ -101,14 +110,18 @@ def _who(test: TestSummary) -> str:
 
 def _how(test: TestSummary, beside: Sequence[TestSummary], axis: str | None) -> str:
     """The parameters that tell it from the others."""
+    form = presentation(test.task)
+    said = {axis, *form["labels"]["parameters"], "mode", "source", "destination"}
     parts = []
-    for name in (*AXES, *_HOW):
+    for name in dict.fromkeys((*_axes([test]), *form["ways"], "jobs")):
         mine = test.parameters.get(name)
-        if name != axis and any(other.parameters.get(name) != mine for other in beside):
-            if mine is None:
-                continue
-            text = formatting.size(mine) if name == "message_size" else formatting.value(mine)
-            parts.append(text if name == "message_size" else f"{name.replace('_', ' ')} {text}")
+        if name in said or mine is None:
+            continue
+        if any(other.parameters.get(name) != mine for other in beside):
+            is_size = _in_bytes(test, name)
+            text = formatting.size(mine) if is_size else formatting.value(mine)
+            is_message = name == form["size"] and is_size
+            parts.append(text if is_message else f"{name.replace('_', ' ')} {text}")
     return ", ".join(parts)
 
 
@@ -122,47 +135,47 @@ def _sweep(
     swept: Sequence[Sequence[TestSummary]], axis: str, metric: str, provenance: str
 ) -> Iterator[Chart]:
     everyone = [test for line in swept for test in line if metric in test.metrics]
+    if not everyone:
+        return
+    about = _metric(everyone[0], metric)
+    title, is_size = _axes(everyone)[axis], _in_bytes(everyone[0], axis)
     points, rows = [], []
     for place, line in enumerate(swept):
         for test in line:
             if metric not in test.metrics:
                 continue
             value = test.parameters[axis]
-            is_size = axis == "message_size"
             at = formatting.size(value) if is_size else formatting.number(float(value))
             point = _point(test, metric, everyone, axis)
             rows.append((point["label"], at, *cells(test.metrics[metric])))
             if place < SERIES_MAX:
                 points.append(point | {"x": value, "size": value, "buffer": at})
-    if not points:
-        return
-    unit = _metric(metric).unit
-    labels = {} if axis == "message_size" else {"format": ",~r"}
+    labels = {} if is_size else {"format": ",~r"}
     hidden = len(swept) - SERIES_MAX
     note = f" {formatting.plural(hidden, 'other')} in the table." if hidden > 0 else ""
     yield Chart(
         id=f"{metric}-{axis}-{provenance}",
-        title=f"{_title(metric)} against {AXES[axis][:1].lower()}{AXES[axis][1:]}",
-        caption=sentence(_metric(metric).description) + note,
+        title=f"{_title(metric, about.unit)} against {title[:1].lower()}{title[1:]}",
+        caption=sentence(about.description) + note,
         provenance=provenance,
-        spec=vega.lines(points, unit, provenance, AXES[axis], **labels),
-        columns=metric_table("What", unit, AXES[axis]),
+        spec=vega.lines(points, about.unit, provenance, title, **labels),
+        columns=metric_table("What", about.unit, title),
         rows=tuple(rows),
     )
 
 
 def _bars(tests: Sequence[TestSummary], metric: str, provenance: str) -> Iterator[Chart]:
     told = [test for test in tests if metric in test.metrics]
-    unit = _metric(metric).unit
     points = [_point(test, metric, told, None) for test in told]
     if points:
+        about = _metric(told[0], metric)
         yield Chart(
             id=f"{metric}-bars-{provenance}",
-            title=_title(metric),
-            caption=sentence(_metric(metric).description),
+            title=_title(metric, about.unit),
+            caption=sentence(about.description),
             provenance=provenance,
-            spec=vega.bars(points[:FIGURE_BARS_MAX], unit),
-            columns=metric_table("What", unit, size=""),
+            spec=vega.bars(points[:FIGURE_BARS_MAX], about.unit),
+            columns=metric_table("What", about.unit, size=""),
             rows=tuple(
                 (point["label"], *cells(test.metrics[metric]))
                 for point, test in zip(points, told, strict=True)
@@ -170,7 +183,9 @@ def _bars(tests: Sequence[TestSummary], metric: str, provenance: str) -> Iterato
         )
 
 
-def _title(metric: str) -> str:
+def _title(metric: str, unit: str) -> str:
+    if metric == "rate":
+        return f"{unit.removesuffix('/s').capitalize()} a second"
     return _TITLES.get(metric, name_of(metric))
 
 

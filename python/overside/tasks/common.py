@@ -70,6 +70,7 @@ def presentation(task: str) -> Json:
         "references": [],
         "advised": True,
         "charts": "jobs",
+        "axes": [],
     }
 
 

@@ -28,6 +28,8 @@ pub struct Point {
     pub offered: Option<f64>,
     /// Its parts, in order.
     pub windows: Vec<Window>,
+    /// Requests that were answered from the beginning to the end, those of the warm-up too.
+    pub answered: u64,
     /// Reads that found a value, all verified.
     pub hits: u64,
     /// Reads that found none.

@@ -81,6 +81,7 @@ pub fn run(settings: &Settings) -> Result<Point, BenchError> {
             sum.latencies.add(window);
         }
         point.unanswered_ns = point.unanswered_ns.max(measured.waited_ns);
+        point.answered += measured.answered;
         point.hits += measured.counts.hits;
         point.misses += measured.counts.misses;
         point.client_cpu_s += measured.cpu_s;
@@ -127,6 +128,8 @@ fn system(what: &'static str) -> impl Fn(std::io::Error) -> BenchError {
 #[derive(Debug, Default)]
 struct Measured {
     windows: Vec<Latencies>,
+    /// Requests that were answered, the warm-up's too.
+    answered: u64,
     counts: Counts,
     /// How long the oldest request that was not answered had waited at the end.
     waited_ns: u64,
@@ -332,6 +335,7 @@ impl<'s> Driver<'s> {
                 window.record(now_ns.saturating_sub(started_ns));
             }
         })?;
+        measured.answered += counts.done;
         // The read of a read-modify-write ends no request.
         if counts.hits + counts.misses > 0 {
             let now_ns = now_ns.unwrap_or_else(|| clock.now_ns());

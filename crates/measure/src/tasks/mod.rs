@@ -21,6 +21,7 @@ mod copy;
 mod dma;
 mod hash;
 mod jobs;
+mod kv;
 mod matching;
 mod memory;
 mod network;
@@ -76,6 +77,7 @@ const TASKS: &[Task] = &[
     Task::new(dma::spec, Some(parse::<DmaTest>)),
     Task::new(network::spec, Some(parse::<NetworkTest>)),
     Task::new(rdma::spec, None),
+    Task::new(kv::spec, None),
 ];
 
 impl Task {

@@ -286,6 +286,8 @@ pub struct Report {
     pub advised: bool,
     /// How a group is drawn.
     pub charts: Charts,
+    /// Of [`Charts::Traffic`]: the parameters that can be swept, and the titles of their axes.
+    pub axes: Vec<Choice>,
 }
 
 /// One of a task's titles.
@@ -316,7 +318,7 @@ pub enum Charts {
     /// The same with the median latency and the initiator's load, and figures by size and batch
     /// where there are many of both.
     Moves,
-    /// Throughput and latencies against message size, connections and rate; series with jobs
+    /// The figures that the box asks for against each parameter that is swept; series with jobs
     /// beside.
     Traffic,
 }
@@ -336,6 +338,7 @@ impl Report {
             references: &[],
             advised: true,
             charts: Charts::Jobs,
+            axes: Vec::new(),
         }
     }
 

@@ -29,8 +29,9 @@ fn names_are_unique_and_defaults_are_allowed() {
                     let choices = &parameter.choices;
                     choices.is_empty() || choices.iter().any(|choice| choice.name == text)
                 }
-                (Value::Number(number), Kind::Integer) => {
-                    number.is_u64() && minimum <= number.as_f64() && number.as_f64() <= maximum
+                (Value::Number(number), Kind::Integer | Kind::Number) => {
+                    let is_whole = number.is_u64() || parameter.kind == Kind::Number;
+                    is_whole && minimum <= number.as_f64() && number.as_f64() <= maximum
                 }
                 (Value::Bool(_), Kind::Boolean) | (Value::Array(_), Kind::Strings) => true,
                 _ => false,
@@ -65,6 +66,7 @@ fn reports_speak_of_parameters_that_there_are() {
             .chain(report.ways.iter().copied())
             .chain(report.labels.when)
             .chain(report.labels.parameters.iter().copied())
+            .chain(report.axes.iter().map(|axis| axis.name))
             .chain(task.operation.into_iter().flat_map(placeholders));
         for name in named {
             let is_there = task.parameters.iter().any(|one| one.name == name);

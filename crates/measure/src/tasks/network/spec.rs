@@ -3,7 +3,7 @@
 use overside_probe::network::CONNECTIONS_MAX;
 
 use crate::tasks::spec::{
-    Charts, Metric, Parameter, Reference, Report, TaskSpec, higher, latencies, lower,
+    Charts, Choice, Metric, Parameter, Reference, Report, TaskSpec, higher, latencies, lower,
 };
 use crate::test::{BUFFER_SIZE_MAX, DEPTH_MAX, SAMPLE_BYTES_MAX, THREADS_MAX};
 
@@ -48,6 +48,14 @@ pub(in crate::tasks) fn spec() -> TaskSpec {
             size: "message_size",
             advised: false,
             charts: Charts::Traffic,
+            axes: [
+                ("message_size", "Message size"),
+                ("depth", "Messages outstanding on a connection"),
+                ("connections", "Connections"),
+                ("rate", "Messages a second that were asked for"),
+            ]
+            .map(|(name, title)| Choice { name, title })
+            .into(),
             ..Report::new("TCP {pattern}", &ways)
                 .titled_when("jobs", "TCP {pattern} beside jobs ({jobs})")
         },

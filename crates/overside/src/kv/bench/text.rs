@@ -206,6 +206,7 @@ fn point_json(point: &Point) -> Value {
         "latency_max_ns": all.max_ns(),
         "unanswered_ns": point.unanswered_ns,
         "latency_histogram": all.to_text(),
+        "answered": point.answered,
         "hits": point.hits,
         "misses": point.misses,
         "client_busy": point.client_busy(),

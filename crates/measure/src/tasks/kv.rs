@@ -1,0 +1,186 @@
+//! `kv`: a key-value server under a load, which `python/overside/tasks/kv.py` starts and
+//! `overside kv bench` measures.
+
+use super::spec::{
+    Charts, Choice, Labels, Metric, Parameter, Report, TaskSpec, higher, latencies, lower,
+};
+
+const SERVERS: [(&str, &str); 3] = [
+    ("overside", "Overside"),
+    ("redis", "Redis"),
+    ("memcached", "memcached"),
+];
+const PROTOCOLS: [(&str, &str); 3] = [
+    ("redis", "RESP"),
+    ("memcached", "memcached text"),
+    ("memcached-meta", "memcached meta"),
+];
+/// Where the two engines of a store run; `overside kv serve --design`.
+const DESIGNS: [(&str, &str); 2] = [
+    ("cpu-only", "everything on the host"),
+    ("lat", "communication on the DPU"),
+];
+/// YCSB's (Cooper et al., SoCC 2010).
+const WORKLOADS: [(&str, &str); 6] = [
+    ("a", "half updates"),
+    ("b", "5 % updates"),
+    ("c", "reads only"),
+    ("d", "reads of the latest"),
+    ("e", "scans"),
+    ("f", "read-modify-write"),
+];
+
+pub(super) fn spec() -> TaskSpec {
+    let parameters = (server().into_iter())
+        .chain(design())
+        .chain(load())
+        .collect();
+    TaskSpec {
+        name: "kv",
+        description: "a key-value server under a YCSB load: this one in each design, Redis, memcached",
+        operation: None,
+        verified: true,
+        parameters,
+        metrics: metrics(),
+        report: Report {
+            size: "value_size",
+            labels: Labels {
+                when: None,
+                parameters: &["server", "protocol", "design"],
+            },
+            advised: false,
+            charts: Charts::Traffic,
+            axes: vec![
+                axis("pipeline", "Requests in flight on a connection"),
+                axis("threads", "Threads that make the load"),
+                axis("connections", "Connections"),
+                axis("reads", "Reads, % of requests"),
+                axis("value_size", "Value"),
+                axis("rate", "Requests a second that were asked for"),
+                axis("cores", "Cores that serve"),
+            ],
+            ..Report::new("Key-value store", &WAYS)
+        },
+    }
+}
+
+/// All that says how, not what.
+const WAYS: [&str; 16] = [
+    "server",
+    "protocol",
+    "design",
+    "dpu",
+    "link",
+    "link_batch",
+    "overlap",
+    "cores",
+    "connections",
+    "pipeline",
+    "threads",
+    "rate",
+    "busy_poll",
+    "server_core",
+    "client_core",
+    "reads",
+];
+
+fn axis(name: &'static str, title: &'static str) -> Choice {
+    Choice { name, title }
+}
+
+#[rustfmt::skip]
+fn server() -> Vec<Parameter> {
+    vec![
+        Parameter::titled("server", "what serves", SERVERS).default("overside"),
+        Parameter::titled("protocol", "what is spoken to it; without one its own", PROTOCOLS),
+        Parameter::integer("cores", "overside: cores that serve", 1, 256).default(1),
+        Parameter::integer("server_core", "the core that the server is pinned to", 0, 4095),
+        Parameter::boolean("busy_poll", "server and load never sleep; not redis and memcached")
+            .default(false),
+    ]
+}
+
+#[rustfmt::skip]
+fn design() -> Vec<Parameter> {
+    vec![
+        Parameter::titled("design", "overside: where its two engines run", DESIGNS)
+            .default("cpu-only"),
+        Parameter::text("dpu", "the DPU's agent by its name; `here`: one is started on this \
+            machine, in place of a DPU").default("here"),
+        Parameter::choice("link", "what requests go over between the sides", &["shm", "ucx"])
+            .default("shm"),
+        Parameter::choice("link_batch", "a write over the link for each batch of requests, or for \
+            each request", &["batch", "request"]).default("batch"),
+        Parameter::choice("overlap", "replies are prepared while the other side executes",
+            &["on", "off"]).default("on"),
+    ]
+}
+
+#[rustfmt::skip]
+fn load() -> Vec<Parameter> {
+    vec![
+        Parameter::titled("workload", "YCSB's", WORKLOADS).default("b"),
+        Parameter::integer("reads", "reads in percent, the rest updates, instead of a workload", 0,
+            100),
+        Parameter::choice("distribution", "which records are asked for; without one the workload's",
+            &["uniform", "zipf", "latest"]),
+        Parameter::integer("records", "records written first", 1, 1 << 32).default(100_000),
+        Parameter::integer("key_size", "length of keys", 1, 64 << 10).default(16).unit("bytes"),
+        Parameter::integer("value_size", "length of values", 0, 64 << 20).default(100)
+            .unit("bytes"),
+        Parameter::integer("connections", "connections of all threads together", 1, 20_000)
+            .default(50),
+        Parameter::integer("pipeline", "requests in flight on a connection", 1, 4096).default(1),
+        Parameter::integer("threads", "threads that make the load", 1, 256).default(1),
+        Parameter::number("rate", "open loop: so many requests a second; latencies count from the \
+            intended times", 1.0, 1e9).unit("requests/s"),
+        Parameter::number("seconds", "how long the load is measured", 0.05, 600.0).default(1.0)
+            .unit("s"),
+        Parameter::integer("client_core", "the core of the first thread, others on the next ones",
+            0, 4095),
+    ]
+}
+
+fn metrics() -> Vec<Metric> {
+    let first = [higher(
+        "rate",
+        "requests/s",
+        "requests a second: median of the sample's windows",
+    )];
+    let last = [
+        lower(
+            "host_cpu",
+            "µs",
+            "CPU time of the host's process for one request; of redis or memcached, of theirs",
+        ),
+        lower(
+            "dpu_cpu",
+            "µs",
+            "CPU time of the DPU's agent for one request",
+        ),
+        lower(
+            "link_writes",
+            "-",
+            "one-sided writes over the link for one request, both directions",
+        ),
+        lower(
+            "link_bytes",
+            "bytes",
+            "bytes over the link for one request, both directions",
+        ),
+        lower(
+            "client_busy",
+            "%",
+            "time in which the threads of the load were busy; near 100 they may be the limit",
+        ),
+        lower(
+            "core_round_trip",
+            "ns",
+            "how long a cache line takes from the server's core to the load's and back",
+        ),
+    ];
+    let latencies = latencies("time of a request")
+        .into_iter()
+        .filter(|metric| !["latency_mean", "latency_min"].contains(&metric.name.as_str()));
+    first.into_iter().chain(latencies).chain(last).collect()
+}

@@ -1,0 +1,110 @@
+"""The task `kv`: servers are started, loaded and counted for boxes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import planned, ran, short_box
+from overside.bench.statistics import load_run
+from overside.report.groups import groups
+from overside.tasks import kv
+
+SMALL: dict[str, Any] = {"records": 500, "seconds": 0.1, "connections": 2}
+
+
+def asked(**given: object) -> dict[str, Any]:
+    return kv.TASK.normal(given)
+
+
+def taken(directory: Path, metric: str, **given: object) -> tuple[Path, list[dict[str, Any]]]:
+    """A run of one short sample of each test, and the samples."""
+    box = short_box(
+        directory, {"task": "kv", "parameters": {**SMALL, **given}, "metrics": [metric]}
+    )
+    run = ran(box)
+    lines = (run / "samples.jsonl").read_text().splitlines()
+    return run, [json.loads(line) for line in lines]
+
+
+def test_what_has_no_effect_is_left_out() -> None:
+    assert asked() == asked(link="ucx", overlap="off", dpu="dpu0")
+    assert asked(design="lat") != asked(design="lat", link="ucx")
+    assert asked(server="redis") == asked(server="redis", design="lat", cores=2)
+    assert asked(reads=95) == asked(reads=95, workload="a")
+
+
+def test_options_of_the_server_are_those_that_differ_from_its_defaults() -> None:
+    plain = kv.server_command(asked())[1:]
+    assert plain[:6] == ["kv", "serve", "--json", "--listen", "127.0.0.1:0", "--drain"]
+    assert "--link-batch" not in plain
+    assert "--dpu" not in plain
+    offloaded = kv.server_command(asked(design="lat", link_batch="request", busy_poll=True))
+    assert offloaded[-5:] == ["--dpu", "here", "--link-batch", "request", "--busy-poll"]
+
+
+def test_costs_are_of_a_request() -> None:
+    quantiles = {name: {"median": 2000.0} for name in ("p50", "p90", "p99", "p99.9")}
+    point = {
+        "requests_per_s": {"median": 1e6},
+        "latency_ns": quantiles,
+        "latency_max_ns": 9000,
+        "client_busy": 0.5,
+        "answered": 1000,
+    }
+    names = ("requests", "link_writes", "link_written_bytes", "link_read_bytes")
+    counts = [dict.fromkeys((f"offload_{name}" for name in names), 7) for _ in range(2)]
+    counts[1] = dict(zip(counts[1], (1007, 17, 20_007, 7), strict=True))
+    found = kv.figures(
+        {"points": [point]}, (1.0, 2.0, counts[0]), (1.5, 2.1, counts[1]), has_agent=True
+    )
+    assert found["host_cpu"] == pytest.approx(500)
+    assert found["dpu_cpu"] == pytest.approx(100)
+    assert (found["link_writes"], found["link_bytes"]) == (0.01, 20.0)
+    assert (found["rate"], found["latency_p999"], found["client_busy"]) == (1e6, 2.0, 50.0)
+    assert set(found) <= set(kv.TASK.metrics)
+
+
+def test_servers_are_measured_side_by_side(tmp_path: Path) -> None:
+    servers = ["overside", *(["redis"] if shutil.which("redis-server") else [])]
+    run, found = taken(tmp_path, "rate", server=servers, pipeline=[1, 8])
+    assert len(found) == 2 * len(servers)
+    for sample in found:
+        assert (sample["status"], sample["provenance"]) == ("ok", "measured"), sample
+        metrics = sample["metrics"]
+        assert metrics["rate"] > 0
+        assert metrics["latency_p50"] <= metrics["latency_p99"] <= metrics["latency_max"]
+    (group,) = groups(load_run(run))
+    assert group.title == "Key-value store"
+    page = (run / "report.html").read_text()
+    assert "Requests a second against requests in flight on a connection" in page
+
+
+def test_an_agent_here_stands_in_for_a_dpu(tmp_path: Path) -> None:
+    ways = ["batch", "request"]
+    _, found = taken(tmp_path, "link_writes", design="lat", link_batch=ways, pipeline=16)
+    assert all("in place of a DPU" in sample["applied"]["device"] for sample in found)
+    few, many = sorted(sample["metrics"]["link_writes"] for sample in found)
+    assert few < 0.5
+    # Counts are asked for over the link too, now and then.
+    assert many == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"server": "redis", "protocol": "memcached"}, "redis does not speak memcached"),
+        ({"server": "memcached", "busy_poll": True}, "memcached cannot poll"),
+        ({"design": "lat", "protocol": "memcached"}, "protocol=redis only"),
+        ({"design": "lat", "dpu": "nobody"}, "no agent is called 'nobody'"),
+    ],
+)
+def test_what_cannot_be_is_skipped_with_the_reason(
+    tmp_path: Path, given: dict[str, object], reason: str
+) -> None:
+    (test,) = planned(short_box(tmp_path, {"task": "kv", "parameters": given}))
+    assert test["status"] == "skipped"
+    assert reason in test["reason"]
