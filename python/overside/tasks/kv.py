@@ -235,11 +235,15 @@ def _measure(programs: Programs, parameters: Json) -> Json:
     place = f"{parameters['protocol']}://127.0.0.1:{port}"
     bench = [_native(), "kv", "bench", place, "--json", *_load(parameters)]
     programs.start("load", [*bench, "--seconds", "0.01", "--warm-up", "0"]).finish()
-    before = (server.cpu_s(), agent.cpu_s() if agent else 0.0, _link_counts(parameters, port))
+    # Both sides may poll: what they burn while nothing is asked is no part of a request.
+    links = [_link_counts(parameters, port)]
+    cpu = [(server.cpu_s(), agent.cpu_s() if agent else 0.0)]
     seconds = parameters["seconds"]
     timed = ["--seconds", str(seconds), "--warm-up", str(_WARM_UP * seconds), "--no-load"]
     report = json.loads(programs.start("load", [*bench, *timed]).finish())
-    after = (server.cpu_s(), agent.cpu_s() if agent else 0.0, _link_counts(parameters, port))
+    cpu.append((server.cpu_s(), agent.cpu_s() if agent else 0.0))
+    links.append(_link_counts(parameters, port))
+    before, after = ((*times, counts) for times, counts in zip(cpu, links, strict=True))
     return {
         "metrics": figures(report, before, after, has_agent=agent is not None),
         "histogram": report["points"][0]["latency_histogram"],
