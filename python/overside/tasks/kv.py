@@ -354,8 +354,6 @@ def _link_counts(parameters: Json, port: int) -> dict[str, int]:
         return {}
     end = time.monotonic() + _READY_S
     counts: dict[str, int] = {}
-    # They are brought up to date once a second.
-    time.sleep(1.1)
     with socket.create_connection(("127.0.0.1", port), _READY_S) as connection:
         connection.settimeout(_READY_S)
         connection.sendall(b"INFO\r\n")

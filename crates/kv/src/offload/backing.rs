@@ -2,7 +2,6 @@
 
 use std::io;
 
-use overside_base::lock;
 use serde::{Deserialize, Serialize};
 
 use super::RemoteEngine;
@@ -50,7 +49,7 @@ impl Backing for RemoteEngine {
     }
 
     fn info(&self) -> Vec<(String, String)> {
-        let status = lock(&self.status).clone();
+        let status = self.current_status();
         let fields = [
             ("loading", "0".to_owned()),
             ("offload_requests", status.requests.to_string()),

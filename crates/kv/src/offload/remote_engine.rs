@@ -130,14 +130,19 @@ impl RemoteEngine {
     }
 
     pub(super) fn report_status(&self) {
+        *lock(&self.status) = self.current_status();
+    }
+
+    /// How it does now.
+    pub(super) fn current_status(&self) -> RemoteStatus {
         let traffic = self.traffic();
-        *lock(&self.status) = RemoteStatus {
+        RemoteStatus {
             requests: self.requests,
             link_writes: traffic.writes,
             link_written_bytes: traffic.written_bytes,
             link_read_bytes: traffic.read_bytes,
             failure: self.failure.as_ref().map(ToString::to_string),
-        };
+        }
     }
 
     fn fail(&mut self, error: OffloadError) {

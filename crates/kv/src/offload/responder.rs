@@ -1,6 +1,7 @@
 //! The side that has the processing engine.
 
 use std::collections::VecDeque;
+use std::io;
 
 use super::OffloadError;
 use super::channel::{Body, Channel, KEPT_BYTES, Traffic};
@@ -40,6 +41,7 @@ pub struct Responder {
     /// Bytes of an answer, as the last call of the engine had them.
     answer_bytes: usize,
     requests: u64,
+    failure: Option<io::Error>,
 }
 
 /// Requests that are being answered.
@@ -63,6 +65,7 @@ impl Responder {
             body: Vec::new(),
             answer_bytes: 0,
             requests: 0,
+            failure: None,
         }
     }
 
@@ -84,6 +87,20 @@ impl Responder {
     /// [`OffloadError::Link`].
     pub fn check(&mut self) -> Result<(), OffloadError> {
         self.channel.check()
+    }
+
+    /// Why what was executed for the last messages could not be kept, if so.
+    pub(crate) fn take_failure(&mut self) -> Option<io::Error> {
+        self.failure.take()
+    }
+
+    /// Whether what was executed is kept. The other side must not take for granted what is not: it gets
+    /// an empty answer.
+    fn keeps(&mut self, engine: &mut dyn Backing) -> bool {
+        let kept = engine.before_replies();
+        let is_kept = kept.is_ok();
+        self.failure = kept.err().or(self.failure.take());
+        is_kept
     }
 
     /// Answers the next message if there is one; says whether there was. Does not wait: where an answer
@@ -173,7 +190,7 @@ impl Responder {
             }
         }
         self.channel.reuse(question);
-        if !keeps(engine) {
+        if !self.keeps(engine) {
             self.body.clear();
         }
         self.channel.send(0, &self.body)
@@ -211,7 +228,7 @@ impl Responder {
         if all.left == 0 && !rest.is_empty() {
             return Err(OffloadError::Violation("more than its requests"));
         }
-        if !keeps(engine) {
+        if !self.keeps(engine) {
             // Nor is the rest of the message executed.
             self.channel.reuse(all.body);
             return self.channel.send(0, &[]);
@@ -283,12 +300,6 @@ impl Responder {
         }
         Ok(())
     }
-}
-
-/// Whether what was executed is kept. The other side must not take for granted what is not: it gets an
-/// empty answer.
-fn keeps(engine: &mut dyn Backing) -> bool {
-    engine.before_replies().is_ok()
 }
 
 /// Adds an answer; a read whose answer would make the message too long is refused.

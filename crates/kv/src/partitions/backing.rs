@@ -10,7 +10,7 @@ use crate::server::{Backing, Bell, PartitionWork};
 impl Backing for Partitioned {
     /// Other workers keep what they execute before they answer.
     fn before_replies(&mut self) -> io::Result<()> {
-        self.inside.own.before_own_replies()
+        self.inside.before_replies()
     }
 
     fn tick(&mut self, now_ms: u64) -> bool {

@@ -233,7 +233,7 @@ impl Partitioned {
             }
         }
         drop(sender);
-        let mut all = vec![(self.number, question(&mut self.inside.own))];
+        let mut all = vec![(self.number, question(&mut *self.inside.own))];
         let mut waiting = Waiting::default();
         loop {
             match receiver.try_recv() {
