@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from overside.tasks.common import ExternalTask, Json, Machine
+from overside.tasks.programs import Program, ProgramError, Programs, free_port
 
 if TYPE_CHECKING:
     from overside.bench.plan import Test
@@ -86,17 +83,12 @@ class KvTask(ExternalTask):
     def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
         """Starts agent and server, loads the records, and measures."""
         name = f"kv-{test.id.rpartition('/')[2]}-round{round_number}"
-        deadline = time.monotonic() + timeout_s
         begin = time.monotonic_ns()
         try:
-            with Programs(self._logs, name, deadline) as programs:
+            with Programs(self._logs, name, timeout_s) as programs:
                 measured = _measure(programs, test.parameters)
-        except KvError as failure:
-            return {
-                "status": "failed",
-                "error": {"kind": failure.kind, "message": str(failure)},
-                "warnings": [],
-            }
+        except ProgramError as failure:
+            return failure.sample()
         return {
             "status": "ok",
             "provenance": "measured",
@@ -115,110 +107,6 @@ class KvTask(ExternalTask):
 _PROGRAMS = {"redis": ("redis-server", "redis-server"), "memcached": ("memcached", "memcached")}
 
 
-class KvError(Exception):
-    """Why there is no figure."""
-
-    def __init__(self, message: str, kind: str = "job") -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
-class Programs:
-    """The programs of a sample. All end with it, whatever happens."""
-
-    def __init__(self, logs: Path, name: str, deadline: float) -> None:
-        self._logs, self._name = logs, name
-        self._deadline = deadline
-        self._running: list[subprocess.Popen[bytes]] = []
-
-    def __enter__(self) -> Programs:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process in reversed(self._running):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-    def start(
-        self,
-        role: str,
-        command: Sequence[str],
-        core: int | None = None,
-        variables: Mapping[str, str] = MappingProxyType({}),
-    ) -> Program:
-        """Starts a program, on one core if that is given. What it says goes to a log."""
-        log = self._logs / f"{self._name}-{role}.log"
-        if core is not None and command[0] != _native():
-            command = ["taskset", "-c", str(core), *command]
-        with log.open("wb") as err:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=err,
-                env={**os.environ, **variables},
-                start_new_session=True,
-            )
-        self._running.append(process)
-        return Program(role, process, log, self._deadline)
-
-    def inventory(self, address: str) -> str:
-        """A file in which the agent at `address` is called as one that is here."""
-        path = self._logs / f"{self._name}-agents.toml"
-        path.write_text(f'[agents.{HERE}]\naddress = "{address}"\n')
-        return str(path)
-
-
-class Program:
-    """One that runs."""
-
-    def __init__(
-        self, role: str, process: subprocess.Popen[bytes], log: Path, deadline: float
-    ) -> None:
-        self._role, self._process, self._log = role, process, log
-        self._deadline = deadline
-
-    def announced(self) -> Json:
-        """The line of JSON that it prints once it listens."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        try:
-            said: Json = json.loads(line)
-        except ValueError:
-            raise self.failure("has ended before it listened") from None
-        return said
-
-    def finish(self) -> bytes:
-        """What it prints until it ends."""
-        left_s = self._deadline - time.monotonic()
-        try:
-            out, _ = self._process.communicate(timeout=max(0.1, left_s))
-        except subprocess.TimeoutExpired:
-            raise self.failure("was not done in time", "timeout") from None
-        code = self._process.returncode
-        if code != 0:
-            kind = "verification" if code == _WRONG_VALUE else "job"
-            raise self.failure(f"ended with code {code}", kind)
-        return out
-
-    def failure(self, what: str, kind: str = "job") -> KvError:
-        """What happened to it, with the end of its log."""
-        with contextlib.suppress(OSError):
-            said = " ".join(self._log.read_text("utf-8", "replace").split())[-300:]
-            what = f"{what}: {said}" if said else what
-        return KvError(f"the {self._role} {what}", kind)
-
-    def cpu_s(self) -> float:
-        """CPU seconds of it and of the children that it has waited for."""
-        try:
-            text = Path(f"/proc/{self._process.pid}/stat").read_text()
-        except OSError:
-            raise self.failure("has ended") from None
-        fields = text.rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-
 def _native() -> str:
     """The native command beside this Python."""
     return str(Path(sys.executable).parent / "overside")
@@ -230,17 +118,17 @@ def _measure(programs: Programs, parameters: Json) -> Json:
     if parameters["dpu"] == HERE:
         command = [_native(), "agent", "--listen", "127.0.0.1:0", "--json", "--insecure"]
         agent = programs.start("agent", [*command, "--device", "cpu", "-p", "1"])
-        variables["OVERSIDE_AGENTS"] = programs.inventory(agent.announced()["address"])
+        variables["OVERSIDE_AGENTS"] = _inventory(programs, agent.announced()["address"])
     server, port = _serve(programs, parameters, variables)
     place = f"{parameters['protocol']}://127.0.0.1:{port}"
     bench = [_native(), "kv", "bench", place, "--json", *_load(parameters)]
-    programs.start("load", [*bench, "--seconds", "0.01", "--warm-up", "0"]).finish()
+    _loaded(programs, [*bench, "--seconds", "0.01", "--warm-up", "0"])
     # Both sides may poll: what they burn while nothing is asked is no part of a request.
     links = [_link_counts(parameters, port)]
     cpu = [(server.cpu_s(), agent.cpu_s() if agent else 0.0)]
     seconds = parameters["seconds"]
     timed = ["--seconds", str(seconds), "--warm-up", str(_WARM_UP * seconds), "--no-load"]
-    report = json.loads(programs.start("load", [*bench, *timed]).finish())
+    report = _loaded(programs, [*bench, *timed])
     cpu.append((server.cpu_s(), agent.cpu_s() if agent else 0.0))
     links.append(_link_counts(parameters, port))
     before, after = ((*times, counts) for times, counts in zip(cpu, links, strict=True))
@@ -249,6 +137,25 @@ def _measure(programs: Programs, parameters: Json) -> Json:
         "histogram": report["points"][0]["latency_histogram"],
         "cpu": {"host_s": after[0] - before[0], "dpu_s": after[1] - before[1], "emulator_s": 0.0},
     }
+
+
+def _inventory(programs: Programs, address: str) -> str:
+    """A file in which the agent at `address` is called as one that is here."""
+    path = programs.logs / f"{programs.name}-agents.toml"
+    path.write_text(f'[agents.{HERE}]\naddress = "{address}"\n')
+    return str(path)
+
+
+def _loaded(programs: Programs, command: Sequence[str]) -> Json:
+    """What `overside kv bench` reports."""
+    load = programs.start("load", command)
+    try:
+        report: Json = json.loads(load.finish())
+    except ProgramError as failure:
+        if load.code == _WRONG_VALUE:
+            failure.kind = "verification"
+        raise
+    return report
 
 
 def _serve(
@@ -261,14 +168,11 @@ def _serve(
         said = server.announced()
         address = said["listen" if parameters["protocol"] == "redis" else "memcached"]
         return server, int(str(address[0]).rpartition(":")[2])
-    port = _free_port()
-    server = programs.start("server", _other(parameters, port), core)
-    end = time.monotonic() + _READY_S
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return server, port
-        time.sleep(0.01)
-    raise server.failure("did not listen")
+    port = free_port()
+    pinned = [] if core is None else ["taskset", "-c", str(core)]
+    server = programs.start("server", [*pinned, *_other(parameters, port)], is_read=False)
+    server.listen(port, _READY_S)
+    return server, port
 
 
 def _memory_bytes(parameters: Json) -> int:
@@ -370,7 +274,7 @@ def _bulk(connection: socket.socket, end: float) -> Iterator[str]:
     size = None
     while size is None or len(received) < size:
         if time.monotonic() > end or not (part := connection.recv(65536)):
-            raise KvError("the server did not answer INFO")
+            raise ProgramError("the server did not answer INFO")
         received += part
         if size is None and b"\r\n" in received:
             head, _, received = received.partition(b"\r\n")
@@ -392,12 +296,6 @@ def _applied(parameters: Json) -> dict[str, Any]:
         "library": server,
         "provenance": "measured",
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as any_socket:
-        any_socket.bind(("127.0.0.1", 0))
-        return int(any_socket.getsockname()[1])
 
 
 TASK = KvTask()

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
-import signal
-import socket
-import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from overside.bench import perftest
 from overside.tasks.common import ExternalTask, Json, Machine
+from overside.tasks.programs import ProgramError, Programs, free_port
 
 if TYPE_CHECKING:
     from overside.bench.plan import Test
@@ -61,29 +57,17 @@ class RdmaTask(ExternalTask):
 
     def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
         """Starts the server, where it is here, then the client, and reads what that says."""
-        log = self._logs / f"rdma-{test.id.rpartition('/')[2]}-round{round_number}.log"
-        deadline = time.monotonic() + timeout_s
-        command = command_line(test.parameters, test.parameters["port"] or _free_port())
+        name = f"rdma-{test.id.rpartition('/')[2]}-round{round_number}"
+        command = command_line(test.parameters, test.parameters["port"] or free_port())
         begin = time.monotonic_ns()
-        with contextlib.ExitStack() as stack, log.open("wb") as out:
-            destination = test.parameters["destination"]
-            if destination == "host":
-                server = stack.enter_context(_running(command, out))
-                if not _listens(server, int(command[command.index("-p") + 1]), deadline):
-                    return _failed("the server did not listen", log)
-                destination = "127.0.0.1"
-            client = stack.enter_context(_running([*command, destination], out, capture=True))
-            try:
-                said, _ = client.communicate(timeout=max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                return _failed(f"not done within {timeout_s:g} s", log, "timeout")
-            out.write(said)
-            if client.returncode != 0:
-                return _failed(f"{command[0]} ended with code {client.returncode}", log)
         try:
+            with Programs(self._logs, name, timeout_s) as programs:
+                said = _said(programs, command, test.parameters["destination"])
             metrics = figures(test.parameters, said.decode(errors="replace"))
+        except ProgramError as failure:
+            return failure.sample()
         except perftest.PerftestError as error:
-            return _failed(f"{command[0]} printed {error}", log)
+            return ProgramError(f"{command[0]} printed {error}").sample()
         return {
             "status": "ok",
             "provenance": "measured",
@@ -148,54 +132,13 @@ def figures(parameters: Json, said: str) -> dict[str, float]:
     return metrics
 
 
-@contextlib.contextmanager
-def _running(
-    command: Sequence[str], out: IO[bytes], capture: bool = False
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A program that is ended with everything it started, whatever happens."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE if capture else out,
-        stderr=out,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as any_socket:
-        any_socket.bind(("127.0.0.1", 0))
-        return int(any_socket.getsockname()[1])
-
-
-def _listens(server: subprocess.Popen[bytes], port: int, deadline: float) -> bool:
-    """Waits until a process listens at a port, without connecting: the server takes one client."""
-    deadline = min(deadline, time.monotonic() + _READY_S)
-    ending = f":{port:04X}"
-    while server.poll() is None and time.monotonic() < deadline:
-        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-            with contextlib.suppress(OSError):
-                for line in Path(table).read_text().splitlines()[1:]:
-                    fields = line.split()
-                    if fields[1].endswith(ending) and fields[3] == "0A":
-                        return True
-        time.sleep(0.02)
-    return False
-
-
-def _failed(message: str, log: Path, kind: str = "job") -> Json:
-    try:
-        said = " ".join(log.read_text("utf-8", "replace").split())[-300:]
-    except OSError:
-        said = ""
-    error = {"kind": kind, "message": f"{message}: {said}" if said else message}
-    return {"status": "failed", "error": error, "warnings": []}
+def _said(programs: Programs, command: Sequence[str], destination: str) -> bytes:
+    """What the client prints. The server is started before it, where it is here."""
+    if destination == "host":
+        server = programs.start("server", command, is_read=False)
+        server.listen(int(command[command.index("-p") + 1]), _READY_S)
+        destination = "127.0.0.1"
+    return programs.start("client", [*command, destination]).finish()
 
 
 TASK = RdmaTask()

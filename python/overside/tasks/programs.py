@@ -1,0 +1,154 @@
+"""Programs that a sample starts: they all end with it; what they say goes to logs of the run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from overside.tasks.common import Json
+
+#: How much of the end of a log an error cites.
+_CITED = 300
+
+
+class ProgramError(Exception):
+    """Why there is no figure."""
+
+    def __init__(self, message: str, kind: str = "job") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    def sample(self) -> Json:
+        """A failed sample."""
+        error = {"kind": self.kind, "message": str(self)}
+        return {"status": "failed", "error": error, "warnings": []}
+
+
+class Programs:
+    """The programs of a sample. All end with it, and what they have started, whatever happens."""
+
+    def __init__(self, logs: Path, name: str, timeout_s: float) -> None:
+        self.logs, self.name = logs, name
+        self._deadline = time.monotonic() + timeout_s
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Programs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in reversed(self._running):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+    def start(
+        self,
+        role: str,
+        command: Sequence[str],
+        variables: Mapping[str, str] = MappingProxyType({}),
+        *,
+        is_read: bool = True,
+    ) -> Program:
+        """Starts a program. What it prints is read here, or goes to its log as well."""
+        log = self.logs / f"{self.name}-{role}.log"
+        with log.open("wb") as err:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if is_read else err,
+                stderr=err,
+                env={**os.environ, **variables},
+                start_new_session=True,
+            )
+        self._running.append(process)
+        return Program(role, process, log, self._deadline)
+
+
+class Program:
+    """One that runs."""
+
+    def __init__(
+        self, role: str, process: subprocess.Popen[bytes], log: Path, deadline: float
+    ) -> None:
+        self._role, self._process, self._log = role, process, log
+        self._deadline = deadline
+
+    def announced(self) -> Json:
+        """The line of JSON that it prints once it listens."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        try:
+            said: Json = json.loads(line)
+        except ValueError:
+            raise self.failure("has ended before it listened") from None
+        return said
+
+    def listen(self, port: int, ready_s: float) -> None:
+        """Waits until somebody listens at its port, without connecting."""
+        end = min(self._deadline, time.monotonic() + ready_s)
+        while not _listens(port):
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise self.failure("did not listen")
+            time.sleep(0.01)
+
+    def finish(self) -> bytes:
+        """What it prints until it ends."""
+        left_s = self._deadline - time.monotonic()
+        try:
+            out, _ = self._process.communicate(timeout=max(0.1, left_s))
+        except subprocess.TimeoutExpired:
+            raise self.failure("was not done in time", "timeout") from None
+        if self._process.returncode != 0:
+            with self._log.open("ab") as log:
+                log.write(out)
+            raise self.failure(f"ended with code {self._process.returncode}")
+        return out
+
+    @property
+    def code(self) -> int | None:
+        """What it ended with."""
+        return self._process.returncode
+
+    def failure(self, what: str, kind: str = "job") -> ProgramError:
+        """What happened to it, with the end of its log."""
+        with contextlib.suppress(OSError):
+            said = " ".join(self._log.read_text("utf-8", "replace").split())[-_CITED:]
+            what = f"{what}: {said}" if said else what
+        return ProgramError(f"the {self._role} {what}", kind)
+
+    def cpu_s(self) -> float:
+        """CPU seconds of it and of the children that it has waited for."""
+        try:
+            text = Path(f"/proc/{self._process.pid}/stat").read_text()
+        except OSError:
+            raise self.failure("has ended") from None
+        fields = text.rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def free_port() -> int:
+    """A port of this machine at which nobody listens now."""
+    with socket.socket() as any_socket:
+        any_socket.bind(("127.0.0.1", 0))
+        return int(any_socket.getsockname()[1])
+
+
+def _listens(port: int) -> bool:
+    ending = f":{port:04X}"
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError):
+            for line in Path(table).read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[1].endswith(ending) and fields[3] == "0A":
+                    return True
+    return False
