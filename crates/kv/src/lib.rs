@@ -14,6 +14,7 @@ pub mod answer;
 pub mod bench;
 pub mod clock;
 pub mod codec;
+pub mod directory;
 pub mod engine;
 pub mod hash;
 pub mod offload;

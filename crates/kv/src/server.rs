@@ -296,7 +296,10 @@ fn allow_descriptors(clients: usize) -> usize {
 }
 
 /// Forty hexadecimal digits that nobody else has.
-fn random_hex() -> io::Result<String> {
+///
+/// # Errors
+/// The system has no random numbers.
+pub fn random_hex() -> io::Result<String> {
     let mut bytes = [0; 20];
     // So few bytes are never given in part (getrandom(2)).
     getrandom(&mut bytes, GetRandomFlags::empty())?;

@@ -4,6 +4,7 @@ mod access;
 mod bench;
 mod cores;
 mod design;
+mod directory;
 mod durability;
 mod profile;
 mod serve;

@@ -27,6 +27,7 @@ use super::backing::RemoteStatus;
 use super::{Batching, Channel, ChannelOptions, OffloadError, RemoteEngine};
 use crate::KeyHasher;
 use crate::clock::Clock;
+use crate::directory::entry::is_server_name;
 use crate::server::{Design, Limits, Password, Server, Settings, StopHandle};
 
 /// What hosts ask for it by.
@@ -75,6 +76,8 @@ pub struct Opening {
     pub now_ms: u64,
     /// What happens when the host's memory is full, for `CONFIG GET`.
     pub is_cache: bool,
+    /// The host's name in a directory, for `INFO`.
+    pub name: Option<String>,
 }
 
 /// What an agent answers.
@@ -254,6 +257,9 @@ impl Opening {
                 "other machines can reach {address}: a password is required"
             ));
         }
+        if !self.name.as_deref().is_none_or(is_server_name) {
+            return Err("an impossible name".into());
+        }
         if !(1..=CLIENTS_MAX).contains(&self.clients)
             || !(1 << 20..=CLIENT_MEMORY_MAX).contains(&self.client_memory_bytes)
         {
@@ -275,6 +281,7 @@ impl Opening {
             drain: Duration::from_secs(1),
             is_cache: self.is_cache,
             design: Design::Lat,
+            name: self.name.clone(),
             ..Settings::default()
         }
     }

@@ -51,6 +51,16 @@ pub fn info(
     own("requests_forwarded", &figures.partition_work.forwarded);
     own("busy_poll", &u8::from(state.settings.busy_poll));
     own("turns", &figures.counters.turns.count());
+    if let Some(name) = &state.settings.name {
+        own("server_name", name);
+    }
+    if let Some(registration) = &state.settings.registration {
+        own("directory_endpoints", &registration.endpoints());
+        own("directory_registered", &registration.registered());
+        own("directory_failures", &registration.failures());
+        own("directory_lost_leases", &registration.lost_leases());
+        own("directory_error", &registration.error().unwrap_or_default());
+    }
 }
 
 /// Time of the threads that serve, since the start.

@@ -87,6 +87,22 @@ pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64
         out.sample("stage_seconds_total", &labels, ns as f64 / 1e9);
     }
     out.turns(counters);
+    if let Some(registration) = &state.settings.registration {
+        let registered = "Endpoints that are in the directory.";
+        out.gauge(
+            "directory_registered",
+            registered,
+            registration.registered(),
+        );
+        let failed = "Times that the directory did not do what it was asked.";
+        out.counter("directory_failures_total", failed, registration.failures());
+        let lost = "Leases in the directory that ended although the server was there.";
+        out.counter(
+            "directory_lost_leases_total",
+            lost,
+            registration.lost_leases(),
+        );
+    }
     for (name, value) in backing.info() {
         if let Ok(value) = value.parse::<f64>() {
             out.gauge(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Password;
+use crate::directory::RegistrationStatus;
 
 /// How a server serves.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +37,10 @@ pub struct Settings {
     pub is_cache: bool,
     /// Where the engines run, for those who ask.
     pub design: Design,
+    /// Its name in a directory, if it has one: clients make sure that this is the server that they want.
+    pub name: Option<String>,
+    /// How its registration there does, for those who ask.
+    pub registration: Option<Arc<RegistrationStatus>>,
 }
 
 /// Where the two engines run.

@@ -2,6 +2,7 @@
 
 mod bench;
 mod codec;
+mod directory;
 mod linearizability;
 mod memcached;
 mod offload;

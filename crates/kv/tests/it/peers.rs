@@ -1,4 +1,4 @@
-//! redis-server and memcached, where they are installed.
+//! redis-server, memcached and etcd, where they are installed.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -47,6 +47,97 @@ pub fn redis() -> Option<Peer> {
 pub fn memcached() -> Option<Peer> {
     let words = ["-u", "nobody", "-l", "127.0.0.1", "-t", "1"];
     start("memcached", &words, "-p", b"version\r\n")
+}
+
+/// An etcd that can be killed and started again.
+pub struct Etcd {
+    pub address: SocketAddr,
+    peers: SocketAddr,
+    child: Child,
+    directory: TempDir,
+}
+
+/// Starts etcd; `None`, with the reason on stderr: it is not installed.
+pub fn etcd() -> Option<Etcd> {
+    for _ in 0..5 {
+        let [address, peers] = free_addresses();
+        let directory = tempfile::tempdir().unwrap();
+        let Ok(child) = etcd_command(address, peers, &directory).spawn() else {
+            eprintln!("skipped: etcd is not installed");
+            return None;
+        };
+        let mut etcd = Etcd {
+            address,
+            peers,
+            child,
+            directory,
+        };
+        if etcd.is_ready() {
+            return Some(etcd);
+        }
+    }
+    panic!("etcd does not start");
+}
+
+impl Etcd {
+    /// Kills it, as a crash would.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again, with what it had.
+    pub fn restart(&mut self) {
+        self.child = etcd_command(self.address, self.peers, &self.directory)
+            .spawn()
+            .unwrap();
+        assert!(self.is_ready());
+    }
+
+    fn is_ready(&mut self) -> bool {
+        let hello = b"GET /health HTTP/1.0\r\n\r\n";
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(20) && self.child.try_wait().unwrap().is_none()
+        {
+            if answers(self.address, hello) {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        false
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_addresses<const N: usize>() -> [SocketAddr; N] {
+    let listeners = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap())
+}
+
+fn etcd_command(address: SocketAddr, peers: SocketAddr, directory: &TempDir) -> Command {
+    let (clients, peers) = (format!("http://{address}"), format!("http://{peers}"));
+    let mut command = Command::new("etcd");
+    command
+        .args(["--listen-client-urls", &clients])
+        .args(["--advertise-client-urls", &clients])
+        .args(["--listen-peer-urls", &peers])
+        .args(["--initial-advertise-peer-urls", &peers])
+        .args(["--initial-cluster", &format!("default={peers}")])
+        // Nothing has to outlive the machine.
+        .arg("--unsafe-no-fsync")
+        .arg("--data-dir")
+        .arg(directory.path());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
 }
 
 fn start(program: &str, words: &[&str], port_option: &str, hello: &[u8]) -> Option<Peer> {

@@ -116,6 +116,13 @@ impl Access {
         }
     }
 
+    /// Where clients of any protocol can connect.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        let mut addresses = self.plain();
+        addresses.extend(self.tls_listen.iter().chain(&self.memcached));
+        addresses
+    }
+
     /// Where to listen in the clear.
     fn plain(&self) -> Vec<SocketAddr> {
         let is_elsewhere =

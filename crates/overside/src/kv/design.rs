@@ -83,7 +83,7 @@ impl DesignArguments {
 }
 
 /// Says where the agent listens.
-pub type Announce<'a> = &'a dyn Fn(&[SocketAddr]);
+pub type Announce<'a> = &'a dyn Fn(&[SocketAddr]) -> Result<(), String>;
 
 /// How long setting up may take.
 const SETUP_MAX: Duration = Duration::from_secs(10);
@@ -107,7 +107,7 @@ pub fn serve(
         match connect(node, &opening) {
             Ok((probe, channel, addresses)) => {
                 match is_first {
-                    true => announce(&addresses),
+                    true => announce(&addresses)?,
                     false => complain!("overside kv serve: {node} is back"),
                 }
                 // Clients find it where it was.
@@ -148,6 +148,7 @@ impl DesignArguments {
             overlap: self.overlap == Overlap::On,
             now_ms: 0,
             is_cache: settings.is_cache,
+            name: settings.name.clone(),
         }
     }
 }

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use super::access::Access;
 use super::cores::{self, Cores};
 use super::design::{self, DesignArguments};
+use super::directory::{Description, DirectoryArguments, ServerRegistration};
 use super::durability::Durability;
 use crate::logging::Verbosity;
 use crate::messages::shown;
@@ -44,6 +45,8 @@ pub struct Arguments {
     durability: Durability,
     #[command(flatten)]
     design: DesignArguments,
+    #[command(flatten)]
+    directory: DirectoryArguments,
     #[command(flatten)]
     limits: LimitArguments,
     #[command(flatten)]
@@ -148,6 +151,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let is_cache = arguments.store.semantics == Semantics::Cache;
     let checked = checked.and_then(|()| arguments.durability.check(is_cache));
     let checked = checked.and_then(|()| arguments.check_cores());
+    let checked = checked.and_then(|()| arguments.directory.check(&arguments.access));
     if let Err(message) = checked {
         complain!("overside kv serve: {message}");
         return ExitCode::from(exit::USAGE);
@@ -190,7 +194,13 @@ impl Arguments {
 }
 
 fn serve(all: &Arguments) -> Result<ExitCode, String> {
-    let settings = settings(all)?;
+    let mut settings = settings(all)?;
+    let registration = all.directory.prepare()?;
+    if let Some(registration) = &registration {
+        registration.apply(&mut settings);
+    }
+    let withdrawn = registration.clone();
+    let withdraw = move || withdrawn.iter().for_each(|one| one.withdraw());
     let clock = Clock::start();
     let hasher = KeyHasher::random();
     let memory_bytes = all.store.memory_bytes();
@@ -206,8 +216,18 @@ fn serve(all: &Arguments) -> Result<ExitCode, String> {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_stopped);
         // It is set here only.
-        let _ = stop.set(Box::new(move || flag.store(true, Ordering::Relaxed)));
-        let said = |addresses: &[SocketAddr]| announce_on(node, all.serving.json, addresses);
+        let _ = stop.set(Box::new(move || {
+            withdraw();
+            flag.store(true, Ordering::Relaxed);
+        }));
+        let said = |addresses: &[SocketAddr]| {
+            announce_on(node, all.serving.json, addresses);
+            let there = Settings {
+                tcp: addresses.to_vec(),
+                ..settings.clone()
+            };
+            register(registration.as_deref(), &there, Design::Lat, "dpu")
+        };
         let (keys, how) = (
             (&hasher, clock),
             (&said as design::Announce<'_>, &*is_stopped),
@@ -217,8 +237,17 @@ fn serve(all: &Arguments) -> Result<ExitCode, String> {
     let server = Server::bind(settings).map_err(|error| remedy(&error))?;
     // It is set here only.
     let handle = server.stop_handle();
-    let _ = stop.set(Box::new(move || handle.stop()));
+    let _ = stop.set(Box::new(move || {
+        withdraw();
+        handle.stop();
+    }));
     announce(all, server.settings());
+    register(
+        registration.as_deref(),
+        server.settings(),
+        Design::CpuOnly,
+        "host",
+    )?;
     let served = match backings.as_mut_slice() {
         [backing] => server.run(&mut **backing, &hasher, clock),
         _ => {
@@ -236,6 +265,21 @@ fn serve(all: &Arguments) -> Result<ExitCode, String> {
         }
         Err(error) => Err(remedy(&error)),
     }
+}
+
+/// Registers a server at its addresses, if it is to be.
+fn register(
+    registration: Option<&ServerRegistration>,
+    settings: &Settings,
+    design: Design,
+    side: &str,
+) -> Result<(), String> {
+    let description = Description {
+        design: design.name(),
+        side,
+        partitions: settings.workers.max(1),
+    };
+    registration.map_or(Ok(()), |one| one.register(settings, description))
 }
 
 /// Asks whatever serves to end.

@@ -1,0 +1,189 @@
+//! A server in a directory of endpoints.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use overside_kv::directory::entry::is_server_name;
+use overside_kv::directory::{Endpoint, Location, Registration, RegistrationStatus, is_host};
+use overside_kv::server::{Settings, random_hex};
+
+use super::access::Access;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Directory")]
+pub struct DirectoryArguments {
+    /// Register in etcd where clients can connect: etcd://HOST:PORT[,HOST:PORT...][/PREFIX]
+    #[arg(long, value_name = "URL")]
+    directory: Option<Location>,
+    /// This server's name there: always the same for the same data [default: the machine's name]
+    #[arg(long, value_name = "NAME", value_parser = name, requires = "directory")]
+    name: Option<String>,
+    /// Host name or IP address that clients reach this server by [default: those that it listens at]
+    #[arg(long, value_name = "HOST", value_parser = host, requires = "directory")]
+    advertise: Option<String>,
+}
+
+/// What a directory is told of a server that clients have no endpoint of yet.
+#[derive(Clone, Copy)]
+pub struct Description<'d> {
+    pub design: &'d str,
+    /// The side that clients connect to.
+    pub side: &'d str,
+    /// Parts of the keys.
+    pub partitions: usize,
+}
+
+/// A server that is to be registered when its addresses are known.
+pub struct ServerRegistration {
+    location: Location,
+    name: String,
+    advertise: Option<String>,
+    status: Arc<RegistrationStatus>,
+    running: OnceLock<Registration>,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    match is_server_name(text) {
+        true => Ok(text.into()),
+        false => Err("a name has letters, digits, `-`, `_` and `.`".into()),
+    }
+}
+
+fn host(text: &str) -> Result<String, String> {
+    let is_ipv6 = text.parse::<std::net::Ipv6Addr>().is_ok();
+    let text = if is_ipv6 {
+        format!("[{text}]")
+    } else {
+        text.into()
+    };
+    let is_none = text
+        .parse()
+        .is_ok_and(|ip: std::net::Ipv4Addr| ip.is_unspecified());
+    match is_host(&text) && text != "[::]" && !is_none {
+        true => Ok(text),
+        false => Err("not a host name or IP address, without a port".into()),
+    }
+}
+
+impl DirectoryArguments {
+    /// Refuses addresses that no client could connect to.
+    pub fn check(&self, access: &Access) -> Result<(), String> {
+        if self.directory.is_none() {
+            return Ok(());
+        }
+        let addresses = access.addresses();
+        if addresses.is_empty() {
+            return Err("--directory needs an address: --listen ADDRESS gives it one".into());
+        }
+        let mut addresses = addresses.iter().filter(|_| self.advertise.is_none());
+        match addresses.find(|address| address.ip().is_unspecified()) {
+            None => Ok(()),
+            Some(address) => Err(format!(
+                "clients cannot connect to {address}: --advertise HOST says where they find this server"
+            )),
+        }
+    }
+
+    /// The server, if it is to be registered.
+    pub fn prepare(&self) -> Result<Option<Arc<ServerRegistration>>, String> {
+        let Some(location) = self.directory.clone() else {
+            return Ok(None);
+        };
+        Ok(Some(Arc::new(ServerRegistration {
+            location,
+            name: self.name.clone().map_or_else(host_name, Ok)?,
+            advertise: self.advertise.clone(),
+            status: Arc::default(),
+            running: OnceLock::new(),
+        })))
+    }
+}
+
+/// The machine's name.
+fn host_name() -> Result<String, String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name(text.trim()).map_err(|_| "this machine has no usable name: give --name NAME".into())
+}
+
+impl ServerRegistration {
+    /// Has the server say who it is, and how its registration does.
+    pub fn apply(&self, settings: &mut Settings) {
+        settings.name = Some(self.name.clone());
+        settings.registration = Some(Arc::clone(&self.status));
+    }
+
+    /// Registers what a server listens at.
+    pub fn register(
+        &self,
+        settings: &Settings,
+        description: Description<'_>,
+    ) -> Result<(), String> {
+        let endpoints = self.endpoints(settings, description)?;
+        let (location, status) = (self.location.clone(), Arc::clone(&self.status));
+        let registration = Registration::start(location, endpoints, status)
+            .map_err(|error| format!("starting a thread: {error}"))?;
+        // A server registers once.
+        let _ = self.running.set(registration);
+        Ok(())
+    }
+
+    /// Begins to remove the endpoints, so that clients look elsewhere before the server ends.
+    pub fn withdraw(&self) {
+        if let Some(registration) = self.running.get() {
+            registration.withdraw();
+        }
+    }
+
+    fn endpoints(
+        &self,
+        settings: &Settings,
+        description: Description<'_>,
+    ) -> Result<Vec<Endpoint>, String> {
+        let instance = random_hex().map_err(|error| error.to_string())?;
+        let tls = settings.tls.iter().flat_map(|(addresses, _)| addresses);
+        let all = (settings.tcp.iter().map(|address| ("redis", address)))
+            .chain(tls.map(|address| ("rediss", address)))
+            .chain((settings.memcached.iter()).map(|address| ("memcached", address)));
+        let endpoint = |(protocol, address): (&str, &SocketAddr)| Endpoint {
+            server: self.name.clone(),
+            instance: instance.clone(),
+            protocol: protocol.into(),
+            address: self.advertised(address),
+            design: description.design.into(),
+            side: description.side.into(),
+            partitions: description.partitions,
+            semantics: if settings.is_cache { "cache" } else { "store" }.into(),
+        };
+        Ok(all.map(endpoint).collect())
+    }
+
+    fn advertised(&self, address: &SocketAddr) -> String {
+        match &self.advertise {
+            None => address.to_string(),
+            Some(host) => format!("{host}:{}", address.port()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{host, name};
+
+    #[test]
+    fn names_and_hosts_are_those_that_clients_can_use() {
+        for (text, expected) in [
+            ("dpu-7.lan", "dpu-7.lan"),
+            ("10.0.0.1", "10.0.0.1"),
+            ("fd00::1", "[fd00::1]"),
+        ] {
+            assert_eq!(host(text).as_deref(), Ok(expected));
+        }
+        for wrong in ["", "0.0.0.0", "::", "a:1", "a/b", "a b"] {
+            assert!(host(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(name("store_1").as_deref(), Ok("store_1"));
+        for wrong in ["", "a/b", "a b", "\n"] {
+            assert!(name(wrong).is_err(), "{wrong}");
+        }
+    }
+}
