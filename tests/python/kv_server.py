@@ -22,7 +22,7 @@ class KvServer:
         self.ports = {
             name: int(said[name][0].rpartition(":")[2])
             for name in ("listen", "tls", "memcached")
-            if said[name]
+            if said.get(name)
         }
 
     @property

@@ -95,7 +95,7 @@ impl Registrar {
     fn run(mut self, stopped: &Receiver<()>) {
         loop {
             let done = self.round();
-            self.status.note(done.as_ref().map(|()| ()));
+            self.status.note(done.as_ref().copied());
             let pause = if done.is_ok() { ROUND } else { RETRY };
             match stopped.recv_timeout(pause) {
                 Err(RecvTimeoutError::Timeout) => {}

@@ -72,10 +72,10 @@ fn names_and_addresses_belong_to_one_server() {
     let etcd = Etcd::new(location.clone());
     let first = endpoint("a", "1", "redis", 1);
     let second = endpoint("a", "2", "redis", 2);
-    let (running, status) = register(&location, &[first.clone()]);
+    let (running, status) = register(&location, std::slice::from_ref(&first));
     wait_until(|| status.registered() == 1);
     // Another address: it is another server, as long as the first one is there.
-    let (_second, of_second) = register(&location, &[second.clone()]);
+    let (_second, of_second) = register(&location, std::slice::from_ref(&second));
     wait_until(|| of_second.error().is_some());
     assert!(of_second.error().unwrap().contains("127.0.0.1:1"));
     assert_eq!(registered(&etcd)[0].0, first);
@@ -84,7 +84,7 @@ fn names_and_addresses_belong_to_one_server() {
     assert_eq!(registered(&etcd)[0].0, second);
     // The same address: the one before is dead. If it is not, it does not fight.
     let third = endpoint("a", "3", "redis", 2);
-    let (_third, of_third) = register(&location, &[third.clone()]);
+    let (_third, of_third) = register(&location, std::slice::from_ref(&third));
     wait_until(|| of_third.registered() == 1 && of_second.error().is_some());
     assert_eq!(registered(&etcd)[0].0, third);
     assert_eq!((of_third.error(), of_second.registered()), (None, 0));

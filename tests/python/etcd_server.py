@@ -1,0 +1,110 @@
+"""Runs etcd, the directory of key-value servers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import PATIENCE_S
+
+
+class EtcdServer:
+    """An etcd that can be killed and started again."""
+
+    def __init__(self, directory: Path) -> None:
+        with socket.socket() as clients, socket.socket() as peers:
+            for one in (clients, peers):
+                one.bind(("127.0.0.1", 0))
+            self.address, peer = (f"127.0.0.1:{s.getsockname()[1]}" for s in (clients, peers))
+        at, peers_at = f"http://{self.address}", f"http://{peer}"
+        options = {
+            "data-dir": directory,
+            "listen-client-urls": at,
+            "advertise-client-urls": at,
+            "listen-peer-urls": peers_at,
+            "initial-advertise-peer-urls": peers_at,
+            "initial-cluster": f"default={peers_at}",
+        }
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        self._command = ["etcd", *words, "--unsafe-no-fsync"]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """What servers and clients are told."""
+        return f"etcd://{self.address}"
+
+    def start(self) -> None:
+        """Starts it, with what it had."""
+        self._process = subprocess.Popen(
+            self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        wait_until(self._is_ready)
+
+    def kill(self) -> None:
+        """Kills it, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(PATIENCE_S)
+
+    def ask(self, method: str, **question: Any) -> Any:
+        """What it answers."""
+        request = urllib.request.Request(
+            f"http://{self.address}/v3/{method}", json.dumps(question).encode(), method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            return json.load(answer)
+
+    def entries(self) -> dict[str, Any]:
+        """What is registered, by key."""
+        prefix = "/overside/kv/endpoints"
+        found = self.ask("kv/range", key=_text(prefix + "/"), range_end=_text(prefix + "0"))
+        return {
+            base64.b64decode(one["key"]).decode(): json.loads(base64.b64decode(one["value"]))
+            for one in found.get("kvs", [])
+        }
+
+    def _is_ready(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, "etcd does not start"
+        try:
+            with urllib.request.urlopen(f"http://{self.address}/health", timeout=1):
+                return True
+        except (urllib.error.URLError, OSError):
+            return False
+
+
+def _text(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def wait_until(is_so: Callable[[], object]) -> None:
+    """Waits for something that must come."""
+    end = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < end, "it does not come to that"
+        time.sleep(0.02)
+
+
+@contextmanager
+def etcd_server(directory: Path) -> Iterator[EtcdServer]:
+    """An etcd of this machine. The test is skipped where there is none."""
+    if shutil.which("etcd") is None:
+        pytest.skip("etcd is not installed")
+    etcd = EtcdServer(directory)
+    try:
+        etcd.start()
+        yield etcd
+    finally:
+        etcd.kill()
