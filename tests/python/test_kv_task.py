@@ -12,6 +12,8 @@ from command import planned, ran, short_box
 from overside.bench.statistics import load_run
 from overside.report.groups import groups
 from overside.tasks import kv
+from overside.tasks.agents import HERE, Agents
+from overside.tasks.programs import ProgramError, Programs
 
 SMALL: dict[str, Any] = {"records": 500, "seconds": 0.1, "connections": 2}
 
@@ -38,11 +40,13 @@ def test_what_has_no_effect_is_left_out() -> None:
 
 
 def test_options_of_the_server_are_those_that_differ_from_its_defaults() -> None:
-    plain = kv.server_command(asked())[1:]
+    plain = kv.server_command(asked(), "127.0.0.1", None)[1:]
     assert plain[:6] == ["kv", "serve", "--json", "--listen", "127.0.0.1:0", "--drain"]
     assert "--link-batch" not in plain
     assert "--dpu" not in plain
-    offloaded = kv.server_command(asked(design="lat", link_batch="request", busy_poll=True))
+    offloaded = kv.server_command(
+        asked(design="lat", link_batch="request", busy_poll=True), "127.0.0.1", None
+    )
     assert offloaded[-5:] == ["--dpu", "here", "--link-batch", "request", "--busy-poll"]
 
 
@@ -93,6 +97,58 @@ def test_an_agent_here_stands_in_for_a_dpu(tmp_path: Path) -> None:
     assert many == pytest.approx(1, abs=0.05)
 
 
+def test_other_machines_make_the_load(tmp_path: Path) -> None:
+    """Two stand-ins and this process, each with its own connections, load one server."""
+    _, found = taken(tmp_path, "rate", load_from=["local", "local+here+client"], stand_ins=True)
+    alone, together = sorted(found, key=lambda sample: len(sample["applied"]["device"]))
+    assert alone["applied"]["device"] == "this machine's cores"
+    assert together["applied"]["device"].endswith(
+        "an agent in place of another machine, an agent in place of client"
+    )
+    assert all(sample["status"] == "ok" and sample["metrics"]["rate"] > 0 for sample in found)
+    # Load is no work of a DPU.
+    assert all(sample["cpu"]["dpu_s"] == 0 for sample in found)
+
+
+def test_an_offloaded_server_is_loaded_from_another_machine(tmp_path: Path) -> None:
+    _, found = taken(tmp_path, "rate", design="lat", load_from="client", dpu="card", stand_ins=True)
+    (sample,) = found
+    assert sample["status"] == "ok", sample
+    device = sample["applied"]["device"]
+    assert device.endswith("an agent in place of card, an agent in place of client")
+
+
+def test_machines_that_were_added_are_used_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inventory = tmp_path / "agents.toml"
+    monkeypatch.setenv("OVERSIDE_AGENTS", str(inventory))
+    with Programs(tmp_path, "test", 60) as programs:
+        first = Agents(programs, [HERE], stand_ins=False)
+        inventory.write_text(
+            Path(first.variables["OVERSIDE_AGENTS"]).read_text().replace(HERE, "client")
+        )
+        found = Agents(programs, ["client", HERE], stand_ins=True)
+        assert list(found.started) == [HERE]
+        assert (found.ip("client"), found.own_ip("client")) == ("127.0.0.1", "127.0.0.1")
+        with pytest.raises(ProgramError, match="no agent is called 'nobody'"):
+            Agents(programs, ["nobody"], stand_ins=False)
+        _, (sample,) = taken(tmp_path, "rate", load_from="client")
+        assert sample["applied"]["device"] == "this machine's cores, client", sample
+
+
+def test_where_others_reach_a_server_it_has_a_password(tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    with Programs(tmp_path, "test", 20) as programs:
+        command = kv.redis_command(programs, ("127.0.0.1", 7000), password)
+    assert "requirepass secret" in Path(command[-1]).read_text()
+    assert Path(command[-1]).stat().st_mode & 0o077 == 0
+    words = kv.server_command(asked(), "192.0.2.1", password)
+    assert words[words.index("--password-file") + 1] == str(password)
+    assert "192.0.2.1:0" in words
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
@@ -100,6 +156,8 @@ def test_an_agent_here_stands_in_for_a_dpu(tmp_path: Path) -> None:
         ({"server": "memcached", "busy_poll": True}, "memcached cannot poll"),
         ({"design": "lat", "protocol": "memcached"}, "protocol=redis only"),
         ({"design": "lat", "dpu": "nobody"}, "no agent is called 'nobody'"),
+        ({"load_from": "local+nobody"}, "no agent is called 'nobody'"),
+        ({"load_from": "local+local"}, "names a node twice"),
     ],
 )
 def test_what_cannot_be_is_skipped_with_the_reason(

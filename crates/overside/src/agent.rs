@@ -199,6 +199,7 @@ fn probes(role: CoreOwner) -> Vec<Arc<dyn Probe>> {
         Arc::new(network::remote::NetworkProbe { role }),
         Arc::new(dma::remote::DmaProbe),
         Arc::new(overside_kv::offload::agent::EngineProbe),
+        Arc::new(overside_kv::bench::remote::LoadProbe),
     ]
 }
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from overside import _core
 from overside.errors import UserError
-from overside.tasks.common import Json
+from overside.tasks import find
+from overside.tasks.common import ExternalTask, Json
 
 if TYPE_CHECKING:
     from overside.bench.box import Box, BoxTask, Measure
@@ -24,6 +25,7 @@ BLOCK_TESTS = 128
 COMPARED = (
     *("device", "variant", "threads", "cores", "timing", "placement", "pages", "mode"),
     *("source", "destination"),
+    *("server", "protocol", "design", "load_from", "link_batch", "overlap"),
 )
 #: Of placements, also what belongs to one target only.
 _COMPARED_PLACEMENTS = (*COMPARED, "depth", "cpu_variant")
@@ -208,6 +210,11 @@ def estimated_s(tests: Sequence[Test], measure: Measure) -> float:
     planned = [test for test in tests if test.status == "planned"]
     one_round = _WORKER_START_S * len({test.block for test in planned})
     for test in planned:
+        task = find(test.task)
+        own_s = task.sample_s(test.parameters) if isinstance(task, ExternalTask) else None
+        if own_s is not None:
+            one_round += own_s
+            continue
         sizes = (test.parameters.get(name) for name in ("sample_bytes", "buffer_size"))
         verify = max((size for size in sizes if isinstance(size, int)), default=0) / _VERIFY_RATE
         # A placement verifies what each of its targets makes.

@@ -209,6 +209,11 @@ class ExternalTask(Task):
     #: Why every sample fails; nothing is run then.
     failure: str | None = None
 
+    def sample_s(self, parameters: Json) -> float | None:
+        """About how many seconds a sample takes; `None`: as long as the box measures."""
+        del parameters
+        return None
+
     @property
     def changes(self) -> str:
         """What it may change on this machine, for the user to allow before `prepare`; empty where

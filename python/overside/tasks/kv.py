@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import socket
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overside.tasks.agents import HERE, Agents, is_loopback, native, place
 from overside.tasks.common import ExternalTask, Json, Machine
 from overside.tasks.programs import Program, ProgramError, Programs, free_port
 
@@ -22,14 +24,16 @@ if TYPE_CHECKING:
 _READY_S = 20.0
 #: Load before the clock starts, as part of the sample.
 _WARM_UP = 0.2
+#: What starting programs and writing records takes, about.
+_START_S = 0.4
 #: Parts of a sample whose median is told.
 _WINDOWS = 5
 #: Memory of a record beside key and value, generously.
 _RECORD_BYTES = 128
 #: What `overside kv bench` ends with when a value was wrong.
 _WRONG_VALUE = 101
-#: An agent is started on this machine for it.
-HERE = "here"
+#: Where the load is made by the command itself.
+_LOCAL = "local"
 #: What is spoken where a box does not say.
 _PROTOCOLS = {"overside": "redis", "redis": "redis", "memcached": "memcached-meta"}
 _SPOKEN = {"redis": ("redis",), "memcached": ("memcached", "memcached-meta")}
@@ -54,6 +58,8 @@ class KvTask(ExternalTask):
             full |= {"design": "cpu-only", "cores": 1}
         if full["design"] == "cpu-only":
             full |= dict.fromkeys(_OFFLOADED)
+        if not _agents(full):
+            full["stand_ins"] = None
         return full
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
@@ -67,12 +73,19 @@ class KvTask(ExternalTask):
                 return f"{server} does not speak {protocol}"
             if parameters["busy_poll"]:
                 return f"{server} cannot poll: leave busy_poll away"
-        elif parameters["design"] != "cpu-only":
-            if protocol != "redis":
-                return f"design {parameters['design']} serves protocol=redis only"
-            if parameters["dpu"] != HERE:
-                return machine.no_node(parameters["dpu"])
-        return None
+        elif parameters["design"] != "cpu-only" and protocol != "redis":
+            return f"design {parameters['design']} serves protocol=redis only"
+        nodes = _load_nodes(parameters)
+        if len(set(nodes)) < len(nodes) or "" in nodes:
+            return f"load_from={parameters['load_from']} names a node twice, or none"
+        if parameters["stand_ins"]:
+            return None
+        missing = (machine.no_node(name) for name in _agents(parameters) if name != HERE)
+        return next(filter(None, missing), None)
+
+    def sample_s(self, parameters: Json) -> float:
+        """Its programs start, and write the records."""
+        return float(parameters["seconds"]) * (1 + _WARM_UP) + _START_S
 
     def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
         """See `ExternalTask`."""
@@ -93,7 +106,6 @@ class KvTask(ExternalTask):
             "status": "ok",
             "provenance": "measured",
             "timing": "real",
-            "applied": _applied(test.parameters),
             "elapsed_ns": time.monotonic_ns() - begin,
             **measured,
             "warnings": [],
@@ -107,48 +119,46 @@ class KvTask(ExternalTask):
 _PROGRAMS = {"redis": ("redis-server", "redis-server"), "memcached": ("memcached", "memcached")}
 
 
-def _native() -> str:
-    """The native command beside this Python."""
-    return str(Path(sys.executable).parent / "overside")
+def _load_nodes(parameters: Json) -> list[str]:
+    return str(parameters["load_from"]).split("+")
+
+
+def _agents(parameters: Json) -> list[str]:
+    """Those that take part."""
+    nodes = [name for name in _load_nodes(parameters) if name != _LOCAL]
+    return nodes if parameters["dpu"] is None else [parameters["dpu"], *nodes]
 
 
 def _measure(programs: Programs, parameters: Json) -> Json:
     """What a sample has of a measurement."""
-    agent, variables = None, {}
-    if parameters["dpu"] == HERE:
-        command = [_native(), "agent", "--listen", "127.0.0.1:0", "--json", "--insecure"]
-        agent = programs.start("agent", [*command, "--device", "cpu", "-p", "1"])
-        variables["OVERSIDE_AGENTS"] = _inventory(programs, agent.announced()["address"])
-    server, port = _serve(programs, parameters, variables)
-    place = f"{parameters['protocol']}://127.0.0.1:{port}"
-    bench = [_native(), "kv", "bench", place, "--json", *_load(parameters)]
-    _loaded(programs, [*bench, "--seconds", "0.01", "--warm-up", "0"])
+    agents = Agents(programs, _agents(parameters), stand_ins=bool(parameters["stand_ins"]))
+    dpu = agents.started.get(parameters["dpu"])
+    server = _serve(programs, parameters, agents)
+    place = f"{parameters['protocol']}://{server.address}"
+    bench = [native(), "kv", "bench", place, "--json", *_load(parameters)]
+    if server.password is not None:
+        bench += ["--password-file", str(server.password)]
+    _loaded(programs, agents, [*bench, "--seconds", "0.01", "--warm-up", "0"])
     # Both sides may poll: what they burn while nothing is asked is no part of a request.
-    links = [_link_counts(parameters, port)]
-    cpu = [(server.cpu_s(), agent.cpu_s() if agent else 0.0)]
+    links = [_link_counts(parameters, server)]
+    cpu = [(server.program.cpu_s(), dpu.cpu_s() if dpu else 0.0)]
     seconds = parameters["seconds"]
     timed = ["--seconds", str(seconds), "--warm-up", str(_WARM_UP * seconds), "--no-load"]
-    report = _loaded(programs, [*bench, *timed])
-    cpu.append((server.cpu_s(), agent.cpu_s() if agent else 0.0))
-    links.append(_link_counts(parameters, port))
+    report = _loaded(programs, agents, [*bench, *timed])
+    cpu.append((server.program.cpu_s(), dpu.cpu_s() if dpu else 0.0))
+    links.append(_link_counts(parameters, server))
     before, after = ((*times, counts) for times, counts in zip(cpu, links, strict=True))
     return {
-        "metrics": figures(report, before, after, has_agent=agent is not None),
+        "applied": _applied(parameters, agents),
+        "metrics": figures(report, before, after, has_agent=dpu is not None),
         "histogram": report["points"][0]["latency_histogram"],
         "cpu": {"host_s": after[0] - before[0], "dpu_s": after[1] - before[1], "emulator_s": 0.0},
     }
 
 
-def _inventory(programs: Programs, address: str) -> str:
-    """A file in which the agent at `address` is called as one that is here."""
-    path = programs.logs / f"{programs.name}-agents.toml"
-    path.write_text(f'[agents.{HERE}]\naddress = "{address}"\n')
-    return str(path)
-
-
-def _loaded(programs: Programs, command: Sequence[str]) -> Json:
+def _loaded(programs: Programs, agents: Agents, command: Sequence[str]) -> Json:
     """What `overside kv bench` reports."""
-    load = programs.start("load", command)
+    load = programs.start("load", command, agents.variables)
     try:
         report: Json = json.loads(load.finish())
     except ProgramError as failure:
@@ -158,21 +168,53 @@ def _loaded(programs: Programs, command: Sequence[str]) -> Json:
     return report
 
 
-def _serve(
-    programs: Programs, parameters: Json, variables: Mapping[str, str]
-) -> tuple[Program, int]:
-    """Starts the server; the port where the load goes."""
-    core = parameters["server_core"]
+@dataclass(frozen=True)
+class Server:
+    """One that listens."""
+
+    program: Program
+    #: Host and port.
+    address: str
+    #: The file with its password, if other machines reach it.
+    password: Path | None
+
+
+def _serve(programs: Programs, parameters: Json, agents: Agents) -> Server:
+    """Starts the server where the load reaches it."""
+    ip = _server_ip(parameters, agents)
+    password = None
+    if not is_loopback(ip):
+        if parameters["protocol"] != "redis":
+            raise ProgramError("memcached's protocols have no password: load them from here only")
+        password = programs.logs / f"{programs.name}-password"
+        password.touch(mode=0o600)
+        password.write_text(secrets.token_hex(16) + "\n")
     if parameters["server"] == "overside":
-        server = programs.start("server", server_command(parameters), variables=variables)
+        command = server_command(parameters, ip, password)
+        server = programs.start("server", command, agents.variables)
         said = server.announced()
         address = said["listen" if parameters["protocol"] == "redis" else "memcached"]
-        return server, int(str(address[0]).rpartition(":")[2])
-    port = free_port()
+        return Server(server, str(address[0]), password)
+    port, core = free_port(), parameters["server_core"]
     pinned = [] if core is None else ["taskset", "-c", str(core)]
-    server = programs.start("server", [*pinned, *_other(parameters, port)], is_read=False)
+    if parameters["server"] == "redis":
+        command = redis_command(programs, (ip, port), password)
+    else:
+        command = _memcached_command(parameters, (ip, port))
+    server = programs.start("server", [*pinned, *command], is_read=False)
     server.listen(port, _READY_S)
-    return server, port
+    return Server(server, place(ip, port), password)
+
+
+def _server_ip(parameters: Json, agents: Agents) -> str:
+    """The address that the load reaches: the DPU's where that communicates, or this machine's."""
+    dpu = parameters["dpu"]
+    if dpu is not None and dpu not in agents.started:
+        return agents.ip(dpu)
+    for name in _load_nodes(parameters):
+        if name != _LOCAL and name not in agents.started:
+            return agents.own_ip(name)
+    return "127.0.0.1"
 
 
 def _memory_bytes(parameters: Json) -> int:
@@ -180,13 +222,15 @@ def _memory_bytes(parameters: Json) -> int:
     return 2 * one * int(parameters["records"]) + (64 << 20)
 
 
-def server_command(parameters: Json) -> list[str]:
+def server_command(parameters: Json, ip: str, password: Path | None) -> list[str]:
     """`overside kv serve` as the parameters have it."""
-    command = [_native(), "kv", "serve", "--json", "--listen", "127.0.0.1:0", "--drain", "0"]
+    command = [native(), "kv", "serve", "--json", "--listen", place(ip, 0), "--drain", "0"]
+    if password is not None:
+        command += ["--password-file", str(password)]
     command += ["--memory", str(_memory_bytes(parameters)), "--design", parameters["design"]]
     protocol = parameters["protocol"]
     if protocol != "redis":
-        command += [f"--{protocol.partition('-')[0]}", "127.0.0.1:0"]
+        command += [f"--{protocol.partition('-')[0]}", place(ip, 0)]
     for name in (*_OFFLOADED, "cores"):
         is_given = parameters[name] not in (None, TASK.parameters[name].default)
         if is_given or (name == "dpu" and parameters[name] is not None):
@@ -196,12 +240,23 @@ def server_command(parameters: Json) -> list[str]:
     return command + (["--busy-poll"] if parameters["busy_poll"] else [])
 
 
-def _other(parameters: Json, port: int) -> list[str]:
-    """Redis or memcached with nothing on disk and one thread."""
-    if parameters["server"] == "redis":
-        return ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+def redis_command(programs: Programs, at: tuple[str, int], password: Path | None) -> list[str]:
+    """redis-server with nothing on disk. Its password is in a file: everybody sees a command."""
+    ip, port = at
+    settings = programs.logs / f"{programs.name}-redis.conf"
+    settings.touch(mode=0o600)
+    words = [f"port {port}", f"bind {ip}", 'save ""']
+    if password is not None:
+        words.append(f"requirepass {password.read_text().strip()}")
+    settings.write_text("\n".join(words) + "\n")
+    return ["redis-server", str(settings)]
+
+
+def _memcached_command(parameters: Json, at: tuple[str, int]) -> list[str]:
+    """memcached with one thread."""
+    ip, port = at
     mib = str(max(64, _memory_bytes(parameters) >> 20))
-    command = ["memcached", "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-t", "1", "-m", mib]
+    command = ["memcached", "-l", ip, "-p", str(port), "-U", "0", "-t", "1", "-m", mib]
     return [*command, "-u", "nobody"] if os.geteuid() == 0 else command
 
 
@@ -212,9 +267,13 @@ def _load(parameters: Json) -> list[str]:
     for name in (*records, "connections", "pipeline", "threads", "rate"):
         if parameters[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(parameters[name])]
+    nodes = _load_nodes(parameters)
+    if nodes != [_LOCAL]:
+        words += ["--from", ",".join(nodes)]
     if parameters["client_core"] is not None:
         words += ["--core", str(parameters["client_core"])]
-        if parameters["server_core"] is not None:
+        # Between cores of one machine only.
+        if parameters["server_core"] is not None and nodes == [_LOCAL]:
             words += ["--server-core", str(parameters["server_core"])]
     return words + (["--busy-poll"] if parameters["busy_poll"] else [])
 
@@ -252,14 +311,19 @@ def figures(
     return metrics
 
 
-def _link_counts(parameters: Json, port: int) -> dict[str, int]:
+def _link_counts(parameters: Json, server: Server) -> dict[str, int]:
     """What the server counts of the link, where there is one."""
     if parameters["design"] == "cpu-only":
         return {}
     end = time.monotonic() + _READY_S
     counts: dict[str, int] = {}
-    with socket.create_connection(("127.0.0.1", port), _READY_S) as connection:
+    host, _, port = server.address.rpartition(":")
+    with socket.create_connection((host.strip("[]"), int(port)), _READY_S) as connection:
         connection.settimeout(_READY_S)
+        if server.password is not None:
+            connection.sendall(b"AUTH %s\r\n" % server.password.read_bytes().strip())
+            if connection.recv(64) != b"+OK\r\n":
+                raise ProgramError("the server does not take its password")
         connection.sendall(b"INFO\r\n")
         for line in _bulk(connection, end):
             name, _, value = line.partition(":")
@@ -282,13 +346,14 @@ def _bulk(connection: socket.socket, end: float) -> Iterator[str]:
     yield from received.decode("utf-8", "replace").splitlines()
 
 
-def _applied(parameters: Json) -> dict[str, Any]:
+def _applied(parameters: Json, agents: Agents) -> dict[str, Any]:
     server, design = parameters["server"], parameters["design"]
     device = "this machine's cores"
-    if parameters["dpu"] == HERE:
-        device += ", an agent in place of a DPU"
-    elif parameters["dpu"] is not None:
-        device += f" and {parameters['dpu']}"
+    for name in _agents(parameters):
+        stands_for = "a DPU" if name == parameters["dpu"] == HERE else "another machine"
+        stands_for = stands_for if name == HERE else name
+        is_here = name in agents.started
+        device += f", an agent in place of {stands_for}" if is_here else f", {name}"
     return {
         "device": device,
         "driver": "sockets" if design == "cpu-only" else f"link {parameters['link']}",

@@ -12,7 +12,7 @@ use super::protocol::{Reply, Unexpected};
 use super::workload::{Kind, Requests};
 use super::{Address, BenchError, Records, Settings};
 
-const READ_BYTES: usize = 64 << 10;
+pub(super) const READ_BYTES: usize = 64 << 10;
 /// How long a server may take to accept, and to answer what is asked before the run.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -122,7 +122,7 @@ impl Connection {
         };
         let workload = &settings.workload;
         let (count, seed) = (settings.records.count, settings.seed);
-        let connections = settings.connections as u64;
+        let connections = (settings.connections * settings.generator.count) as u64;
         let mut connection = Self {
             stream: Stream::connect(&settings.address).map_err(failed)?,
             requests: Requests::new(workload, count, seed, number, connections),

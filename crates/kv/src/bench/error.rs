@@ -40,6 +40,19 @@ pub enum BenchError {
     /// Settings that contradict each other.
     #[error("{0}")]
     Settings(String),
+    /// Nobody waits for the result any more.
+    #[error("nobody waits for the result any more")]
+    Cancelled,
+    /// A load generator on another machine says why it has no result.
+    #[error("{node}: {message}")]
+    Remote {
+        /// Its agent.
+        node: String,
+        /// What it says.
+        message: String,
+        /// A value was not the one that its key has.
+        is_wrong_value: bool,
+    },
     /// The system refuses something.
     #[error("{what}: {source}")]
     System {

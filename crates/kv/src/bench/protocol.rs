@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 /// What a server speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProtocolKind {
     /// Redis's (RESP2).
     Resp,
@@ -157,6 +159,10 @@ fn resp(input: &[u8]) -> Parsed {
             let count = number(rest).ok_or(Unexpected)?;
             let (mut strings, mut at) = (Vec::new(), next);
             for _ in 0..count {
+                // A list in a list could be as deep as the input is long.
+                if input.get(at) == Some(&b'*') {
+                    return Err(Unexpected);
+                }
                 let Some((reply, len)) = resp(&input[at..])? else {
                     return Ok(None);
                 };

@@ -1,9 +1,12 @@
 //! Keys and values, made from a record's number.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{KEY_MAX_BYTES, VALUE_MAX_BYTES};
 
 /// Records of equal size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Records {
     /// How many there are before anything is inserted.
     pub count: u64,

@@ -1,9 +1,14 @@
 //! What came of a run.
 
+use overside_link::codec;
 use overside_probe::latency::Latencies;
+use serde::{Deserialize, Serialize};
+
+use super::remote::WINDOWS_MAX;
 
 /// A part of a run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Window {
     /// Requests that were answered in it.
     pub done: u64,
@@ -22,11 +27,13 @@ impl Window {
 }
 
 /// A run at one load.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Point {
     /// Requests a second that were to be sent; `None`: closed loop.
     pub offered: Option<f64>,
     /// Its parts, in order.
+    #[serde(deserialize_with = "codec::list::<_, _, WINDOWS_MAX>")]
     pub windows: Vec<Window>,
     /// Requests that were answered from the beginning to the end, those of the warm-up too.
     pub answered: u64,
@@ -44,6 +51,22 @@ pub struct Point {
 }
 
 impl Point {
+    /// Adds what another load generator has measured at the same time. Parts are of equal number and
+    /// length.
+    pub fn add(&mut self, other: &Self) {
+        self.offered = (self.offered.zip(other.offered)).map(|(one, other)| one + other);
+        for (sum, window) in self.windows.iter_mut().zip(&other.windows) {
+            sum.done += window.done;
+            sum.latencies.add(&window.latencies);
+        }
+        self.answered += other.answered;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.unanswered_ns = self.unanswered_ns.max(other.unanswered_ns);
+        self.client_cpu_s += other.client_cpu_s;
+        self.client_s += other.client_s;
+    }
+
     /// Requests a second: the median of the windows, their least and their greatest.
     #[must_use]
     pub fn throughput(&self) -> (f64, f64, f64) {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use overside_base::Random;
 use overside_device::threads::pin;
+use overside_link::agent::CancellationToken;
 use overside_probe::latency::Latencies;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -22,7 +23,7 @@ use super::{BenchError, LoadMode, Point, Settings, Window};
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 const EVENTS: usize = 256;
 /// Requests in flight on a connection while records are loaded.
-const LOAD_PIPELINE: usize = 64;
+pub(super) const LOAD_PIPELINE: usize = 64;
 /// Waits shorter than this are spun.
 const SPIN_BELOW_NS: u64 = 100_000;
 
@@ -31,11 +32,19 @@ const SPIN_BELOW_NS: u64 = 100_000;
 /// # Errors
 /// [`BenchError`].
 pub fn load(settings: &Settings) -> Result<f64, BenchError> {
+    load_until(settings, &CancellationToken::default())
+}
+
+/// The same, or [`BenchError::Cancelled`].
+pub(super) fn load_until(
+    settings: &Settings,
+    cancelled: &CancellationToken,
+) -> Result<f64, BenchError> {
     settings.check()?;
     let next = AtomicU64::new(0);
     let started = Instant::now();
     on_threads(settings, |numbers, _| {
-        let mut driver = Driver::open(settings, numbers)?;
+        let mut driver = Driver::open(settings, numbers, cancelled)?;
         driver.load(&next)
     })?;
     Ok(settings.records.count as f64 / started.elapsed().as_secs_f64())
@@ -46,6 +55,14 @@ pub fn load(settings: &Settings) -> Result<f64, BenchError> {
 /// # Errors
 /// [`BenchError`].
 pub fn run(settings: &Settings) -> Result<Point, BenchError> {
+    run_until(settings, &CancellationToken::default())
+}
+
+/// The same, or [`BenchError::Cancelled`].
+pub(super) fn run_until(
+    settings: &Settings,
+    cancelled: &CancellationToken,
+) -> Result<Point, BenchError> {
     settings.check()?;
     let begin = Instant::now();
     let threads = settings.threads;
@@ -53,7 +70,7 @@ pub fn run(settings: &Settings) -> Result<Point, BenchError> {
     // Threads begin together; one that fails lets the others go.
     let failed = AtomicBool::new(false);
     let results = on_threads(settings, |numbers, thread| {
-        let opened = Driver::open(settings, numbers);
+        let opened = Driver::open(settings, numbers, cancelled);
         failed.fetch_or(opened.is_err(), Ordering::SeqCst);
         ready.wait();
         let mut driver = opened?;
@@ -99,10 +116,9 @@ fn on_threads<T: Send>(
     let results: Vec<Result<T, BenchError>> = thread::scope(|scope| {
         let work = &work;
         let start = |thread: usize| {
-            let numbers = (0..settings.connections as u64)
-                .skip(thread)
-                .step_by(threads);
-            let numbers: Vec<u64> = numbers.collect();
+            let first = settings.generator.index * settings.connections;
+            let numbers = first + thread..first + settings.connections;
+            let numbers: Vec<u64> = numbers.step_by(threads).map(|n| n as u64).collect();
             scope.spawn(move || {
                 if let Some(core) = settings.core {
                     pin(core + thread).map_err(system("a core"))?;
@@ -147,6 +163,7 @@ impl Measured {
 /// A thread's connections.
 struct Driver<'s> {
     settings: &'s Settings,
+    cancelled: &'s CancellationToken,
     set: OwnedFd,
     connections: Vec<Connection>,
     /// Of those with unsent bytes, whether the set tells when they can be sent.
@@ -156,7 +173,11 @@ struct Driver<'s> {
 }
 
 impl<'s> Driver<'s> {
-    fn open(settings: &'s Settings, numbers: Vec<u64>) -> Result<Self, BenchError> {
+    fn open(
+        settings: &'s Settings,
+        numbers: Vec<u64>,
+        cancelled: &'s CancellationToken,
+    ) -> Result<Self, BenchError> {
         let set = epoll::create(CreateFlags::CLOEXEC).map_err(|e| system("epoll")(e.into()))?;
         let connections = numbers
             .iter()
@@ -169,6 +190,7 @@ impl<'s> Driver<'s> {
         }
         Ok(Self {
             settings,
+            cancelled,
             set,
             is_waiting_to_send: vec![false; connections.len()],
             connections,
@@ -221,6 +243,7 @@ impl<'s> Driver<'s> {
         match self.settings.mode {
             LoadMode::Closed => self.closed_loop(&clock, &mut measured)?,
             LoadMode::Open { rate } => {
+                let thread = self.settings.generator.index * self.settings.threads + thread;
                 let seed = self.settings.seed ^ (thread as u64 + 1).rotate_right(8);
                 let arrivals = Arrivals {
                     random: Random::new(seed),
@@ -376,6 +399,9 @@ impl<'s> Driver<'s> {
 
     /// Finds connections that are ready; `None`: waits as long as a server may be silent.
     fn wait(&mut self, most: Option<Duration>) -> Result<(), BenchError> {
+        if self.cancelled.is_cancelled() {
+            return Err(BenchError::Cancelled);
+        }
         let most = most.unwrap_or(Duration::from_millis(200));
         let timeout = Timespec {
             tv_sec: most.as_secs() as _,

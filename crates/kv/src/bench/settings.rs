@@ -5,10 +5,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use super::connection::READ_BYTES;
+use super::runner::LOAD_PIPELINE;
 use super::{BenchError, ProtocolKind, Records, Workload};
 
 /// Where the server is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Address {
     /// At a TCP port.
     Tcp(SocketAddr),
@@ -26,7 +30,7 @@ impl fmt::Display for Address {
 }
 
 /// When requests are sent.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum LoadMode {
     /// A connection sends `pipeline` requests, waits for their answers, and sends the next.
     Closed,
@@ -39,7 +43,8 @@ pub enum LoadMode {
 }
 
 /// A run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Where the server is.
     pub address: Address,
@@ -71,6 +76,23 @@ pub struct Settings {
     pub seed: u64,
     /// Threads spin instead of sleeping.
     pub busy_poll: bool,
+    /// Which load generator this is, of all that load the server together.
+    pub generator: Generator,
+}
+
+/// A load generator among several, each with as many connections. They draw other requests and insert
+/// other records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Generator {
+    /// From 0 on.
+    pub index: usize,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Generator {
+    /// There are no others.
+    pub const ONLY: Self = Self { index: 0, count: 1 };
 }
 
 /// Most connections of a run.
@@ -78,8 +100,28 @@ const CONNECTIONS_MAX: usize = 20_000;
 const THREADS_MAX: usize = 256;
 const PIPELINE_MAX: usize = 4096;
 const WINDOWS_MAX: usize = 1000;
+const GENERATORS_MAX: usize = 256;
+
+/// Latencies of a window, and of the run.
+const LATENCIES_BYTES: usize = 300 << 10;
+/// Of a request or an answer, beside its key and value.
+const REQUEST_BYTES: usize = 128;
 
 impl Settings {
+    /// Memory that a run may take, generously.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let record = self.records.key_bytes + self.records.value_bytes + REQUEST_BYTES;
+        let answers = match self.workload.has_scans() {
+            true => self.workload.scan_max.max(1),
+            false => 1,
+        };
+        let in_flight = 2 * self.pipeline.max(LOAD_PIPELINE) as u64 * answers;
+        let connection = READ_BYTES as u64 + in_flight.saturating_mul(record as u64);
+        (connection.saturating_mul(self.connections as u64))
+            .saturating_add((self.threads * self.windows * LATENCIES_BYTES) as u64)
+    }
+
     /// Finds what cannot be.
     ///
     /// # Errors
@@ -94,6 +136,10 @@ impl Settings {
             within("threads", self.threads, THREADS_MAX)?;
             within("pipeline", self.pipeline, PIPELINE_MAX)?;
             within("windows", self.windows, WINDOWS_MAX)?;
+            within("load generators", self.generator.count, GENERATORS_MAX)?;
+            if self.generator.index >= self.generator.count {
+                return Err("there are not so many load generators".into());
+            }
             if self.threads > self.connections {
                 return Err("each thread needs a connection".into());
             }

@@ -1,11 +1,13 @@
 //! What is asked, of which record.
 
 use overside_base::{Random, Zipf};
+use overside_link::codec;
+use serde::{Deserialize, Serialize};
 
 use super::ProtocolKind;
 
 /// A kind of request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// One value.
     Read,
@@ -20,7 +22,7 @@ pub enum Kind {
 }
 
 /// Which records are asked for.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Distribution {
     /// All alike.
     Uniform,
@@ -32,11 +34,13 @@ pub enum Distribution {
 }
 
 /// Shares of kinds, which add up to 1, and a distribution.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Workload {
     /// Its name.
     pub name: String,
     /// Kinds and shares.
+    #[serde(deserialize_with = "codec::list::<_, _, KINDS_MAX>")]
     pub mix: Vec<(Kind, f64)>,
     /// Which records.
     pub distribution: Distribution,
@@ -44,10 +48,13 @@ pub struct Workload {
     pub scan_max: u64,
 }
 
+/// Most parts of a mix.
+const KINDS_MAX: usize = 16;
 /// YCSB's exponent.
 const SKEW: f64 = 0.99;
-/// YCSB's longest scan.
+/// YCSB's longest scan, and the longest of all.
 const SCAN_MAX: u64 = 100;
+const SCAN_LIMIT: u64 = 10_000;
 
 impl Workload {
     /// One of YCSB's, by its letter; `None`: there is no such.
@@ -106,6 +113,9 @@ impl Workload {
         let sum: f64 = self.mix.iter().map(|(_, share)| share).sum();
         if (sum - 1.0).abs() > 1e-6 || self.mix.iter().any(|(_, share)| *share < 0.0) {
             return Err("the shares of a workload add up to 1".into());
+        }
+        if self.scan_max > SCAN_LIMIT {
+            return Err(format!("a scan has at most {SCAN_LIMIT} records"));
         }
         if self.has_scans() && protocol != ProtocolKind::Resp {
             return Err(

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use overside_kv::bench::{
-    Address, BenchError, LoadMode, ProtocolKind, Records, Settings, Workload, load, run,
+    Address, BenchError, Generator, LoadMode, ProtocolKind, Records, Settings, Workload, load, run,
 };
 
 use crate::peers::{memcached, redis};
@@ -32,6 +32,7 @@ fn settings(address: SocketAddr, protocol: ProtocolKind, letter: char) -> Settin
         windows: 4,
         seed: 1,
         busy_poll: false,
+        generator: Generator::ONLY,
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn spec() -> TaskSpec {
 }
 
 /// All that says how, not what.
-const WAYS: [&str; 16] = [
+const WAYS: [&str; 17] = [
     "server",
     "protocol",
     "design",
@@ -74,6 +74,7 @@ const WAYS: [&str; 16] = [
     "link_batch",
     "overlap",
     "cores",
+    "load_from",
     "connections",
     "pipeline",
     "threads",
@@ -107,6 +108,8 @@ fn design() -> Vec<Parameter> {
             .default("cpu-only"),
         Parameter::text("dpu", "the DPU's agent by its name; `here`: one is started on this \
             machine, in place of a DPU").default("here"),
+        Parameter::boolean("stand_ins", "agents that nobody has added are started on this machine, \
+            in place of those machines; what was measured says so").default(false),
         Parameter::choice("link", "what requests go over between the sides", &["shm", "ucx"])
             .default("shm"),
         Parameter::choice("link_batch", "a write over the link for each batch of requests, or for \
@@ -119,6 +122,9 @@ fn design() -> Vec<Parameter> {
 #[rustfmt::skip]
 fn load() -> Vec<Parameter> {
     vec![
+        Parameter::text("load_from", "where the load is made: local, or an agent by its name; `here`: \
+            one is started on this machine; several are joined by +, and each makes as much")
+            .default("local"),
         Parameter::titled("workload", "YCSB's", WORKLOADS).default("b"),
         Parameter::integer("reads", "reads in percent, the rest updates, instead of a workload", 0,
             100),

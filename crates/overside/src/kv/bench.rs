@@ -1,5 +1,6 @@
 //! `overside kv bench`.
 
+mod generators;
 pub(super) mod text;
 
 use std::net::ToSocketAddrs;
@@ -9,12 +10,13 @@ use std::time::Duration;
 
 use clap::value_parser;
 use overside_kv::bench::{
-    self, Address, BenchError, Distribution, LoadMode, Point, ProtocolKind, Records, Settings,
-    Workload, core_round_trip_ns,
+    self, Address, BenchError, Distribution, Generator, LoadMode, Point, ProtocolKind, Records,
+    Settings, Workload, core_round_trip_ns,
 };
 use overside_kv::server::Password;
 use overside_log::LevelFilter;
 
+use self::generators::Generators;
 use crate::exit;
 use crate::logging::Verbosity;
 use crate::options::size_within;
@@ -39,6 +41,8 @@ pub struct Arguments {
     load: LoadArguments,
     #[command(flatten)]
     rates: RateArguments,
+    #[command(flatten)]
+    from: FromArguments,
     #[command(flatten)]
     run: RunArguments,
     #[command(flatten)]
@@ -138,6 +142,20 @@ pub(super) struct RunArguments {
 }
 
 #[derive(clap::Args)]
+#[command(next_help_heading = "Load")]
+struct FromArguments {
+    /// Where the load is made: agents, as `overside agents` knows them, or local; several at once,
+    /// each with the connections and threads that are asked for
+    #[arg(
+        long,
+        value_name = "NODE",
+        value_delimiter = ',',
+        default_value = "local"
+    )]
+    from: Vec<String>,
+}
+
+#[derive(clap::Args)]
 struct CoreArguments {
     /// Core of the server: how long a cache line takes from there to --core and back is measured too
     #[arg(long, value_name = "N", requires = "core")]
@@ -199,6 +217,7 @@ struct Report {
     /// Records written a second.
     loaded: Option<f64>,
     core_round_trip_ns: Option<f64>,
+    from: Vec<String>,
     points: Vec<Point>,
 }
 
@@ -229,7 +248,11 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 pub(super) fn exit_code(error: &BenchError) -> ExitCode {
     ExitCode::from(match error {
         BenchError::Settings(_) => exit::USAGE,
-        BenchError::WrongValue { .. } => exit::UNVERIFIED,
+        BenchError::WrongValue { .. }
+        | BenchError::Remote {
+            is_wrong_value: true,
+            ..
+        } => exit::UNVERIFIED,
         _ => exit::ABSENT,
     })
 }
@@ -300,11 +323,13 @@ pub(super) fn settings(
         windows: run.windows,
         seed: run.seed,
         busy_poll: run.busy_poll,
+        generator: Generator::ONLY,
     })
 }
 
 fn measure(arguments: &Arguments, settings: Settings) -> Result<Report, BenchError> {
     settings.check()?;
+    let mut generators = Generators::open(&arguments.from.from)?;
     let cores = arguments.run.core.zip(arguments.cores.server_core);
     let round_trip = cores.map(core_round_trip_ns).transpose();
     let mut report = Report {
@@ -312,14 +337,19 @@ fn measure(arguments: &Arguments, settings: Settings) -> Result<Report, BenchErr
             what: "the round trip between the cores",
             source,
         })?,
-        loaded: arguments.run.load(&settings)?,
+        loaded: match arguments.run.no_load {
+            true => None,
+            false => Some(generators.load(&settings)?),
+        },
+        from: arguments.from.from.clone(),
         points: Vec::new(),
         settings,
     };
-    let at = |mode| {
-        bench::run(&Settings {
+    let base = report.settings.clone();
+    let mut at = |mode| {
+        generators.run(&Settings {
             mode,
-            ..report.settings.clone()
+            ..base.clone()
         })
     };
     let mut rates = arguments.rates.rate.clone();

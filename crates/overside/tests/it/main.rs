@@ -4,6 +4,7 @@ mod agent;
 mod command;
 mod files;
 mod kv;
+mod kv_bench;
 mod kv_profile;
 mod logging;
 mod matching;

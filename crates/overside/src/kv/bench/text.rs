@@ -20,6 +20,9 @@ impl Report {
         }
         line!(text, "");
         line!(text, "{}", conditions(&self.settings));
+        if self.from != ["local"] {
+            line!(text, "each of {} made this load", self.from.join(", "));
+        }
         if let Some(rate) = self.loaded {
             line!(text, "loaded at {} records/s", number(rate, 3));
         }
@@ -121,6 +124,7 @@ impl Report {
         let points: Vec<Value> = self.points.iter().map(point_json).collect();
         let mut value = conditions_json(settings);
         value["loaded_per_s"] = json!(self.loaded);
+        value["from"] = json!(self.from);
         value["core_round_trip_ns"] = json!(self.core_round_trip_ns);
         value["points"] = json!(points);
         format!("{value:#}")

@@ -1,0 +1,115 @@
+//! `overside kv bench`, with load from agents.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::thread;
+
+use overside_testkit::assert_contains;
+use serde_json::Value;
+
+use crate::agent::{Running, User, err};
+use crate::kv::Serving;
+
+const SHORT: [&str; 11] = [
+    "--json",
+    "--records",
+    "500",
+    "--seconds",
+    "0.2",
+    "--warm-up",
+    "0.05",
+    "-c",
+    "3",
+    "-P",
+    "4",
+];
+
+fn known_agent(user: &User, name: &str) -> Running {
+    let agent = Running::start(user, &["--insecure", "--device", "cpu"]);
+    user.done(&["agents", "add", name, &agent.address]);
+    agent
+}
+
+fn bench(user: &User, server: &str, arguments: &[&str]) -> Value {
+    let all = [&["kv", "bench", server], &SHORT[..], arguments].concat();
+    serde_json::from_str(&user.done(&all)).unwrap()
+}
+
+#[test]
+fn several_machines_load_one_server_with_requests_of_their_own() {
+    let user = User::new();
+    let _agents = [known_agent(&user, "one"), known_agent(&user, "two")];
+    let serving = Serving::start(&user, &["--listen", "127.0.0.1:0"]);
+    let server = format!("redis://127.0.0.1:{}", serving.port("listen"));
+    for from in ["one", "one,two", "local,two"] {
+        // Inserts of one generator are read by that one: each finds what it asks for.
+        let found = bench(&user, &server, &["--from", from, "--workload", "d"]);
+        assert_eq!(
+            found["from"].as_array().unwrap().len(),
+            from.split(',').count()
+        );
+        assert!(found["loaded_per_s"].as_f64().unwrap() > 0.0);
+        let point = &found["points"][0];
+        assert!(point["hits"].as_u64().unwrap() > 0, "{from}");
+        assert_eq!(point["misses"], 0, "{from}");
+        assert!(point["answered"].as_u64() >= point["hits"].as_u64());
+    }
+    let open = bench(&user, &server, &["--from", "one,two", "--rate", "2000"]);
+    assert_eq!(open["points"][0]["mode"]["rate_per_s"], 2000.0);
+    let requests = open["points"][0]["windows"].as_array().unwrap().iter();
+    let requests: u64 = requests
+        .map(|window| window["requests"].as_u64().unwrap())
+        .sum();
+    assert!(
+        (200..800).contains(&requests),
+        "{requests} in 0.2 s at 2000 a second"
+    );
+}
+
+#[test]
+fn what_an_agent_finds_wrong_is_told_here() {
+    let user = User::new();
+    let _agent = known_agent(&user, "one");
+    let nobody = ["kv", "bench", "redis://127.0.0.1:1", "--from", "one"];
+    assert_contains(
+        user.fails(3, &nobody),
+        "one: 127.0.0.1:1: Connection refused",
+    );
+    let socket = ["kv", "bench", "redis:/tmp/socket", "--from", "one"];
+    assert_contains(
+        user.fails(3, &socket),
+        "a Unix socket is reached from its own machine",
+    );
+    let huge = ["-P", "4096", "-c", "20000", "--value-size", "64MiB"];
+    let huge = [&nobody[..], &huge[..]].concat();
+    assert_contains(user.fails(3, &huge), "the agent has no memory for it");
+    let unknown = ["kv", "bench", "--from", "who"];
+    assert_contains(user.fails(2, &unknown), "overside agents add who");
+    let twice = ["kv", "bench", "--from", "local,local"];
+    assert_contains(user.fails(2, &twice), "local is named twice");
+}
+
+#[test]
+fn a_wrong_value_that_an_agent_finds_ends_with_the_code_of_wrong_values() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("redis://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                let input = BufReader::new(stream.try_clone().unwrap());
+                for line in input.lines().map_while(Result::ok) {
+                    if line == "GET" && stream.write_all(b"$9\r\nnot yours\r\n").is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let user = User::new();
+    let _agent = known_agent(&user, "one");
+    let command = ["kv", "bench", &server, "--from", "one", "--no-load"];
+    let output = user.command(&command).output().unwrap();
+    assert_eq!(output.status.code(), Some(101), "{}", err(&output));
+    assert_contains(err(&output), "answered with another value than was stored");
+}
