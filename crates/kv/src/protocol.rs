@@ -12,6 +12,7 @@
 
 mod batch;
 mod context;
+pub mod datagram;
 mod executor;
 mod memcached;
 mod resp;

@@ -2,6 +2,7 @@
 
 mod bench;
 mod codec;
+mod datagram;
 mod directory;
 mod linearizability;
 mod memcached;

@@ -1,0 +1,202 @@
+//! Answers, as the server writes and clients read them.
+
+use super::header::{ANSWER, HEADER_BYTES, STEERED};
+use super::{ANSWER_LIMIT_MIN_BYTES, BUSY, DATAGRAM_MAX_BYTES, Header, REPEATED, TOO_LONG};
+use crate::Answer;
+use crate::codec::{DecodeError, decode_answer};
+
+/// Lengths to which datagrams are filled up where many go to one client: those of equal length are sent
+/// together.
+const LENGTH_STEP: usize = 64;
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reply<'a> {
+    /// It was executed.
+    Answer(Answer<'a>),
+    /// It was executed, and the answer does not fit into a datagram.
+    TooLong,
+    /// It was not executed: too many clients write.
+    Busy,
+    /// It changes something, and its datagram was executed before; what the answer was is not known. Or
+    /// its datagram is too old: then it may not have been executed.
+    Repeated,
+}
+
+/// The replies of an answer datagram, whose header has been read.
+///
+/// # Errors
+/// In place of the first that cannot be read; none follow.
+pub fn replies<'a>(
+    count: u16,
+    records: &'a [u8],
+) -> impl Iterator<Item = Result<Reply<'a>, DecodeError>> {
+    let mut rest = records;
+    let mut left = count;
+    std::iter::from_fn(move || {
+        left = left.checked_sub(1)?;
+        let reply = reply(&mut rest);
+        if reply.is_err() {
+            left = 0;
+        }
+        Some(reply)
+    })
+}
+
+#[inline]
+fn reply<'a>(rest: &mut &'a [u8]) -> Result<Reply<'a>, DecodeError> {
+    let marked = match rest.first() {
+        Some(&TOO_LONG) => Reply::TooLong,
+        Some(&BUSY) => Reply::Busy,
+        Some(&REPEATED) => Reply::Repeated,
+        _ => return decode_answer(rest).map(Reply::Answer),
+    };
+    *rest = &rest[1..];
+    Ok(marked)
+}
+
+/// Answer datagrams, one behind the other.
+#[derive(Debug, Default)]
+pub struct AnswerDatagrams {
+    bytes: Vec<u8>,
+    /// Of each: the packet that it answers, and where it ends.
+    ends: Vec<(u32, usize)>,
+    /// Says that the server steers by the partition.
+    is_steered: bool,
+    /// How many partitions it has.
+    partitions: u16,
+}
+
+/// The answers to one packet, while they are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    header: Header,
+    packet: u32,
+    limit: usize,
+    /// Where the datagram begins.
+    begin: usize,
+    /// The packet came with others of its client.
+    has_neighbors: bool,
+}
+
+impl AnswerDatagrams {
+    /// Whether this server's port steers datagrams by the partition in their header.
+    #[must_use]
+    pub fn new(is_steered: bool) -> Self {
+        Self {
+            is_steered,
+            partitions: 1,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn set_partitions(&mut self, partitions: usize) {
+        self.partitions = u16::try_from(partitions).unwrap_or(u16::MAX);
+    }
+
+    /// Removes all.
+    pub fn clear(&mut self) {
+        // So much is kept: one long batch must not hold its memory for ever.
+        const KEPT_BYTES: usize = 2 << 20;
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.ends.clear();
+    }
+
+    /// Bytes of all.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All of them, one behind the other.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The number of the packet that each answers, and where it ends in the bytes.
+    #[must_use]
+    pub fn ends(&self) -> &[(u32, usize)] {
+        &self.ends
+    }
+
+    /// Each with the number of the packet that it answers.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let mut begin = 0;
+        self.ends.iter().map(move |(packet, end)| {
+            let datagram = &self.bytes[begin..*end];
+            begin = *end;
+            (*packet as usize, datagram)
+        })
+    }
+
+    /// Begins to answer a packet.
+    #[inline]
+    pub(super) fn open(&mut self, header: &Header, packet: u32, has_neighbors: bool) -> Open {
+        let limit = usize::from(header.limit);
+        let open = Open {
+            header: Header {
+                flags: ANSWER | if self.is_steered { STEERED } else { 0 },
+                partition: self.partitions,
+                count: 0,
+                limit: 0,
+                ..*header
+            },
+            packet,
+            limit: limit.clamp(ANSWER_LIMIT_MIN_BYTES, DATAGRAM_MAX_BYTES),
+            begin: self.bytes.len(),
+            has_neighbors,
+        };
+        open.header.write(&mut self.bytes);
+        open
+    }
+
+    /// Adds an answer, which `write` appends.
+    #[inline]
+    pub(super) fn add(&mut self, open: &mut Open, write: impl FnOnce(&mut Vec<u8>)) {
+        let at = self.bytes.len();
+        write(&mut self.bytes);
+        open.header.count += 1;
+        if self.bytes.len() - open.begin > open.limit {
+            self.overflow(open, at);
+        }
+    }
+
+    /// The answer at `at` does not fit any more: it is the first of the next datagram, if it fits there.
+    #[cold]
+    fn overflow(&mut self, open: &mut Open, at: usize) {
+        let mut record = self.bytes.split_off(at);
+        if HEADER_BYTES + record.len() > open.limit {
+            record = vec![TOO_LONG];
+        }
+        if at + record.len() - open.begin > open.limit {
+            open.header.count -= 1;
+            self.close(open);
+            open.header.limit += open.header.count;
+            open.header.count = 1;
+            open.begin = self.bytes.len();
+            open.header.write(&mut self.bytes);
+        }
+        self.bytes.extend_from_slice(&record);
+    }
+
+    /// Ends a datagram.
+    #[inline]
+    pub(super) fn close(&mut self, open: &Open) {
+        let Open { header, begin, .. } = open;
+        self.bytes[begin + 6..begin + 8].copy_from_slice(&header.count.to_le_bytes());
+        if open.has_neighbors {
+            let len = self.bytes.len() - begin;
+            let filled = len.next_multiple_of(LENGTH_STEP).min(open.limit);
+            self.bytes.resize(begin + filled, 0);
+        }
+        self.ends.push((open.packet, self.bytes.len()));
+    }
+}

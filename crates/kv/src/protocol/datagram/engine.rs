@@ -1,0 +1,190 @@
+//! Executes the requests of datagrams.
+
+use super::answers::Open;
+use super::history::{History, Novelty};
+use super::{ANSWER, AnswerDatagrams, BUSY, Header, HeaderError, REPEATED, REQUESTS_MAX, repeated};
+use crate::codec::{decode_within, encode_answer};
+use crate::protocol::batch::{Batch, Pending, recycle};
+use crate::protocol::{OUTPUT_PAUSE_BYTES, ServerContext, timing};
+use crate::stages::Stage;
+use crate::{Answer, KeyHasher, Request};
+
+/// Parses datagrams, has their requests executed, and writes the answers.
+#[derive(Default)]
+pub struct DatagramEngine {
+    history: History,
+    commands: u64,
+    invalid: u64,
+    repeated: u64,
+    // Memory that is used again; empty in between.
+    requests: Vec<Request<'static>>,
+    pending: Vec<Pending<Header>>,
+}
+
+/// A datagram of requests, and whether others of the same client came with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'p> {
+    /// All of it.
+    pub bytes: &'p [u8],
+    /// Others did: answers are filled up so that they can be sent together.
+    pub has_neighbors: bool,
+}
+
+impl DatagramEngine {
+    /// Requests executed since it was made.
+    #[must_use]
+    pub fn commands(&self) -> u64 {
+        self.commands
+    }
+
+    /// Datagrams that were dropped because they are malformed.
+    #[must_use]
+    pub fn invalid(&self) -> u64 {
+        self.invalid
+    }
+
+    /// Datagrams whose writes had been executed before.
+    #[must_use]
+    pub fn repeated(&self) -> u64 {
+        self.repeated
+    }
+
+    /// Executes the packets from number `first` on, and adds the answers; how many it has done with. They are
+    /// all, unless the answers became long: the caller sends them and calls again.
+    pub fn process(
+        &mut self,
+        packets: &[Packet<'_>],
+        answers: &mut AnswerDatagrams,
+        hasher: &KeyHasher,
+        server: &mut dyn ServerContext,
+    ) -> usize {
+        answers.set_partitions(server.engine().partitions());
+        let mut batch = Batch::new(hasher, server.now_ms());
+        batch.requests = recycle(std::mem::take(&mut self.requests));
+        batch.pending = std::mem::take(&mut self.pending);
+        let mut next = 0;
+        while next < packets.len() && answers.len() <= OUTPUT_PAUSE_BYTES {
+            while next < packets.len() && batch.has_room() {
+                self.add(next, &packets[next], &mut batch, answers, server);
+                next += 1;
+            }
+            timing::end(server, Stage::Parse);
+            self.commands += batch.requests.len() as u64;
+            execute(&batch, packets, answers, server);
+            timing::end_execution(server);
+            batch.requests.clear();
+            batch.pending.clear();
+        }
+        self.requests = recycle(batch.requests);
+        self.pending = batch.pending;
+        next
+    }
+
+    /// Adds the requests of a packet to the batch, if there are some that are to be executed there.
+    #[inline]
+    fn add<'p>(
+        &mut self,
+        number: usize,
+        packet: &Packet<'p>,
+        batch: &mut Batch<'p, Header>,
+        answers: &mut AnswerDatagrams,
+        server: &mut dyn ServerContext,
+    ) {
+        let first = batch.requests.len();
+        let header = match read(packet.bytes, batch) {
+            Ok(header) => header,
+            Err(error) => {
+                batch.requests.truncate(first);
+                self.invalid += 1;
+                if let Malformed::Header(HeaderError::Version(_)) = error {
+                    refuse_version(number, packet, answers);
+                }
+                return;
+            }
+        };
+        let requests = &batch.requests[first..];
+        let marker = match requests.iter().any(|r| r.operation.is_write()) {
+            false => None,
+            true => match (self.history).record(header.client, header.sequence, batch.now_ms) {
+                Novelty::New => None,
+                Novelty::Repeated => Some(REPEATED),
+                Novelty::NoRoom => Some(BUSY),
+            },
+        };
+        let Some(marker) = marker else {
+            return batch.command((number as u32, 0), first, header);
+        };
+        self.repeated += u64::from(marker == REPEATED);
+        let mut open = answers.open(&header, number as u32, packet.has_neighbors);
+        let now_ms = batch.now_ms;
+        self.commands += repeated::answer(requests, marker, now_ms, server, |record| {
+            answers.add(&mut open, |out| out.extend_from_slice(record));
+        });
+        answers.close(&open);
+        batch.requests.truncate(first);
+    }
+}
+
+enum Malformed {
+    Header(HeaderError),
+    Records,
+}
+
+/// Reads a packet, all of it.
+#[inline]
+fn read<'p>(packet: &'p [u8], batch: &mut Batch<'p, Header>) -> Result<Header, Malformed> {
+    let (header, mut rest) = Header::read(packet).map_err(Malformed::Header)?;
+    let count = usize::from(header.count);
+    if header.flags != 0 || count == 0 || count > REQUESTS_MAX {
+        return Err(Malformed::Records);
+    }
+    // Each takes a byte at least, so that lists are as short as the packet.
+    let mut elements_max = packet.len();
+    for _ in 0..count {
+        let request = decode_within(&mut rest, batch.hasher, &mut elements_max);
+        batch
+            .requests
+            .push(request.map_err(|_| Malformed::Records)?);
+    }
+    Ok(header)
+}
+
+/// Tells a client which version is spoken here: by an answer without answers, which is not longer than
+/// what it has sent.
+fn refuse_version(number: usize, packet: &Packet<'_>, answers: &mut AnswerDatagrams) {
+    let is_answer = packet.bytes[3] & ANSWER != 0;
+    if !is_answer {
+        let open = answers.open(&Header::default(), number as u32, false);
+        answers.close(&open);
+    }
+}
+
+fn execute(
+    batch: &Batch<'_, Header>,
+    packets: &[Packet<'_>],
+    answers: &mut AnswerDatagrams,
+    server: &mut dyn ServerContext,
+) {
+    let mut pending = batch.pending.iter();
+    // The packet that is being answered, and how many answers it waits for.
+    let mut current: Option<(Open, u32)> = None;
+    let mut write = |_, answer: Answer<'_>| {
+        let (mut open, left) = match current.take() {
+            Some(current) => current,
+            None => {
+                let next = pending.next().expect("an answer has a request");
+                let has_neighbors = packets[next.connection as usize].has_neighbors;
+                let open = answers.open(&next.form, next.connection, has_neighbors);
+                (open, next.requests)
+            }
+        };
+        answers.add(&mut open, |out| encode_answer(&answer, out));
+        match left {
+            1 => answers.close(&open),
+            left => current = Some((open, left - 1)),
+        }
+    };
+    if !batch.requests.is_empty() {
+        timing::execute(&batch.requests, batch.now_ms, server, &mut write);
+    }
+}

@@ -1,0 +1,155 @@
+//! Which datagrams with writes were executed, so that none is twice.
+//!
+//! Of each client the server remembers its last [`WINDOW`] sequence numbers. A client that says nothing
+//! for [`FORGET_MS`] is forgotten: no copy stays in a network for so long (the time that TCP waits for
+//! the same reason is of that order). Where all clients that there may be are remembered, others cannot
+//! write.
+
+use std::collections::HashMap;
+
+use ahash::RandomState;
+
+/// Sequence numbers back from the greatest that are told apart; older ones count as executed.
+pub const WINDOW: u64 = 1024;
+/// Clients that are remembered, each worker's.
+pub const CLIENTS_MAX: usize = 4096;
+/// After so many milliseconds a client is forgotten.
+pub const FORGET_MS: u64 = 60_000;
+/// Milliseconds between two looks for clients to forget.
+const SWEEP_MS: u64 = 1_000;
+
+const WORDS: usize = WINDOW as usize / 64;
+
+/// What a datagram with writes is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Novelty {
+    New,
+    Repeated,
+    /// It is not known, and cannot be remembered.
+    NoRoom,
+}
+
+#[derive(Default)]
+pub struct History {
+    clients: HashMap<u64, Client, RandomState>,
+    next_sweep_ms: u64,
+}
+
+struct Client {
+    greatest: u64,
+    /// Sequence numbers by their remainder.
+    executed: [u64; WORDS],
+    seen_ms: u64,
+}
+
+impl History {
+    /// What a datagram is. If it is new, it counts as executed from now on.
+    pub fn record(&mut self, client: u64, sequence: u64, now_ms: u64) -> Novelty {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.seen_ms = now_ms;
+            return client.record(sequence);
+        }
+        if self.clients.len() >= CLIENTS_MAX {
+            self.forget(now_ms);
+        }
+        if self.clients.len() >= CLIENTS_MAX {
+            return Novelty::NoRoom;
+        }
+        let mut new = Client {
+            greatest: sequence,
+            executed: [0; WORDS],
+            seen_ms: now_ms,
+        };
+        new.record(sequence);
+        self.clients.insert(client, new);
+        Novelty::New
+    }
+
+    fn forget(&mut self, now_ms: u64) {
+        if now_ms >= self.next_sweep_ms {
+            self.next_sweep_ms = now_ms + SWEEP_MS;
+            (self.clients).retain(|_, client| now_ms.saturating_sub(client.seen_ms) < FORGET_MS);
+        }
+    }
+}
+
+impl Client {
+    fn record(&mut self, sequence: u64) -> Novelty {
+        if sequence > self.greatest {
+            self.advance(sequence);
+        } else if self.greatest - sequence >= WINDOW {
+            return Novelty::Repeated;
+        }
+        let (word, bit) = place(sequence);
+        let is_repeated = self.executed[word] & bit != 0;
+        self.executed[word] |= bit;
+        match is_repeated {
+            true => Novelty::Repeated,
+            false => Novelty::New,
+        }
+    }
+
+    /// Forgets those that leave the window.
+    fn advance(&mut self, greatest: u64) {
+        if greatest - self.greatest >= WINDOW {
+            self.executed = [0; WORDS];
+        } else {
+            for sequence in self.greatest + 1..=greatest {
+                let (word, bit) = place(sequence);
+                self.executed[word] &= !bit;
+            }
+        }
+        self.greatest = greatest;
+    }
+}
+
+fn place(sequence: u64) -> (usize, u64) {
+    let at = sequence % WINDOW;
+    ((at / 64) as usize, 1 << (at % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use overside_base::Random;
+
+    use super::{CLIENTS_MAX, FORGET_MS, History, Novelty, WINDOW};
+
+    #[test]
+    fn it_says_the_same_as_a_set_of_all() {
+        let mut random = Random::new(3);
+        let (mut history, mut executed) = (History::default(), BTreeSet::new());
+        let mut greatest = 5000;
+        history.record(1, greatest, 0);
+        executed.insert(greatest);
+        for _ in 0..100_000 {
+            let reach = if random.chance(0.001) { 3000 } else { 8 };
+            let sequence = (greatest + random.below(reach)).saturating_sub(random.below(1200));
+            let is_old = greatest.saturating_sub(sequence) >= WINDOW;
+            let expected = match is_old || !executed.insert(sequence) {
+                true => Novelty::Repeated,
+                false => Novelty::New,
+            };
+            assert_eq!(history.record(1, sequence, 0), expected, "{sequence}");
+            greatest = greatest.max(sequence);
+        }
+        let last = history.record(1, u64::MAX, 0);
+        assert_eq!(last, Novelty::New);
+        assert_eq!(history.record(1, 0, 0), Novelty::Repeated);
+    }
+
+    #[test]
+    fn silent_clients_are_forgotten_and_others_wait() {
+        let mut history = History::default();
+        for client in 0..CLIENTS_MAX as u64 {
+            assert_eq!(history.record(client, 1, client), Novelty::New);
+        }
+        let newcomer = CLIENTS_MAX as u64;
+        assert_eq!(history.record(newcomer, 1, 5000), Novelty::NoRoom);
+        let later_ms = FORGET_MS + 10;
+        assert_eq!(history.record(newcomer, 1, later_ms), Novelty::New);
+        assert_eq!(history.record(4000, 1, later_ms), Novelty::Repeated);
+        assert_eq!(history.record(0, 1, later_ms), Novelty::New);
+    }
+}

@@ -1,0 +1,124 @@
+//! Any datagrams are answered within the bounds of the protocol, as if each had come alone, or dropped.
+
+#![no_main]
+
+use std::fmt::Display;
+
+use libfuzzer_sys::fuzz_target;
+use overside_kv::protocol::datagram::{
+    ANSWER_LIMIT_MIN_BYTES, AnswerDatagrams, DATAGRAM_MAX_BYTES, DatagramEngine, Header, Packet, replies,
+};
+use overside_kv::protocol::{ClientInfo, ServerContext};
+use overside_kv::store::{MEMORY_MIN_BYTES, Semantics, StoreOptions};
+use overside_kv::{KeyHasher, ProcessingEngine, Statistics, Store};
+
+struct Server(Store);
+
+impl ServerContext for Server {
+    fn engine(&mut self) -> &mut dyn ProcessingEngine {
+        &mut self.0
+    }
+
+    fn now_ms(&mut self) -> u64 {
+        1_700_000_000_000
+    }
+
+    fn authenticate(&mut self, _: &[u8], _: &[u8]) -> bool {
+        false
+    }
+
+    fn has_password(&self) -> bool {
+        false
+    }
+
+    fn info(&mut self, _: &Statistics, _: &mut dyn FnMut(&str, &str, &dyn Display)) {}
+
+    fn config(&mut self, _: &mut dyn FnMut(&str, &str)) {}
+
+    fn clients(&mut self, _: &mut dyn FnMut(&ClientInfo<'_>)) {}
+
+    fn set_client_name(&mut self, _: u64, _: &[u8]) {}
+
+    fn kill_client(&mut self, _: u64) -> bool {
+        false
+    }
+
+    fn save(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn save_in_background(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn rewrite_log_in_background(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn last_save_s(&mut self) -> u64 {
+        1
+    }
+
+    fn shutdown(&mut self, _: Option<bool>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// What a new server answers: numbers of packets, and datagrams.
+fn answers(packets: &[&[u8]], at_once: usize) -> Vec<(usize, Vec<u8>)> {
+    let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
+    let options = StoreOptions {
+        memory_bytes: MEMORY_MIN_BYTES,
+        semantics: Semantics::Store,
+        hasher: hasher.clone(),
+        huge_pages: false,
+    };
+    let mut server = Server(Store::new(options).unwrap());
+    let mut engine = DatagramEngine::default();
+    let mut all = Vec::new();
+    let packet = |bytes| Packet {
+        bytes,
+        has_neighbors: false,
+    };
+    let packets: Vec<Packet<'_>> = packets.iter().map(|bytes| packet(*bytes)).collect();
+    let mut done = 0;
+    while done < packets.len() {
+        let some = &packets[done..packets.len().min(done + at_once)];
+        let mut answers = AnswerDatagrams::new(false);
+        let more = engine.process(some, &mut answers, &hasher, &mut server);
+        assert!(more > 0);
+        all.extend(answers.iter().map(|(packet, bytes)| (done + packet, bytes.to_vec())));
+        done += more;
+    }
+    all.sort_by_key(|(packet, _)| *packet);
+    all
+}
+
+// A length of two bytes before each datagram.
+fuzz_target!(|data: &[u8]| {
+    let (mut packets, mut rest) = (Vec::new(), data);
+    while let Some((len, after)) = rest.split_first_chunk() {
+        let len = usize::from(u16::from_le_bytes(*len)).min(after.len());
+        packets.push(&after[..len]);
+        rest = &after[len..];
+    }
+    let together = answers(&packets, usize::MAX / 2);
+    for (packet, datagram) in &together {
+        let question = Header::read(packets[*packet]).map(|(header, _)| header);
+        let question = question.unwrap_or_default();
+        let limit = usize::from(question.limit).clamp(ANSWER_LIMIT_MIN_BYTES, DATAGRAM_MAX_BYTES);
+        assert!(datagram.len() <= limit);
+        let (header, records) = Header::read(datagram).unwrap();
+        assert!(header.is_answer());
+        let read = replies(header.count, records).map(|reply| reply.unwrap());
+        assert_eq!(read.count(), usize::from(header.count));
+    }
+    // A batch executes in order, but for copies of datagrams, whose reads come earlier.
+    let mut seen = std::collections::HashSet::new();
+    let is_new = |packet: &&[u8]| {
+        Header::read(packet).is_ok_and(|(header, _)| seen.insert((header.client, header.sequence)))
+    };
+    if packets.iter().all(is_new) {
+        assert_eq!(together, answers(&packets, 1));
+    }
+});
