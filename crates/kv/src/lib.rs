@@ -27,6 +27,7 @@ pub mod server;
 pub mod stages;
 pub mod store;
 pub mod ticks;
+pub mod udp;
 
 pub use answer::{Answer, Element, List, ListBuilder, Metadata, Refusal, Value, ValueKind};
 pub use engine::{ProcessingEngine, ScanPosition, Statistics, Transaction};
