@@ -10,6 +10,7 @@ mod client;
 mod connection;
 mod context;
 mod counters;
+mod datagrams;
 mod info;
 mod listeners;
 mod metrics;
@@ -40,7 +41,9 @@ pub use settings::{Design, Limits, Settings};
 
 use crate::KeyHasher;
 use crate::clock::Clock;
-use listeners::{Listener, Service};
+use crate::udp::RX_QUEUE_DEFAULT;
+use datagrams::DatagramListener;
+use listeners::{Listener, Service, Sockets};
 use shared::Shared;
 use state::State;
 use worker::Worker;
@@ -85,7 +88,7 @@ pub enum ServerError {
 pub struct Server {
     settings: Settings,
     /// Of each worker.
-    listeners: Vec<Vec<Listener>>,
+    sockets: Vec<Sockets>,
     stop: Arc<EventFd>,
 }
 
@@ -108,7 +111,7 @@ impl Server {
     pub fn bind(mut settings: Settings) -> Result<Self, ServerError> {
         settings.workers = settings.workers.max(1);
         let workers = settings.workers;
-        let mut listeners: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut all: Vec<Sockets> = (0..workers).map(|_| Sockets::default()).collect();
         let mut listen = |addresses: &mut [SocketAddr], service| {
             // Whoever collects metrics is no load to divide.
             let sockets = if service == Service::Metrics {
@@ -122,9 +125,9 @@ impl Server {
                     address: *address,
                     error,
                 })?;
-                for (listener, of_worker) in bound.into_iter().zip(&mut listeners) {
+                for (listener, of_worker) in bound.into_iter().zip(&mut all) {
                     *address = listener.address.unwrap_or(*address);
-                    of_worker.push(listener);
+                    of_worker.listeners.push(listener);
                 }
             }
             Ok::<_, ServerError>(())
@@ -139,12 +142,27 @@ impl Server {
             let path = path.clone();
             let listener = Listener::unix(&path);
             let listener = listener.map_err(|error| ServerError::ListenUnix { path, error })?;
-            listeners[0].push(listener);
+            all[0].listeners.push(listener);
+        }
+        settings.rx_queue = match settings.rx_queue {
+            0 => RX_QUEUE_DEFAULT,
+            some => some,
+        };
+        for address in &mut settings.datagram {
+            let bound = DatagramListener::bind(*address, workers, settings.rx_queue);
+            let bound = bound.map_err(|error| ServerError::Listen {
+                address: *address,
+                error,
+            })?;
+            for (socket, of_worker) in bound.into_iter().zip(&mut all) {
+                *address = socket.address;
+                of_worker.datagrams.push(socket);
+            }
         }
         settings.limits.clients = allow_descriptors(settings.limits.clients);
         Ok(Self {
             settings,
-            listeners,
+            sockets: all,
             stop: Arc::new(EventFd::new().map_err(io::Error::from)?),
         })
     }
@@ -177,9 +195,9 @@ impl Server {
     ) -> Result<bool, ServerError> {
         assert_eq!(self.settings.workers, 1, "one worker");
         let shared = Arc::new(self.share(vec![backing.bell()], clock)?);
-        let listeners = self.listeners.into_iter().flatten().collect();
+        let sockets = self.sockets.into_iter().next().unwrap_or_default();
         let keys = (hasher.clone(), clock);
-        work(&shared, 0, listeners, backing, keys, &self.stop)
+        work(&shared, 0, sockets, backing, keys, &self.stop)
     }
 
     /// As [`Server::run`], with a worker for each backing, the first one on the calling thread.
@@ -199,13 +217,13 @@ impl Server {
         let bells = backings.iter().map(|backing| backing.bell()).collect();
         let shared = &Arc::new(self.share(bells, clock)?);
         let stop = &*self.stop;
-        let workers = backings.into_iter().zip(self.listeners).enumerate();
+        let workers = backings.into_iter().zip(self.sockets).enumerate();
         thread::scope(|scope| {
             let mut first = None;
             let mut threads = Vec::new();
-            for (worker, (mut backing, listeners)) in workers {
+            for (worker, (mut backing, sockets)) in workers {
                 let keys = (hasher.clone(), clock);
-                let run = move || work(shared, worker, listeners, &mut *backing, keys, stop);
+                let run = move || work(shared, worker, sockets, &mut *backing, keys, stop);
                 match worker {
                     0 => first = Some(run),
                     _ => {
@@ -238,7 +256,7 @@ impl Server {
 fn work(
     shared: &Arc<Shared>,
     number: usize,
-    listeners: Vec<Listener>,
+    sockets: Sockets,
     backing: &mut dyn Backing,
     (hasher, clock): (KeyHasher, Clock),
     stop: &EventFd,
@@ -251,7 +269,7 @@ fn work(
     }
     let is_complete = {
         let state = State::new(Arc::clone(shared), number);
-        let mut worker = Worker::new(state, clock, listeners, hasher, backing, stop)?;
+        let mut worker = Worker::new(state, clock, sockets, hasher, backing, stop)?;
         worker.run()
     };
     // Also after an error: what was acknowledged is kept.

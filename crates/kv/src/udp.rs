@@ -55,16 +55,24 @@ pub struct Sent {
 }
 
 impl DatagramSocket {
-    /// A socket at an address. Port 0 takes any. `shares`: others may have the same address, and the system
-    /// divides senders among them.
+    /// A socket at an address. Port 0 takes any. `joins`: others may have it already, if they
+    /// [share](Self::share) it.
     ///
     /// # Errors
     /// That of the system.
-    pub fn bind(address: SocketAddr, shares: bool, rx_queue: usize) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr, joins: bool, rx_queue: usize) -> io::Result<Self> {
         let socket = open(address)?;
-        sockopt::set_socket_reuseport(&socket, shares)?;
+        sockopt::set_socket_reuseport(&socket, joins)?;
         bind(&socket, &address)?;
         Ok(Self::new(socket, rx_queue))
+    }
+
+    /// Lets others have the same address, among which the system divides senders.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn share(&self, shares: bool) -> io::Result<()> {
+        Ok(sockopt::set_socket_reuseport(&self.0, shares)?)
     }
 
     /// A socket that sends to an address, and receives from there alone.

@@ -16,6 +16,101 @@ pub struct Counters {
     pub bytes_sent: u64,
     pub wrong_passwords: u64,
     pub turns: Histogram,
+    pub datagrams: DatagramCounters,
+}
+
+/// Datagrams since the start, and what waits now.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DatagramCounters {
+    pub received: u64,
+    pub received_bytes: u64,
+    pub sent: u64,
+    pub sent_bytes: u64,
+    /// Answers that the kernel did not take.
+    pub unsent: u64,
+    /// Malformed.
+    pub invalid: u64,
+    /// Copies of datagrams with writes.
+    pub repeated: u64,
+    /// From elsewhere.
+    pub refused: u64,
+    /// Dropped by the kernel because no more could wait; a train that came together counts as one.
+    pub dropped: u64,
+    /// What waits, the most that was seen to wait, and what can wait.
+    pub backlog_bytes: u64,
+    pub backlog_max_bytes: u64,
+    pub queue_bytes: u64,
+}
+
+impl DatagramCounters {
+    /// Names in `INFO` and what they are, for the metrics; sizes are those of now.
+    pub fn fields(&self) -> [(&'static str, &'static str, u64); 12] {
+        [
+            ("datagrams_received", "Datagrams received.", self.received),
+            (
+                "datagrams_received_bytes",
+                "Bytes of them.",
+                self.received_bytes,
+            ),
+            ("datagrams_sent", "Datagrams sent.", self.sent),
+            ("datagrams_sent_bytes", "Bytes of them.", self.sent_bytes),
+            (
+                "datagrams_unsent",
+                "Datagrams that could not be sent.",
+                self.unsent,
+            ),
+            (
+                "datagrams_invalid",
+                "Datagrams dropped as malformed.",
+                self.invalid,
+            ),
+            (
+                "datagrams_repeated",
+                "Copies of datagrams with writes.",
+                self.repeated,
+            ),
+            (
+                "datagrams_refused",
+                "Datagrams from other machines.",
+                self.refused,
+            ),
+            (
+                "datagrams_dropped",
+                "Dropped by the kernel: the receive queue was full.",
+                self.dropped,
+            ),
+            (
+                "datagrams_backlog_bytes",
+                "What waits to be received.",
+                self.backlog_bytes,
+            ),
+            (
+                "datagrams_backlog_max_bytes",
+                "The most that was seen to wait.",
+                self.backlog_max_bytes,
+            ),
+            (
+                "datagrams_queue_bytes",
+                "What can wait to be received.",
+                self.queue_bytes,
+            ),
+        ]
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.received_bytes += other.received_bytes;
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.unsent += other.unsent;
+        self.invalid += other.invalid;
+        self.repeated += other.repeated;
+        self.refused += other.refused;
+        self.dropped += other.dropped;
+        self.backlog_bytes += other.backlog_bytes;
+        self.backlog_max_bytes += other.backlog_max_bytes;
+        self.queue_bytes += other.queue_bytes;
+    }
 }
 
 impl Counters {
@@ -30,6 +125,7 @@ impl Counters {
         self.bytes_sent += other.bytes_sent;
         self.wrong_passwords += other.wrong_passwords;
         self.turns.add(&other.turns);
+        self.datagrams.add(&other.datagrams);
     }
 }
 

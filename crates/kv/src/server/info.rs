@@ -42,6 +42,13 @@ pub fn info(
     let cpu_s = state.shared.cpu_ns() as f64 / 1e9;
     field("CPU", "used_cpu_main_thread", &format_args!("{cpu_s:.6}"));
     stages(figures, field);
+    if !state.settings.datagram.is_empty() {
+        let mut datagrams = |name: &str, value: &dyn Display| field("Datagrams", name, value);
+        datagrams("rx_queue_descriptors", &state.settings.rx_queue);
+        for (name, _, value) in figures.counters.datagrams.fields() {
+            datagrams(name, &value);
+        }
+    }
     let mut own = |name: &str, value: &dyn Display| field("Overside", name, value);
     own("design", &state.settings.design.name());
     own("driver", &"epoll");

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::datagrams::DatagramListener;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind, listen,
@@ -47,6 +48,13 @@ impl std::fmt::Display for Peer {
             Self::Tcp(address) => address.fmt(f),
         }
     }
+}
+
+/// The sockets of a worker.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    pub listeners: Vec<Listener>,
+    pub datagrams: Vec<DatagramListener>,
 }
 
 /// A listening socket.

@@ -78,6 +78,17 @@ pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64
     out.counter("received_bytes_total", received, counters.bytes_received);
     let sent = "Bytes sent to clients.";
     out.counter("sent_bytes_total", sent, counters.bytes_sent);
+    if !state.settings.datagram.is_empty() {
+        for (name, help, value) in counters.datagrams.fields() {
+            match name.ends_with("backlog_bytes")
+                || name.ends_with("queue_bytes")
+                || name.ends_with("max_bytes")
+            {
+                true => out.gauge(name, help, value),
+                false => out.counter(&format!("{name}_total"), help, value),
+            }
+        }
+    }
     let batches = "Batches of commands executed.";
     out.counter("batches_total", batches, figures.batches);
     let stages = "Time of the threads that serve, by stage.";

@@ -17,6 +17,10 @@ pub struct Settings {
     pub tls: Option<(Vec<SocketAddr>, Arc<rustls::ServerConfig>)>,
     /// Where clients of memcached connect, in the clear and without a password.
     pub memcached: Vec<SocketAddr>,
+    /// Where datagrams are answered, without a password: to clients of this machine.
+    pub datagram: Vec<SocketAddr>,
+    /// Receive descriptors of each socket for datagrams; 0: as many as the system allows.
+    pub rx_queue: usize,
     /// A socket in the file system, for this user only.
     pub unix: Option<PathBuf>,
     /// Where metrics are read, by anybody.

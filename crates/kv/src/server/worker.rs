@@ -34,7 +34,8 @@ use super::client::Clients;
 use super::connection::{Connection, Protocol};
 use super::context::Context;
 use super::counters::CloseReason;
-use super::listeners::Listener;
+use super::datagrams::{Datagrams, Serving};
+use super::listeners::{Listener, Sockets};
 use super::poller::{EventFlags, Poller};
 use super::scrape::Scrape;
 use super::state::State;
@@ -55,6 +56,7 @@ const LISTENER: u64 = 1 << 56;
 const SCRAPE: u64 = 2 << 56;
 const STOP: u64 = 3 << 56;
 const BELL: u64 = 4 << 56;
+const DATAGRAMS: u64 = 5 << 56;
 
 /// A server at work.
 pub struct Worker<'b> {
@@ -67,6 +69,8 @@ pub struct Worker<'b> {
     buffers: Buffers,
     engine: CommunicationEngine,
     memcached: MemcachedEngine,
+    /// Where there are sockets for them.
+    datagrams: Option<Box<Datagrams>>,
     hasher: KeyHasher,
     backing: &'b mut dyn Backing,
     stop: &'b EventFd,
@@ -75,6 +79,8 @@ pub struct Worker<'b> {
     /// Connections of this turn, and connections that have something to do in the next.
     active: Vec<Active>,
     due: Vec<usize>,
+    /// Sockets for datagrams that have some.
+    readable: Vec<usize>,
     consumed: Vec<(usize, bool)>,
     now_ms: u64,
     next_tick_ms: u64,
@@ -99,14 +105,22 @@ impl<'b> Worker<'b> {
     pub fn new(
         state: State,
         clock: Clock,
-        listeners: Vec<Listener>,
+        sockets: Sockets,
         hasher: KeyHasher,
         backing: &'b mut dyn Backing,
         stop: &'b EventFd,
     ) -> io::Result<Self> {
         let poller = Poller::new()?;
+        let Sockets {
+            listeners,
+            datagrams,
+        } = sockets;
         for (number, listener) in listeners.iter().enumerate() {
             poller.add(listener, LISTENER | number as u64, EventFlags::IN)?;
+        }
+        let datagrams = Datagrams::new(datagrams).map(Box::new);
+        for (number, socket) in datagrams.iter().flat_map(|all| all.sockets()).enumerate() {
+            poller.add(socket, DATAGRAMS | number as u64, EventFlags::IN)?;
         }
         poller.add(stop, STOP, EventFlags::IN)?;
         let bell = backing.bell();
@@ -125,12 +139,14 @@ impl<'b> Worker<'b> {
             buffers: Buffers::default(),
             engine: CommunicationEngine::new(),
             memcached: MemcachedEngine::default(),
+            datagrams,
             hasher,
             backing,
             stop,
             bell,
             active: Vec::new(),
             due: Vec::new(),
+            readable: Vec::new(),
             consumed: Vec::new(),
             next_tick_ms: 0,
             next_sweep_ms: 0,
@@ -182,6 +198,7 @@ impl<'b> Worker<'b> {
                 CLIENT => activate(&mut self.active, &mut self.clients, number, flags),
                 LISTENER => accepting = true,
                 SCRAPE => scraping = true,
+                DATAGRAMS => self.readable.push(number),
                 BELL => {}
                 _ => {
                     // It stays readable, for the other workers.
@@ -197,8 +214,9 @@ impl<'b> Worker<'b> {
             };
             activate(&mut self.active, &mut self.clients, key, again);
         }
-        if !self.active.is_empty() {
+        if !self.active.is_empty() || !self.readable.is_empty() {
             self.serve();
+            self.serve_datagrams();
             self.state.counters.turns.record(begin.elapsed());
         }
         if accepting {
@@ -224,6 +242,9 @@ impl<'b> Worker<'b> {
 
     /// Serves the connections of this turn.
     fn serve(&mut self) {
+        if self.active.is_empty() {
+            return;
+        }
         let mut active = std::mem::take(&mut self.active);
         let limit = self.state.settings.limits.memory_bytes;
         let is_tight = self.state.shared.memory_bytes() > limit / TIGHT.1 * TIGHT.0;
@@ -272,14 +293,37 @@ impl<'b> Worker<'b> {
         for protocol in [Protocol::Resp, Protocol::Memcached] {
             self.execute(group, protocol);
         }
-        self.state.commands = self.engine.commands() + self.memcached.commands();
-        self.state.partition_work = self.backing.partition_work();
+        self.count();
         let kept = self.backing.before_replies();
         self.state.stages.end(Stage::Persist);
         if kept.is_err() {
             for one in group.iter_mut().filter(|one| one.is_ready) {
                 one.connection.close = Some(CloseReason::Persistence);
             }
+        }
+    }
+
+    /// Brings up to date what engines and backing count.
+    fn count(&mut self) {
+        let datagrams = self.datagrams.as_ref().map_or(0, |all| all.commands());
+        self.state.commands = self.engine.commands() + self.memcached.commands() + datagrams;
+        self.state.partition_work = self.backing.partition_work();
+    }
+
+    /// Serves the datagrams of this turn.
+    fn serve_datagrams(&mut self) {
+        if let Some(datagrams) = &mut self.datagrams {
+            let mut serving = Serving {
+                now_ms: self.now_ms,
+                state: &mut self.state,
+                clients: &mut self.clients,
+                backing: self.backing,
+                hasher: &self.hasher,
+            };
+            for number in self.readable.drain(..) {
+                datagrams.serve(number, &mut serving);
+            }
+            self.count();
         }
     }
 
@@ -367,6 +411,8 @@ impl<'b> Worker<'b> {
     fn begin_drain(&mut self) {
         tracing::info!(connections = self.clients.table.len(), "asked to end");
         self.listeners.clear();
+        // What has not been answered is asked again, elsewhere.
+        self.datagrams = None;
         let drain_ms = self.state.settings.drain.as_millis() as u64;
         self.deadline_ms = Some(self.now_ms.saturating_add(drain_ms));
         for (key, client) in &mut self.clients.table {

@@ -1,5 +1,6 @@
 //! The server over real sockets.
 
+mod datagrams;
 mod limits;
 mod memcached;
 pub mod running;

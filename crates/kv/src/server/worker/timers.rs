@@ -23,6 +23,9 @@ impl Worker<'_> {
         if self.is_backing_busy || self.now_ms >= self.next_tick_ms {
             self.is_backing_busy = self.backing.tick(self.now_ms);
             self.next_tick_ms = self.now_ms + TICK_MS;
+            if let Some(datagrams) = &self.datagrams {
+                datagrams.sample(&mut self.state);
+            }
         }
         if self.now_ms >= self.next_sweep_ms {
             self.sweep();

@@ -1,0 +1,171 @@
+//! Datagrams of one worker: receives, has executed what they ask, and sends the answers.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+
+use super::Backing;
+use super::client::Clients;
+use super::context::Context;
+use super::state::State;
+use crate::KeyHasher;
+use crate::protocol::datagram::{AnswerDatagrams, DatagramEngine, Packet};
+use crate::stages::Stage;
+use crate::udp::{DatagramSocket, Peer, ReceiveBuffers};
+
+/// Times that a socket is read a turn.
+const READS_MAX: usize = 4;
+
+/// A socket of a worker.
+#[derive(Debug)]
+pub struct DatagramListener {
+    pub socket: DatagramSocket,
+    pub address: SocketAddr,
+}
+
+impl DatagramListener {
+    /// Listens at an address, by as many sockets, among which the system divides senders. Port 0 takes any.
+    pub fn bind(address: SocketAddr, count: usize, rx_queue: usize) -> io::Result<Vec<Self>> {
+        let mut address = address;
+        let mut all = Vec::with_capacity(count);
+        for number in 0..count {
+            let socket = DatagramSocket::bind(address, number > 0, rx_queue)?;
+            // So that others can join, but only from here on: a second server finds the address in use.
+            socket.share(count > 1)?;
+            address = socket.address()?;
+            all.push(Self { socket, address });
+        }
+        Ok(all)
+    }
+}
+
+/// The sockets of a worker, and what serves them.
+pub struct Datagrams {
+    sockets: Vec<DatagramListener>,
+    buffers: ReceiveBuffers,
+    engine: DatagramEngine,
+    answers: AnswerDatagrams,
+}
+
+/// What is needed to serve.
+pub struct Serving<'t> {
+    pub now_ms: u64,
+    pub state: &'t mut State,
+    pub clients: &'t mut Clients,
+    pub backing: &'t mut dyn Backing,
+    pub hasher: &'t KeyHasher,
+}
+
+impl Datagrams {
+    /// For these sockets; `None` where there are none.
+    pub fn new(sockets: Vec<DatagramListener>) -> Option<Self> {
+        (!sockets.is_empty()).then(|| Self {
+            sockets,
+            buffers: ReceiveBuffers::new(),
+            engine: DatagramEngine::default(),
+            answers: AnswerDatagrams::new(false),
+        })
+    }
+
+    /// The sockets, in order of their numbers.
+    pub fn sockets(&self) -> impl Iterator<Item = impl AsFd> {
+        self.sockets.iter().map(|listener| &listener.socket)
+    }
+
+    /// Requests executed.
+    pub fn commands(&self) -> u64 {
+        self.engine.commands()
+    }
+
+    /// Serves what has come to a socket, so much at most that others have their turn.
+    pub fn serve(&mut self, number: usize, serving: &mut Serving<'_>) {
+        for _ in 0..READS_MAX {
+            let Ok(1..) = self.sockets[number].socket.receive(&mut self.buffers) else {
+                return;
+            };
+            self.process(number, serving);
+            if !self.buffers.is_full() {
+                return;
+            }
+        }
+    }
+
+    /// Executes what was received, and answers.
+    fn process(&mut self, number: usize, serving: &mut Serving<'_>) {
+        let socket = &self.sockets[number].socket;
+        let counters = &mut serving.state.counters.datagrams;
+        let (mut packets, mut peers) = (Vec::new(), Vec::<&Peer>::new());
+        for message in self.buffers.received() {
+            counters.received_bytes += message.bytes.len() as u64;
+            let is_allowed = (message.peer.address()).is_some_and(|from| is_local(from.ip()));
+            let has_neighbors = message.is_train();
+            for bytes in message.datagrams() {
+                counters.received += 1;
+                counters.refused += u64::from(!is_allowed);
+                if is_allowed {
+                    packets.push(Packet {
+                        bytes,
+                        has_neighbors,
+                    });
+                    peers.push(message.peer);
+                }
+            }
+        }
+        serving.state.stages.end(Stage::Receive);
+        let mut done = 0;
+        while done < packets.len() {
+            self.answers.clear();
+            let mut context = Context {
+                now_ms: serving.now_ms,
+                state: &mut *serving.state,
+                clients: &mut *serving.clients,
+                backing: &mut *serving.backing,
+            };
+            let rest = &packets[done..];
+            let executed =
+                (self.engine).process(rest, &mut self.answers, serving.hasher, &mut context);
+            let kept = serving.backing.before_replies();
+            serving.state.stages.end(Stage::Persist);
+            let counters = &mut serving.state.counters.datagrams;
+            match kept {
+                Ok(()) => {
+                    let peer = |packet: u32| Some(peers[done + packet as usize]);
+                    let sent = socket.send(self.answers.bytes(), self.answers.ends(), peer);
+                    counters.sent += sent.datagrams;
+                    counters.sent_bytes += sent.bytes;
+                    counters.unsent += sent.failed;
+                }
+                // Nobody is told that something was kept.
+                Err(_) => counters.unsent += self.answers.ends().len() as u64,
+            }
+            serving.state.stages.end(Stage::Respond);
+            done += executed;
+        }
+        counters_of(&self.engine, serving.state);
+    }
+
+    /// Looks at what waits in the sockets and what they have lost.
+    pub fn sample(&self, state: &mut State) {
+        let counters = &mut state.counters.datagrams;
+        counters.backlog_bytes = 0;
+        counters.queue_bytes = 0;
+        counters.dropped = 0;
+        for listener in &self.sockets {
+            let memory = listener.socket.memory();
+            counters.backlog_bytes += memory.backlog_bytes;
+            counters.queue_bytes += memory.queue_bytes;
+            counters.dropped += memory.dropped;
+        }
+        counters.backlog_max_bytes = counters.backlog_max_bytes.max(counters.backlog_bytes);
+    }
+}
+
+fn counters_of(engine: &DatagramEngine, state: &mut State) {
+    state.counters.datagrams.invalid = engine.invalid();
+    state.counters.datagrams.repeated = engine.repeated();
+}
+
+/// Whether an address is of this machine: the protocol has no password.
+fn is_local(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}

@@ -1,0 +1,196 @@
+//! The server over UDP.
+
+use std::net::UdpSocket;
+
+use overside_kv::protocol::datagram::{Header, Reply, RequestDatagram, replies};
+use overside_kv::server::{Backing, Memory, Settings};
+use overside_kv::store::{MEMORY_MIN_BYTES, Semantics, StoreOptions};
+use overside_kv::{Answer, Condition, Expiry, KeyHasher, Operation, Request, Store};
+
+use super::running::{PATIENCE, Running, local, settings, until};
+
+fn running(workers: usize) -> Running {
+    let settings = Settings {
+        datagram: vec![local()],
+        metrics: Some(local()),
+        workers,
+        ..settings()
+    };
+    Running::start_with(settings, store)
+}
+
+fn store(hasher: &KeyHasher, now_ms: u64) -> Box<dyn Backing + Send> {
+    let options = StoreOptions {
+        memory_bytes: MEMORY_MIN_BYTES,
+        semantics: Semantics::Store,
+        hasher: hasher.clone(),
+        huge_pages: false,
+    };
+    Box::new(Memory::new(Store::new(options).unwrap(), now_ms))
+}
+
+fn socket(running: &Running) -> UdpSocket {
+    let socket = UdpSocket::bind(local()).unwrap();
+    socket.connect(running.settings.datagram[0]).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+fn request<'a>(key: &'a [u8], operation: Operation<'a>) -> Request<'a> {
+    Request {
+        key,
+        hash: 0,
+        operation,
+    }
+}
+
+fn set<'a>(key: &'a [u8], value: &'a [u8]) -> Request<'a> {
+    let operation = Operation::Set {
+        value,
+        flags: 0,
+        expiry: Expiry::Never,
+        condition: Condition::Always,
+        return_old: false,
+    };
+    request(key, operation)
+}
+
+fn datagram(sequence: u64, requests: &[Request<'_>]) -> Vec<u8> {
+    let mut datagram = RequestDatagram::default();
+    datagram.begin(&Header {
+        client: 5,
+        sequence,
+        limit: 60_000,
+        ..Header::default()
+    });
+    assert!(requests.iter().all(|one| datagram.push(one, 60_000)));
+    datagram.bytes().to_vec()
+}
+
+/// Asks again until there is an answer, and has its values.
+fn ask(socket: &UdpSocket, sequence: u64, requests: &[Request<'_>]) -> Vec<Option<Vec<u8>>> {
+    socket.send(&datagram(sequence, requests)).unwrap();
+    let mut buffer = vec![0; 65_536];
+    let len = socket.recv(&mut buffer).unwrap();
+    let (header, records) = Header::read(&buffer[..len]).unwrap();
+    assert_eq!((header.sequence, header.client), (sequence, 5));
+    let value = |reply| match reply {
+        Ok(Reply::Answer(Answer::Value(value))) => Some(value.data.to_vec()),
+        Ok(_) => None,
+        Err(error) => panic!("{error}"),
+    };
+    replies(header.count, records).map(value).collect()
+}
+
+#[test]
+fn datagrams_and_connections_have_the_same_keys() {
+    let running = running(1);
+    let (socket, mut redis) = (socket(&running), running.connect());
+    redis.ask("SET a 1", "+OK\r\n");
+    let values = ask(
+        &socket,
+        1,
+        &[set(b"b", b"2"), request(b"a", Operation::Get)],
+    );
+    assert_eq!(values, [None, Some(b"1".to_vec())]);
+    redis.ask("GET b", "$1\r\n2\r\n");
+    let long = vec![b'v'; 50_000];
+    ask(&socket, 2, &[set(b"long", &long)]);
+    assert_eq!(
+        ask(&socket, 3, &[request(b"long", Operation::Get)]),
+        [Some(long)]
+    );
+    assert_eq!(running.metric("overside_kv_datagrams_received_total "), 3.0);
+    assert_eq!(running.metric("overside_kv_datagrams_sent_total "), 3.0);
+    assert_eq!(running.metric("overside_kv_commands_total "), 6.0);
+}
+
+#[test]
+fn every_partition_is_reached_from_every_socket() {
+    let running = running(3);
+    let clients: Vec<_> = (0..12).map(|_| socket(&running)).collect();
+    for (number, client) in (1..).zip(&clients) {
+        let keys: Vec<String> = (0..50).map(|key| format!("{number}:{key}")).collect();
+        let sets: Vec<_> = keys
+            .iter()
+            .map(|key| set(key.as_bytes(), b"value"))
+            .collect();
+        ask(client, number, &sets);
+        let get = |key: &'_ String| ask(client, 99, &[request(key.as_bytes(), Operation::Get)]);
+        assert!(keys.iter().all(|key| get(key) == [Some(b"value".to_vec())]));
+    }
+    running.connect().ask("DBSIZE", ":600\r\n");
+}
+
+#[test]
+fn garbage_is_counted_and_others_are_served() {
+    let running = running(1);
+    let (noise, client) = (socket(&running), socket(&running));
+    let good = datagram(1, &[set(b"a", b"b")]);
+    for len in 0..good.len() {
+        noise.send(&good[..len]).unwrap();
+        noise.send(&vec![len as u8; 20 * len + 1]).unwrap();
+    }
+    assert_eq!(ask(&client, 2, &[request(b"a", Operation::Get)]), [None]);
+    until("counted", || {
+        running.metric("overside_kv_datagrams_invalid_total ") > good.len() as f64
+    });
+    noise.set_nonblocking(true).unwrap();
+    assert!(noise.recv(&mut [0; 100]).is_err(), "nothing is answered");
+}
+
+#[test]
+fn a_flood_is_dropped_by_the_kernel_and_counted() {
+    let settings = Settings {
+        datagram: vec![local()],
+        metrics: Some(local()),
+        rx_queue: 8,
+        ..settings()
+    };
+    let running = Running::start_with(settings, store);
+    let (flood, client) = (socket(&running), socket(&running));
+    let many = datagram(1, &vec![request(b"a", Operation::Get); 256]);
+    until("dropped", || {
+        for _ in 0..2000 {
+            // Its own buffer may be full.
+            let _ = flood.send(&many);
+        }
+        running.metric("overside_kv_datagrams_dropped_total ") > 0.0
+    });
+    client.set_read_timeout(Some(PATIENCE / 100)).unwrap();
+    let question = datagram(7, &[request(b"a", Operation::Get)]);
+    until("answered", || {
+        let _ = client.send(&question);
+        client.recv(&mut [0; 1000]).is_ok()
+    });
+    let mut redis = running.connect();
+    redis.say(b"INFO datagrams\r\n");
+    let mut text = String::new();
+    while !text.contains("datagrams_queue_bytes") {
+        text.push(char::from(redis.hear_byte()));
+    }
+    assert!(text.contains("rx_queue_descriptors:8\r\n"), "{text}");
+}
+
+#[test]
+fn an_address_is_taken_by_one_server() {
+    let running = running(2);
+    let other = Settings {
+        datagram: running.settings.datagram.clone(),
+        workers: 2,
+        ..Settings::default()
+    };
+    let error = overside_kv::server::Server::bind(other).unwrap_err();
+    assert!(error.to_string().contains("cannot listen"), "{error}");
+}
+
+#[test]
+fn a_server_ends_whatever_clients_send() {
+    let mut running = running(1);
+    let client = socket(&running);
+    let question = datagram(1, &[request(b"a", Operation::Get)]);
+    assert_eq!(ask(&client, 1, &[request(b"a", Operation::Get)]), [None]);
+    running.stop();
+    client.send(&question).unwrap();
+    assert!(running.wait());
+}
