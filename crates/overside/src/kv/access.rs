@@ -14,7 +14,7 @@ const MEMCACHED_PORT: u16 = 11211;
 #[command(next_help_heading = "Access")]
 pub struct Access {
     /// Address to listen at, with or without a port; may be repeated [default: 127.0.0.1:6379, unless
-    /// --unix, --tls-listen or --memcached is given]
+    /// --unix, --tls-listen, --memcached or --datagram is given]
     #[arg(long = "listen", value_name = "ADDRESS", value_parser = address)]
     listen: Vec<SocketAddr>,
     /// Listen at a Unix socket too, for this user only
@@ -27,6 +27,10 @@ pub struct Access {
     /// addresses of this machine only
     #[arg(long, value_name = "ADDRESS", value_parser = memcached_address)]
     memcached: Vec<SocketAddr>,
+    /// Address to answer datagrams at (docs/kv-datagram.md); may be repeated. They have no password:
+    /// addresses of this machine only
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    datagram: Vec<SocketAddr>,
     /// Directory with server.pem and server.key, and ca.pem for client certificates
     #[arg(
         long,
@@ -89,6 +93,13 @@ impl Access {
                  --memcached an address of this machine only, such as 127.0.0.1"
             ));
         }
+        let mut datagram = self.datagram.iter();
+        if let Some(address) = datagram.find(|address| !address.ip().is_loopback()) {
+            return Err(format!(
+                "other machines can reach {address}, and datagrams have no password: give --datagram an \
+                 address of this machine only, such as 127.0.0.1"
+            ));
+        }
         if self.password_file.is_some() {
             return Ok(());
         }
@@ -109,7 +120,10 @@ impl Access {
     /// Refuses what an agent does not listen at.
     pub fn check_for_agent(&self) -> Result<(), String> {
         let is_elsewhere = self.unix.is_some() || !self.tls_listen.is_empty();
-        let is_more = is_elsewhere || !self.memcached.is_empty() || self.metrics.is_some();
+        let is_more = is_elsewhere
+            || !self.memcached.is_empty()
+            || !self.datagram.is_empty()
+            || self.metrics.is_some();
         match is_more {
             true => Err("a DPU listens at TCP addresses (--listen) only".into()),
             false => Ok(()),
@@ -125,8 +139,10 @@ impl Access {
 
     /// Where to listen in the clear.
     fn plain(&self) -> Vec<SocketAddr> {
-        let is_elsewhere =
-            self.unix.is_some() || !self.tls_listen.is_empty() || !self.memcached.is_empty();
+        let is_elsewhere = self.unix.is_some()
+            || !self.tls_listen.is_empty()
+            || !self.memcached.is_empty()
+            || !self.datagram.is_empty();
         match self.listen.is_empty() && !is_elsewhere {
             true => vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT)],
             false => self.listen.clone(),
@@ -145,6 +161,7 @@ impl Access {
             tcp: self.plain(),
             tls: config.map(|config| (self.tls_listen.clone(), config)),
             memcached: self.memcached.clone(),
+            datagram: self.datagram.clone(),
             unix: self.unix.clone(),
             metrics: self.metrics,
             password: self.password_file.as_ref().map(read).transpose()?,

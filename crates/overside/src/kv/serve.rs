@@ -16,6 +16,7 @@ use overside_kv::offload::agent::LINK_BYTES;
 use overside_kv::partitions;
 use overside_kv::server::{Design, Limits, Server, ServerError, Settings};
 use overside_kv::store::{self, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, StoreOptions};
+use overside_kv::udp::RX_QUEUE_DEFAULT;
 use overside_kv::{KeyHasher, Store};
 use overside_log::LevelFilter;
 use serde_json::{Value, json};
@@ -103,6 +104,11 @@ struct ServingArguments {
     /// Never sleep: keeps a core busy, and answers sooner
     #[arg(long)]
     busy_poll: bool,
+    /// Receive descriptors of each socket for datagrams: about so many datagrams wait before more are dropped.
+    /// Of a UDP socket this is its receive buffer (SO_RCVBUF), 2 KiB a descriptor
+    #[arg(long, value_name = "N", default_value_t = RX_QUEUE_DEFAULT as u32,
+          value_parser = value_parser!(u32).range(8..=1 << 16), requires = "datagram")]
+    rx_queue: u32,
     /// On shutdown, wait this long for clients to take their replies
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = value_parser!(u64).range(..=SECONDS_MAX))]
@@ -313,6 +319,7 @@ fn settings(all: &Arguments) -> Result<Settings, String> {
             ..Limits::default()
         },
         busy_poll: serving.busy_poll,
+        rx_queue: serving.rx_queue as usize,
         workers: serving.cores.count(),
         cores: match &serving.cores {
             Cores::Count(_) => serving.core.into_iter().collect(),
@@ -379,6 +386,7 @@ fn endpoints(settings: &Settings) -> Value {
         "listen": texts(&settings.tcp),
         "tls": texts(tls_addresses(settings)),
         "memcached": texts(&settings.memcached),
+        "datagram": texts(&settings.datagram),
         "unix": settings.unix,
         "metrics": settings.metrics.map(|address| address.to_string()),
     })
@@ -390,6 +398,7 @@ fn listed(settings: &Settings) -> String {
     let all: Vec<String> = (texts(&settings.tcp).into_iter())
         .chain(tls.into_iter().map(|address| format!("{address} (TLS)")))
         .chain((settings.memcached.iter()).map(|address| format!("{address} (memcached)")))
+        .chain((settings.datagram.iter()).map(|address| format!("{address} (datagrams)")))
         .chain(unix.map(shown))
         .chain((settings.metrics).map(|address| format!("http://{address}/metrics")))
         .collect();

@@ -133,6 +133,8 @@ fn nobody_is_admitted_by_mistake() {
     let memcached = refused(&user, &["--memcached", "0.0.0.0"]);
     assert_contains(&memcached, "other machines can reach 0.0.0.0:11211");
     assert_contains(&memcached, "has no password");
+    let datagram = refused(&user, &["--datagram", "192.0.2.1:7000"]);
+    assert_contains(&datagram, "other machines can reach 192.0.2.1:7000");
     std::fs::write(user.path("password"), "secret\n").unwrap();
     let set_mode = |mode| {
         let permissions = Permissions::from_mode(mode);
@@ -168,6 +170,10 @@ fn on_this_machine_no_password_is_needed() {
         (
             &["--dry-run", "--memcached", "::1"],
             "listens at: [::1]:11211 (memcached)\n",
+        ),
+        (
+            &["--dry-run", "--datagram", "127.0.0.1", "--rx-queue", "128"],
+            "listens at: 127.0.0.1:6379 (datagrams)\n",
         ),
     ] {
         let output = run(&user, arguments);
