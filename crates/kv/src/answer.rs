@@ -105,6 +105,9 @@ pub enum Refusal {
     /// The store takes no writes now: it is a replica, or its log cannot be written.
     #[error("the store takes no writes now")]
     ReadOnly,
+    /// The store is a replica that has no complete copy of its primary yet.
+    #[error("the replica has no complete copy of its primary yet")]
+    Loading,
     /// The processing engine cannot be reached; whether it was done is not known.
     #[error("the processing engine cannot be reached")]
     Unreachable,

@@ -22,6 +22,7 @@ pub mod partition;
 pub mod partitions;
 pub mod persistence;
 pub mod protocol;
+pub mod replica;
 pub mod request;
 pub mod server;
 pub mod stages;

@@ -18,15 +18,25 @@ mod directory;
 mod effect;
 mod error;
 pub mod frame;
+mod frame_buffer;
 mod journaled;
 mod log;
+mod position;
 mod recovery;
+mod replicable;
 mod snapshot;
 mod syncer;
 
+pub(crate) use effect::record;
 pub use error::PersistenceError;
+pub(crate) use frame_buffer::FrameBuffer;
 pub use journaled::Journaled;
-pub use recovery::Recovered;
+pub use position::HistoryPosition;
+pub use recovery::Recovery;
+pub(crate) use recovery::Replay;
+pub use recovery::ReplayError;
+pub use replicable::Replicable;
+pub(crate) use snapshot::take_piece;
 
 use std::path::PathBuf;
 
@@ -34,8 +44,9 @@ use crate::ProcessingEngine;
 
 /// An engine whose state can be written while it goes on.
 pub trait Snapshots: ProcessingEngine {
-    /// Begins a snapshot of the state as it is now. One that is under way ends.
-    fn begin_snapshot(&mut self);
+    /// Begins a snapshot of the state as it is now. One that is under way for the same caller ends;
+    /// false, and nothing was begun, if one is under way for another.
+    fn begin_snapshot(&mut self) -> bool;
 
     /// Appends the next requests, encoded, that recreate the state at the beginning of the snapshot:
     /// about `max_bytes` of them, and all that had to be kept because it has changed since. Says
@@ -44,6 +55,10 @@ pub trait Snapshots: ProcessingEngine {
 
     /// Ends a snapshot that is not complete.
     fn cancel_snapshot(&mut self);
+
+    /// Has what has expired stay, hidden, when it is met, instead of being removed: only reads are
+    /// executed then. For a replica, whose clock may be ahead of its primary's.
+    fn keep_expired(&mut self, keeps: bool);
 }
 
 /// When written data is made to reach the disk.

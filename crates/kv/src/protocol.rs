@@ -22,7 +22,7 @@ mod timing;
 pub use context::{ClientInfo, ReadOnlyReason, ServerContext};
 pub use memcached::MemcachedEngine;
 pub use resp::CommunicationEngine;
-pub use session::Session;
+pub use session::{ReplicaWait, Session};
 
 /// One connection that has bytes to parse.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ mod scrape;
 mod settings;
 mod shared;
 mod state;
-mod transport;
+pub(crate) mod transport;
 mod worker;
 
 use std::io;

@@ -102,6 +102,8 @@ pub struct Store {
     scratch: Vec<u8>,
     /// The next bucket that is looked at for what has expired.
     expire_position: usize,
+    /// What has expired is hidden when it is met, and not removed: only reads are executed.
+    keeps_expired: bool,
 }
 
 impl Store {
@@ -130,6 +132,7 @@ impl Store {
             list: ListBuilder::default(),
             scratch: Vec::new(),
             expire_position: 0,
+            keeps_expired: false,
             options,
         })
     }

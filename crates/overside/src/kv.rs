@@ -7,6 +7,7 @@ mod design;
 mod directory;
 mod durability;
 mod profile;
+mod replica;
 mod serve;
 
 use std::process::ExitCode;

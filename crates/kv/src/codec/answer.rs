@@ -18,7 +18,7 @@ const METADATA: u8 = 9;
 const LIST: u8 = 10;
 const REFUSED: u8 = 11;
 
-const REFUSALS: [Refusal; 9] = [
+const REFUSALS: [Refusal; 10] = [
     Refusal::WrongKind,
     Refusal::NotAnInteger,
     Refusal::Overflow,
@@ -28,6 +28,7 @@ const REFUSALS: [Refusal; 9] = [
     Refusal::OutOfMemory,
     Refusal::ReadOnly,
     Refusal::Unreachable,
+    Refusal::Loading,
 ];
 const KINDS: [ValueKind; 3] = [ValueKind::String, ValueKind::Hash, ValueKind::SortedSet];
 

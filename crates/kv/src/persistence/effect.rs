@@ -8,7 +8,7 @@ use crate::{Answer, codec};
 /// Requests are written as they were: executed in the same order, at the same times, from the same
 /// state, they do the same. Only versions are others then, so conditions on them are left out, as they
 /// were met.
-pub(super) fn record(request: &Request<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
+pub(crate) fn record(request: &Request<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
     if !has_changed(&request.operation, answer) {
         return;
     }

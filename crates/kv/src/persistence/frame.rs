@@ -21,8 +21,9 @@ const MAGIC: [u8; 4] = *b"OvKv";
 const HEADER_BYTES: usize = 40;
 /// Longest payload. A transaction lies in one frame.
 const PAYLOAD_MAX_BYTES: u32 = 1 << 30;
-/// Version of the format.
-pub const FORMAT: u8 = 1;
+/// Version of the format. 2 has what a replica needs; 1 is read as well.
+pub const FORMAT: u8 = 2;
+const FORMATS: std::ops::RangeInclusive<u8> = 1..=FORMAT;
 const IDENTITY_BYTES: usize = 8;
 /// Payload of a first frame: identity, previous generation, format.
 const BEGIN_BYTES: usize = IDENTITY_BYTES + 8 + 1;
@@ -38,13 +39,35 @@ pub enum Kind {
     Flush = 2,
     /// The end of a snapshot.
     End = 3,
+    /// The time, of a replica's primary.
+    Time = 4,
+    /// Everything was removed, and what follows is another server's state, not complete before
+    /// [`Kind::CopyEnd`].
+    CopyBegin = 5,
+    /// Requests that recreate a part of the state as it was at the frame's time.
+    Copy = 6,
+    /// The state is complete.
+    CopyEnd = 7,
+    /// A position in a primary's history, and the requests that lead there from the one before. Whatever
+    /// else changes something, but a copy, ends the position.
+    Followed = 8,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Begin, Self::Requests, Self::Flush, Self::End]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        [
+            Self::Begin,
+            Self::Requests,
+            Self::Flush,
+            Self::End,
+            Self::Time,
+            Self::CopyBegin,
+            Self::Copy,
+            Self::CopyEnd,
+            Self::Followed,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == byte)
     }
 }
 
@@ -71,6 +94,22 @@ impl FrameWriter {
         payload.push(FORMAT);
         writer.append(Kind::Begin, now_ms, &payload, out);
         writer
+    }
+
+    /// Frames without a file, as replicas get them: the first number is 1.
+    #[must_use]
+    pub fn stream(identity: [u8; 8]) -> Self {
+        Self {
+            identity,
+            number: 1,
+            synced: 0,
+        }
+    }
+
+    /// The number of the next frame.
+    #[must_use]
+    pub fn next_number(&self) -> u64 {
+        self.number
     }
 
     /// Appends a frame.
@@ -103,6 +142,54 @@ fn checksum(identity: [u8; 8], header: &[u8; HEADER_BYTES], payload: &[u8]) -> u
     hasher.update(&header[16..]);
     hasher.update(payload);
     hasher.finalize()
+}
+
+/// A frame at the beginning of `bytes`.
+#[derive(Debug, PartialEq, Eq)]
+pub enum StreamFrame<'b> {
+    /// It is whole, and its checksum is right.
+    Whole {
+        /// What it holds.
+        kind: Kind,
+        /// Its number.
+        number: u64,
+        /// When that was.
+        now_ms: u64,
+        /// What it holds.
+        payload: &'b [u8],
+        /// Bytes of the frame.
+        len: usize,
+    },
+    /// So many bytes more are needed to say more.
+    Missing(usize),
+    /// There is none.
+    Invalid,
+}
+
+/// Looks for a frame with at most `payload_max` bytes of payload at the beginning of `bytes`.
+#[must_use]
+pub fn parse_stream(identity: [u8; 8], bytes: &[u8], payload_max: usize) -> StreamFrame<'_> {
+    let Some(header_bytes) = bytes.first_chunk::<HEADER_BYTES>() else {
+        return StreamFrame::Missing(HEADER_BYTES - bytes.len());
+    };
+    let most = (HEADER_BYTES + payload_max) as u64;
+    let Some(header) = Header::parse(header_bytes, most) else {
+        return StreamFrame::Invalid;
+    };
+    let len = HEADER_BYTES + header.len;
+    let Some(payload) = bytes.get(HEADER_BYTES..len) else {
+        return StreamFrame::Missing(len - bytes.len());
+    };
+    if checksum(identity, header_bytes, payload) != header.checksum {
+        return StreamFrame::Invalid;
+    }
+    StreamFrame::Whole {
+        kind: header.kind,
+        number: header.number,
+        now_ms: header.now_ms,
+        payload,
+        len,
+    }
 }
 
 /// A frame that was read and whose checksum is right.
@@ -211,7 +298,7 @@ impl FrameReader {
         };
         if kind == Kind::Begin {
             let format = self.payload.last().copied().unwrap_or_default();
-            if format != FORMAT {
+            if !FORMATS.contains(&format) {
                 return Ok(Next::Format(format));
             }
         }

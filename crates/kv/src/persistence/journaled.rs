@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use super::directory::Directory;
 use super::effect;
+use super::frame::Kind;
 use super::log::FrameFile;
-use super::recovery::{Recovered, recover};
+use super::recovery::{Recovery, recover};
+use super::replicable::Copied;
 use super::snapshot::SnapshotWriter;
-use super::syncer::{Finished, Syncer, Task};
+use super::syncer::{SyncResult, Syncer, Task};
 use super::{PersistenceError, PersistenceOptions, Snapshots, SyncPolicy};
 use crate::server::{Backing, EXPIRY_BUCKETS};
 use crate::{
@@ -28,7 +30,7 @@ const SYNC_INTERVAL_MS: u64 = 1000;
 /// An engine whose state is kept. See the [module](super).
 #[derive(Debug)]
 pub struct Journaled<E> {
-    engine: E,
+    pub(super) engine: E,
     directory: Directory,
     options: PersistenceOptions,
     /// For the log, and for snapshots, which take longer.
@@ -36,10 +38,13 @@ pub struct Journaled<E> {
     snapshot_syncer: Syncer,
     /// The number of the log, or of the snapshot that was begun last.
     generation: u64,
-    log: Option<FrameFile>,
+    pub(super) log: Option<FrameFile>,
     /// Bytes of logs that are needed beside the one that is written.
     older_log_bytes: u64,
-    snapshot: Option<SnapshotWriter>,
+    pub(super) snapshot: Option<SnapshotWriter>,
+    /// The engine's snapshot is taken for somebody else.
+    pub(super) is_lent: bool,
+    pub(super) copied: Copied,
     snapshot_bytes: u64,
     last_save_ms: u64,
     last_save: Result<(), String>,
@@ -48,7 +53,7 @@ pub struct Journaled<E> {
     /// Since one was completed.
     failed_snapshots: u32,
     /// Writes since the last snapshot was begun, and those before it until it is complete.
-    changes: u64,
+    pub(super) changes: u64,
     unsaved_changes: u64,
     /// Something was written since the last sync, which began then.
     is_dirty: bool,
@@ -57,14 +62,14 @@ pub struct Journaled<E> {
     /// The last time that was heard of.
     now_ms: u64,
     /// Why writes are refused.
-    failure: Option<Failure>,
+    pub(super) failure: Option<Failure>,
     next_retry_ms: u64,
     /// Writes were executed whose replies wait.
-    has_unanswered: bool,
+    pub(super) has_unanswered: bool,
 }
 
 #[derive(Debug)]
-struct Failure {
+pub(super) struct Failure {
     message: String,
     /// The log that was written then. A snapshot with a later number has what it lacks.
     generation: u64,
@@ -84,7 +89,7 @@ impl<E: Snapshots> Journaled<E> {
         mut engine: E,
         hasher: &KeyHasher,
         now_ms: u64,
-    ) -> Result<(Self, Recovered), PersistenceError> {
+    ) -> Result<(Self, Recovery), PersistenceError> {
         let directory = Directory::open(&options.directory)?;
         let recovered = recover(&directory, &mut engine, hasher)?;
         tracing::info!(
@@ -118,6 +123,8 @@ impl<E: Snapshots> Journaled<E> {
             log,
             older_log_bytes: recovered.log_bytes,
             snapshot: None,
+            is_lent: false,
+            copied: Copied::new(&recovered),
             snapshot_bytes: recovered.snapshot_bytes,
             last_save_ms: now_ms,
             last_save: Ok(()),
@@ -214,7 +221,8 @@ impl<E: Snapshots> Journaled<E> {
             self.older_log_bytes + log > self.options.log_bytes_max.max(self.snapshot_bytes);
         let is_lost = (self.failure.as_ref()).is_some_and(|failure| failure.is_log_lost);
         let is_failing = self.failure.is_some() && !is_lost;
-        self.snapshot.is_none() && !is_failing && (is_lost || (is_large && self.log.is_some()))
+        let is_free = self.snapshot.is_none() && !self.is_lent && !self.copied.is_partial;
+        is_free && !is_failing && (is_lost || (is_large && self.log.is_some()))
     }
 
     /// Begins the next log, and the snapshot of what is there before it.
@@ -251,7 +259,8 @@ impl<E: Snapshots> Journaled<E> {
         }
         self.generation = next;
         let (engine, directory) = (&mut self.engine, &self.directory);
-        let snapshot = SnapshotWriter::begin(engine, directory, next, self.now_ms)?;
+        let position = self.copied.position.as_ref();
+        let snapshot = SnapshotWriter::begin(engine, directory, next, position, self.now_ms)?;
         self.snapshot = Some(snapshot);
         self.unsaved_changes = std::mem::take(&mut self.changes);
         Ok(())
@@ -291,9 +300,9 @@ impl<E: Snapshots> Journaled<E> {
         }
     }
 
-    fn finished(&mut self, finished: Finished) {
+    fn finished(&mut self, finished: SyncResult) {
         match finished {
-            Finished::Log {
+            SyncResult::Log {
                 generation,
                 len,
                 result,
@@ -307,8 +316,8 @@ impl<E: Snapshots> Journaled<E> {
                     Ok(()) => {}
                 }
             }
-            Finished::Snapshot(Err(error)) => self.snapshot_failed(&error),
-            Finished::Snapshot(Ok(())) => {
+            SyncResult::Snapshot(Err(error)) => self.snapshot_failed(&error),
+            SyncResult::Snapshot(Ok(())) => {
                 let Some(snapshot) = self.snapshot.take() else {
                     return;
                 };
@@ -326,6 +335,27 @@ impl<E: Snapshots> Journaled<E> {
                 }
             }
         }
+    }
+
+    /// Removes everything, and logs that as `kind`.
+    pub(super) fn remove_all(&mut self, kind: Kind) -> Result<(), Refusal> {
+        if self.failure.is_some() {
+            return Err(Refusal::ReadOnly);
+        }
+        // What is written already is the state of before, which is right; the rest is not there any
+        // more.
+        if let Some(snapshot) = self.snapshot.take_if(|snapshot| !snapshot.is_written) {
+            snapshot.cancel(&mut self.engine);
+            self.changes += self.unsaved_changes;
+        }
+        self.changes += 1;
+        self.has_unanswered = true;
+        self.engine.flush()?;
+        self.copied.position = None;
+        if let Some(log) = &mut self.log {
+            log.mark_now(kind);
+        }
+        Ok(())
     }
 
     /// Executes reads, and refuses writes.
@@ -413,22 +443,7 @@ impl<E: Snapshots> ProcessingEngine for Journaled<E> {
     }
 
     fn flush(&mut self) -> Result<(), Refusal> {
-        if self.failure.is_some() {
-            return Err(Refusal::ReadOnly);
-        }
-        // What is written already is the state of before, which is right; the rest is not there any
-        // more.
-        if let Some(snapshot) = self.snapshot.take_if(|snapshot| !snapshot.is_written) {
-            snapshot.cancel(&mut self.engine);
-            self.changes += self.unsaved_changes;
-        }
-        self.changes += 1;
-        self.has_unanswered = true;
-        self.engine.flush()?;
-        if let Some(log) = &mut self.log {
-            log.mark_flush();
-        }
-        Ok(())
+        self.remove_all(Kind::Flush)
     }
 
     fn statistics(&self) -> Statistics {
@@ -488,6 +503,12 @@ impl<E: Snapshots> Backing for Journaled<E> {
         if self.snapshot.is_some() {
             return Err("a snapshot is already being written".into());
         }
+        if self.is_lent {
+            return Err("a replica is being sent a copy; try again later".into());
+        }
+        if self.copied.is_partial {
+            return Err("the copy of the primary is not complete; try again later".into());
+        }
         self.try_begin_snapshot().map_err(|error| {
             self.snapshot_failed(&error);
             error.to_string()
@@ -543,6 +564,7 @@ impl<E: Snapshots> Backing for Journaled<E> {
 
     /// Syncs the log, or writes a snapshot if there is none and something has changed.
     fn finish(&mut self) -> io::Result<()> {
+        self.cancel_snapshot();
         while self.is_syncing {
             match self.syncer.wait() {
                 Some(finished) => self.finished(finished),
@@ -563,6 +585,8 @@ impl<E: Snapshots> Backing for Journaled<E> {
         self.complete_snapshot();
         match self.changes {
             0 => Ok(()),
+            // The state of before is the better one.
+            _ if self.copied.is_partial => Ok(()),
             _ => self.save(false).map_err(io::Error::other),
         }
     }

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::frame::{FrameWriter, Kind};
-
-/// A payload longer than this begins another frame, except within a transaction.
-const FRAME_BYTES: usize = 1 << 20;
+use super::frame_buffer::FrameBuffer;
+use super::position::{HistoryPosition, POSITION_BYTES};
 
 /// A file of frames that is appended to.
 #[derive(Debug)]
@@ -20,12 +19,8 @@ pub(super) struct FrameFile {
     pub path: PathBuf,
     /// Whole frames in the file.
     pub len: u64,
-    writer: FrameWriter,
     /// Frames that are not in the file yet.
-    queue: Vec<u8>,
-    /// Requests for the next frame, and when they were executed.
-    payload: Vec<u8>,
-    now_ms: u64,
+    buffer: FrameBuffer,
 }
 
 impl FrameFile {
@@ -46,10 +41,7 @@ impl FrameFile {
             file: Arc::new(file),
             path: path.into(),
             len: 0,
-            writer,
-            queue,
-            payload: Vec::new(),
-            now_ms,
+            buffer: FrameBuffer::new(writer, queue, now_ms),
         };
         match frames.write() {
             Ok(()) => Ok(frames),
@@ -70,56 +62,57 @@ impl FrameFile {
 
     /// So many bytes have reached the disk.
     pub fn synced(&mut self, len: u64) {
-        self.writer.synced = self.writer.synced.max(len);
+        let synced = &mut self.buffer.writer.synced;
+        *synced = len.max(*synced);
     }
 
     /// Where requests executed at `now_ms` are appended.
     pub fn payload(&mut self, now_ms: u64) -> &mut Vec<u8> {
-        if now_ms != self.now_ms || self.payload.len() > FRAME_BYTES {
-            self.end_frame();
-        }
-        self.now_ms = now_ms;
-        &mut self.payload
+        self.buffer.payload(now_ms)
     }
 
-    /// Ends the frame that is being filled.
-    pub fn end_frame(&mut self) {
-        if !self.payload.is_empty() {
-            let payload = &self.payload;
-            (self.writer).append(Kind::Requests, self.now_ms, payload, &mut self.queue);
-            self.payload.clear();
-        }
+    /// When the last requests were executed.
+    pub fn now_ms(&self) -> u64 {
+        self.buffer.now_ms()
     }
 
     /// Adds a frame without requests.
     pub fn mark(&mut self, kind: Kind, now_ms: u64) {
-        self.end_frame();
-        self.writer.append(kind, now_ms, &[], &mut self.queue);
+        self.buffer.mark(kind, now_ms);
     }
 
-    /// Adds that everything was removed.
-    pub fn mark_flush(&mut self) {
-        self.mark(Kind::Flush, self.now_ms);
+    /// Adds a frame without requests, at the time of the last ones.
+    pub fn mark_now(&mut self, kind: Kind) {
+        self.buffer.mark_now(kind);
+    }
+
+    /// Adds a frame whose payload is made of these parts.
+    pub fn add(&mut self, kind: Kind, now_ms: u64, parts: &[&[u8]]) {
+        self.buffer.add(kind, now_ms, parts);
+    }
+
+    /// Adds a position in a primary's history, and the requests that lead there.
+    pub fn add_position(&mut self, position: &HistoryPosition, requests: &[u8], now_ms: u64) {
+        let mut encoded = Vec::with_capacity(POSITION_BYTES);
+        position.encode(&mut encoded);
+        self.add(Kind::Followed, now_ms, &[&encoded, requests]);
     }
 
     /// Whether something is not in the file yet.
     pub fn has_unwritten(&self) -> bool {
-        !self.payload.is_empty() || !self.queue.is_empty()
+        !self.buffer.is_empty()
     }
 
     /// Writes what is not in the file yet. If that fails it can be tried again: the same bytes are
     /// written to the same place.
     pub fn write(&mut self) -> io::Result<()> {
-        self.end_frame();
-        if self.queue.is_empty() {
+        let frames = self.buffer.frames();
+        if frames.is_empty() {
             return Ok(());
         }
-        self.file.write_all_at(&self.queue, self.len)?;
-        self.len += self.queue.len() as u64;
-        self.queue.clear();
-        // Values of 64 MiB are rare.
-        self.queue.shrink_to(2 * FRAME_BYTES);
-        self.payload.shrink_to(2 * FRAME_BYTES);
+        self.file.write_all_at(frames, self.len)?;
+        self.len += frames.len() as u64;
+        self.buffer.clear();
         Ok(())
     }
 }

@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 
 use super::directory::Directory;
 use super::frame::{Frame, FrameReader, Kind, Next, previous};
-use super::{PersistenceError, Snapshots};
-use crate::{Answer, KeyHasher, Refusal, Request, codec};
+use super::{HistoryPosition, PersistenceError, Snapshots};
+use crate::codec::DecodeError;
+use crate::{Answer, KeyHasher, ProcessingEngine, Refusal, Request, codec};
 
 /// Requests executed at once.
 const BATCH: usize = 256;
 
 /// What was read at the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct Recovery {
     /// The snapshot's number; `None`: there was none.
     pub snapshot: Option<u64>,
     /// Number of logs.
@@ -23,6 +24,10 @@ pub struct Recovered {
     pub requests: u64,
     /// Bytes at the end of the last log that were no whole frame, and were cut off.
     pub cut_bytes: u64,
+    /// What is there is a part of another server's state.
+    pub is_partial: bool,
+    /// Where in a primary's history what is there is the state.
+    pub position: Option<HistoryPosition>,
     /// How long it took.
     pub elapsed: Duration,
     /// Bytes of the snapshot, and of the logs.
@@ -37,10 +42,10 @@ pub(super) fn recover(
     directory: &Directory,
     engine: &mut impl Snapshots,
     hasher: &KeyHasher,
-) -> Result<Recovered, PersistenceError> {
+) -> Result<Recovery, PersistenceError> {
     let begin = Instant::now();
     let contents = directory.contents()?;
-    let mut recovered = Recovered::default();
+    let mut recovered = Recovery::default();
     let mut replay = Replay { engine, hasher };
     let newest = contents.snapshots.last().copied();
     if let Some(number) = newest {
@@ -52,6 +57,7 @@ pub(super) fn recover(
         }
         recovered.snapshot = newest;
         recovered.snapshot_bytes = read.len;
+        recovered.position = read.position.flatten();
         recovered.requests += read.requests;
     }
     let first = newest.unwrap_or_default();
@@ -79,6 +85,10 @@ pub(super) fn recover(
         }
         before = number;
         recovered.logs += 1;
+        recovered.is_partial = read.is_partial.unwrap_or(recovered.is_partial);
+        if let Some(position) = read.position {
+            recovered.position = position;
+        }
         recovered.log_bytes += read.len;
         recovered.requests += read.requests;
     }
@@ -108,13 +118,12 @@ struct ReadFile {
     torn_bytes: u64,
     /// It has a frame that says so.
     is_complete: bool,
+    /// It ends within a copy of another server, or behind the end of one.
+    is_partial: Option<bool>,
+    /// It changes where in a primary's history it is, to this.
+    position: Option<Option<HistoryPosition>>,
     /// It goes on from this log, which is not there.
     missing: Option<u64>,
-}
-
-struct Replay<'e, E> {
-    engine: &'e mut E,
-    hasher: &'e KeyHasher,
 }
 
 impl<E: Snapshots> Replay<'_, E> {
@@ -150,42 +159,89 @@ impl<E: Snapshots> Replay<'_, E> {
                         return Ok(read);
                     }
                 }
-                Kind::Flush => {
+                Kind::Flush | Kind::CopyBegin => {
+                    read.position = Some(None);
+                    if frame.kind == Kind::CopyBegin {
+                        read.is_partial = Some(true);
+                    }
                     let refused = |_| PersistenceError::DoesNotFit { path: path.into() };
                     self.engine.flush().map_err(refused)?;
                     read.requests += 1;
                 }
                 Kind::End => read.is_complete = true,
-                Kind::Requests => read.requests += self.requests(&frame, path)?,
+                Kind::CopyEnd => read.is_partial = Some(false),
+                Kind::Time => {}
+                Kind::Requests | Kind::Copy => {
+                    read.position = Some(None);
+                    read.requests += self.requests(frame.payload, &frame, path)?;
+                }
+                Kind::Followed => {
+                    let mut requests = frame.payload;
+                    read.position = Some(HistoryPosition::decode(&mut requests));
+                    read.requests += self.requests(requests, &frame, path)?;
+                }
             }
         }
     }
 
-    fn requests(&mut self, frame: &Frame<'_>, path: &Path) -> Result<u64, PersistenceError> {
-        let mut rest = frame.payload;
+    fn requests(
+        &mut self,
+        requests: &[u8],
+        frame: &Frame<'_>,
+        path: &Path,
+    ) -> Result<u64, PersistenceError> {
+        let executed = self.execute_payload(requests, frame.now_ms);
+        executed.map_err(|error| match error {
+            ReplayError::Request(source) => PersistenceError::Request {
+                path: path.into(),
+                offset: frame.offset,
+                source,
+            },
+            ReplayError::Refused(_) => PersistenceError::DoesNotFit { path: path.into() },
+        })
+    }
+}
+
+/// Why a frame's requests were not all executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    /// It holds what is no request.
+    #[error("a frame cannot be read: {0}")]
+    Request(DecodeError),
+    /// The engine refuses.
+    #[error("{0}")]
+    Refused(Refusal),
+}
+
+/// Executes requests again.
+pub(crate) struct Replay<'e, E> {
+    pub engine: &'e mut E,
+    pub hasher: &'e KeyHasher,
+}
+
+impl<E: ProcessingEngine> Replay<'_, E> {
+    /// Executes the requests of a frame; how many there were.
+    pub fn execute_payload(&mut self, payload: &[u8], now_ms: u64) -> Result<u64, ReplayError> {
+        let mut rest = payload;
         let mut requests = 0;
         let mut batch = Vec::with_capacity(BATCH);
         while !rest.is_empty() {
             batch.clear();
             while !rest.is_empty() && batch.len() < BATCH {
                 let request = codec::decode(&mut rest, self.hasher);
-                batch.push(request.map_err(|source| PersistenceError::Request {
-                    path: path.into(),
-                    offset: frame.offset,
-                    source,
-                })?);
+                batch.push(request.map_err(ReplayError::Request)?);
             }
             requests += batch.len() as u64;
-            if self.execute(&batch, frame.now_ms) {
-                return Err(PersistenceError::DoesNotFit { path: path.into() });
+            if let Some(refusal) = self.execute(&batch, now_ms) {
+                return Err(ReplayError::Refused(refusal));
             }
         }
         Ok(requests)
     }
 
-    /// Whether something was refused because the engine was full. While it ran, what had expired was
-    /// removed now and then; here only when there is no room.
-    fn execute(&mut self, batch: &[Request<'_>], now_ms: u64) -> bool {
+    /// Why something was refused, if the engine was full or takes no writes. While it ran, what had
+    /// expired was removed now and then; here only when there is no room.
+    fn execute(&mut self, batch: &[Request<'_>], now_ms: u64) -> Option<Refusal> {
         let counts = self.engine.statistics();
         // In parts of ten.
         let is_nearly_full = counts.memory_bytes / 8 >= counts.memory_limit_bytes / 10
@@ -193,19 +249,23 @@ impl<E: Snapshots> Replay<'_, E> {
         if !is_nearly_full {
             return self.try_execute(batch, now_ms);
         }
-        batch.chunks(1).any(|one| {
-            self.try_execute(one, now_ms) && {
+        batch.chunks(1).find_map(|one| {
+            let refused = self.try_execute(one, now_ms)?;
+            if refused == Refusal::OutOfMemory {
                 self.engine.expire_some(now_ms, usize::MAX);
-                self.try_execute(one, now_ms)
+                return self.try_execute(one, now_ms);
             }
+            Some(refused)
         })
     }
 
-    fn try_execute(&mut self, batch: &[Request<'_>], now_ms: u64) -> bool {
-        let mut is_full = false;
+    fn try_execute(&mut self, batch: &[Request<'_>], now_ms: u64) -> Option<Refusal> {
+        let mut refused = None;
         self.engine.execute(batch, now_ms, &mut |_, answer| {
-            is_full |= answer == Answer::Refused(Refusal::OutOfMemory);
+            if let Answer::Refused(refusal @ (Refusal::OutOfMemory | Refusal::ReadOnly)) = answer {
+                refused = Some(refusal);
+            }
         });
-        is_full
+        refused
     }
 }

@@ -9,14 +9,27 @@ use super::Snapshots;
 use super::directory::Directory;
 use super::frame::Kind;
 use super::log::FrameFile;
+use super::position::HistoryPosition;
 use super::syncer::{Syncer, Task};
 use crate::KeyHasher;
-use crate::codec::decode;
+use crate::codec::{DecodeError, decode};
 
 /// Bytes written in one step: a few hundred microseconds.
 const STEP_BYTES: usize = 256 << 10;
 /// About the payload of a frame.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// Takes whole requests off: as many as go into a frame.
+pub(crate) fn take_piece<'a>(
+    requests: &mut &'a [u8],
+    hasher: &KeyHasher,
+) -> Result<&'a [u8], DecodeError> {
+    let begin = *requests;
+    while !requests.is_empty() && begin.len() - requests.len() < PIECE_BYTES {
+        decode(requests, hasher)?;
+    }
+    Ok(&begin[..begin.len() - requests.len()])
+}
 
 #[derive(Debug)]
 pub(super) struct SnapshotWriter {
@@ -29,21 +42,29 @@ pub(super) struct SnapshotWriter {
     names: (PathBuf, PathBuf),
     /// When it was begun: what has expired since is not left out.
     now_ms: u64,
+    /// Where a primary's history was then.
+    position: Option<HistoryPosition>,
     /// All is written; it is being synced.
     pub is_written: bool,
 }
 
 impl SnapshotWriter {
-    /// Begins the snapshot of the state at the beginning of log `generation`.
+    /// Begins the snapshot of the state at the beginning of log `generation`, which is that of a primary
+    /// at `position` if there is one.
     pub fn begin(
         engine: &mut impl Snapshots,
         directory: &Directory,
         generation: u64,
+        position: Option<&HistoryPosition>,
         now_ms: u64,
     ) -> io::Result<Self> {
         let path = directory.unfinished_snapshot(generation);
         let frames = FrameFile::create(&path, generation, now_ms)?;
-        engine.begin_snapshot();
+        if !engine.begin_snapshot() {
+            // It would be in the way of the next attempt.
+            let _ = fs::remove_file(&path);
+            return Err(io::Error::other("the engine is taking another snapshot"));
+        }
         Ok(Self {
             generation,
             frames,
@@ -51,6 +72,7 @@ impl SnapshotWriter {
             hasher: KeyHasher::with_seeds([0; 4]),
             names: (path, directory.snapshot(generation)),
             now_ms,
+            position: position.cloned(),
             is_written: false,
         })
     }
@@ -65,16 +87,15 @@ impl SnapshotWriter {
         // A large collection, or much that was changed at once, is more than a frame holds.
         let mut rest = &self.requests[..];
         while !rest.is_empty() {
-            let begin = rest;
-            while !rest.is_empty() && begin.len() - rest.len() < PIECE_BYTES {
-                decode(&mut rest, &self.hasher).map_err(io::Error::other)?;
-            }
-            let piece = &begin[..begin.len() - rest.len()];
+            let piece = take_piece(&mut rest, &self.hasher).map_err(io::Error::other)?;
             self.frames.payload(self.now_ms).extend_from_slice(piece);
             self.frames.write()?;
         }
         self.requests.shrink_to(2 * STEP_BYTES);
         if is_last {
+            if let Some(position) = &self.position {
+                self.frames.add_position(position, &[], self.now_ms);
+            }
             self.frames.mark(Kind::End, self.now_ms);
         }
         self.frames.write()?;

@@ -29,9 +29,9 @@ pub(super) enum Task {
     },
 }
 
-/// What it has done.
+/// What came of it.
 #[derive(Debug)]
-pub(super) enum Finished {
+pub(super) enum SyncResult {
     Log {
         generation: u64,
         len: u64,
@@ -44,7 +44,7 @@ pub(super) enum Finished {
 #[derive(Debug)]
 pub(super) struct Syncer {
     tasks: Option<Sender<Task>>,
-    finished: Receiver<Finished>,
+    finished: Receiver<SyncResult>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -75,12 +75,12 @@ impl Syncer {
     }
 
     /// What was finished, if anything was.
-    pub fn poll(&self) -> Option<Finished> {
+    pub fn poll(&self) -> Option<SyncResult> {
         self.finished.try_recv().ok()
     }
 
     /// Waits for the next that is finished.
-    pub fn wait(&self) -> Option<Finished> {
+    pub fn wait(&self) -> Option<SyncResult> {
         self.finished.recv().ok()
     }
 }
@@ -95,18 +95,18 @@ impl Drop for Syncer {
     }
 }
 
-fn execute(task: Task) -> Finished {
+fn execute(task: Task) -> SyncResult {
     match task {
         Task::SyncLog {
             file,
             generation,
             len,
-        } => Finished::Log {
+        } => SyncResult::Log {
             generation,
             len,
             result: file.sync_data(),
         },
-        Task::FinishSnapshot { file, names } => Finished::Snapshot(finish(&file, &names)),
+        Task::FinishSnapshot { file, names } => SyncResult::Snapshot(finish(&file, &names)),
     }
 }
 

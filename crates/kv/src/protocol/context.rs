@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use super::TURN_OUTPUT_MAX_BYTES;
+use crate::replica::Replication;
 use crate::stages::StageClock;
 use crate::{ProcessingEngine, Statistics};
 
@@ -81,6 +82,16 @@ pub trait ServerContext {
     /// Why the store takes no writes, when it takes none.
     fn read_only_reason(&self) -> ReadOnlyReason {
         ReadOnlyReason::Replica
+    }
+
+    /// Its copies, or what it is a copy of; `None`: it has none and can have none.
+    fn replication(&mut self) -> Option<&mut dyn Replication> {
+        None
+    }
+
+    /// Whether it is a replica without a complete copy: it says little more than who it is.
+    fn is_loading(&self) -> bool {
+        false
     }
 }
 

@@ -295,9 +295,11 @@ impl<S: Syntax> Replies<'_, '_, '_, S> {
     }
 }
 
-/// Whether nothing of a connection is executed before its output has been sent.
+/// Whether nothing of a connection is executed before its output has been sent, or its wait is over.
 pub(super) fn is_paused(ready: &Ready<'_>) -> bool {
-    ready.session.is_closing() || ready.output.len() > OUTPUT_PAUSE_BYTES
+    ready.session.is_closing()
+        || ready.session.replica_wait().is_some()
+        || ready.output.len() > OUTPUT_PAUSE_BYTES
 }
 
 /// How many commands, and how many requests of theirs, are at most so many requests; one at least.

@@ -16,6 +16,7 @@ mod keys;
 mod keyspace;
 mod number;
 mod parser;
+mod replication;
 mod reply;
 mod server;
 mod sorted_sets;
@@ -29,6 +30,7 @@ use call::Call;
 use command::Action;
 pub(super) use parser::Progress;
 use parser::{Limits, Parsed};
+pub(super) use replication::reply_to_wait;
 use reply::ErrorReply;
 pub(super) use transactions::{CommandQueue, WatchedKeys};
 

@@ -1,6 +1,8 @@
 //! The state of one client.
 
-use super::resp::{CommandQueue, Progress, WatchedKeys};
+use crate::replica::SyncRequest;
+
+use super::resp::{self, CommandQueue, Progress, WatchedKeys};
 
 /// One client: what it has said of itself. Holds no bytes of its connection; everything in it is
 /// bounded.
@@ -19,6 +21,22 @@ pub struct Session {
     /// What `MULTI` has queued.
     pub(super) transaction: Option<Box<CommandQueue>>,
     pub(super) watched: WatchedKeys,
+    /// It is a replica, and its connection belongs to the stream from now on.
+    pub(super) sync_request: Option<Box<SyncRequest>>,
+    pub(super) replica_wait: Option<ReplicaWait>,
+}
+
+/// What a client waits for (`WAIT`): replicas that have executed what is before an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaWait {
+    /// The end of the history when it began to wait.
+    pub offset: u64,
+    /// How many.
+    pub replicas: usize,
+    /// When it does not wait any longer, in milliseconds since 1970.
+    pub end_ms: u64,
+    /// How many there were when it began.
+    pub(super) have: usize,
 }
 
 impl Session {
@@ -37,6 +55,8 @@ impl Session {
             discard_bytes: 0,
             transaction: None,
             watched: WatchedKeys::default(),
+            sync_request: None,
+            replica_wait: None,
         }
     }
 
@@ -84,6 +104,27 @@ impl Session {
     pub fn memory_bytes(&self) -> usize {
         let queue = self.transaction.as_ref();
         self.name.len() + queue.map_or(0, |queue| queue.bytes()) + self.watched.bytes()
+    }
+
+    /// What a replica asked for, once: its connection then belongs to the stream, and says nothing in
+    /// this protocol any more.
+    pub fn take_sync_request(&mut self) -> Option<SyncRequest> {
+        self.sync_request.take().map(|request| *request)
+    }
+
+    /// What it waits for. Nothing of its input is executed until [`Session::end_wait`].
+    #[must_use]
+    #[inline]
+    pub fn replica_wait(&self) -> Option<ReplicaWait> {
+        self.replica_wait
+    }
+
+    /// Writes the reply to `WAIT`: how many replicas have what it waited for; none: this server became a
+    /// replica itself.
+    pub fn end_wait(&mut self, have: Option<usize>, out: &mut Vec<u8>) {
+        if self.replica_wait.take().is_some() {
+            resp::reply_to_wait(have, self.is_resp3, out);
+        }
     }
 
     pub(super) fn close(&mut self) {

@@ -4,8 +4,11 @@ use std::io;
 use std::sync::Arc;
 
 use super::Bell;
+use crate::persistence::{HistoryPosition, Replay, ReplayError, Replicable, Snapshots};
+use crate::replica::Replication;
 use crate::{
-    Answer, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics, Transaction,
+    Answer, KeyHasher, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics,
+    Transaction,
 };
 
 /// A processing engine, and what it keeps beside memory.
@@ -37,16 +40,16 @@ pub trait Backing: ProcessingEngine {
     /// What `CONFIG GET` says of how things are kept: names of Redis, and values.
     fn parameters(&self) -> Vec<(&'static str, String)>;
 
-    /// By what other workers wake the one that serves from this, if it answers others
+    /// By what other threads wake the worker that serves from this, if it works for others
     /// ([`Backing::serve_others`]).
     fn bell(&self) -> Option<Arc<Bell>> {
         None
     }
 
-    /// Executes what other workers ask for, where each worker has a part of the keys; whether they
-    /// had asked for something. Called every turn, before the worker sleeps, and after it has been
-    /// woken by the bell. Replies to others leave with it: it does for them what
-    /// [`Backing::before_replies`] does.
+    /// Executes what others ask for: other workers, where each has a part of the keys; the primary of a
+    /// replica; replicas that wait for a copy. Whether there was something. Called every turn, before
+    /// the worker sleeps, and after it has been woken by the bell. Replies to others leave with it: it
+    /// does for them what [`Backing::before_replies`] does.
     fn serve_others(&mut self, _now_ms: u64) -> bool {
         false
     }
@@ -61,6 +64,16 @@ pub trait Backing: ProcessingEngine {
     /// # Errors
     /// What may be lost.
     fn finish(&mut self) -> io::Result<()>;
+
+    /// Its copies, or what it is a copy of; `None`: it has none and can have none.
+    fn replication(&self) -> Option<&dyn Replication> {
+        None
+    }
+
+    /// The same.
+    fn replication_mut(&mut self) -> Option<&mut dyn Replication> {
+        None
+    }
 }
 
 /// Requests of the clients of one worker, or of all.
@@ -188,4 +201,49 @@ impl<E: ProcessingEngine> Backing for Memory<E> {
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+impl<E: Snapshots> Snapshots for Memory<E> {
+    fn begin_snapshot(&mut self) -> bool {
+        self.engine.begin_snapshot()
+    }
+
+    fn snapshot_step(&mut self, out: &mut Vec<u8>, max_bytes: usize) -> bool {
+        self.engine.snapshot_step(out, max_bytes)
+    }
+
+    fn cancel_snapshot(&mut self) {
+        self.engine.cancel_snapshot();
+    }
+
+    fn keep_expired(&mut self, keeps: bool) {
+        self.engine.keep_expired(keeps);
+    }
+}
+
+/// What is here ends with the process, complete or not.
+impl<E: Snapshots> Replicable for Memory<E> {
+    fn begin_copy(&mut self) -> Result<(), Refusal> {
+        self.engine.flush()
+    }
+
+    fn end_copy(&mut self, _: &HistoryPosition) {}
+
+    fn replay(
+        &mut self,
+        requests: &[u8],
+        now_ms: u64,
+        _: Option<&HistoryPosition>,
+        hasher: &KeyHasher,
+    ) -> Result<(), ReplayError> {
+        let engine = &mut self.engine;
+        let mut replay = Replay { engine, hasher };
+        replay.execute_payload(requests, now_ms).map(|_| ())
+    }
+
+    fn position(&self) -> Option<HistoryPosition> {
+        None
+    }
+
+    fn forget_position(&mut self) {}
 }

@@ -101,6 +101,14 @@ impl Connection {
         !(self.has_ended || self.is_output_full || self.session.is_closing())
             && self.unsent() <= OUTPUT_PAUSE_BYTES
             && self.close.is_none()
+            && !(self.session.replica_wait().is_some() && self.input.len() >= BUFFER_BYTES)
+    }
+
+    /// Ends its wait for replicas: `have` of them, or none because this server is one itself now.
+    pub fn end_wait(&mut self, have: Option<usize>) {
+        self.session.end_wait(have, &mut self.output);
+        // What has come meanwhile was not looked at.
+        self.needed_bytes = 0;
     }
 
     /// Whether the communication engine may find a command. Makes room for its replies.
@@ -109,6 +117,7 @@ impl Connection {
         let is_ready = has_input
             && self.close.is_none()
             && !self.session.is_closing()
+            && self.session.replica_wait().is_none()
             && self.unsent() <= OUTPUT_PAUSE_BYTES;
         if is_ready {
             self.output.drain(..self.sent);

@@ -8,6 +8,7 @@ use super::counters::CloseReason;
 use super::info::info;
 use super::state::State;
 use crate::protocol::{ClientInfo, ReadOnlyReason, ServerContext, TURN_OUTPUT_MAX_BYTES};
+use crate::replica::Replication;
 use crate::stages::StageClock;
 use crate::{ProcessingEngine, Statistics};
 
@@ -155,6 +156,18 @@ impl ServerContext for Context<'_> {
     }
 
     fn read_only_reason(&self) -> ReadOnlyReason {
-        ReadOnlyReason::PersistenceFailed
+        match self.backing.replication() {
+            Some(replication) if replication.is_replica() => ReadOnlyReason::Replica,
+            _ => ReadOnlyReason::PersistenceFailed,
+        }
+    }
+
+    fn replication(&mut self) -> Option<&mut dyn Replication> {
+        self.backing.replication_mut()
+    }
+
+    fn is_loading(&self) -> bool {
+        let replication = self.backing.replication();
+        replication.is_some_and(|replication| replication.is_loading())
     }
 }

@@ -28,7 +28,7 @@ pub fn info(
     client("connected_clients", &figures.clients);
     client("memcached_clients", &figures.memcached_clients);
     client("maxclients", &limits.clients);
-    client("blocked_clients", &0);
+    client("blocked_clients", &state.blocked);
     client("unauthenticated_clients", &figures.unauthenticated);
     client("clients_memory_limit", &limits.memory_bytes);
     memory(state, figures, statistics, field);
@@ -36,8 +36,17 @@ pub fn info(
         field("Persistence", &name, &value);
     }
     stats(state, figures, statistics, now_ms, field);
-    field("Replication", "role", &"master");
-    field("Replication", "connected_slaves", &0);
+    match backing.replication() {
+        Some(replication) => {
+            for (section, name, value) in replication.info() {
+                field(section, &name, &value);
+            }
+        }
+        None => {
+            field("Replication", "role", &"master");
+            field("Replication", "connected_slaves", &0);
+        }
+    }
     // Of all threads that serve.
     let cpu_s = state.shared.cpu_ns() as f64 / 1e9;
     field("CPU", "used_cpu_main_thread", &format_args!("{cpu_s:.6}"));

@@ -19,6 +19,8 @@ pub struct State {
     /// Commands executed.
     pub commands: u64,
     pub partition_work: PartitionWork,
+    /// Clients that wait for replicas.
+    pub blocked: usize,
     pub is_shutting_down: bool,
 }
 
@@ -32,6 +34,7 @@ impl State {
             stages: StageClock::start(),
             commands: 0,
             partition_work: PartitionWork::default(),
+            blocked: 0,
             is_shutting_down: false,
         }
     }

@@ -19,7 +19,9 @@ mod accepting;
 mod others;
 mod scraping;
 mod timers;
+mod waiting;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,6 +44,7 @@ use super::state::State;
 use crate::KeyHasher;
 use crate::clock::Clock;
 use crate::protocol::{CommunicationEngine, MemcachedEngine, Ready};
+use crate::replica::{ReplicaConnection, SyncRequest};
 use crate::stages::Stage;
 
 /// Connections that are served together, so that their buffers stay in the cache.
@@ -74,13 +77,16 @@ pub struct Worker<'b> {
     hasher: KeyHasher,
     backing: &'b mut dyn Backing,
     stop: &'b EventFd,
-    /// Where there are other workers.
+    /// By what others wake it, if it works for others.
     bell: Option<Arc<Bell>>,
     /// Connections of this turn, and connections that have something to do in the next.
     active: Vec<Active>,
     due: Vec<usize>,
     /// Sockets for datagrams that have some.
     readable: Vec<usize>,
+    /// Connections that wait for replicas, and when the first of them has waited long enough.
+    waiting: BTreeSet<usize>,
+    next_wait_ms: u64,
     consumed: Vec<(usize, bool)>,
     now_ms: u64,
     next_tick_ms: u64,
@@ -147,6 +153,8 @@ impl<'b> Worker<'b> {
             active: Vec::new(),
             due: Vec::new(),
             readable: Vec::new(),
+            waiting: BTreeSet::new(),
+            next_wait_ms: u64::MAX,
             consumed: Vec::new(),
             next_tick_ms: 0,
             next_sweep_ms: 0,
@@ -229,6 +237,7 @@ impl<'b> Worker<'b> {
         if self.bell.is_some() {
             self.work_for_others();
         }
+        self.end_waits();
         Ok(())
     }
 
@@ -236,7 +245,10 @@ impl<'b> Worker<'b> {
         let is_busy = self.state.settings.busy_poll || self.is_backing_busy || !self.due.is_empty();
         match is_busy {
             true => Duration::ZERO,
-            false => Duration::from_millis(self.next_tick_ms.saturating_sub(self.now_ms)),
+            false => {
+                let next_ms = self.next_tick_ms.min(self.next_wait_ms);
+                Duration::from_millis(next_ms.saturating_sub(self.now_ms))
+            }
         }
     }
 
@@ -364,6 +376,9 @@ impl<'b> Worker<'b> {
     /// Puts a connection back, or closes it.
     fn settle(&mut self, key: usize, mut connection: Box<Connection>) {
         let is_draining = self.deadline_ms.is_some();
+        if let Some(request) = connection.session.take_sync_request() {
+            return self.hand_over(key, *connection, request);
+        }
         if let Some(reason) = connection.settle(&mut self.buffers, is_draining) {
             return self.close(key, *connection, reason);
         }
@@ -371,6 +386,9 @@ impl<'b> Worker<'b> {
         let is_due = connection.is_due() || is_draining && connection.may_have_input();
         if is_due {
             self.due.push(key);
+        }
+        if connection.session.replica_wait().is_some() {
+            self.waiting.insert(key);
         }
         self.watch(key, &mut connection);
         self.clients.table[key].connection = Some(connection);
@@ -397,6 +415,21 @@ impl<'b> Worker<'b> {
         self.state.counters.closed[reason as usize] += 1;
         self.clients.remove(key);
         connection.transport.close();
+    }
+
+    /// Gives a replica's connection to the backing, whose stream it belongs to from now on.
+    fn hand_over(&mut self, key: usize, connection: Connection, request: SyncRequest) {
+        let address = self.clients.table[key].entry.address.to_string();
+        if connection.close.is_some() || self.poller.remove(&connection.transport).is_err() {
+            return self.close(key, connection, CloseReason::Failed);
+        }
+        self.clients.remove(key);
+        let unsent = connection.output[connection.output.len() - connection.unsent()..].to_vec();
+        let transport = connection.transport;
+        if let Some(replication) = self.backing.replication_mut() {
+            let peer = ReplicaConnection::new(transport, unsent, address);
+            replication.accept(request, peer);
+        }
     }
 
     /// Closes a connection that is not being served.

@@ -62,6 +62,9 @@ impl Store {
 
     pub(super) fn sweep(&mut self, now_ms: u64, buckets: usize) -> usize {
         let mut removed = 0;
+        if self.keeps_expired {
+            return removed;
+        }
         for _ in 0..buckets.min(self.index.len()) {
             if self.expire_position >= self.index.len() {
                 self.expire_position = 0;

@@ -41,10 +41,11 @@ impl Snapshot {
 }
 
 impl Snapshots for Store {
-    fn begin_snapshot(&mut self) {
+    fn begin_snapshot(&mut self) -> bool {
         self.snapshot.cancel();
         self.snapshot.epoch += 1;
         self.snapshot.position = Some(0);
+        true
     }
 
     /// The items of one chain, and those that writes have taken meanwhile, can be more than
@@ -70,6 +71,10 @@ impl Snapshots for Store {
 
     fn cancel_snapshot(&mut self) {
         self.snapshot.cancel();
+    }
+
+    fn keep_expired(&mut self, keeps: bool) {
+        self.keeps_expired = keeps;
     }
 }
 

@@ -15,8 +15,10 @@ impl Store {
         let slot = self.find(key, hash)?;
         let item = self.item(self.index.offset(slot));
         if item.expires_at_ms().is_some_and(|at| at <= now_ms) {
-            self.remove(hash, slot);
-            self.counts.expirations += 1;
+            if !self.keeps_expired {
+                self.remove(hash, slot);
+                self.counts.expirations += 1;
+            }
             return None;
         }
         Some(slot)

@@ -13,6 +13,7 @@ mod oracle_test;
 mod partitions;
 mod peers;
 mod persistence;
+mod replica;
 mod requests;
 mod resp;
 mod resp_client;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use overside_kv::persistence::{
-    Journaled, PersistenceError, PersistenceOptions, Recovered, Snapshots, SyncPolicy,
+    Journaled, PersistenceError, PersistenceOptions, Recovery, Snapshots, SyncPolicy,
 };
 use overside_kv::request::SortedRangeBy;
 use overside_kv::server::Backing;
@@ -26,9 +26,10 @@ struct Engine {
 }
 
 impl Snapshots for Engine {
-    fn begin_snapshot(&mut self) {
+    fn begin_snapshot(&mut self) -> bool {
         let items = self.oracle.items.iter();
         self.snapshot = items.map(|(key, item)| recreate(key, item)).collect();
+        true
     }
 
     fn snapshot_step(&mut self, out: &mut Vec<u8>, _: usize) -> bool {
@@ -42,6 +43,8 @@ impl Snapshots for Engine {
     fn cancel_snapshot(&mut self) {
         self.snapshot.clear();
     }
+
+    fn keep_expired(&mut self, _: bool) {}
 }
 
 fn recreate(key: &[u8], item: &Item) -> Vec<u8> {
@@ -123,7 +126,7 @@ impl ProcessingEngine for Engine {
     }
 }
 
-type Opened = Result<(Journaled<Engine>, Recovered), PersistenceError>;
+type Opened = Result<(Journaled<Engine>, Recovery), PersistenceError>;
 
 fn open_with(directory: &Path, log: Option<SyncPolicy>, now_ms: u64) -> Opened {
     let options = PersistenceOptions {

@@ -6,9 +6,12 @@ use std::thread;
 use overside_kv::KeyHasher;
 use overside_kv::clock::Clock;
 use overside_kv::partitions;
-use overside_kv::persistence::{Journaled, PersistenceOptions, SyncPolicy};
+use overside_kv::persistence::{Journaled, PersistenceOptions, Replicable, SyncPolicy};
+use overside_kv::replica::ReplicationLayer;
 use overside_kv::server::{Backing, Memory};
 use overside_kv::store::Store;
+
+use super::replica::ReplicaArguments;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Durability")]
@@ -65,16 +68,19 @@ impl Durability {
         }
     }
 
-    /// The stores of all partitions, each with what its directory holds.
+    /// The stores of all partitions, each with what its directory holds. With `replication` each can have
+    /// replicas and be one.
     pub fn open(
         &self,
         stores: Vec<Store>,
         hasher: &KeyHasher,
         clock: &Clock,
+        replication: Option<&ReplicaArguments>,
     ) -> Result<Vec<Box<dyn Backing + Send>>, String> {
         let Some(directory) = &self.dir else {
-            let memory = |store| Box::new(Memory::new(store, clock.start_ms())) as _;
-            return Ok(stores.into_iter().map(memory).collect());
+            let memory = |store| Memory::new(store, clock.start_ms());
+            let layered = |store| layered(memory(store), hasher, replication, false);
+            return stores.into_iter().map(layered).collect();
         };
         let directory = path::absolute(directory).map_err(|error| error.to_string())?;
         let directories = partitions::directories(&directory, stores.len());
@@ -84,7 +90,7 @@ impl Durability {
         thread::scope(|scope| {
             let threads: Vec<_> = all
                 .map(|(directory, store)| {
-                    scope.spawn(|| self.open_one(directory, store, hasher, clock))
+                    scope.spawn(|| self.open_one(directory, store, hasher, clock, replication))
                 })
                 .collect();
             let opened = threads.into_iter().map(|thread| thread.join());
@@ -100,17 +106,42 @@ impl Durability {
         store: Store,
         hasher: &KeyHasher,
         clock: &Clock,
+        replication: Option<&ReplicaArguments>,
     ) -> Result<Box<dyn Backing + Send>, String> {
+        let named = directory.display().to_string();
         let options = PersistenceOptions {
             log: self.sync.into(),
             ..PersistenceOptions::new(directory)
         };
         let opened = Journaled::open(options, store, hasher, clock.start_ms());
         // The log says what was recovered.
-        let (journaled, _) = opened.map_err(|error| match error.remedy() {
+        let (journaled, recovery) = opened.map_err(|error| match error.remedy() {
             remedy if remedy.is_empty() => error.to_string(),
             remedy => format!("{error}; {remedy}"),
         })?;
-        Ok(Box::new(journaled))
+        let is_replica = replication.is_some_and(ReplicaArguments::is_replica);
+        if recovery.is_partial && !is_replica {
+            return Err(format!(
+                "{named} holds a part of another server's state: that copy was not completed; add \
+                 --replica-of HOST:PORT to go on, or give another directory"
+            ));
+        }
+        layered(journaled, hasher, replication, recovery.is_partial)
     }
+}
+
+/// With the layer of replication, if there is to be one.
+fn layered<B: Replicable + Send + 'static>(
+    backing: B,
+    hasher: &KeyHasher,
+    replication: Option<&ReplicaArguments>,
+    is_partial: bool,
+) -> Result<Box<dyn Backing + Send>, String> {
+    let Some(replication) = replication else {
+        return Ok(Box::new(backing));
+    };
+    let backlog_bytes = replication.backlog_bytes();
+    let layer = ReplicationLayer::new(backing, hasher, backlog_bytes, is_partial);
+    let layer = layer.map_err(|error| format!("replication cannot be set up: {error}"))?;
+    Ok(Box::new(layer))
 }

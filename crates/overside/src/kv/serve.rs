@@ -26,6 +26,7 @@ use super::cores::{self, Cores};
 use super::design::{self, DesignArguments};
 use super::directory::{Description, DirectoryArguments, ServerRegistration};
 use super::durability::Durability;
+use super::replica::{ReplicaArguments, can_replicate};
 use crate::logging::Verbosity;
 use crate::messages::shown;
 use crate::options::size_within;
@@ -44,6 +45,8 @@ pub struct Arguments {
     store: StoreArguments,
     #[command(flatten)]
     durability: Durability,
+    #[command(flatten)]
+    replication: ReplicaArguments,
     #[command(flatten)]
     design: DesignArguments,
     #[command(flatten)]
@@ -158,6 +161,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let checked = checked.and_then(|()| arguments.durability.check(is_cache));
     let checked = checked.and_then(|()| arguments.check_cores());
     let checked = checked.and_then(|()| arguments.directory.check(&arguments.access));
+    let can_replicate = arguments.can_replicate();
+    let checked = checked.and_then(|()| arguments.replication.check(can_replicate));
     if let Err(message) = checked {
         complain!("overside kv serve: {message}");
         return ExitCode::from(exit::USAGE);
@@ -181,6 +186,13 @@ impl Arguments {
                 MEMORY_MIN_BYTES >> 20
             )),
         }
+    }
+
+    /// Whether it can have replicas or be one, or why not.
+    fn can_replicate(&self) -> Result<(), &'static str> {
+        let is_cache = self.store.semantics == Semantics::Cache;
+        let has_dpu = self.design.node().is_some();
+        can_replicate(self.serving.cores.count(), has_dpu, is_cache)
     }
 
     /// A store for each core.
@@ -217,7 +229,8 @@ fn serve(all: &Arguments) -> Result<ExitCode, String> {
     system::block_shutdown_signals();
     let stores = all.stores(&hasher)?;
     let stop = stop_on_signals();
-    let mut backings = all.durability.open(stores, &hasher, &clock)?;
+    let replication = all.can_replicate().is_ok().then_some(&all.replication);
+    let mut backings = all.durability.open(stores, &hasher, &clock, replication)?;
     if let (Some(node), [backing]) = (all.design.node(), backings.as_mut_slice()) {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_stopped);
@@ -247,6 +260,9 @@ fn serve(all: &Arguments) -> Result<ExitCode, String> {
         withdraw();
         handle.stop();
     }));
+    for backing in &mut backings {
+        all.replication.begin(server.settings(), &mut **backing)?;
+    }
     announce(all, server.settings());
     register(
         registration.as_deref(),
@@ -418,8 +434,12 @@ fn plan(all: &Arguments, settings: &Settings, memory_bytes: usize) -> String {
     };
     let cores = all.serving.cores.count();
     let channels = partitions::channel_bytes(cores);
+    let backlog = match all.can_replicate() {
+        Ok(()) => all.replication.backlog_bytes(),
+        Err(_) => 0,
+    };
     let (here, there) = match design {
-        Design::CpuOnly => (memory_bytes + clients + channels, 0),
+        Design::CpuOnly => (memory_bytes + clients + channels + backlog, 0),
         Design::Lat => (memory_bytes + link, clients + link),
     };
     if all.serving.json {
@@ -452,6 +472,9 @@ fn plan(all: &Arguments, settings: &Settings, memory_bytes: usize) -> String {
     }
     if cores > 1 {
         line!(text, "  channels between cores: {}", mib(channels));
+    }
+    if backlog > 0 {
+        line!(text, "  changes for replicas: {}", mib(backlog));
     }
     line!(text, "memory of the DPU, at most: {}", mib(there));
     text

@@ -203,9 +203,10 @@ fn a_dry_run_says_what_it_would_take() {
     design: cpu-only (everything on the host's CPU)
     listens at: 127.0.0.1:6379, http://127.0.0.1:9/metrics
     keeps nothing when it ends (--dir DIR does)
-    memory of the host, at most: 1280 MiB
+    memory of the host, at most: 1344 MiB
       store, index included: 1024 MiB
       connections: 256 MiB
+      changes for replicas: 64 MiB
     memory of the DPU, at most: 0 MiB
     ");
     let output = run(&user, &[&common[..], &["--json"]].concat());

@@ -223,6 +223,7 @@ fn refused(refusal: Refusal) -> &'static [u8] {
         }
         Refusal::WrongKind => b"SERVER_ERROR the key holds another kind of value\r\n",
         Refusal::ReadOnly => b"SERVER_ERROR the store takes no writes now\r\n",
+        Refusal::Loading => b"SERVER_ERROR the replica has no complete copy of its primary yet\r\n",
         _ => b"SERVER_ERROR internal error\r\n",
     }
 }

@@ -128,12 +128,17 @@ impl ReplyWriter {
                 ErrorReply::new("OOM command not allowed when used memory > 'maxmemory'.")
             }
             Refusal::ReadOnly => read_only(self.read_only),
+            Refusal::Loading => LOADING,
             Refusal::Unreachable => ErrorReply::new(
                 "ERR the store cannot be reached; whether the command was executed is unknown",
             ),
         }
     }
 }
+
+/// Redis's first word, which clients know.
+pub(super) const LOADING: ErrorReply =
+    ErrorReply::new("LOADING The replica has no complete copy of its primary yet");
 
 pub(super) fn read_only(reason: ReadOnlyReason) -> ErrorReply {
     match reason {

@@ -1,6 +1,6 @@
 //! One command that is executed by itself, and what it may use.
 
-use super::answers::{ReplyWriter, read_only};
+use super::answers::{LOADING, ReplyWriter, read_only};
 use super::batch::{Batch, BatchHandler};
 use super::command::{Action, Command, flags, resolve};
 use super::reply::{ErrorReply, Reply};
@@ -87,6 +87,9 @@ impl Call<'_> {
     fn permit(&self, command: &Command) -> Result<(), ErrorReply> {
         if !self.session.is_authenticated && !command.has(flags::NO_AUTH) {
             return Err(ErrorReply::new("NOAUTH Authentication required."));
+        }
+        if !command.has(flags::LOADING) && self.server.is_loading() {
+            return Err(LOADING);
         }
         if self.session.transaction.is_some() && command.has(flags::NO_MULTI) {
             return Err(ErrorReply::new(
@@ -183,6 +186,7 @@ impl Call<'_> {
     pub(super) fn refusal(&self, refusal: Refusal) -> ErrorReply {
         match refusal {
             Refusal::ReadOnly => read_only(self.server.read_only_reason()),
+            Refusal::Loading => LOADING,
             other => ErrorReply::from_bytes(format!("ERR {other}").into_bytes()),
         }
     }

@@ -5,8 +5,8 @@ use super::command::flags::{
 };
 use super::command::{Action, Command};
 use super::{
-    clients, connection, counters, hashes, introspection, keys, keyspace, server, sorted_sets,
-    strings, transactions,
+    clients, connection, counters, hashes, introspection, keys, keyspace, replication, server,
+    sorted_sets, strings, transactions,
 };
 use Action::{Direct, Requests, Subcommands, SubcommandsOr, Transaction};
 
@@ -86,7 +86,7 @@ const fn serve(name: &'static str, arity: i32, flags: u16, action: Action) -> Co
 /// Executed whatever state the client or the server is in.
 const ALWAYS: u16 = NOSCRIPT | LOADING | STALE;
 
-pub(super) static COMMANDS: [Command; 83] = [
+pub(super) static COMMANDS: [Command; 88] = [
     string(
         "append",
         3,
@@ -208,6 +208,7 @@ pub(super) static COMMANDS: [Command; 83] = [
     generic("ttl", 2, READONLY | FAST, ONE, Requests(keys::ttl)),
     generic("type", 2, READONLY | FAST, ONE, Requests(keys::type_)),
     generic("unlink", -2, WRITE | FAST, ALL, Requests(keys::del)),
+    generic("wait", 3, NOSCRIPT, NONE, Direct(replication::wait)),
     hash("hdel", -3, WRITE | FAST, Requests(hashes::hdel)),
     hash("hexists", 3, READONLY | FAST, Requests(hashes::hexists)),
     hash("hget", 3, READONLY | FAST, Requests(hashes::hget)),
@@ -351,12 +352,31 @@ pub(super) static COMMANDS: [Command; 83] = [
         Direct(server::lastsave),
     ),
     serve("memory", -2, 0, Subcommands(&MEMORY)),
+    serve(
+        "overside.sync",
+        5,
+        ADMIN | NOSCRIPT | NO_MULTI,
+        Direct(replication::sync),
+    ),
+    serve(
+        "replicaof",
+        3,
+        ADMIN | ALWAYS | NO_MULTI,
+        Direct(replication::replicaof),
+    ),
+    serve("role", 1, ALWAYS | FAST, Direct(replication::role)),
     serve("save", 1, ADMIN | NOSCRIPT | NO_MULTI, Direct(server::save)),
     serve(
         "shutdown",
         -1,
         ADMIN | ALWAYS | NO_MULTI,
         Direct(server::shutdown),
+    ),
+    serve(
+        "slaveof",
+        3,
+        ADMIN | ALWAYS | NO_MULTI,
+        Direct(replication::replicaof),
     ),
     serve("time", 1, LOADING | STALE | FAST, Direct(server::time)),
 ];

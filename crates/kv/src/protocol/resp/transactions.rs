@@ -12,6 +12,7 @@
 use super::batch::{Batch, KEY_TOO_LONG};
 use super::call::{CROSS_SLOT, Call};
 use super::command::{Action, Command, resolve};
+use super::replication;
 use super::reply::ErrorReply;
 use crate::protocol::{ARGUMENTS_MAX, COMMAND_MAX_BYTES, OUTPUT_MAX_BYTES, Session};
 use crate::{Answer, KEY_MAX_BYTES, KeyHasher, Operation, ProcessingEngine, Request};
@@ -291,4 +292,6 @@ fn execute_direct(call: &mut Call<'_>, command: &Command, arguments: &[&[u8]]) {
         call.out.truncate(start);
         call.reply().error(&error);
     }
+    // Nothing waits within a transaction.
+    replication::end_wait_now(call);
 }

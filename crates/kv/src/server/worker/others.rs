@@ -1,4 +1,4 @@
-//! Where there are several workers: what they do for each other.
+//! What a worker does for others: other workers where there are several, and the ends of replication.
 
 use std::io;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::{BELL, Worker};
 use crate::stages::Stage;
 
 impl Worker<'_> {
-    /// Waits until a socket has something, or another worker.
+    /// Waits until a socket has something, or somebody else.
     pub(super) fn wait(&mut self, mut timeout: Duration) -> io::Result<()> {
         let Some(bell) = self.bell.clone().filter(|_| !timeout.is_zero()) else {
             return self.poller.wait(timeout);
@@ -23,11 +23,14 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Does what other workers ask for, and shows them what this one has counted.
+    /// Does what others ask for, and shows other workers what this one has counted.
     pub(super) fn work_for_others(&mut self) {
         self.state.stages.end(Stage::Other);
         if self.backing.serve_others(self.now_ms) {
             self.state.stages.end(Stage::Process);
+        }
+        if self.state.shared.workers() == 1 {
+            return;
         }
         for (client, reason) in self.state.shared.take_killed(self.state.worker) {
             if self.clients.has(&client) {

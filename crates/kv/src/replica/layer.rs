@@ -1,0 +1,245 @@
+//! The layer around an engine that has copies, or is one.
+
+use std::io;
+use std::sync::Arc;
+
+use super::Replication;
+use super::following::Following;
+use super::source::{Source, SyncCounts};
+use crate::persistence::frame::Kind;
+use crate::persistence::{Replicable, record};
+use crate::server::{Backing, Bell, TICK_MS, random_hex};
+use crate::{
+    Answer, KeyHasher, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics,
+    Transaction,
+};
+
+/// See the [module](super).
+#[derive(Debug)]
+pub struct ReplicationLayer<B> {
+    pub(super) inner: B,
+    pub(super) hasher: KeyHasher,
+    pub(super) bell: Arc<Bell>,
+    pub(super) backlog_bytes: usize,
+    /// What primaries want to hear.
+    pub(super) password: Option<Vec<u8>>,
+    /// Where clients connect here.
+    pub(super) own_port: u16,
+    /// Of this history.
+    pub(super) id: String,
+    pub(super) source: Option<Source>,
+    pub(super) counts: SyncCounts,
+    pub(super) following: Option<Following>,
+    /// What is here is not all of the primary's state.
+    pub(super) is_partial: bool,
+    pub(super) now_ms: u64,
+    next_tick_ms: u64,
+}
+
+impl<B: Replicable> ReplicationLayer<B> {
+    /// A primary. `hasher` is that of the engine; `is_partial`: what its directory holds is a part of
+    /// another server's state.
+    ///
+    /// # Errors
+    /// If the system has no descriptors or random numbers.
+    pub fn new(
+        inner: B,
+        hasher: &KeyHasher,
+        backlog_bytes: usize,
+        is_partial: bool,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            inner,
+            hasher: hasher.clone(),
+            bell: Arc::new(Bell::new()?),
+            backlog_bytes,
+            password: None,
+            own_port: 0,
+            id: random_hex()?,
+            source: None,
+            counts: SyncCounts::default(),
+            following: None,
+            is_partial,
+            now_ms: 0,
+            next_tick_ms: 0,
+        })
+    }
+
+    /// Why a replica does not execute these requests, if it does not.
+    fn refusal(&self, requests: &[Request<'_>]) -> Option<Refusal> {
+        let following = self.following.as_ref()?;
+        match following.is_loading {
+            true => Some(Refusal::Loading),
+            false => (requests.iter().any(|request| request.operation.is_write()))
+                .then_some(Refusal::ReadOnly),
+        }
+    }
+
+    /// Appends what was executed to the history.
+    pub(super) fn flush_frames(&mut self) {
+        self.source.iter_mut().for_each(Source::flush);
+    }
+
+    /// Executes what was received; whether there was something.
+    pub(super) fn execute_received(&mut self) -> bool {
+        self.following.as_mut().is_some_and(|following| {
+            following.execute(&mut self.inner, &self.hasher, &mut self.is_partial)
+        })
+    }
+}
+
+impl<B: Replicable> ProcessingEngine for ReplicationLayer<B> {
+    fn execute(
+        &mut self,
+        batch: &[Request<'_>],
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) {
+        if self.following.is_some() {
+            for (index, request) in batch.iter().enumerate() {
+                let one = std::slice::from_ref(request);
+                match self.refusal(one) {
+                    Some(refusal) => answers(index, Answer::Refused(refusal)),
+                    None => {
+                        (self.inner).execute(one, now_ms, &mut |_, answer| answers(index, answer));
+                    }
+                }
+            }
+            return;
+        }
+        let Some(source) = &mut self.source else {
+            return self.inner.execute(batch, now_ms, answers);
+        };
+        let frames = &mut source.frames;
+        self.inner.execute(batch, now_ms, &mut |index, answer| {
+            let request = &batch[index];
+            if request.operation.is_write() {
+                record(request, &answer, frames.payload(now_ms));
+            }
+            answers(index, answer);
+        });
+    }
+
+    fn execute_transaction(
+        &mut self,
+        transaction: &Transaction<'_>,
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> bool {
+        let requests = &transaction.requests;
+        if let Some(refusal) = self.refusal(requests) {
+            (0..requests.len()).for_each(|index| answers(index, Answer::Refused(refusal)));
+            return true;
+        }
+        let Some(source) = &mut self.source else {
+            return self.inner.execute_transaction(transaction, now_ms, answers);
+        };
+        // One frame, so that all of it is there or nothing.
+        let payload = source.frames.payload(now_ms);
+        (self.inner).execute_transaction(transaction, now_ms, &mut |index, answer| {
+            record(&requests[index], &answer, payload);
+            answers(index, answer);
+        })
+    }
+
+    fn scan(
+        &mut self,
+        position: ScanPosition,
+        count: usize,
+        now_ms: u64,
+        keys: &mut dyn FnMut(&[u8], Metadata),
+    ) -> Result<ScanPosition, Refusal> {
+        self.inner.scan(position, count, now_ms, keys)
+    }
+
+    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
+        self.inner.expire_some(now_ms, buckets)
+    }
+
+    fn flush(&mut self) -> Result<(), Refusal> {
+        if self.following.is_some() {
+            return Err(Refusal::ReadOnly);
+        }
+        self.inner.flush()?;
+        if let Some(source) = &mut self.source {
+            if source.end_copy(self.now_ms) {
+                // What was not sent yet is not there any more.
+                self.inner.cancel_snapshot();
+            }
+            source.frames.mark_now(Kind::Flush);
+        }
+        Ok(())
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.inner.statistics()
+    }
+
+    fn refresh(&mut self) {
+        self.inner.refresh();
+    }
+}
+
+impl<B: Replicable> Backing for ReplicationLayer<B> {
+    fn before_replies(&mut self) -> io::Result<()> {
+        let kept = self.inner.before_replies();
+        // Whatever becomes of the log: the state in memory has it.
+        self.flush_frames();
+        kept
+    }
+
+    fn tick(&mut self, now_ms: u64) -> bool {
+        self.now_ms = now_ms;
+        if let Some(source) = &mut self.source {
+            source.beat(now_ms);
+        }
+        if now_ms < self.next_tick_ms {
+            return false;
+        }
+        let is_busy = self.inner.tick(now_ms);
+        self.next_tick_ms = now_ms + if is_busy { 0 } else { TICK_MS };
+        is_busy
+    }
+
+    fn save(&mut self, in_background: bool) -> Result<(), String> {
+        self.inner.save(in_background)
+    }
+
+    fn last_save_s(&self) -> u64 {
+        self.inner.last_save_s()
+    }
+
+    fn info(&self) -> Vec<(String, String)> {
+        self.inner.info()
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        self.inner.parameters()
+    }
+
+    fn bell(&self) -> Option<Arc<Bell>> {
+        Some(Arc::clone(&self.bell))
+    }
+
+    fn serve_others(&mut self, _: u64) -> bool {
+        let has_sent = self.source.as_mut().is_some_and(|source| {
+            source.send_copy(&mut self.inner, &self.hasher, &self.id, self.now_ms)
+        });
+        self.execute_received() || has_sent
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.source = None;
+        self.following = None;
+        self.inner.cancel_snapshot();
+        self.inner.finish()
+    }
+
+    fn replication(&self) -> Option<&dyn Replication> {
+        Some(self)
+    }
+
+    fn replication_mut(&mut self) -> Option<&mut dyn Replication> {
+        Some(self)
+    }
+}

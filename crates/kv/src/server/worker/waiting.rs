@@ -1,0 +1,40 @@
+//! Clients that wait for replicas.
+
+use super::Worker;
+
+impl Worker<'_> {
+    /// Answers those whose wait is over.
+    pub(super) fn end_waits(&mut self) {
+        self.next_wait_ms = u64::MAX;
+        self.state.blocked = 0;
+        if self.waiting.is_empty() {
+            return;
+        }
+        let replication = self.backing.replication();
+        let primary = replication.filter(|replication| !replication.is_replica());
+        let (due, table, now_ms) = (&mut self.due, &mut self.clients.table, self.now_ms);
+        let mut next_ms = u64::MAX;
+        self.waiting.retain(|&key| {
+            let client = table.get_mut(key);
+            let connection = client.and_then(|client| client.connection.as_mut());
+            // It may be gone, and another one in its place.
+            let Some(connection) = connection else {
+                return false;
+            };
+            let Some(wait) = connection.session.replica_wait() else {
+                return false;
+            };
+            let have = primary.map(|primary| primary.acknowledgments(wait.offset, wait.replicas));
+            let is_over = have.is_none_or(|have| have >= wait.replicas) || now_ms >= wait.end_ms;
+            if is_over {
+                connection.end_wait(have);
+                due.push(key);
+            } else {
+                next_ms = next_ms.min(wait.end_ms);
+            }
+            !is_over
+        });
+        self.next_wait_ms = next_ms;
+        self.state.blocked = self.waiting.len();
+    }
+}

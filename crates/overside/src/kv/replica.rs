@@ -1,0 +1,112 @@
+//! What makes a key-value server a copy of another one.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use overside_kv::server::{Backing, Password, Settings};
+
+use crate::options::size_within;
+
+const BACKLOG: RangeInclusive<usize> = 16 << 10..=1 << 40;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Replication")]
+pub struct ReplicaArguments {
+    /// Be a replica of this server: copy it, follow it, and take no writes until a client says REPLICAOF
+    /// NO ONE
+    #[arg(long, value_name = "HOST:PORT", value_parser = primary)]
+    replica_of: Option<(String, u16)>,
+    /// File whose first line is the password of that server, or of one that REPLICAOF names; others must
+    /// not be able to read it
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
+    replica_password_file: Option<PathBuf>,
+    /// Newest changes that are kept in memory for replicas: one that is further behind, or was away for
+    /// longer, gets a copy of everything
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size_within(BACKLOG))]
+    replica_backlog: usize,
+}
+
+/// A name or address, and a port; an IPv6 address in brackets.
+fn primary(text: &str) -> Result<(String, u16), String> {
+    let wrong = || "a server's name or address, and port: 192.0.2.1:6379".to_owned();
+    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let port = port.parse().ok().filter(|port| *port > 0);
+    let host = match host.strip_prefix('[') {
+        Some(bracketed) => bracketed.strip_suffix(']').ok_or_else(wrong)?,
+        None if host.contains(':') => return Err(wrong()),
+        None => host,
+    };
+    match port {
+        Some(port) if !host.is_empty() => Ok((host.to_owned(), port)),
+        _ => Err(wrong()),
+    }
+}
+
+impl ReplicaArguments {
+    pub fn is_replica(&self) -> bool {
+        self.replica_of.is_some()
+    }
+
+    pub fn backlog_bytes(&self) -> usize {
+        self.replica_backlog
+    }
+
+    /// Refuses to be a replica in ways in which a server cannot be one. `can_replicate`: see
+    /// [`can_replicate`].
+    pub fn check(&self, can_replicate: Result<(), &'static str>) -> Result<(), String> {
+        match (&self.replica_of, can_replicate) {
+            (Some(_), Err(reason)) => Err(format!("--replica-of: {reason}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has a server begin as what it is to be.
+    pub fn begin(&self, settings: &Settings, backing: &mut dyn Backing) -> Result<(), String> {
+        let Some(replication) = backing.replication_mut() else {
+            return Ok(());
+        };
+        let file = self.replica_password_file.as_deref();
+        let password = file.map(Password::read_line).transpose();
+        let password = password.map_err(|error| error.to_string())?;
+        let plain = settings.tcp.first();
+        let tls = (settings.tls.as_ref()).and_then(|(addresses, _)| addresses.first());
+        let port = plain.or(tls).map_or(0, |address| address.port());
+        replication.introduce(password, port);
+        match &self.replica_of {
+            Some((host, port)) => replication.follow(host, *port),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a server can have replicas or be one, or why not.
+pub fn can_replicate(cores: usize, has_dpu: bool, is_cache: bool) -> Result<(), &'static str> {
+    match () {
+        () if cores > 1 => {
+            Err("a server with several cores has no copies and is none; use --cores 1")
+        }
+        () if has_dpu => Err(
+            "a server whose clients connect to a DPU has no copies and is none; use --design cpu-only",
+        ),
+        () if is_cache => Err(
+            "what a cache drops depends on what was asked of it, so it has no copies and is none; \
+             use --semantics store",
+        ),
+        () => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::primary;
+
+    #[test]
+    fn a_primary_is_a_host_and_a_port() {
+        let parsed = |text| primary(text).ok();
+        assert_eq!(parsed("db:6379"), Some(("db".into(), 6379)));
+        assert_eq!(parsed("[::1]:7"), Some(("::1".into(), 7)));
+        for wrong in ["db", ":1", "db:0", "db:70000", "::1:7", "[::1:7", ""] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+}

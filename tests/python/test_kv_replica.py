@@ -1,0 +1,413 @@
+"""A key-value server and its copies, each a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+import redis
+from command import PATIENCE_S, native
+from kv_server import KvServer, kv_server
+
+
+def of(server: KvServer) -> redis.Redis:
+    return redis.Redis(port=server.port, decode_responses=True)
+
+
+def until(holds: Callable[[], Any]) -> None:
+    """Waits until it does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.02)
+
+
+def replica_of(primary: KvServer) -> tuple[str, str]:
+    return "--replica-of", f"127.0.0.1:{primary.port}"
+
+
+def kill(server: KvServer) -> None:
+    server.process.send_signal(signal.SIGKILL)
+    server.process.wait(PATIENCE_S)
+
+
+def is_synced(client: redis.Redis) -> bool:
+    return str(client.info("replication")["master_link_status"]) == "up"
+
+
+def state(client: redis.Redis) -> dict[str, Any]:
+    """Every key with its value."""
+    found: dict[str, Any] = {}
+    for key in client.scan_iter(count=1000):
+        match client.type(key):
+            case "hash":
+                found[key] = client.hgetall(key)
+            case "zset":
+                found[key] = client.zrange(key, 0, -1, withscores=True)
+            case _:
+                found[key] = client.get(key)
+    return found
+
+
+def has_caught_up(primary: redis.Redis, replica: redis.Redis) -> bool:
+    end = primary.info("replication")["master_repl_offset"]
+    role = replica.info("replication")
+    return is_synced(replica) and role["slave_repl_offset"] >= end
+
+
+@contextmanager
+def load(server: KvServer) -> Iterator[None]:
+    """Clients that change keys of every kind meanwhile, some of which expire."""
+    is_over = Event()
+    are_under_way = [Event() for _ in range(2)]
+
+    def change(writer: int) -> None:
+        with of(server) as client:
+            number = 0
+            while not is_over.is_set():
+                with client.pipeline(transaction=number % 3 == 0) as pipeline:
+                    for _ in range(50):
+                        number += 1
+                        key = f"{writer}:{number * 7919 % 3000}"
+                        pipeline.set(key, f"value {number}")
+                        pipeline.incr(f"{writer}:count")
+                        pipeline.hset(f"{writer}:hash", f"field {number % 100}", number)
+                        pipeline.zadd(f"{writer}:sorted", {f"member {number % 100}": number})
+                        pipeline.set(f"{key}:short", number, px=20 + number % 200)
+                        pipeline.delete(f"{writer}:{number * 31 % 3000}")
+                    pipeline.execute()
+                if number >= 1000:
+                    are_under_way[writer].set()
+
+    writers = [Thread(target=change, args=(writer,)) for writer in range(2)]
+    for writer in writers:
+        writer.start()
+    try:
+        assert all(event.wait(PATIENCE_S) for event in are_under_way)
+        yield
+    finally:
+        is_over.set()
+        for writer in writers:
+            writer.join(PATIENCE_S)
+
+
+def assert_equal(primary: redis.Redis, replica: redis.Redis) -> None:
+    until(lambda: has_caught_up(primary, replica))
+    # What expires is gone at the same time here, by the clock of one machine.
+    time.sleep(0.3)
+    expected = state(primary)
+    assert len(expected) > 100
+    assert state(replica) == expected
+
+
+def test_a_replica_catches_up_under_load_and_equals_its_primary(tmp_path: Path) -> None:
+    with (
+        kv_server("--dir", tmp_path / "primary") as first,
+        kv_server("--dir", tmp_path / "replica", *replica_of(first)) as second,
+        of(first) as primary,
+        of(second) as replica,
+    ):
+        with load(first):
+            until(lambda: is_synced(replica))
+            with pytest.raises(redis.exceptions.ReadOnlyError, match="read only replica"):
+                replica.set("key", "value")
+        assert_equal(primary, replica)
+        primary.flushall()
+        primary.set("only", "key")
+        until(lambda: has_caught_up(primary, replica))
+        assert state(replica) == {"only": "key"}
+
+
+def test_redis_cli_shows_both_ends() -> None:
+    with kv_server() as first, kv_server(*replica_of(first)) as second:
+        with of(first) as primary, of(second) as replica:
+            until(lambda: is_synced(replica))
+            until(lambda: primary.info("replication")["slave0"]["offset"] > 0)
+
+        def cli(server: KvServer, *words: str) -> str:
+            command = ["redis-cli", "-p", str(server.port), *words]
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=PATIENCE_S, check=True
+            )
+            return done.stdout
+
+        assert cli(first, "ROLE").startswith("master\n")
+        assert str(second.port) in cli(first, "ROLE")
+        said = cli(first, "INFO", "replication")
+        assert "role:master" in said
+        assert f"slave0:ip=127.0.0.1,port={second.port},state=online,offset=" in said
+        role = cli(second, "ROLE").split("\n")
+        assert role[:4] == ["slave", "127.0.0.1", str(first.port), "connected"]
+        said = cli(second, "INFO", "replication")
+        assert "role:slave" in said
+        assert f"master_port:{first.port}" in said
+        assert "master_link_status:up" in said
+        assert "READONLY You can't write against a read only replica." in cli(
+            second, "SET", "a", "b"
+        )
+        assert cli(second, "REPLICAOF", "NO", "ONE") == "OK\n"
+        assert cli(second, "SET", "a", "b") == "OK\n"
+        assert cli(second, "REPLICAOF", "127.0.0.1", str(first.port)) == "OK\n"
+        until(lambda: cli(second, "DBSIZE") == "0\n")
+
+
+def counts(client: redis.Redis) -> tuple[int, int]:
+    """Copies sent, and replicas that went on where they had stopped."""
+    stats = client.info("stats")
+    return stats["sync_full"], stats["sync_partial_ok"]
+
+
+def test_a_killed_replica_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    options = ("--dir", tmp_path / "replica", "--sync", "always")
+    with kv_server() as first, of(first) as primary:
+        with load(first):
+            for _ in range(3):
+                with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
+                    until(partial(is_synced, replica))
+                    kill(second)
+        assert counts(primary) == (1, 2)
+        with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
+            assert_equal(primary, replica)
+        assert counts(primary) == (1, 3)
+
+
+def test_one_that_was_away_for_longer_than_the_backlog_gets_a_copy(tmp_path: Path) -> None:
+    options = ("--dir", tmp_path / "replica")
+    with kv_server("--replica-backlog", "16KiB") as first, of(first) as primary:
+        with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
+            until(lambda: is_synced(replica))
+            kill(second)
+        with primary.pipeline(transaction=False) as pipeline:
+            for number in range(2000):
+                pipeline.set(f"key:{number}", number)
+            pipeline.execute()
+        with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
+            assert_equal(primary, replica)
+        stats = primary.info("stats")
+        assert (stats["sync_full"], stats["sync_partial_ok"]) == (2, 0)
+        assert stats["sync_partial_err"] == 1
+
+
+def test_a_primary_that_is_a_new_one_sends_a_copy(tmp_path: Path) -> None:
+    options = ("--dir", tmp_path / "replica")
+    for key, refused in [("old", 0), ("new", 1)]:
+        with (
+            kv_server() as first,
+            kv_server(*options, *replica_of(first)) as second,
+            of(first) as primary,
+            of(second) as replica,
+        ):
+            primary.set(key, "value")
+            until(partial(has_caught_up, primary, replica))
+            assert state(replica) == {key: "value"}
+            stats = primary.info("stats")
+            assert (stats["sync_full"], stats["sync_partial_err"]) == (1, refused)
+            kill(second)
+
+
+def test_what_a_replica_has_applied_is_there_after_promotion(tmp_path: Path) -> None:
+    options = ("--dir", tmp_path / "replica")
+    with kv_server() as first, kv_server(*options, *replica_of(first)) as second:
+        applied: dict[str, str] = {}
+        is_under_way = Event()
+
+        def write() -> None:
+            try:
+                with of(first) as client:
+                    for number in range(1_000_000):
+                        key, value = f"key:{number % 500}", str(number)
+                        client.set(key, value)
+                        if client.execute_command("WAIT", 1, 1000) == 1:
+                            applied[key] = value
+                        if number == 500:
+                            is_under_way.set()
+            except redis.ConnectionError:
+                pass
+
+        with of(second) as replica:
+            until(lambda: is_synced(replica))
+            writer = Thread(target=write)
+            writer.start()
+            assert is_under_way.wait(PATIENCE_S)
+            kill(first)
+            writer.join(PATIENCE_S)
+            assert replica.execute_command("REPLICAOF", "NO", "ONE") == "OK"
+            assert replica.execute_command("ROLE")[0] == "master"
+            for key, value in applied.items():
+                # A later one may have come without having been acknowledged.
+                found = int(replica.get(key) or -1)
+                assert found >= int(value)
+                assert (found - int(value)) % 500 == 0
+            assert replica.set("mine", "value")
+            expected = state(replica)
+            kill(second)
+        with kv_server(*options) as again, of(again) as promoted:
+            assert promoted.execute_command("ROLE")[0] == "master"
+            assert state(promoted) == expected
+
+
+def test_a_replica_that_never_reads_holds_no_more_than_the_backlog() -> None:
+    options = ("--memory", "512MiB", "--replica-backlog", "4MiB")
+    with kv_server(*options) as first, of(first) as primary:
+        value = "x" * 100_000
+        with primary.pipeline(transaction=False) as pipeline:
+            for number in range(500):
+                pipeline.set(f"key:{number}", value)
+            pipeline.execute()
+        with socket.create_connection(("127.0.0.1", first.port)) as silent:
+            silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            silent.sendall(b"OVERSIDE.SYNC 1 ? 0 7\r\n")
+            until(lambda: primary.info("replication")["connected_slaves"] == 1)
+            before = primary.info("memory")["used_memory_rss"]
+            for round_number in range(40):
+                with primary.pipeline(transaction=False) as pipeline:
+                    for number in range(50):
+                        pipeline.set(f"key:{number}", f"{round_number}{value}")
+                    pipeline.execute()
+            until(lambda: primary.info("replication")["connected_slaves"] == 0)
+            assert primary.info("replication")["repl_backlog_histlen"] <= 5 << 20
+            # 200 MB were written meanwhile.
+            assert primary.info("memory")["used_memory_rss"] - before < 64 << 20
+        assert primary.get("key:1") == f"39{value}"
+
+
+def test_what_is_no_replica_or_no_primary_is_refused(tmp_path: Path) -> None:
+    with kv_server() as first, of(first) as primary:
+        for wrong in ["OVERSIDE.SYNC 9 ? 0 7", "OVERSIDE.SYNC x ? 0 7", "OVERSIDE.SYNC 1 ? 0"]:
+            with pytest.raises(redis.ResponseError):
+                primary.execute_command(*wrong.split())
+        with socket.create_connection(("127.0.0.1", first.port), timeout=PATIENCE_S) as garbage:
+            garbage.sendall(b"OVERSIDE.SYNC 1 ? 0 7\r\n" + b"\xff" * 100_000)
+            assert garbage.recv(5) == b"+FULL"
+            primary.set("key", "value")
+        until(lambda: primary.info("replication")["connected_slaves"] == 0)
+        assert primary.get("key") == "value"
+    for answer in [b"+FULL x 1 1\r\n", b"+CONTINUE\r\n", b"A" * 5000, b"+FULL " + b"a" * 40]:
+        with socket.create_server(("127.0.0.1", 0)) as fake:
+            options = ("--replica-of", f"127.0.0.1:{fake.getsockname()[1]}")
+            with kv_server(*options, "--dir", tmp_path) as second, of(second) as replica:
+                tail = b" 1 1\r\n" + b"\xff" * 1000 if answer.startswith(b"+FULL a") else b""
+                connection, _ = fake.accept()
+                with connection:
+                    connection.sendall(answer + tail)
+                    fake.settimeout(PATIENCE_S)
+                    # It is refused, and tried again.
+                    fake.accept()[0].close()
+                said = replica.info("replication")
+                assert said["role"] == "slave"
+                assert said["master_link_status"] == "down"
+                assert said["master_link_last_error"]
+
+
+def test_with_a_password(tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    password.chmod(0o600)
+    with kv_server("--password-file", password) as first:
+        with kv_server(*replica_of(first)) as second, of(second) as replica:
+            last = "master_link_last_error"
+            until(lambda: "NOAUTH" in str(replica.info("replication")[last]))
+        options = ("--replica-password-file", password)
+        with kv_server(*replica_of(first), *options) as second, of(second) as replica:
+            until(lambda: is_synced(replica))
+
+
+def test_a_copy_that_was_not_completed_does_not_become_a_primary(tmp_path: Path) -> None:
+    directory = tmp_path / "replica"
+    with kv_server("--memory", "256MiB") as first, of(first) as primary:
+        with primary.pipeline(transaction=False) as pipeline:
+            for number in range(300):
+                pipeline.set(f"key:{number}", "x" * 100_000)
+            pipeline.execute()
+        # It cannot take it all.
+        options = ("--dir", directory, "--memory", "16MiB")
+        with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
+            last = "master_link_last_error"
+            until(lambda: "cannot be executed" in str(replica.info("replication")[last]))
+            with pytest.raises(redis.exceptions.BusyLoadingError):
+                replica.get("key:1")
+            with pytest.raises(redis.ResponseError, match="not complete"):
+                replica.execute_command("REPLICAOF", "NO", "ONE")
+            kill(second)
+    command = [*native(), "kv", "serve", "--listen", "127.0.0.1:0", "--dir", str(directory)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 3
+    assert "a part of another server's state" in done.stderr
+    assert "--replica-of" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--cores", "2"), "--cores 1"),
+        (("--semantics", "cache"), "--semantics store"),
+        (("--design", "lat", "--dpu", "dpu0"), "--design cpu-only"),
+    ],
+)
+def test_servers_that_have_no_copies_say_so(options: tuple[str, ...], reason: str) -> None:
+    command = [*native(), "kv", "serve", "--replica-of", "127.0.0.1:1", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 2
+    assert reason in done.stderr
+    if options[0] == "--cores":
+        with kv_server(*options) as server, of(server) as client:
+            for words in ["REPLICAOF 127.0.0.1 1", "OVERSIDE.SYNC 1 ? 0 7"]:
+                with pytest.raises(redis.ResponseError, match="no copies"):
+                    client.execute_command(*words.split())
+
+
+def test_wait_counts_replicas_and_gives_up_in_time() -> None:
+    with kv_server() as first, of(first) as primary:
+        assert primary.execute_command("WAIT", 0, 0) == 0
+        begin = time.monotonic()
+        assert primary.execute_command("WAIT", 1, 60) == 0
+        assert time.monotonic() - begin >= 0.05
+        for wrong in ["x 1", "1 x", "1 -1"]:
+            with pytest.raises(redis.ResponseError, match=r"integer|negative"):
+                primary.execute_command("WAIT", *wrong.split())
+        with kv_server(*replica_of(first)) as second, of(second) as replica:
+            until(lambda: is_synced(replica))
+            for number in range(200):
+                primary.set("key", number)
+                assert primary.execute_command("WAIT", 1, 0) == 1
+                assert replica.get("key") == str(number)
+            with pytest.raises(redis.ResponseError, match="WAIT cannot be used with replica"):
+                replica.execute_command("WAIT", 1, 0)
+            second.process.send_signal(signal.SIGSTOP)
+            primary.set("key", "later")
+            with primary.pipeline(transaction=True) as pipeline:
+                # Within a transaction nobody waits.
+                pipeline.execute_command("WAIT", 1, 0)
+                assert pipeline.execute() == [0]
+            with socket.create_connection(("127.0.0.1", first.port)) as waiting:
+                waiting.settimeout(PATIENCE_S)
+                waiting.sendall(b"WAIT 1 0\r\nPING\r\n")
+                until(lambda: primary.info("clients")["blocked_clients"] == 1)
+                # What follows waits too.
+                waiting.sendall(b"GET key\r\n")
+                assert primary.ping()
+                second.process.send_signal(signal.SIGCONT)
+                expected = b":1\r\n+PONG\r\n$5\r\nlater\r\n"
+                said = b""
+                while len(said) < len(expected):
+                    said += waiting.recv(100)
+                assert said == expected
+            with socket.create_connection(("127.0.0.1", first.port)) as leaving:
+                leaving.sendall(b"WAIT 2 0\r\n")
+                until(lambda: primary.info("clients")["blocked_clients"] == 1)
+            until(lambda: primary.info("clients")["blocked_clients"] == 0)
+            with socket.create_connection(("127.0.0.1", first.port)) as waiting:
+                waiting.settimeout(PATIENCE_S)
+                waiting.sendall(b"WAIT 2 0\r\n")
+                until(lambda: primary.info("clients")["blocked_clients"] == 1)
+                primary.execute_command("REPLICAOF", "127.0.0.1", "1")
+                assert waiting.recv(100).startswith(b"-UNBLOCKED ")
