@@ -98,3 +98,50 @@ def test_hostile_files_are_refused(text: bytes, tmp_path: Path) -> None:
     done = overside("simulate", file, cwd=tmp_path, code=2)
     assert "hostile.toml" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def profile(directory: Path, **changed: object) -> Path:
+    """What `overside kv profile --json` prints, as far as it is read."""
+    stages = dict.fromkeys(("receive", "parse", "process", "persist", "respond", "other"), 20.0)
+    file = directory / "profile.json"
+    said = {
+        "stages": {name: {"ns_per_command": ns} for name, ns in stages.items()},
+        "link": {"communication_ns_per_command": 40.0, "processing_ns_per_command": 30.0},
+        "client_ns_per_command": 100.0,
+        "requests_per_s": {"min": 4.0e6, "median": 5.0e6, "max": 5.5e6},
+        "connections": 16,
+        "pipeline": 8,
+        "threads": 2,
+        "records": 1000,
+    }
+    file.write_text(json.dumps({**said, **changed}))
+    return file
+
+
+def test_measured_stages_of_a_store_answer_for_other_designs(tmp_path: Path) -> None:
+    file = profile(tmp_path)
+    words = ("simulate", "kv", "--from", file, "--set", "design=cpu-only,sav")
+    done = overside(*words, "--json", cwd=tmp_path, code=0)
+    report = json.loads(done.stdout)
+    assert report["common"]["in_flight"] == "128"
+    assert report["common"]["doubt"] == "25 %"
+    rates = [row["throughput"]["typ"] for row in report["rows"]]
+    assert rates == pytest.approx([1e3 / 120, 1e3 / 120])
+    # What is set wins over what was measured.
+    more = ("--set", "dpu_cores=1,4", "--set", "client_cores=8", "--set", "client=50ns")
+    done = overside(*words, *more, "--json", cwd=tmp_path, code=0)
+    saving = [row for row in json.loads(done.stdout)["rows"] if ["design", "sav"] in row["labels"]]
+    assert [row["throughput"]["typ"] for row in saving] == pytest.approx([1e3 / 120, 1e3 / 70])
+
+
+@pytest.mark.parametrize(
+    "changed", [{"stages": None}, {"link": None}, {"requests_per_s": {"min": 0, "max": 0}}]
+)
+def test_a_profile_that_is_none_is_named_with_the_remedy(
+    tmp_path: Path, changed: dict[str, object]
+) -> None:
+    file = profile(tmp_path, **changed)
+    done = overside("simulate", "kv", "--from", file, cwd=tmp_path, code=2)
+    assert "is not what `overside kv profile --json` prints" in done.stderr
+    other = overside("simulate", "dma", "--from", profile(tmp_path), cwd=tmp_path, code=2)
+    assert "--from belongs to `simulate kv`" in other.stderr

@@ -33,6 +33,7 @@
 pub mod agent;
 mod backing;
 mod channel;
+mod cost;
 mod error;
 mod message;
 mod patience;
@@ -42,6 +43,7 @@ mod serve;
 mod statistics;
 
 pub use channel::{Channel, ChannelOptions, Traffic};
+pub use cost::{LinkCost, LinkCostError, link_cost};
 pub use error::OffloadError;
 pub use remote_engine::{Batching, RemoteEngine};
 pub use responder::Responder;

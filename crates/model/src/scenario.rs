@@ -26,6 +26,7 @@ mod index;
 mod interference;
 mod key;
 mod kv;
+mod kv_stages;
 mod network;
 mod onpath;
 mod pairings;
@@ -80,6 +81,7 @@ fn functions(name: &str) -> Option<(Rows, Events)> {
         "arrow" => (arrow::rows, closed_form),
         "coprocessing-drift" => (drift::rows, drift::events),
         "kv" => (kv::rows, kv::events),
+        "kv-stages" => (kv_stages::rows, kv_stages::events),
         "pairings" => (pairings::rows, closed_form),
         "pushdown" => (pushdown::rows, closed_form),
         "index" => (index::rows, closed_form),

@@ -264,6 +264,13 @@ def _simulate(parser: Parser) -> None:
     _word(parser, "what", "FILE|NAME", text, nargs="?")
     _several(parser, "--set", "KEY=VALUE[,...]", "set a key; several values are a sweep")
     _word(parser, "--profile", "P", "a profile's name, or a profile file")
+    parser.add_argument(
+        "--from",
+        metavar="FILE",
+        dest="from_file",
+        type=Path,
+        help="for kv: stages as `overside kv profile --json` measured them",
+    )
     _flag(parser, "--list", "list scenarios and presets, or with NAME a scenario's keys")
     _json(parser)
 

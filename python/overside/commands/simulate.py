@@ -7,12 +7,14 @@ import json
 import signal
 from pathlib import Path
 
-from overside import _core
+from overside import _core, strict_json
 from overside.advise import File
 from overside.commands import table
 from overside.errors import Exit, UserError, unknown
 from overside.tasks.common import Json
 
+#: The scenario whose costs were measured.
+MEASURED = "kv-stages"
 #: Parameters that change a figure by less than this are not named.
 _NAMED_FROM = 1.02
 
@@ -32,16 +34,20 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> Json:
-    text = File.read(Path(args.what)).text if _is_file_name(args.what) else None
+    what, text = args.what, None
+    if _is_file_name(what):
+        text = File.read(Path(what)).text
     profile = None
     if args.profile is not None:
         is_file = _is_file_name(args.profile)
         profile = (args.profile, File.read(Path(args.profile)).text if is_file else None)
     settings = [_setting(words) for words in args.set]
+    if args.from_file is not None:
+        what, settings = _from_profile(what, args.from_file, settings)
     # A long simulation is native code, which would not notice an interrupt before its end.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        report: Json = json.loads(_core.simulate(args.what, text, settings, profile))
+        report: Json = json.loads(_core.simulate(what, text, settings, profile))
     except ValueError as error:
         raise UserError(
             str(error), "`overside simulate --list NAME` shows a scenario's keys"
@@ -49,6 +55,49 @@ def _report(args: argparse.Namespace) -> Json:
     finally:
         signal.signal(signal.SIGINT, before)
     return report
+
+
+def _from_profile(
+    what: str, path: Path, settings: list[tuple[str, str]]
+) -> tuple[str, list[tuple[str, str]]]:
+    """The scenario of measured stages, with what `overside kv profile --json` printed; what was
+    set stays."""
+    if what not in ("kv", MEASURED):
+        raise UserError(f"--from belongs to `simulate kv`, not to {what}", f"simulate {MEASURED}")
+    try:
+        measured = costs(strict_json.loads(File.read(path).text))
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        raise UserError(
+            f"{path} is not what `overside kv profile --json` prints: {error!r}",
+            "overside kv profile --json > profile.json",
+        ) from None
+    given = {key for key, _ in settings}
+    return MEASURED, [*(pair for pair in measured.items() if pair[0] not in given), *settings]
+
+
+def costs(profile: Json) -> dict[str, str]:
+    """The keys of the scenario that a profile sets.
+
+    The doubt is how far the throughput of a window was from that of the median one. Raises
+    `LookupError` and the like where something is missing or of another kind.
+    """
+    stages = {name: stage["ns_per_command"] for name, stage in profile["stages"].items()}
+    link = profile["link"]
+    keys = {
+        **stages,
+        "link_communication": link["communication_ns_per_command"],
+        "link_processing": link["processing_ns_per_command"],
+        "client": profile["client_ns_per_command"],
+    }
+    rate = profile["requests_per_s"]
+    doubt = max(rate["max"] / rate["median"], rate["median"] / rate["min"]) - 1.0
+    return {
+        **{key: f"{float(value):.6g} ns" for key, value in keys.items()},
+        "doubt": f"{min(1000.0, 100.0 * doubt):.3g} %",
+        "in_flight": str(int(profile["connections"]) * int(profile["pipeline"])),
+        "keys": str(int(profile["records"])),
+        "client_cores": str(int(profile["threads"])),
+    }
 
 
 def _is_file_name(word: str) -> bool:

@@ -103,6 +103,14 @@ impl Workload {
         }
     }
 
+    /// The part of requests that only read.
+    #[must_use]
+    pub fn read_share(&self) -> f64 {
+        let reads = |kind: &Kind| matches!(kind, Kind::Read | Kind::Scan);
+        let shares = (self.mix.iter()).filter(|(kind, _)| reads(kind));
+        shares.map(|(_, share)| share).sum()
+    }
+
     /// Whether a sorted set of all keys is kept, as YCSB's binding for Redis does.
     #[must_use]
     pub fn has_scans(&self) -> bool {

@@ -10,6 +10,7 @@ mod engines;
 mod facts;
 mod held_out;
 mod kv;
+mod kv_stages;
 mod link;
 mod machine;
 mod mixed;

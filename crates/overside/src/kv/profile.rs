@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use overside_kv::bench::{self, BenchError, Point, ProtocolKind, Settings};
+use overside_kv::offload::{LinkCost, link_cost};
 use overside_log::LevelFilter;
 
 use super::bench::{
@@ -67,6 +68,8 @@ struct Report {
     settings: Settings,
     point: Point,
     breakdown: Breakdown,
+    /// What an offloaded design adds; `None`: it could not be measured.
+    link: Option<LinkCost>,
 }
 
 fn redis(text: &str) -> Result<Server, String> {
@@ -156,9 +159,26 @@ fn profile(arguments: &Arguments) -> Result<Report, Failure> {
     })?;
     let breakdown = Breakdown::new(&before, &counters()?);
     drop(own);
+    let link = link(&settings, &breakdown);
     Ok(Report {
         settings,
         point,
         breakdown,
+        link,
     })
+}
+
+/// What handing requests of this load over a link takes here, on the core of the load.
+fn link(settings: &Settings, breakdown: &Breakdown) -> Option<LinkCost> {
+    let batch = breakdown.per_batch(breakdown.commands as f64)?;
+    let records = settings.records;
+    let reads = settings.workload.read_share();
+    let cost = link_cost(
+        records.key_bytes,
+        records.value_bytes,
+        reads,
+        batch.round() as usize,
+    );
+    cost.inspect_err(|error| complain!("overside kv profile: the cost of a link: {error}"))
+        .ok()
 }

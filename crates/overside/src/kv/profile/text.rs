@@ -56,6 +56,21 @@ impl Report {
             );
         }
         line!(text, "{} requests/s", number(self.point.throughput().0, 3));
+        line!(
+            text,
+            "the load generator took {} ns a command",
+            number(self.client_ns(), 3)
+        );
+        if let Some(link) = &self.link {
+            line!(
+                text,
+                "a link would add {} ns a command where requests are parsed and {} ns where they are executed \
+                 (shared memory, {} a message)",
+                number(link.communication_ns, 3),
+                number(link.processing_ns, 3),
+                link.batch
+            );
+        }
         line!(text, "{}", conditions(&self.settings));
         text
     }
@@ -82,9 +97,23 @@ impl Report {
         value["busy_ns"] = json!(all.busy_ns());
         value["cpu_ns"] = json!(all.cpu_ns);
         value["off_cpu_ns"] = json!(all.off_cpu_ns);
+        value["client_ns_per_command"] = json!(self.client_ns());
+        value["link"] = match &self.link {
+            None => Value::Null,
+            Some(link) => json!({
+                "batch": link.batch,
+                "communication_ns_per_command": link.communication_ns,
+                "processing_ns_per_command": link.processing_ns,
+            }),
+        };
         value["idle"] = json!(all.idle());
         value["requests_per_s"] = json!({"median": median, "min": least, "max": most});
         format!("{value:#}")
+    }
+
+    /// CPU time of the load generator's threads for a command.
+    fn client_ns(&self) -> f64 {
+        1e9 * self.point.client_cpu_s / self.point.answered.max(1) as f64
     }
 
     fn stages(&self) -> [(Stage, f64); WORKING.len()] {
