@@ -14,6 +14,7 @@ pub mod answer;
 pub mod bench;
 pub mod clock;
 pub mod codec;
+pub mod design;
 pub mod directory;
 pub mod engine;
 pub mod hash;
@@ -31,6 +32,7 @@ pub mod ticks;
 pub mod udp;
 
 pub use answer::{Answer, Element, List, ListBuilder, Metadata, Refusal, Value, ValueKind};
+pub use design::Design;
 pub use engine::{ProcessingEngine, ScanPosition, Statistics, Transaction};
 pub use hash::KeyHasher;
 pub use partition::partition_of;

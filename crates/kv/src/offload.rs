@@ -34,17 +34,51 @@ pub mod agent;
 mod backing;
 mod channel;
 mod cost;
+mod counts;
 mod error;
 mod message;
 mod patience;
 mod remote_engine;
 mod responder;
 mod serve;
+mod side;
 mod statistics;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 pub use channel::{Channel, ChannelOptions, Traffic};
 pub use cost::{LinkCost, LinkCostError, link_cost};
+pub use counts::LinkCounts;
 pub use error::OffloadError;
 pub use remote_engine::{Batching, RemoteEngine};
 pub use responder::Responder;
-pub use serve::serve;
+pub use serve::{Askers, serve};
+pub(crate) use serve::{IDLE_YIELD, PAUSE};
+pub use side::{SideEngines, SideError, SideStop};
+
+/// Memory of a link and of what is under way on it, at most, beside that of connections.
+pub const LINK_BYTES: u64 = 8 << 20;
+
+/// Told that the other side is lost.
+pub type OnLoss = Arc<dyn Fn(&OffloadError) + Send + Sync>;
+
+/// Optimizations that can be turned off, to compare with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Optimizations {
+    /// How requests are put into messages.
+    pub batching: Batching,
+    /// The next message is made while the other side executes the one before.
+    pub overlap: bool,
+}
+
+impl Default for Optimizations {
+    fn default() -> Self {
+        Self {
+            batching: Batching::Batch,
+            overlap: true,
+        }
+    }
+}

@@ -10,7 +10,9 @@
 //!    both go on, and nobody waits in a circle.
 //! 4. A worker without anything to do sleeps. Whoever sends it something rings its
 //!    [`Bell`](crate::server::Bell).
-//! 5. What is rare and of the server as a whole (snapshots, statistics) is asked by letters: closures
+//! 5. Where further partitions are on the other side of a link, those are peers as well, without a bell:
+//!    so the worker looks often, as long as somebody asks.
+//! 6. What is rare and of the server as a whole (snapshots, statistics) is asked by letters: closures
 //!    that the worker of a partition executes ([`mailbox`]).
 
 mod backing;
@@ -22,6 +24,7 @@ mod merge;
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub use directory::{DirectoryError, directories};
@@ -38,7 +41,7 @@ use mailbox::Mailbox;
 pub const PARTITIONS_MAX: usize = 64;
 
 /// Memory of each channel in each direction: more than a batch has in most cases, and little enough for many.
-const CHANNEL: ChannelOptions = ChannelOptions {
+pub(crate) const CHANNEL: ChannelOptions = ChannelOptions {
     slot_bytes: 16 << 10,
     slots: 4,
 };
@@ -61,7 +64,20 @@ pub enum PartitionError {
     System(#[from] io::Error),
 }
 
-/// Connects the partitions, in order, whose keys `hasher` hashes: an engine for the worker of each.
+/// What partitions of this process have to do with those on the other side of a link.
+#[derive(Debug)]
+pub struct Neighbors {
+    /// The numbers of the partitions in this process, and how many there are on both sides.
+    pub own: Range<usize>,
+    /// See `own`.
+    pub count: usize,
+    /// For each partition here, a way to each there, in order.
+    pub asking: VecDeque<RemoteEngine>,
+    /// For each partition there, one that answers it for each here, in order.
+    pub answering: VecDeque<Responder>,
+}
+
+/// Connects all partitions, in order, whose keys `hasher` hashes: an engine for the worker of each.
 ///
 /// # Errors
 /// [`PartitionError`].
@@ -73,36 +89,66 @@ pub fn connect(
     hasher: &KeyHasher,
 ) -> Result<Vec<Partitioned>, PartitionError> {
     let count = partitions.len();
+    let neighbors = Neighbors {
+        own: 0..count,
+        count,
+        asking: VecDeque::new(),
+        answering: VecDeque::new(),
+    };
+    connect_sides(partitions, neighbors, hasher)
+}
+
+/// As [`connect`], where further partitions are on the other side of a link.
+///
+/// # Errors
+/// [`PartitionError`].
+///
+/// # Panics
+/// As [`connect`], and if there are not as many neighbors as partitions need.
+pub fn connect_sides(
+    partitions: Vec<Box<dyn Backing + Send>>,
+    mut neighbors: Neighbors,
+    hasher: &KeyHasher,
+) -> Result<Vec<Partitioned>, PartitionError> {
+    let (own, count) = (neighbors.own.clone(), neighbors.count);
     assert!((1..=PARTITIONS_MAX).contains(&count), "{count} partitions");
-    let mut pairs = VecDeque::from(Channel::pairs(count * (count - 1), CHANNEL)?);
-    let mailboxes: Vec<_> = (0..count).map(|_| Arc::new(Mailbox::default())).collect();
-    let bells = (0..count).map(|_| Bell::new().map(Arc::new));
+    let here = own.len();
+    let mut pairs = VecDeque::from(Channel::pairs(here * (here - 1), CHANNEL)?);
+    let mailboxes: Vec<_> = (0..here).map(|_| Arc::new(Mailbox::default())).collect();
+    let bells = (0..here).map(|_| Bell::new().map(Arc::new));
     let bells = bells.collect::<io::Result<Vec<_>>>()?;
     let mut peers: Vec<Vec<Option<Peer>>> = Vec::new();
-    let mut responders: Vec<Vec<Responder>> = (0..count).map(|_| Vec::new()).collect();
-    for own in 0..count {
+    let mut responders: Vec<Vec<Responder>> = (0..here).map(|_| Vec::new()).collect();
+    for _ in own.len()..count {
+        for of_own in &mut responders {
+            of_own.extend(neighbors.answering.pop_front());
+        }
+    }
+    for number in own.clone() {
         let mut of_own = Vec::new();
         for other in 0..count {
-            let pair = if own == other {
+            of_own.push(if other == number {
                 None
-            } else {
-                pairs.pop_front()
-            };
-            of_own.push(pair.map(|[asking, answering]| {
+            } else if own.contains(&other) {
+                let other = other - own.start;
+                let [asking, answering] = pairs.pop_front().expect("a channel for each pair");
                 responders[other].push(Responder::new(answering, hasher.clone()));
-                Peer {
+                Some(Peer {
                     remote: RemoteEngine::new(asking, Batching::Batch).without_timeout(),
-                    bell: Arc::clone(&bells[other]),
-                    mailbox: Arc::clone(&mailboxes[other]),
-                }
-            }));
+                    thread: Some((Arc::clone(&bells[other]), Arc::clone(&mailboxes[other]))),
+                })
+            } else {
+                let remote = neighbors.asking.pop_front().expect("a link for each pair");
+                let thread = None;
+                Some(Peer { remote, thread })
+            });
         }
         peers.push(of_own);
     }
     let all = partitions.into_iter().zip(peers).zip(responders);
-    let all = all.zip(bells.into_iter().zip(mailboxes)).enumerate();
+    let all = all.zip(bells.into_iter().zip(mailboxes)).zip(own);
     Ok(all
-        .map(|(number, (((own, peers), responders), (bell, mailbox)))| {
+        .map(|((((own, peers), responders), (bell, mailbox)), number)| {
             let inside = Inside::new(own, responders, mailbox);
             Partitioned::new(number, inside, peers, bell)
         })

@@ -37,7 +37,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 pub use backing::{Backing, EXPIRY_BUCKETS, Memory, PartitionWork, TICK_MS};
 pub use bell::Bell;
 pub use password::{Password, PasswordError};
-pub use settings::{Design, Limits, Settings};
+pub use settings::{Limits, Settings};
 
 use crate::KeyHasher;
 use crate::clock::Clock;

@@ -1,11 +1,14 @@
 //! `overside kv`.
 
 mod access;
+mod announcement;
 mod bench;
 mod cores;
 mod design;
 mod directory;
+mod dpu_side;
 mod durability;
+mod plan;
 mod profile;
 mod replica;
 mod serve;

@@ -3,17 +3,17 @@
 mod questions;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use overside_base::lock;
+use serde::{Deserialize, Serialize};
 
-use super::OffloadError;
-use super::backing::RemoteStatus;
 use super::channel::{Body, Channel, KEPT_BYTES, Traffic};
 use super::message::Topic;
 use super::patience::Patience;
+use super::{LinkCounts, OffloadError, OnLoss, Optimizations};
 use crate::codec::{decode_answer, encode, put_varint};
+use crate::server::Bell;
 use crate::{
     Answer, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics, Transaction,
 };
@@ -24,7 +24,8 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
 const MESSAGE_REQUESTS: usize = 64;
 
 /// How requests are put into messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Batching {
     /// A batch of requests is one message.
     #[default]
@@ -39,7 +40,6 @@ pub enum Batching {
 /// The methods of [`ProcessingEngine`] wait for the answer. Who has something else to do meanwhile calls
 /// `begin...` and then `poll...` until it says that all is answered; in between nothing else can be
 /// begun.
-#[derive(Debug)]
 pub struct RemoteEngine {
     /// `None` once the other side is lost: then it finds the link lost too, and comes again.
     channel: Option<Channel>,
@@ -61,9 +61,23 @@ pub struct RemoteEngine {
     traffic: Traffic,
     failure: Option<OffloadError>,
     statistics: Statistics,
-    /// How it does, for other threads.
-    pub(super) status: Arc<Mutex<RemoteStatus>>,
+    /// What it moves, for other threads.
+    pub(super) counts: LinkCounts,
+    /// Who is told that the other side is lost.
+    on_loss: Option<OnLoss>,
+    /// By what other workers of a server wake this one.
+    pub(super) bell: Option<Arc<Bell>>,
     pub(super) next_refresh_ms: u64,
+}
+
+impl std::fmt::Debug for RemoteEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemoteEngine")
+            .field("channel", &self.channel)
+            .field("requests", &self.requests)
+            .field("failure", &self.failure)
+            .finish_non_exhaustive()
+    }
 }
 
 impl RemoteEngine {
@@ -86,8 +100,19 @@ impl RemoteEngine {
             answer_max: ANSWER_MAX,
             failure: None,
             statistics: Statistics::default(),
-            status: Arc::default(),
+            counts: LinkCounts::default(),
+            on_loss: None,
+            bell: None,
             next_refresh_ms: 0,
+        }
+    }
+
+    /// As [`RemoteEngine::new`], optimized as it is said.
+    #[must_use]
+    pub fn with(channel: Channel, optimizations: Optimizations) -> Self {
+        Self {
+            overlaps: optimizations.overlap,
+            ..Self::new(channel, optimizations.batching)
         }
     }
 
@@ -124,25 +149,35 @@ impl RemoteEngine {
         self.requests
     }
 
-    /// Says now and then how it does, while it serves ([`Backing::tick`](crate::server::Backing::tick)).
-    pub(super) fn report_to(&mut self, status: Arc<Mutex<RemoteStatus>>) {
-        self.status = status;
+    /// Shows what it moves to the other threads of its side, and tells when the other side is lost.
+    #[must_use]
+    pub fn over_link(mut self, counts: LinkCounts, on_loss: OnLoss) -> Self {
+        self.counts = counts;
+        self.on_loss = Some(on_loss);
+        self
     }
 
-    pub(super) fn report_status(&self) {
-        *lock(&self.status) = self.current_status();
+    /// Serves a worker among others, who wake it by `bell`.
+    #[must_use]
+    pub fn with_bell(mut self, bell: Arc<Bell>) -> Self {
+        self.bell = Some(bell);
+        self
     }
 
-    /// How it does now.
-    pub(super) fn current_status(&self) -> RemoteStatus {
-        let traffic = self.traffic();
-        RemoteStatus {
-            requests: self.requests,
-            link_writes: traffic.writes,
-            link_written_bytes: traffic.written_bytes,
-            link_read_bytes: traffic.read_bytes,
-            failure: self.failure.as_ref().map(ToString::to_string),
+    /// What crossed the links of its side.
+    pub(crate) fn counts(&self) -> &LinkCounts {
+        &self.counts
+    }
+
+    /// Finds out whether the other side is lost, while nothing is under way.
+    pub(crate) fn check(&mut self) {
+        if let Some(Err(error)) = self.channel.as_mut().map(Channel::check) {
+            self.fail(error);
         }
+    }
+
+    fn show_counts(&self) {
+        self.counts.show(self.requests, self.traffic());
     }
 
     fn fail(&mut self, error: OffloadError) {
@@ -151,6 +186,10 @@ impl RemoteEngine {
             self.traffic = self.traffic();
             self.channel = None;
             self.in_flight.clear();
+            self.show_counts();
+            if let Some(on_loss) = &self.on_loss {
+                on_loss(&error);
+            }
             self.failure = Some(error);
         }
     }
@@ -178,7 +217,11 @@ impl RemoteEngine {
             answers(self.answered, Answer::Refused(Refusal::Unreachable));
             self.answered += 1;
         }
-        self.answered >= batch.len()
+        let is_answered = self.answered >= batch.len();
+        if is_answered {
+            self.show_counts();
+        }
+        is_answered
     }
 
     fn receive_answers(

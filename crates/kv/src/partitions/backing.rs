@@ -3,8 +3,10 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Partitioned;
+use crate::offload::{IDLE_YIELD, PAUSE};
 use crate::server::{Backing, Bell, PartitionWork};
 
 impl Backing for Partitioned {
@@ -16,6 +18,11 @@ impl Backing for Partitioned {
     fn tick(&mut self, now_ms: u64) -> bool {
         self.now_ms = now_ms;
         self.inside.check();
+        for peer in self.peers.iter_mut().flatten() {
+            if peer.thread.is_none() {
+                peer.remote.check();
+            }
+        }
         self.inside.own.tick(now_ms)
     }
 
@@ -40,6 +47,11 @@ impl Backing for Partitioned {
                 }
             }
         }
+        // Every link shows what all of the side have moved.
+        let mut peers = self.peers.iter().flatten();
+        if let Some(peer) = peers.find(|peer| peer.thread.is_none()) {
+            all.extend(peer.remote.counts().info());
+        }
         all
     }
 
@@ -58,7 +70,17 @@ impl Backing for Partitioned {
     }
 
     fn serve_others(&mut self, now_ms: u64) -> bool {
-        self.inside.serve(now_ms)
+        let any = self.inside.serve(now_ms);
+        self.idle = (self.idle).map(|idle| if any { 0 } else { idle.saturating_add(1) });
+        any
+    }
+
+    /// Nobody rings over a link.
+    fn sleep_max(&self) -> Option<Duration> {
+        self.idle.map(|idle| match idle {
+            0..IDLE_YIELD => Duration::ZERO,
+            _ => PAUSE,
+        })
     }
 
     fn partition_work(&self) -> PartitionWork {

@@ -32,6 +32,8 @@ pub struct Partitioned {
     /// Of the others, as of the last refresh.
     pub(super) elsewhere: Elsewhere,
     pub(super) now_ms: u64,
+    /// Turns since somebody asked for something, where there is a link to look at.
+    pub(super) idle: Option<u32>,
     pause: Option<Pause>,
     /// Partitions of the requests of a batch.
     owners: Vec<u8>,
@@ -41,8 +43,17 @@ pub struct Partitioned {
 /// The way to another worker.
 pub(super) struct Peer {
     pub remote: RemoteEngine,
-    pub bell: Arc<Bell>,
-    pub mailbox: Arc<Mailbox>,
+    /// `None`: it is on the other side of a link.
+    pub thread: Option<(Arc<Bell>, Arc<Mailbox>)>,
+}
+
+impl Peer {
+    /// Wakes it, if it is one of this process.
+    fn ring(&self) {
+        if let Some((bell, _)) = &self.thread {
+            bell.ring();
+        }
+    }
 }
 
 /// What other workers have told of their partitions.
@@ -87,9 +98,12 @@ impl Partitioned {
         peers: Vec<Option<Peer>>,
         bell: Arc<Bell>,
     ) -> Self {
+        let is_over_link =
+            |peer: &Option<Peer>| (peer.as_ref()).is_some_and(|p| p.thread.is_none());
         Self {
             number,
             inside,
+            idle: peers.iter().any(is_over_link).then_some(0),
             answers: peers.iter().map(|_| Answers::default()).collect(),
             peers,
             bell,
@@ -107,6 +121,12 @@ impl Partitioned {
         self.pause = Some(Box::new(pause));
     }
 
+    /// Whether a partition is on the other side of a link.
+    pub(super) fn is_over_link(&self, partition: usize) -> bool {
+        let peer = self.peers[partition].as_ref();
+        peer.is_some_and(|peer| peer.thread.is_none())
+    }
+
     fn owner(&self, key: &[u8]) -> usize {
         partition_of(key, self.peers.len())
     }
@@ -121,7 +141,7 @@ impl Partitioned {
     ) -> Option<T> {
         let peer = self.peers[owner].as_mut()?;
         begin(&mut peer.remote);
-        peer.bell.ring();
+        peer.ring();
         let mut waiting = Waiting::default();
         loop {
             if let Some(answer) = poll(&mut peer.remote) {
@@ -129,7 +149,7 @@ impl Partitioned {
             }
             waiting.turn(self.inside.serve(now_ms), self.pause.as_ref());
             // Polling may have sent more.
-            peer.bell.ring();
+            peer.ring();
         }
     }
 
@@ -165,7 +185,7 @@ impl Partitioned {
             if let Some(peer) = peer.as_mut().filter(|_| !part.is_empty()) {
                 self.work.forwarded += part.len() as u64;
                 peer.remote.begin(part, now_ms);
-                peer.bell.ring();
+                peer.ring();
             }
         }
         let own = std::mem::take(&mut parts[self.number]);
@@ -210,11 +230,11 @@ impl Partitioned {
             (peer.remote).poll(part, &mut |_, answer| answers.put(&answer));
             waiting.turn(self.inside.serve(now_ms), self.pause.as_ref());
             // Polling may have sent more.
-            peer.bell.ring();
+            peer.ring();
         }
     }
 
-    /// Asks every other worker something, and answers it for this one's partition as well: answers with the
+    /// Asks every other worker of this process something, and answers it for this one's partition as well: answers with the
     /// numbers of the partitions, in order, without those who have ended.
     pub(super) fn ask_all<T: Send + 'static>(
         &mut self,
@@ -222,14 +242,14 @@ impl Partitioned {
     ) -> Vec<(usize, T)> {
         let (sender, receiver) = mpsc::channel();
         for (number, peer) in self.peers.iter().enumerate() {
-            if let Some(peer) = peer {
+            if let Some((bell, mailbox)) = peer.as_ref().and_then(|peer| peer.thread.as_ref()) {
                 let (question, sender) = (question.clone(), sender.clone());
                 let letter = move |backing: &mut dyn Backing| {
                     // Who asked may have ended.
                     let _ = sender.send((number, question(backing)));
                 };
-                peer.mailbox.post(Box::new(letter));
-                peer.bell.ring();
+                mailbox.post(Box::new(letter));
+                bell.ring();
             }
         }
         drop(sender);
@@ -389,6 +409,17 @@ impl ProcessingEngine for Partitioned {
                 self.elsewhere.statistics.add(&statistics);
                 self.elsewhere.info.push(info);
                 self.elsewhere.last_saves_s.push(last_save_s);
+            }
+        }
+        for number in 0..self.peers.len() {
+            if self.is_over_link(number) {
+                let statistics = self.ask(
+                    number,
+                    self.now_ms,
+                    RemoteEngine::begin_statistics,
+                    |remote| remote.poll_statistics().then(|| remote.statistics()),
+                );
+                (self.elsewhere.statistics).add(&statistics.unwrap_or_default());
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Bell;
 use crate::persistence::{HistoryPosition, Replay, ReplayError, Replicable, Snapshots};
@@ -52,6 +53,11 @@ pub trait Backing: ProcessingEngine {
     /// does for them what [`Backing::before_replies`] does.
     fn serve_others(&mut self, _now_ms: u64) -> bool {
         false
+    }
+
+    /// How long the worker may sleep at most, where nobody can wake it by the bell.
+    fn sleep_max(&self) -> Option<Duration> {
+        None
     }
 
     /// Where the requests of this worker's clients were executed.

@@ -62,7 +62,7 @@ pub fn info(
     own("design", &state.settings.design.name());
     own("driver", &"epoll");
     own("steering", &"none");
-    own("partitions", &state.shared.workers());
+    own("partitions", &backing.partitions());
     own("requests_at_owner", &figures.partition_work.own);
     own("requests_forwarded", &figures.partition_work.forwarded);
     own("busy_poll", &u8::from(state.settings.busy_poll));

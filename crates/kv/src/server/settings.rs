@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Password;
+use crate::Design;
 use crate::directory::RegistrationStatus;
 
 /// How a server serves.
@@ -45,27 +46,6 @@ pub struct Settings {
     pub name: Option<String>,
     /// How its registration there does, for those who ask.
     pub registration: Option<Arc<RegistrationStatus>>,
-}
-
-/// Where the two engines run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Design {
-    /// Both on the host.
-    #[default]
-    CpuOnly,
-    /// The communication engine on the DPU, the processing engine on the host.
-    Lat,
-}
-
-impl Design {
-    /// Its name, as on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::CpuOnly => "cpu-only",
-            Self::Lat => "lat",
-        }
-    }
 }
 
 /// What clients may take.

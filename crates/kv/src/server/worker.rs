@@ -247,7 +247,8 @@ impl<'b> Worker<'b> {
             true => Duration::ZERO,
             false => {
                 let next_ms = self.next_tick_ms.min(self.next_wait_ms);
-                Duration::from_millis(next_ms.saturating_sub(self.now_ms))
+                let tick = Duration::from_millis(next_ms.saturating_sub(self.now_ms));
+                self.backing.sleep_max().map_or(tick, |most| tick.min(most))
             }
         }
     }

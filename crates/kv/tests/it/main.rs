@@ -3,6 +3,7 @@
 mod bench;
 mod codec;
 mod datagram;
+mod designs;
 mod directory;
 mod linearizability;
 mod memcached;

@@ -64,7 +64,8 @@ enum ClientCertificates {
     Required,
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+/// A TCP address for Redis clients.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
     with_port(text, PORT)
 }
 
@@ -114,6 +115,19 @@ impl Access {
                  --tls-clients required with --tls-listen; create a password with \
                  `(umask 077; openssl rand -base64 24 > FILE)`"
             )),
+        }
+    }
+
+    /// Refuses addresses of a DPU that would admit other machines by mistake.
+    pub fn check_dpu(&self, addresses: &[SocketAddr]) -> Result<(), String> {
+        let mut open = addresses
+            .iter()
+            .filter(|address| !address.ip().is_loopback());
+        match open.next() {
+            Some(address) if self.password_file.is_none() => Err(format!(
+                "other machines can reach {address}, so --password-file FILE is required"
+            )),
+            _ => Ok(()),
         }
     }
 

@@ -1,49 +1,67 @@
 //! Where the two engines of a key-value store run.
 
 use std::net::SocketAddr;
-use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::ops::RangeInclusive;
 
-use overside_backends::agents;
-use overside_kv::KeyHasher;
-use overside_kv::clock::Clock;
-use overside_kv::offload::agent::{KIND, Opening, Question, Reply, link_config};
-use overside_kv::offload::{self, Channel, ChannelOptions, Responder};
-use overside_kv::server::{Backing, Settings};
-use overside_link::codec::Message;
+use overside_kv::design::{Layout, SideMemory};
+use overside_kv::offload::agent::{ClientLimits, Opening, StoreLimits};
+use overside_kv::offload::{Batching, Optimizations};
+use overside_kv::server::Settings;
+use overside_kv::store::MEMORY_MAX_BYTES;
 use overside_link::verbs::Side;
-use overside_probe::dma::{Link, dial};
+use overside_probe::dma::Link;
 
-use super::access::Access;
+use super::access::{self, Access};
+use crate::options::size_within;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Design")]
 pub struct DesignArguments {
-    /// cpu-only: everything here. lat: the communication engine on a DPU, which clients connect to, and
-    /// the store here
+    /// Which engines run where
     #[arg(long, value_enum, default_value_t = Design::CpuOnly)]
     design: Design,
     /// The DPU's agent, as `overside agents` knows it
     #[arg(long, value_name = "NODE")]
     dpu: Option<String>,
+    /// Cores of the DPU [default: 1]
+    #[arg(long, value_name = "N", requires = "dpu",
+          value_parser = clap::value_parser!(u64).range(1..=64))]
+    dpu_cores: Option<u64>,
+    /// Address of the DPU to listen at, with or without a port, where the host has clients too; may be
+    /// repeated. Otherwise --listen is the DPU's
+    #[arg(long, value_name = "ADDRESS", value_parser = access::address, requires = "dpu")]
+    dpu_listen: Vec<SocketAddr>,
+    /// Most memory on the DPU; what needs more is refused
+    #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = size_within(MEMORY))]
+    dpu_memory: usize,
     /// Link to the DPU: shm (an agent on this machine) or ucx
     #[arg(long, value_name = "LINK", default_value = "shm", value_parser = link, requires = "dpu")]
     link: Link,
     /// A message over the link for each batch of requests, or for each request, to compare with
     #[arg(long, value_enum, default_value_t = LinkBatch::Batch, requires = "dpu")]
     link_batch: LinkBatch,
-    /// Make the next message while the host executes the one before, or wait for its answers, to compare
-    /// with
+    /// Make the next message while the other side executes the one before, or wait for its answers, to
+    /// compare with
     #[arg(long, value_enum, default_value_t = Overlap::On, requires = "dpu")]
     overlap: Overlap,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Design {
+    /// Everything here
     CpuOnly,
+    /// Clients connect to a core of the DPU, a core here has the store
     Lat,
+    /// Clients connect to several cores of the DPU (--dpu-cores), one core here has the store
+    Sav,
+    /// As sav; clients connect to the other cores here (--cores) too
+    Dual,
+    /// Each side has a part of the keys, and clients of its own
+    Shrd,
+    /// Clients connect here, a core of the DPU has the store
+    Proc,
+    /// Everything on the DPU
+    DpuOnly,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -58,129 +76,175 @@ enum Overlap {
     Off,
 }
 
+/// What can be asked for.
+const MEMORY: RangeInclusive<usize> = 1 << 20..=1 << 46;
+
 fn link(text: &str) -> Result<Link, String> {
     Link::named(text).ok_or_else(|| "shm or ucx".into())
 }
 
+impl From<Design> for overside_kv::Design {
+    fn from(design: Design) -> Self {
+        match design {
+            Design::CpuOnly => Self::CpuOnly,
+            Design::Lat => Self::Lat,
+            Design::Sav => Self::Sav,
+            Design::Dual => Self::Dual,
+            Design::Shrd => Self::Shrd,
+            Design::Proc => Self::Proc,
+            Design::DpuOnly => Self::DpuOnly,
+        }
+    }
+}
+
 impl DesignArguments {
+    pub fn design(&self) -> overside_kv::Design {
+        self.design.into()
+    }
+
     /// The DPU's agent, where there is one.
     pub fn node(&self) -> Option<&str> {
-        self.dpu.as_deref().filter(|_| self.design == Design::Lat)
+        self.dpu.as_deref()
     }
 
-    /// Finds what contradicts itself.
-    pub fn check(&self, access: &Access) -> Result<(), String> {
-        match (self.design, &self.dpu) {
-            (Design::Lat, None) => Err(
-                "--design lat needs --dpu NODE; `overside agents add NODE ADDRESS` makes one known"
-                    .into(),
-            ),
-            (Design::CpuOnly, Some(_)) => Err("--dpu needs --design lat".into()),
-            (Design::Lat, Some(_)) => access.check_for_agent(),
-            (Design::CpuOnly, None) => Ok(()),
-        }
+    /// Where clients connect on the DPU, where there are clients on both sides.
+    pub fn dpu_listen(&self) -> &[SocketAddr] {
+        &self.dpu_listen
     }
-}
 
-/// Says where the agent listens.
-pub type Announce<'a> = &'a dyn Fn(&[SocketAddr]) -> Result<(), String>;
+    /// Cores of the DPU.
+    pub fn dpu_cores(&self) -> usize {
+        self.dpu
+            .as_ref()
+            .map_or(0, |_| self.dpu_cores.unwrap_or(1) as usize)
+    }
 
-/// How long setting up may take.
-const SETUP_MAX: Duration = Duration::from_secs(10);
-/// How long after a lost agent it is tried again.
-const RETRY: Duration = Duration::from_millis(100);
-
-/// Serves from `backing` clients that connect to the agent `node`, until `stop`. An agent that is lost
-/// is asked again.
-pub fn serve(
-    node: &str,
-    design: &DesignArguments,
-    settings: &Settings,
-    backing: &mut dyn Backing,
-    (hasher, clock): (&KeyHasher, Clock),
-    (announce, stop): (Announce<'_>, &AtomicBool),
-) -> Result<ExitCode, String> {
-    let mut opening = design.opening(settings);
-    let mut is_first = true;
-    while !stop.load(Ordering::Relaxed) {
-        opening.now_ms = clock.now_ms();
-        match connect(node, &opening) {
-            Ok((probe, channel, addresses)) => {
-                match is_first {
-                    true => announce(&addresses)?,
-                    false => complain!("overside kv serve: {node} is back"),
-                }
-                // Clients find it where it was.
-                opening.listen = addresses;
-                is_first = false;
-                let mut responders = [Responder::new(channel, hasher.clone())];
-                let busy = settings.busy_poll;
-                let served = offload::serve(&mut responders, backing, &clock, busy, stop);
-                drop(probe);
-                if let Err(error) = served {
-                    complain!("overside kv serve: {node} is lost: {error}; trying again");
-                }
+    /// Finds what contradicts itself. The threads of both sides otherwise, with so many cores here.
+    pub fn check(&self, access: &Access, host_cores: usize) -> Result<Layout, String> {
+        let design = self.design();
+        let name = design.name();
+        let (host_min, dpu_min) = design.cores_min();
+        match (&self.dpu, dpu_min) {
+            (None, 1..) => {
+                return Err(format!(
+                    "--design {name} needs --dpu NODE; `overside agents add NODE ADDRESS` makes one known"
+                ));
             }
-            Err(message) if is_first => return Err(message),
-            // It may take a while to come back.
-            Err(_) => {}
+            (Some(_), 0) => return Err(format!("--design {name} has no use for --dpu")),
+            _ => {}
         }
-        if !stop.load(Ordering::Relaxed) {
-            backing.tick(clock.now_ms());
-            thread::sleep(RETRY);
+        let layout = design.layout(host_cores, self.dpu_cores());
+        let layout = layout.ok_or_else(|| match host_cores < host_min {
+            true => format!("--design {name} needs --cores {host_min} or more"),
+            false => format!(
+                "--design {name} does not run with --cores {host_cores} and --dpu-cores {}",
+                self.dpu_cores()
+            ),
+        })?;
+        let has_both = layout.host.serving() > 0 && layout.dpu.serving() > 0;
+        match has_both {
+            true if self.dpu_listen.is_empty() => Err(format!(
+                "--design {name} has clients on both sides: --dpu-listen ADDRESS is required"
+            )),
+            true => access.check_dpu(&self.dpu_listen).map(|()| layout),
+            false if !self.dpu_listen.is_empty() => Err(format!(
+                "--design {name} has clients on one side: --listen is its address, without --dpu-listen"
+            )),
+            false if layout.host.serving() == 0 => access.check_for_agent().map(|()| layout),
+            false => Ok(layout),
         }
     }
-    let kept = backing.finish();
-    kept.map(|()| ExitCode::SUCCESS)
-        .map_err(|error| format!("state could not be kept: {error}"))
-}
 
-impl DesignArguments {
-    fn opening(&self, settings: &Settings) -> Opening {
+    /// Finds whether the DPU's side fits its memory.
+    pub fn check_memory(&self, layout: &Layout, store: u64, clients: u64) -> Result<(), String> {
+        let memory = layout.memory(Side::Dpu, store, clients);
+        let most = self.dpu_memory as u64;
+        if layout.dpu == Default::default() || memory.total() <= most {
+            return Ok(());
+        }
+        let SideMemory {
+            store,
+            connections,
+            links,
+            channels,
+        } = memory;
+        let parts = [
+            ("store", store, "--memory"),
+            ("connections", connections, "--client-memory"),
+            ("links", links, "--dpu-cores"),
+            ("channels between cores", channels, "--dpu-cores"),
+        ];
+        let parts = || parts.iter().filter(|(_, bytes, _)| *bytes > 0);
+        let listed: Vec<_> = parts()
+            .map(|(name, bytes, _)| format!("{name} {}", mib(*bytes)))
+            .collect();
+        let largest = parts()
+            .max_by_key(|(_, bytes, _)| bytes)
+            .map_or("", |part| part.2);
+        Err(format!(
+            "the DPU would need up to {} ({}), more than the {} of --dpu-memory: give less {largest}, or \
+             more --dpu-memory if the DPU has it",
+            mib(memory.total()),
+            listed.join(", "),
+            mib(most)
+        ))
+    }
+
+    /// The store's memory where none is given: what is left on the DPU for its part, and no more for a
+    /// part here than `host` for all of those.
+    pub fn default_store(&self, layout: &Layout, host: u64, clients: u64) -> u64 {
+        let dpu = layout.dpu.partitions() as u64;
+        if dpu == 0 {
+            return host;
+        }
+        let rest = layout.memory(Side::Dpu, 0, clients).total();
+        let part = (self.dpu_memory as u64).saturating_sub(rest) / dpu;
+        let part_here = host.checked_div(layout.host.partitions() as u64);
+        let part = part.min(part_here.unwrap_or(u64::MAX));
+        let most = MEMORY_MAX_BYTES as u64;
+        (part.min(most) * layout.partitions() as u64).min(most)
+    }
+
+    /// What the agent is asked for.
+    pub fn opening(
+        &self,
+        (host_cores, store): (usize, StoreLimits),
+        settings: &Settings,
+    ) -> Opening {
+        let listen = match self.dpu_listen.is_empty() {
+            true => settings.tcp.clone(),
+            false => self.dpu_listen.clone(),
+        };
         Opening {
+            design: self.design(),
+            host_cores,
+            dpu_cores: self.dpu_cores(),
             link: self.link,
-            listen: settings.tcp.clone(),
-            password: settings.password.as_ref().map(|password| password.digest()),
-            clients: settings.limits.clients,
-            client_memory_bytes: settings.limits.memory_bytes as u64,
+            clients: ClientLimits {
+                listen,
+                password: settings.password.as_ref().map(|password| password.digest()),
+                count: settings.limits.clients,
+                memory_bytes: settings.limits.memory_bytes as u64,
+            },
+            store,
             busy_poll: settings.busy_poll,
-            single_requests: self.link_batch == LinkBatch::Request,
-            overlap: self.overlap == Overlap::On,
-            now_ms: 0,
-            is_cache: settings.is_cache,
+            optimizations: self.optimizations(),
             name: settings.name.clone(),
+            now_ms: 0,
+        }
+    }
+
+    pub fn optimizations(&self) -> Optimizations {
+        Optimizations {
+            batching: match self.link_batch {
+                LinkBatch::Batch => Batching::Batch,
+                LinkBatch::Request => Batching::Request,
+            },
+            overlap: self.overlap == Overlap::On,
         }
     }
 }
 
-/// Has the agent serve, and connects with it.
-fn connect(
-    node: &str,
-    opening: &Opening,
-) -> Result<(agents::RemoteProbe, Channel, Vec<SocketAddr>), String> {
-    let deadline = Instant::now() + SETUP_MAX;
-    let mut probe = agents::probe(node, KIND).map_err(|error| error.to_string())?;
-    let question = Question::Open(opening.clone()).encode();
-    let answer = probe
-        .ask(&question, deadline)
-        .map_err(|error| error.to_string())?;
-    let (reach, addresses) = match Reply::decode(&answer).map_err(|error| error.to_string())? {
-        Reply::Listening { reach, addresses } => (reach, addresses),
-        Reply::Failed(message) => return Err(format!("{node}: {message}")),
-        Reply::Status(_) => return Err(format!("{node} answers something else")),
-    };
-    let config = link_config(Side::Host);
-    let endpoint = dial(
-        opening.link,
-        &reach,
-        probe.there(),
-        None,
-        None,
-        &config,
-        deadline,
-    )
-    .map_err(|failure| format!("the link with {node}: {}", failure.message))?;
-    let channel = Channel::open(endpoint, 0, ChannelOptions::default(), deadline)
-        .map_err(|error| format!("the link with {node}: {error}"))?;
-    Ok((probe, channel, addresses))
+pub fn mib(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
 }

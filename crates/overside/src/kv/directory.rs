@@ -31,6 +31,8 @@ pub struct Description<'d> {
     pub side: &'d str,
     /// Parts of the keys.
     pub partitions: usize,
+    /// `--advertise` is about this side.
+    pub is_advertised: bool,
 }
 
 /// A server that is to be registered when its addresses are known.
@@ -112,13 +114,12 @@ impl ServerRegistration {
         settings.registration = Some(Arc::clone(&self.status));
     }
 
-    /// Registers what a server listens at.
-    pub fn register(
-        &self,
-        settings: &Settings,
-        description: Description<'_>,
-    ) -> Result<(), String> {
-        let endpoints = self.endpoints(settings, description)?;
+    /// Registers what a server listens at, on each side.
+    pub fn register(&self, sides: &[(Settings, Description<'_>)]) -> Result<(), String> {
+        let endpoints = sides
+            .iter()
+            .map(|(settings, description)| self.endpoints(settings, *description));
+        let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?.concat();
         let (location, status) = (self.location.clone(), Arc::clone(&self.status));
         let registration = Registration::start(location, endpoints, status)
             .map_err(|error| format!("starting a thread: {error}"))?;
@@ -148,7 +149,10 @@ impl ServerRegistration {
             server: self.name.clone(),
             instance: instance.clone(),
             protocol: protocol.into(),
-            address: self.advertised(address),
+            address: match description.is_advertised {
+                true => self.advertised(address),
+                false => address.to_string(),
+            },
             design: description.design.into(),
             side: description.side.into(),
             partitions: description.partitions,

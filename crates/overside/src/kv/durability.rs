@@ -5,6 +5,7 @@ use std::thread;
 
 use overside_kv::KeyHasher;
 use overside_kv::clock::Clock;
+use overside_kv::design::Layout;
 use overside_kv::partitions;
 use overside_kv::persistence::{Journaled, PersistenceOptions, Replicable, SyncPolicy};
 use overside_kv::replica::ReplicationLayer;
@@ -58,7 +59,14 @@ impl Durability {
 
     /// Refuses what cannot be kept rightly: what a cache drops depends on what was asked before, which a
     /// log does not say.
-    pub fn check(&self, is_cache: bool) -> Result<(), String> {
+    pub fn check(&self, is_cache: bool, layout: &Layout) -> Result<(), String> {
+        if self.dir.is_some() && layout.dpu.partitions() > 0 {
+            return Err(
+                "--dir keeps keys of the host, and with this design the DPU has keys, which are in its \
+                 memory only: leave --dir away, or take a design whose store is on the host"
+                    .into(),
+            );
+        }
         let has_log = self.dir.is_some() && Option::<SyncPolicy>::from(self.sync).is_some();
         match is_cache && has_log {
             true => Err(

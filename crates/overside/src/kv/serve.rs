@@ -1,10 +1,8 @@
 //! `overside kv serve`.
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::process::{self, ExitCode};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -12,23 +10,26 @@ use std::time::Duration;
 use clap::value_parser;
 use overside_agent::default_memory_bytes;
 use overside_kv::clock::Clock;
-use overside_kv::offload::agent::LINK_BYTES;
-use overside_kv::partitions;
-use overside_kv::server::{Design, Limits, Server, ServerError, Settings};
+use overside_kv::design::Layout;
+use overside_kv::offload::agent::StoreLimits;
+use overside_kv::offload::{Askers, SideEngines, SideError, SideStop};
+use overside_kv::server::{Limits, Server, ServerError, Settings};
 use overside_kv::store::{self, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, StoreOptions};
 use overside_kv::udp::RX_QUEUE_DEFAULT;
 use overside_kv::{KeyHasher, Store};
+use overside_link::verbs::Side;
 use overside_log::LevelFilter;
-use serde_json::{Value, json};
 
 use super::access::Access;
+use super::announcement;
 use super::cores::{self, Cores};
-use super::design::{self, DesignArguments};
-use super::directory::{Description, DirectoryArguments, ServerRegistration};
+use super::design::DesignArguments;
+use super::directory::{Description, DirectoryArguments};
+use super::dpu_side::DpuSide;
 use super::durability::Durability;
+use super::plan::Plan;
 use super::replica::{ReplicaArguments, can_replicate};
 use crate::logging::Verbosity;
-use crate::messages::shown;
 use crate::options::size_within;
 use crate::{exit, system};
 
@@ -48,9 +49,9 @@ pub struct Arguments {
     #[command(flatten)]
     replication: ReplicaArguments,
     #[command(flatten)]
-    design: DesignArguments,
-    #[command(flatten)]
     directory: DirectoryArguments,
+    #[command(flatten)]
+    design: DesignArguments,
     #[command(flatten)]
     limits: LimitArguments,
     #[command(flatten)]
@@ -155,32 +156,34 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if let Err(code) = verbosity.start("kv", LevelFilter::INFO, exit::USAGE) {
         return code;
     }
-    let checked =
-        (arguments.access.check()).and_then(|()| arguments.design.check(&arguments.access));
-    let is_cache = arguments.store.semantics == Semantics::Cache;
-    let checked = checked.and_then(|()| arguments.durability.check(is_cache));
-    let checked = checked.and_then(|()| arguments.check_cores());
-    let checked = checked.and_then(|()| arguments.directory.check(&arguments.access));
-    let can_replicate = arguments.can_replicate();
-    let checked = checked.and_then(|()| arguments.replication.check(can_replicate));
-    if let Err(message) = checked {
-        complain!("overside kv serve: {message}");
-        return ExitCode::from(exit::USAGE);
-    }
-    serve(arguments).unwrap_or_else(|message| {
+    let checked = arguments.check();
+    let layout = match checked {
+        Ok(layout) => layout,
+        Err(message) => {
+            complain!("overside kv serve: {message}");
+            return ExitCode::from(exit::USAGE);
+        }
+    };
+    serve(arguments, layout).unwrap_or_else(|message| {
         complain!("overside kv serve: {message}");
         ExitCode::from(exit::ABSENT)
     })
 }
 
 impl Arguments {
-    fn check_cores(&self) -> Result<(), String> {
-        let count = self.serving.cores.count();
-        if count > 1 && self.design.node().is_some() {
-            return Err("--cores needs --design cpu-only".into());
-        }
-        match self.store.memory_bytes() / count >= MEMORY_MIN_BYTES {
-            true => Ok(()),
+    /// Refuses what contradicts itself. Which threads there are otherwise.
+    fn check(&self) -> Result<Layout, String> {
+        self.access.check()?;
+        self.directory.check(&self.access)?;
+        let layout = self.design.check(&self.access, self.host_cores())?;
+        let is_cache = self.store.semantics == Semantics::Cache;
+        self.durability.check(is_cache, &layout)?;
+        self.replication.check(self.can_replicate())?;
+        let (store, clients) = (self.store_bytes(&layout), self.limits.client_memory as u64);
+        self.design.check_memory(&layout, store, clients)?;
+        let count = layout.partitions();
+        match store / count as u64 >= MEMORY_MIN_BYTES as u64 {
+            true => Ok(layout),
             false => Err(format!(
                 "--memory is too little for {count} cores: each needs {} MiB at least",
                 MEMORY_MIN_BYTES >> 20
@@ -195,113 +198,175 @@ impl Arguments {
         can_replicate(self.serving.cores.count(), has_dpu, is_cache)
     }
 
-    /// A store for each core.
-    fn stores(&self, hasher: &KeyHasher) -> Result<Vec<Store>, String> {
-        let count = self.serving.cores.count();
+    /// Cores of the host; with everything on the DPU, none.
+    fn host_cores(&self) -> usize {
+        match (self.design.design().cores_min(), self.serving.cores.count()) {
+            ((0, _), 1) => 0,
+            (_, count) => count,
+        }
+    }
+
+    /// Memory of all partitions.
+    fn store_bytes(&self, layout: &Layout) -> u64 {
+        let host = || default_memory_bytes().min(MEMORY_MAX_BYTES as u64);
+        let clients = self.limits.client_memory as u64;
+        let default = || self.design.default_store(layout, host(), clients);
+        self.store.memory.map_or_else(default, |bytes| bytes as u64)
+    }
+
+    /// A store for each partition here.
+    fn stores(&self, layout: &Layout, hasher: &KeyHasher) -> Result<Vec<Store>, String> {
+        let memory_bytes = self.store_bytes(layout) as usize / layout.partitions();
         let store = |_| {
             let store = Store::new(StoreOptions {
-                memory_bytes: self.store.memory_bytes() / count,
+                memory_bytes,
                 semantics: self.store.semantics.into(),
                 hasher: hasher.clone(),
                 huge_pages: self.store.huge_pages == HugePages::Auto,
             });
             store.map_err(|error| format!("{error}; --memory SIZE takes less"))
         };
-        (0..count).map(store).collect()
+        layout.partitions_of(Side::Host).map(store).collect()
+    }
+
+    fn store_limits(&self, layout: &Layout) -> StoreLimits {
+        StoreLimits {
+            memory_bytes: self.store_bytes(layout),
+            is_cache: self.store.semantics == Semantics::Cache,
+            huge_pages: self.store.huge_pages == HugePages::Auto,
+        }
+    }
+
+    /// The DPU's side, if the design has one.
+    fn dpu_side(
+        &self,
+        layout: Layout,
+        settings: &Settings,
+        clock: Clock,
+    ) -> Result<Option<DpuSide>, String> {
+        let Some(node) = self.design.node() else {
+            return Ok(None);
+        };
+        let store = (self.host_cores(), self.store_limits(&layout));
+        let opening = self.design.opening(store, settings);
+        DpuSide::connect(node, opening, layout, clock).map(Some)
     }
 }
 
-fn serve(all: &Arguments) -> Result<ExitCode, String> {
-    let mut settings = settings(all)?;
+fn serve(all: &Arguments, layout: Layout) -> Result<ExitCode, String> {
+    let mut settings = all.settings(&layout)?;
     let registration = all.directory.prepare()?;
     if let Some(registration) = &registration {
         registration.apply(&mut settings);
     }
-    let withdrawn = registration.clone();
-    let withdraw = move || withdrawn.iter().for_each(|one| one.withdraw());
     let clock = Clock::start();
     let hasher = KeyHasher::random();
-    let memory_bytes = all.store.memory_bytes();
     if all.serving.dry_run {
-        return Ok(crate::print(&plan(all, &settings, memory_bytes)));
+        let plan = Plan {
+            design: &all.design,
+            layout,
+            settings: &settings,
+            store_bytes: all.store_bytes(&layout),
+            directory: all.durability.directory(),
+            backlog_bytes: (all.can_replicate())
+                .map_or(0, |()| all.replication.backlog_bytes() as u64),
+        };
+        return Ok(crate::print(&match all.serving.json {
+            true => plan.json(),
+            false => plan.text(),
+        }));
     }
     system::return_freed_memory();
     system::block_shutdown_signals();
-    let stores = all.stores(&hasher)?;
-    let stop = stop_on_signals();
+    let stores = all.stores(&layout, &hasher)?;
+    let signals = stop_on_signals();
     let replication = all.can_replicate().is_ok().then_some(&all.replication);
-    let mut backings = all.durability.open(stores, &hasher, &clock, replication)?;
-    if let (Some(node), [backing]) = (all.design.node(), backings.as_mut_slice()) {
-        let is_stopped = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&is_stopped);
-        // It is set here only.
-        let _ = stop.set(Box::new(move || {
-            withdraw();
-            flag.store(true, Ordering::Relaxed);
-        }));
-        let said = |addresses: &[SocketAddr]| {
-            announce_on(node, all.serving.json, addresses);
-            let there = Settings {
-                tcp: addresses.to_vec(),
-                ..settings.clone()
-            };
-            register(registration.as_deref(), &there, Design::Lat, "dpu")
-        };
-        let (keys, how) = (
-            (&hasher, clock),
-            (&said as design::Announce<'_>, &*is_stopped),
-        );
-        return design::serve(node, &all.design, &settings, &mut **backing, keys, how);
+    let mut stores = all.durability.open(stores, &hasher, &clock, replication)?;
+    let has_clients = layout.host.serving() > 0;
+    let server = has_clients
+        .then(|| Server::bind(settings.clone()))
+        .transpose();
+    let server = server.map_err(|error| remedy(&error))?;
+    if let Some(server) = &server {
+        for store in &mut stores {
+            all.replication.begin(server.settings(), &mut **store)?;
+        }
     }
-    let server = Server::bind(settings).map_err(|error| remedy(&error))?;
+    let dpu = all.dpu_side(layout, &settings, clock)?;
+    announcement::print(server.as_ref(), dpu.as_ref(), all.serving.json);
+    let listening = listening(&layout, &settings, server.as_ref(), dpu.as_ref());
+    let stop = SideStop::new(server.as_ref());
+    let mut engines = SideEngines {
+        side: Side::Host,
+        layout,
+        server,
+        stores,
+        asking: Vec::new(),
+        askers: Askers::default(),
+        optimizations: all.design.optimizations(),
+        on_loss: dpu
+            .as_ref()
+            .map_or_else(|| Arc::new(|_: &_| {}) as _, DpuSide::on_loss),
+        hasher,
+        clock,
+        busy_poll: settings.busy_poll,
+        store_core: all
+            .serving
+            .pinned()
+            .first()
+            .copied()
+            .filter(|_| layout.host.processing > 0),
+    };
+    let end = dpu
+        .map(|dpu| dpu.attach(&mut engines, stop.clone()))
+        .transpose()?;
+    let (handle, withdrawn) = (stop.clone(), registration.clone());
     // It is set here only.
-    let handle = server.stop_handle();
-    let _ = stop.set(Box::new(move || {
-        withdraw();
+    let _ = signals.set(Box::new(move || {
+        withdrawn.iter().for_each(|one| one.withdraw());
         handle.stop();
     }));
-    for backing in &mut backings {
-        all.replication.begin(server.settings(), &mut **backing)?;
+    if let Some(registration) = registration {
+        registration.register(&listening)?;
     }
-    announce(all, server.settings());
-    register(
-        registration.as_deref(),
-        server.settings(),
-        Design::CpuOnly,
-        "host",
-    )?;
-    let served = match backings.as_mut_slice() {
-        [backing] => server.run(&mut **backing, &hasher, clock),
-        _ => {
-            let engines = partitions::connect(backings, &hasher);
-            let engines = engines.map_err(|error| error.to_string())?;
-            let engines = engines.into_iter().map(|engine| Box::new(engine) as _);
-            server.run_workers(engines.collect(), &hasher, clock)
-        }
-    };
+    let served = engines.run(&stop);
+    if let Some(reason) = end.and_then(|end| end.try_recv().ok()) {
+        return Err(reason);
+    }
     match served {
         Ok(true) => Ok(ExitCode::SUCCESS),
         Ok(false) => {
             complain!("overside kv serve: some clients did not take their replies in time");
             Ok(ExitCode::from(exit::INCOMPLETE))
         }
-        Err(error) => Err(remedy(&error)),
+        Err(SideError::Server(error)) => Err(remedy(&error)),
+        Err(error) => Err(error.to_string()),
     }
 }
 
-/// Registers a server at its addresses, if it is to be.
-fn register(
-    registration: Option<&ServerRegistration>,
+/// What clients can find in a directory: where each side listens.
+fn listening(
+    layout: &Layout,
     settings: &Settings,
-    design: Design,
-    side: &str,
-) -> Result<(), String> {
-    let description = Description {
-        design: design.name(),
+    server: Option<&Server>,
+    dpu: Option<&DpuSide>,
+) -> Vec<(Settings, Description<'static>)> {
+    let description = |side| Description {
+        design: settings.design.name(),
         side,
-        partitions: settings.workers.max(1),
+        partitions: layout.partitions(),
+        is_advertised: side == "host" || server.is_none(),
     };
-    registration.map_or(Ok(()), |one| one.register(settings, description))
+    let here = server.map(|server| (server.settings().clone(), description("host")));
+    let there = dpu.map(|dpu| {
+        let there = Settings {
+            tcp: dpu.addresses().to_vec(),
+            is_cache: settings.is_cache,
+            ..Settings::default()
+        };
+        (there, description("dpu"))
+    });
+    here.into_iter().chain(there).collect()
 }
 
 /// Asks whatever serves to end.
@@ -322,35 +387,42 @@ fn stop_on_signals() -> Arc<OnceLock<Stop>> {
     stop
 }
 
-fn settings(all: &Arguments) -> Result<Settings, String> {
-    let (limits, serving) = (&all.limits, &all.serving);
-    let clients = limits.max_clients as usize;
-    Ok(Settings {
-        limits: Limits {
-            clients,
-            unauthenticated: (clients / 4).clamp(1, 1_000),
-            memory_bytes: limits.client_memory,
-            stall: Duration::from_secs(limits.stall),
-            idle: Duration::from_secs(limits.timeout),
-            ..Limits::default()
-        },
-        busy_poll: serving.busy_poll,
-        rx_queue: serving.rx_queue as usize,
-        workers: serving.cores.count(),
-        cores: match &serving.cores {
-            Cores::Count(_) => serving.core.into_iter().collect(),
+impl ServingArguments {
+    /// The cores that threads stay on.
+    fn pinned(&self) -> Vec<usize> {
+        match &self.cores {
+            Cores::Count(_) => self.core.into_iter().collect(),
             Cores::List(cores) => cores.clone(),
-        },
-        drain: Duration::from_secs(serving.drain),
-        is_cache: all.store.semantics == Semantics::Cache,
-        ..all.access.settings()?
-    })
+        }
+    }
 }
 
-impl StoreArguments {
-    fn memory_bytes(&self) -> usize {
-        let default = || default_memory_bytes().min(MEMORY_MAX_BYTES as u64) as usize;
-        self.memory.unwrap_or_else(default)
+impl Arguments {
+    fn settings(&self, layout: &Layout) -> Result<Settings, String> {
+        let all = self;
+        let (limits, serving) = (&all.limits, &all.serving);
+        let clients = limits.max_clients as usize;
+        Ok(Settings {
+            limits: Limits {
+                clients,
+                unauthenticated: (clients / 4).clamp(1, 1_000),
+                memory_bytes: limits.client_memory,
+                stall: Duration::from_secs(limits.stall),
+                idle: Duration::from_secs(limits.timeout),
+                ..Limits::default()
+            },
+            busy_poll: serving.busy_poll,
+            rx_queue: serving.rx_queue as usize,
+            workers: layout.host.serving(),
+            // The first one is that of the thread with the store alone, if there is such a thread.
+            cores: serving
+                .pinned()
+                .split_off(layout.host.processing.min(serving.pinned().len())),
+            drain: Duration::from_secs(serving.drain),
+            is_cache: all.store.semantics == Semantics::Cache,
+            design: all.design.design(),
+            ..all.access.settings()?
+        })
     }
 }
 
@@ -366,116 +438,4 @@ fn remedy(error: &ServerError) -> String {
         }
         _ => error.to_string(),
     }
-}
-
-/// Says where it listens.
-fn announce(all: &Arguments, settings: &Settings) {
-    let text = match all.serving.json {
-        true => format!("{}\n", endpoints(settings)),
-        false => format!("listening at {}\n", listed(settings)),
-    };
-    // A closed stdout is no reason to end.
-    let _ = crate::print(&text);
-}
-
-/// Says where an agent listens.
-fn announce_on(node: &str, as_json: bool, addresses: &[SocketAddr]) {
-    let listen = texts(addresses);
-    let text = match as_json {
-        true => format!("{}\n", json!({"listen": listen, "dpu": node})),
-        false => format!("listening at {} on {node}\n", listen.join(", ")),
-    };
-    // A closed stdout is no reason to end.
-    let _ = crate::print(&text);
-}
-
-fn texts(addresses: &[SocketAddr]) -> Vec<String> {
-    addresses.iter().map(SocketAddr::to_string).collect()
-}
-
-fn tls_addresses(settings: &Settings) -> &[SocketAddr] {
-    (settings.tls.as_ref()).map_or(&[], |(addresses, _)| addresses)
-}
-
-fn endpoints(settings: &Settings) -> Value {
-    json!({
-        "listen": texts(&settings.tcp),
-        "tls": texts(tls_addresses(settings)),
-        "memcached": texts(&settings.memcached),
-        "datagram": texts(&settings.datagram),
-        "unix": settings.unix,
-        "metrics": settings.metrics.map(|address| address.to_string()),
-    })
-}
-
-fn listed(settings: &Settings) -> String {
-    let tls = texts(tls_addresses(settings));
-    let unix = settings.unix.iter();
-    let all: Vec<String> = (texts(&settings.tcp).into_iter())
-        .chain(tls.into_iter().map(|address| format!("{address} (TLS)")))
-        .chain((settings.memcached.iter()).map(|address| format!("{address} (memcached)")))
-        .chain((settings.datagram.iter()).map(|address| format!("{address} (datagrams)")))
-        .chain(unix.map(shown))
-        .chain((settings.metrics).map(|address| format!("http://{address}/metrics")))
-        .collect();
-    all.join(", ")
-}
-
-/// What a dry run prints.
-fn plan(all: &Arguments, settings: &Settings, memory_bytes: usize) -> String {
-    let clients = settings.limits.memory_bytes;
-    let link = LINK_BYTES as usize;
-    let (design, place) = match all.design.node() {
-        None => (Design::CpuOnly, "everything on the host's CPU".to_owned()),
-        Some(node) => (
-            Design::Lat,
-            format!("clients connect to {node}, the store is here"),
-        ),
-    };
-    let cores = all.serving.cores.count();
-    let channels = partitions::channel_bytes(cores);
-    let backlog = match all.can_replicate() {
-        Ok(()) => all.replication.backlog_bytes(),
-        Err(_) => 0,
-    };
-    let (here, there) = match design {
-        Design::CpuOnly => (memory_bytes + clients + channels + backlog, 0),
-        Design::Lat => (memory_bytes + link, clients + link),
-    };
-    if all.serving.json {
-        let mut plan = endpoints(settings);
-        plan["design"] = json!(design.name());
-        plan["cores"] = json!(cores);
-        plan["directory"] = json!(all.durability.directory());
-        plan["memory_bytes"] = json!({
-            "host": {"store": memory_bytes, "total": here},
-            "dpu": {"total": there},
-            "connections": clients,
-        });
-        return format!("{plan}\n");
-    }
-    let mib = |bytes: usize| format!("{} MiB", bytes.div_ceil(1 << 20));
-    let mut text = String::new();
-    line!(text, "design: {} ({place})", design.name());
-    if cores > 1 {
-        line!(text, "cores, each with a part of the keys: {cores}");
-    }
-    line!(text, "listens at: {}", listed(settings));
-    match all.durability.directory() {
-        Some(directory) => line!(text, "keeps everything in: {}", shown(directory)),
-        None => line!(text, "keeps nothing when it ends (--dir DIR does)"),
-    }
-    line!(text, "memory of the host, at most: {}", mib(here));
-    line!(text, "  store, index included: {}", mib(memory_bytes));
-    if design == Design::CpuOnly {
-        line!(text, "  connections: {}", mib(clients));
-    }
-    if cores > 1 {
-        line!(text, "  channels between cores: {}", mib(channels));
-    }
-    if backlog > 0 {
-        line!(text, "  changes for replicas: {}", mib(backlog));
-    }
-    line!(text, "memory of the DPU, at most: {}", mib(there));
-    text
 }

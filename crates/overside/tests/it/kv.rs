@@ -14,12 +14,12 @@ use serde_json::Value;
 
 use crate::agent::{Running, User, err};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server that runs, and what it announced.
 pub struct Serving {
     process: Child,
-    said: Value,
+    pub said: Value,
 }
 
 impl Serving {
@@ -55,10 +55,15 @@ impl Serving {
     }
 
     /// Sends a signal; the exit code.
-    fn end(&mut self, signal: &str) -> Option<i32> {
+    pub fn end(&mut self, signal: &str) -> Option<i32> {
         let id = self.process.id().to_string();
         let kill = Command::new("kill").args([signal, &id]).status().unwrap();
         assert!(kill.success());
+        self.wait()
+    }
+
+    /// Waits until it has ended; the exit code.
+    pub fn wait(&mut self) -> Option<i32> {
         let begin = Instant::now();
         loop {
             if let Some(status) = self.process.try_wait().unwrap() {
@@ -67,6 +72,14 @@ impl Serving {
             assert!(begin.elapsed() < PATIENCE, "it does not end");
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// What it has said on stderr, once it has ended.
+    pub fn errors(&mut self) -> String {
+        let mut text = String::new();
+        let mut errors = self.process.stderr.take().unwrap();
+        errors.read_to_string(&mut text).unwrap();
+        text
     }
 }
 
@@ -78,20 +91,20 @@ impl Drop for Serving {
     }
 }
 
-fn ask(mut stream: impl Read + Write, commands: &str, replies: &str) {
+pub fn ask(mut stream: impl Read + Write, commands: &str, replies: &str) {
     stream.write_all(commands.as_bytes()).unwrap();
     let mut heard = vec![0; replies.len()];
     stream.read_exact(&mut heard).unwrap();
     assert_eq!(String::from_utf8_lossy(&heard), replies);
 }
 
-fn run(user: &User, arguments: &[&str]) -> Output {
+pub fn run(user: &User, arguments: &[&str]) -> Output {
     let all = [&["kv", "serve"], arguments].concat();
     user.command(&all).output().unwrap()
 }
 
 /// What it says when it refuses these options.
-fn refused(user: &User, arguments: &[&str]) -> String {
+pub fn refused(user: &User, arguments: &[&str]) -> String {
     let output = run(user, arguments);
     assert_eq!(output.status.code(), Some(2), "{}", err(&output));
     err(&output)
@@ -200,14 +213,14 @@ fn a_dry_run_says_what_it_would_take() {
     let output = run(&user, &common);
     assert!(output.status.success());
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
-    design: cpu-only (everything on the host's CPU)
+    design: cpu-only
+      on the host: 1 core, with clients and a part of the keys
     listens at: 127.0.0.1:6379, http://127.0.0.1:9/metrics
     keeps nothing when it ends (--dir DIR does)
     memory of the host, at most: 1344 MiB
       store, index included: 1024 MiB
       connections: 256 MiB
       changes for replicas: 64 MiB
-    memory of the DPU, at most: 0 MiB
     ");
     let output = run(&user, &[&common[..], &["--json"]].concat());
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -241,10 +254,7 @@ fn what_was_stored_is_there_after_a_restart() {
             ),
         );
         assert_eq!(serving.end("-TERM"), Some(0));
-        let mut text = String::new();
-        let mut errors = serving.process.stderr.take().unwrap();
-        errors.read_to_string(&mut text).unwrap();
-        assert_contains(text, "recovered");
+        assert_contains(serving.errors(), "recovered");
     }
 }
 

@@ -5,6 +5,7 @@ mod command;
 mod files;
 mod kv;
 mod kv_bench;
+mod kv_designs;
 mod kv_profile;
 mod logging;
 mod matching;

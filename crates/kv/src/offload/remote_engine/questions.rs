@@ -38,6 +38,7 @@ impl RemoteEngine {
             Err(error) => Err(error),
         };
         self.in_flight.clear();
+        self.show_counts();
         match answer {
             Ok(answer) => Some(Some(answer)),
             Err(error) => {

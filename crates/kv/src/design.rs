@@ -1,0 +1,288 @@
+//! Designs: which engines run on which side, in how many threads, and which of them ask which over the
+//! link.
+//!
+//! A thread has clients, a part of the keys (a *partition*), or both. Each thread with clients asks each
+//! partition that is not its own: over a channel within the process, or over a link of its own where the
+//! partition is on the other side. The designs and their names are those of the DPU offload studies.
+
+use std::ops::Range;
+
+use overside_link::verbs::Side;
+use serde::{Deserialize, Serialize};
+
+use crate::offload::LINK_BYTES;
+use crate::partitions::channel_bytes;
+
+/// Most links of a design, and most cores of a side.
+pub const LINKS_MAX: usize = 64;
+
+/// Where the two engines run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Design {
+    /// Both on the host.
+    #[default]
+    CpuOnly,
+    /// Both on the DPU.
+    DpuOnly,
+    /// A communication engine on the DPU, the processing engine on the host: core to core.
+    Lat,
+    /// As `Lat`, with several cores of the DPU.
+    Sav,
+    /// As `Sav`, and further cores of the host have clients of their own.
+    Dual,
+    /// Keys are divided among both sides, each with both engines.
+    Shrd,
+    /// Communication engines on the host, the processing engine on the DPU.
+    Proc,
+}
+
+impl Design {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::CpuOnly,
+        Self::DpuOnly,
+        Self::Lat,
+        Self::Sav,
+        Self::Dual,
+        Self::Shrd,
+        Self::Proc,
+    ];
+
+    /// Its name, as on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CpuOnly => "cpu-only",
+            Self::DpuOnly => "dpu-only",
+            Self::Lat => "lat",
+            Self::Sav => "sav",
+            Self::Dual => "dual",
+            Self::Shrd => "shrd",
+            Self::Proc => "proc",
+        }
+    }
+
+    /// Its threads with so many cores of a side. `None`: it does not take so many, or so few.
+    #[must_use]
+    pub fn layout(self, host_cores: usize, dpu_cores: usize) -> Option<Layout> {
+        let complete = |complete| Threads {
+            complete,
+            ..Threads::default()
+        };
+        let communication = |communication| Threads {
+            communication,
+            ..Threads::default()
+        };
+        let processing = Threads {
+            processing: 1,
+            ..Threads::default()
+        };
+        let nothing = Threads::default();
+        let (host, dpu) = match (self, host_cores, dpu_cores) {
+            (Self::CpuOnly, 1.., 0) => (complete(host_cores), nothing),
+            (Self::DpuOnly, 0, 1..) => (nothing, complete(dpu_cores)),
+            (Self::Lat, 1, 1) | (Self::Sav, 1, 1..) => (processing, communication(dpu_cores)),
+            (Self::Dual, 2.., 1..) => {
+                let host = Threads {
+                    communication: host_cores - 1,
+                    ..processing
+                };
+                (host, communication(dpu_cores))
+            }
+            (Self::Shrd, 1.., 1..) => (complete(host_cores), complete(dpu_cores)),
+            (Self::Proc, 1.., 1) => (communication(host_cores), processing),
+            _ => return None,
+        };
+        let layout = Layout { host, dpu };
+        let is_possible =
+            host_cores.max(dpu_cores) <= LINKS_MAX && layout.links().count() <= LINKS_MAX;
+        is_possible.then_some(layout)
+    }
+
+    /// The fewest cores of host and DPU that it takes.
+    #[must_use]
+    pub fn cores_min(self) -> (usize, usize) {
+        match self {
+            Self::CpuOnly => (1, 0),
+            Self::DpuOnly => (0, 1),
+            Self::Dual => (2, 1),
+            Self::Lat | Self::Sav | Self::Shrd | Self::Proc => (1, 1),
+        }
+    }
+}
+
+/// The threads of one side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Threads {
+    /// With clients and a partition.
+    pub complete: usize,
+    /// With clients alone.
+    pub communication: usize,
+    /// With a partition alone.
+    pub processing: usize,
+}
+
+impl Threads {
+    /// Those with clients.
+    #[must_use]
+    pub fn serving(self) -> usize {
+        self.complete + self.communication
+    }
+
+    /// Those with a partition.
+    #[must_use]
+    pub fn partitions(self) -> usize {
+        self.complete + self.processing
+    }
+}
+
+/// The threads of both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// On the host.
+    pub host: Threads,
+    /// On the DPU.
+    pub dpu: Threads,
+}
+
+/// What a side's memory is for, at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SideMemory {
+    /// Partitions, indices included.
+    pub store: u64,
+    /// Connections of clients.
+    pub connections: u64,
+    /// Links: slots, and long values that are under way.
+    pub links: u64,
+    /// Channels between threads of the side.
+    pub channels: u64,
+}
+
+impl SideMemory {
+    /// All of it.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.store + self.connections + self.links + self.channels
+    }
+}
+
+impl Layout {
+    /// The threads of a side.
+    #[must_use]
+    pub fn threads(&self, side: Side) -> Threads {
+        match side {
+            Side::Host => self.host,
+            Side::Dpu => self.dpu,
+        }
+    }
+
+    /// Partitions of both sides: first those of the host.
+    #[must_use]
+    pub fn partitions(&self) -> usize {
+        self.host.partitions() + self.dpu.partitions()
+    }
+
+    /// The numbers of a side's partitions.
+    #[must_use]
+    pub fn partitions_of(&self, side: Side) -> Range<usize> {
+        match side {
+            Side::Host => 0..self.host.partitions(),
+            Side::Dpu => self.host.partitions()..self.partitions(),
+        }
+    }
+
+    /// Every link: the side that asks over it. First those over which the host asks. Of a side, first all
+    /// over which its first thread asks, each for a partition in order.
+    pub fn links(&self) -> impl Iterator<Item = Side> {
+        let count = |asking: Threads, asked: Threads| asking.serving() * asked.partitions();
+        let of_host = std::iter::repeat_n(Side::Host, count(self.host, self.dpu));
+        let of_dpu = std::iter::repeat_n(Side::Dpu, count(self.dpu, self.host));
+        of_host.chain(of_dpu)
+    }
+
+    /// What a side takes with a store of `store_bytes` on both sides together, and connections of
+    /// `connection_bytes` on each side that has clients.
+    #[must_use]
+    pub fn memory(&self, side: Side, store_bytes: u64, connection_bytes: u64) -> SideMemory {
+        let threads = self.threads(side);
+        let partitions = threads.partitions() as u64;
+        let channels = match threads {
+            // Those with clients and the one with the keys.
+            Threads {
+                communication,
+                processing,
+                ..
+            } if communication * processing > 0 => channel_bytes(2) / 2 * communication,
+            Threads { complete, .. } => channel_bytes(complete.max(1)),
+        };
+        SideMemory {
+            store: store_bytes / self.partitions() as u64 * partitions,
+            connections: match threads.serving() {
+                0 => 0,
+                _ => connection_bytes,
+            },
+            links: self.links().count() as u64 * LINK_BYTES,
+            channels: channels as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use overside_link::verbs::Side;
+
+    use super::Design;
+
+    #[test]
+    fn every_thread_with_clients_reaches_every_partition_of_the_other_side() {
+        for (design, cores, links) in [
+            (Design::CpuOnly, (3, 0), (0, 0)),
+            (Design::DpuOnly, (0, 2), (0, 0)),
+            (Design::Lat, (1, 1), (0, 1)),
+            (Design::Sav, (1, 5), (0, 5)),
+            (Design::Dual, (3, 4), (0, 4)),
+            (Design::Shrd, (2, 3), (6, 6)),
+            (Design::Proc, (4, 1), (4, 0)),
+        ] {
+            let layout = design.layout(cores.0, cores.1).unwrap();
+            let count = |side| layout.links().filter(|asking| *asking == side).count();
+            assert_eq!((count(Side::Host), count(Side::Dpu)), links, "{design:?}");
+            assert!(layout.links().is_sorted_by_key(|side| side == Side::Dpu));
+        }
+    }
+
+    #[test]
+    fn cores_that_a_design_cannot_use_are_no_layout() {
+        for design in Design::ALL {
+            let (host, dpu) = design.cores_min();
+            assert!(design.layout(host, dpu).is_some(), "{design:?}");
+            for (host, dpu) in [(host.wrapping_sub(1), dpu), (host, dpu.wrapping_sub(1))] {
+                let is_fewer = host < usize::MAX && dpu < usize::MAX;
+                assert!(
+                    !is_fewer || design.layout(host, dpu).is_none(),
+                    "{design:?}"
+                );
+            }
+        }
+        assert_eq!(Design::Lat.layout(1, 2), None);
+        assert_eq!(Design::Sav.layout(2, 2), None);
+        assert_eq!(Design::Sav.layout(1, 65), None, "too many links");
+        assert_eq!(Design::DpuOnly.layout(0, 65), None, "too many cores");
+        assert_eq!(Design::Shrd.layout(6, 6), None, "too many links");
+    }
+
+    #[test]
+    fn memory_is_where_its_use_is() {
+        let layout = Design::Sav.layout(1, 4).unwrap();
+        let [host, dpu] = [Side::Host, Side::Dpu].map(|side| layout.memory(side, 4000, 100));
+        assert_eq!((host.store, host.connections), (4000, 0));
+        assert_eq!((dpu.store, dpu.connections), (0, 100));
+        assert_eq!(host.links, dpu.links);
+        let layout = Design::Shrd.layout(1, 3).unwrap();
+        let [host, dpu] = [Side::Host, Side::Dpu].map(|side| layout.memory(side, 4000, 100));
+        assert_eq!((host.store, dpu.store), (1000, 3000));
+        assert_eq!((host.connections, dpu.connections), (100, 100));
+        assert_eq!((host.channels, dpu.channels > 0), (0, true));
+    }
+}

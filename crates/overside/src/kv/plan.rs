@@ -1,0 +1,154 @@
+//! What a dry run prints: the design, and the memory of both sides.
+
+use std::path::PathBuf;
+
+use overside_kv::design::{Layout, SideMemory, Threads};
+use overside_kv::server::Settings;
+use overside_link::verbs::Side;
+use serde_json::{Value, json};
+
+use super::announcement::{endpoints, listed, texts};
+use super::design::{DesignArguments, mib};
+use crate::messages::shown;
+
+/// A server that is not started.
+pub struct Plan<'a> {
+    pub design: &'a DesignArguments,
+    pub layout: Layout,
+    pub settings: &'a Settings,
+    pub store_bytes: u64,
+    pub directory: Option<&'a PathBuf>,
+    /// Changes that are kept for replicas; 0: it can have none.
+    pub backlog_bytes: u64,
+}
+
+impl Plan<'_> {
+    fn memory(&self, side: Side) -> SideMemory {
+        let clients = self.settings.limits.memory_bytes as u64;
+        self.layout.memory(side, self.store_bytes, clients)
+    }
+
+    pub fn json(&self) -> String {
+        let side = |side| {
+            let memory = self.memory(side);
+            json!({
+                "store": memory.store,
+                "connections": memory.connections,
+                "links": memory.links,
+                "channels": memory.channels,
+                "replica_backlog": self.backlog(side),
+                "total": memory.total() + self.backlog(side),
+            })
+        };
+        let mut plan = endpoints(self.settings);
+        plan["design"] = json!(self.design.design().name());
+        plan["dpu"] = json!(self.design.node());
+        plan["dpu_listen"] = json!(texts(self.design.dpu_listen()));
+        plan["partitions"] = json!(self.layout.partitions());
+        plan["threads"] = json!({
+            "host": threads_json(self.layout.host),
+            "dpu": threads_json(self.layout.dpu),
+        });
+        plan["links"] = json!(self.layout.links().count());
+        plan["directory"] = json!(self.directory);
+        plan["memory_bytes"] = json!({"host": side(Side::Host), "dpu": side(Side::Dpu)});
+        format!("{plan}\n")
+    }
+
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        line!(text, "design: {}", self.design.design().name());
+        line!(text, "  on the host: {}", threads_text(self.layout.host));
+        if let Some(node) = self.design.node() {
+            line!(text, "  on {node}: {}", threads_text(self.layout.dpu));
+            line!(
+                text,
+                "  links between them: {}",
+                self.layout.links().count()
+            );
+        }
+        let here = listed(self.settings);
+        let there = self.design.dpu_listen();
+        match self.layout.host.serving() {
+            0 => line!(text, "listens on the DPU at: {here}"),
+            _ if there.is_empty() => line!(text, "listens at: {here}"),
+            _ => {
+                let there = texts(there).join(", ");
+                line!(text, "listens at: {here}, on the DPU at {there}");
+            }
+        }
+        match self.directory {
+            Some(directory) => line!(text, "keeps everything in: {}", shown(directory)),
+            None if self.layout.dpu.partitions() > 0 => {
+                line!(text, "keeps nothing when it ends");
+            }
+            None => line!(text, "keeps nothing when it ends (--dir DIR does)"),
+        }
+        self.memory_text(&mut text, "host", Side::Host);
+        if self.design.node().is_some() {
+            self.memory_text(&mut text, "DPU", Side::Dpu);
+        }
+        text
+    }
+
+    /// What a side keeps for replicas.
+    fn backlog(&self, side: Side) -> u64 {
+        match side {
+            Side::Host => self.backlog_bytes,
+            Side::Dpu => 0,
+        }
+    }
+
+    fn memory_text(&self, text: &mut String, name: &str, side: Side) {
+        let memory = self.memory(side);
+        let backlog = self.backlog(side);
+        line!(
+            text,
+            "memory of the {name}, at most: {}",
+            mib(memory.total() + backlog)
+        );
+        let SideMemory {
+            store,
+            connections,
+            links,
+            channels,
+        } = memory;
+        for (what, bytes) in [
+            ("store, index included", store),
+            ("connections", connections),
+            ("links", links),
+            ("channels between cores", channels),
+            ("changes for replicas", backlog),
+        ] {
+            if bytes > 0 {
+                line!(text, "  {what}: {}", mib(bytes));
+            }
+        }
+    }
+}
+
+fn threads_json(threads: Threads) -> Value {
+    json!({
+        "complete": threads.complete,
+        "communication": threads.communication,
+        "processing": threads.processing,
+    })
+}
+
+fn threads_text(threads: Threads) -> String {
+    let all = [
+        (threads.complete, "clients and a part of the keys"),
+        (threads.processing, "the keys"),
+        (threads.communication, "clients"),
+    ];
+    let counted = |(count, what): (usize, &str)| match count {
+        0 => None,
+        1 => Some(format!("1 core, with {what}")),
+        _ => Some(format!("{count} cores, each with {what}")),
+    };
+    let counted: Vec<_> = all.into_iter().filter_map(counted).collect();
+    match counted.is_empty() {
+        true => "nothing".into(),
+        false => counted.join(", "),
+    }
+}

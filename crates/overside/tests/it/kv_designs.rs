@@ -1,0 +1,320 @@
+//! `overside kv serve --design`, with an agent in a process of its own.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use overside_testkit::assert_contains;
+use serde_json::Value;
+
+use crate::agent::{Running, User, err};
+use crate::kv::{PATIENCE, Serving, ask, refused, run};
+
+const BOTH: [&str; 2] = ["--dpu-listen", "127.0.0.1:0"];
+
+/// Every design that needs a DPU, with several cores where it takes several.
+const DESIGNS: [(&str, &[&str]); 9] = [
+    ("lat", &[]),
+    ("sav", &["--dpu-cores", "3"]),
+    (
+        "dual",
+        &["--cores", "2", "--dpu-cores", "2", BOTH[0], BOTH[1]],
+    ),
+    ("shrd", &BOTH),
+    (
+        "shrd",
+        &["--cores", "2", "--dpu-cores", "2", BOTH[0], BOTH[1]],
+    ),
+    ("proc", &[]),
+    ("proc", &["--cores", "2"]),
+    ("dpu-only", &[]),
+    ("dpu-only", &["--dpu-cores", "2"]),
+];
+
+fn agent(user: &User, address: &str) -> Running {
+    let agent = Running::start(
+        user,
+        &["--insecure", "--device", "cpu", "--listen", address],
+    );
+    user.done(&["agents", "add", "dpu0", &agent.address]);
+    agent
+}
+
+fn start(user: &User, design: &str, options: &[&str]) -> Serving {
+    let common = [
+        "--design",
+        design,
+        "--dpu",
+        "dpu0",
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    Serving::start(user, &[&common[..], options].concat())
+}
+
+/// Where clients connect, on both sides.
+fn endpoints(serving: &Serving) -> Vec<String> {
+    let listed = |kind| serving.said[kind].as_array().into_iter().flatten();
+    let all = listed("listen").chain(listed("dpu_listen"));
+    all.map(|address| address.as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// What a client hears until the server closes the connection.
+fn talk(address: &str, commands: &str) -> String {
+    let mut stream = connect(address);
+    stream.write_all(commands.as_bytes()).unwrap();
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard).unwrap();
+    heard
+}
+
+fn value_of<'t>(info: &'t str, field: &str) -> &'t str {
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {field} in {info}"))
+}
+
+#[test]
+fn every_endpoint_of_every_design_serves_all_keys() {
+    let user = User::new();
+    let _agent = agent(&user, "127.0.0.1:0");
+    let long = "x".repeat(200_000);
+    for (design, options) in DESIGNS {
+        let mut serving = start(&user, design, options);
+        assert_eq!(serving.said["dpu"], "dpu0");
+        let endpoints = endpoints(&serving);
+        let has_both = ["dual", "shrd"].contains(&design);
+        assert_eq!(endpoints.len(), if has_both { 2 } else { 1 }, "{design}");
+        for (number, writer) in endpoints.iter().enumerate() {
+            let sets: String = (0..40)
+                .map(|key| format!("SET {number}:{key} {key}\r\n"))
+                .collect();
+            ask(connect(writer), &sets, &"+OK\r\n".repeat(40));
+            let set = format!("*3\r\n$3\r\nSET\r\n$4\r\nlong\r\n$200000\r\n{long}\r\n");
+            ask(connect(writer), &set, "+OK\r\n");
+            for reader in &endpoints {
+                let gets: String = (0..40)
+                    .map(|key| format!("GET {number}:{key}\r\n"))
+                    .collect();
+                let values: String = (0..40)
+                    .map(|key: u32| format!("${}\r\n{key}\r\n", key.to_string().len()))
+                    .collect();
+                // Several connections, since the system divides them among the threads.
+                for _ in 0..4 {
+                    ask(connect(reader), &gets, &values);
+                }
+                let value = format!("$200000\r\n{long}\r\n");
+                ask(connect(reader), "GET long\r\n", &value);
+                let together = "MULTI\r\nINCR {t}a\r\nINCR {t}a\r\nEXEC\r\nDEL {t}a\r\n";
+                let replies = "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n:2\r\n:1\r\n";
+                ask(connect(reader), together, replies);
+            }
+        }
+        for endpoint in &endpoints {
+            let said = talk(endpoint, "DBSIZE\r\nINFO\r\nQUIT\r\n");
+            assert_eq!(value_of(&said, "design"), design);
+            let keys = 40 * endpoints.len() + 1;
+            assert!(
+                said.starts_with(&format!(":{keys}\r\n")),
+                "{design}: {said}"
+            );
+        }
+        assert_eq!(serving.end("-TERM"), Some(0), "{design}");
+    }
+}
+
+#[test]
+fn requests_of_all_cores_of_a_dpu_are_counted_and_share_writes() {
+    let user = User::new();
+    let _agent = agent(&user, "127.0.0.1:0");
+    let serving = start(&user, "sav", &["--dpu-cores", "3"]);
+    let endpoint = &endpoints(&serving)[0];
+    for _ in 0..12 {
+        ask(
+            connect(endpoint),
+            &"SET key value\r\n".repeat(50),
+            &"+OK\r\n".repeat(50),
+        );
+    }
+    let said = talk(endpoint, "INFO\r\nQUIT\r\n");
+    assert_eq!(value_of(&said, "offload_requests"), "600");
+    let writes: u64 = value_of(&said, "offload_link_writes").parse().unwrap();
+    // A batch is one write, and each core asks for counts now and then.
+    assert!((12..200).contains(&writes), "{writes} writes");
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_with_the_agent_where_the_host_has_the_store() {
+    let user = User::new();
+    for (design, options) in [DESIGNS[1], DESIGNS[2]] {
+        let running = agent(&user, "127.0.0.1:0");
+        let address = running.address.clone();
+        let mut serving = start(&user, design, options);
+        let endpoints = endpoints(&serving);
+        let dpu = endpoints.last().unwrap();
+        // A client that counts, as far as it is told.
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let counting = scope.spawn(|| {
+                let mut acknowledged = 0u64;
+                while !is_over.load(Ordering::Relaxed) {
+                    let Ok(mut stream) = TcpStream::connect(dpu) else {
+                        std::thread::sleep(Duration::from_millis(2));
+                        continue;
+                    };
+                    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                    let mut heard = [0; 64];
+                    while !is_over.load(Ordering::Relaxed) {
+                        let asked = stream.write_all(b"INCR counter\r\n");
+                        let Ok(len) = asked.and_then(|()| stream.read(&mut heard)) else {
+                            break;
+                        };
+                        let text = String::from_utf8_lossy(&heard[..len]);
+                        let Some(number) = text.strip_prefix(':') else {
+                            break;
+                        };
+                        let number: u64 = number.trim().parse().unwrap();
+                        assert!(number > acknowledged, "{number} after {acknowledged}");
+                        acknowledged = number;
+                    }
+                }
+                acknowledged
+            });
+            std::thread::sleep(Duration::from_millis(100));
+            drop(running);
+            if design == "dual" {
+                // Clients of the host notice nothing.
+                ask(connect(&endpoints[0]), "SET key value\r\n", "+OK\r\n");
+            }
+            let _again = agent(&user, &address);
+            let begin = Instant::now();
+            while TcpStream::connect(dpu).is_err() {
+                assert!(begin.elapsed() < PATIENCE, "it does not come back");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            is_over.store(true, Ordering::Relaxed);
+            let acknowledged = counting.join().unwrap();
+            assert!(acknowledged > 0);
+            let said = talk(dpu, "GET counter\r\nQUIT\r\n");
+            let kept: u64 = said.lines().nth(1).unwrap().parse().unwrap();
+            // What was executed and not acknowledged may be there.
+            assert!(kept >= acknowledged, "{design}: {kept} of {acknowledged}");
+            assert_eq!(serving.end("-TERM"), Some(0), "{design}");
+        });
+    }
+}
+
+#[test]
+fn a_server_ends_with_the_keys_that_the_agent_had() {
+    let user = User::new();
+    for (design, options) in [DESIGNS[3], DESIGNS[5], DESIGNS[7]] {
+        let running = agent(&user, "127.0.0.1:0");
+        let mut serving = start(&user, design, options);
+        ask(
+            connect(&endpoints(&serving)[0]),
+            "SET key value\r\n",
+            "+OK\r\n",
+        );
+        drop(running);
+        assert_eq!(serving.wait(), Some(3), "{design}");
+        assert_contains(serving.errors(), "and with it the keys that it had");
+    }
+}
+
+#[test]
+fn a_dry_run_says_what_each_side_would_take() {
+    let user = User::new();
+    let plan = |arguments: &[&str]| {
+        let all = [
+            &["--dry-run", "--dpu", "dpu0", "--memory", "1GiB", "--design"],
+            arguments,
+        ];
+        let output = run(&user, &all.concat());
+        assert!(output.status.success(), "{}", err(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    insta::assert_snapshot!(plan(&["sav", "--dpu-cores", "4"]), @r"
+    design: sav
+      on the host: 1 core, with the keys
+      on dpu0: 4 cores, each with clients
+      links between them: 4
+    listens on the DPU at: 127.0.0.1:6379
+    keeps nothing when it ends (--dir DIR does)
+    memory of the host, at most: 1056 MiB
+      store, index included: 1024 MiB
+      links: 32 MiB
+    memory of the DPU, at most: 288 MiB
+      connections: 256 MiB
+      links: 32 MiB
+    ");
+    let text = plan(&["shrd", "--dpu-listen", "127.0.0.1:7000"]);
+    assert_contains(
+        &text,
+        "listens at: 127.0.0.1:6379, on the DPU at 127.0.0.1:7000\n",
+    );
+    let side = "  store, index included: 512 MiB\n  connections: 256 MiB\n  links: 16 MiB\n";
+    assert_eq!(text.matches(side).count(), 2, "{text}");
+    let keeps = "keeps nothing when it ends\n";
+    assert_contains(&text, keeps);
+    let json = plan(&[
+        "dual",
+        "--cores",
+        "3",
+        "--dpu-listen",
+        "127.0.0.1:7000",
+        "--json",
+    ]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["threads"]["host"]["communication"], 2);
+    assert_eq!(json["threads"]["dpu"]["communication"], 1);
+    assert_eq!(json["memory_bytes"]["host"]["store"], 1 << 30);
+    assert_eq!(json["memory_bytes"]["dpu"]["store"], 0);
+    // Without --memory the store is what the DPU has left.
+    let output = run(
+        &user,
+        &[
+            "--dry-run",
+            "--json",
+            "--dpu",
+            "dpu0",
+            "--design",
+            "dpu-only",
+        ],
+    );
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["memory_bytes"]["dpu"]["total"], 2u64 << 30);
+}
+
+#[test]
+fn a_design_that_cannot_run_is_refused_with_a_remedy() {
+    let user = User::new();
+    let with =
+        |arguments: &[&str]| refused(&user, &[&["--dpu", "dpu0", "--design"], arguments].concat());
+    let too_much = with(&["lat", "--client-memory", "2GiB"]);
+    assert_contains(&too_much, "connections 2048 MiB, links 8 MiB");
+    assert_contains(&too_much, "less --client-memory");
+    let too_much = with(&["proc", "--memory", "3GiB"]);
+    assert_contains(&too_much, "less --memory");
+    assert_contains(with(&["dual", "--dpu-listen", "::1"]), "--cores 2 or more");
+    assert_contains(with(&["shrd"]), "--dpu-listen ADDRESS is required");
+    let open = with(&["shrd", "--dpu-listen", "192.0.2.1"]);
+    assert_contains(open, "--password-file");
+    assert_contains(with(&["lat", "--dpu-cores", "2"]), "--dpu-cores 2");
+    assert_contains(
+        with(&["lat", "--dpu-listen", "::1"]),
+        "without --dpu-listen",
+    );
+    assert_contains(with(&["cpu-only"]), "no use for --dpu");
+    assert_contains(with(&["proc", "--dir", "state"]), "leave --dir away");
+    assert_contains(refused(&user, &["--design", "sav"]), "--dpu NODE");
+}
