@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from command import planned, ran, short_box
+from overside.bench import network_path
 from overside.bench.statistics import load_run
 from overside.report.groups import groups
 from overside.tasks import kv
@@ -158,6 +159,8 @@ def test_where_others_reach_a_server_it_has_a_password(tmp_path: Path) -> None:
         ({"design": "lat", "dpu": "nobody"}, "no agent is called 'nobody'"),
         ({"load_from": "local+nobody"}, "no agent is called 'nobody'"),
         ({"load_from": "local+local"}, "names a node twice"),
+        ({"mode": "direct", "load_from": "here"}, "leave design and load_from away"),
+        ({"mode": "direct", "protocol": "memcached"}, "have no password"),
     ],
 )
 def test_what_cannot_be_is_skipped_with_the_reason(
@@ -166,3 +169,27 @@ def test_what_cannot_be_is_skipped_with_the_reason(
     (test,) = planned(short_box(tmp_path, {"task": "kv", "parameters": given}))
     assert test["status"] == "skipped"
     assert reason in test["reason"]
+
+
+@pytest.mark.parametrize("mode", ["direct", "bridge"])
+def test_requests_pass_a_hop_between_two_namespaces(tmp_path: Path, mode: str) -> None:
+    reason = network_path.unavailable(mode)
+    if reason is not None:
+        pytest.skip(reason)
+    servers = ["overside", *(["redis"] if shutil.which("redis-server") else [])]
+    _, found = taken(tmp_path, "rate", server=servers, mode=mode)
+    for sample in found:
+        assert sample["status"] == "ok", sample
+        assert sample["applied"]["device"].endswith("between two namespaces")
+        assert sample["metrics"]["rate"] > 0
+        # The kernel forwards.
+        assert "hop_cpu" not in sample["metrics"]
+
+
+def test_a_program_that_forwards_costs_cpu_time(tmp_path: Path) -> None:
+    reason = network_path.unavailable("ovs-userspace")
+    if reason is not None:
+        pytest.skip(reason)
+    _, (sample,) = taken(tmp_path, "hop_cpu", mode="ovs-userspace", seconds=0.5)
+    assert sample["status"] == "ok", sample
+    assert sample["metrics"]["hop_cpu"] > 0

@@ -100,12 +100,10 @@ def _lines(tests: Sequence[TestSummary], axis: str) -> list[list[TestSummary]]:
 
 def _who(test: TestSummary) -> str:
     first = presentation(test.task)["labels"]["parameters"]
-    if first:
-        return ", ".join(formatting.choice(test.task, name, test.parameters) for name in first)
-    mode = test.parameters.get("mode")
-    if mode:
-        return formatting.clean(mode, 60)
-    return formatting.ends(test.parameters)
+    parts = [formatting.choice(test.task, name, test.parameters) for name in first]
+    if test.parameters.get("mode"):
+        parts.append(formatting.clean(test.parameters["mode"], 60))
+    return ", ".join(parts) or formatting.ends(test.parameters)
 
 
 def _how(test: TestSummary, beside: Sequence[TestSummary], axis: str | None) -> str:

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overside.bench import network_path
+from overside.tasks import kv_hop
 from overside.tasks.agents import HERE, Agents, is_loopback, native, place
 from overside.tasks.common import ExternalTask, Json, Machine
+from overside.tasks.kv_hop import Hop
 from overside.tasks.programs import Program, ProgramError, Programs, free_port
 
 if TYPE_CHECKING:
@@ -78,6 +81,8 @@ class KvTask(ExternalTask):
         nodes = _load_nodes(parameters)
         if len(set(nodes)) < len(nodes) or "" in nodes:
             return f"load_from={parameters['load_from']} names a node twice, or none"
+        if parameters["mode"] is not None:
+            return _no_hop(parameters)
         if parameters["stand_ins"]:
             return None
         missing = (machine.no_node(name) for name in _agents(parameters) if name != HERE)
@@ -99,7 +104,10 @@ class KvTask(ExternalTask):
         begin = time.monotonic_ns()
         try:
             with Programs(self._logs, name, timeout_s) as programs:
-                measured = _measure(programs, test.parameters)
+                if test.parameters["mode"] is None:
+                    measured = measure(programs, test.parameters)
+                else:
+                    measured = kv_hop.measure(programs, test.parameters, timeout_s)
         except ProgramError as failure:
             return failure.sample()
         return {
@@ -119,6 +127,15 @@ class KvTask(ExternalTask):
 _PROGRAMS = {"redis": ("redis-server", "redis-server"), "memcached": ("memcached", "memcached")}
 
 
+def _no_hop(parameters: Json) -> str | None:
+    """Why requests cannot pass a hop."""
+    if parameters["design"] != "cpu-only" or parameters["load_from"] != _LOCAL:
+        return "a mode is between two ends on this machine: leave design and load_from away"
+    if parameters["protocol"] != "redis":
+        return "memcached's protocols have no password, which a server beyond loopback needs"
+    return network_path.unavailable(parameters["mode"])
+
+
 def _load_nodes(parameters: Json) -> list[str]:
     return str(parameters["load_from"]).split("+")
 
@@ -129,11 +146,15 @@ def _agents(parameters: Json) -> list[str]:
     return nodes if parameters["dpu"] is None else [parameters["dpu"], *nodes]
 
 
-def _measure(programs: Programs, parameters: Json) -> Json:
-    """What a sample has of a measurement."""
+def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Json:
+    """What a sample has of a measurement, through a hop if there is one.
+
+    Raises `ProgramError`.
+    """
     agents = Agents(programs, _agents(parameters), stand_ins=bool(parameters["stand_ins"]))
     dpu = agents.started.get(parameters["dpu"])
-    server = _serve(programs, parameters, agents)
+    ip = _server_ip(parameters, agents) if hop is None else hop.server_ip
+    server = _serve(programs, parameters, agents, ip)
     place = f"{parameters['protocol']}://{server.address}"
     bench = [native(), "kv", "bench", place, "--json", *_load(parameters)]
     if server.password is not None:
@@ -142,15 +163,19 @@ def _measure(programs: Programs, parameters: Json) -> Json:
     # Both sides may poll: what they burn while nothing is asked is no part of a request.
     links = [_link_counts(parameters, server)]
     cpu = [(server.program.cpu_s(), dpu.cpu_s() if dpu else 0.0)]
+    hop_s = hop.cpu_s() if hop else 0.0
     seconds = parameters["seconds"]
     timed = ["--seconds", str(seconds), "--warm-up", str(_WARM_UP * seconds), "--no-load"]
     report = _loaded(programs, agents, [*bench, *timed])
     cpu.append((server.program.cpu_s(), dpu.cpu_s() if dpu else 0.0))
     links.append(_link_counts(parameters, server))
+    metrics = {}
+    if hop is not None and hop.has_program and report["points"][0]["answered"] > 0:
+        metrics["hop_cpu"] = (hop.cpu_s() - hop_s) * 1e6 / report["points"][0]["answered"]
     before, after = ((*times, counts) for times, counts in zip(cpu, links, strict=True))
     return {
-        "applied": _applied(parameters, agents),
-        "metrics": figures(report, before, after, has_agent=dpu is not None),
+        "applied": _applied(parameters, agents, hop),
+        "metrics": metrics | figures(report, before, after, has_agent=dpu is not None),
         "histogram": report["points"][0]["latency_histogram"],
         "cpu": {"host_s": after[0] - before[0], "dpu_s": after[1] - before[1], "emulator_s": 0.0},
     }
@@ -179,9 +204,8 @@ class Server:
     password: Path | None
 
 
-def _serve(programs: Programs, parameters: Json, agents: Agents) -> Server:
+def _serve(programs: Programs, parameters: Json, agents: Agents, ip: str) -> Server:
     """Starts the server where the load reaches it."""
-    ip = _server_ip(parameters, agents)
     password = None
     if not is_loopback(ip):
         if parameters["protocol"] != "redis":
@@ -346,7 +370,7 @@ def _bulk(connection: socket.socket, end: float) -> Iterator[str]:
     yield from received.decode("utf-8", "replace").splitlines()
 
 
-def _applied(parameters: Json, agents: Agents) -> dict[str, Any]:
+def _applied(parameters: Json, agents: Agents, hop: Hop | None) -> dict[str, Any]:
     server, design = parameters["server"], parameters["design"]
     device = "this machine's cores"
     for name in _agents(parameters):
@@ -354,6 +378,8 @@ def _applied(parameters: Json, agents: Agents) -> dict[str, Any]:
         stands_for = stands_for if name == HERE else name
         is_here = name in agents.started
         device += f", an agent in place of {stands_for}" if is_here else f", {name}"
+    if hop is not None:
+        device += f", {hop.description}"
     return {
         "device": device,
         "driver": "sockets" if design == "cpu-only" else f"link {parameters['link']}",

@@ -37,8 +37,16 @@ class ProgramError(Exception):
 class Programs:
     """The programs of a sample. All end with it, and what they have started, whatever happens."""
 
-    def __init__(self, logs: Path, name: str, timeout_s: float) -> None:
+    def __init__(
+        self,
+        logs: Path,
+        name: str,
+        timeout_s: float,
+        namespaces: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`namespaces` are the network namespaces of roles, "" of those that are not named."""
         self.logs, self.name = logs, name
+        self._namespaces = namespaces
         self._deadline = time.monotonic() + timeout_s
         self._running: list[subprocess.Popen[bytes]] = []
 
@@ -61,6 +69,9 @@ class Programs:
     ) -> Program:
         """Starts a program. What it prints is read here, or goes to its log as well."""
         log = self.logs / f"{self.name}-{role}.log"
+        namespace = self._namespaces.get(role, self._namespaces.get(""))
+        if namespace is not None:
+            command = ["ip", "netns", "exec", namespace, *command]
         with log.open("wb") as err:
             process = subprocess.Popen(
                 command,
@@ -96,7 +107,7 @@ class Program:
     def listen(self, port: int, ready_s: float) -> None:
         """Waits until somebody listens at its port, without connecting."""
         end = min(self._deadline, time.monotonic() + ready_s)
-        while not _listens(port):
+        while not _listens(self._process.pid, port):
             if self._process.poll() is not None or time.monotonic() > end:
                 raise self.failure("did not listen")
             time.sleep(0.01)
@@ -129,11 +140,15 @@ class Program:
     def cpu_s(self) -> float:
         """CPU seconds of it and of the children that it has waited for."""
         try:
-            text = Path(f"/proc/{self._process.pid}/stat").read_text()
+            return cpu_s(self._process.pid)
         except OSError:
             raise self.failure("has ended") from None
-        fields = text.rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds of a process and of the children that it has waited for."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def free_port() -> int:
@@ -143,11 +158,12 @@ def free_port() -> int:
         return int(any_socket.getsockname()[1])
 
 
-def _listens(port: int) -> bool:
+def _listens(pid: int, port: int) -> bool:
+    """Whether anybody does in the network namespace of that process."""
     ending = f":{port:04X}"
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+    for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
-            for line in Path(table).read_text().splitlines()[1:]:
+            for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[1].endswith(ending) and fields[3] == "0A":
                     return True

@@ -1,6 +1,7 @@
 //! `kv`: a key-value server under a load, which `python/overside/tasks/kv.py` starts and
 //! `overside kv bench` measures.
 
+use super::network::MODES;
 use super::spec::{
     Charts, Choice, Labels, Metric, Parameter, Report, TaskSpec, higher, latencies, lower,
 };
@@ -65,7 +66,7 @@ pub(super) fn spec() -> TaskSpec {
 }
 
 /// All that says how, not what.
-const WAYS: [&str; 17] = [
+const WAYS: [&str; 18] = [
     "server",
     "protocol",
     "design",
@@ -75,6 +76,7 @@ const WAYS: [&str; 17] = [
     "overlap",
     "cores",
     "load_from",
+    "mode",
     "connections",
     "pipeline",
     "threads",
@@ -125,6 +127,8 @@ fn load() -> Vec<Parameter> {
         Parameter::text("load_from", "where the load is made: local, or an agent by its name; `here`: \
             one is started on this machine; several are joined by +, and each makes as much")
             .default("local"),
+        Parameter::choice("mode", "what requests pass between two network namespaces of this \
+            machine, as in the task network; without one, loopback", &MODES),
         Parameter::titled("workload", "YCSB's", WORKLOADS).default("b"),
         Parameter::integer("reads", "reads in percent, the rest updates, instead of a workload", 0,
             100),
@@ -163,6 +167,11 @@ fn metrics() -> Vec<Metric> {
             "dpu_cpu",
             "µs",
             "CPU time of the DPU's agent for one request",
+        ),
+        lower(
+            "hop_cpu",
+            "µs",
+            "CPU time of the program that forwards, for one request; modes bridge and direct have none",
         ),
         lower(
             "link_writes",
