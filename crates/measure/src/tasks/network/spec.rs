@@ -17,7 +17,8 @@ const JOBS: [&str; 6] = [
     "hash-crc32",
 ];
 /// What lies between two namespaces; `python/overside/bench/network_path.py` builds them.
-pub(in crate::tasks) const MODES: [&str; 4] = ["direct", "bridge", "ovs-userspace", "dpdk-af_packet"];
+pub(in crate::tasks) const MODES: [&str; 4] =
+    ["direct", "bridge", "ovs-userspace", "dpdk-af_packet"];
 
 pub(in crate::tasks) fn spec() -> TaskSpec {
     let ways = [
