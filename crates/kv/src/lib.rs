@@ -12,6 +12,7 @@
 
 pub mod answer;
 pub mod bench;
+pub mod client;
 pub mod clock;
 pub mod codec;
 pub mod design;

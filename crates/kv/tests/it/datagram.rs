@@ -1,5 +1,7 @@
 //! The datagram protocol without sockets.
 
+mod lossy;
+
 use overside_base::Random;
 use overside_kv::protocol::datagram::{
     ANSWER, AnswerDatagrams, CLIENTS_MAX, DATAGRAM_MAX_BYTES, DatagramEngine, HEADER_BYTES, Header,

@@ -2,6 +2,7 @@
 
 use std::net::UdpSocket;
 
+use overside_kv::client::datagram::{DatagramClient, ExchangeOptions};
 use overside_kv::protocol::datagram::{Header, Reply, RequestDatagram, replies};
 use overside_kv::server::{Backing, Memory, Settings};
 use overside_kv::store::{MEMORY_MIN_BYTES, Semantics, StoreOptions};
@@ -193,4 +194,69 @@ fn a_server_ends_whatever_clients_send() {
     running.stop();
     client.send(&question).unwrap();
     assert!(running.wait());
+}
+
+#[test]
+fn the_client_library_has_its_requests_executed() {
+    for workers in [1, 3] {
+        let running = running(workers);
+        let address = running.settings.datagram[0];
+        let mut client = DatagramClient::connect(address, ExchangeOptions::default()).unwrap();
+        let keys: Vec<String> = (0..5000).map(|key| format!("key:{key}")).collect();
+        let sets: Vec<_> = keys
+            .iter()
+            .map(|key| set(key.as_bytes(), key.as_bytes()))
+            .collect();
+        let mut stored = 0;
+        let mut count = |_, reply: Option<Reply<'_>>| {
+            let is_stored = matches!(
+                reply,
+                Some(Reply::Answer(Answer::Stored { .. }) | Reply::Repeated)
+            );
+            stored += usize::from(is_stored);
+        };
+        client.execute(&sets, &mut count).unwrap();
+        assert_eq!(stored, 5000);
+        let gets = keys
+            .iter()
+            .map(|key| request(key.as_bytes(), Operation::Get));
+        let gets: Vec<_> = gets.collect();
+        let mut found = vec![None; 5000];
+        let mut take = |index: usize, reply: Option<Reply<'_>>| {
+            if let Some(Reply::Answer(Answer::Value(value))) = reply {
+                found[index] = Some(value.data.to_vec());
+            }
+        };
+        client.execute(&gets, &mut take).unwrap();
+        let expected = keys.iter().map(|key| Some(key.as_bytes().to_vec()));
+        assert!(found.into_iter().eq(expected));
+        assert!(client.figures().sent >= 100);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error_or_no_answer() {
+    let nobody = UdpSocket::bind(local()).unwrap();
+    let address = nobody.local_addr().unwrap();
+    let options = ExchangeOptions {
+        tries: 0,
+        ..ExchangeOptions::default()
+    };
+    let mut client = DatagramClient::connect(address, options).unwrap();
+    let gets = [request(b"a", Operation::Get)];
+    let mut replies = Vec::new();
+    let mut take = |index, reply: Option<Reply<'_>>| replies.push((index, reply.is_none()));
+    client.execute(&gets, &mut take).unwrap();
+    assert_eq!(replies, [(0, true)]);
+    drop(nobody);
+    let long = vec![0; 70_000];
+    let error = client.execute(&[set(b"a", &long)], &mut |_, _| {});
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("longer than a datagram")
+    );
+    let refused = client.execute(&gets, &mut |_, _| {});
+    assert!(refused.is_err());
 }

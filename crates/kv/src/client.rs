@@ -1,0 +1,3 @@
+//! Client libraries.
+
+pub mod datagram;
