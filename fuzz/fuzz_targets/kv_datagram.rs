@@ -6,7 +6,7 @@ use std::fmt::Display;
 
 use libfuzzer_sys::fuzz_target;
 use overside_kv::protocol::datagram::{
-    ANSWER_LIMIT_MIN_BYTES, AnswerDatagrams, DATAGRAM_MAX_BYTES, DatagramEngine, Header, Packet, replies,
+    ANSWER_LIMIT_MIN_BYTES, AnswerDatagrams, DATAGRAM_MAX_BYTES, DatagramEngine, Header, replies,
 };
 use overside_kv::protocol::{ClientInfo, ServerContext};
 use overside_kv::store::{MEMORY_MIN_BYTES, Semantics, StoreOptions};
@@ -76,11 +76,6 @@ fn answers(packets: &[&[u8]], at_once: usize) -> Vec<(usize, Vec<u8>)> {
     let mut server = Server(Store::new(options).unwrap());
     let mut engine = DatagramEngine::default();
     let mut all = Vec::new();
-    let packet = |bytes| Packet {
-        bytes,
-        has_neighbors: false,
-    };
-    let packets: Vec<Packet<'_>> = packets.iter().map(|bytes| packet(*bytes)).collect();
     let mut done = 0;
     while done < packets.len() {
         let some = &packets[done..packets.len().min(done + at_once)];

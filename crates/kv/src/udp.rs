@@ -9,8 +9,9 @@
 
 mod messages;
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
@@ -22,6 +23,8 @@ pub use messages::{Peer, ReceiveBuffers, Received};
 const SEGMENTS_MAX: usize = 64;
 /// Most bytes of a train: what UDP over IPv4 carries.
 const TRAIN_MAX_BYTES: usize = 65_507;
+/// A train may be longer than its datagrams by this.
+const FILL: (usize, usize) = (4, 5);
 /// Bytes of a receive descriptor: a frame of Ethernet and what the kernel keeps with it. The kernel doubles
 /// what it is asked for, for the latter.
 pub const DESCRIPTOR_BYTES: usize = 2048;
@@ -120,8 +123,8 @@ impl DatagramSocket {
     }
 
     /// Sends datagrams that are one behind the other in `bytes`: whom each is for, as a number, and where
-    /// it ends. `peer` gives the address of a number; `None` where the socket is connected. Does not wait:
-    /// what finds no room fails.
+    /// it ends. Some become longer, by zeros, where a train can be made of them. `peer` gives the address of a
+    /// number; `None` where the socket is connected. Does not wait: what finds no room fails.
     pub fn send<'p>(
         &self,
         bytes: &[u8],
@@ -129,41 +132,49 @@ impl DatagramSocket {
         peer: impl Fn(u32) -> Option<&'p Peer>,
     ) -> Sent {
         let mut sent = Sent::default();
-        let mut trains = trains(ends);
-        let mut is_more = true;
-        while is_more {
-            let mut messages = [const { Outgoing::EMPTY }; MESSAGES];
-            let mut count = 0;
-            while count < MESSAGES
-                && let Some(train) = trains.next()
-            {
-                messages[count] = Outgoing {
-                    bytes: &bytes[train.begin..train.end],
+        let (mut pieces, mut batch) = (Vec::new(), Vec::new());
+        let mut trains = trains(ends).peekable();
+        while let Some(train) = trains.next() {
+            let begin = pieces.len();
+            train.pieces(bytes, &mut pieces);
+            batch.push((train, begin..pieces.len()));
+            if batch.len() == MESSAGES || trains.peek().is_none() {
+                let message = |(train, range): &(Train<'_>, Range<usize>)| Outgoing {
+                    pieces: &pieces[range.clone()],
                     segment: train.segment,
+                    count: train.ends.len(),
                     peer: peer(train.to),
                 };
-                count += 1;
+                let messages: Vec<_> = batch.iter().map(message).collect();
+                self.send_messages(&messages, &batch, bytes, &mut sent);
+                batch.clear();
+                pieces.clear();
             }
-            is_more = count == MESSAGES;
-            self.send_messages(&messages[..count], &mut sent);
         }
         sent
     }
 
-    fn send_messages(&self, mut messages: &[Outgoing<'_, '_>], sent: &mut Sent) {
-        while let Some(first) = messages.first() {
-            match messages::send(self.0.as_fd(), messages) {
+    fn send_messages(
+        &self,
+        messages: &[Outgoing<'_, '_>],
+        trains: &[(Train<'_>, Range<usize>)],
+        bytes: &[u8],
+        sent: &mut Sent,
+    ) {
+        let mut done = 0;
+        while done < messages.len() {
+            match messages::send(self.0.as_fd(), &messages[done..]) {
                 Ok(count) => {
-                    for message in &messages[..count] {
-                        sent.datagrams += message.datagrams();
-                        sent.bytes += message.bytes.len() as u64;
+                    for (train, _) in &trains[done..done + count] {
+                        sent.datagrams += train.ends.len() as u64;
+                        sent.bytes += train.len() as u64;
                     }
-                    messages = &messages[count..];
+                    done += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => {
-                    self.send_singly(first, sent);
-                    messages = &messages[1..];
+                    self.send_singly(&trains[done].0, messages[done].peer, bytes, sent);
+                    done += 1;
                 }
             }
         }
@@ -171,24 +182,27 @@ impl DatagramSocket {
 
     /// Sends a train that the system has refused as datagrams: segmentation offload is not there, or they are
     /// longer than a frame.
-    fn send_singly(&self, train: &Outgoing<'_, '_>, sent: &mut Sent) {
-        if train.datagrams() == 1 {
+    fn send_singly(&self, train: &Train<'_>, peer: Option<&Peer>, bytes: &[u8], sent: &mut Sent) {
+        if train.ends.len() == 1 {
             sent.failed += 1;
             return;
         }
-        for bytes in train.bytes.chunks(train.segment) {
+        let mut begin = train.begin;
+        for (_, end) in train.ends {
             let one = Outgoing {
-                bytes,
-                segment: bytes.len(),
-                ..*train
+                pieces: &[IoSlice::new(&bytes[begin..*end])],
+                segment: end - begin,
+                count: 1,
+                peer,
             };
             match messages::send(self.0.as_fd(), &[one]) {
                 Ok(_) => {
                     sent.datagrams += 1;
-                    sent.bytes += bytes.len() as u64;
+                    sent.bytes += (end - begin) as u64;
                 }
                 Err(_) => sent.failed += 1,
             }
+            begin = *end;
         }
     }
 }
@@ -208,43 +222,66 @@ fn open(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket_with(family, SocketType::DGRAM, flags, None)?)
 }
 
-/// Datagrams of equal length to one receiver; the last may be shorter.
+/// Datagrams to one receiver, which get equal lengths; the last may be shorter.
 #[derive(Debug, PartialEq, Eq)]
-struct Train {
+struct Train<'e> {
     to: u32,
     begin: usize,
-    end: usize,
+    /// Where its datagrams end.
+    ends: &'e [(u32, usize)],
+    /// The length of the longest.
     segment: usize,
 }
 
-fn trains(ends: &[(u32, usize)]) -> impl Iterator<Item = Train> + use<'_> {
+impl Train<'_> {
+    /// Bytes without what is added.
+    fn len(&self) -> usize {
+        self.ends.last().map_or(0, |(_, end)| end - self.begin)
+    }
+
+    /// What is sent, in pieces: all datagrams but the last as long as the longest.
+    fn pieces<'b>(&self, bytes: &'b [u8], pieces: &mut Vec<IoSlice<'b>>) {
+        static ZEROS: [u8; TRAIN_MAX_BYTES] = [0; TRAIN_MAX_BYTES];
+        let (mut begin, mut at) = (self.begin, self.begin);
+        for (number, (_, end)) in self.ends.iter().enumerate() {
+            let missing = self.segment - (end - at);
+            if number + 1 == self.ends.len() {
+                pieces.push(IoSlice::new(&bytes[begin..*end]));
+            } else if missing > 0 {
+                pieces.push(IoSlice::new(&bytes[begin..*end]));
+                pieces.push(IoSlice::new(&ZEROS[..missing]));
+                begin = *end;
+            }
+            at = *end;
+        }
+    }
+}
+
+fn trains(ends: &[(u32, usize)]) -> impl Iterator<Item = Train<'_>> {
     let mut begin = 0;
     let mut rest = ends;
     std::iter::from_fn(move || {
-        let (&(to, first_end), mut after) = rest.split_first()?;
-        let segment = first_end - begin;
-        let mut train = Train {
+        let (&(to, first_end), _) = rest.split_first()?;
+        let mut segment = first_end - begin;
+        let (mut count, mut last) = (1, first_end);
+        while let Some(&(other, end)) = rest.get(count) {
+            let longest = segment.max(end - last);
+            let filled = longest * (count + 1);
+            let fits = count < SEGMENTS_MAX && filled <= TRAIN_MAX_BYTES;
+            if other != to || !fits || filled > (end - begin) / FILL.0 * FILL.1 {
+                break;
+            }
+            (segment, last) = (longest, end);
+            count += 1;
+        }
+        let (ends, after) = rest.split_at(count);
+        let train = Train {
             to,
             begin,
-            end: first_end,
+            ends,
             segment,
         };
-        let mut count = 1;
-        while let Some((&(other, end), next)) = after.split_first() {
-            let len = end - train.end;
-            let fits = count < SEGMENTS_MAX && end - begin <= TRAIN_MAX_BYTES;
-            if other != to || len > segment || !fits {
-                break;
-            }
-            train.end = end;
-            after = next;
-            count += 1;
-            if len < segment {
-                break;
-            }
-        }
-        begin = train.end;
-        rest = after;
+        (begin, rest) = (last, after);
         Some(train)
     })
 }
@@ -257,29 +294,35 @@ mod tests {
     use super::{DatagramSocket, RX_QUEUE_DEFAULT, ReceiveBuffers, Train, trains};
 
     #[test]
-    fn trains_are_of_one_length_and_one_receiver() {
-        let ends = [(7, 10), (7, 20), (7, 25), (7, 35), (8, 45), (8, 60)];
-        let train = |to, begin, end, segment| Train {
-            to,
-            begin,
-            end,
-            segment,
+    fn trains_are_of_one_receiver_and_like_lengths() {
+        let ends = [(7, 100), (7, 210), (7, 260), (8, 360), (8, 900), (8, 1410)];
+        let lens = |ends: &[(u32, usize)]| -> Vec<_> {
+            let train = |train: Train<'_>| (train.to, train.ends.len(), train.segment, train.len());
+            trains(ends).map(train).collect()
         };
         let expected = [
-            train(7, 0, 25, 10),
-            train(7, 25, 35, 10),
-            train(8, 35, 45, 10),
-            train(8, 45, 60, 15),
+            (7, 2, 110, 210),
+            (7, 1, 50, 50),
+            (8, 1, 100, 100),
+            (8, 2, 540, 1050),
         ];
-        assert_eq!(trains(&ends).collect::<Vec<_>>(), expected);
+        assert_eq!(lens(&ends), expected);
         let many: Vec<_> = (1..=200).map(|number| (1, number * 1000)).collect();
-        let lens: Vec<_> = trains(&many).map(|train| train.end - train.begin).collect();
-        assert_eq!(lens, [64_000, 64_000, 64_000, 8_000]);
-        let small: Vec<_> = (1..=100).map(|number| (1, number)).collect();
-        let lens: Vec<_> = trains(&small)
-            .map(|train| train.end - train.begin)
-            .collect();
-        assert_eq!(lens, [64, 36]);
+        let expected = [(1, 64, 1000, 64_000); 3]
+            .into_iter()
+            .chain([(1, 8, 1000, 8000)]);
+        assert_eq!(lens(&many), expected.collect::<Vec<_>>());
+        let mut pieces = Vec::new();
+        let bytes = [1; 1410];
+        for train in trains(&ends) {
+            pieces.clear();
+            train.pieces(&bytes, &mut pieces);
+            let sent: usize = pieces.iter().map(|piece| piece.len()).sum();
+            let last = train.ends.len() - 1;
+            let end = |at: usize| train.ends[at].1;
+            let last_len = end(last) - if last > 0 { end(last - 1) } else { train.begin };
+            assert_eq!(sent, last * train.segment + last_len);
+        }
     }
 
     /// Receives so many datagrams: the first byte of each, and its length.
@@ -307,7 +350,7 @@ mod tests {
             };
             let address = server.address().unwrap();
             let client = DatagramSocket::connect(address, RX_QUEUE_DEFAULT).unwrap();
-            let lens = [700, 700, 700, 300, 1, 1400, 1400, 60_000];
+            let lens = [700, 700, 690, 300, 1, 1400, 1400, 60_000];
             let (mut bytes, mut ends) = (Vec::new(), Vec::new());
             for (number, len) in lens.iter().enumerate() {
                 bytes.resize(bytes.len() + len, number as u8);
@@ -316,7 +359,9 @@ mod tests {
             let sent = client.send(&bytes, &ends, |_| None);
             assert_eq!((sent.datagrams, sent.failed), (8, 0));
             assert_eq!(sent.bytes, bytes.len() as u64);
-            let expected: Vec<_> = (0..).zip(lens).collect();
+            // All but the last of a train are as long as its longest.
+            let mut expected: Vec<_> = (0..).zip(lens).collect();
+            expected[2].1 = 700;
             assert_eq!(receive(&server, 8), expected);
             // And back to where they came from.
             client.send(b"ab", &[(0, 2)], |_| None);

@@ -7,18 +7,30 @@ use crate::VALUE_MAX_BYTES;
 pub(super) struct Writer<'o>(pub &'o mut Vec<u8>);
 
 impl Writer<'_> {
-    pub fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
+    #[inline]
+    pub fn varint(&mut self, value: u64) {
+        match value < 0x80 {
+            true => self.0.push(value as u8),
+            false => self.long_varint(value),
         }
-        self.0.push(value as u8);
+    }
+
+    fn long_varint(&mut self, mut value: u64) {
+        let (mut bytes, mut len) = ([0; 10], 0);
+        while value >= 0x80 {
+            bytes[len] = value as u8 | 0x80;
+            value >>= 7;
+            len += 1;
+        }
+        bytes[len] = value as u8;
+        self.0.extend_from_slice(&bytes[..=len]);
     }
 
     pub fn signed(&mut self, value: i64) {
         self.varint((value.wrapping_shl(1) ^ (value >> 63)) as u64);
     }
 
+    #[inline]
     pub fn string(&mut self, bytes: &[u8]) {
         self.varint(bytes.len() as u64);
         self.0.extend_from_slice(bytes);

@@ -169,6 +169,24 @@ pub fn decode<'a>(bytes: &mut &'a [u8], hasher: &KeyHasher) -> Result<Request<'a
     decode_within(bytes, hasher, &mut elements_max)
 }
 
+/// Takes a `Get` with a short key off, which is most of what is asked; `None`: it is something else.
+#[inline]
+pub(crate) fn decode_short_get<'a>(
+    bytes: &mut &'a [u8],
+    hasher: &KeyHasher,
+) -> Option<Request<'a>> {
+    let [GET, len @ ..0x80, rest @ ..] = *bytes else {
+        return None;
+    };
+    let (key, rest) = rest.split_at_checked(usize::from(*len))?;
+    *bytes = rest;
+    Some(Request {
+        key,
+        hash: hasher.hash(key),
+        operation: Operation::Get,
+    })
+}
+
 /// As [`decode`]; the lists of the request have at most `elements_max` elements, which are counted off.
 pub(crate) fn decode_within<'a>(
     bytes: &mut &'a [u8],

@@ -9,7 +9,7 @@ use super::client::Clients;
 use super::context::Context;
 use super::state::State;
 use crate::KeyHasher;
-use crate::protocol::datagram::{AnswerDatagrams, DatagramEngine, Packet};
+use crate::protocol::datagram::{AnswerDatagrams, DatagramEngine};
 use crate::stages::Stage;
 use crate::udp::{DatagramSocket, Peer, ReceiveBuffers};
 
@@ -45,6 +45,8 @@ pub struct Datagrams {
     buffers: ReceiveBuffers,
     engine: DatagramEngine,
     answers: AnswerDatagrams,
+    /// Of the answers: whom each is for, and where it ends.
+    ends: Vec<(u32, usize)>,
 }
 
 /// What is needed to serve.
@@ -64,6 +66,7 @@ impl Datagrams {
             buffers: ReceiveBuffers::new(),
             engine: DatagramEngine::default(),
             answers: AnswerDatagrams::new(false),
+            ends: Vec::new(),
         })
     }
 
@@ -95,19 +98,18 @@ impl Datagrams {
         let socket = &self.sockets[number].socket;
         let counters = &mut serving.state.counters.datagrams;
         let (mut packets, mut peers) = (Vec::new(), Vec::<&Peer>::new());
+        // Of each packet, which of the peers has sent it.
+        let mut senders = Vec::new();
         for message in self.buffers.received() {
+            peers.push(message.peer);
             counters.received_bytes += message.bytes.len() as u64;
             let is_allowed = (message.peer.address()).is_some_and(|from| is_local(from.ip()));
-            let has_neighbors = message.is_train();
             for bytes in message.datagrams() {
                 counters.received += 1;
                 counters.refused += u64::from(!is_allowed);
                 if is_allowed {
-                    packets.push(Packet {
-                        bytes,
-                        has_neighbors,
-                    });
-                    peers.push(message.peer);
+                    packets.push(bytes);
+                    senders.push(peers.len() as u32 - 1);
                 }
             }
         }
@@ -129,8 +131,12 @@ impl Datagrams {
             let counters = &mut serving.state.counters.datagrams;
             match kept {
                 Ok(()) => {
-                    let peer = |packet: u32| Some(peers[done + packet as usize]);
-                    let sent = socket.send(self.answers.bytes(), self.answers.ends(), peer);
+                    let to =
+                        |(packet, end): &(u32, usize)| (senders[done + *packet as usize], *end);
+                    self.ends.clear();
+                    self.ends.extend(self.answers.ends().iter().map(to));
+                    let peer = |number: u32| Some(peers[number as usize]);
+                    let sent = socket.send(self.answers.bytes(), &self.ends, peer);
                     counters.sent += sent.datagrams;
                     counters.sent_bytes += sent.bytes;
                     counters.unsent += sent.failed;

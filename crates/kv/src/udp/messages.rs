@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem::{size_of, zeroed};
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -91,12 +91,6 @@ impl<'b> Received<'b> {
     /// The datagrams; none if it is empty.
     pub fn datagrams(&self) -> impl Iterator<Item = &'b [u8]> + use<'b> {
         self.bytes.chunks(self.segment)
-    }
-
-    /// Whether there are several.
-    #[must_use]
-    pub fn is_train(&self) -> bool {
-        self.bytes.len() > self.segment
     }
 }
 
@@ -204,44 +198,30 @@ fn segment(header: &mmsghdr) -> Option<usize> {
 /// A message to be sent.
 #[derive(Clone, Copy)]
 pub(super) struct Outgoing<'b, 'p> {
-    pub bytes: &'b [u8],
-    /// Length of its datagrams.
+    /// Its bytes; an `IoSlice` is an `iovec`.
+    pub pieces: &'b [IoSlice<'b>],
+    /// Length of its datagrams, and how many it has.
     pub segment: usize,
+    pub count: usize,
     /// `None`: whom the socket is connected with.
     pub peer: Option<&'p Peer>,
-}
-
-impl Outgoing<'_, '_> {
-    pub const EMPTY: Self = Self {
-        bytes: &[],
-        segment: 1,
-        peer: None,
-    };
-
-    pub fn datagrams(&self) -> u64 {
-        self.bytes.len().div_ceil(self.segment.max(1)).max(1) as u64
-    }
 }
 
 /// Sends messages, at most [`MESSAGES`]. How many were, from the first on, at least one.
 pub(super) fn send(socket: BorrowedFd<'_>, messages: &[Outgoing<'_, '_>]) -> io::Result<usize> {
     let mut controls = [Control([0; 64]); MESSAGES];
-    // SAFETY: null pointers and zero lengths are valid for all of these structures.
-    let mut iovecs: [iovec; MESSAGES] = unsafe { zeroed() };
-    // SAFETY: as above.
+    // SAFETY: null pointers and zero lengths are valid for all of this structure.
     let mut headers: [mmsghdr; MESSAGES] = unsafe { zeroed() };
-    let all = messages.iter().zip(&mut iovecs).zip(&mut headers);
-    for (((message, iovec), header), control) in all.zip(&mut controls) {
-        iovec.iov_base = message.bytes.as_ptr().cast_mut().cast();
-        iovec.iov_len = message.bytes.len();
+    let all = messages.iter().zip(&mut headers).zip(&mut controls);
+    for ((message, header), control) in all {
         let header = &mut header.msg_hdr;
-        header.msg_iov = iovec;
-        header.msg_iovlen = 1;
+        header.msg_iov = message.pieces.as_ptr().cast_mut().cast();
+        header.msg_iovlen = message.pieces.len() as _;
         if let Some(peer) = message.peer {
             header.msg_name = ptr::from_ref(&peer.storage).cast_mut().cast();
             header.msg_namelen = peer.len;
         }
-        if message.datagrams() > 1 {
+        if message.count > 1 {
             set_segment(control, message.segment as u16);
             header.msg_control = control.0.as_mut_ptr().cast();
             // SAFETY: only computes a length.

@@ -1,8 +1,7 @@
 //! The client without I/O.
 //!
 //! 1. Requests are packed into datagrams by partition, once the server has said how many it has.
-//! 2. As many datagrams as the [`Window`] allows are in flight. Those that are sent together have equal
-//!    lengths, so that they leave as a train.
+//! 2. As many datagrams as the [`Window`] allows are in flight.
 //! 3. One that is not answered in time halves the window. It is sent again, with the same sequence number, if
 //!    all of its requests may be executed twice. Otherwise nobody knows, and that is said.
 
@@ -19,9 +18,6 @@ use crate::protocol::datagram::{
 };
 use crate::request::{Condition, Operation};
 use crate::{Request, partition_of};
-
-/// Lengths to which datagrams that are sent together are filled up.
-const LENGTH_STEP: usize = 64;
 
 /// How a client packs and waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -354,12 +350,6 @@ fn put(question: &Question, sequence: u64, bytes: &mut Vec<u8>, ends: &mut Vec<(
     bytes.extend_from_slice(question.datagram.bytes());
     bytes[begin + 16..begin + 24].copy_from_slice(&sequence.to_le_bytes());
     bytes[begin + 24..begin + 32].copy_from_slice(&question.sent_ns.to_le_bytes());
-    let len = bytes.len() - begin;
-    // Ethernet's limit is not exceeded for that.
-    let filled = len.next_multiple_of(LENGTH_STEP);
-    if filled <= ETHERNET_BYTES {
-        bytes.resize(begin + filled, 0);
-    }
     ends.push((u32::from(question.partition), bytes.len()));
 }
 

@@ -5,10 +5,6 @@ use super::{ANSWER_LIMIT_MIN_BYTES, BUSY, DATAGRAM_MAX_BYTES, Header, REPEATED, 
 use crate::Answer;
 use crate::codec::{DecodeError, decode_answer};
 
-/// Lengths to which datagrams are filled up where many go to one client: those of equal length are sent
-/// together.
-const LENGTH_STEP: usize = 64;
-
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reply<'a> {
@@ -68,15 +64,13 @@ pub struct AnswerDatagrams {
 }
 
 /// The answers to one packet, while they are written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Open {
     header: Header,
     packet: u32,
     limit: usize,
     /// Where the datagram begins.
     begin: usize,
-    /// The packet came with others of its client.
-    has_neighbors: bool,
 }
 
 impl AnswerDatagrams {
@@ -139,7 +133,7 @@ impl AnswerDatagrams {
 
     /// Begins to answer a packet.
     #[inline]
-    pub(super) fn open(&mut self, header: &Header, packet: u32, has_neighbors: bool) -> Open {
+    pub(super) fn open(&mut self, header: &Header, packet: u32) -> Open {
         let limit = usize::from(header.limit);
         let open = Open {
             header: Header {
@@ -152,7 +146,6 @@ impl AnswerDatagrams {
             packet,
             limit: limit.clamp(ANSWER_LIMIT_MIN_BYTES, DATAGRAM_MAX_BYTES),
             begin: self.bytes.len(),
-            has_neighbors,
         };
         open.header.write(&mut self.bytes);
         open
@@ -192,11 +185,6 @@ impl AnswerDatagrams {
     pub(super) fn close(&mut self, open: &Open) {
         let Open { header, begin, .. } = open;
         self.bytes[begin + 6..begin + 8].copy_from_slice(&header.count.to_le_bytes());
-        if open.has_neighbors {
-            let len = self.bytes.len() - begin;
-            let filled = len.next_multiple_of(LENGTH_STEP).min(open.limit);
-            self.bytes.resize(begin + filled, 0);
-        }
         self.ends.push((open.packet, self.bytes.len()));
     }
 }

@@ -3,7 +3,7 @@
 use super::answers::Open;
 use super::history::{History, Novelty};
 use super::{ANSWER, AnswerDatagrams, BUSY, Header, HeaderError, REPEATED, REQUESTS_MAX, repeated};
-use crate::codec::{decode_within, encode_answer};
+use crate::codec::{decode_short_get, decode_within, encode_answer};
 use crate::protocol::batch::{Batch, Pending, recycle};
 use crate::protocol::{OUTPUT_PAUSE_BYTES, ServerContext, timing};
 use crate::stages::Stage;
@@ -19,15 +19,6 @@ pub struct DatagramEngine {
     // Memory that is used again; empty in between.
     requests: Vec<Request<'static>>,
     pending: Vec<Pending<Header>>,
-}
-
-/// A datagram of requests, and whether others of the same client came with it.
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<'p> {
-    /// All of it.
-    pub bytes: &'p [u8],
-    /// Others did: answers are filled up so that they can be sent together.
-    pub has_neighbors: bool,
 }
 
 impl DatagramEngine {
@@ -53,7 +44,7 @@ impl DatagramEngine {
     /// all, unless the answers became long: the caller sends them and calls again.
     pub fn process(
         &mut self,
-        packets: &[Packet<'_>],
+        packets: &[&[u8]],
         answers: &mut AnswerDatagrams,
         hasher: &KeyHasher,
         server: &mut dyn ServerContext,
@@ -65,12 +56,12 @@ impl DatagramEngine {
         let mut next = 0;
         while next < packets.len() && answers.len() <= OUTPUT_PAUSE_BYTES {
             while next < packets.len() && batch.has_room() {
-                self.add(next, &packets[next], &mut batch, answers, server);
+                self.add(next, packets[next], &mut batch, answers, server);
                 next += 1;
             }
             timing::end(server, Stage::Parse);
             self.commands += batch.requests.len() as u64;
-            execute(&batch, packets, answers, server);
+            execute(&batch, answers, server);
             timing::end_execution(server);
             batch.requests.clear();
             batch.pending.clear();
@@ -85,13 +76,13 @@ impl DatagramEngine {
     fn add<'p>(
         &mut self,
         number: usize,
-        packet: &Packet<'p>,
+        packet: &'p [u8],
         batch: &mut Batch<'p, Header>,
         answers: &mut AnswerDatagrams,
         server: &mut dyn ServerContext,
     ) {
         let first = batch.requests.len();
-        let header = match read(packet.bytes, batch) {
+        let header = match read(packet, batch) {
             Ok(header) => header,
             Err(error) => {
                 batch.requests.truncate(first);
@@ -115,7 +106,7 @@ impl DatagramEngine {
             return batch.command((number as u32, 0), first, header);
         };
         self.repeated += u64::from(marker == REPEATED);
-        let mut open = answers.open(&header, number as u32, packet.has_neighbors);
+        let mut open = answers.open(&header, number as u32);
         let now_ms = batch.now_ms;
         self.commands += repeated::answer(requests, marker, now_ms, server, |record| {
             answers.add(&mut open, |out| out.extend_from_slice(record));
@@ -141,6 +132,10 @@ fn read<'p>(packet: &'p [u8], batch: &mut Batch<'p, Header>) -> Result<Header, M
     // Each takes a byte at least, so that lists are as short as the packet.
     let mut elements_max = packet.len();
     for _ in 0..count {
+        if let Some(request) = decode_short_get(&mut rest, batch.hasher) {
+            batch.requests.push(request);
+            continue;
+        }
         let request = decode_within(&mut rest, batch.hasher, &mut elements_max);
         batch
             .requests
@@ -151,37 +146,32 @@ fn read<'p>(packet: &'p [u8], batch: &mut Batch<'p, Header>) -> Result<Header, M
 
 /// Tells a client which version is spoken here: by an answer without answers, which is not longer than
 /// what it has sent.
-fn refuse_version(number: usize, packet: &Packet<'_>, answers: &mut AnswerDatagrams) {
-    let is_answer = packet.bytes[3] & ANSWER != 0;
+fn refuse_version(number: usize, packet: &[u8], answers: &mut AnswerDatagrams) {
+    let is_answer = packet[3] & ANSWER != 0;
     if !is_answer {
-        let open = answers.open(&Header::default(), number as u32, false);
+        let open = answers.open(&Header::default(), number as u32);
         answers.close(&open);
     }
 }
 
 fn execute(
     batch: &Batch<'_, Header>,
-    packets: &[Packet<'_>],
     answers: &mut AnswerDatagrams,
     server: &mut dyn ServerContext,
 ) {
     let mut pending = batch.pending.iter();
-    // The packet that is being answered, and how many answers it waits for.
-    let mut current: Option<(Open, u32)> = None;
+    // What answers the packet that is next, and how many answers that waits for.
+    let (mut open, mut left) = (Open::default(), 0);
     let mut write = |_, answer: Answer<'_>| {
-        let (mut open, left) = match current.take() {
-            Some(current) => current,
-            None => {
-                let next = pending.next().expect("an answer has a request");
-                let has_neighbors = packets[next.connection as usize].has_neighbors;
-                let open = answers.open(&next.form, next.connection, has_neighbors);
-                (open, next.requests)
-            }
-        };
+        if left == 0 {
+            let next = pending.next().expect("an answer has a request");
+            open = answers.open(&next.form, next.connection);
+            left = next.requests;
+        }
         answers.add(&mut open, |out| encode_answer(&answer, out));
-        match left {
-            1 => answers.close(&open),
-            left => current = Some((open, left - 1)),
+        left -= 1;
+        if left == 0 {
+            answers.close(&open);
         }
     };
     if !batch.requests.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use overside_base::Random;
 use overside_kv::client::datagram::{Exchange, ExchangeOptions};
-use overside_kv::protocol::datagram::{AnswerDatagrams, DatagramEngine, Packet, Reply};
+use overside_kv::protocol::datagram::{AnswerDatagrams, DatagramEngine, Reply};
 use overside_kv::{Answer, KeyHasher, Operation, Request};
 
 use super::{get, request, set};
@@ -121,12 +121,8 @@ impl Simulation {
 
     fn serve(&mut self, datagram: &[u8]) {
         let mut answers = AnswerDatagrams::new(false);
-        let packet = Packet {
-            bytes: datagram,
-            has_neighbors: false,
-        };
         self.server.now_ms = 1_700_000_000_000 + self.now_ns / 1_000_000;
-        (self.engine).process(&[packet], &mut answers, &self.hasher, &mut self.server);
+        (self.engine).process(&[datagram], &mut answers, &self.hasher, &mut self.server);
         for (_, answer) in answers.iter() {
             self.network.put(self.now_ns, false, answer);
         }

@@ -1,10 +1,12 @@
 //! The server beside redis-server, and for memcached's meta commands beside memcached: the same pipelines,
-//! in turns A B B A, as ratios.
+//! in turns A B B A, as ratios. Then datagrams beside RESP, both of this store.
 //!
 //! `cargo bench -p overside-kv --bench server`; `-- 'GET -c 50'` runs what has that in its name. The server runs on core 0, the load on core 1. Pipelines
 //! are built before the clock starts, and of replies only the bytes are counted: all of a kind are
 //! equally long, and a wrong one would change the sum. `CPU` is the same ratio by the CPU time of the
 //! servers' threads a command: it stands also where the load or other programs are the limit.
+
+mod datagram;
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -64,6 +66,24 @@ const fn case(
     }
 }
 
+const fn datagrams(train: usize, requests: usize, is_set: bool) -> datagram::Case {
+    datagram::Case {
+        sockets: 8,
+        train,
+        requests,
+        is_set,
+    }
+}
+
+/// Each beside RESP at pipeline 64.
+const DATAGRAM_CASES: [datagram::Case; 4] = [
+    datagrams(16, 60, false),
+    datagrams(16, 60, true),
+    datagrams(24, 40, false),
+    datagrams(24, 40, true),
+];
+const DATAGRAM_GOAL: f64 = 3.0;
+
 const CASES: [Case; 11] = [
     meta(false),
     meta(true),
@@ -107,6 +127,7 @@ fn main() -> ExitCode {
         "{:28} {:>12} {:>12} {:>7} {:>7} {:>5}  p50, p99 in us: other, own",
         "", "other/s", "own/s", "ratio", "CPU", "goal"
     );
+    compare_datagrams(&filter);
     if cases().any(|case| case.is_meta) {
         match Peer::memcached() {
             Some(memcached) => {
@@ -120,6 +141,9 @@ fn main() -> ExitCode {
             }
             None => eprintln!("skipped: no memcached is installed"),
         }
+    }
+    if cases().all(|case| case.is_meta) {
+        return ExitCode::SUCCESS;
     }
     let Some(redis) = Peer::redis() else {
         eprintln!("skipped: no redis-server is installed");
@@ -153,20 +177,27 @@ fn serve(mode: &str) -> ExitCode {
     let mut backing = Memory::new(store.expect("memory"), clock.start_ms());
     let address = vec![(Ipv4Addr::LOCALHOST, 0).into()];
     let (tcp, memcached) = match mode {
-        "memcached" => (Vec::new(), address),
-        _ => (address, Vec::new()),
+        "memcached" => (Vec::new(), address.clone()),
+        _ => (address.clone(), Vec::new()),
+    };
+    let datagram = match mode {
+        "datagram" => address,
+        _ => Vec::new(),
     };
     let server = Server::bind(Settings {
         tcp,
         memcached,
+        datagram,
         busy_poll: mode == "poll",
         cores: vec![SERVER_CORE],
         ..Settings::default()
     });
     let server = server.expect("a free port");
     let settings = server.settings();
-    let mut addresses = settings.tcp.iter().chain(&settings.memcached);
-    println!("{}", addresses.next().expect("an address"));
+    let addresses = settings.tcp.iter().chain(&settings.memcached);
+    for address in addresses.chain(&settings.datagram) {
+        println!("{address}");
+    }
     server.run(&mut backing, &hasher, clock).expect("it serves");
     ExitCode::SUCCESS
 }
@@ -234,21 +265,50 @@ impl Drop for Peer {
 }
 
 fn compare(case: &Case, other: &Peer, own: &Peer) {
+    let measures = [other, own].map(|peer| move || measure(case, peer));
+    let [others, owns] = &measures;
+    print_comparison(&case.name(), case.goal, others, owns);
+}
+
+/// Datagrams ("own") beside RESP ("other") of one server.
+fn compare_datagrams(filter: &str) {
+    let cases = DATAGRAM_CASES
+        .iter()
+        .filter(|case| case.name().contains(filter));
+    let mut peer = None;
+    for case in cases {
+        let (resp, address) = peer.get_or_insert_with(|| {
+            let (process, tcp, udp) = datagram::own();
+            load(tcp, false);
+            let peer = Peer {
+                process,
+                address: tcp,
+            };
+            (peer, udp)
+        });
+        let other = self::case(50, 64, case.is_set, false, DATAGRAM_GOAL);
+        let own = || datagram::measure(case, &resp.process, *address);
+        print_comparison(&case.name(), DATAGRAM_GOAL, &|| measure(&other, resp), &own);
+    }
+}
+
+/// Measures in turns, and prints a line.
+fn print_comparison(name: &str, goal: f64, other: &dyn Fn() -> Sample, own: &dyn Fn() -> Sample) {
     let mut results = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
-        for (side, peer) in [(0, other), (1, own), (1, own), (0, other)] {
-            results[side].push(measure(case, peer));
+        for (side, measure) in [(0, other), (1, own), (1, own), (0, other)] {
+            results[side].push(measure());
         }
     }
     let [theirs, ours] = results.map(|results| summary(&results));
     println!(
         "{:28} {:12.0} {:12.0} {:7.2} {:7.2} {:5.1}  {:.0}, {:.0}; {:.0}, {:.0}",
-        case.name(),
+        name,
         theirs.rate,
         ours.rate,
         ours.rate / theirs.rate,
         theirs.cpu_ns / ours.cpu_ns,
-        case.goal,
+        goal,
         theirs.p50_us,
         theirs.p99_us,
         ours.p50_us,
@@ -261,6 +321,20 @@ struct Sample {
     cpu_ns: f64,
     p50_us: f64,
     p99_us: f64,
+}
+
+impl Sample {
+    fn new(rate: f64, cpu_ns: f64, mut latencies_us: Vec<f64>) -> Self {
+        latencies_us.sort_by(f64::total_cmp);
+        let quantile =
+            |share: f64| latencies_us[((latencies_us.len() - 1) as f64 * share) as usize];
+        Self {
+            rate,
+            cpu_ns,
+            p50_us: quantile(0.5),
+            p99_us: quantile(0.99),
+        }
+    }
 }
 
 /// Medians.
@@ -382,14 +456,7 @@ fn measure(case: &Case, peer: &Peer) -> Sample {
     }
     let rate = replies as f64 / begin.elapsed().as_secs_f64();
     let cpu_ns = (cpu_ns(&peer.process) - cpu_before_ns) / replies as f64;
-    latencies_us.sort_by(f64::total_cmp);
-    let quantile = |share: f64| latencies_us[((latencies_us.len() - 1) as f64 * share) as usize];
-    Sample {
-        rate,
-        cpu_ns,
-        p50_us: quantile(0.5),
-        p99_us: quantile(0.99),
-    }
+    Sample::new(rate, cpu_ns, latencies_us)
 }
 
 impl Connection {
