@@ -20,7 +20,7 @@ mod session;
 mod timing;
 
 pub use context::{ClientInfo, ReadOnlyReason, ServerContext};
-pub use memcached::MemcachedEngine;
+pub use memcached::{MemcachedDatagramEngine, MemcachedEngine};
 pub use resp::CommunicationEngine;
 pub use session::{ReplicaWait, Session};
 

@@ -42,7 +42,7 @@ pub use settings::{Limits, Settings};
 use crate::KeyHasher;
 use crate::clock::Clock;
 use crate::udp::RX_QUEUE_DEFAULT;
-use datagrams::DatagramListener;
+use datagrams::{DatagramListener, DatagramService};
 use listeners::{Listener, Service, Sockets};
 use shared::Shared;
 use state::State;
@@ -148,8 +148,14 @@ impl Server {
             0 => RX_QUEUE_DEFAULT,
             some => some,
         };
-        for address in &mut settings.datagram {
-            let bound = DatagramListener::bind(*address, workers, settings.rx_queue);
+        let own = settings
+            .datagram
+            .iter_mut()
+            .map(|at| (at, DatagramService::Own));
+        let memcached = settings.memcached_udp.iter_mut();
+        let memcached = memcached.map(|at| (at, DatagramService::Memcached));
+        for (address, service) in own.chain(memcached) {
+            let bound = DatagramListener::bind(*address, service, workers, settings.rx_queue);
             let bound = bound.map_err(|error| ServerError::Listen {
                 address: *address,
                 error,

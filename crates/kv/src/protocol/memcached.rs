@@ -5,12 +5,14 @@
 //! more than requests (`flush_all`, `stats`, keys in Base64) is executed by itself.
 
 mod answers;
+mod datagram;
 mod direct;
 mod line;
 mod meta;
 mod text;
 
 use answers::Writer;
+pub use datagram::MemcachedDatagramEngine;
 use line::Parsed;
 use meta::MetaForm;
 

@@ -9,6 +9,7 @@ use super::client::Clients;
 use super::context::Context;
 use super::state::State;
 use crate::KeyHasher;
+use crate::protocol::MemcachedDatagramEngine;
 use crate::protocol::datagram::{AnswerDatagrams, DatagramEngine};
 use crate::stages::Stage;
 use crate::udp::{DatagramSocket, Peer, ReceiveBuffers};
@@ -16,16 +17,31 @@ use crate::udp::{DatagramSocket, Peer, ReceiveBuffers};
 /// Times that a socket is read a turn.
 const READS_MAX: usize = 4;
 
+/// What datagrams say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatagramService {
+    /// Requests of this store's protocol.
+    Own,
+    /// memcached's commands.
+    Memcached,
+}
+
 /// A socket of a worker.
 #[derive(Debug)]
 pub struct DatagramListener {
+    pub service: DatagramService,
     pub socket: DatagramSocket,
     pub address: SocketAddr,
 }
 
 impl DatagramListener {
     /// Listens at an address, by as many sockets, among which the system divides senders. Port 0 takes any.
-    pub fn bind(address: SocketAddr, count: usize, rx_queue: usize) -> io::Result<Vec<Self>> {
+    pub fn bind(
+        address: SocketAddr,
+        service: DatagramService,
+        count: usize,
+        rx_queue: usize,
+    ) -> io::Result<Vec<Self>> {
         let mut address = address;
         let mut all = Vec::with_capacity(count);
         for number in 0..count {
@@ -33,7 +49,11 @@ impl DatagramListener {
             // So that others can join, but only from here on: a second server finds the address in use.
             socket.share(count > 1)?;
             address = socket.address()?;
-            all.push(Self { socket, address });
+            all.push(Self {
+                service,
+                socket,
+                address,
+            });
         }
         Ok(all)
     }
@@ -44,6 +64,7 @@ pub struct Datagrams {
     sockets: Vec<DatagramListener>,
     buffers: ReceiveBuffers,
     engine: DatagramEngine,
+    memcached: MemcachedDatagramEngine,
     answers: AnswerDatagrams,
     /// Of the answers: whom each is for, and where it ends.
     ends: Vec<(u32, usize)>,
@@ -65,6 +86,7 @@ impl Datagrams {
             sockets,
             buffers: ReceiveBuffers::new(),
             engine: DatagramEngine::default(),
+            memcached: MemcachedDatagramEngine::default(),
             answers: AnswerDatagrams::new(false),
             ends: Vec::new(),
         })
@@ -77,7 +99,7 @@ impl Datagrams {
 
     /// Requests executed.
     pub fn commands(&self) -> u64 {
-        self.engine.commands()
+        self.engine.commands() + self.memcached.commands()
     }
 
     /// Serves what has come to a socket, so much at most that others have their turn.
@@ -124,8 +146,13 @@ impl Datagrams {
                 backing: &mut *serving.backing,
             };
             let rest = &packets[done..];
-            let executed =
-                (self.engine).process(rest, &mut self.answers, serving.hasher, &mut context);
+            let (answers, hasher) = (&mut self.answers, serving.hasher);
+            let executed = match self.sockets[number].service {
+                DatagramService::Own => (self.engine).process(rest, answers, hasher, &mut context),
+                DatagramService::Memcached => {
+                    (self.memcached).process(rest, answers, hasher, &mut context)
+                }
+            };
             let kept = serving.backing.before_replies();
             serving.state.stages.end(Stage::Persist);
             let counters = &mut serving.state.counters.datagrams;
@@ -147,7 +174,9 @@ impl Datagrams {
             serving.state.stages.end(Stage::Respond);
             done += executed;
         }
-        counters_of(&self.engine, serving.state);
+        let counters = &mut serving.state.counters.datagrams;
+        counters.invalid = self.engine.invalid() + self.memcached.invalid();
+        counters.repeated = self.engine.repeated();
     }
 
     /// Looks at what waits in the sockets and what they have lost.
@@ -164,11 +193,6 @@ impl Datagrams {
         }
         counters.backlog_max_bytes = counters.backlog_max_bytes.max(counters.backlog_bytes);
     }
-}
-
-fn counters_of(engine: &DatagramEngine, state: &mut State) {
-    state.counters.datagrams.invalid = engine.invalid();
-    state.counters.datagrams.repeated = engine.repeated();
 }
 
 /// Whether an address is of this machine: the protocol has no password.

@@ -51,7 +51,7 @@ pub fn info(
     let cpu_s = state.shared.cpu_ns() as f64 / 1e9;
     field("CPU", "used_cpu_main_thread", &format_args!("{cpu_s:.6}"));
     stages(figures, field);
-    if !state.settings.datagram.is_empty() {
+    if state.settings.has_datagrams() {
         let mut datagrams = |name: &str, value: &dyn Display| field("Datagrams", name, value);
         datagrams("rx_queue_descriptors", &state.settings.rx_queue);
         for (name, _, value) in figures.counters.datagrams.fields() {

@@ -78,7 +78,7 @@ pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64
     out.counter("received_bytes_total", received, counters.bytes_received);
     let sent = "Bytes sent to clients.";
     out.counter("sent_bytes_total", sent, counters.bytes_sent);
-    if !state.settings.datagram.is_empty() {
+    if state.settings.has_datagrams() {
         for (name, help, value) in counters.datagrams.fields() {
             match name.ends_with("backlog_bytes")
                 || name.ends_with("queue_bytes")

@@ -20,6 +20,8 @@ pub struct Settings {
     pub memcached: Vec<SocketAddr>,
     /// Where datagrams are answered, without a password: to clients of this machine.
     pub datagram: Vec<SocketAddr>,
+    /// Where clients of memcached send datagrams, without a password: clients of this machine.
+    pub memcached_udp: Vec<SocketAddr>,
     /// Receive descriptors of each socket for datagrams; 0: as many as the system allows.
     pub rx_queue: usize,
     /// A socket in the file system, for this user only.
@@ -46,6 +48,14 @@ pub struct Settings {
     pub name: Option<String>,
     /// How its registration there does, for those who ask.
     pub registration: Option<Arc<RegistrationStatus>>,
+}
+
+impl Settings {
+    /// Whether there are sockets for datagrams.
+    #[must_use]
+    pub fn has_datagrams(&self) -> bool {
+        !(self.datagram.is_empty() && self.memcached_udp.is_empty())
+    }
 }
 
 /// What clients may take.

@@ -14,7 +14,7 @@ const MEMCACHED_PORT: u16 = 11211;
 #[command(next_help_heading = "Access")]
 pub struct Access {
     /// Address to listen at, with or without a port; may be repeated [default: 127.0.0.1:6379, unless
-    /// --unix, --tls-listen, --memcached or --datagram is given]
+    /// --unix, --tls-listen, --memcached, --memcached-udp or --datagram is given]
     #[arg(long = "listen", value_name = "ADDRESS", value_parser = address)]
     listen: Vec<SocketAddr>,
     /// Listen at a Unix socket too, for this user only
@@ -27,6 +27,9 @@ pub struct Access {
     /// addresses of this machine only
     #[arg(long, value_name = "ADDRESS", value_parser = memcached_address)]
     memcached: Vec<SocketAddr>,
+    /// Address to answer memcached's clients at by UDP; may be repeated. Addresses of this machine only
+    #[arg(long, value_name = "ADDRESS", value_parser = memcached_address)]
+    memcached_udp: Vec<SocketAddr>,
     /// Address to answer datagrams at (docs/kv-datagram.md); may be repeated. They have no password:
     /// addresses of this machine only
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
@@ -94,6 +97,13 @@ impl Access {
                  --memcached an address of this machine only, such as 127.0.0.1"
             ));
         }
+        let mut memcached = self.memcached_udp.iter();
+        if let Some(address) = memcached.find(|address| !address.ip().is_loopback()) {
+            return Err(format!(
+                "other machines can reach {address}, and memcached's protocol has no password: give \
+                 --memcached-udp an address of this machine only, such as 127.0.0.1"
+            ));
+        }
         let mut datagram = self.datagram.iter();
         if let Some(address) = datagram.find(|address| !address.ip().is_loopback()) {
             return Err(format!(
@@ -136,6 +146,7 @@ impl Access {
         let is_elsewhere = self.unix.is_some() || !self.tls_listen.is_empty();
         let is_more = is_elsewhere
             || !self.memcached.is_empty()
+            || !self.memcached_udp.is_empty()
             || !self.datagram.is_empty()
             || self.metrics.is_some();
         match is_more {
@@ -156,6 +167,7 @@ impl Access {
         let is_elsewhere = self.unix.is_some()
             || !self.tls_listen.is_empty()
             || !self.memcached.is_empty()
+            || !self.memcached_udp.is_empty()
             || !self.datagram.is_empty();
         match self.listen.is_empty() && !is_elsewhere {
             true => vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT)],
@@ -175,6 +187,7 @@ impl Access {
             tcp: self.plain(),
             tls: config.map(|config| (self.tls_listen.clone(), config)),
             memcached: self.memcached.clone(),
+            memcached_udp: self.memcached_udp.clone(),
             datagram: self.datagram.clone(),
             unix: self.unix.clone(),
             metrics: self.metrics,

@@ -56,6 +56,7 @@ pub fn endpoints(settings: &Settings) -> Value {
         "listen": texts(&settings.tcp),
         "tls": texts(tls_addresses(settings)),
         "memcached": texts(&settings.memcached),
+        "memcached_udp": texts(&settings.memcached_udp),
         "datagram": texts(&settings.datagram),
         "unix": settings.unix,
         "metrics": settings.metrics.map(|address| address.to_string()),
@@ -69,6 +70,9 @@ pub fn listed(settings: &Settings) -> String {
     let all: Vec<String> = (texts(&settings.tcp).into_iter())
         .chain(tls.into_iter().map(|address| format!("{address} (TLS)")))
         .chain((settings.memcached.iter()).map(|address| format!("{address} (memcached)")))
+        .chain(
+            (settings.memcached_udp.iter()).map(|address| format!("{address} (memcached, UDP)")),
+        )
         .chain((settings.datagram.iter()).map(|address| format!("{address} (datagrams)")))
         .chain(unix.map(shown))
         .chain((settings.metrics).map(|address| format!("http://{address}/metrics")))

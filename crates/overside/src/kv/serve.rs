@@ -111,7 +111,7 @@ struct ServingArguments {
     /// Receive descriptors of each socket for datagrams: about so many datagrams wait before more are dropped.
     /// Of a UDP socket this is its receive buffer (SO_RCVBUF), 2 KiB a descriptor
     #[arg(long, value_name = "N", default_value_t = RX_QUEUE_DEFAULT as u32,
-          value_parser = value_parser!(u32).range(8..=1 << 16), requires = "datagram")]
+          value_parser = value_parser!(u32).range(8..=1 << 16),)]
     rx_queue: u32,
     /// On shutdown, wait this long for clients to take their replies
     #[arg(long, value_name = "SECONDS", default_value_t = 10,

@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(window.size(), 8, "once a round trip");
         (0..9).for_each(|_| window.answered(1000));
         assert_eq!(window.size(), 9, "one more a round trip");
-        (0..100_000).for_each(|_| window.answered(1000));
+        (0..1_000_000).for_each(|_| window.answered(1000));
         assert_eq!(window.size(), WINDOW_MAX);
         (20..60).for_each(|at| window.lost(at, at));
         assert_eq!(window.size(), 1);

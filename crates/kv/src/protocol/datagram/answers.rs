@@ -131,6 +131,12 @@ impl AnswerDatagrams {
         })
     }
 
+    /// Adds a datagram, which `write` appends: of another protocol.
+    pub(in crate::protocol) fn push(&mut self, packet: u32, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.bytes);
+        self.ends.push((packet, self.bytes.len()));
+    }
+
     /// Begins to answer a packet.
     #[inline]
     pub(super) fn open(&mut self, header: &Header, packet: u32) -> Open {

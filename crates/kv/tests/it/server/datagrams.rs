@@ -260,3 +260,102 @@ fn a_server_that_is_not_there_is_an_error_or_no_answer() {
     let refused = client.execute(&gets, &mut |_, _| {});
     assert!(refused.is_err());
 }
+
+mod memcached {
+    //! A client of memcached's UDP protocol, written to its text.
+
+    use super::*;
+
+    fn running(workers: usize) -> Running {
+        let settings = Settings {
+            memcached_udp: vec![local()],
+            metrics: Some(local()),
+            workers,
+            ..settings()
+        };
+        Running::start_with(settings, store)
+    }
+
+    fn socket(running: &Running) -> UdpSocket {
+        let socket = UdpSocket::bind(local()).unwrap();
+        socket.connect(running.settings.memcached_udp[0]).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket
+    }
+
+    /// Sends a request, and puts the datagrams of its reply together.
+    fn ask(socket: &UdpSocket, id: u16, commands: &[u8]) -> Vec<u8> {
+        let [high, low] = id.to_be_bytes();
+        let frame = [&[high, low, 0, 0, 0, 1, 0, 0], commands].concat();
+        socket.send(&frame).unwrap();
+        let mut parts: Vec<Option<Vec<u8>>> = Vec::new();
+        let mut buffer = [0; 2000];
+        while parts.is_empty() || parts.iter().any(Option::is_none) {
+            let len = socket.recv(&mut buffer).unwrap();
+            assert!(len <= 1400 && buffer[..2] == [high, low]);
+            let number = |at: usize| usize::from(u16::from_be_bytes([buffer[at], buffer[at + 1]]));
+            assert_eq!(number(6), 0);
+            parts.resize(number(4), None);
+            parts[number(2)] = Some(buffer[8..len].to_vec());
+        }
+        parts.into_iter().flatten().flatten().collect()
+    }
+
+    #[test]
+    fn commands_are_those_of_the_other_transport() {
+        for workers in [1, 2] {
+            let running = running(workers);
+            let socket = socket(&running);
+            assert_eq!(ask(&socket, 7, b"set a 5 0 3\r\nabc\r\n"), b"STORED\r\n");
+            let several = b"get a\r\nmg a f v\r\nincr n 1\r\n";
+            let expected = b"VALUE a 5 3\r\nabc\r\nEND\r\nVA 3 f5\r\nabc\r\nNOT_FOUND\r\n";
+            assert_eq!(ask(&socket, 65_535, several), expected);
+            // Quiet ones have no reply.
+            socket
+                .send(b"\0\x09\0\0\0\x01\0\0set b 0 0 1 noreply\r\nx\r\n")
+                .unwrap();
+            assert_eq!(
+                ask(&socket, 10, b"get b\r\n"),
+                b"VALUE b 0 1\r\nx\r\nEND\r\n"
+            );
+            running.connect().ask("GET a", "$3\r\nabc\r\n");
+        }
+    }
+
+    #[test]
+    fn long_replies_are_divided_and_the_longest_refused() {
+        let running = running(1);
+        let socket = socket(&running);
+        let value = (0..50_000)
+            .map(|at| b'a' + (at % 26) as u8)
+            .collect::<Vec<_>>();
+        let set = [b"set big 0 0 50000\r\n", &value[..], b"\r\n"].concat();
+        assert_eq!(ask(&socket, 1, &set), b"STORED\r\n");
+        let expected = [b"VALUE big 0 50000\r\n", &value[..], b"\r\nEND\r\n"].concat();
+        assert_eq!(ask(&socket, 2, b"get big\r\n"), expected);
+        let many = b"get big\r\n".repeat(100);
+        let refused = b"SERVER_ERROR the reply is too long for UDP\r\n";
+        assert_eq!(ask(&socket, 3, &many), refused);
+    }
+
+    #[test]
+    fn what_is_no_whole_request_is_dropped() {
+        let running = running(1);
+        let socket = socket(&running);
+        let bad: [&[u8]; 6] = [
+            b"",
+            b"\0\x01\0\0\0\x01\0",
+            b"\0\x01\0\x01\0\x02\0\0get a\r\n",
+            b"\0\x01\0\0\0\x02\0\0get a\r\n",
+            b"get a\r\n1234567890",
+            // A command that is cut off has no reply.
+            b"\0\x01\0\0\0\x01\0\0set a 0 0 100\r\nabc",
+        ];
+        for bytes in bad {
+            socket.send(bytes).unwrap();
+        }
+        assert_eq!(ask(&socket, 2, b"get a\r\n"), b"END\r\n");
+        // An empty datagram is counted as received only.
+        assert_eq!(running.metric("overside_kv_datagrams_invalid_total "), 4.0);
+    }
+}
