@@ -21,7 +21,7 @@ class KvServer:
         said: dict[str, Any] = json.loads(process.stdout.readline() or "null")
         self.ports = {
             name: int(said[name][0].rpartition(":")[2])
-            for name in ("listen", "tls", "memcached")
+            for name in ("listen", "tls", "memcached", "datagram")
             if said.get(name)
         }
 

@@ -70,9 +70,7 @@ pub fn listed(settings: &Settings) -> String {
     let all: Vec<String> = (texts(&settings.tcp).into_iter())
         .chain(tls.into_iter().map(|address| format!("{address} (TLS)")))
         .chain((settings.memcached.iter()).map(|address| format!("{address} (memcached)")))
-        .chain(
-            (settings.memcached_udp.iter()).map(|address| format!("{address} (memcached, UDP)")),
-        )
+        .chain((settings.memcached_udp.iter()).map(|address| format!("{address} (memcached, UDP)")))
         .chain((settings.datagram.iter()).map(|address| format!("{address} (datagrams)")))
         .chain(unix.map(shown))
         .chain((settings.metrics).map(|address| format!("http://{address}/metrics")))

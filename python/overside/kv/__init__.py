@@ -1,0 +1,1 @@
+"""Clients of key-value servers."""
