@@ -1,5 +1,7 @@
 //! Replicas of servers that run in threads.
 
+mod checks;
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -318,4 +320,15 @@ fn a_stream_is_read_in_any_pieces_and_damage_is_found() {
     let mut parser = StreamParser::new([3; 8], 2);
     parser.push(&bytes);
     assert!(parser.next().is_err());
+}
+
+#[test]
+fn the_corpus_of_the_fuzz_target_is_read_the_same_in_pieces() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/kv_replica");
+    let mut files = 0;
+    for file in std::fs::read_dir(corpus).unwrap() {
+        checks::stream(&std::fs::read(file.unwrap().path()).unwrap());
+        files += 1;
+    }
+    assert!(files > 0);
 }
