@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import socket
 import subprocess
@@ -321,6 +322,31 @@ def test_with_a_password(tmp_path: Path) -> None:
             until(lambda: is_synced(replica))
 
 
+def test_by_tls(tmp_path: Path) -> None:
+    keys = {name: tmp_path / name for name in ("keys", "others")}
+    for directory in keys.values():
+        subprocess.run([*native(), "agent", "keys", str(directory)], check=True)
+        for name in ("pem", "key"):
+            shutil.copy(directory / f"agent.{name}", directory / f"server.{name}")
+    mine = ("--tls-keys", keys["keys"], "--tls-clients", "required")
+    with kv_server("--tls-listen", "127.0.0.1:0", *mine) as first, of(first) as primary:
+        at = ("--replica-of", f"127.0.0.1:{first.ports['tls']}")
+        for wrong in [
+            ("--replica-tls-keys", keys["others"]),
+            ("--replica-tls-keys", keys["keys"], "--replica-tls-name", "other.example"),
+        ]:
+            with kv_server(*at, *wrong) as second, of(second) as replica:
+                last = partial(replica.info, "replication")
+                until(lambda last=last: "certificate" in str(last()["master_link_last_error"]))
+        with kv_server(*at, "--replica-tls-keys", keys["keys"]) as second, of(second) as replica:
+            with load(first):
+                until(lambda: is_synced(replica))
+            assert_equal(primary, replica)
+            primary.set("key", "x" * 10_000_000)
+            assert primary.execute_command("WAIT", 1, 0) == 1
+            assert replica.strlen("key") == 10_000_000
+
+
 def test_a_copy_that_was_not_completed_does_not_become_a_primary(tmp_path: Path) -> None:
     directory = tmp_path / "replica"
     with kv_server("--memory", "256MiB") as first, of(first) as primary:
@@ -351,6 +377,7 @@ def test_a_copy_that_was_not_completed_does_not_become_a_primary(tmp_path: Path)
         (("--cores", "2"), "--cores 1"),
         (("--semantics", "cache"), "--semantics store"),
         (("--design", "lat", "--dpu", "dpu0"), "--design cpu-only"),
+        (("--directory", "etcd://127.0.0.1:1"), "leave --directory away"),
     ],
 )
 def test_servers_that_have_no_copies_say_so(options: tuple[str, ...], reason: str) -> None:

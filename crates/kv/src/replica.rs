@@ -22,13 +22,14 @@ mod handshake;
 mod info;
 mod layer;
 mod links;
+mod primary;
 mod receiver;
 mod source;
 mod stream;
 
 pub use layer::ReplicationLayer;
 pub use links::ReplicaConnection;
-pub use receiver::Primary;
+pub use primary::Introduction;
 pub use stream::{FRAME_MAX_BYTES, ReceivedFrame, StreamError, StreamParser};
 
 /// Version of the stream.
@@ -134,9 +135,8 @@ pub trait Replication {
     /// Sections, names and values of `INFO`.
     fn info(&self) -> Vec<(&'static str, String, String)>;
 
-    /// What primaries want to hear, and where clients connect here. For the next
-    /// [`Replication::follow`].
-    fn introduce(&mut self, password: Option<Vec<u8>>, own_port: u16);
+    /// What the next [`Replication::follow`] says to the primary, and wants of it.
+    fn introduce(&mut self, introduction: Introduction);
 
     /// Makes it a replica, until it is promoted. It goes on from a position that it has kept, if the
     /// primary does; otherwise what it holds stays until it receives a copy.

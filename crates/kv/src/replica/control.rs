@@ -7,7 +7,8 @@ use overside_base::lock;
 use super::following::Following;
 use super::layer::ReplicationLayer;
 use super::links::{REPLICAS_MAX, ReplicaConnection};
-use super::receiver::{Primary, Receiver};
+use super::primary::{Introduction, Primary};
+use super::receiver::Receiver;
 use super::source::Source;
 use super::{Replication, Role, STREAM_VERSION, SyncRequest};
 use crate::persistence::{HistoryPosition, Replicable};
@@ -24,9 +25,8 @@ impl<B: Replicable> ReplicationLayer<B> {
 }
 
 impl<B: Replicable> Replication for ReplicationLayer<B> {
-    fn introduce(&mut self, password: Option<Vec<u8>>, own_port: u16) {
-        self.password = password;
-        self.own_port = own_port;
+    fn introduce(&mut self, introduction: Introduction) {
+        self.introduction = introduction;
     }
 
     fn is_replica(&self) -> bool {
@@ -66,10 +66,10 @@ impl<B: Replicable> Replication for ReplicationLayer<B> {
         let primary = Primary {
             host: host.to_owned(),
             port,
-            password: self.password.clone(),
-            own_port: self.own_port,
+            introduction: self.introduction.clone(),
         };
-        if (self.following.as_ref()).is_some_and(|following| following.primary == primary) {
+        let now = self.following.as_ref().map(|following| &following.primary);
+        if now.is_some_and(|now| now.host == host && now.port == port) {
             return Ok(());
         }
         let known = self.inner.position().filter(|_| !self.is_partial);

@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use super::ReceivedFrame;
-use super::receiver::{Event, Primary, Receiver};
+use super::primary::Primary;
+use super::receiver::{Event, Receiver};
 use crate::persistence::frame::Kind;
 use crate::persistence::{HistoryPosition, ReplayError, Replicable};
 use crate::{KeyHasher, Refusal};

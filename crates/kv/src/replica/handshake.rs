@@ -1,14 +1,11 @@
 //! How a replica begins with its primary.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::io::{self, Read, Write};
 
 use super::STREAM_VERSION;
-use super::receiver::Primary;
+use super::primary::Introduction;
 use crate::persistence::HistoryPosition;
 
-const CONNECT_MAX: Duration = Duration::from_secs(5);
 const LINE_MAX_BYTES: usize = 512;
 
 /// How the primary goes on.
@@ -20,27 +17,16 @@ pub(super) enum Reply {
     Full(HistoryPosition),
 }
 
-pub(super) fn connect(primary: &Primary) -> io::Result<TcpStream> {
-    let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
-    for address in (primary.host.as_str(), primary.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECT_MAX) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
 /// Says who it is and what it has.
 ///
 /// # Errors
 /// If the primary cannot be reached, refuses, or answers what is no answer.
 pub(super) fn handshake(
     stream: &mut (impl Read + Write),
-    primary: &Primary,
+    introduction: &Introduction,
     position: Option<&HistoryPosition>,
 ) -> io::Result<Reply> {
-    if let Some(password) = &primary.password {
+    if let Some(password) = &introduction.password {
         stream.write_all(&command(&[b"AUTH", password]))?;
         let answer = line(stream)?;
         if answer != "+OK" {
@@ -48,7 +34,7 @@ pub(super) fn handshake(
         }
     }
     let (id, offset) = position.map_or(("?", 0), |position| (&position.id, position.offset));
-    let numbers = [STREAM_VERSION, offset, u64::from(primary.own_port)].map(|n| n.to_string());
+    let numbers = [STREAM_VERSION, offset, u64::from(introduction.own_port)].map(|n| n.to_string());
     let [version, offset, port] = numbers.each_ref().map(String::as_bytes);
     let words = [&b"OVERSIDE.SYNC"[..], version, id.as_bytes(), offset, port];
     stream.write_all(&command(&words))?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Replication;
 use super::following::Following;
+use super::primary::Introduction;
 use super::source::{Source, SyncCounts};
 use crate::persistence::frame::Kind;
 use crate::persistence::{Replicable, record};
@@ -21,10 +22,7 @@ pub struct ReplicationLayer<B> {
     pub(super) hasher: KeyHasher,
     pub(super) bell: Arc<Bell>,
     pub(super) backlog_bytes: usize,
-    /// What primaries want to hear.
-    pub(super) password: Option<Vec<u8>>,
-    /// Where clients connect here.
-    pub(super) own_port: u16,
+    pub(super) introduction: Introduction,
     /// Of this history.
     pub(super) id: String,
     pub(super) source: Option<Source>,
@@ -53,8 +51,7 @@ impl<B: Replicable> ReplicationLayer<B> {
             hasher: hasher.clone(),
             bell: Arc::new(Bell::new()?),
             backlog_bytes,
-            password: None,
-            own_port: 0,
+            introduction: Introduction::default(),
             id: random_hex()?,
             source: None,
             counts: SyncCounts::default(),

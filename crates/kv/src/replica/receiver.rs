@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
@@ -12,7 +11,8 @@ use overside_base::{EventFd, lock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::LinkState;
-use super::handshake::{Reply, connect, handshake};
+use super::handshake::{Reply, handshake};
+use super::primary::{Primary, PrimaryStream, SILENCE_MAX};
 use super::stream::{ReceivedFrame, StreamParser, identity};
 use crate::persistence::HistoryPosition;
 use crate::persistence::frame::Kind;
@@ -22,27 +22,12 @@ use crate::server::Bell;
 const RETRY: Duration = Duration::from_millis(200);
 /// And if what it sends cannot be executed, so that the reason is one that lasts.
 const RETRY_COPY: Duration = Duration::from_secs(5);
-/// A primary that says nothing for so long is lost.
-const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// How often it hears how far the replica is: at most, and at least.
 const ACKNOWLEDGE_MIN: Duration = Duration::from_millis(1);
 const ACKNOWLEDGE_MAX: Duration = Duration::from_secs(1);
 /// Received and not executed, beside the last frame.
 const QUEUE_BYTES: usize = 4 << 20;
 const READ_BYTES: usize = 64 << 10;
-
-/// Where a primary is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Primary {
-    /// Its name or address.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
-    /// What it wants to hear.
-    pub password: Option<Vec<u8>>,
-    /// Where clients of this replica connect.
-    pub own_port: u16,
-}
 
 #[derive(Debug)]
 pub(super) enum Event {
@@ -241,12 +226,9 @@ fn session(
     shared: &Shared,
     position: &mut Option<HistoryPosition>,
 ) -> io::Result<()> {
-    let mut stream = connect(primary)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(SILENCE_MAX))?;
-    stream.set_write_timeout(Some(SILENCE_MAX))?;
+    let mut stream = primary.connect()?;
     lock(&shared.inbox).link = LinkState::Sync;
-    let reply = handshake(&mut stream, primary, position.as_ref())?;
+    let reply = handshake(&mut stream, &primary.introduction, position.as_ref())?;
     let at = match (reply, position.take()) {
         (Reply::Continue, Some(known)) => {
             lock(&shared.inbox).link = LinkState::Connected;
@@ -281,7 +263,7 @@ struct Frames<'s> {
 }
 
 impl Frames<'_> {
-    fn follow(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+    fn follow(&mut self, stream: &mut PrimaryStream) -> io::Result<()> {
         let mut buffer = vec![0; READ_BYTES];
         let mut heard = Instant::now();
         let mut acknowledged = (0, Instant::now());
@@ -313,10 +295,13 @@ impl Frames<'_> {
     }
 
     /// Waits until something was received, or is to be said. Whether something was received.
-    fn wait(&self, stream: &TcpStream, acknowledged: (u64, Instant)) -> io::Result<bool> {
+    fn wait(&self, stream: &mut PrimaryStream, acknowledged: (u64, Instant)) -> io::Result<bool> {
+        if stream.has_buffered() {
+            return Ok(true);
+        }
         let shared = self.shared;
         let mut events = [
-            PollFd::new(stream, PollFlags::IN),
+            PollFd::new(stream.socket(), PollFlags::IN),
             PollFd::new(&shared.event, PollFlags::IN),
         ];
         let has_more = shared.executed.load(Ordering::Relaxed) != acknowledged.0;
@@ -366,7 +351,7 @@ impl Frames<'_> {
 
 /// Says how far the replica is, if that is new or was said long ago.
 fn acknowledge(
-    stream: &mut TcpStream,
+    stream: &mut PrimaryStream,
     shared: &Shared,
     acknowledged: &mut (u64, Instant),
 ) -> io::Result<()> {

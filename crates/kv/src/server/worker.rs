@@ -17,9 +17,9 @@
 
 mod accepting;
 mod others;
+mod replicas;
 mod scraping;
 mod timers;
-mod waiting;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -44,7 +44,6 @@ use super::state::State;
 use crate::KeyHasher;
 use crate::clock::Clock;
 use crate::protocol::{CommunicationEngine, MemcachedEngine, Ready};
-use crate::replica::{ReplicaConnection, SyncRequest};
 use crate::stages::Stage;
 
 /// Connections that are served together, so that their buffers stay in the cache.
@@ -416,21 +415,6 @@ impl<'b> Worker<'b> {
         self.state.counters.closed[reason as usize] += 1;
         self.clients.remove(key);
         connection.transport.close();
-    }
-
-    /// Gives a replica's connection to the backing, whose stream it belongs to from now on.
-    fn hand_over(&mut self, key: usize, connection: Connection, request: SyncRequest) {
-        let address = self.clients.table[key].entry.address.to_string();
-        if connection.close.is_some() || self.poller.remove(&connection.transport).is_err() {
-            return self.close(key, connection, CloseReason::Failed);
-        }
-        self.clients.remove(key);
-        let unsent = connection.output[connection.output.len() - connection.unsent()..].to_vec();
-        let transport = connection.transport;
-        if let Some(replication) = self.backing.replication_mut() {
-            let peer = ReplicaConnection::new(transport, unsent, address);
-            replication.accept(request, peer);
-        }
     }
 
     /// Closes a connection that is not being served.

@@ -68,6 +68,11 @@ fn host(text: &str) -> Result<String, String> {
 }
 
 impl DirectoryArguments {
+    /// Whether the server is to be registered.
+    pub fn is_given(&self) -> bool {
+        self.directory.is_some()
+    }
+
     /// Refuses addresses that no client could connect to.
     pub fn check(&self, access: &Access) -> Result<(), String> {
         if self.directory.is_none() {

@@ -3,7 +3,9 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use overside_kv::replica::Introduction;
 use overside_kv::server::{Backing, Password, Settings};
+use overside_link::agent::keys;
 
 use crate::options::size_within;
 
@@ -20,6 +22,13 @@ pub struct ReplicaArguments {
     /// not be able to read it
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     replica_password_file: Option<PathBuf>,
+    /// Reach that server by TLS: directory with ca.pem, host.pem and host.key, as `overside agent keys`
+    /// makes them
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
+    replica_tls_keys: Option<PathBuf>,
+    /// Name that its certificate must have [default: that of agents]
+    #[arg(long, value_name = "NAME", requires = "replica_tls_keys")]
+    replica_tls_name: Option<String>,
     /// Newest changes that are kept in memory for replicas: one that is further behind, or was away for
     /// longer, gets a copy of everything
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size_within(BACKLOG))]
@@ -52,10 +61,19 @@ impl ReplicaArguments {
     }
 
     /// Refuses to be a replica in ways in which a server cannot be one. `can_replicate`: see
-    /// [`can_replicate`].
-    pub fn check(&self, can_replicate: Result<(), &'static str>) -> Result<(), String> {
+    /// [`can_replicate`]; `is_registered`: it would be in a directory.
+    pub fn check(
+        &self,
+        can_replicate: Result<(), &'static str>,
+        is_registered: bool,
+    ) -> Result<(), String> {
         match (&self.replica_of, can_replicate) {
             (Some(_), Err(reason)) => Err(format!("--replica-of: {reason}")),
+            (Some(_), _) if is_registered => Err(
+                "--replica-of: clients that find a server in a directory write to it, which a replica \
+                 refuses; leave --directory away, and restart with it after promotion"
+                    .into(),
+            ),
             _ => Ok(()),
         }
     }
@@ -65,13 +83,21 @@ impl ReplicaArguments {
         let Some(replication) = backing.replication_mut() else {
             return Ok(());
         };
+        let tls = self.replica_tls_keys.as_deref().map(keys::host).transpose();
+        let tls = tls.map_err(|error| error.to_string())?;
         let file = self.replica_password_file.as_deref();
         let password = file.map(Password::read_line).transpose();
         let password = password.map_err(|error| error.to_string())?;
         let plain = settings.tcp.first();
-        let tls = (settings.tls.as_ref()).and_then(|(addresses, _)| addresses.first());
-        let port = plain.or(tls).map_or(0, |address| address.port());
-        replication.introduce(password, port);
+        let encrypted = (settings.tls.as_ref()).and_then(|(addresses, _)| addresses.first());
+        let port = plain.or(encrypted).map_or(0, |address| address.port());
+        let mut introduction = Introduction::new(password, port);
+        if let Some(config) = tls {
+            let name = self.replica_tls_name.as_deref().unwrap_or(keys::AGENT);
+            let with_tls = introduction.with_tls(config, name);
+            introduction = with_tls.map_err(|error| format!("--replica-tls-name: {error}"))?;
+        }
+        replication.introduce(introduction);
         match &self.replica_of {
             Some((host, port)) => replication.follow(host, *port),
             None => Ok(()),

@@ -178,7 +178,8 @@ impl Arguments {
         let layout = self.design.check(&self.access, self.host_cores())?;
         let is_cache = self.store.semantics == Semantics::Cache;
         self.durability.check(is_cache, &layout)?;
-        self.replication.check(self.can_replicate())?;
+        let is_registered = self.directory.is_given();
+        (self.replication).check(self.can_replicate(), is_registered)?;
         let (store, clients) = (self.store_bytes(&layout), self.limits.client_memory as u64);
         self.design.check_memory(&layout, store, clients)?;
         let count = layout.partitions();

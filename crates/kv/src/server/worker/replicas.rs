@@ -1,8 +1,26 @@
-//! Clients that wait for replicas.
+//! Connections that replicas take, and clients that wait for replicas.
 
 use super::Worker;
+use crate::replica::{ReplicaConnection, SyncRequest};
+use crate::server::connection::Connection;
+use crate::server::counters::CloseReason;
 
 impl Worker<'_> {
+    /// Gives a replica's connection to the backing, whose stream it belongs to from now on.
+    pub(super) fn hand_over(&mut self, key: usize, connection: Connection, request: SyncRequest) {
+        let address = self.clients.table[key].entry.address.to_string();
+        if connection.close.is_some() || self.poller.remove(&connection.transport).is_err() {
+            return self.close(key, connection, CloseReason::Failed);
+        }
+        self.clients.remove(key);
+        let unsent = connection.output[connection.output.len() - connection.unsent()..].to_vec();
+        let transport = connection.transport;
+        if let Some(replication) = self.backing.replication_mut() {
+            let peer = ReplicaConnection::new(transport, unsent, address);
+            replication.accept(request, peer);
+        }
+    }
+
     /// Answers those whose wait is over.
     pub(super) fn end_waits(&mut self) {
         self.next_wait_ms = u64::MAX;
