@@ -256,6 +256,22 @@ def test_what_a_replica_has_applied_is_there_after_promotion(tmp_path: Path) -> 
             assert state(promoted) == expected
 
 
+def test_a_primary_that_ends_in_order_leaves_nothing_behind() -> None:
+    with kv_server() as first, kv_server(*replica_of(first)) as second, of(second) as replica:
+        until(lambda: is_synced(replica))
+        second.process.send_signal(signal.SIGSTOP)
+        with of(first) as primary, primary.pipeline(transaction=False) as pipeline:
+            for number in range(20_000):
+                pipeline.set(f"key:{number}", "x" * 100)
+            pipeline.execute()
+        first.process.terminate()
+        second.process.send_signal(signal.SIGCONT)
+        assert first.process.wait(PATIENCE_S) == 0
+        assert replica.dbsize() == 20_000
+        assert replica.execute_command("REPLICAOF", "NO", "ONE") == "OK"
+        assert replica.get("key:19999") == "x" * 100
+
+
 def test_a_replica_that_never_reads_holds_no_more_than_the_backlog() -> None:
     options = ("--memory", "512MiB", "--replica-backlog", "4MiB")
     with kv_server(*options) as first, of(first) as primary:

@@ -225,8 +225,11 @@ impl<B: Replicable> Backing for ReplicationLayer<B> {
         self.execute_received() || has_sent
     }
 
+    /// What replicas lack they get before.
     fn finish(&mut self) -> io::Result<()> {
-        self.source = None;
+        if let Some(mut source) = self.source.take() {
+            source.drain();
+        }
         self.following = None;
         self.inner.cancel_snapshot();
         self.inner.finish()

@@ -21,6 +21,8 @@ const OUTPUT_BYTES: usize = 256 << 10;
 pub(super) const COPY_BYTES: usize = 1 << 20;
 /// A replica that says nothing for so long is dropped.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// One that says nothing for so long is not waited for at the end; it does once a second.
+const SILENCE_AT_THE_END_MAX: Duration = Duration::from_secs(3);
 /// How often one that waits for its copy hears so.
 const PING: Duration = Duration::from_secs(1);
 /// Most replicas.
@@ -139,6 +141,17 @@ impl Links {
     pub fn append(&self, frames: &[u8]) {
         lock(&self.shared.state).backlog.append(frames);
         self.shared.event.signal();
+    }
+
+    /// Whether every replica that follows has executed everything, those left out that say nothing.
+    pub fn have_all(&self) -> bool {
+        let state = lock(&self.shared.state);
+        let end = state.backlog.end();
+        let is_there = |link: &&Link| {
+            link.phase == Phase::Online && link.heard.elapsed() < SILENCE_AT_THE_END_MAX
+        };
+        let mut links = state.links.values().filter(is_there);
+        links.all(|link| link.acknowledged >= end)
     }
 
     pub fn statuses(&self) -> Vec<ReplicaStatus> {

@@ -3,7 +3,8 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use overside_base::lock;
 
@@ -17,6 +18,9 @@ use crate::server::Bell;
 
 /// Bytes of a snapshot that are taken at a time.
 const STEP_BYTES: usize = 256 << 10;
+/// How long replicas have at the end to take what they lack.
+const DRAIN_MAX: Duration = Duration::from_secs(10);
+const DRAIN_PAUSE: Duration = Duration::from_millis(2);
 /// How often replicas hear the time.
 const HEARTBEAT_MS: u64 = 1000;
 
@@ -124,6 +128,15 @@ impl Source {
         self.has_waiting |= !goes_on;
         self.links.add(connection, link);
         goes_on
+    }
+
+    /// Waits until the replicas that follow have everything, those that are heard of; not for long.
+    pub fn drain(&mut self) {
+        self.flush();
+        let begin = Instant::now();
+        while begin.elapsed() < DRAIN_MAX && !self.links.have_all() {
+            thread::sleep(DRAIN_PAUSE);
+        }
     }
 
     /// How many replicas have executed and kept what is before `offset`. Rings when more have, if those

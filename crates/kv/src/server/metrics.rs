@@ -7,6 +7,7 @@ use super::Backing;
 use super::client::Clients;
 use super::counters::{CloseReason, Counters};
 use super::state::State;
+use crate::replica::Replication;
 use crate::stages::Stage;
 
 const PREFIX: &str = "overside_kv_";
@@ -113,6 +114,14 @@ pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64
             lost,
             registration.lost_leases(),
         );
+    }
+    let replication = backing.replication().map(Replication::info);
+    for (_, name, value) in replication.into_iter().flatten() {
+        // An id of digits is no number.
+        if let (Ok(value), false) = (value.parse::<f64>(), name.ends_with("replid")) {
+            let help = "See INFO replication and INFO stats.";
+            out.gauge(&format!("replication_{name}"), help, value);
+        }
     }
     for (name, value) in backing.info() {
         if let Ok(value) = value.parse::<f64>() {
