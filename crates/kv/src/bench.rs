@@ -25,7 +25,7 @@ mod runner;
 mod settings;
 mod workload;
 
-pub use calibration::core_round_trip_ns;
+pub use calibration::{core_round_trip_ns, hash_ns};
 pub use error::BenchError;
 pub use protocol::ProtocolKind;
 pub use records::Records;

@@ -1,5 +1,6 @@
-//! How far two cores are apart.
+//! What surrounds a measurement: how far two cores are apart, what hashing costs.
 
+use std::hint::black_box;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -7,9 +8,35 @@ use std::time::{Duration, Instant};
 
 use overside_device::threads::pin;
 
+use super::Records;
+use crate::KeyHasher;
+
 /// A cache line of its own.
 #[repr(align(128))]
 struct Line(AtomicU64);
+
+/// The time in nanoseconds that hashing a key of these records takes as the store does it: the median of
+/// many short runs, some milliseconds in all.
+#[must_use]
+pub fn hash_ns(records: &Records) -> f64 {
+    const KEYS: u64 = 1024;
+    const RUNS: usize = 200;
+    let hasher = KeyHasher::random();
+    let mut keys = Vec::new();
+    (0..KEYS.min(records.count)).for_each(|record| records.key(record, &mut keys));
+    let mut times: Vec<f64> = (0..RUNS)
+        .map(|_| {
+            let begin = Instant::now();
+            let hashed = keys.chunks_exact(records.key_bytes);
+            let count = hashed.len();
+            // Each is needed, and none waits for the one before.
+            black_box(hashed.fold(0, |sum, key| sum ^ hasher.hash(black_box(key))));
+            begin.elapsed().as_nanos() as f64 / count as f64
+        })
+        .collect();
+    times.sort_unstable_by(f64::total_cmp);
+    times[RUNS / 2]
+}
 
 /// The time in nanoseconds that a number takes from one core to the other and back through shared
 /// memory: the median of many short runs, about 50 ms in all.

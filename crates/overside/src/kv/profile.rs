@@ -68,6 +68,8 @@ struct Report {
     settings: Settings,
     point: Point,
     breakdown: Breakdown,
+    /// Of the time for parsing, what hashing a key takes.
+    hash_ns: f64,
     /// What an offloaded design adds; `None`: it could not be measured.
     link: Option<LinkCost>,
 }
@@ -161,6 +163,7 @@ fn profile(arguments: &Arguments) -> Result<Report, Failure> {
     drop(own);
     let link = link(&settings, &breakdown);
     Ok(Report {
+        hash_ns: bench::hash_ns(&settings.records),
         settings,
         point,
         breakdown,

@@ -70,6 +70,17 @@ fn stages_share_the_time_of_the_server() {
     );
     assert!((0.0..1.0).contains(&number("idle")), "{said}");
     assert!(number("commands") >= number("batches") && number("batches") > 0.0);
+    assert!(number("client_ns_per_command") > 0.0 && number("hash_ns_per_command") > 0.0);
+    let link = &said["link"];
+    assert!(link["batch"].as_f64().unwrap() <= number("commands_per_batch").round().max(1.0));
+    assert!(
+        link["communication_ns_per_command"].as_f64().unwrap() > 0.0,
+        "{said}"
+    );
+    assert!(
+        link["processing_ns_per_command"].as_f64().unwrap() >= 0.0,
+        "{said}"
+    );
     for stage in ["receive", "parse", "process", "respond"] {
         assert!(
             said["stages"][stage]["ns"].as_f64().unwrap() > 0.0,

@@ -61,6 +61,11 @@ impl Report {
             "the load generator took {} ns a command",
             number(self.client_ns(), 3)
         );
+        line!(
+            text,
+            "hashing a key takes {} ns of parsing",
+            number(self.hash_ns, 3)
+        );
         if let Some(link) = &self.link {
             line!(
                 text,
@@ -98,6 +103,7 @@ impl Report {
         value["cpu_ns"] = json!(all.cpu_ns);
         value["off_cpu_ns"] = json!(all.off_cpu_ns);
         value["client_ns_per_command"] = json!(self.client_ns());
+        value["hash_ns_per_command"] = json!(self.hash_ns);
         value["link"] = match &self.link {
             None => Value::Null,
             Some(link) => json!({
