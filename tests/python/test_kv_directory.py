@@ -24,9 +24,10 @@ def names(etcd: EtcdServer) -> list[str]:
 
 
 def test_a_server_is_registered_while_it_serves(etcd: EtcdServer) -> None:
-    both = ("--memcached", "127.0.0.1:0", "--cores", "2", "--directory", etcd.url)
+    ways = ("--datagram", "127.0.0.1:0", "--memcached", "127.0.0.1:0")
+    both = (*ways, "--cores", "2", "--directory", etcd.url)
     with kv_server(*both, "--name", "a") as a, kv_server("--directory", etcd.url, "--name", "b"):
-        wait_until(lambda: names(etcd) == ["a", "a", "b"])
+        wait_until(lambda: names(etcd) == ["a", "a", "a", "b"])
         at = f"127.0.0.1:{a.port}"
         entry = etcd.entries()[f"/overside/kv/endpoints/a/redis/{at}"]
         assert entry.pop("instance")
@@ -41,7 +42,7 @@ def test_a_server_is_registered_while_it_serves(etcd: EtcdServer) -> None:
             "semantics": "store",
         }
         with redis.Redis(port=a.port) as client:
-            wait_until(lambda: client.info("overside")["directory_registered"] == 2)
+            wait_until(lambda: client.info("overside")["directory_registered"] == 3)
             assert client.info("overside")["server_name"] == "a"
         a.process.terminate()
         assert a.process.wait(PATIENCE_S) == 0

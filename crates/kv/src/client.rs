@@ -1,3 +1,26 @@
 //! Client libraries.
+//!
+//! [`Cluster`] divides keys among the servers of a cluster, by a [`Ring`], and follows the directory that
+//! says where they are. It blocks, speaks RESP2, and belongs to one thread at a time.
+//!
+//! 1. Requests are grouped by the server that has their key. Each server gets its requests as a pipeline,
+//!    and all servers work at the same time.
+//! 2. A server says its name before it gets any, so that an address that has another server by now does no
+//!    harm.
+//! 3. Reads are tried once more on a new connection. Writes are not, since nobody knows whether they were
+//!    executed, unless nothing of them was sent.
+//! 4. A server that cannot be reached fails what belongs to it, and nothing else: in a cluster of fixed
+//!    members no other server ever answers for its keys.
 
+mod cluster;
+mod connection;
 pub mod datagram;
+mod error;
+mod pipeline;
+mod reply;
+pub mod ring;
+
+pub use cluster::{Cluster, ClusterOptions};
+pub use error::{ClusterError, ServerFailure};
+pub use reply::Reply;
+pub use ring::Ring;

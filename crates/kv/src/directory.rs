@@ -1,21 +1,26 @@
 //! The directory of endpoints, in etcd.
 //!
 //! 1. A server writes where clients can connect, each endpoint with a lease ([`Registration`]).
-//! 2. Clients read and watch it, and find servers wherever they are.
+//! 2. Who runs the servers says which of them are a cluster ([`Membership`]).
+//! 3. Clients read both, and follow every change ([`Follower`]).
 //!
 //! etcd is asked by its JSON gateway over HTTP ([`Etcd`]), by threads that may block. What it answers is
 //! bounded and checked.
 
+pub mod cluster;
 pub mod entry;
 mod error;
 mod etcd;
+mod follower;
 mod location;
 mod registration;
 mod status;
 
+pub use cluster::Membership;
 pub use entry::Endpoint;
 pub use error::DirectoryError;
 pub use etcd::{Etcd, KEYS_MAX, KeyRange, KeyValue};
+pub use follower::{Follower, View};
 pub use location::{Location, is_host};
 pub use registration::{LEASE, Registration};
 pub use status::RegistrationStatus;

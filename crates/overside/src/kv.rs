@@ -3,11 +3,13 @@
 mod access;
 mod announcement;
 mod bench;
+mod cluster;
 mod cores;
 mod design;
 mod directory;
 mod dpu_side;
 mod durability;
+mod endpoints;
 mod plan;
 mod profile;
 mod replica;
@@ -25,6 +27,8 @@ pub struct Arguments {
 #[derive(clap::Subcommand)]
 enum KvCommand {
     Bench(Box<bench::Arguments>),
+    Cluster(Box<cluster::Arguments>),
+    Endpoints(Box<endpoints::Arguments>),
     Profile(Box<profile::Arguments>),
     Serve(Box<serve::Arguments>),
 }
@@ -32,6 +36,8 @@ enum KvCommand {
 pub fn run(arguments: &Arguments) -> ExitCode {
     match &arguments.command {
         KvCommand::Bench(arguments) => bench::run(arguments),
+        KvCommand::Cluster(arguments) => cluster::run(arguments),
+        KvCommand::Endpoints(arguments) => endpoints::run(arguments),
         KvCommand::Profile(arguments) => profile::run(arguments),
         KvCommand::Serve(arguments) => serve::run(arguments),
     }

@@ -1,18 +1,22 @@
 //! etcd's JSON gateway, version 3 (`/v3/`, etcd 3.4 and later), as far as a directory needs it.
-//!
-//! Keys and values are base64, 64-bit numbers are strings, and what is zero is left out.
+
+mod answers;
 
 use std::io::{BufRead, BufReader, Read};
-use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use ureq::Agent;
+
+use answers::{
+    DeleteAnswer, ErrorAnswer, LeaseAnswer, RangeAnswer, StreamError, Streamed, TransactionAnswer,
+    WatchAnswer,
+};
+pub use answers::{KeyRange, KeyValue};
 
 use super::{DirectoryError, Location};
 
@@ -32,26 +36,6 @@ pub struct Etcd {
     location: Location,
     /// The member that answered last.
     preferred: AtomicUsize,
-}
-
-/// A key and its value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyValue {
-    /// Its key.
-    pub key: Vec<u8>,
-    /// Its value.
-    pub value: Vec<u8>,
-    /// The lease that it goes with; 0: none.
-    pub lease: i64,
-}
-
-/// Keys as they were at one time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyRange {
-    /// In the order of keys.
-    pub entries: Vec<KeyValue>,
-    /// When: it grows by every change of any key.
-    pub revision: i64,
 }
 
 impl Etcd {
@@ -360,96 +344,4 @@ fn parse<A: DeserializeOwned>(member: &str, text: &[u8]) -> Result<A, DirectoryE
 fn shortened(text: &str) -> String {
     let printable = text.chars().filter(|character| !character.is_control());
     printable.take(MESSAGE_MAX_BYTES).collect()
-}
-
-/// A number that is written as a string.
-fn number<'de, D: Deserializer<'de>, N: FromStr>(from: D) -> Result<N, D::Error> {
-    let text = String::deserialize(from)?;
-    text.parse().map_err(|_| D::Error::custom("not a number"))
-}
-
-fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
-    let text = String::deserialize(from)?;
-    BASE64.decode(text.as_bytes()).map_err(D::Error::custom)
-}
-
-#[derive(Deserialize)]
-struct ErrorAnswer {
-    error: String,
-}
-
-#[derive(Deserialize)]
-struct StreamError {
-    error: StreamErrorText,
-}
-
-#[derive(Deserialize)]
-struct StreamErrorText {
-    message: String,
-}
-
-#[derive(Deserialize)]
-struct Streamed<A> {
-    result: A,
-}
-
-#[derive(Deserialize)]
-struct Header {
-    #[serde(deserialize_with = "number")]
-    revision: i64,
-}
-
-#[derive(Deserialize)]
-struct RangeAnswer {
-    header: Header,
-    #[serde(default)]
-    kvs: Vec<KeyValue>,
-    #[serde(default)]
-    more: bool,
-}
-
-#[derive(Deserialize)]
-struct TransactionAnswer {
-    #[serde(default)]
-    succeeded: bool,
-}
-
-#[derive(Deserialize)]
-struct DeleteAnswer {
-    #[serde(default, deserialize_with = "number")]
-    deleted: u64,
-}
-
-#[derive(Deserialize)]
-struct LeaseAnswer {
-    #[serde(default, rename = "ID", deserialize_with = "number")]
-    id: i64,
-    #[serde(default, rename = "TTL", deserialize_with = "number")]
-    ttl: i64,
-}
-
-#[derive(Deserialize)]
-struct WatchAnswer {
-    #[serde(default)]
-    events: Vec<serde::de::IgnoredAny>,
-    #[serde(default)]
-    canceled: bool,
-    #[serde(default, deserialize_with = "number")]
-    compact_revision: i64,
-}
-
-impl<'de> Deserialize<'de> for KeyValue {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Encoded {
-            #[serde(deserialize_with = "bytes")]
-            key: Vec<u8>,
-            #[serde(default, deserialize_with = "bytes")]
-            value: Vec<u8>,
-            #[serde(default, deserialize_with = "number")]
-            lease: i64,
-        }
-        let Encoded { key, value, lease } = Encoded::deserialize(from)?;
-        Ok(Self { key, value, lease })
-    }
 }

@@ -1,6 +1,7 @@
 //! Tests of the key-value store.
 
 mod bench;
+mod cluster;
 mod codec;
 mod datagram;
 mod designs;

@@ -158,7 +158,8 @@ impl Access {
     /// Where clients of any protocol can connect.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let mut addresses = self.plain();
-        addresses.extend(self.tls_listen.iter().chain(&self.memcached));
+        let others = self.tls_listen.iter().chain(&self.memcached);
+        addresses.extend(others.chain(&self.datagram));
         addresses
     }
 

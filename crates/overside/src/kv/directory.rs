@@ -121,10 +121,11 @@ impl ServerRegistration {
 
     /// Registers what a server listens at, on each side.
     pub fn register(&self, sides: &[(Settings, Description<'_>)]) -> Result<(), String> {
-        let endpoints = sides
-            .iter()
-            .map(|(settings, description)| self.endpoints(settings, *description));
-        let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?.concat();
+        // Of all sides: they are one server.
+        let instance = random_hex().map_err(|error| error.to_string())?;
+        let endpoints = (sides.iter())
+            .flat_map(|(settings, description)| self.endpoints(&instance, settings, *description))
+            .collect();
         let (location, status) = (self.location.clone(), Arc::clone(&self.status));
         let registration = Registration::start(location, endpoints, status)
             .map_err(|error| format!("starting a thread: {error}"))?;
@@ -142,17 +143,18 @@ impl ServerRegistration {
 
     fn endpoints(
         &self,
+        instance: &str,
         settings: &Settings,
         description: Description<'_>,
-    ) -> Result<Vec<Endpoint>, String> {
-        let instance = random_hex().map_err(|error| error.to_string())?;
+    ) -> Vec<Endpoint> {
         let tls = settings.tls.iter().flat_map(|(addresses, _)| addresses);
         let all = (settings.tcp.iter().map(|address| ("redis", address)))
             .chain(tls.map(|address| ("rediss", address)))
-            .chain((settings.memcached.iter()).map(|address| ("memcached", address)));
+            .chain((settings.memcached.iter()).map(|address| ("memcached", address)))
+            .chain((settings.datagram.iter()).map(|address| ("datagram", address)));
         let endpoint = |(protocol, address): (&str, &SocketAddr)| Endpoint {
             server: self.name.clone(),
-            instance: instance.clone(),
+            instance: instance.to_owned(),
             protocol: protocol.into(),
             address: match description.is_advertised {
                 true => self.advertised(address),
@@ -163,7 +165,7 @@ impl ServerRegistration {
             partitions: description.partitions,
             semantics: if settings.is_cache { "cache" } else { "store" }.into(),
         };
-        Ok(all.map(endpoint).collect())
+        all.map(endpoint).collect()
     }
 
     fn advertised(&self, address: &SocketAddr) -> String {

@@ -112,7 +112,7 @@ fn the_python_package_has_the_same_verbs() {
 
 #[test]
 fn native_verbs_list_their_options() {
-    let verbs: [(&str, &[&str]); 12] = [
+    let verbs: [(&str, &[&str]); 14] = [
         ("agent", &["agent", "--help"]),
         ("agent_keys", &["agent", "keys", "--help"]),
         ("agents", &["agents", "--help"]),
@@ -122,6 +122,8 @@ fn native_verbs_list_their_options() {
         ("devices", &["devices", "--help"]),
         ("kv", &["kv", "--help"]),
         ("kv_bench", &["kv", "bench", "--help"]),
+        ("kv_cluster", &["kv", "cluster", "--help"]),
+        ("kv_endpoints", &["kv", "endpoints", "--help"]),
         ("kv_profile", &["kv", "profile", "--help"]),
         ("kv_serve", &["kv", "serve", "--help"]),
         ("match", &["match", "--help"]),

@@ -1,0 +1,106 @@
+//! `overside kv cluster`: which servers of a directory are a cluster.
+
+use std::process::ExitCode;
+
+use clap::value_parser;
+use overside_kv::directory::cluster::{EXPIRY_MAX_S, Membership};
+use overside_kv::directory::{Etcd, Location};
+use overside_log::LevelFilter;
+use serde_json::{Value, json};
+
+use crate::exit;
+use crate::logging::Verbosity;
+
+/// Make servers of a directory a cluster, among which clients divide keys
+#[derive(clap::Args)]
+#[command(after_help = "\
+Without names and options it prints the cluster. Nothing moves keys from server to server: a store whose \
+cluster changes has keys where no client looks for them.")]
+pub struct Arguments {
+    /// The directory: etcd://HOST:PORT[,HOST:PORT...][/PREFIX]
+    #[arg(long, value_name = "URL")]
+    directory: Location,
+    /// Servers, by their names (`kv serve --name`), registered already or not
+    #[arg(value_name = "NAME", group = "action")]
+    members: Vec<String>,
+    /// All caches that are registered, others in place of one that is gone; no value is stored for longer
+    /// than so many seconds
+    #[arg(long, value_name = "SECONDS", group = "action",
+          value_parser = value_parser!(u64).range(1..=EXPIRY_MAX_S))]
+    registered: Option<u64>,
+    /// Forget the cluster; its servers and their keys stay as they are
+    #[arg(long, group = "action")]
+    remove: bool,
+    /// Print the cluster as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    verbosity: Verbosity,
+}
+
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let verbosity = arguments.verbosity.clone();
+    if let Err(code) = verbosity.start("kv", LevelFilter::WARN, exit::USAGE) {
+        return code;
+    }
+    match change(arguments) {
+        Ok(membership) => print(arguments, membership.as_ref()),
+        Err((message, code)) => {
+            complain!("overside kv cluster: {message}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn print(arguments: &Arguments, membership: Option<&Membership>) -> ExitCode {
+    let text = match (arguments.json, membership) {
+        (true, membership) => membership.map_or(Value::Null, to_json).to_string(),
+        (false, Some(membership)) => to_text(membership),
+        (false, None) => "no cluster".into(),
+    };
+    crate::print(&format!("{text}\n"))
+}
+
+/// Does what is asked. The cluster that there is then.
+fn change(arguments: &Arguments) -> Result<Option<Membership>, (String, u8)> {
+    let etcd = Etcd::new(arguments.directory.clone());
+    let failed = |error: overside_kv::directory::DirectoryError| (error.to_string(), exit::ABSENT);
+    let key = Membership::key(&arguments.directory);
+    if arguments.remove {
+        return match etcd.delete(&key).map_err(failed)? {
+            true => Ok(None),
+            false => Err(("there is no cluster".into(), exit::USAGE)),
+        };
+    }
+    let membership = match arguments.registered {
+        Some(expiry_s) => Membership::Registered { expiry_s },
+        None if arguments.members.is_empty() => return Membership::read(&etcd).map_err(failed),
+        None => Membership::Fixed(arguments.members.clone()),
+    };
+    (membership.check()).map_err(|message| (message, exit::USAGE))?;
+    match etcd.create(&key, &membership.value()).map_err(failed)? {
+        true => Ok(Some(membership)),
+        false => Err((
+            "there is a cluster already; --remove forgets it".into(),
+            exit::USAGE,
+        )),
+    }
+}
+
+/// A cluster for people.
+pub fn to_text(membership: &Membership) -> String {
+    match membership {
+        Membership::Fixed(members) => members.join(", "),
+        Membership::Registered { expiry_s } => {
+            format!("all registered caches, values for {expiry_s} s at most")
+        }
+    }
+}
+
+/// And for programs.
+pub fn to_json(membership: &Membership) -> Value {
+    match membership {
+        Membership::Fixed(members) => json!({"members": members}),
+        Membership::Registered { expiry_s } => json!({"expiry_s": expiry_s}),
+    }
+}

@@ -1,0 +1,162 @@
+//! `overside kv endpoints`: what a directory has.
+
+use std::process::ExitCode;
+
+use overside_kv::directory::cluster::Membership;
+use overside_kv::directory::entry::endpoints_prefix;
+use overside_kv::directory::{DirectoryError, Endpoint, Etcd, Location};
+use overside_log::LevelFilter;
+use serde_json::{Value, json};
+
+use crate::exit;
+use crate::logging::Verbosity;
+use crate::messages::shown;
+
+/// List the servers that are registered in a directory
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The directory: etcd://HOST:PORT[,HOST:PORT...][/PREFIX]
+    #[arg(long, value_name = "URL")]
+    directory: Location,
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    verbosity: Verbosity,
+}
+
+/// What is listed.
+#[derive(Default)]
+struct Listing {
+    /// Endpoints, and seconds until their leases end.
+    endpoints: Vec<(Endpoint, Option<u64>)>,
+    /// Keys of entries that are something else.
+    unknown: Vec<String>,
+    membership: Option<Membership>,
+}
+
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let verbosity = arguments.verbosity.clone();
+    if let Err(code) = verbosity.start("kv", LevelFilter::WARN, exit::USAGE) {
+        return code;
+    }
+    match Listing::read(&Etcd::new(arguments.directory.clone())) {
+        Ok(listing) if arguments.json => crate::print(&format!("{}\n", listing.to_json())),
+        Ok(listing) => crate::print(&listing.to_text()),
+        Err(error) => {
+            complain!("overside kv endpoints: {error}");
+            ExitCode::from(exit::ABSENT)
+        }
+    }
+}
+
+impl Listing {
+    fn read(etcd: &Etcd) -> Result<Self, DirectoryError> {
+        let location = etcd.location();
+        let mut listing = Self::default();
+        for entry in etcd.range(&endpoints_prefix(location))?.entries {
+            match Endpoint::parse(location, &entry.key, &entry.value) {
+                Ok(endpoint) => {
+                    let remaining_s = match entry.lease {
+                        0 => None,
+                        lease => etcd.remaining_s(lease)?,
+                    };
+                    listing.endpoints.push((endpoint, remaining_s));
+                }
+                Err(_) => {
+                    let key = String::from_utf8_lossy(&entry.key);
+                    listing.unknown.push(shown(&*key));
+                }
+            }
+        }
+        listing.membership = Membership::read(etcd)?;
+        Ok(listing)
+    }
+
+    fn to_json(&self) -> Value {
+        let endpoints = self.endpoints.iter().map(|(endpoint, lease_s)| {
+            json!({
+                "server": endpoint.server,
+                "protocol": endpoint.protocol,
+                "address": endpoint.address,
+                "design": endpoint.design,
+                "side": endpoint.side,
+                "partitions": endpoint.partitions,
+                "semantics": endpoint.semantics,
+                "instance": endpoint.instance,
+                "lease_s": lease_s,
+            })
+        });
+        json!({
+            "endpoints": endpoints.collect::<Vec<_>>(),
+            "unknown": self.unknown,
+            "cluster": self.membership.as_ref().map(super::cluster::to_json),
+        })
+    }
+
+    fn to_text(&self) -> String {
+        let head = [
+            "server",
+            "protocol",
+            "address",
+            "design",
+            "side",
+            "partitions",
+            "semantics",
+            "lease",
+        ];
+        let rows = self.endpoints.iter().map(|(endpoint, lease_s)| {
+            [
+                endpoint.server.clone(),
+                endpoint.protocol.clone(),
+                endpoint.address.clone(),
+                endpoint.design.clone(),
+                endpoint.side.clone(),
+                endpoint.partitions.to_string(),
+                endpoint.semantics.clone(),
+                lease_s.map_or("none".into(), |seconds| format!("{seconds} s")),
+            ]
+        });
+        let mut text = match self.endpoints.is_empty() {
+            true => "no server is registered\n".into(),
+            false => table(std::iter::once(head.map(Into::into)).chain(rows).collect()),
+        };
+        for key in &self.unknown {
+            line!(text, "no entry of a server: {key}");
+        }
+        if let Some(membership) = &self.membership {
+            line!(text, "cluster: {}", super::cluster::to_text(membership));
+            let absent = self.absent(membership);
+            if !absent.is_empty() {
+                line!(text, "not registered: {}", absent.join(", "));
+            }
+        }
+        text
+    }
+
+    /// Members of the cluster that are not there.
+    fn absent<'l>(&self, membership: &'l Membership) -> Vec<&'l str> {
+        let Membership::Fixed(members) = membership else {
+            return Vec::new();
+        };
+        let is_there = |name: &&str| self.endpoints.iter().any(|(one, _)| one.server == **name);
+        let members = members.iter().map(String::as_str);
+        members.filter(|name| !is_there(name)).collect()
+    }
+}
+
+/// Columns as wide as what stands in them.
+fn table<const N: usize>(rows: Vec<[String; N]>) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:<width$}"));
+        let cells: Vec<String> = cells.collect();
+        line!(text, "{}", cells.join("  ").trim_end());
+    }
+    text
+}
