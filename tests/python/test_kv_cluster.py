@@ -173,7 +173,9 @@ def test_registered_caches_stand_in_for_each_other(url: str) -> None:
             wait_until(lambda: "is a store" in error_of(lambda: cluster.get("x")))
 
 
-@pytest.mark.parametrize("design", [("lat",), ("dual", "--dpu-listen", "127.0.0.1:0")])
+@pytest.mark.parametrize(
+    "design", [("lat",), ("dual", "--cores", "2", "--dpu-listen", "127.0.0.1:0")]
+)
 def test_a_dpu_is_a_member_like_any_other(
     url: str, tmp_path: Path, design: tuple[str, ...]
 ) -> None:
