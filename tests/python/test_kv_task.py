@@ -38,6 +38,9 @@ def test_what_has_no_effect_is_left_out() -> None:
     assert asked(design="lat") != asked(design="lat", link="ucx")
     assert asked(server="redis") == asked(server="redis", design="lat", cores=2)
     assert asked(reads=95) == asked(reads=95, workload="a")
+    assert asked(design="lat") == asked(design="lat", dpu_cores=3)
+    assert asked(design="sav") != asked(design="sav", dpu_cores=3)
+    assert asked() != asked(send="early")
 
 
 def test_options_of_the_server_are_those_that_differ_from_its_defaults() -> None:
@@ -49,6 +52,8 @@ def test_options_of_the_server_are_those_that_differ_from_its_defaults() -> None
         asked(design="lat", link_batch="request", busy_poll=True), "127.0.0.1", None
     )
     assert offloaded[-5:] == ["--dpu", "here", "--link-batch", "request", "--busy-poll"]
+    early = kv.server_command(asked(design="sav", dpu_cores=2, send="early"), "127.0.0.1", None)
+    assert early[-6:] == ["--dpu", "here", "--dpu-cores", "2", "--send", "early"]
 
 
 def test_costs_are_of_a_request() -> None:
@@ -96,6 +101,17 @@ def test_an_agent_here_stands_in_for_a_dpu(tmp_path: Path) -> None:
     assert few < 0.5
     # Counts are asked for over the link too, now and then.
     assert many == pytest.approx(1, abs=0.05)
+
+
+def test_designs_are_measured_side_by_side(tmp_path: Path) -> None:
+    designs = ["sav", "proc", "dpu-only"]
+    _, found = taken(tmp_path, "rate", design=designs, dpu_cores=2, send=["early", "late"])
+    assert len(found) == 2 * len(designs)
+    for sample in found:
+        assert sample["status"] == "ok", sample
+        # Without a link nothing is counted.
+        is_linked = "dpu-only" not in sample["applied"]["variant"]
+        assert ("link_writes" in sample["metrics"]) == is_linked
 
 
 def test_other_machines_make_the_load(tmp_path: Path) -> None:

@@ -72,6 +72,8 @@ pub struct Optimizations {
     pub batching: Batching,
     /// The next message is made while the other side executes the one before.
     pub overlap: bool,
+    /// Replies of a batch leave before the next one is parsed.
+    pub sends_early: bool,
 }
 
 impl Default for Optimizations {
@@ -79,6 +81,7 @@ impl Default for Optimizations {
         Self {
             batching: Batching::Batch,
             overlap: true,
+            sends_early: false,
         }
     }
 }

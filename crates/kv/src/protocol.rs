@@ -37,7 +37,8 @@ pub struct Ready<'c> {
     /// calls again once these have been sent.
     pub output: &'c mut Vec<u8>,
     /// There may be whole commands that were not executed because the outputs of all connections were
-    /// full ([`ServerContext::output_room_bytes`]). The caller calls again once they have been sent.
+    /// full ([`ServerContext::output_room_bytes`]), or replies leave first
+    /// ([`ServerContext::sends_early`]). The caller calls again once they have been sent.
     pub has_more: bool,
 }
 

@@ -3,6 +3,7 @@
 mod access;
 mod announcement;
 mod bench;
+mod card;
 mod cluster;
 mod cores;
 mod design;

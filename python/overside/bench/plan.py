@@ -25,7 +25,7 @@ BLOCK_TESTS = 128
 COMPARED = (
     *("device", "variant", "threads", "cores", "timing", "placement", "pages", "mode"),
     *("source", "destination"),
-    *("server", "protocol", "design", "load_from", "link_batch", "overlap"),
+    *("server", "protocol", "design", "load_from", "link_batch", "overlap", "send"),
 )
 #: Of placements, also what belongs to one target only.
 _COMPARED_PLACEMENTS = (*COMPARED, "depth", "cpu_variant")

@@ -41,7 +41,11 @@ _LOCAL = "local"
 _PROTOCOLS = {"overside": "redis", "redis": "redis", "memcached": "memcached-meta"}
 _SPOKEN = {"redis": ("redis",), "memcached": ("memcached", "memcached-meta")}
 #: Parameters of an offloaded server.
-_OFFLOADED = ("dpu", "link", "link_batch", "overlap")
+_OFFLOADED = ("dpu", "dpu_cores", "link", "link_batch", "overlap")
+#: Designs without a communication engine on the DPU, whose clients can speak any protocol.
+_CLIENTS_HERE = ("cpu-only", "proc")
+#: Designs in which one core of the DPU serves, and nothing else.
+_ONE_DPU_CORE = ("lat", "proc")
 
 
 class KvTask(ExternalTask):
@@ -58,9 +62,11 @@ class KvTask(ExternalTask):
         if full["reads"] is not None:
             full["workload"] = None
         if full["server"] != "overside":
-            full |= {"design": "cpu-only", "cores": 1}
+            full |= {"design": "cpu-only", "cores": 1, "send": None}
         if full["design"] == "cpu-only":
             full |= dict.fromkeys(_OFFLOADED)
+        if full["design"] in _ONE_DPU_CORE:
+            full["dpu_cores"] = 1
         if not _agents(full):
             full["stand_ins"] = None
         return full
@@ -76,7 +82,7 @@ class KvTask(ExternalTask):
                 return f"{server} does not speak {protocol}"
             if parameters["busy_poll"]:
                 return f"{server} cannot poll: leave busy_poll away"
-        elif parameters["design"] != "cpu-only" and protocol != "redis":
+        elif parameters["design"] not in _CLIENTS_HERE and protocol != "redis":
             return f"design {parameters['design']} serves protocol=redis only"
         nodes = _load_nodes(parameters)
         if len(set(nodes)) < len(nodes) or "" in nodes:
@@ -255,7 +261,7 @@ def server_command(parameters: Json, ip: str, password: Path | None) -> list[str
     protocol = parameters["protocol"]
     if protocol != "redis":
         command += [f"--{protocol.partition('-')[0]}", place(ip, 0)]
-    for name in (*_OFFLOADED, "cores"):
+    for name in (*_OFFLOADED, "send", "cores"):
         is_given = parameters[name] not in (None, TASK.parameters[name].default)
         if is_given or (name == "dpu" and parameters[name] is not None):
             command += [f"--{name.replace('_', '-')}", str(parameters[name])]

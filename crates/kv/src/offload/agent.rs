@@ -11,9 +11,11 @@
 //!
 //! It serves until the host's connection ends.
 
+mod card;
 mod opening;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -29,6 +31,7 @@ use super::{Askers, Channel, ChannelOptions, OffloadError, SideEngines, SideStop
 use crate::KeyHasher;
 use crate::clock::Clock;
 use crate::server::Server;
+pub use card::CardFound;
 pub use opening::{ClientLimits, Opening, StoreLimits};
 
 /// What hosts ask for it by.
@@ -44,6 +47,8 @@ pub enum Question {
     Open(Box<Opening>),
     /// [`Reply::Status`].
     Status,
+    /// What it runs on. [`Reply::Card`].
+    Card,
 }
 
 /// What an agent answers.
@@ -59,6 +64,8 @@ pub enum Reply {
     },
     /// Why it has ended; `None`: it serves.
     Status(Option<String>),
+    /// The card whose cores it has, if it has a card's.
+    Card(Option<CardFound>),
     /// It was not done.
     Failed(String),
 }
@@ -75,6 +82,11 @@ impl Message for Reply {
             Self::Failed(text) => *text = clean(text, MAX_TEXT_BYTES),
             Self::Status(failure) => {
                 *failure = failure.take().map(|text| clean(&text, MAX_TEXT_BYTES));
+            }
+            Self::Card(found) => {
+                if let Some(found) = found {
+                    found.pci = clean(&found.pci, MAX_TEXT_BYTES);
+                }
             }
             Self::Listening { .. } => {}
         }
@@ -143,6 +155,7 @@ impl ProbePeer for EnginesOfHost {
                 None => Err("nothing is served".into()),
             },
             Ok(Question::Open(_)) => Err("something is served already".into()),
+            Ok(Question::Card) => Ok(Reply::Card(CardFound::find(Path::new("/sys")))),
         };
         reply.unwrap_or_else(Reply::Failed).encode()
     }

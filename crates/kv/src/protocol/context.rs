@@ -68,6 +68,12 @@ pub trait ServerContext {
     /// Why not, as the client reads it after `ERR `.
     fn shutdown(&mut self, save: Option<bool>) -> Result<(), String>;
 
+    /// Whether replies leave before the next batch is parsed: then the commands of one batch are executed,
+    /// and the caller calls again.
+    fn sends_early(&self) -> bool {
+        false
+    }
+
     /// How many bytes of replies may be made at once, about: commands beyond them wait until those have
     /// been sent.
     fn output_room_bytes(&self) -> usize {

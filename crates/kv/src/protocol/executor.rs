@@ -118,6 +118,9 @@ impl<S: Syntax> Executor<S> {
                 timing::end(server, Stage::Process);
             }
             batch.now_ms = server.now_ms();
+            if server.sends_early() {
+                break;
+            }
         }
         for index in &self.active {
             ready[*index as usize].has_more = true;

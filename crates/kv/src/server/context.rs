@@ -29,6 +29,10 @@ impl ServerContext for Context<'_> {
         self.now_ms
     }
 
+    fn sends_early(&self) -> bool {
+        self.state.settings.sends_early
+    }
+
     fn authenticate(&mut self, user: &[u8], password: &[u8]) -> bool {
         let Some(expected) = &self.state.settings.password else {
             return user == b"default";

@@ -65,6 +65,11 @@ pub fn info(
     own("partitions", &backing.partitions());
     own("requests_at_owner", &figures.partition_work.own);
     own("requests_forwarded", &figures.partition_work.forwarded);
+    let send = match state.settings.sends_early {
+        true => "early",
+        false => "late",
+    };
+    own("send", &send);
     own("busy_poll", &u8::from(state.settings.busy_poll));
     own("turns", &figures.counters.turns.count());
     if let Some(name) = &state.settings.name {

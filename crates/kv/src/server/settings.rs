@@ -42,6 +42,8 @@ pub struct Settings {
     pub drain: Duration,
     /// Drops keys when memory is full, instead of refusing writes.
     pub is_cache: bool,
+    /// Replies of a batch leave before the next one is parsed, instead of those of a turn together.
+    pub sends_early: bool,
     /// Where the engines run, for those who ask.
     pub design: Design,
     /// Its name in a directory, if it has one: clients make sure that this is the server that they want.

@@ -288,11 +288,24 @@ impl<'b> Worker<'b> {
         let wrong = counters.wrong_passwords;
         self.state.stages.end(Stage::Receive);
         if group.iter().any(|one| one.is_ready) {
-            self.process(group);
+            match self.state.settings.sends_early {
+                true => {
+                    // Replies to one protocol do not wait until the other is parsed.
+                    self.process(group, &[Protocol::Resp]);
+                    self.send(group);
+                    self.process(group, &[Protocol::Memcached]);
+                }
+                false => self.process(group, &[Protocol::Resp, Protocol::Memcached]),
+            }
         }
         if self.state.counters.wrong_passwords != wrong {
             timers::delay_unauthenticated(group, self.now_ms);
         }
+        self.send(group);
+    }
+
+    /// Sends what is there.
+    fn send(&mut self, group: &mut [Active]) {
         for one in group {
             let sent = one.connection.send(self.now_ms);
             self.state.counters.bytes_sent += sent as u64;
@@ -300,16 +313,20 @@ impl<'b> Worker<'b> {
         self.state.stages.end(Stage::Respond);
     }
 
-    /// Executes the commands of those that are ready, and keeps what they changed.
-    fn process(&mut self, group: &mut [Active]) {
-        for protocol in [Protocol::Resp, Protocol::Memcached] {
-            self.execute(group, protocol);
+    /// Executes the commands of those that are ready and speak one of these, and keeps what they changed.
+    fn process(&mut self, group: &mut [Active], protocols: &[Protocol]) {
+        let speaks = |one: &Active| one.is_ready && protocols.contains(&one.connection.protocol);
+        if !group.iter().any(speaks) {
+            return;
+        }
+        for protocol in protocols {
+            self.execute(group, *protocol);
         }
         self.count();
         let kept = self.backing.before_replies();
         self.state.stages.end(Stage::Persist);
         if kept.is_err() {
-            for one in group.iter_mut().filter(|one| one.is_ready) {
+            for one in group.iter_mut().filter(|one| speaks(one)) {
                 one.connection.close = Some(CloseReason::Persistence);
             }
         }

@@ -15,6 +15,7 @@ pub struct TestServer {
     pub names: Vec<(u64, Vec<u8>)>,
     pub killed: Vec<u64>,
     pub is_shut_down: bool,
+    pub sends_early: bool,
 }
 
 impl TestServer {
@@ -26,6 +27,7 @@ impl TestServer {
             names: Vec::new(),
             killed: Vec::new(),
             is_shut_down: false,
+            sends_early: false,
         }
     }
 }
@@ -41,6 +43,10 @@ impl ServerContext for TestServer {
 
     fn authenticate(&mut self, user: &[u8], password: &[u8]) -> bool {
         user == b"default" && self.password.is_none_or(|p| p.as_bytes() == password)
+    }
+
+    fn sends_early(&self) -> bool {
+        self.sends_early
     }
 
     fn has_password(&self) -> bool {

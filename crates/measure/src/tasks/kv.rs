@@ -17,9 +17,12 @@ const PROTOCOLS: [(&str, &str); 3] = [
     ("memcached-meta", "memcached meta"),
 ];
 /// Where the two engines of a store run; `overside kv serve --design`.
-const DESIGNS: [(&str, &str); 2] = [
+const DESIGNS: [(&str, &str); 5] = [
     ("cpu-only", "everything on the host"),
     ("lat", "communication on the DPU"),
+    ("sav", "communication on several cores of the DPU"),
+    ("proc", "processing on the DPU"),
+    ("dpu-only", "everything on the DPU"),
 ];
 /// YCSB's (Cooper et al., SoCC 2010).
 const WORKLOADS: [(&str, &str); 6] = [
@@ -66,7 +69,7 @@ pub(super) fn spec() -> TaskSpec {
 }
 
 /// All that says how, not what.
-const WAYS: [&str; 18] = [
+const WAYS: [&str; 20] = [
     "server",
     "protocol",
     "design",
@@ -74,6 +77,8 @@ const WAYS: [&str; 18] = [
     "link",
     "link_batch",
     "overlap",
+    "dpu_cores",
+    "send",
     "cores",
     "load_from",
     "mode",
@@ -116,6 +121,9 @@ fn design() -> Vec<Parameter> {
             .default("shm"),
         Parameter::choice("link_batch", "a write over the link for each batch of requests, or for \
             each request", &["batch", "request"]).default("batch"),
+        Parameter::integer("dpu_cores", "cores of the DPU", 1, 64).default(1),
+        Parameter::choice("send", "overside: replies of a batch leave before the next one is parsed, \
+            or those of a turn together", &["early", "late"]).default("late"),
         Parameter::choice("overlap", "replies are prepared while the other side executes",
             &["on", "off"]).default("on"),
     ]

@@ -12,6 +12,7 @@ use overside_link::verbs::Side;
 use overside_probe::dma::Link;
 
 use super::access::{self, Access};
+use super::card::CardMode;
 use crate::options::size_within;
 
 #[derive(clap::Args)]
@@ -23,6 +24,10 @@ pub struct DesignArguments {
     /// The DPU's agent, as `overside agents` knows it
     #[arg(long, value_name = "NODE")]
     dpu: Option<String>,
+    /// The card that the agent stands for: bf2, bf3, or with its mode, bf2:separated [default: the one that
+    /// the agent finds, if any]
+    #[arg(long, value_name = "CARD", value_parser = CardMode::parse, requires = "dpu")]
+    card: Option<CardMode>,
     /// Cores of the DPU [default: 1]
     #[arg(long, value_name = "N", requires = "dpu",
           value_parser = clap::value_parser!(u64).range(1..=64))]
@@ -44,6 +49,9 @@ pub struct DesignArguments {
     /// compare with
     #[arg(long, value_enum, default_value_t = Overlap::On, requires = "dpu")]
     overlap: Overlap,
+    /// When replies leave
+    #[arg(long, value_enum, default_value_t = Sending::Late)]
+    send: Sending,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -68,6 +76,14 @@ enum Design {
 enum LinkBatch {
     Batch,
     Request,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Sending {
+    /// Replies of a batch leave before the next one is parsed
+    Early,
+    /// Replies of all that has come leave together
+    Late,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -152,6 +168,19 @@ impl DesignArguments {
             )),
             false if layout.host.serving() == 0 => access.check_for_agent().map(|()| layout),
             false => Ok(layout),
+        }
+    }
+
+    /// The card that carries the DPU's side, as far as it is known: the one that was named, or the one that
+    /// `ask` knows.
+    pub fn card(
+        &self,
+        ask: impl FnOnce(&str) -> Result<Option<CardMode>, String>,
+    ) -> Result<Option<CardMode>, String> {
+        match (&self.card, self.node()) {
+            (Some(card), _) => Ok(Some(card.clone())),
+            (None, Some(node)) => ask(node),
+            (None, None) => Ok(None),
         }
     }
 
@@ -241,6 +270,7 @@ impl DesignArguments {
                 LinkBatch::Request => Batching::Request,
             },
             overlap: self.overlap == Overlap::On,
+            sends_early: self.send == Sending::Early,
         }
     }
 }

@@ -16,6 +16,8 @@ use overside_link::codec::Message;
 use overside_link::verbs::Side;
 use overside_probe::dma::dial;
 
+use super::card::CardMode;
+
 /// How long setting up may take.
 const SETUP_MAX: Duration = Duration::from_secs(10);
 /// How long after a lost agent it is tried again.
@@ -123,7 +125,9 @@ impl DpuSide {
                 Ok(Reply::Status(Some(reason)) | Reply::Failed(reason)) | Err(reason) => {
                     return reason;
                 }
-                Ok(Reply::Listening { .. }) => return "it answers something else".into(),
+                Ok(Reply::Listening { .. } | Reply::Card(_)) => {
+                    return "it answers something else".into();
+                }
             }
         }
     }
@@ -162,6 +166,18 @@ impl DpuSide {
     }
 }
 
+/// The card that the agent `node` runs on, if it is one whose modes are known.
+pub fn card(node: &str) -> Result<Option<CardMode>, String> {
+    let deadline = Instant::now() + SETUP_MAX;
+    let mut probe = agents::probe(node, KIND).map_err(|error| error.to_string())?;
+    let answer = probe.ask(&Question::Card.encode(), deadline);
+    let answer = answer.map_err(|error| error.to_string())?;
+    match Reply::decode(&answer).map_err(|error| error.to_string())? {
+        Reply::Card(found) => Ok(found.as_ref().and_then(CardMode::found)),
+        _ => Err(format!("{node} answers something else")),
+    }
+}
+
 type Connected = (RemoteProbe, Vec<(Side, Channel)>, Vec<SocketAddr>);
 
 /// Has the agent serve, and comes to its links in order.
@@ -176,7 +192,7 @@ fn connect(node: &str, opening: &Opening, layout: &Layout) -> Result<Connected, 
     let (reaches, addresses) = match Reply::decode(&answer).map_err(|error| text(&error))? {
         Reply::Listening { links, addresses } => (links, addresses),
         Reply::Failed(message) => return Err(format!("{node}: {message}")),
-        Reply::Status(_) => return Err(format!("{node} answers something else")),
+        Reply::Status(_) | Reply::Card(_) => return Err(format!("{node} answers something else")),
     };
     let sides: Vec<_> = layout.links().collect();
     if sides.len() != reaches.len() {

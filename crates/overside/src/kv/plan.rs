@@ -8,6 +8,7 @@ use overside_link::verbs::Side;
 use serde_json::{Value, json};
 
 use super::announcement::{endpoints, listed, texts};
+use super::card::CardMode;
 use super::design::{DesignArguments, mib};
 use crate::messages::shown;
 
@@ -18,6 +19,8 @@ pub struct Plan<'a> {
     pub settings: &'a Settings,
     pub store_bytes: u64,
     pub directory: Option<&'a PathBuf>,
+    /// The card that carries the DPU's side, if it is known.
+    pub card: Option<CardMode>,
     /// Changes that are kept for replicas; 0: it can have none.
     pub backlog_bytes: u64,
 }
@@ -43,6 +46,7 @@ impl Plan<'_> {
         let mut plan = endpoints(self.settings);
         plan["design"] = json!(self.design.design().name());
         plan["dpu"] = json!(self.design.node());
+        plan["card"] = json!(self.card.as_ref().map(CardMode::to_string));
         plan["dpu_listen"] = json!(texts(self.design.dpu_listen()));
         plan["partitions"] = json!(self.layout.partitions());
         plan["threads"] = json!({
@@ -61,6 +65,9 @@ impl Plan<'_> {
         line!(text, "  on the host: {}", threads_text(self.layout.host));
         if let Some(node) = self.design.node() {
             line!(text, "  on {node}: {}", threads_text(self.layout.dpu));
+            if let Some(card) = &self.card {
+                line!(text, "  card: {card}");
+            }
             line!(
                 text,
                 "  links between them: {}",

@@ -22,10 +22,11 @@ use overside_log::LevelFilter;
 
 use super::access::Access;
 use super::announcement;
+use super::card::CardMode;
 use super::cores::{self, Cores};
 use super::design::DesignArguments;
 use super::directory::{Description, DirectoryArguments};
-use super::dpu_side::DpuSide;
+use super::dpu_side::{self, DpuSide};
 use super::durability::Durability;
 use super::plan::Plan;
 use super::replica::{ReplicaArguments, can_replicate};
@@ -238,6 +239,18 @@ impl Arguments {
         }
     }
 
+    /// The card that carries the DPU's side, if it is known and can. A dry run does without an agent.
+    fn card(&self) -> Result<Option<CardMode>, String> {
+        let found = self.design.card(dpu_side::card);
+        let card = match self.serving.dry_run {
+            true => found.unwrap_or_default(),
+            false => found?,
+        };
+        let checked = card.as_ref().map(|card| card.check(self.design.design()));
+        checked.transpose()?;
+        Ok(card)
+    }
+
     /// The DPU's side, if the design has one.
     fn dpu_side(
         &self,
@@ -260,6 +273,7 @@ fn serve(all: &Arguments, layout: Layout) -> Result<ExitCode, String> {
     if let Some(registration) = &registration {
         registration.apply(&mut settings);
     }
+    let card = all.card()?;
     let clock = Clock::start();
     let hasher = KeyHasher::random();
     if all.serving.dry_run {
@@ -269,6 +283,7 @@ fn serve(all: &Arguments, layout: Layout) -> Result<ExitCode, String> {
             settings: &settings,
             store_bytes: all.store_bytes(&layout),
             directory: all.durability.directory(),
+            card,
             backlog_bytes: (all.can_replicate())
                 .map_or(0, |()| all.replication.backlog_bytes() as u64),
         };
@@ -421,6 +436,7 @@ impl Arguments {
                 .split_off(layout.host.processing.min(serving.pinned().len())),
             drain: Duration::from_secs(serving.drain),
             is_cache: all.store.semantics == Semantics::Cache,
+            sends_early: all.design.optimizations().sends_early,
             design: all.design.design(),
             ..all.access.settings()?
         })

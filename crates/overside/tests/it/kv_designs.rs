@@ -317,4 +317,14 @@ fn a_design_that_cannot_run_is_refused_with_a_remedy() {
     assert_contains(with(&["cpu-only"]), "no use for --dpu");
     assert_contains(with(&["proc", "--dir", "state"]), "leave --dir away");
     assert_contains(refused(&user, &["--design", "sav"]), "--dpu NODE");
+    assert_contains(with(&["lat", "--card", "bf9"]), "bf2:separated");
+    // What the card of an agent can carry is not known before it is asked.
+    let both = ["--design", "dual", "--cores", "2", "--dpu-listen", "::1"];
+    let card = ["--dry-run", "--dpu", "dpu0", "--card", "bf3"];
+    let output = run(&user, &[&both[..], &card].concat());
+    assert_eq!(output.status.code(), Some(3));
+    assert_contains(err(&output), "no such mode (dpukv.hw.bf3");
+    let separated = ["--dry-run", "--dpu", "dpu0", "--card", "bf2:separated"];
+    let output = run(&user, &[&both[..], &separated].concat());
+    assert!(output.status.success(), "{}", err(&output));
 }

@@ -143,6 +143,7 @@ impl Opening {
             workers: layout.dpu.serving(),
             drain: Duration::from_secs(1),
             is_cache: self.store.is_cache,
+            sends_early: self.optimizations.sends_early,
             design: self.design,
             name: self.name.clone(),
             ..Settings::default()

@@ -1,0 +1,134 @@
+//! When replies leave: a server without sockets, whose clients and their requests a seed decides.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use overside_base::Random;
+use overside_kv::protocol::Ready;
+use overside_kv::{
+    Answer, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics, Transaction,
+};
+
+use crate::oracle::Oracle;
+use crate::resp_client::{Bench, Client, command};
+
+const CLIENTS: usize = 12;
+
+/// An engine that counts batches.
+struct Counting {
+    engine: Oracle,
+    batches: Rc<Cell<usize>>,
+}
+
+impl ProcessingEngine for Counting {
+    fn execute(
+        &mut self,
+        batch: &[Request<'_>],
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) {
+        self.batches.set(self.batches.get() + 1);
+        self.engine.execute(batch, now_ms, answers);
+    }
+
+    fn execute_transaction(
+        &mut self,
+        transaction: &Transaction<'_>,
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> bool {
+        (self.engine).execute_transaction(transaction, now_ms, answers)
+    }
+
+    fn scan(
+        &mut self,
+        position: ScanPosition,
+        count: usize,
+        now_ms: u64,
+        keys: &mut dyn FnMut(&[u8], Metadata),
+    ) -> Result<ScanPosition, Refusal> {
+        self.engine.scan(position, count, now_ms, keys)
+    }
+
+    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
+        self.engine.expire_some(now_ms, buckets)
+    }
+
+    fn flush(&mut self) -> Result<(), Refusal> {
+        self.engine.flush()
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.engine.statistics()
+    }
+}
+
+/// What every client hears, and the most batches that were parsed before replies left.
+fn simulate(seed: u64, sends_early: bool) -> (Vec<Vec<u8>>, usize) {
+    let batches = Rc::new(Cell::new(0));
+    let mut bench = Bench::with(Box::new(Counting {
+        engine: Oracle::default(),
+        batches: Rc::clone(&batches),
+    }));
+    bench.server.sends_early = sends_early;
+    let mut random = Random::new(seed);
+    let mut clients: Vec<_> = (0..CLIENTS as u64).map(Client::new).collect();
+    let mut heard = vec![Vec::new(); CLIENTS];
+    let mut most = 0;
+    for turn in 0..40 {
+        for (number, client) in clients.iter_mut().enumerate() {
+            // Each has keys of its own: so the order among clients does not show.
+            let count = if turn < 30 { random.below(150) } else { 0 };
+            for _ in 0..count {
+                let key = format!("{number}:{}", random.below(9));
+                let bytes = match random.below(4) {
+                    0 => command(&["SET", &key, &random.below(99).to_string()]),
+                    1 => command(&["INCR", &key]),
+                    2 => command(&["PING"]),
+                    _ => command(&["GET", &key]),
+                };
+                client.input.extend_from_slice(&bytes);
+            }
+        }
+        loop {
+            batches.set(0);
+            let mut outputs = vec![Vec::new(); CLIENTS];
+            let all = clients.iter_mut().zip(&mut outputs);
+            let all =
+                all.map(|(client, output)| Ready::new(&mut client.session, &client.input, output));
+            let mut ready: Vec<_> = all.collect();
+            (bench.communication).process(&mut ready, &bench.hasher, &mut bench.server);
+            let consumed: Vec<_> = ready
+                .iter()
+                .map(|one| (one.consumed, one.has_more))
+                .collect();
+            most = most.max(batches.get());
+            // They leave now.
+            for (heard, output) in heard.iter_mut().zip(&outputs) {
+                heard.extend_from_slice(output);
+            }
+            for (client, (consumed, _)) in clients.iter_mut().zip(&consumed) {
+                client.input.drain(..consumed);
+            }
+            if !consumed.iter().any(|(_, has_more)| *has_more) {
+                break;
+            }
+        }
+        assert!(
+            clients.iter().all(|client| client.input.is_empty()),
+            "seed {seed}"
+        );
+    }
+    (heard, most)
+}
+
+#[test]
+fn early_no_reply_waits_until_a_later_batch_is_parsed() {
+    for seed in 0..20 {
+        let (late, batches) = simulate(seed, false);
+        assert!(batches > 1, "seed {seed}: there is nothing to wait for");
+        let (early, batches) = simulate(seed, true);
+        assert_eq!(batches, 1, "seed {seed}");
+        assert!(early == late, "seed {seed}: other replies");
+    }
+}
