@@ -206,10 +206,15 @@ impl EnginesOfHost {
         let work = move || {
             let accepted = accept(&listeners, &mut engines).map_err(|error| text(&error));
             let ran = accepted.and_then(|()| engines.run(&stopped).map_err(|error| text(&error)));
-            if let Err(message) = ran {
-                tracing::warn!("the engines for a host have ended: {message}");
-                lock(&ended).get_or_insert(message);
-            }
+            let message = match ran {
+                // Nobody else asks the server to end while the host is there.
+                Ok(_) => "a client has ended it".to_owned(),
+                Err(message) => {
+                    tracing::warn!("the engines for a host have ended: {message}");
+                    message
+                }
+            };
+            lock(&ended).get_or_insert(message);
         };
         let thread = std::thread::Builder::new()
             .name("kv-serve".into())

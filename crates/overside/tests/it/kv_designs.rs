@@ -232,6 +232,18 @@ fn a_server_ends_with_the_keys_that_the_agent_had() {
 }
 
 #[test]
+fn a_client_of_a_dpu_that_has_everything_ends_the_server() {
+    let user = User::new();
+    let _agent = agent(&user, "127.0.0.1:0");
+    let mut serving = start(&user, "dpu-only", &[]);
+    connect(&endpoints(&serving)[0])
+        .write_all(b"SHUTDOWN\r\n")
+        .unwrap();
+    assert_eq!(serving.wait(), Some(3));
+    assert_contains(serving.errors(), "a client has ended it");
+}
+
+#[test]
 fn a_dry_run_says_what_each_side_would_take() {
     let user = User::new();
     let plan = |arguments: &[&str]| {
