@@ -1,4 +1,4 @@
-//! Client libraries.
+//! Client libraries: of a cluster over TCP, and of one server by [`datagram`]s.
 //!
 //! [`Cluster`] divides keys among the servers of a cluster, by a [`Ring`], and follows the directory that
 //! says where they are. It blocks, speaks RESP2, and belongs to one thread at a time.

@@ -21,6 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 
+from overside.kv.ring import tag
+
 _HEADER = struct.Struct("<2sBBHHQQQH")
 _MAGIC = b"KV"
 _VERSION = 1
@@ -315,10 +317,7 @@ class DatagramClient:
 
 def partition_of(key: bytes, count: int) -> int:
     """The partition of `count` that has a key; of one with a tag (`{tag}rest`) the tag decides."""
-    begin = key.find(b"{")
-    end = key.find(b"}", begin + 1) if begin >= 0 else -1
-    placed = key[begin + 1 : end] if end > begin + 1 else key
-    return zlib.crc32(placed) * count >> 32
+    return zlib.crc32(tag(key)) * count >> 32
 
 
 def _check(key: bytes, reply: Reply, *expected: Outcome) -> None:
