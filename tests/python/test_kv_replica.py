@@ -181,6 +181,48 @@ def test_a_killed_replica_goes_on_where_it_stopped(tmp_path: Path) -> None:
         assert counts(primary) == (1, 3)
 
 
+@pytest.mark.parametrize("sync", ["everysec", "snapshots"])
+def test_a_snapshot_of_a_replica_says_where_it_stopped(tmp_path: Path, sync: str) -> None:
+    options = ("--dir", tmp_path / "replica", "--sync", sync)
+    with kv_server() as first, of(first) as primary:
+        with load(first):
+            for _ in range(3):
+                with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
+                    until(partial(is_synced, replica))
+                    assert replica.save()
+                    time.sleep(0.1)
+                    kill(second)
+        with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
+            assert_equal(primary, replica)
+            second.process.terminate()
+            assert second.process.wait(PATIENCE_S) == 0
+        with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
+            assert_equal(primary, replica)
+        assert counts(primary) == (1, 4)
+
+
+def test_what_was_written_in_between_is_not_mixed_with_the_primary(tmp_path: Path) -> None:
+    options = ("--dir", tmp_path / "replica")
+    with kv_server() as first, of(first) as primary:
+        primary.set("key", "value")
+        with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
+            until(lambda: has_caught_up(primary, replica))
+        # For a while it is a server of its own.
+        with kv_server(*options) as second, of(second) as alone:
+            alone.set("other", "value")
+            assert alone.execute_command("REPLICAOF", "127.0.0.1", str(first.port)) == "OK"
+            until(lambda: has_caught_up(primary, alone))
+            assert state(alone) == {"key": "value"}
+        assert counts(primary) == (2, 0)
+        with kv_server(*options) as second, of(second) as alone:
+            alone.incr("other")
+            kill(second)
+        with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
+            until(lambda: has_caught_up(primary, replica))
+            assert state(replica) == {"key": "value"}
+        assert counts(primary) == (3, 0)
+
+
 def test_one_that_was_away_for_longer_than_the_backlog_gets_a_copy(tmp_path: Path) -> None:
     options = ("--dir", tmp_path / "replica")
     with kv_server("--replica-backlog", "16KiB") as first, of(first) as primary:

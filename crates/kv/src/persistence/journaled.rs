@@ -387,6 +387,7 @@ impl<E: Snapshots> ProcessingEngine for Journaled<E> {
         if self.failure.is_some() {
             return self.execute_reads(batch, now_ms, answers);
         }
+        let before = self.changes;
         let changes = &mut self.changes;
         let has_unanswered = &mut self.has_unanswered;
         let log = &mut self.log;
@@ -401,6 +402,9 @@ impl<E: Snapshots> ProcessingEngine for Journaled<E> {
             }
             answers(index, answer);
         });
+        if self.changes != before {
+            self.copied.position = None;
+        }
     }
 
     fn execute_transaction(
@@ -416,6 +420,9 @@ impl<E: Snapshots> ProcessingEngine for Journaled<E> {
             return true;
         }
         self.has_unanswered = true;
+        if requests.iter().any(|request| request.operation.is_write()) {
+            self.copied.position = None;
+        }
         let changes = &mut self.changes;
         // One frame, so that all of it is there or nothing.
         let mut payload = self.log.as_mut().map(|log| log.payload(now_ms));

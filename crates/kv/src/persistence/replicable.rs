@@ -35,7 +35,7 @@ pub trait Replicable: Backing + Snapshots {
         hasher: &KeyHasher,
     ) -> Result<(), ReplayError>;
 
-    /// Where in the history of a primary the state is that a restart finds.
+    /// Where in the history of a primary the state is; none once something else was executed.
     fn position(&self) -> Option<HistoryPosition>;
 
     /// The state goes on without a primary.
