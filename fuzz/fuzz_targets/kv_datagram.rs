@@ -79,7 +79,7 @@ fn answers(packets: &[&[u8]], at_once: usize) -> Vec<(usize, Vec<u8>)> {
     let mut done = 0;
     while done < packets.len() {
         let some = &packets[done..packets.len().min(done + at_once)];
-        let mut answers = AnswerDatagrams::new(false);
+        let mut answers = AnswerDatagrams::default();
         let more = engine.process(some, &mut answers, &hasher, &mut server);
         assert!(more > 0);
         all.extend(answers.iter().map(|(packet, bytes)| (done + packet, bytes.to_vec())));

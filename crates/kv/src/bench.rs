@@ -16,6 +16,7 @@
 
 mod calibration;
 mod connection;
+mod datagram;
 mod error;
 mod protocol;
 mod records;

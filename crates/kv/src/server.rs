@@ -37,7 +37,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 pub use backing::{Backing, EXPIRY_BUCKETS, Memory, PartitionWork, TICK_MS};
 pub use bell::Bell;
 pub use password::{Password, PasswordError};
-pub use settings::{Limits, Settings};
+pub use settings::{Limits, Settings, Steering};
 
 use crate::KeyHasher;
 use crate::clock::Clock;
@@ -148,23 +148,7 @@ impl Server {
             0 => RX_QUEUE_DEFAULT,
             some => some,
         };
-        let own = settings
-            .datagram
-            .iter_mut()
-            .map(|at| (at, DatagramService::Own));
-        let memcached = settings.memcached_udp.iter_mut();
-        let memcached = memcached.map(|at| (at, DatagramService::Memcached));
-        for (address, service) in own.chain(memcached) {
-            let bound = DatagramListener::bind(*address, service, workers, settings.rx_queue);
-            let bound = bound.map_err(|error| ServerError::Listen {
-                address: *address,
-                error,
-            })?;
-            for (socket, of_worker) in bound.into_iter().zip(&mut all) {
-                *address = socket.address;
-                of_worker.datagrams.push(socket);
-            }
-        }
+        bind_datagrams(&mut settings, &mut all)?;
         settings.limits.clients = allow_descriptors(settings.limits.clients);
         Ok(Self {
             settings,
@@ -256,6 +240,38 @@ impl Server {
         let run_id = random_hex()?;
         Ok(Shared::new(settings, clock.now_ms(), run_id, stop, bells))
     }
+}
+
+/// Adds the sockets for datagrams to those of each worker.
+fn bind_datagrams(settings: &mut Settings, all: &mut [Sockets]) -> Result<(), ServerError> {
+    let (workers, rx_queue) = (all.len(), settings.rx_queue);
+    let failed = |address: &SocketAddr| {
+        let address = *address;
+        move |error| ServerError::Listen { address, error }
+    };
+    for address in &mut settings.memcached_udp {
+        let service = DatagramService::Memcached;
+        let bound = DatagramListener::bind(*address, service, workers, rx_queue);
+        for (socket, of_worker) in bound.map_err(failed(address))?.into_iter().zip(&mut *all) {
+            *address = socket.address;
+            of_worker.datagrams.push(socket);
+        }
+    }
+    let ports_only = settings.steering == Steering::Ports;
+    settings.steering = Steering::None;
+    for address in &mut settings.datagram {
+        let bound = DatagramListener::bind_steered(*address, workers, rx_queue, ports_only);
+        for (sockets, of_worker) in bound.map_err(failed(address))?.into_iter().zip(&mut *all) {
+            *address = sockets[0].address;
+            settings.steering = match sockets[0].is_steered {
+                _ if workers == 1 => Steering::None,
+                true => Steering::Bpf,
+                false => Steering::Ports,
+            };
+            of_worker.datagrams.extend(sockets);
+        }
+    }
+    Ok(())
 }
 
 /// Is one worker until the server ends.

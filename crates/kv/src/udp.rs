@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 
 use messages::{MESSAGES, Outgoing};
-pub use messages::{Peer, ReceiveBuffers, Received};
+pub use messages::{Peer, RECEIVE_BYTES, ReceiveBuffers, Received};
 
 /// Most datagrams of a train: what every kernel with segmentation offload takes.
 const SEGMENTS_MAX: usize = 64;
@@ -76,6 +76,15 @@ impl DatagramSocket {
     /// That of the system.
     pub fn share(&self, shares: bool) -> io::Result<()> {
         Ok(sockopt::set_socket_reuseport(&self.0, shares)?)
+    }
+
+    /// Of the sockets that [share](Self::share) this one's address, `count` in the order in which they were
+    /// bound, the one that a datagram arrives at is its byte number `byte`, modulo their count.
+    ///
+    /// # Errors
+    /// That of the system, where it has no such programs.
+    pub fn steer(&self, byte: u32, count: u32) -> io::Result<()> {
+        messages::steer(&self.0, byte, count)
     }
 
     /// A socket that sends to an address, and receives from there alone.

@@ -13,6 +13,8 @@ pub enum ProtocolKind {
     Memcached,
     /// memcached's meta commands.
     MemcachedMeta,
+    /// This store's datagrams: a client packs what it asks at once.
+    Datagram,
 }
 
 /// The sorted set of all keys, as YCSB's binding for Redis names it.
@@ -40,6 +42,7 @@ impl ProtocolKind {
             Self::Resp => command(out, &[b"GET", key]),
             Self::Memcached => line(out, &[b"get ", key]),
             Self::MemcachedMeta => line(out, &[b"mg ", key, b" v"]),
+            Self::Datagram => unreachable!("it has no connections"),
         }
     }
 
@@ -50,6 +53,7 @@ impl ProtocolKind {
             Self::Resp => return command(out, &[b"SET", key, value]),
             Self::Memcached => line(out, &[b"set ", key, b" 0 0 ", len]),
             Self::MemcachedMeta => line(out, &[b"ms ", key, b" ", len]),
+            Self::Datagram => unreachable!("it has no connections"),
         }
         line(out, &[value]);
     }
@@ -91,6 +95,7 @@ impl ProtocolKind {
             Self::Resp => resp(input),
             Self::Memcached => memcached(input),
             Self::MemcachedMeta => meta(input),
+            Self::Datagram => unreachable!("it has no connections"),
         }
     }
 }

@@ -16,12 +16,15 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::connection::{Connection, Counts};
-use super::{BenchError, LoadMode, Point, Settings, Window};
+use super::connection::Counts;
+use super::datagram::Client;
+use super::{BenchError, LoadMode, Point, ProtocolKind, Settings, Window};
 
 /// How long a server may be silent.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 const EVENTS: usize = 256;
+/// Time between two looks for datagrams that are late.
+const LATE_LOOK: Duration = Duration::from_millis(10);
 /// Requests in flight on a connection while records are loaded.
 pub(super) const LOAD_PIPELINE: usize = 64;
 /// Waits shorter than this are spun.
@@ -165,11 +168,12 @@ struct Driver<'s> {
     settings: &'s Settings,
     cancelled: &'s CancellationToken,
     set: OwnedFd,
-    connections: Vec<Connection>,
+    connections: Vec<Client>,
     /// Of those with unsent bytes, whether the set tells when they can be sent.
     is_waiting_to_send: Vec<bool>,
     ready: Vec<usize>,
     last_answer: Instant,
+    last_look: Instant,
 }
 
 impl<'s> Driver<'s> {
@@ -179,10 +183,8 @@ impl<'s> Driver<'s> {
         cancelled: &'s CancellationToken,
     ) -> Result<Self, BenchError> {
         let set = epoll::create(CreateFlags::CLOEXEC).map_err(|e| system("epoll")(e.into()))?;
-        let connections = numbers
-            .iter()
-            .map(|number| Connection::open(settings, *number));
-        let connections: Vec<Connection> = connections.collect::<Result<_, _>>()?;
+        let connections = numbers.iter().map(|number| Client::open(settings, *number));
+        let connections: Vec<Client> = connections.collect::<Result<_, _>>()?;
         for (index, connection) in connections.iter().enumerate() {
             let data = EventData::new_u64(index as u64);
             let added = epoll::add(&set, connection.fd(), data, EventFlags::IN);
@@ -196,6 +198,7 @@ impl<'s> Driver<'s> {
             connections,
             ready: Vec::new(),
             last_answer: Instant::now(),
+            last_look: Instant::now(),
         })
     }
 
@@ -208,7 +211,7 @@ impl<'s> Driver<'s> {
                     let record = next.fetch_add(1, Ordering::Relaxed);
                     left = record < count;
                     if left {
-                        self.connections[index].insert(record, 0);
+                        self.connections[index].insert(record, 0)?;
                     }
                 }
                 self.flush(index)?;
@@ -255,7 +258,7 @@ impl<'s> Driver<'s> {
         }
         // What a stall has kept from being answered is in no histogram.
         let now_ns = clock.now_ns();
-        for started_ns in self.connections.iter().filter_map(Connection::oldest_ns) {
+        for started_ns in self.connections.iter().filter_map(Client::oldest_ns) {
             let waited_ns = now_ns.saturating_sub(started_ns.max(clock.warm_ns));
             measured.waited_ns = measured.waited_ns.max(waited_ns);
         }
@@ -288,7 +291,7 @@ impl<'s> Driver<'s> {
     /// Sends a whole pipeline.
     fn fill(&mut self, index: usize, now_ns: u64) -> Result<(), BenchError> {
         for _ in 0..self.settings.pipeline {
-            self.connections[index].ask(now_ns);
+            self.connections[index].ask(now_ns)?;
         }
         self.flush(index)
     }
@@ -313,7 +316,7 @@ impl<'s> Driver<'s> {
                         break 'arrivals;
                     }
                 }
-                self.connections[next].ask(arrivals.next_ns as u64);
+                self.connections[next].ask(arrivals.next_ns as u64)?;
                 touched.push(next);
                 next = (next + 1) % self.connections.len();
                 arrivals.advance();
@@ -380,9 +383,7 @@ impl<'s> Driver<'s> {
     /// Sends what can be sent; the set tells when there is room for the rest.
     fn flush(&mut self, index: usize) -> Result<(), BenchError> {
         let connection = &mut self.connections[index];
-        if connection.has_unsent() {
-            connection.flush()?;
-        }
+        connection.flush()?;
         let must_wait = connection.has_unsent();
         if must_wait != self.is_waiting_to_send[index] {
             self.is_waiting_to_send[index] = must_wait;
@@ -402,7 +403,11 @@ impl<'s> Driver<'s> {
         if self.cancelled.is_cancelled() {
             return Err(BenchError::Cancelled);
         }
-        let most = most.unwrap_or(Duration::from_millis(200));
+        self.look_for_late()?;
+        let most = most.unwrap_or(match self.settings.protocol {
+            ProtocolKind::Datagram => LATE_LOOK,
+            _ => Duration::from_millis(200),
+        });
         let timeout = Timespec {
             tv_sec: most.as_secs() as _,
             tv_nsec: most.subsec_nanos() as _,
@@ -418,6 +423,19 @@ impl<'s> Driver<'s> {
         }
         if self.ready.is_empty() {
             self.check_silence()?;
+        }
+        Ok(())
+    }
+
+    /// Has datagrams sent again that were not answered in time.
+    fn look_for_late(&mut self) -> Result<(), BenchError> {
+        let is_due = self.settings.protocol == ProtocolKind::Datagram
+            && self.last_look.elapsed() >= LATE_LOOK;
+        if is_due {
+            self.last_look = Instant::now();
+            for index in 0..self.connections.len() {
+                self.flush(index)?;
+            }
         }
         Ok(())
     }

@@ -8,8 +8,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::connection::READ_BYTES;
+use super::datagram::RECORD_MAX_BYTES;
 use super::runner::LOAD_PIPELINE;
 use super::{BenchError, ProtocolKind, Records, Workload};
+use crate::udp::RECEIVE_BYTES;
 
 /// Where the server is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,7 +119,11 @@ impl Settings {
             false => 1,
         };
         let in_flight = 2 * self.pipeline.max(LOAD_PIPELINE) as u64 * answers;
-        let connection = READ_BYTES as u64 + in_flight.saturating_mul(record as u64);
+        let buffers = match self.protocol {
+            ProtocolKind::Datagram => RECEIVE_BYTES,
+            _ => READ_BYTES,
+        };
+        let connection = buffers as u64 + in_flight.saturating_mul(record as u64);
         (connection.saturating_mul(self.connections as u64))
             .saturating_add((self.threads * self.windows * LATENCIES_BYTES) as u64)
     }
@@ -149,7 +155,16 @@ impl Settings {
                 return Err("the rate must be 1 request a second or more".into());
             }
             if self.password.is_some() && self.protocol != ProtocolKind::Resp {
-                return Err("memcached's protocol has no password".into());
+                return Err("only Redis's protocol has a password".into());
+            }
+            let longest = self
+                .records
+                .key_bytes
+                .saturating_add(self.records.value_bytes);
+            if self.protocol == ProtocolKind::Datagram && longest > RECORD_MAX_BYTES {
+                return Err(format!(
+                    "a key and its value have at most {RECORD_MAX_BYTES} bytes in a datagram"
+                ));
             }
             self.records.check()?;
             self.workload.check(self.protocol)

@@ -127,7 +127,8 @@ impl Workload {
         }
         if self.has_scans() && protocol != ProtocolKind::Resp {
             return Err(
-                "memcached has no scans; choose another workload or --protocol resp".into(),
+                "only Redis's protocol has scans; choose another workload or --protocol resp"
+                    .into(),
             );
         }
         match self.distribution {

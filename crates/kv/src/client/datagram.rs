@@ -13,16 +13,19 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::Request;
 use crate::protocol::datagram::Reply;
 use crate::udp::{DatagramSocket, RX_QUEUE_DEFAULT, ReceiveBuffers};
-pub use exchange::{Exchange, ExchangeError, ExchangeOptions, Figures};
+use crate::{Operation, Request};
+pub use exchange::{Exchange, ExchangeError, ExchangeOptions, Figures, PartitionSteering};
 pub use window::Window;
 
 /// A client of one server.
 #[derive(Debug)]
 pub struct DatagramClient {
+    address: SocketAddr,
     socket: DatagramSocket,
+    /// By partition, where each has a port.
+    of_partitions: Vec<DatagramSocket>,
     buffers: ReceiveBuffers,
     exchange: Exchange,
     begin: Instant,
@@ -46,7 +49,9 @@ impl DatagramClient {
     /// That of the system.
     pub fn connect(address: SocketAddr, options: ExchangeOptions) -> io::Result<Self> {
         Ok(Self {
+            address,
             socket: DatagramSocket::connect(address, RX_QUEUE_DEFAULT)?,
+            of_partitions: Vec::new(),
             buffers: ReceiveBuffers::new(),
             exchange: Exchange::new(options),
             begin: Instant::now(),
@@ -66,23 +71,65 @@ impl DatagramClient {
     ) -> Result<(), ClientError> {
         // What an earlier call has left because of an error is nobody's any more.
         self.exchange.forget();
+        if self.exchange.steering().is_none() && !requests.is_empty() {
+            // What any answer says decides where all others are sent.
+            let probe = Request {
+                key: b"",
+                hash: 0,
+                operation: Operation::Length,
+            };
+            self.exchange.ask(&probe, 0)?;
+            self.complete(&mut |_, _| {})?;
+        }
         for (index, request) in requests.iter().enumerate() {
             self.exchange.ask(request, index as u64)?;
         }
+        self.complete(&mut |token, reply| replies(token as usize, reply))
+    }
+
+    /// Sends what was asked, and waits until all of it is answered or given up.
+    fn complete(
+        &mut self,
+        done: &mut dyn FnMut(u64, Option<Reply<'_>>),
+    ) -> Result<(), ClientError> {
         self.exchange.flush();
-        let mut done = |token, reply: Option<Reply<'_>>| replies(token as usize, reply);
         while !self.exchange.is_idle() {
             let now_ns = self.now_ns();
-            self.exchange.time_out(now_ns, &mut done);
-            let (bytes, ends) = self.exchange.transmit(now_ns);
-            self.socket.send(bytes, ends, |_| None);
+            self.exchange.time_out(now_ns, done);
+            self.send(now_ns)?;
             self.wait()?;
-            while self.socket.receive(&mut self.buffers)? > 0 {
-                let now_ns = self.now_ns();
-                for datagram in self.buffers.received().flat_map(|one| one.datagrams()) {
-                    self.exchange.receive(datagram, now_ns, &mut done)?;
+            for socket in std::iter::once(&self.socket).chain(&self.of_partitions) {
+                while socket.receive(&mut self.buffers)? > 0 {
+                    let now_ns = self.begin.elapsed().as_nanos() as u64;
+                    for datagram in self.buffers.received().flat_map(|one| one.datagrams()) {
+                        self.exchange.receive(datagram, now_ns, done)?;
+                    }
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, now_ns: u64) -> io::Result<()> {
+        let steering = self.exchange.steering();
+        let (bytes, ends) = self.exchange.transmit(now_ns);
+        if steering != Some(PartitionSteering::Ports) {
+            self.socket.send(bytes, ends, |_| None);
+            return Ok(());
+        }
+        let mut begin = 0;
+        for of_one in ends.chunk_by(|one, other| one.0 == other.0) {
+            let partition = of_one[0].0 as usize;
+            while self.of_partitions.len() <= partition {
+                let mut address = self.address;
+                let number = self.of_partitions.len() + 1;
+                address.set_port(address.port().saturating_add(number as u16));
+                let socket = DatagramSocket::connect(address, RX_QUEUE_DEFAULT)?;
+                self.of_partitions.push(socket);
+            }
+            let relative: Vec<_> = of_one.iter().map(|(to, end)| (*to, end - begin)).collect();
+            self.of_partitions[partition].send(&bytes[begin..], &relative, |_| None);
+            begin = of_one[of_one.len() - 1].1;
         }
         Ok(())
     }
@@ -107,7 +154,9 @@ impl DatagramClient {
             tv_sec: left.as_secs() as _,
             tv_nsec: left.subsec_nanos().into(),
         };
-        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+        let sockets = std::iter::once(&self.socket).chain(&self.of_partitions);
+        let fds = sockets.map(|socket| PollFd::new(socket, PollFlags::IN));
+        let mut fds: Vec<_> = fds.collect();
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),

@@ -14,6 +14,10 @@ use crate::protocol::datagram::{AnswerDatagrams, DatagramEngine};
 use crate::stages::Stage;
 use crate::udp::{DatagramSocket, Peer, ReceiveBuffers};
 
+/// Where the partition is in a datagram's header: its lower byte. There are fewer than 256.
+const PARTITION_OFFSET: u32 = 4;
+/// Free ports that are tried where any will do.
+const ANY_PORT_TRIES: usize = 16;
 /// Times that a socket is read a turn.
 const READS_MAX: usize = 4;
 
@@ -30,12 +34,15 @@ pub enum DatagramService {
 #[derive(Debug)]
 pub struct DatagramListener {
     pub service: DatagramService,
+    /// Datagrams arrive here by the partition in their header.
+    pub is_steered: bool,
     pub socket: DatagramSocket,
     pub address: SocketAddr,
 }
 
 impl DatagramListener {
-    /// Listens at an address, by as many sockets, among which the system divides senders. Port 0 takes any.
+    /// Listens at an address, by as many sockets, among which datagrams of memcached's clients are divided by
+    /// their senders. Port 0 takes any.
     pub fn bind(
         address: SocketAddr,
         service: DatagramService,
@@ -51,9 +58,62 @@ impl DatagramListener {
             address = socket.address()?;
             all.push(Self {
                 service,
+                is_steered: false,
                 socket,
                 address,
             });
+        }
+        Ok(all)
+    }
+
+    /// As [`Self::bind`] for this store's datagrams: where there are several sockets, a datagram arrives at
+    /// that of its partition, if the system can, unless `ports_only`. Also, each of them has a port of its own:
+    /// the next ones, in order. The sockets of each, that of all first.
+    pub fn bind_steered(
+        address: SocketAddr,
+        count: usize,
+        rx_queue: usize,
+        ports_only: bool,
+    ) -> io::Result<Vec<Vec<Self>>> {
+        let mut tries = ANY_PORT_TRIES;
+        loop {
+            let bound = Self::try_bind_steered(address, count, rx_queue, ports_only);
+            tries -= 1;
+            match bound {
+                // The ports after any free one may be taken.
+                Err(error)
+                    if error.kind() == io::ErrorKind::AddrInUse
+                        && address.port() == 0
+                        && tries > 0 => {}
+                bound => return bound,
+            }
+        }
+    }
+
+    fn try_bind_steered(
+        address: SocketAddr,
+        count: usize,
+        rx_queue: usize,
+        ports_only: bool,
+    ) -> io::Result<Vec<Vec<Self>>> {
+        let own = DatagramService::Own;
+        let mut shared = Self::bind(address, own, count, rx_queue)?;
+        if count == 1 {
+            return Ok(vec![shared]);
+        }
+        let is_steered = !ports_only
+            && (shared[0].socket)
+                .steer(PARTITION_OFFSET, count as u32)
+                .is_ok();
+        let mut address = shared[0].address;
+        let mut all = Vec::with_capacity(count);
+        for mut first in shared.drain(..) {
+            first.is_steered = is_steered;
+            let port = address.port().checked_add(1);
+            address.set_port(port.ok_or(io::ErrorKind::AddrInUse)?);
+            let mut sockets = Self::bind(address, own, 1, rx_queue)?;
+            sockets.insert(0, first);
+            all.push(sockets);
         }
         Ok(all)
     }
@@ -87,7 +147,7 @@ impl Datagrams {
             buffers: ReceiveBuffers::new(),
             engine: DatagramEngine::default(),
             memcached: MemcachedDatagramEngine::default(),
-            answers: AnswerDatagrams::new(false),
+            answers: AnswerDatagrams::default(),
             ends: Vec::new(),
         })
     }
@@ -139,6 +199,7 @@ impl Datagrams {
         let mut done = 0;
         while done < packets.len() {
             self.answers.clear();
+            (self.answers).set_steered(self.sockets[number].is_steered);
             let mut context = Context {
                 now_ms: serving.now_ms,
                 state: &mut *serving.state,

@@ -61,7 +61,7 @@ pub fn info(
     let mut own = |name: &str, value: &dyn Display| field("Overside", name, value);
     own("design", &state.settings.design.name());
     own("driver", &"epoll");
-    own("steering", &"none");
+    own("steering", &state.settings.steering.name());
     own("partitions", &backing.partitions());
     own("requests_at_owner", &figures.partition_work.own);
     own("requests_forwarded", &figures.partition_work.forwarded);

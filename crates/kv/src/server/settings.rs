@@ -24,6 +24,9 @@ pub struct Settings {
     pub memcached_udp: Vec<SocketAddr>,
     /// Receive descriptors of each socket for datagrams; 0: as many as the system allows.
     pub rx_queue: usize,
+    /// How datagrams arrive at the worker of their partition; [`Steering::Ports`] asks for that alone. A
+    /// server that listens says what it does.
+    pub steering: Steering,
     /// A socket in the file system, for this user only.
     pub unix: Option<PathBuf>,
     /// Where metrics are read, by anybody.
@@ -57,6 +60,30 @@ impl Settings {
     #[must_use]
     pub fn has_datagrams(&self) -> bool {
         !(self.datagram.is_empty() && self.memcached_udp.is_empty())
+    }
+}
+
+/// How datagrams arrive at the worker that has their keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Steering {
+    /// Not at all: there is one worker, or there are no datagrams.
+    #[default]
+    None,
+    /// By a program in the kernel, which looks at the partition in their header; by ports too.
+    Bpf,
+    /// By ports: each worker has one.
+    Ports,
+}
+
+impl Steering {
+    /// Its name, as in `INFO`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Bpf => "bpf",
+            Self::Ports => "ports",
+        }
     }
 }
 

@@ -9,7 +9,9 @@ use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
 
-use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, sockaddr_storage, socklen_t};
+use libc::{
+    c_int, c_void, cmsghdr, iovec, mmsghdr, sock_filter, sock_fprog, sockaddr_storage, socklen_t,
+};
 
 use super::SocketMemory;
 
@@ -17,6 +19,11 @@ use super::SocketMemory;
 pub(super) const MESSAGES: usize = 32;
 /// Longest message.
 const MESSAGE_BYTES: usize = 64 << 10;
+/// Memory of [`ReceiveBuffers`].
+pub const RECEIVE_BYTES: usize = MESSAGES * MESSAGE_BYTES;
+
+/// The accumulator, as what a filter returns (linux/filter.h).
+const BPF_A: u32 = 0x10;
 
 /// Memory of control messages, aligned as those are; longer than any that is asked for here.
 #[derive(Clone, Copy)]
@@ -111,7 +118,7 @@ impl ReceiveBuffers {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            memory: vec![0; MESSAGES * MESSAGE_BYTES].into(),
+            memory: vec![0; RECEIVE_BYTES].into(),
             lens: [(0, 1); MESSAGES],
             peers: Box::new([Peer::NOBODY; MESSAGES]),
             count: 0,
@@ -255,18 +262,49 @@ fn set_segment(control: &mut Control, segment: u16) {
     }
 }
 
+/// Has the sockets of an address chosen by a byte of the datagram, modulo their count: by a program of the
+/// classic Berkeley packet filter (socket(7), `SO_ATTACH_REUSEPORT_CBPF`).
+pub(super) fn steer(socket: &impl AsFd, byte: u32, count: u32) -> io::Result<()> {
+    let step = |code: u32, k: u32| sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    let mut program = [
+        step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, byte),
+        step(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, count),
+        step(libc::BPF_RET | BPF_A, 0),
+    ];
+    let program = sock_fprog {
+        len: program.len() as _,
+        filter: program.as_mut_ptr(),
+    };
+    // The kernel copies the program.
+    set_option(
+        socket,
+        (libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF),
+        &program,
+    )
+}
+
 /// Has trains received as one message.
 pub(super) fn enable_receive_offload(socket: &impl AsFd) -> io::Result<()> {
     let on: c_int = 1;
+    set_option(socket, (libc::SOL_UDP, libc::UDP_GRO), &on)
+}
+
+fn set_option<T>(socket: &impl AsFd, (level, name): (c_int, c_int), value: &T) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the option is a number of this type, which lives until the call returns.
+    // SAFETY: the kernel reads as many bytes as `value` has, which lives until the call returns. Where it
+    // follows pointers in there (a filter's program), the caller keeps alive what they point to.
     let result = unsafe {
         libc::setsockopt(
             fd,
-            libc::SOL_UDP,
-            libc::UDP_GRO,
-            ptr::from_ref(&on).cast::<c_void>(),
-            size_of::<c_int>() as socklen_t,
+            level,
+            name,
+            ptr::from_ref(value).cast::<c_void>(),
+            size_of::<T>() as socklen_t,
         )
     };
     match result {

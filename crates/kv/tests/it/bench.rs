@@ -8,8 +8,10 @@ use std::time::Duration;
 use overside_kv::bench::{
     Address, BenchError, Generator, LoadMode, ProtocolKind, Records, Settings, Workload, load, run,
 };
+use overside_kv::server::Settings as ServerSettings;
 
 use crate::peers::{memcached, redis};
+use crate::server::running::{Running, local};
 
 fn settings(address: SocketAddr, protocol: ProtocolKind, letter: char) -> Settings {
     Settings {
@@ -67,6 +69,32 @@ fn memcached_is_measured_in_both_of_its_protocols() {
         }
         let scans = run(&settings(peer.address, protocol, 'e'));
         assert!(matches!(scans, Err(BenchError::Settings(_))));
+    }
+}
+
+#[test]
+fn datagrams_are_measured_with_one_worker_and_several() {
+    for workers in [1, 2] {
+        let running = Running::start(ServerSettings {
+            datagram: vec![local()],
+            workers,
+            ..crate::server::running::settings()
+        });
+        for letter in ['a', 'd', 'f'] {
+            let address = running.settings.datagram[0];
+            let settings = settings(address, ProtocolKind::Datagram, letter);
+            assert!(load(&settings).unwrap() > 0.0);
+            let point = run(&settings).unwrap();
+            assert!(point.windows.iter().all(|window| window.done > 0));
+            assert!(point.hits > 0, "{letter}");
+            assert_eq!(point.misses, 0, "{letter}");
+        }
+        let address = running.settings.datagram[0];
+        let scans = run(&settings(address, ProtocolKind::Datagram, 'e'));
+        assert!(matches!(scans, Err(BenchError::Settings(_))));
+        let mut wrong = settings(address, ProtocolKind::Datagram, 'c');
+        wrong.records.value_bytes += 1;
+        assert!(matches!(run(&wrong), Err(BenchError::WrongValue { .. })));
     }
 }
 

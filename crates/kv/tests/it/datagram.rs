@@ -32,7 +32,7 @@ impl Peer {
     /// What the server answers to these packets: numbers of packets and datagrams.
     fn send(&mut self, packets: &[Vec<u8>]) -> Vec<(usize, Vec<u8>)> {
         let mut all = Vec::new();
-        let mut answers = AnswerDatagrams::new(false);
+        let mut answers = AnswerDatagrams::default();
         let packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
         let mut done = 0;
         while done < packets.len() {

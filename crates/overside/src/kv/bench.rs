@@ -31,8 +31,8 @@ and latency are medians of the windows, with the least and the greatest window.
 Example: a latency curve in open loop, from 10 % to 90 % of what the closed loop reaches:
   overside kv bench redis://127.0.0.1:6379 --workload b --curve 9")]
 pub struct Arguments {
-    /// The server: redis://HOST:PORT, memcached://HOST:PORT (text), memcached-meta://HOST:PORT, or
-    /// redis:PATH for a Unix socket
+    /// The server: redis://HOST:PORT, memcached://HOST:PORT (text), memcached-meta://HOST:PORT,
+    /// datagram://HOST:PORT (this store's, over UDP), or redis:PATH for a Unix socket
     #[arg(value_name = "SERVER", value_parser = server, default_value = "redis://127.0.0.1:6379")]
     server: Server,
     #[command(flatten)]
@@ -177,12 +177,13 @@ pub(super) struct Server {
 
 pub(super) fn server(text: &str) -> Result<Server, String> {
     const FORM: &str = "write it as redis://127.0.0.1:6379, memcached://127.0.0.1:11211, \
-                        memcached-meta://127.0.0.1:11211 or redis:/path/of/socket";
+                        memcached-meta://127.0.0.1:11211, datagram://127.0.0.1:6379 or redis:/path/of/socket";
     let (scheme, rest) = text.split_once(':').ok_or(FORM)?;
     let protocol = match scheme {
         "redis" => ProtocolKind::Resp,
         "memcached" => ProtocolKind::Memcached,
         "memcached-meta" => ProtocolKind::MemcachedMeta,
+        "datagram" => ProtocolKind::Datagram,
         _ => return Err(FORM.into()),
     };
     let Some(place) = rest.strip_prefix("//") else {

@@ -13,7 +13,7 @@ use overside_kv::clock::Clock;
 use overside_kv::design::Layout;
 use overside_kv::offload::agent::StoreLimits;
 use overside_kv::offload::{Askers, SideEngines, SideError, SideStop};
-use overside_kv::server::{Limits, Server, ServerError, Settings};
+use overside_kv::server::{Limits, Server, ServerError, Settings, Steering};
 use overside_kv::store::{self, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, StoreOptions};
 use overside_kv::udp::RX_QUEUE_DEFAULT;
 use overside_kv::{KeyHasher, Store};
@@ -114,6 +114,10 @@ struct ServingArguments {
     #[arg(long, value_name = "N", default_value_t = RX_QUEUE_DEFAULT as u32,
           value_parser = value_parser!(u32).range(8..=1 << 16),)]
     rx_queue: u32,
+    /// With several cores, how datagrams arrive at the core that has their keys: `bpf` by a program in the kernel
+    /// where it can, and by ports; `ports` by ports alone
+    #[arg(long, value_enum, default_value_t = SteeringName::Bpf)]
+    steering: SteeringName,
     /// On shutdown, wait this long for clients to take their replies
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = value_parser!(u64).range(..=SECONDS_MAX))]
@@ -124,6 +128,12 @@ struct ServingArguments {
     /// Print addresses as JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum SteeringName {
+    Bpf,
+    Ports,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -429,6 +439,10 @@ impl Arguments {
             },
             busy_poll: serving.busy_poll,
             rx_queue: serving.rx_queue as usize,
+            steering: match serving.steering {
+                SteeringName::Bpf => Steering::Bpf,
+                SteeringName::Ports => Steering::Ports,
+            },
             workers: layout.host.serving(),
             // The first one is that of the thread with the store alone, if there is such a thread.
             cores: serving

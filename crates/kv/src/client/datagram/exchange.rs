@@ -43,6 +43,15 @@ impl Default for ExchangeOptions {
     }
 }
 
+/// Where datagrams for a partition are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartitionSteering {
+    /// All to one port: their header says it, or there is one partition.
+    Header,
+    /// To the port after the server's, and so on, in order of partitions.
+    Ports,
+}
+
 /// Why a client cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
@@ -72,8 +81,9 @@ pub struct Figures {
 pub struct Exchange {
     options: ExchangeOptions,
     client: u64,
+    /// `None`: the server has not said yet.
+    steering: Option<PartitionSteering>,
     partitions: usize,
-    is_steered: bool,
     /// By partition, what is being packed.
     open: Vec<Question>,
     waiting: VecDeque<Question>,
@@ -110,7 +120,7 @@ impl Exchange {
             },
             client: u64::from_ne_bytes(client),
             partitions: 1,
-            is_steered: false,
+            steering: None,
             open: Vec::new(),
             waiting: VecDeque::new(),
             flight: Flight::default(),
@@ -138,10 +148,10 @@ impl Exchange {
         &self.window
     }
 
-    /// How many partitions the server has, as far as it has said; and whether its port steers by them.
+    /// How the server's partitions are reached, once it has answered something.
     #[must_use]
-    pub fn partitions(&self) -> (usize, bool) {
-        (self.partitions, self.is_steered)
+    pub fn steering(&self) -> Option<PartitionSteering> {
+        self.steering
     }
 
     /// Whether every request has its reply, or was given up.
@@ -330,8 +340,14 @@ impl Exchange {
 
     /// The server has said how many partitions it has.
     fn set_partitions(&mut self, header: &Header) {
-        self.is_steered = header.flags & STEERED != 0;
         let partitions = usize::from(header.partition).max(1);
+        // Answers from the ports of single partitions say nothing of the other port.
+        if self.steering.is_none() {
+            self.steering = Some(match header.flags & STEERED {
+                0 if partitions > 1 => PartitionSteering::Ports,
+                _ => PartitionSteering::Header,
+            });
+        }
         if partitions != self.partitions {
             self.flush();
             self.partitions = partitions;

@@ -74,14 +74,9 @@ pub(super) struct Open {
 }
 
 impl AnswerDatagrams {
-    /// Whether this server's port steers datagrams by the partition in their header.
-    #[must_use]
-    pub fn new(is_steered: bool) -> Self {
-        Self {
-            is_steered,
-            partitions: 1,
-            ..Self::default()
-        }
+    /// Whether the port that packets came to steers datagrams by the partition in their header.
+    pub fn set_steered(&mut self, is_steered: bool) {
+        self.is_steered = is_steered;
     }
 
     pub(super) fn set_partitions(&mut self, partitions: usize) {

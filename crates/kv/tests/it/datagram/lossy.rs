@@ -120,7 +120,7 @@ impl Simulation {
     }
 
     fn serve(&mut self, datagram: &[u8]) {
-        let mut answers = AnswerDatagrams::new(false);
+        let mut answers = AnswerDatagrams::default();
         self.server.now_ms = 1_700_000_000_000 + self.now_ns / 1_000_000;
         (self.engine).process(&[datagram], &mut answers, &self.hasher, &mut self.server);
         for (_, answer) in answers.iter() {

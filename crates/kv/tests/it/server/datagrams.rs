@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 
 use overside_kv::client::datagram::{DatagramClient, ExchangeOptions};
 use overside_kv::protocol::datagram::{Header, Reply, RequestDatagram, replies};
-use overside_kv::server::{Backing, Memory, Settings};
+use overside_kv::server::{Backing, Memory, Settings, Steering};
 use overside_kv::store::{MEMORY_MIN_BYTES, Semantics, StoreOptions};
 use overside_kv::{Answer, Condition, Expiry, KeyHasher, Operation, Request, Store};
 
@@ -248,7 +248,6 @@ fn a_server_that_is_not_there_is_an_error_or_no_answer() {
     let mut take = |index, reply: Option<Reply<'_>>| replies.push((index, reply.is_none()));
     client.execute(&gets, &mut take).unwrap();
     assert_eq!(replies, [(0, true)]);
-    drop(nobody);
     let long = vec![0; 70_000];
     let error = client.execute(&[set(b"a", &long)], &mut |_, _| {});
     assert!(
@@ -257,6 +256,7 @@ fn a_server_that_is_not_there_is_an_error_or_no_answer() {
             .to_string()
             .contains("longer than a datagram")
     );
+    drop(nobody);
     let refused = client.execute(&gets, &mut |_, _| {});
     assert!(refused.is_err());
 }
@@ -357,5 +357,46 @@ mod memcached {
         assert_eq!(ask(&socket, 2, b"get a\r\n"), b"END\r\n");
         // An empty datagram is counted as received only.
         assert_eq!(running.metric("overside_kv_datagrams_invalid_total "), 4.0);
+    }
+}
+
+#[test]
+fn requests_arrive_at_the_worker_that_has_their_keys() {
+    for (asked, steering) in [(Steering::None, "bpf"), (Steering::Ports, "ports")] {
+        let settings = Settings {
+            datagram: vec![local()],
+            metrics: Some(local()),
+            workers: 4,
+            steering: asked,
+            ..settings()
+        };
+        let running = Running::start_with(settings, store);
+        let address = running.settings.datagram[0];
+        let mut client = DatagramClient::connect(address, ExchangeOptions::default()).unwrap();
+        let keys: Vec<String> = (0..4000).map(|key| format!("key:{key}")).collect();
+        let sets = keys.iter().map(|key| set(key.as_bytes(), key.as_bytes()));
+        let gets = keys
+            .iter()
+            .map(|key| request(key.as_bytes(), Operation::Get));
+        let mut answered = 0;
+        for requests in [sets.collect::<Vec<_>>(), gets.collect()] {
+            let mut count = |_, reply: Option<Reply<'_>>| answered += usize::from(reply.is_some());
+            client.execute(&requests, &mut count).unwrap();
+        }
+        assert_eq!(answered, 8000);
+        let own = running.metric("overside_kv_requests_at_owner_total ");
+        let forwarded = running.metric("overside_kv_requests_forwarded_total ");
+        assert!(own + forwarded >= 8000.0);
+        assert!(
+            own / (own + forwarded) >= 0.99,
+            "{steering}: {own} and {forwarded}"
+        );
+        let mut redis = running.connect();
+        redis.say(b"INFO overside\r\n");
+        let mut text = String::new();
+        while !text.contains("requests_forwarded") {
+            text.push(char::from(redis.hear_byte()));
+        }
+        assert!(text.contains(&format!("steering:{steering}\r\n")), "{text}");
     }
 }

@@ -223,6 +223,7 @@ fn protocol(kind: ProtocolKind) -> &'static str {
         ProtocolKind::Resp => "redis",
         ProtocolKind::Memcached => "memcached",
         ProtocolKind::MemcachedMeta => "memcached-meta",
+        ProtocolKind::Datagram => "datagram",
     }
 }
 

@@ -1,0 +1,314 @@
+//! A client of the datagram protocol, as the load generator drives connections.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+use slab::Slab;
+
+use super::connection::{Connection, Counts};
+use super::workload::{Kind, Requests};
+use super::{Address, BenchError, ProtocolKind, Settings};
+use crate::client::datagram::{Exchange, ExchangeError, ExchangeOptions};
+use crate::protocol::datagram::{DATAGRAM_MAX_BYTES, ETHERNET_BYTES, Reply};
+use crate::udp::{DatagramSocket, RX_QUEUE_DEFAULT, ReceiveBuffers};
+use crate::{Answer, Condition, Expiry, Operation, Request};
+
+/// Of an answer or a request and their datagram, beside key and value.
+const OVERHEAD_BYTES: usize = 128;
+/// Longest key and value together.
+pub(super) const RECORD_MAX_BYTES: usize = DATAGRAM_MAX_BYTES - OVERHEAD_BYTES;
+
+/// What a thread drives.
+#[derive(Debug)]
+pub(super) enum Client {
+    Stream(Box<Connection>),
+    Datagram(Box<DatagramConnection>),
+}
+
+impl Client {
+    pub fn open(settings: &Settings, number: u64) -> Result<Self, BenchError> {
+        match settings.protocol {
+            ProtocolKind::Datagram => DatagramConnection::open(settings, number)
+                .map(|connection| Self::Datagram(Box::new(connection))),
+            _ => Connection::open(settings, number)
+                .map(|connection| Self::Stream(Box::new(connection))),
+        }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Stream(connection) => connection.fd(),
+            Self::Datagram(connection) => connection.socket.as_fd(),
+        }
+    }
+
+    pub fn oldest_ns(&self) -> Option<u64> {
+        match self {
+            Self::Stream(connection) => connection.oldest_ns(),
+            Self::Datagram(connection) => {
+                let all = connection.outstanding.iter();
+                all.map(|(_, request)| request.started_ns).min()
+            }
+        }
+    }
+
+    pub fn in_flight(&self) -> usize {
+        match self {
+            Self::Stream(connection) => connection.in_flight(),
+            Self::Datagram(connection) => connection.outstanding.len(),
+        }
+    }
+
+    pub fn has_unsent(&self) -> bool {
+        match self {
+            Self::Stream(connection) => connection.has_unsent(),
+            // What finds no room is lost.
+            Self::Datagram(_) => false,
+        }
+    }
+
+    pub fn ask(&mut self, started_ns: u64) -> Result<(), BenchError> {
+        match self {
+            Self::Stream(connection) => {
+                connection.ask(started_ns);
+                Ok(())
+            }
+            Self::Datagram(connection) => connection.ask_next(started_ns),
+        }
+    }
+
+    pub fn insert(&mut self, record: u64, started_ns: u64) -> Result<(), BenchError> {
+        match self {
+            Self::Stream(connection) => {
+                connection.insert(record, started_ns);
+                Ok(())
+            }
+            Self::Datagram(connection) => connection.store(record, started_ns),
+        }
+    }
+
+    /// Sends what can be sent.
+    pub fn flush(&mut self) -> Result<(), BenchError> {
+        match self {
+            Self::Stream(connection) if connection.has_unsent() => connection.flush(),
+            Self::Stream(_) => Ok(()),
+            Self::Datagram(connection) => connection.flush(),
+        }
+    }
+
+    pub fn receive(&mut self, done: &mut impl FnMut(u64)) -> Result<Counts, BenchError> {
+        match self {
+            Self::Stream(connection) => connection.receive(done),
+            Self::Datagram(connection) => connection.receive(done),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expect {
+    Value,
+    /// Then it is updated.
+    ValueToUpdate,
+    Stored,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    expect: Expect,
+    record: u64,
+    started_ns: u64,
+}
+
+/// A client, with what it has asked and not been answered.
+#[derive(Debug)]
+pub(super) struct DatagramConnection {
+    socket: DatagramSocket,
+    buffers: ReceiveBuffers,
+    exchange: Exchange,
+    begin: Instant,
+    settings: Settings,
+    requests: Requests,
+    outstanding: Slab<Outstanding>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl DatagramConnection {
+    fn open(settings: &Settings, number: u64) -> Result<Self, BenchError> {
+        let failed = |source| BenchError::Connection {
+            address: settings.address.to_string(),
+            source,
+        };
+        let Address::Tcp(address) = settings.address else {
+            return Err(failed(ErrorKind::Unsupported.into()));
+        };
+        let longest = settings.records.value_bytes + OVERHEAD_BYTES;
+        let options = ExchangeOptions {
+            answer_bytes: longest.max(ETHERNET_BYTES),
+            ..ExchangeOptions::default()
+        };
+        let (count, seed) = (settings.records.count, settings.seed);
+        let connections = (settings.connections * settings.generator.count) as u64;
+        Ok(Self {
+            socket: DatagramSocket::connect(address, RX_QUEUE_DEFAULT).map_err(failed)?,
+            buffers: ReceiveBuffers::new(),
+            exchange: Exchange::new(options),
+            begin: Instant::now(),
+            requests: Requests::new(&settings.workload, count, seed, number, connections),
+            settings: settings.clone(),
+            outstanding: Slab::new(),
+            key: Vec::new(),
+            value: Vec::new(),
+        })
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.begin.elapsed().as_nanos() as u64
+    }
+
+    fn failed(&self, source: io::Error) -> BenchError {
+        let address = self.settings.address.to_string();
+        BenchError::Connection { address, source }
+    }
+
+    fn broken(&self, error: ExchangeError) -> BenchError {
+        self.failed(io::Error::other(error))
+    }
+
+    fn ask_next(&mut self, started_ns: u64) -> Result<(), BenchError> {
+        match self.requests.kind() {
+            Kind::Read => {
+                let record = self.requests.record();
+                self.fetch(record, Expect::Value, started_ns)
+            }
+            Kind::ReadModifyWrite => {
+                let record = self.requests.record();
+                self.fetch(record, Expect::ValueToUpdate, started_ns)
+            }
+            Kind::Update => {
+                let record = self.requests.record();
+                self.store(record, started_ns)
+            }
+            Kind::Insert => {
+                let record = self.requests.insert();
+                self.store(record, started_ns)
+            }
+            // Refused by `Workload::check`.
+            Kind::Scan => Err(self.failed(ErrorKind::Unsupported.into())),
+        }
+    }
+
+    fn fetch(&mut self, record: u64, expect: Expect, started_ns: u64) -> Result<(), BenchError> {
+        self.key.clear();
+        self.settings.records.key(record, &mut self.key);
+        let request = Outstanding {
+            expect,
+            record,
+            started_ns,
+        };
+        self.put(request)
+    }
+
+    fn store(&mut self, record: u64, started_ns: u64) -> Result<(), BenchError> {
+        self.key.clear();
+        self.value.clear();
+        let nonce = self.requests.nonce();
+        self.settings.records.key(record, &mut self.key);
+        (self.settings.records).value(record, nonce, &mut self.value);
+        let request = Outstanding {
+            expect: Expect::Stored,
+            record,
+            started_ns,
+        };
+        self.put(request)
+    }
+
+    /// Asks with the key, and the value if it is to be stored.
+    fn put(&mut self, outstanding: Outstanding) -> Result<(), BenchError> {
+        let operation = match outstanding.expect {
+            Expect::Value | Expect::ValueToUpdate => Operation::Get,
+            Expect::Stored => Operation::Set {
+                value: &self.value,
+                flags: 0,
+                expiry: Expiry::Never,
+                condition: Condition::Always,
+                return_old: false,
+            },
+        };
+        let request = Request {
+            key: &self.key,
+            hash: 0,
+            operation,
+        };
+        let token = self.outstanding.insert(outstanding) as u64;
+        let asked = self.exchange.ask(&request, token);
+        asked.map_err(|error| self.broken(error))
+    }
+
+    fn flush(&mut self) -> Result<(), BenchError> {
+        let now_ns = self.now_ns();
+        let mut is_lost = false;
+        (self.exchange).time_out(now_ns, &mut |_, _| is_lost = true);
+        if is_lost {
+            return Err(self.failed(ErrorKind::TimedOut.into()));
+        }
+        self.exchange.flush();
+        let (bytes, ends) = self.exchange.transmit(now_ns);
+        self.socket.send(bytes, ends, |_| None);
+        Ok(())
+    }
+
+    fn receive(&mut self, done: &mut impl FnMut(u64)) -> Result<Counts, BenchError> {
+        let mut counts = Counts::default();
+        let (mut wrong, mut refused, mut updates) = (None, None, Vec::new());
+        let received = self.socket.receive(&mut self.buffers);
+        received.map_err(|error| self.failed(error))?;
+        let now_ns = self.now_ns();
+        let (outstanding, records) = (&mut self.outstanding, &self.settings.records);
+        let mut take = |token: u64, reply: Option<Reply<'_>>| {
+            let request = outstanding.remove(token as usize);
+            match (request.expect, reply) {
+                (Expect::Stored, Some(Reply::Answer(Answer::Stored { .. }) | Reply::Repeated)) => {}
+                (Expect::Stored, _) | (_, None) => refused = Some(format!("{reply:?}")),
+                (_, Some(Reply::Answer(Answer::Missing))) => counts.misses += 1,
+                (_, Some(Reply::Answer(Answer::Value(value))))
+                    if records.is_value(request.record, value.data) =>
+                {
+                    counts.hits += 1;
+                }
+                (_, Some(Reply::Answer(Answer::Value(_)))) => wrong = Some(request.record),
+                (_, Some(_)) => refused = Some(format!("{reply:?}")),
+            }
+            match request.expect {
+                Expect::ValueToUpdate => updates.push(request),
+                _ => {
+                    counts.done += 1;
+                    done(request.started_ns);
+                }
+            }
+        };
+        for datagram in self.buffers.received().flat_map(|one| one.datagrams()) {
+            let taken = self.exchange.receive(datagram, now_ns, &mut take);
+            if let Err(error) = taken {
+                return Err(self.broken(error));
+            }
+        }
+        if let Some(answer) = refused {
+            let address = self.settings.address.to_string();
+            return Err(BenchError::Answer { address, answer });
+        }
+        if let Some(record) = wrong {
+            let mut key = Vec::new();
+            self.settings.records.key(record, &mut key);
+            return Err(BenchError::WrongValue {
+                address: self.settings.address.to_string(),
+                key: key.escape_ascii().to_string(),
+            });
+        }
+        for update in updates {
+            self.store(update.record, update.started_ns)?;
+        }
+        Ok(counts)
+    }
+}
