@@ -62,7 +62,8 @@ pub trait ProcessingEngine {
 /// Requests that are executed together if nothing that was watched has changed.
 #[derive(Clone, Debug, Default)]
 pub struct Transaction<'a> {
-    /// Keys, their hashes, and the versions that they had; 0 for a key that was missing.
+    /// Keys, their hashes, and what [`Operation::Watch`](crate::Operation::Watch) answered; 0 for a key
+    /// that has to be missing.
     pub watched: Vec<(&'a [u8], u64, u64)>,
     /// What is executed.
     pub requests: Vec<Request<'a>>,

@@ -97,6 +97,10 @@ pub enum Operation<'a> {
     },
     /// What is known of any kind of value: `Metadata` or `Missing`.
     Inspect,
+    /// What a transaction that watches the key compares ([`Transaction`](crate::Transaction)): `Number`, the
+    /// version of its value; if it is missing, another number each time that it has been removed, and
+    /// now and then when other keys have.
+    Watch,
     /// Changes the expiry of any kind of value: `Done`, `NotStored` by the condition, or `Missing`. A
     /// time that has passed removes it.
     Expire {
@@ -255,6 +259,7 @@ impl Operation<'_> {
         !matches!(
             self,
             Self::Get
+                | Self::Watch
                 | Self::GetRange { .. }
                 | Self::Length
                 | Self::Inspect

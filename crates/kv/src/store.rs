@@ -23,6 +23,7 @@ mod log;
 mod mapping;
 mod memory;
 mod prefetch;
+mod removals;
 mod scan;
 mod size_classes;
 mod snapshot;
@@ -38,6 +39,7 @@ use self::collection::Collections;
 use self::index::{BUCKET_BYTES, Index};
 use self::item::{Item, UNIT};
 use self::memory::Memory;
+use self::removals::Removals;
 use self::snapshot::Snapshot;
 use crate::{KeyHasher, ListBuilder, Metadata, Statistics};
 
@@ -96,6 +98,7 @@ pub struct Store {
     memory: Memory,
     collections: Collections,
     version: u64,
+    removals: Removals,
     counts: Statistics,
     snapshot: Snapshot,
     list: ListBuilder,
@@ -124,6 +127,7 @@ impl Store {
             memory: Memory::new(bytes, options.semantics, options.huge_pages).map_err(error)?,
             collections: Collections::default(),
             version: now_ms << 20 | 1,
+            removals: Removals::default(),
             counts: Statistics {
                 memory_limit_bytes: bytes as u64,
                 ..Statistics::default()

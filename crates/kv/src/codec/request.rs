@@ -30,6 +30,7 @@ const SORTED_ADD: u8 = 18;
 const SORTED_REMOVE: u8 = 19;
 const SORTED_RANGE: u8 = 20;
 const SORTED_LENGTH: u8 = 21;
+const WATCH: u8 = 22;
 
 /// Appends a request.
 pub fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
@@ -42,6 +43,7 @@ pub fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
         | Operation::GetAndDelete
         | Operation::Length
         | Operation::Inspect
+        | Operation::Watch
         | Operation::HashGetAll
         | Operation::SortedLength => {}
         Operation::GetAndExpire(expiry) => out.expiry(*expiry),
@@ -148,6 +150,7 @@ fn number(operation: &Operation<'_>) -> u8 {
         Operation::Count { .. } => COUNT,
         Operation::Delete { .. } => DELETE,
         Operation::Inspect => INSPECT,
+        Operation::Watch => WATCH,
         Operation::Expire { .. } => EXPIRE,
         Operation::HashSet { .. } => HASH_SET,
         Operation::HashGet { .. } => HASH_GET,
@@ -313,6 +316,7 @@ impl<'a> Reader<'a> {
                 Operation::Delete { version }
             }
             INSPECT => Operation::Inspect,
+            WATCH => Operation::Watch,
             EXPIRE => {
                 let expiry = self.expiry()?;
                 let [if_never, if_some, if_later, if_earlier] = self.bools()?;

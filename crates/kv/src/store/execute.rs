@@ -116,9 +116,9 @@ impl ProcessingEngine for Store {
         answers: &mut dyn FnMut(usize, Answer<'_>),
     ) -> bool {
         let mut watched = transaction.watched.iter();
-        let is_unchanged = watched.all(|(key, hash, expected)| {
-            let slot = self.lookup(key, *hash, now_ms);
-            slot.map_or(0, |slot| self.item_in(slot).version()) == *expected
+        let is_unchanged = watched.all(|(key, hash, expected)| match *expected {
+            0 => self.lookup(key, *hash, now_ms).is_none(),
+            version => self.watched_version(key, *hash, now_ms) == version,
         });
         if is_unchanged {
             self.execute(&transaction.requests, now_ms, answers);
@@ -143,6 +143,7 @@ impl ProcessingEngine for Store {
     fn flush(&mut self) -> Result<(), Refusal> {
         self.index.clear();
         self.memory.clear();
+        self.removals.all();
         self.collections.clear();
         self.snapshot.cancel();
         self.expire_position = 0;
@@ -268,11 +269,24 @@ impl Store {
                 }));
                 Ok(())
             }
+            Operation::Watch => {
+                let version = self.watched_version(request.key, request.hash, now_ms);
+                answer(Answer::Number(version as i64));
+                Ok(())
+            }
             Operation::Expire { expiry, condition } => {
                 answer(self.expire(request, *expiry, *condition, now_ms)?);
                 Ok(())
             }
             _ => self.perform_on_string(request, now_ms, answer),
+        }
+    }
+
+    /// Another number after each change of the key.
+    fn watched_version(&mut self, key: &[u8], hash: u64, now_ms: u64) -> u64 {
+        match self.lookup(key, hash, now_ms) {
+            Some(slot) => self.item_in(slot).version(),
+            None => self.removals.of(hash),
         }
     }
 

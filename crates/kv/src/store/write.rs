@@ -234,6 +234,7 @@ impl Store {
         let offset = self.index.offset(slot);
         self.forget(offset, None);
         self.index.remove(hash, slot);
+        self.removals.one(hash);
         let room = self.room();
         self.memory.free(offset, room);
     }

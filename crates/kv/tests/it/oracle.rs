@@ -30,6 +30,8 @@ pub struct Item {
 pub struct Oracle {
     pub items: BTreeMap<Vec<u8>, Item>,
     version: u64,
+    /// Of keys that there were.
+    last_versions: BTreeMap<Vec<u8>, u64>,
     counts: Statistics,
 }
 
@@ -40,6 +42,21 @@ impl Oracle {
         self.items
             .retain(|_, item| item.expires_at_ms.is_none_or(|at| at > now_ms));
         self.counts.expirations += (before - self.items.len()) as u64;
+    }
+
+    /// Of a missing key, one that follows from its last value's.
+    fn watched_version(&self, key: &[u8]) -> u64 {
+        let missing = || 1 << 62 | self.last_versions.get(key).copied().unwrap_or(0);
+        self.items
+            .get(key)
+            .map_or_else(missing, |item| item.version)
+    }
+
+    fn is_unchanged(&self, key: &[u8], expected: u64) -> bool {
+        match expected {
+            0 => !self.items.contains_key(key),
+            version => self.watched_version(key) == version,
+        }
     }
 
     fn next_version(&mut self) -> u64 {
@@ -57,6 +74,7 @@ impl Oracle {
         now: u64,
     ) -> u64 {
         let version = self.next_version();
+        self.last_versions.insert(key.to_vec(), version);
         let item = Item {
             content,
             flags,
@@ -103,11 +121,12 @@ impl Oracle {
 
     fn one(&mut self, request: &Request<'_>, now: u64, answer: &mut dyn FnMut(Answer<'_>)) {
         self.expire(now);
-        let is_read = !request.operation.is_write()
-            || matches!(
-                request.operation,
-                Operation::GetAndExpire(_) | Operation::GetAndDelete
-            );
+        let is_read = match &request.operation {
+            // As in Redis, watching asks for nothing.
+            Operation::Watch => false,
+            Operation::GetAndExpire(_) | Operation::GetAndDelete => true,
+            operation => !operation.is_write(),
+        };
         if is_read && request.key.len() <= KEY_MAX_BYTES {
             match self.items.contains_key(request.key) {
                 true => self.counts.hits += 1,
@@ -190,6 +209,10 @@ impl Oracle {
                         Answer::Done
                     }
                 });
+                Ok(())
+            }
+            Operation::Watch => {
+                answer(Answer::Number(self.watched_version(key) as i64));
                 Ok(())
             }
             Operation::Inspect => {
@@ -545,9 +568,8 @@ impl ProcessingEngine for Oracle {
         answers: &mut dyn FnMut(usize, Answer<'_>),
     ) -> bool {
         self.expire(now_ms);
-        let version = |key: &[u8]| self.items.get(key).map_or(0, |item| item.version);
         let mut watched = transaction.watched.iter();
-        let is_unchanged = watched.all(|(key, _, expected)| version(key) == *expected);
+        let is_unchanged = watched.all(|(key, _, expected)| self.is_unchanged(key, *expected));
         if is_unchanged {
             self.execute(&transaction.requests, now_ms, answers);
         }

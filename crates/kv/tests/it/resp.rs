@@ -273,6 +273,14 @@ fn a_watched_key_that_changes_ends_the_transaction() {
     assert_eq!(bench.talk(&mut one, "WATCH missing"), "+OK");
     bench.talk(&mut two, "SET missing 1");
     assert_eq!(bench.talk(&mut one, "MULTI\r\nEXEC"), "+OK *-1");
+    bench.talk(&mut two, "DEL missing");
+    // Missing again is not what it was.
+    for change in ["SET missing 1\r\nDEL missing", "FLUSHALL"] {
+        assert_eq!(bench.talk(&mut one, "WATCH missing"), "+OK");
+        bench.talk(&mut two, "SET missing 1");
+        bench.talk(&mut two, change);
+        assert_eq!(bench.talk(&mut one, "MULTI\r\nEXEC"), "+OK *-1", "{change}");
+    }
     assert_eq!(bench.talk(&mut one, "WATCH a"), "+OK");
     bench.talk(&mut two, "SET a 1");
     assert_eq!(

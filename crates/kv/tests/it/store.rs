@@ -244,29 +244,28 @@ impl Pair {
             return;
         }
         self.oracle.expire(self.now_ms);
-        let other = requests.next(self.now_ms);
-        let watched = [request.key, other.key].map(|key| {
-            let version = self.oracle.items.get(key).map_or(0, |item| item.version);
-            let is_stale = self.random.chance(0.2);
-            (key, hasher().hash(key), version + u64::from(is_stale))
-        });
-        // A version that nobody has seen is asked for first.
-        let both = watched.map(|(key, ..)| super::store::request(key, Operation::Inspect));
-        let ours = answers_of(&mut self.store, &both, self.now_ms);
-        let theirs = answers_of(&mut self.oracle, &both, self.now_ms);
-        assert_same(&ours, &theirs, &mut self.versions);
-        let of_store = |version| match version {
-            0 => 0,
-            version => self.versions.of_store.get(&version).copied().unwrap_or(1),
+        let keys = [request.key, requests.next(self.now_ms).key];
+        // Some transactions watch what nobody has seen.
+        let is_stale = keys.map(|_| u64::from(self.random.chance(0.2)));
+        let watched = |engine: &mut dyn ProcessingEngine, now_ms| {
+            let mut watched = Vec::new();
+            for (key, stale) in keys.iter().zip(is_stale) {
+                let watch = super::store::request(key, Operation::Watch);
+                engine.execute(&[watch], now_ms, &mut |_, answer| match answer {
+                    Answer::Number(version) => {
+                        watched.push((*key, hasher().hash(key), version as u64 + stale));
+                    }
+                    other => panic!("{other:?}"),
+                });
+            }
+            watched
         };
         let ours = Transaction {
-            watched: watched
-                .map(|(k, h, version)| (k, h, of_store(version)))
-                .to_vec(),
+            watched: watched(&mut self.store, self.now_ms),
             requests: vec![for_store(&request, &self.versions)],
         };
         let theirs = Transaction {
-            watched: watched.to_vec(),
+            watched: watched(&mut self.oracle, self.now_ms),
             requests: vec![request],
         };
         let (mut our_answers, mut their_answers) = (Vec::new(), Vec::new());

@@ -12,7 +12,7 @@ use overside_link::verbs::{
 use super::{BODY_MAX_BYTES, Body, Channel, ChannelOptions, OffloadError, Traffic};
 
 /// Version of the messages.
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 /// First bytes of the introduction.
 const MAGIC: [u8; 4] = *b"OvKv";
 /// Of an introduction, beside the token.

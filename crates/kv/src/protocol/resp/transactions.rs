@@ -117,15 +117,15 @@ impl WatchedKeys {
             return Err(ErrorReply::new("ERR too many watched keys"));
         }
         let mut version = 0;
-        let operation = Operation::Inspect;
+        let operation = Operation::Watch;
         let request = Request {
             key,
             hash,
             operation,
         };
         engine.execute(&[request], now_ms, &mut |_, answer| {
-            if let Answer::Metadata(metadata) = answer {
-                version = metadata.version;
+            if let Answer::Number(number) = answer {
+                version = number as u64;
             }
         });
         self.keys.push((key.into(), version));

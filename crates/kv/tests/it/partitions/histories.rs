@@ -19,9 +19,6 @@ use crate::server::running::{PATIENCE, Running, settings};
 const CLIENTS: u64 = 5;
 const TURNS: usize = 300;
 const KEYS: u64 = 4;
-/// Keys below this are never removed, and transactions are on these: one whose key was missing at `WATCH` and is
-/// missing again is executed, also if it has been there in between.
-const KEPT_KEYS: u64 = 2;
 /// Most commands of a pipeline.
 const PIPELINE: u64 = 3;
 
@@ -80,7 +77,7 @@ impl Client<'_> {
                     Event::Swap { value, found },
                 )
             }
-            4 if key >= KEPT_KEYS => (format!("DEL k{key}"), Event::Delete { done }),
+            4 => (format!("DEL k{key}"), Event::Delete { done }),
             _ => (format!("GET k{key}"), Event::Get { found: None }),
         }
     }
@@ -139,7 +136,7 @@ impl Client<'_> {
 
     /// Compares and sets, as clients of Redis do.
     fn transaction(&mut self) {
-        let key = self.random.below(KEPT_KEYS);
+        let key = self.random.below(KEYS);
         let called = self.now();
         self.say(&format!("WATCH k{key}\r\nGET k{key}\r\n"));
         assert_eq!(self.line(), "+OK");
