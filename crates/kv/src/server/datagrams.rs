@@ -230,7 +230,10 @@ impl Datagrams {
                     counters.unsent += sent.failed;
                 }
                 // Nobody is told that something was kept.
-                Err(_) => counters.unsent += self.answers.ends().len() as u64,
+                Err(_) => {
+                    counters.unsent += self.answers.ends().len() as u64;
+                    self.engine.doubt();
+                }
             }
             serving.state.stages.end(Stage::Respond);
             done += executed;

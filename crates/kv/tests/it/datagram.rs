@@ -320,3 +320,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn who_asks_again_for_what_could_not_be_kept_is_not_answered() {
+    let mut peer = Peer::new();
+    let write = packet(&header(1, 1000), &[set(b"a", b"1")]);
+    assert_eq!(peer.ask(&write).len(), 1);
+    // The log could not be written, so that answer was not sent.
+    peer.engine.doubt();
+    assert_eq!(peer.send(&[write]), []);
+    // Reads and later writes are answered as always.
+    let read = packet(&header(2, 1000), &[request(b"a", Operation::Get)]);
+    assert_eq!(peer.ask(&read).len(), 1);
+    let later = packet(&header(3, 1000), &[set(b"a", b"2")]);
+    assert!(peer.ask(&later)[0].contains("Stored"));
+    assert!(peer.ask(&later)[0].contains("Repeated"));
+}

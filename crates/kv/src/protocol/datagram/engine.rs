@@ -40,6 +40,11 @@ impl DatagramEngine {
         self.repeated
     }
 
+    /// What was executed until now could not be kept: whoever asks again is not answered.
+    pub fn doubt(&mut self) {
+        self.history.doubt();
+    }
+
     /// Executes the packets from number `first` on, and adds the answers; how many it has done with. They are
     /// all, unless the answers became long: the caller sends them and calls again.
     pub fn process(
@@ -100,6 +105,11 @@ impl DatagramEngine {
                 Novelty::New => None,
                 Novelty::Repeated => Some(REPEATED),
                 Novelty::NoRoom => Some(BUSY),
+                // Nobody is told that something was kept: its client finds no answer.
+                Novelty::Doubtful => {
+                    self.repeated += 1;
+                    return batch.requests.truncate(first);
+                }
             },
         };
         let Some(marker) = marker else {

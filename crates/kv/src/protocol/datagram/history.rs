@@ -25,6 +25,8 @@ const WORDS: usize = WINDOW as usize / 64;
 pub enum Novelty {
     New,
     Repeated,
+    /// It was executed, but what it wrote may be lost.
+    Doubtful,
     /// It is not known, and cannot be remembered.
     NoRoom,
 }
@@ -39,6 +41,8 @@ struct Client {
     greatest: u64,
     /// Sequence numbers by their remainder.
     executed: [u64; WORDS],
+    /// What was executed up to here may be lost; 0: nothing.
+    doubtful_to: u64,
     seen_ms: u64,
 }
 
@@ -58,11 +62,19 @@ impl History {
         let mut new = Client {
             greatest: sequence,
             executed: [0; WORDS],
+            doubtful_to: 0,
             seen_ms: now_ms,
         };
         new.record(sequence);
         self.clients.insert(client, new);
         Novelty::New
+    }
+
+    /// What was executed until now may be lost.
+    pub fn doubt(&mut self) {
+        for client in self.clients.values_mut() {
+            client.doubtful_to = client.greatest;
+        }
     }
 
     fn forget(&mut self, now_ms: u64) {
@@ -78,14 +90,21 @@ impl Client {
         if sequence > self.greatest {
             self.advance(sequence);
         } else if self.greatest - sequence >= WINDOW {
-            return Novelty::Repeated;
+            return self.repeated(sequence);
         }
         let (word, bit) = place(sequence);
         let is_repeated = self.executed[word] & bit != 0;
         self.executed[word] |= bit;
         match is_repeated {
-            true => Novelty::Repeated,
+            true => self.repeated(sequence),
             false => Novelty::New,
+        }
+    }
+
+    fn repeated(&self, sequence: u64) -> Novelty {
+        match self.doubtful_to > 0 && sequence <= self.doubtful_to {
+            true => Novelty::Doubtful,
+            false => Novelty::Repeated,
         }
     }
 
@@ -137,6 +156,23 @@ mod tests {
         let last = history.record(1, u64::MAX, 0);
         assert_eq!(last, Novelty::New);
         assert_eq!(history.record(1, 0, 0), Novelty::Repeated);
+    }
+
+    #[test]
+    fn what_may_be_lost_is_not_said_to_have_been_executed() {
+        let mut history = History::default();
+        for sequence in [5, 7, 2000] {
+            assert_eq!(history.record(1, sequence, 0), Novelty::New);
+        }
+        history.doubt();
+        // In the window, and before it.
+        assert_eq!(history.record(1, 2000, 0), Novelty::Doubtful);
+        assert_eq!(history.record(1, 5, 0), Novelty::Doubtful);
+        // One that had not come yet is executed; what is executed from now on is kept.
+        for sequence in [1999, 2001] {
+            assert_eq!(history.record(1, sequence, 0), Novelty::New);
+        }
+        assert_eq!(history.record(1, 2001, 0), Novelty::Repeated);
     }
 
     #[test]
