@@ -77,6 +77,16 @@ def test_a_server_serves_without_its_directory(tmp_path: Path) -> None:
             assert server.process.wait(PATIENCE_S) == 0
 
 
+def test_a_registered_server_is_made_no_replica() -> None:
+    """Clients that find it would write to it, and read what is behind."""
+    options = ("--directory", "etcd://127.0.0.1:1", "--name", "a")
+    with kv_server(*options) as server, redis.Redis(port=server.port) as client:
+        with pytest.raises(redis.ResponseError, match="find this server in a directory"):
+            client.replicaof("127.0.0.1", 6379)
+        assert client.replicaof("NO", "ONE")
+        assert client.role()[0] == b"master"
+
+
 def test_a_dpu_is_registered_with_its_address(etcd: EtcdServer, tmp_path: Path) -> None:
     offloaded = ("--design", "lat", "--dpu", "dpu0", "--directory", etcd.url, "--name", "a")
     with (

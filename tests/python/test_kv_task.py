@@ -12,7 +12,7 @@ from command import planned, ran, short_box
 from overside.bench import network_path
 from overside.bench.statistics import load_run
 from overside.report.groups import groups
-from overside.tasks import kv
+from overside.tasks import kv, kv_servers
 from overside.tasks.agents import HERE, Agents
 from overside.tasks.programs import ProgramError, Programs
 
@@ -44,15 +44,17 @@ def test_what_has_no_effect_is_left_out() -> None:
 
 
 def test_options_of_the_server_are_those_that_differ_from_its_defaults() -> None:
-    plain = kv.server_command(asked(), "127.0.0.1", None)[1:]
+    plain = kv_servers.server_command(asked(), "127.0.0.1", None)[1:]
     assert plain[:6] == ["kv", "serve", "--json", "--listen", "127.0.0.1:0", "--drain"]
     assert "--link-batch" not in plain
     assert "--dpu" not in plain
-    offloaded = kv.server_command(
+    offloaded = kv_servers.server_command(
         asked(design="lat", link_batch="request", busy_poll=True), "127.0.0.1", None
     )
     assert offloaded[-5:] == ["--dpu", "here", "--link-batch", "request", "--busy-poll"]
-    early = kv.server_command(asked(design="sav", dpu_cores=2, send="early"), "127.0.0.1", None)
+    early = kv_servers.server_command(
+        asked(design="sav", dpu_cores=2, send="early"), "127.0.0.1", None
+    )
     assert early[-6:] == ["--dpu", "here", "--dpu-cores", "2", "--send", "early"]
 
 
@@ -64,6 +66,7 @@ def test_costs_are_of_a_request() -> None:
         "latency_max_ns": 9000,
         "client_busy": 0.5,
         "answered": 1000,
+        "requests_by_endpoint": [100, 300],
     }
     names = ("requests", "link_writes", "link_written_bytes", "link_read_bytes")
     counts = [dict.fromkeys((f"offload_{name}" for name in names), 7) for _ in range(2)]
@@ -75,6 +78,7 @@ def test_costs_are_of_a_request() -> None:
     assert found["dpu_cpu"] == pytest.approx(100)
     assert (found["link_writes"], found["link_bytes"]) == (0.01, 20.0)
     assert (found["rate"], found["latency_p999"], found["client_busy"]) == (1e6, 2.0, 50.0)
+    assert (found["host_rate"], found["dpu_rate"]) == (0.25e6, 0.75e6)
     assert set(found) <= set(kv.TASK.metrics)
 
 
@@ -158,12 +162,22 @@ def test_where_others_reach_a_server_it_has_a_password(tmp_path: Path) -> None:
     password = tmp_path / "password"
     password.write_text("secret\n")
     with Programs(tmp_path, "test", 20) as programs:
-        command = kv.redis_command(programs, ("127.0.0.1", 7000), password)
+        command = kv_servers.redis_command(programs, ("127.0.0.1", 7000), password)
     assert "requirepass secret" in Path(command[-1]).read_text()
     assert Path(command[-1]).stat().st_mode & 0o077 == 0
-    words = kv.server_command(asked(), "192.0.2.1", password)
+    words = kv_servers.server_command(asked(), "192.0.2.1", password)
     assert words[words.index("--password-file") + 1] == str(password)
     assert "192.0.2.1:0" in words
+
+
+@pytest.mark.parametrize("design", ["dual", "shrd"])
+def test_where_clients_connect_to_both_sides_both_are_loaded(tmp_path: Path, design: str) -> None:
+    _, (sample,) = taken(tmp_path, "rate", design=design, connections=4)
+    assert sample["status"] == "ok", sample
+    metrics = sample["metrics"]
+    assert metrics["host_rate"] > 0
+    assert metrics["dpu_rate"] > 0
+    assert metrics["host_rate"] + metrics["dpu_rate"] == pytest.approx(metrics["rate"])
 
 
 @pytest.mark.parametrize(

@@ -135,8 +135,9 @@ pub trait Replication {
     /// Sections, names and values of `INFO`.
     fn info(&self) -> Vec<(&'static str, String, String)>;
 
-    /// What the next [`Replication::follow`] says to the primary, and wants of it.
-    fn introduce(&mut self, introduction: Introduction);
+    /// What the next [`Replication::follow`] says to the primary, and wants of it; `None`: clients write to
+    /// this server, so that it is refused.
+    fn introduce(&mut self, introduction: Option<Introduction>);
 
     /// Makes it a replica, until it is promoted. It goes on from a position that it has kept, if the
     /// primary does; otherwise what it holds stays until it receives a copy.

@@ -3,45 +3,35 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overside.bench import network_path
-from overside.tasks import kv_hop
-from overside.tasks.agents import HERE, Agents, is_loopback, native, place
+from overside.tasks import kv_hop, kv_servers
+from overside.tasks.agents import HERE, Agents, native
 from overside.tasks.common import ExternalTask, Json, Machine
 from overside.tasks.kv_hop import Hop
-from overside.tasks.programs import Program, ProgramError, Programs, free_port
+from overside.tasks.kv_servers import LOCAL, OFFLOADED, READY_S, Server, agents_of, load_nodes
+from overside.tasks.programs import ProgramError, Programs
 
 if TYPE_CHECKING:
     from overside.bench.plan import Test
 
-#: How long a server or an agent may take until it listens.
-_READY_S = 20.0
 #: Load before the clock starts, as part of the sample.
 _WARM_UP = 0.2
 #: What starting programs and writing records takes, about.
 _START_S = 0.4
 #: Parts of a sample whose median is told.
 _WINDOWS = 5
-#: Memory of a record beside key and value, generously.
-_RECORD_BYTES = 128
 #: What `overside kv bench` ends with when a value was wrong.
 _WRONG_VALUE = 101
-#: Where the load is made by the command itself.
-_LOCAL = "local"
 #: What is spoken where a box does not say.
 _PROTOCOLS = {"overside": "redis", "redis": "redis", "memcached": "memcached-meta"}
 _SPOKEN = {"redis": ("redis",), "memcached": ("memcached", "memcached-meta")}
-#: Parameters of an offloaded server.
-_OFFLOADED = ("dpu", "dpu_cores", "link", "link_batch", "overlap")
 #: Designs without a communication engine on the DPU, whose clients can speak any protocol.
 _CLIENTS_HERE = ("cpu-only", "proc")
 #: Designs in which one core of the DPU serves, and nothing else.
@@ -64,10 +54,13 @@ class KvTask(ExternalTask):
         if full["server"] != "overside":
             full |= {"design": "cpu-only", "cores": 1, "send": None}
         if full["design"] == "cpu-only":
-            full |= dict.fromkeys(_OFFLOADED)
+            full |= dict.fromkeys(OFFLOADED)
         if full["design"] in _ONE_DPU_CORE:
             full["dpu_cores"] = 1
-        if not _agents(full):
+        if full["design"] == "dual":
+            # One has the keys.
+            full["cores"] = max(2, full["cores"])
+        if not agents_of(full):
             full["stand_ins"] = None
         return full
 
@@ -84,14 +77,14 @@ class KvTask(ExternalTask):
                 return f"{server} cannot poll: leave busy_poll away"
         elif parameters["design"] not in _CLIENTS_HERE and protocol != "redis":
             return f"design {parameters['design']} serves protocol=redis only"
-        nodes = _load_nodes(parameters)
+        nodes = load_nodes(parameters)
         if len(set(nodes)) < len(nodes) or "" in nodes:
             return f"load_from={parameters['load_from']} names a node twice, or none"
         if parameters["mode"] is not None:
             return _no_hop(parameters)
         if parameters["stand_ins"]:
             return None
-        missing = (machine.no_node(name) for name in _agents(parameters) if name != HERE)
+        missing = (machine.no_node(name) for name in agents_of(parameters) if name != HERE)
         return next(filter(None, missing), None)
 
     def sample_s(self, parameters: Json) -> float:
@@ -135,21 +128,11 @@ _PROGRAMS = {"redis": ("redis-server", "redis-server"), "memcached": ("memcached
 
 def _no_hop(parameters: Json) -> str | None:
     """Why requests cannot pass a hop."""
-    if parameters["design"] != "cpu-only" or parameters["load_from"] != _LOCAL:
+    if parameters["design"] != "cpu-only" or parameters["load_from"] != LOCAL:
         return "a mode is between two ends on this machine: leave design and load_from away"
     if parameters["protocol"] != "redis":
         return "memcached's protocols have no password, which a server beyond loopback needs"
     return network_path.unavailable(parameters["mode"])
-
-
-def _load_nodes(parameters: Json) -> list[str]:
-    return str(parameters["load_from"]).split("+")
-
-
-def _agents(parameters: Json) -> list[str]:
-    """Those that take part."""
-    nodes = [name for name in _load_nodes(parameters) if name != _LOCAL]
-    return nodes if parameters["dpu"] is None else [parameters["dpu"], *nodes]
 
 
 def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Json:
@@ -157,12 +140,12 @@ def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Jso
 
     Raises `ProgramError`.
     """
-    agents = Agents(programs, _agents(parameters), stand_ins=bool(parameters["stand_ins"]))
+    agents = Agents(programs, agents_of(parameters), stand_ins=bool(parameters["stand_ins"]))
     dpu = agents.started.get(parameters["dpu"])
-    ip = _server_ip(parameters, agents) if hop is None else hop.server_ip
-    server = _serve(programs, parameters, agents, ip)
-    place = f"{parameters['protocol']}://{server.address}"
-    bench = [native(), "kv", "bench", place, "--json", *_load(parameters)]
+    ip = kv_servers.reached_at(parameters, agents) if hop is None else hop.server_ip
+    server = kv_servers.serve(programs, parameters, agents, ip)
+    places = [f"{parameters['protocol']}://{address}" for address in server.addresses]
+    bench = [native(), "kv", "bench", *places, "--json", *_load(parameters)]
     if server.password is not None:
         bench += ["--password-file", str(server.password)]
     _loaded(programs, agents, [*bench, "--seconds", "0.01", "--warm-up", "0"])
@@ -199,97 +182,6 @@ def _loaded(programs: Programs, agents: Agents, command: Sequence[str]) -> Json:
     return report
 
 
-@dataclass(frozen=True)
-class Server:
-    """One that listens."""
-
-    program: Program
-    #: Host and port.
-    address: str
-    #: The file with its password, if other machines reach it.
-    password: Path | None
-
-
-def _serve(programs: Programs, parameters: Json, agents: Agents, ip: str) -> Server:
-    """Starts the server where the load reaches it."""
-    password = None
-    if not is_loopback(ip):
-        if parameters["protocol"] != "redis":
-            raise ProgramError("memcached's protocols have no password: load them from here only")
-        password = programs.logs / f"{programs.name}-password"
-        password.touch(mode=0o600)
-        password.write_text(secrets.token_hex(16) + "\n")
-    if parameters["server"] == "overside":
-        command = server_command(parameters, ip, password)
-        server = programs.start("server", command, agents.variables)
-        said = server.announced()
-        address = said["listen" if parameters["protocol"] == "redis" else "memcached"]
-        return Server(server, str(address[0]), password)
-    port, core = free_port(), parameters["server_core"]
-    pinned = [] if core is None else ["taskset", "-c", str(core)]
-    if parameters["server"] == "redis":
-        command = redis_command(programs, (ip, port), password)
-    else:
-        command = _memcached_command(parameters, (ip, port))
-    server = programs.start("server", [*pinned, *command], is_read=False)
-    server.listen(port, _READY_S)
-    return Server(server, place(ip, port), password)
-
-
-def _server_ip(parameters: Json, agents: Agents) -> str:
-    """The address that the load reaches: the DPU's where that communicates, or this machine's."""
-    dpu = parameters["dpu"]
-    if dpu is not None and dpu not in agents.started:
-        return agents.ip(dpu)
-    for name in _load_nodes(parameters):
-        if name != _LOCAL and name not in agents.started:
-            return agents.own_ip(name)
-    return "127.0.0.1"
-
-
-def _memory_bytes(parameters: Json) -> int:
-    one = int(parameters["key_size"]) + int(parameters["value_size"]) + _RECORD_BYTES
-    return 2 * one * int(parameters["records"]) + (64 << 20)
-
-
-def server_command(parameters: Json, ip: str, password: Path | None) -> list[str]:
-    """`overside kv serve` as the parameters have it."""
-    command = [native(), "kv", "serve", "--json", "--listen", place(ip, 0), "--drain", "0"]
-    if password is not None:
-        command += ["--password-file", str(password)]
-    command += ["--memory", str(_memory_bytes(parameters)), "--design", parameters["design"]]
-    protocol = parameters["protocol"]
-    if protocol != "redis":
-        command += [f"--{protocol.partition('-')[0]}", place(ip, 0)]
-    for name in (*_OFFLOADED, "send", "cores"):
-        is_given = parameters[name] not in (None, TASK.parameters[name].default)
-        if is_given or (name == "dpu" and parameters[name] is not None):
-            command += [f"--{name.replace('_', '-')}", str(parameters[name])]
-    if parameters["server_core"] is not None:
-        command += ["--core", str(parameters["server_core"])]
-    return command + (["--busy-poll"] if parameters["busy_poll"] else [])
-
-
-def redis_command(programs: Programs, at: tuple[str, int], password: Path | None) -> list[str]:
-    """redis-server with nothing on disk. Its password is in a file: everybody sees a command."""
-    ip, port = at
-    settings = programs.logs / f"{programs.name}-redis.conf"
-    settings.touch(mode=0o600)
-    words = [f"port {port}", f"bind {ip}", 'save ""']
-    if password is not None:
-        words.append(f"requirepass {password.read_text().strip()}")
-    settings.write_text("\n".join(words) + "\n")
-    return ["redis-server", str(settings)]
-
-
-def _memcached_command(parameters: Json, at: tuple[str, int]) -> list[str]:
-    """memcached with one thread."""
-    ip, port = at
-    mib = str(max(64, _memory_bytes(parameters) >> 20))
-    command = ["memcached", "-l", ip, "-p", str(port), "-U", "0", "-t", "1", "-m", mib]
-    return [*command, "-u", "nobody"] if os.geteuid() == 0 else command
-
-
 def _load(parameters: Json) -> list[str]:
     """The options of `overside kv bench`."""
     records = ("workload", "reads", "distribution", "records", "key_size", "value_size")
@@ -297,13 +189,13 @@ def _load(parameters: Json) -> list[str]:
     for name in (*records, "connections", "pipeline", "threads", "rate"):
         if parameters[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(parameters[name])]
-    nodes = _load_nodes(parameters)
-    if nodes != [_LOCAL]:
+    nodes = load_nodes(parameters)
+    if nodes != [LOCAL]:
         words += ["--from", ",".join(nodes)]
     if parameters["client_core"] is not None:
         words += ["--core", str(parameters["client_core"])]
         # Between cores of one machine only.
-        if parameters["server_core"] is not None and nodes == [_LOCAL]:
+        if parameters["server_core"] is not None and nodes == [LOCAL]:
             words += ["--server-core", str(parameters["server_core"])]
     return words + (["--busy-poll"] if parameters["busy_poll"] else [])
 
@@ -327,6 +219,11 @@ def figures(
     metrics |= {f"latency_{name}": latency[key]["median"] / 1e3 for key, name in names.items()}
     if report.get("core_round_trip_ns"):
         metrics["core_round_trip"] = report["core_round_trip_ns"]
+    by_endpoint = point["requests_by_endpoint"]
+    if len(by_endpoint) > 1 and sum(by_endpoint) > 0:
+        shares = (count / sum(by_endpoint) for count in by_endpoint)
+        rates = (share * metrics["rate"] for share in shares)
+        metrics |= dict(zip(("host_rate", "dpu_rate"), rates, strict=True))
     answered = point["answered"]
     if answered > 0:
         metrics["host_cpu"] = (after[0] - before[0]) * 1e6 / answered
@@ -342,14 +239,14 @@ def figures(
 
 
 def _link_counts(parameters: Json, server: Server) -> dict[str, int]:
-    """What the server counts of the link, where there is one."""
+    """What the server counts of the link, where there is one: the DPU, if clients connect to it."""
     if parameters["design"] == "cpu-only":
         return {}
-    end = time.monotonic() + _READY_S
+    end = time.monotonic() + READY_S
     counts: dict[str, int] = {}
-    host, _, port = server.address.rpartition(":")
-    with socket.create_connection((host.strip("[]"), int(port)), _READY_S) as connection:
-        connection.settimeout(_READY_S)
+    host, _, port = server.addresses[-1].rpartition(":")
+    with socket.create_connection((host.strip("[]"), int(port)), READY_S) as connection:
+        connection.settimeout(READY_S)
         if server.password is not None:
             connection.sendall(b"AUTH %s\r\n" % server.password.read_bytes().strip())
             if connection.recv(64) != b"+OK\r\n":
@@ -379,7 +276,7 @@ def _bulk(connection: socket.socket, end: float) -> Iterator[str]:
 def _applied(parameters: Json, agents: Agents, hop: Hop | None) -> dict[str, Any]:
     server, design = parameters["server"], parameters["design"]
     device = "this machine's cores"
-    for name in _agents(parameters):
+    for name in agents_of(parameters):
         stands_for = "a DPU" if name == parameters["dpu"] == HERE else "another machine"
         stands_for = stands_for if name == HERE else name
         is_here = name in agents.started

@@ -99,6 +99,9 @@ pub(super) struct Counts {
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: Stream,
+    address: Address,
+    /// Which of the server's that is.
+    pub endpoint: usize,
     settings: Settings,
     /// What it asks; `None` while records are loaded.
     requests: Requests,
@@ -116,15 +119,22 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects, and authenticates.
     pub fn open(settings: &Settings, number: u64) -> Result<Self, BenchError> {
+        let endpoint = settings.endpoint(number);
+        let address = settings
+            .endpoints()
+            .nth(endpoint)
+            .unwrap_or(&settings.address);
         let failed = |source| BenchError::Connection {
-            address: settings.address.to_string(),
+            address: address.to_string(),
             source,
         };
         let workload = &settings.workload;
         let (count, seed) = (settings.records.count, settings.seed);
         let connections = (settings.connections * settings.generator.count) as u64;
         let mut connection = Self {
-            stream: Stream::connect(&settings.address).map_err(failed)?,
+            stream: Stream::connect(address).map_err(failed)?,
+            address: address.clone(),
+            endpoint,
             requests: Requests::new(workload, count, seed, number, connections),
             settings: settings.clone(),
             out: Vec::new(),
@@ -174,7 +184,7 @@ impl Connection {
     }
 
     fn failed(&self, source: io::Error) -> BenchError {
-        let address = self.settings.address.to_string();
+        let address = self.address.to_string();
         BenchError::Connection { address, source }
     }
 
@@ -431,7 +441,7 @@ impl Connection {
         let mut key = Vec::new();
         self.records().key(record, &mut key);
         Err(BenchError::WrongValue {
-            address: self.settings.address.to_string(),
+            address: self.address.to_string(),
             key: key.escape_ascii().to_string(),
         })
     }
@@ -439,7 +449,7 @@ impl Connection {
     fn unexpected(&self, input: &[u8]) -> BenchError {
         let line = input.split(|byte| *byte == b'\n').next().unwrap_or(input);
         BenchError::Answer {
-            address: self.settings.address.to_string(),
+            address: self.address.to_string(),
             answer: line[..line.len().min(200)]
                 .trim_ascii_end()
                 .escape_ascii()

@@ -43,6 +43,14 @@ impl Client {
         }
     }
 
+    /// Which of the server's endpoints it goes to.
+    pub fn endpoint(&self) -> usize {
+        match self {
+            Self::Stream(connection) => connection.endpoint,
+            Self::Datagram(_) => 0,
+        }
+    }
+
     pub fn oldest_ns(&self) -> Option<u64> {
         match self {
             Self::Stream(connection) => connection.oldest_ns(),

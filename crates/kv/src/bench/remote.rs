@@ -83,6 +83,8 @@ impl Point {
         match self.windows.len() == settings.windows
             && self.windows.iter().all(fits)
             && sum.is_some_and(|sum| sum <= self.answered)
+            && self.by_endpoint.len() == settings.endpoints().count()
+            && (self.by_endpoint.iter()).try_fold(0u64, |sum, one| sum.checked_add(*one)) == sum
             && self.hits.checked_add(self.misses).is_some()
             && times.iter().all(|time| (0.0..1e9).contains(time))
         {
@@ -134,7 +136,10 @@ impl LoadSide {
     ) -> Result<LoadReply, BenchError> {
         let refused = |message: String| Err(BenchError::Settings(message));
         settings.check()?;
-        if matches!(settings.address, Address::Unix(_)) {
+        if settings
+            .endpoints()
+            .any(|address| matches!(address, Address::Unix(_)))
+        {
             return refused("a Unix socket is reached from its own machine only".into());
         }
         if settings.windows > WINDOWS_MAX {

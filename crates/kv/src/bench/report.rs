@@ -5,6 +5,7 @@ use overside_probe::latency::Latencies;
 use serde::{Deserialize, Serialize};
 
 use super::remote::WINDOWS_MAX;
+use super::settings::ENDPOINTS_MAX;
 
 /// A part of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -35,6 +36,9 @@ pub struct Point {
     /// Its parts, in order.
     #[serde(deserialize_with = "codec::list::<_, _, WINDOWS_MAX>")]
     pub windows: Vec<Window>,
+    /// Of the requests in them, those of each endpoint.
+    #[serde(deserialize_with = "codec::list::<_, _, ENDPOINTS_MAX>")]
+    pub by_endpoint: Vec<u64>,
     /// Requests that were answered from the beginning to the end, those of the warm-up too.
     pub answered: u64,
     /// Reads that found a value, all verified.
@@ -58,6 +62,9 @@ impl Point {
         for (sum, window) in self.windows.iter_mut().zip(&other.windows) {
             sum.done += window.done;
             sum.latencies.add(&window.latencies);
+        }
+        for (sum, count) in self.by_endpoint.iter_mut().zip(&other.by_endpoint) {
+            *sum += count;
         }
         self.answered += other.answered;
         self.hits += other.hits;

@@ -95,7 +95,11 @@ pub(super) fn run_until(
         ..Window::default()
     };
     point.windows = vec![empty; settings.windows];
+    point.by_endpoint = vec![0; settings.endpoints().count()];
     for measured in results {
+        for (sum, count) in point.by_endpoint.iter_mut().zip(&measured.by_endpoint) {
+            *sum += count;
+        }
         for (sum, window) in point.windows.iter_mut().zip(&measured.windows) {
             sum.done += window.count();
             sum.latencies.add(window);
@@ -147,6 +151,8 @@ fn system(what: &'static str) -> impl Fn(std::io::Error) -> BenchError {
 #[derive(Debug, Default)]
 struct Measured {
     windows: Vec<Latencies>,
+    /// Requests in them, by endpoint.
+    by_endpoint: Vec<u64>,
     /// Requests that were answered, the warm-up's too.
     answered: u64,
     counts: Counts,
@@ -240,6 +246,7 @@ impl<'s> Driver<'s> {
         };
         let mut measured = Measured {
             windows: vec![Latencies::new(); self.settings.windows],
+            by_endpoint: vec![0; self.settings.endpoints().count()],
             ..Measured::default()
         };
         let cpu_ns = cpu_ns();
@@ -352,6 +359,7 @@ impl<'s> Driver<'s> {
         // Read once the first answer is taken, so that receiving is part of the time.
         let mut now_ns = None;
         let windows = &mut measured.windows;
+        let mut recorded = 0;
         let counts = self.receive(index, &mut |started_ns| {
             let now_ns = *now_ns.get_or_insert_with(|| clock.now_ns());
             if let Some(window) = clock
@@ -359,8 +367,10 @@ impl<'s> Driver<'s> {
                 .and_then(|window| windows.get_mut(window))
             {
                 window.record(now_ns.saturating_sub(started_ns));
+                recorded += 1;
             }
         })?;
+        measured.by_endpoint[self.connections[index].endpoint()] += recorded;
         measured.answered += counts.done;
         // The read of a read-modify-write ends no request.
         if counts.hits + counts.misses > 0 {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use overside_link::codec;
 use serde::{Deserialize, Serialize};
 
 use super::connection::READ_BYTES;
@@ -50,6 +51,9 @@ pub enum LoadMode {
 pub struct Settings {
     /// Where the server is.
     pub address: Address,
+    /// Further endpoints of the same server: connections are dealt out among all, the first to `address`.
+    #[serde(deserialize_with = "codec::list::<_, _, ENDPOINTS_MAX>")]
+    pub further: Vec<Address>,
     /// What it speaks.
     pub protocol: ProtocolKind,
     /// Sent before anything else.
@@ -97,6 +101,8 @@ impl Generator {
     pub const ONLY: Self = Self { index: 0, count: 1 };
 }
 
+/// Most endpoints of a server.
+pub(super) const ENDPOINTS_MAX: usize = 64;
 /// Most connections of a run.
 const CONNECTIONS_MAX: usize = 20_000;
 const THREADS_MAX: usize = 256;
@@ -128,6 +134,16 @@ impl Settings {
             .saturating_add((self.threads * self.windows * LATENCIES_BYTES) as u64)
     }
 
+    /// All endpoints.
+    pub fn endpoints(&self) -> impl Iterator<Item = &Address> {
+        [&self.address].into_iter().chain(&self.further)
+    }
+
+    /// Which of the endpoints a connection goes to.
+    pub(super) fn endpoint(&self, connection: u64) -> usize {
+        (connection % (1 + self.further.len()) as u64) as usize
+    }
+
     /// Finds what cannot be.
     ///
     /// # Errors
@@ -153,6 +169,12 @@ impl Settings {
                 && !(rate.is_finite() && rate >= 1.0)
             {
                 return Err("the rate must be 1 request a second or more".into());
+            }
+            if self.further.len() >= ENDPOINTS_MAX {
+                return Err(format!("a server has at most {ENDPOINTS_MAX} endpoints"));
+            }
+            if self.protocol == ProtocolKind::Datagram && !self.further.is_empty() {
+                return Err("datagrams go to one endpoint".into());
             }
             if self.password.is_some() && self.protocol != ProtocolKind::Resp {
                 return Err("only Redis's protocol has a password".into());

@@ -25,7 +25,7 @@ impl<B: Replicable> ReplicationLayer<B> {
 }
 
 impl<B: Replicable> Replication for ReplicationLayer<B> {
-    fn introduce(&mut self, introduction: Introduction) {
+    fn introduce(&mut self, introduction: Option<Introduction>) {
         self.introduction = introduction;
     }
 
@@ -63,10 +63,17 @@ impl<B: Replicable> Replication for ReplicationLayer<B> {
     }
 
     fn follow(&mut self, host: &str, port: u16) -> Result<(), String> {
+        let Some(introduction) = self.introduction.clone() else {
+            return Err(
+                "clients find this server in a directory and write to it: a replica is started without \
+                 --directory"
+                    .into(),
+            );
+        };
         let primary = Primary {
             host: host.to_owned(),
             port,
-            introduction: self.introduction.clone(),
+            introduction,
         };
         let now = self.following.as_ref().map(|following| &following.primary);
         if now.is_some_and(|now| now.host == host && now.port == port) {

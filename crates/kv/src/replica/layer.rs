@@ -22,7 +22,8 @@ pub struct ReplicationLayer<B> {
     pub(super) hasher: KeyHasher,
     pub(super) bell: Arc<Bell>,
     pub(super) backlog_bytes: usize,
-    pub(super) introduction: Introduction,
+    /// `None`: it is no replica.
+    pub(super) introduction: Option<Introduction>,
     /// Of this history.
     pub(super) id: String,
     pub(super) source: Option<Source>,
@@ -51,7 +52,7 @@ impl<B: Replicable> ReplicationLayer<B> {
             hasher: hasher.clone(),
             bell: Arc::new(Bell::new()?),
             backlog_bytes,
-            introduction: Introduction::default(),
+            introduction: Some(Introduction::default()),
             id: random_hex()?,
             source: None,
             counts: SyncCounts::default(),

@@ -16,6 +16,7 @@ use crate::server::running::{Running, local};
 fn settings(address: SocketAddr, protocol: ProtocolKind, letter: char) -> Settings {
     Settings {
         address: Address::Tcp(address),
+        further: Vec::new(),
         protocol,
         password: None,
         workload: Workload::ycsb(letter).unwrap(),

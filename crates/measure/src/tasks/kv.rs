@@ -17,10 +17,15 @@ const PROTOCOLS: [(&str, &str); 3] = [
     ("memcached-meta", "memcached meta"),
 ];
 /// Where the two engines of a store run; `overside kv serve --design`.
-const DESIGNS: [(&str, &str); 5] = [
+const DESIGNS: [(&str, &str); 7] = [
     ("cpu-only", "everything on the host"),
     ("lat", "communication on the DPU"),
     ("sav", "communication on several cores of the DPU"),
+    (
+        "dual",
+        "communication on the DPU and on the host's further cores",
+    ),
+    ("shrd", "keys and clients on both sides"),
     ("proc", "processing on the DPU"),
     ("dpu-only", "everything on the DPU"),
 ];
@@ -62,6 +67,7 @@ pub(super) fn spec() -> TaskSpec {
                 axis("value_size", "Value"),
                 axis("rate", "Requests a second that were asked for"),
                 axis("cores", "Cores that serve"),
+                axis("dpu_cores", "Cores of the DPU that serve"),
             ],
             ..Report::new("Key-value store", &WAYS)
         },
@@ -175,6 +181,16 @@ fn metrics() -> Vec<Metric> {
             "dpu_cpu",
             "µs",
             "CPU time of the DPU's agent for one request",
+        ),
+        higher(
+            "host_rate",
+            "requests/s",
+            "requests a second of the connections to the host, where clients connect to both sides",
+        ),
+        higher(
+            "dpu_rate",
+            "requests/s",
+            "requests a second of the connections to the DPU, where clients connect to both sides",
         ),
         lower(
             "hop_cpu",

@@ -32,9 +32,10 @@ Example: a latency curve in open loop, from 10 % to 90 % of what the closed loop
   overside kv bench redis://127.0.0.1:6379 --workload b --curve 9")]
 pub struct Arguments {
     /// The server: redis://HOST:PORT, memcached://HOST:PORT (text), memcached-meta://HOST:PORT,
-    /// datagram://HOST:PORT (this store's, over UDP), or redis:PATH for a Unix socket
+    /// datagram://HOST:PORT (this store's, over UDP), or redis:PATH for a Unix socket. Several endpoints
+    /// of one server: connections are dealt out among them
     #[arg(value_name = "SERVER", value_parser = server, default_value = "redis://127.0.0.1:6379")]
-    server: Server,
+    servers: Vec<Server>,
     #[command(flatten)]
     work: WorkArguments,
     #[command(flatten)]
@@ -212,6 +213,21 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+impl Arguments {
+    fn settings(&self) -> Result<Settings, String> {
+        let mut servers = self.servers.iter().cloned();
+        let first = servers.next().ok_or("no server was named")?;
+        let mut settings = settings(first, &self.work, &self.load, &self.run)?;
+        for server in servers {
+            if server.protocol != settings.protocol {
+                return Err("all endpoints of a server speak the same".into());
+            }
+            settings.further.push(server.address);
+        }
+        Ok(settings)
+    }
+}
+
 /// What was measured, and beside what.
 struct Report {
     settings: Settings,
@@ -227,8 +243,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if let Err(code) = verbosity.start("kv bench", LevelFilter::WARN, exit::USAGE) {
         return code;
     }
-    let server = arguments.server.clone();
-    let all = settings(server, &arguments.work, &arguments.load, &arguments.run);
+    let all = arguments.settings();
     let settings = match all {
         Ok(settings) => settings,
         Err(message) => {
@@ -306,6 +321,7 @@ pub(super) fn settings(
         .transpose();
     Ok(Settings {
         address: server.address,
+        further: Vec::new(),
         protocol: server.protocol,
         password: password.map_err(|error| error.to_string())?,
         workload,

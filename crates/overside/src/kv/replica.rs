@@ -79,10 +79,19 @@ impl ReplicaArguments {
     }
 
     /// Has a server begin as what it is to be.
-    pub fn begin(&self, settings: &Settings, backing: &mut dyn Backing) -> Result<(), String> {
+    pub fn begin(
+        &self,
+        settings: &Settings,
+        is_registered: bool,
+        backing: &mut dyn Backing,
+    ) -> Result<(), String> {
         let Some(replication) = backing.replication_mut() else {
             return Ok(());
         };
+        if is_registered {
+            replication.introduce(None);
+            return Ok(());
+        }
         let tls = self.replica_tls_keys.as_deref().map(keys::host).transpose();
         let tls = tls.map_err(|error| error.to_string())?;
         let file = self.replica_password_file.as_deref();
@@ -97,7 +106,7 @@ impl ReplicaArguments {
             let with_tls = introduction.with_tls(config, name);
             introduction = with_tls.map_err(|error| format!("--replica-tls-name: {error}"))?;
         }
-        replication.introduce(introduction);
+        replication.introduce(Some(introduction));
         match &self.replica_of {
             Some((host, port)) => replication.follow(host, *port),
             None => Ok(()),

@@ -315,7 +315,8 @@ fn serve(all: &Arguments, layout: Layout) -> Result<ExitCode, String> {
     let server = server.map_err(|error| remedy(&error))?;
     if let Some(server) = &server {
         for store in &mut stores {
-            all.replication.begin(server.settings(), &mut **store)?;
+            let is_registered = all.directory.is_given();
+            (all.replication).begin(server.settings(), is_registered, &mut **store)?;
         }
     }
     let dpu = all.dpu_side(layout, &settings, clock)?;

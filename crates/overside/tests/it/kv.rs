@@ -43,6 +43,11 @@ impl Serving {
         Self { process, said }
     }
 
+    /// Two addresses of a kind.
+    pub fn endpoints(&self, kind: &str) -> [String; 2] {
+        [0, 1].map(|number| self.said[kind][number].as_str().unwrap().to_owned())
+    }
+
     pub fn port(&self, kind: &str) -> String {
         let address = self.said[kind][0].as_str().unwrap();
         address.rsplit_once(':').unwrap().1.to_owned()

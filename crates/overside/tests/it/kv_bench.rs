@@ -67,6 +67,35 @@ fn several_machines_load_one_server_with_requests_of_their_own() {
 }
 
 #[test]
+fn connections_are_dealt_out_among_the_endpoints_of_a_server() {
+    let user = User::new();
+    let both = ["--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"];
+    let serving = Serving::start(&user, &both);
+    let servers = serving
+        .endpoints("listen")
+        .map(|address| format!("redis://{address}"));
+    let found = bench(&user, &servers[0], &[&servers[1]]);
+    let point = &found["points"][0];
+    let counts: Vec<u64> = (point["requests_by_endpoint"].as_array().unwrap().iter())
+        .map(|count| count.as_u64().unwrap())
+        .collect();
+    let windows = point["windows"].as_array().unwrap().iter();
+    let requests: u64 = windows
+        .map(|window| window["requests"].as_u64().unwrap())
+        .sum();
+    assert!(
+        counts.len() == 2 && counts.iter().all(|count| *count > 0),
+        "{found}"
+    );
+    assert_eq!(counts.iter().sum::<u64>(), requests);
+    let other = ["kv", "bench", &servers[0], "memcached://127.0.0.1:1"];
+    assert_contains(
+        user.fails(2, &other),
+        "all endpoints of a server speak the same",
+    );
+}
+
+#[test]
 fn what_an_agent_finds_wrong_is_told_here() {
     let user = User::new();
     let _agent = known_agent(&user, "one");

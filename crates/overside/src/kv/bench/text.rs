@@ -131,6 +131,11 @@ impl Report {
     }
 }
 
+fn endpoints(settings: &Settings) -> String {
+    let all: Vec<_> = settings.endpoints().map(ToString::to_string).collect();
+    all.join(", ")
+}
+
 /// What a run was made with, in words.
 pub fn conditions(settings: &Settings) -> String {
     let distribution = match settings.workload.distribution {
@@ -142,7 +147,7 @@ pub fn conditions(settings: &Settings) -> String {
         "{} at {}: workload {} ({distribution}) of {} records, keys {}, values {}; {} connections, \
          pipeline {}, {}, seed {}",
         protocol(settings.protocol),
-        settings.address,
+        endpoints(settings),
         settings.workload.name,
         count(settings.records.count),
         size(settings.records.key_bytes as f64),
@@ -161,7 +166,7 @@ pub fn conditions(settings: &Settings) -> String {
 pub fn conditions_json(settings: &Settings) -> Value {
     json!({
         "provenance": "measured",
-        "server": settings.address.to_string(),
+        "server": endpoints(settings),
         "protocol": protocol(settings.protocol),
         "workload": settings.workload.name,
         "distribution": match settings.workload.distribution {
@@ -211,6 +216,7 @@ fn point_json(point: &Point) -> Value {
         "unanswered_ns": point.unanswered_ns,
         "latency_histogram": all.to_text(),
         "answered": point.answered,
+        "requests_by_endpoint": point.by_endpoint,
         "hits": point.hits,
         "misses": point.misses,
         "client_busy": point.client_busy(),

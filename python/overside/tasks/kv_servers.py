@@ -1,0 +1,133 @@
+"""Starts the servers that the task `kv` measures: this one in its designs, Redis and memcached."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from overside.tasks.agents import Agents, is_loopback, native, place
+from overside.tasks.common import Json, declarations
+from overside.tasks.programs import Program, ProgramError, Programs, free_port
+
+#: How long a server may take until it listens.
+READY_S = 20.0
+#: Memory of a record beside key and value, generously.
+_RECORD_BYTES = 128
+#: Where the load is made by the command itself.
+LOCAL = "local"
+#: Parameters of an offloaded server.
+OFFLOADED = ("dpu", "dpu_cores", "link", "link_batch", "overlap")
+#: Designs in which clients connect to both sides.
+_BOTH_SIDES = ("dual", "shrd")
+
+
+def load_nodes(parameters: Json) -> list[str]:
+    """Who makes the load."""
+    return str(parameters["load_from"]).split("+")
+
+
+def agents_of(parameters: Json) -> list[str]:
+    """Those that take part."""
+    nodes = [name for name in load_nodes(parameters) if name != LOCAL]
+    return nodes if parameters["dpu"] is None else [parameters["dpu"], *nodes]
+
+
+@dataclass(frozen=True)
+class Server:
+    """One that listens."""
+
+    program: Program
+    #: Hosts and ports; where clients connect to both sides, the host's and the DPU's.
+    addresses: list[str]
+    #: The file with its password, if other machines reach it.
+    password: Path | None
+
+
+def serve(programs: Programs, parameters: Json, agents: Agents, ip: str) -> Server:
+    """Starts the server where the load reaches it."""
+    password = None
+    if not is_loopback(ip):
+        if parameters["protocol"] != "redis":
+            raise ProgramError("memcached's protocols have no password: load them from here only")
+        password = programs.logs / f"{programs.name}-password"
+        password.touch(mode=0o600)
+        password.write_text(secrets.token_hex(16) + "\n")
+    if parameters["server"] == "overside":
+        command = server_command(parameters, ip, password)
+        if parameters["design"] in _BOTH_SIDES:
+            command += ["--dpu-listen", place(_dpu_ip(parameters, agents) or ip, 0)]
+        server = programs.start("server", command, agents.variables)
+        said = server.announced()
+        listen = said["listen" if parameters["protocol"] == "redis" else "memcached"]
+        return Server(server, [listen[0], *said.get("dpu_listen", [])[:1]], password)
+    port, core = free_port(), parameters["server_core"]
+    pinned = [] if core is None else ["taskset", "-c", str(core)]
+    if parameters["server"] == "redis":
+        command = redis_command(programs, (ip, port), password)
+    else:
+        command = _memcached_command(parameters, (ip, port))
+    server = programs.start("server", [*pinned, *command], is_read=False)
+    server.listen(port, READY_S)
+    return Server(server, [place(ip, port)], password)
+
+
+def reached_at(parameters: Json, agents: Agents) -> str:
+    """The address that the load reaches: the DPU's where that communicates, or this machine's."""
+    if parameters["design"] not in _BOTH_SIDES and (dpu := _dpu_ip(parameters, agents)):
+        return dpu
+    for name in load_nodes(parameters):
+        if name != LOCAL and name not in agents.started:
+            return agents.own_ip(name)
+    return "127.0.0.1"
+
+
+def _dpu_ip(parameters: Json, agents: Agents) -> str | None:
+    """Where a DPU is reached that is not this machine."""
+    dpu = parameters["dpu"]
+    return agents.ip(dpu) if dpu is not None and dpu not in agents.started else None
+
+
+def _memory_bytes(parameters: Json) -> int:
+    one = int(parameters["key_size"]) + int(parameters["value_size"]) + _RECORD_BYTES
+    return 2 * one * int(parameters["records"]) + (64 << 20)
+
+
+def server_command(parameters: Json, ip: str, password: Path | None) -> list[str]:
+    """`overside kv serve` as the parameters have it."""
+    defaults = {form["name"]: form["default"] for form in declarations()["kv"]["parameters"]}
+    command = [native(), "kv", "serve", "--json", "--listen", place(ip, 0), "--drain", "0"]
+    if password is not None:
+        command += ["--password-file", str(password)]
+    command += ["--memory", str(_memory_bytes(parameters)), "--design", parameters["design"]]
+    protocol = parameters["protocol"]
+    if protocol != "redis":
+        command += [f"--{protocol.partition('-')[0]}", place(ip, 0)]
+    for name in (*OFFLOADED, "send", "cores"):
+        is_given = parameters[name] not in (None, defaults[name])
+        if is_given or (name == "dpu" and parameters[name] is not None):
+            command += [f"--{name.replace('_', '-')}", str(parameters[name])]
+    if parameters["server_core"] is not None:
+        command += ["--core", str(parameters["server_core"])]
+    return command + (["--busy-poll"] if parameters["busy_poll"] else [])
+
+
+def redis_command(programs: Programs, at: tuple[str, int], password: Path | None) -> list[str]:
+    """redis-server with nothing on disk. Its password is in a file: everybody sees a command."""
+    ip, port = at
+    settings = programs.logs / f"{programs.name}-redis.conf"
+    settings.touch(mode=0o600)
+    words = [f"port {port}", f"bind {ip}", 'save ""']
+    if password is not None:
+        words.append(f"requirepass {password.read_text().strip()}")
+    settings.write_text("\n".join(words) + "\n")
+    return ["redis-server", str(settings)]
+
+
+def _memcached_command(parameters: Json, at: tuple[str, int]) -> list[str]:
+    """memcached with one thread."""
+    ip, port = at
+    mib = str(max(64, _memory_bytes(parameters) >> 20))
+    command = ["memcached", "-l", ip, "-p", str(port), "-U", "0", "-t", "1", "-m", mib]
+    return [*command, "-u", "nobody"] if os.geteuid() == 0 else command
