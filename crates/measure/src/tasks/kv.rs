@@ -75,11 +75,12 @@ pub(super) fn spec() -> TaskSpec {
 }
 
 /// All that says how, not what.
-const WAYS: [&str; 20] = [
+const WAYS: [&str; 21] = [
     "server",
     "protocol",
     "design",
     "dpu",
+    "stand_ins",
     "link",
     "link_batch",
     "overlap",
