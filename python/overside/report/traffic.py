@@ -115,7 +115,9 @@ def _how(test: TestSummary, beside: Sequence[TestSummary], axis: str | None) -> 
         mine = test.parameters.get(name)
         if name in said or mine is None:
             continue
-        if any(other.parameters.get(name) != mine for other in beside):
+        # Others do not have what belongs to one way only; whether there are jobs is a difference.
+        same = (mine,) if name == "jobs" else (mine, None)
+        if any(other.parameters.get(name) not in same for other in beside):
             is_size = _in_bytes(test, name)
             text = formatting.size(mine) if is_size else formatting.value(mine)
             is_message = name == form["size"] and is_size
