@@ -34,11 +34,11 @@ class File:
     text: str
 
     @staticmethod
-    def read(path: Path) -> File:
-        """Raises `UserError`."""
+    def read(path: Path, form: str = "TOML") -> File:
+        """A file that should be in that form. Raises `UserError`."""
         try:
             if not path.is_file():
-                raise UserError(f"{path} is not a file", "name a TOML file")
+                raise UserError(f"{path} is not a file", f"name a {form} file")
             if path.stat().st_size > FILE_BYTES_MAX:
                 raise UserError(f"{path} is longer than {FILE_BYTES_MAX} bytes")
             return File(str(path), path.read_text("utf-8"))
@@ -71,7 +71,7 @@ class Query:
     def of_run(path: Path) -> Query | None:
         """What was asked of a run last; `None` if nothing was, or it cannot be read."""
         try:
-            found = strict_json.loads(File.read(path / QUERY_FILE).text)
+            found = strict_json.loads(File.read(path / QUERY_FILE, "JSON").text)
             if found["schema"] != QUERY_SCHEMA:
                 return None
             workload = found["workload"]

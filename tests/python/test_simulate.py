@@ -143,5 +143,7 @@ def test_a_profile_that_is_none_is_named_with_the_remedy(
     file = profile(tmp_path, **changed)
     done = overside("simulate", "kv", "--from", file, cwd=tmp_path, code=2)
     assert "is not what `overside kv profile --json` prints" in done.stderr
+    absent = overside("simulate", "kv", "--from", "nothing.json", cwd=tmp_path, code=2)
+    assert "name a JSON file" in absent.stderr
     other = overside("simulate", "dma", "--from", profile(tmp_path), cwd=tmp_path, code=2)
     assert "--from belongs to `simulate kv`" in other.stderr

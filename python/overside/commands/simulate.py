@@ -65,7 +65,7 @@ def _from_profile(
     if what not in ("kv", MEASURED):
         raise UserError(f"--from belongs to `simulate kv`, not to {what}", f"simulate {MEASURED}")
     try:
-        measured = costs(strict_json.loads(File.read(path).text))
+        measured = costs(strict_json.loads(File.read(path, "JSON").text))
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise UserError(
             f"{path} is not what `overside kv profile --json` prints: {error!r}",
