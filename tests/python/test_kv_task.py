@@ -163,8 +163,9 @@ def test_where_others_reach_a_server_it_has_a_password(tmp_path: Path) -> None:
     password.write_text("secret\n")
     with Programs(tmp_path, "test", 20) as programs:
         command = kv_servers.redis_command(programs, ("127.0.0.1", 7000), password)
-    assert "requirepass secret" in Path(command[-1]).read_text()
-    assert Path(command[-1]).stat().st_mode & 0o077 == 0
+        assert "requirepass secret" in Path(command[-1]).read_text()
+        assert Path(command[-1]).stat().st_mode & 0o077 == 0
+    assert not Path(command[-1]).exists()
     words = kv_servers.server_command(asked(), "192.0.2.1", password)
     assert words[words.index("--password-file") + 1] == str(password)
     assert "192.0.2.1:0" in words

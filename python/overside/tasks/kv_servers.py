@@ -51,9 +51,7 @@ def serve(programs: Programs, parameters: Json, agents: Agents, ip: str) -> Serv
     if not is_loopback(ip):
         if parameters["protocol"] != "redis":
             raise ProgramError("memcached's protocols have no password: load them from here only")
-        password = programs.logs / f"{programs.name}-password"
-        password.touch(mode=0o600)
-        password.write_text(secrets.token_hex(16) + "\n")
+        password = programs.private_file("password", secrets.token_hex(16) + "\n")
     if parameters["server"] == "overside":
         command = server_command(parameters, ip, password)
         if parameters["design"] in _BOTH_SIDES:
@@ -116,12 +114,10 @@ def server_command(parameters: Json, ip: str, password: Path | None) -> list[str
 def redis_command(programs: Programs, at: tuple[str, int], password: Path | None) -> list[str]:
     """redis-server with nothing on disk. Its password is in a file: everybody sees a command."""
     ip, port = at
-    settings = programs.logs / f"{programs.name}-redis.conf"
-    settings.touch(mode=0o600)
     words = [f"port {port}", f"bind {ip}", 'save ""']
     if password is not None:
         words.append(f"requirepass {password.read_text().strip()}")
-    settings.write_text("\n".join(words) + "\n")
+    settings = programs.private_file("redis.conf", "\n".join(words) + "\n")
     return ["redis-server", str(settings)]
 
 

@@ -49,6 +49,7 @@ class Programs:
         self._namespaces = namespaces
         self._deadline = time.monotonic() + timeout_s
         self._running: list[subprocess.Popen[bytes]] = []
+        self._private: list[Path] = []
 
     def __enter__(self) -> Programs:
         return self
@@ -58,6 +59,16 @@ class Programs:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
+        for path in self._private:
+            path.unlink(missing_ok=True)
+
+    def private_file(self, name: str, text: str) -> Path:
+        """A file that only this user can read, until the sample ends."""
+        path = self.logs / f"{self.name}-{name}"
+        path.touch(mode=0o600)
+        self._private.append(path)
+        path.write_text(text)
+        return path
 
     def start(
         self,
