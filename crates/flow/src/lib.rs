@@ -3,5 +3,6 @@
 //! batches are unpacked, filtered, partitioned by a key, packed again and routed.
 
 mod error;
+pub mod operators;
 
 pub use error::Error;

@@ -1,0 +1,148 @@
+//! What a table is partitioned by: a column, and how its values choose a partition.
+//!
+//! | method | partition of a value |
+//! |---|---|
+//! | `bits:N` | its lowest N bits |
+//! | `bits:A..B` | its bits from A up to but not including B; bit 0 is the lowest |
+//! | `hash:N` | the 64-bit XXH3 (seed 0) of its bytes, modulo N |
+//! | `ranges:A,B,C` | how many of the bounds, which ascend, are not above it |
+//!
+//! The hash is the same on every machine and in every version: numbers, dates and decimals are
+//! hashed as little-endian bytes in the column's width (floats with -0 as 0 and every NaN as the
+//! positive quiet one), booleans as a byte of 0 or 1, text and binary as its bytes, dictionaries by
+//! the value.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Error;
+
+/// The most partitions of one operator, the one of null keys not counted.
+pub const MAX_PARTITIONS: usize = 1024;
+
+/// How a key column's value chooses a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartitionMethod {
+    /// The value's bits from `from` up to but not including `to`.
+    Bits {
+        /// The lowest bit taken.
+        from: u32,
+        /// The bit after the highest one taken.
+        to: u32,
+    },
+    /// The value's hash modulo `partitions`.
+    Hash {
+        /// How many partitions.
+        partitions: usize,
+    },
+    /// The value's place among ascending bounds, each the lowest value of its partition.
+    Ranges {
+        /// As text, cast to the column's type when that is known.
+        bounds: Vec<String>,
+    },
+}
+
+impl PartitionMethod {
+    /// What can be written.
+    pub const FORMS: &str = "bits:N, bits:A..B, hash:N, ranges:A,B,...";
+
+    /// The lowest `bits` bits.
+    pub fn low_bits(bits: u32) -> Self {
+        Self::Bits { from: 0, to: bits }
+    }
+
+    /// How many partitions there are for values that are not null.
+    pub fn partitions(&self) -> u64 {
+        match self {
+            Self::Bits { from, to } => 1_u64.checked_shl(to - from).unwrap_or(u64::MAX),
+            Self::Hash { partitions } => *partitions as u64,
+            Self::Ranges { bounds } => bounds.len() as u64 + 1,
+        }
+    }
+
+    /// Whether there are neither too few nor too many partitions.
+    pub(super) fn check(&self) -> Result<usize, Error> {
+        let partitions = self.partitions();
+        if !(2..=MAX_PARTITIONS as u64).contains(&partitions) {
+            return Err(Error::Partitions { partitions });
+        }
+        Ok(partitions as usize)
+    }
+}
+
+impl fmt::Display for PartitionMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bits { from: 0, to } => write!(f, "bits:{to}"),
+            Self::Bits { from, to } => write!(f, "bits:{from}..{to}"),
+            Self::Hash { partitions } => write!(f, "hash:{partitions}"),
+            Self::Ranges { bounds } => write!(f, "ranges:{}", bounds.join(",")),
+        }
+    }
+}
+
+impl FromStr for PartitionMethod {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = |reason: &str| Error::Method {
+            text: text.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let (name, rest) = (text.split_once(':')).ok_or_else(|| wrong("a colon is missing"))?;
+        let number = |part: &str| {
+            let parsed: Result<u32, _> = part.trim().parse();
+            parsed.map_err(|_| wrong(&format!("{part:?} is no number")))
+        };
+        let method = match name.trim() {
+            "bits" => {
+                let (from, to) = match rest.split_once("..") {
+                    Some((from, to)) => (number(from)?, number(to)?),
+                    None => (0, number(rest)?),
+                };
+                if from >= to {
+                    return Err(wrong("it takes no bit"));
+                }
+                Self::Bits { from, to }
+            }
+            "hash" => Self::Hash {
+                partitions: number(rest)? as usize,
+            },
+            "ranges" => {
+                let bounds: Vec<String> = rest.split(',').map(|one| one.trim().into()).collect();
+                if bounds.iter().any(String::is_empty) {
+                    return Err(wrong("a bound is empty"));
+                }
+                Self::Ranges { bounds }
+            }
+            _ => return Err(wrong("its name is unknown")),
+        };
+        method.check()?;
+        Ok(method)
+    }
+}
+
+/// What a table is partitioned by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionKey {
+    /// The name of a column at the top level.
+    pub column: String,
+    /// How its values choose a partition.
+    pub method: PartitionMethod,
+}
+
+impl PartitionKey {
+    /// `method` as it is written, such as `bits:2`.
+    pub fn parse(column: &str, method: &str) -> Result<Self, Error> {
+        Ok(Self {
+            column: column.to_owned(),
+            method: method.parse()?,
+        })
+    }
+}
+
+impl fmt::Display for PartitionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by {}", self.column, self.method)
+    }
+}

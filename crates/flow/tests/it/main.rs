@@ -1,0 +1,4 @@
+//! Tests of what other crates use.
+
+mod partition;
+mod random;
