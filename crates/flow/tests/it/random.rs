@@ -177,7 +177,7 @@ fn union(random: &mut Random, len: usize) -> ArrayRef {
         }
         .expect("a value");
     }
-    Arc::new(union.build().expect("a union")).slice(2, len)
+    Arc::new(union.build().expect("a union").slice(2, len))
 }
 
 fn nested(random: &mut Random, kind: u64, len: usize) -> ArrayRef {
