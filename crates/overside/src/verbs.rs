@@ -47,6 +47,10 @@ const PYTHON: &[(&str, &str)] = &[
         "calibrate",
         "Measure what the model needs to know of a device, and write its profile",
     ),
+    (
+        "flow",
+        "Serve tables with projection and predicate pushed down",
+    ),
 ];
 
 /// Measure, plan and run data-processing offload to a DPU

@@ -4,6 +4,7 @@ code and nothing else that takes time to load."""
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -318,6 +319,80 @@ def _calibrate(parser: Parser) -> None:
     _json(parser, "print what was written as JSON")
 
 
+def _flow(parser: Parser) -> None:
+    serve = _actions(parser).add_parser(
+        "serve-table",
+        help="serve tables by Arrow Flight SQL",
+        description="Serve Parquet and Arrow files as tables by Arrow Flight SQL, read-only.",
+    )
+    text = "a table's name in SQL, and its file, or its directory of files"
+    _word(serve, "tables", "NAME=PATH", text, nargs="+", type=_table)
+    text = "IP address to listen at, with or without a port (default: 127.0.0.1:31337)"
+    _word(serve, "--listen", "ADDRESS", text, type=_address, default=("127.0.0.1", 31337))
+    text = "file whose first line is the password; required where other machines can connect"
+    _path(serve, "--password-file", "FILE", text)
+    text = "directory with server.pem and server.key, and ca.pem for client certificates"
+    _path(serve, "--tls-keys", "DIR", text)
+    text = "required: admit only clients with a certificate that ca.pem signed"
+    serve.add_argument("--tls-clients", choices=("none", "required"), default="none", help=text)
+    text = "memory of all statements together, as in 2GiB (default: half of the machine's)"
+    _word(serve, "--memory", "SIZE", text, type=_size)
+    text = "time of a statement until its last row is taken, in seconds (default: %(default)g)"
+    seconds = _number("a number of seconds, above 0 and at most 86400", 0, 86_400)
+    _word(serve, "--timeout", "S", text, type=seconds, default=600.0)
+    text = "statements at a time; others wait (default: %(default)s)"
+    _word(serve, "--statements", "N", text, type=_count, default=8)
+    _word(serve, "--threads", "N", "threads of all statements (default: one a core)", type=_count)
+    text = "serve metrics for Prometheus at http://ADDRESS/metrics, to anyone who can connect"
+    _word(serve, "--metrics", "IP:PORT", text, type=_address)
+    text = "on shutdown, wait this long for clients to take their rows (default: %(default)g)"
+    seconds = _number("a number of seconds from 0 to 3600", -1e-9, 3600)
+    _word(serve, "--drain", "S", text, type=seconds, default=10.0)
+    _json(serve, "print the address as JSON")
+
+
+def _table(text: str) -> tuple[str, Path]:
+    """`name=path`."""
+    name, equals, path = text.partition("=")
+    if not (equals and path and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name)):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not NAME=PATH with a name of letters, digits and _"
+        )
+    return name, Path(path)
+
+
+def _address(text: str) -> tuple[str, int]:
+    """`IP`, `IP:PORT` or `[IP]:PORT`."""
+    host, _, port = (text, "", "31337") if _is_ip(text) else text.rpartition(":")
+    if not (_is_ip(host) and re.fullmatch(r"[0-9]{1,5}", port) and int(port) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address like 127.0.0.1:31337")
+    return host.strip("[]"), int(port)
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _size(text: str) -> int:
+    """`512MiB`, `2GiB`: at least 64 MiB."""
+    match = re.fullmatch(r"([0-9]{1,12})(B?|KiB|MiB|GiB|TiB)", text)
+    scale = {"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
+    size = int(match[1]) << scale[match[2]] if match else 0
+    if not 64 << 20 <= size <= 1 << 50:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size from 64MiB to 1024TiB")
+    return size
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,4}", text) or not 1 <= int(text) <= 1024:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 1024")
+    return int(text)
+
+
 #: What the verbs do, in one line, and what adds their arguments.
 VERBS: Mapping[str, tuple[str, Callable[[Parser], None]]] = {
     "doctor": ("Find what this machine lacks and what makes it noisy, with fixes", _json),
@@ -339,4 +414,5 @@ VERBS: Mapping[str, tuple[str, Callable[[Parser], None]]] = {
         "Measure what the model needs to know of a device, and write its profile",
         _calibrate,
     ),
+    "flow": ("Serve tables with projection and predicate pushed down", _flow),
 }

@@ -1,0 +1,181 @@
+"""Answers to Flight SQL's catalogue calls, from the names and columns of the tables.
+
+Schemas of the answers and numbers of `SqlInfo` are those of format/FlightSql.proto.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+import duckdb
+import pyarrow as pa
+
+from overside.flow.protobuf import Message
+
+#: As they are called in SQL.
+CATALOG, SCHEMA, TABLE_TYPE = "memory", "main", "TABLE"
+
+Tables = Mapping[str, pa.Schema]
+
+_TABLES = pa.schema(
+    [
+        pa.field("catalog_name", pa.utf8()),
+        pa.field("db_schema_name", pa.utf8()),
+        pa.field("table_name", pa.utf8(), nullable=False),
+        pa.field("table_type", pa.utf8(), nullable=False),
+    ]
+)
+_PRIMARY_KEYS = pa.schema(
+    [
+        pa.field("catalog_name", pa.utf8()),
+        pa.field("db_schema_name", pa.utf8()),
+        pa.field("table_name", pa.utf8(), nullable=False),
+        pa.field("column_name", pa.utf8(), nullable=False),
+        pa.field("key_sequence", pa.int32(), nullable=False),
+        pa.field("key_name", pa.utf8()),
+    ]
+)
+_KEY_SIDES = [
+    pa.field(f"{side}_{name}", pa.utf8(), nullable=name.endswith("schema_name") or "cat" in name)
+    for side in ("pk", "fk")
+    for name in ("catalog_name", "db_schema_name", "table_name", "column_name")
+]
+_FOREIGN_KEYS = pa.schema(
+    [
+        *_KEY_SIDES,
+        pa.field("key_sequence", pa.int32(), nullable=False),
+        pa.field("fk_key_name", pa.utf8()),
+        pa.field("pk_key_name", pa.utf8()),
+        pa.field("update_rule", pa.uint8(), nullable=False),
+        pa.field("delete_rule", pa.uint8(), nullable=False),
+    ]
+)
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Whether a name is like a pattern of SQL."""
+    escaped = (".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern)
+    return re.fullmatch("".join(escaped), name, re.DOTALL) is not None
+
+
+def _empty(schema: pa.Schema) -> Callable[[Tables, Message], pa.Table]:
+    return lambda _tables, _command: schema.empty_table()
+
+
+def _catalogs(tables: Tables, command: Message) -> pa.Table:
+    del tables, command
+    schema = pa.schema([pa.field("catalog_name", pa.utf8(), nullable=False)])
+    return pa.Table.from_pydict({"catalog_name": [CATALOG]}, schema)
+
+
+def _is_ours(command: Message) -> bool:
+    """Whether catalog and schema are those of the tables, where a call names them."""
+    is_catalog = not command.has(1) or command.text(1) == CATALOG
+    return is_catalog and (not command.has(2) or _matches(command.text(2), SCHEMA))
+
+
+def _schemas(tables: Tables, command: Message) -> pa.Table:
+    del tables
+    rows = [{"catalog_name": CATALOG, "db_schema_name": SCHEMA}] if _is_ours(command) else []
+    schema = pa.schema(
+        [
+            pa.field("catalog_name", pa.utf8()),
+            pa.field("db_schema_name", pa.utf8(), nullable=False),
+        ]
+    )
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _tables(tables: Tables, command: Message) -> pa.Table:
+    kinds, has_schema = command.texts(4), command.flag(5)
+    is_wanted = _is_ours(command) and (not kinds or TABLE_TYPE in kinds)
+    rows = [
+        {
+            "catalog_name": CATALOG,
+            "db_schema_name": SCHEMA,
+            "table_name": name,
+            "table_type": TABLE_TYPE,
+            "table_schema": columns.serialize().to_pybytes(),
+        }
+        for name, columns in sorted(tables.items())
+        if is_wanted and (not command.has(3) or _matches(command.text(3), name))
+    ]
+    schema = _TABLES
+    if has_schema:
+        schema = schema.append(pa.field("table_schema", pa.binary(), nullable=False))
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _table_types(tables: Tables, command: Message) -> pa.Table:
+    del tables, command
+    schema = pa.schema([pa.field("table_type", pa.utf8(), nullable=False)])
+    return pa.Table.from_pydict({"table_type": [TABLE_TYPE]}, schema)
+
+
+#: `SqlInfo` by number: of the server 0.., of its SQL 500...
+_INFO: Mapping[int, str | bool | int] = {
+    0: "overside",
+    1: duckdb.__version__,
+    2: pa.__version__,
+    3: True,  # read-only
+    4: True,  # SQL
+    5: False,  # Substrait plans
+    8: 0,  # transactions: none
+    9: False,  # cancellation by an action
+    10: False,  # bulk ingestion
+    500: False,  # DDL of catalogs
+    501: False,  # of schemas
+    502: False,  # of tables
+    504: '"',
+    506: True,  # all tables can be selected from
+}
+_VALUES = {
+    "string_value": pa.utf8(),
+    "bool_value": pa.bool_(),
+    "bigint_value": pa.int64(),
+    "int32_bitmask": pa.int32(),
+    "string_list": pa.list_(pa.utf8()),
+    "int32_to_int32_list_map": pa.map_(pa.int32(), pa.list_(pa.int32())),
+}
+_VALUE_OF = {str: 0, bool: 1, int: 3}
+
+
+def _sql_info(tables: Tables, command: Message) -> pa.Table:
+    del tables
+    wanted = command.integers(1) or list(_INFO)
+    known = [number for number in wanted if number in _INFO]
+    children: list[list[str | bool | int]] = [[] for _ in _VALUES]
+    kinds, offsets = [], []
+    for number in known:
+        kind = _VALUE_OF[type(_INFO[number])]
+        kinds.append(kind)
+        offsets.append(len(children[kind]))
+        children[kind].append(_INFO[number])
+    values = pa.UnionArray.from_dense(
+        pa.array(kinds, pa.int8()),
+        pa.array(offsets, pa.int32()),
+        [pa.array(items, form) for items, form in zip(children, _VALUES.values(), strict=True)],
+        list(_VALUES),
+    )
+    schema = pa.schema(
+        [
+            pa.field("info_name", pa.uint32(), nullable=False),
+            pa.field("value", values.type, nullable=False),
+        ]
+    )
+    return pa.Table.from_arrays([pa.array(known, pa.uint32()), values], schema=schema)
+
+
+#: What answers a command, by its name.
+ANSWERS: Mapping[str, Callable[[Tables, Message], pa.Table]] = {
+    "CommandGetCatalogs": _catalogs,
+    "CommandGetDbSchemas": _schemas,
+    "CommandGetTables": _tables,
+    "CommandGetTableTypes": _table_types,
+    "CommandGetSqlInfo": _sql_info,
+    "CommandGetPrimaryKeys": _empty(_PRIMARY_KEYS),
+    "CommandGetExportedKeys": _empty(_FOREIGN_KEYS),
+    "CommandGetImportedKeys": _empty(_FOREIGN_KEYS),
+    "CommandGetCrossReference": _empty(_FOREIGN_KEYS),
+}

@@ -1,0 +1,400 @@
+"""Runs read-only statements on tables in DuckDB, bounded in memory, time and number.
+
+Tables are views of an in-memory database on Parquet files, or Arrow files that pyarrow scans. Then
+access to other files, extensions and settings are switched off for good. A statement runs on a
+connection of its own:
+
+1. it waits for one of the slots;
+2. it is parsed; anything but one SELECT is refused;
+3. its result is streamed: DuckDB stops when a few MiB wait to be fetched;
+4. when its time is over it is interrupted and gives its slot and memory back, also while whoever
+   fetches it is stalled.
+"""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from overside.errors import Exit, UserError
+
+#: Rows of a batch: a vector of DuckDB has 2,048.
+_BATCH_ROWS = 64 * 2048
+#: Memory beside DuckDB's buffers: Arrow batches on their way out, code and stacks of threads.
+_BESIDE_BYTES = 768 << 20
+#: Statements that may wait for a slot, for each slot.
+_WAITING_PER_SLOT = 16
+#: A longer text is no statement.
+_STATEMENT_BYTES_MAX = 1 << 20
+#: How often a statement that goes on after its time is interrupted again.
+_INTERRUPT_S = 0.05
+_SETTINGS = {
+    "temp_directory": "''",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+    # Rows of a table have no order that a client could rely on.
+    "preserve_insertion_order": "false",
+    "parquet_metadata_cache": "true",
+}
+
+
+class StatementError(Exception):
+    """A statement that cannot be answered, and why."""
+
+
+class NotReadOnlyError(StatementError):
+    """It is not one SELECT."""
+
+
+class TimeLimitError(StatementError):
+    """It took too long."""
+
+
+class BusyError(StatementError):
+    """Too many wait already, or the server ends."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What statements may use."""
+
+    #: DuckDB's memory, of all statements together.
+    memory_bytes: int
+    #: Time of a statement, until its last row was taken.
+    timeout_s: float
+    #: Statements at a time.
+    statements: int
+    #: Threads of all statements together.
+    threads: int
+
+
+def quoted(name: str) -> str:
+    """An identifier in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A string in SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def files_of(path: Path) -> tuple[str, list[Path]]:
+    """The format of a table, `parquet` or `ipc`, and its files: the path itself, or those in the
+    directory.
+
+    Raises `UserError`.
+    """
+    endings = {".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
+    path = path.expanduser().resolve()
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix in endings)
+        if not files:
+            raise UserError(f"{path} has no files {', '.join(endings)}", "name another directory")
+    elif path.is_file():
+        files = [path]
+    else:
+        raise UserError(f"there is no file or directory {path}", "", Exit.ABSENT)
+    formats = {endings.get(file.suffix, "parquet") for file in files}
+    if len(formats) > 1:
+        raise UserError(f"{path} has Parquet and Arrow files", "one table has one format")
+    return formats.pop(), files
+
+
+class Engine:
+    """Tables that statements read."""
+
+    def __init__(self, tables: Mapping[str, Path], limits: Limits) -> None:
+        """Raises `UserError` for files that are no tables."""
+        self.limits = limits
+        self.counts: Counter[str] = Counter()
+        self.slots = Slots(limits.statements)
+        self._running: set[Query] = set()
+        self._lock = threading.Lock()
+        self._scanned: dict[str, pads.Dataset] = {}
+        self._database = duckdb.connect()
+        paths: list[Path] = []
+        schemas: dict[str, pa.Schema] = {}
+        for name, path in tables.items():
+            form, files = files_of(path)
+            try:
+                if form == "ipc":
+                    self._scanned[name] = pads.dataset([str(file) for file in files], format="ipc")
+                else:
+                    listed = ", ".join(literal(str(file)) for file in files)
+                    view = f"CREATE VIEW {quoted(name)} AS SELECT * FROM read_parquet([{listed}])"
+                    self._database.execute(view)
+                    paths += files
+            except (duckdb.Error, pa.ArrowException, OSError) as error:
+                raise UserError(f"{path} cannot be read as a table: {error}") from None
+        listed = ", ".join(literal(str(path)) for path in paths)
+        settings = {
+            "memory_limit": literal(f"{limits.memory_bytes} bytes"),
+            "threads": str(limits.threads),
+            **_SETTINGS,
+            "allowed_paths": f"[{listed}]",
+            "enable_external_access": "false",
+            "lock_configuration": "true",
+        }
+        for key, value in settings.items():
+            self._database.execute(f"SET {key} = {value}")
+        for name in tables:
+            schemas[name] = self.schema(f"SELECT * FROM {quoted(name)}")
+        #: The tables and their columns.
+        self.schemas: Mapping[str, pa.Schema] = schemas
+
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """A connection of its own, with all tables."""
+        connection = self._database.cursor()
+        for name, scanned in self._scanned.items():
+            connection.register(name, scanned)
+        return connection
+
+    def query(self, statement: str, parameters: Sequence[Any] = ()) -> Query:
+        """Runs a statement. Close it.
+
+        Raises `StatementError`.
+        """
+        return Query(self, statement, parameters)
+
+    def schema(self, statement: str, parameters: Sequence[Any] = ()) -> pa.Schema:
+        """The columns of a statement's result, without running it.
+
+        Raises `StatementError`.
+        """
+        with Query(self, statement, parameters, only_schema=True) as query:
+            return query.schema
+
+    def parameters(self, statement: str) -> int:
+        """How many parameters a statement has; they have to be `?`, or `$1` and so on.
+
+        Raises `StatementError`.
+        """
+        connection = self._database.cursor()
+        try:
+            return len(parsed(connection, statement).named_parameters)
+        finally:
+            connection.close()
+
+    @property
+    def running(self) -> int:
+        """How many statements run."""
+        with self._lock:
+            return len(self._running)
+
+    def stop(self, drain_s: float) -> None:
+        """Refuses further statements, waits for those that run, and interrupts them then."""
+        self.slots.close()
+        end = time.monotonic() + drain_s
+        while self.running and time.monotonic() < end:
+            time.sleep(0.02)
+        with self._lock:
+            running = list(self._running)
+        for query in running:
+            query.interrupt("the server ends")
+
+    def add(self, query: Query) -> None:
+        """Knows of one that runs."""
+        with self._lock:
+            self._running.add(query)
+
+    def remove(self, query: Query) -> None:
+        """Forgets it."""
+        with self._lock:
+            self._running.discard(query)
+        self.slots.release()
+
+
+def parsed(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.Statement:
+    """The one SELECT that a text is.
+
+    Raises `StatementError`.
+    """
+    size = len(statement.encode(errors="surrogatepass"))
+    if size > _STATEMENT_BYTES_MAX:
+        raise StatementError(f"a statement has at most {_STATEMENT_BYTES_MAX} bytes, not {size}")
+    try:
+        found = connection.extract_statements(statement)
+    except (duckdb.Error, UnicodeError) as error:
+        raise StatementError(str(error)) from None
+    if len(found) != 1:
+        raise NotReadOnlyError(f"there are {len(found)} statements: send one SELECT at a time")
+    if found[0].type != duckdb.StatementType.SELECT:
+        raise NotReadOnlyError(f"{found[0].type.name} is refused: tables are read-only, use SELECT")
+    return found[0]
+
+
+class Query:
+    """A statement that runs, until it is closed or its time is over."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        statement: str,
+        parameters: Sequence[Any],
+        *,
+        only_schema: bool = False,
+    ) -> None:
+        self._engine = engine
+        #: Why it was ended from another thread.
+        self.stopped_by: str | None = None
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._reader: pa.RecordBatchReader | None = None
+        timeout_s = engine.limits.timeout_s
+        engine.slots.acquire(timeout_s)
+        engine.add(self)
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        over = f"the time limit of {timeout_s:g} s is over: narrow the statement"
+        self._timer = threading.Timer(timeout_s, self.interrupt, (over,))
+        self._timer.daemon = True
+        try:
+            self._connection = engine.connection()
+            self._timer.start()
+            text = parsed(self._connection, statement).query
+            with self._lock, _Failures(self):
+                relation = self._connection.sql(text, params=list(parameters) or None)
+                names = relation.columns
+                if only_schema:
+                    relation = relation.limit(0)
+                self._reader = relation.to_arrow_reader(_BATCH_ROWS)
+                # A limit gives columns of the same name other ones.
+                columns = zip(names, self._reader.schema, strict=True)
+                self.schema = pa.schema([field.with_name(name) for name, field in columns])
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Query:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows. Raises `StatementError`."""
+        while True:
+            with self._lock, _Failures(self):
+                if self._reader is None:
+                    return
+                try:
+                    batch = self._reader.read_next_batch()
+                except StopIteration:
+                    return
+            self._engine.counts["rows"] += batch.num_rows
+            self._engine.counts["bytes"] += batch.nbytes
+            yield batch
+
+    def interrupt(self, why: str) -> None:
+        """Ends it from another thread."""
+        self.stopped_by = why
+        # An interrupt before DuckDB has begun is forgotten.
+        while not self._lock.acquire(timeout=_INTERRUPT_S):
+            connection = self._connection
+            if connection is not None:
+                connection.interrupt()
+        self._lock.release()
+        self.close()
+
+    def close(self) -> None:
+        """Gives back what it has; again without effect."""
+        self._timer.cancel()
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self._reader = None
+            if self._connection is not None:
+                self._connection.close()
+        self._engine.remove(self)
+
+
+class _Failures:
+    """Says of DuckDB's errors why they came, and of a query that was stopped that it was."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+
+    def __enter__(self) -> None:
+        self._check()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, StatementError):
+            return
+        self._check()
+        if isinstance(error, duckdb.Error | pa.ArrowException | OSError):
+            raise StatementError(str(error)) from None
+
+    def _check(self) -> None:
+        if self._query.stopped_by is not None:
+            raise TimeLimitError(self._query.stopped_by)
+
+
+class Slots:
+    """Statements at a time. Further ones wait, up to a number and a time."""
+
+    def __init__(self, count: int) -> None:
+        self._free, self._waiting = count, 0
+        self._waiting_max = count * _WAITING_PER_SLOT
+        self._is_open = True
+        self._changed = threading.Condition()
+
+    def acquire(self, timeout_s: float) -> None:
+        """Waits for one. Raises `BusyError`."""
+        with self._changed:
+            if self._waiting >= self._waiting_max:
+                raise BusyError("too many statements wait already: try again later")
+            self._waiting += 1
+            try:
+                available = self._changed.wait_for(
+                    lambda: self._free > 0 or not self._is_open, timeout_s
+                )
+            finally:
+                self._waiting -= 1
+            if not self._is_open:
+                raise BusyError("the server ends")
+            if not available:
+                raise BusyError(f"other statements took all of {timeout_s:g} s: try again later")
+            self._free -= 1
+
+    def release(self) -> None:
+        """Gives it to the next."""
+        with self._changed:
+            self._free += 1
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Gives none any more."""
+        with self._changed:
+            self._is_open = False
+            self._changed.notify_all()
+
+
+def limit_process(memory_bytes: int) -> None:
+    """Bounds this process too: some of DuckDB's functions take memory that it does not count.
+    What is beyond is an error of the statement that wants it."""
+    used = _data_bytes()
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    most = used + memory_bytes + _BESIDE_BYTES
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
+def _data_bytes() -> int:
+    """What counts for that limit now."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmData:"):
+            return int(line.split()[1]) << 10
+    return 0

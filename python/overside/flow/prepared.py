@@ -1,0 +1,80 @@
+"""Prepared statements of a Flight SQL server: texts with parameters, by handles."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from overside.flow.engine import Engine, StatementError, quoted
+from overside.flow.messages import COMMAND_BYTES_MAX
+
+#: Beyond it the one that was not used for longest is forgotten.
+_STATEMENTS_MAX = 1024
+
+
+@dataclass
+class Prepared:
+    """One statement, and the parameters that were bound last."""
+
+    statement: str
+    parameters: list[Any] = field(default_factory=list)
+
+
+class PreparedStatements:
+    """All clients' statements."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._all: OrderedDict[bytes, Prepared] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def create(self, statement: str) -> tuple[bytes, pa.Schema, pa.Schema]:
+        """The handle of a new one, the columns of its result, and its parameters, whose types
+        DuckDB takes from the values.
+
+        Raises `StatementError`.
+        """
+        count = self._engine.parameters(statement)
+        columns = self._engine.schema(statement, [None] * count)
+        handle = secrets.token_bytes(16)
+        with self._lock:
+            self._all[handle] = Prepared(statement)
+            while len(self._all) > _STATEMENTS_MAX:
+                self._all.popitem(last=False)
+        names = pa.schema([pa.field(str(number + 1), pa.null()) for number in range(count)])
+        return handle, columns, names
+
+    def find(self, handle: bytes) -> Prepared:
+        """Raises `StatementError` if there is none."""
+        with self._lock:
+            if handle not in self._all:
+                raise StatementError("there is no such prepared statement: prepare it again")
+            self._all.move_to_end(handle)
+            return self._all[handle]
+
+    def bind(self, handle: bytes, batch: pa.RecordBatch) -> None:
+        """Gives a statement its parameters, the columns of one row.
+
+        Raises `StatementError`.
+        """
+        if batch.num_rows != 1:
+            raise StatementError(f"{batch.num_rows} rows of parameters: bind one at a time")
+        if batch.nbytes > COMMAND_BYTES_MAX:
+            raise StatementError(f"{batch.nbytes} bytes of parameters: {COMMAND_BYTES_MAX} at most")
+        values = [column[0].as_py() for column in batch.columns]
+        self.find(handle).parameters = values
+
+    def close(self, handle: bytes) -> None:
+        """Forgets one."""
+        with self._lock:
+            self._all.pop(handle, None)
+
+
+def whole_table(name: str) -> str:
+    """The statement that reads all of a table."""
+    return f"SELECT * FROM {quoted(name)}"

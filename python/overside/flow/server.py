@@ -1,0 +1,205 @@
+"""Arrow Flight SQL over an `Engine`.
+
+`GetFlightInfo` runs nothing: a ticket carries the command, and `DoGet` runs it. So a ticket that
+nobody redeems costs nothing, and a server has no state but prepared statements. Rows go out as
+DuckDB makes them; a client that takes none stops it (gRPC's flow control), until its time is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as fl
+
+from overside.flow import catalog, messages
+from overside.flow.access import Access
+from overside.flow.engine import (
+    BusyError,
+    Engine,
+    NotReadOnlyError,
+    Query,
+    StatementError,
+    TimeLimitError,
+)
+from overside.flow.prepared import PreparedStatements, whole_table
+from overside.flow.protobuf import Message, ProtobufError
+
+_ACTIONS = {
+    "CreatePreparedStatement": "prepare a statement",
+    "ClosePreparedStatement": "forget a prepared statement",
+}
+#: About as large are messages; Go's client takes 16 MiB.
+_MESSAGE_BYTES = 2 << 20
+#: Commands that are refused, and why.
+_REFUSED = {
+    "CommandStatementUpdate": "tables are read-only: send a SELECT as a query",
+    "CommandPreparedStatementUpdate": "tables are read-only: send a SELECT as a query",
+    "CommandStatementIngest": "tables are read-only",
+    "CommandStatementSubstraitPlan": "DuckDB has no Substrait extension here: send SQL",
+    "ActionCreatePreparedSubstraitPlanRequest": "DuckDB has no Substrait extension here: send SQL",
+}
+
+
+class Server(fl.FlightServerBase):  # type: ignore[misc]
+    """Serves from its making until `shutdown`."""
+
+    def __init__(self, engine: Engine, access: Access) -> None:
+        """Raises `OSError` if it cannot listen, `UserError` for its keys."""
+        self._engine = engine
+        self._prepared = PreparedStatements(engine)
+        super().__init__(access.location, **access.options())
+
+    def list_flights(self, context: object, criteria: bytes) -> Iterator[fl.FlightInfo]:
+        """The tables, by their names as paths."""
+        del context, criteria
+        for name, schema in self._engine.schemas.items():
+            yield _info(schema, fl.FlightDescriptor.for_path(name), _ticket(whole_table(name)))
+
+    def get_flight_info(self, context: object, descriptor: fl.FlightDescriptor) -> fl.FlightInfo:
+        """Where a command's rows are: here."""
+        del context
+        with self._answering():
+            return _info(*self._described(descriptor))
+
+    def get_schema(self, context: object, descriptor: fl.FlightDescriptor) -> fl.SchemaResult:
+        """The columns of a command's rows."""
+        del context
+        with self._answering():
+            return fl.SchemaResult(self._described(descriptor)[0])
+
+    def do_get(self, context: object, ticket: fl.Ticket) -> fl.FlightDataStream:
+        """Runs a command."""
+        del context
+        with self._answering():
+            name, command = messages.unpack(ticket.ticket)
+            if name in catalog.ANSWERS:
+                return fl.RecordBatchStream(catalog.ANSWERS[name](self._engine.schemas, command))
+            query = self._engine.query(*self._statement(name, command))
+            return fl.GeneratorStream(query.schema, self._rows(query))
+
+    def do_put(
+        self,
+        context: object,
+        descriptor: fl.FlightDescriptor,
+        reader: fl.MetadataRecordBatchReader,
+        writer: object,
+    ) -> None:
+        """Takes the parameters of a prepared statement."""
+        del context, writer
+        with self._answering():
+            name, command = messages.unpack(descriptor.command or b"")
+            if name != "CommandPreparedStatementQuery":
+                raise _refusal(name)
+            try:
+                batch = reader.read_chunk().data
+            except StopIteration:
+                raise StatementError("there are no parameters") from None
+            with contextlib.suppress(StopIteration):
+                reader.read_chunk()
+                raise StatementError("more than one batch of parameters: bind one row at a time")
+            self._prepared.bind(command.bytes(1), batch)
+
+    def list_actions(self, context: object) -> Sequence[fl.ActionType]:
+        """What `do_action` knows."""
+        del context
+        return [fl.ActionType(name, text) for name, text in _ACTIONS.items()]
+
+    def do_action(self, context: object, action: fl.Action) -> list[bytes]:
+        """Makes and closes prepared statements."""
+        del context
+        with self._answering():
+            if action.type not in _ACTIONS:
+                raise _refusal(f"Action{action.type}Request")
+            _, request = messages.unpack(action.body.to_pybytes())
+            if action.type == "ClosePreparedStatement":
+                self._prepared.close(request.bytes(1))
+                return []
+            handle, columns, parameters = self._prepared.create(request.text(1))
+            schemas = (schema.serialize().to_pybytes() for schema in (columns, parameters))
+            fields = ((1, handle), *enumerate(schemas, 2))
+            return [messages.pack("ActionCreatePreparedStatementResult", *fields)]
+
+    def _described(
+        self, descriptor: fl.FlightDescriptor
+    ) -> tuple[pa.Schema, fl.FlightDescriptor, bytes]:
+        """Columns, descriptor and ticket of a command."""
+        if descriptor.descriptor_type == fl.DescriptorType.PATH:
+            name = b"/".join(descriptor.path).decode("utf-8", "replace")
+            if name not in self._engine.schemas:
+                raise StatementError(f"there is no table {name}")
+            return self._engine.schemas[name], descriptor, _ticket(whole_table(name))
+        name, command = messages.unpack(descriptor.command)
+        if name in catalog.ANSWERS:
+            schema = catalog.ANSWERS[name](self._engine.schemas, command).schema
+            return schema, descriptor, descriptor.command
+        statement, parameters = self._statement(name, command)
+        schema = self._engine.schema(statement, parameters)
+        is_text = name == "CommandStatementQuery"
+        return schema, descriptor, _ticket(statement) if is_text else descriptor.command
+
+    def _statement(self, name: str, command: Message) -> tuple[str, Sequence[Any]]:
+        """What a command asks DuckDB for. Raises `StatementError`, `ArrowNotImplementedError`."""
+        if name in ("CommandStatementQuery", "TicketStatementQuery"):
+            return command.text(1), ()
+        if name == "CommandPreparedStatementQuery":
+            prepared = self._prepared.find(command.bytes(1))
+            return prepared.statement, prepared.parameters
+        raise _refusal(name)
+
+    def _rows(self, query: Query) -> Iterator[pa.RecordBatch]:
+        # A client that goes leaves the rows where they are.
+        outcome = "abandoned"
+        try:
+            with self._answering():
+                try:
+                    for batch in query.batches():
+                        yield from _messages(batch)
+                    outcome = "answered"
+                except StatementError:
+                    outcome = ""
+                    raise
+        finally:
+            query.close()
+            if outcome:
+                self._engine.counts[outcome] += 1
+
+    @contextlib.contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Makes Flight's errors of others, and counts them."""
+        try:
+            yield
+        except TimeLimitError as error:
+            self._engine.counts["timeouts"] += 1
+            raise fl.FlightTimedOutError(str(error)) from None
+        except BusyError as error:
+            self._engine.counts["refused"] += 1
+            raise fl.FlightUnavailableError(str(error)) from None
+        except NotReadOnlyError as error:
+            self._engine.counts["refused"] += 1
+            raise fl.FlightUnauthorizedError(str(error)) from None
+        except (StatementError, ProtobufError) as error:
+            self._engine.counts["failed"] += 1
+            # Others would carry this process's stack to the client.
+            raise fl.FlightServerError(str(error)) from None
+
+
+def _messages(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in parts that every client takes, and that go out while DuckDB makes the next."""
+    rows = max(1, batch.num_rows * _MESSAGE_BYTES // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
+def _ticket(statement: str) -> bytes:
+    return messages.pack("TicketStatementQuery", (1, statement))
+
+
+def _info(schema: pa.Schema, descriptor: fl.FlightDescriptor, ticket: bytes) -> fl.FlightInfo:
+    return fl.FlightInfo(schema, descriptor, [fl.FlightEndpoint(ticket, [])], -1, -1)
+
+
+def _refusal(name: str) -> pa.ArrowNotImplementedError:
+    return pa.ArrowNotImplementedError(f"{name} is refused: {_REFUSED.get(name, 'not supported')}")
