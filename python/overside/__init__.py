@@ -1,7 +1,7 @@
 """Overside measures, decides and runs data-processing offload between a host and its DPU.
 
 In programs: `compress`, `decompress` and `match` for data in memory, `Compressor`, `Decompressor`
-and `open` for streams. docs/python.md tells more.
+and `open` for streams, `dataset` for tables of a server. docs/python.md tells more.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         match,
     )
     from overside.files import open  # noqa: A004
+    from overside.flow.dataset import dataset
 
 __all__ = [
     "MAX_SIZE",
@@ -40,6 +41,7 @@ __all__ = [
     "Result",
     "TruncatedError",
     "compress",
+    "dataset",
     "decompress",
     "match",
     "open",
@@ -53,12 +55,23 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name == "open":
             from overside.files import open as value  # noqa: PLC0415
+        elif name == "dataset":
+            value = _dataset()
         else:
             from overside import _core  # noqa: PLC0415
 
             value = getattr(_core, name)
         globals()[name] = value
         return value
+
+    def _dataset() -> object:
+        try:
+            from overside.flow.dataset import dataset  # noqa: PLC0415
+        except ImportError as error:
+            # `hasattr` and the like would take an `AttributeError` for an answer.
+            remedy = "pip install 'overside[flow]'"
+            raise ImportError(f"overside.dataset needs {error.name}: {remedy}") from error
+        return dataset
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

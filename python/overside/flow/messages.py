@@ -5,6 +5,8 @@ A command or ticket is a `google.protobuf.Any`: the name of a message and its by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from overside.flow.protobuf import Message, ProtobufError, encode
 
 _PREFIX = "type.googleapis.com/"
@@ -44,14 +46,20 @@ SCAN = _OURS + "Scan"
 
 
 def scan(
-    table: str, projection: bytes | None, predicate: bytes | None, limit: int | None, *, count: bool
+    table: str,
+    projection: bytes | None = None,
+    names: Sequence[str] = (),
+    predicate: bytes | None = None,
+    limit: int | None = None,
+    *,
+    count: bool = False,
 ) -> bytes:
     """Rows of a table, as `Any`: field 1 the table; 2 the columns and 3 the filter, each as
-    Substrait's `ExtendedExpression`; 4 one more than the most rows; 5 whether only their number
-    is asked for."""
+    Substrait's `ExtendedExpression`, all columns or rows without; 4 one more than the most rows;
+    5 whether only their number is asked for; 6 the columns' names."""
     fields: list[tuple[int, str | bytes | int]] = [(1, table)]
     if projection is not None:
-        fields.append((2, projection))
+        fields += [(2, projection), *((6, name) for name in names)]
     if predicate is not None:
         fields.append((3, predicate))
     if limit is not None:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as fl
 
-from overside.flow import catalog, messages
+from overside.flow import catalog, expressions, messages
 from overside.flow.access import Access
 from overside.flow.engine import (
     BusyError,
@@ -23,6 +23,7 @@ from overside.flow.engine import (
     Query,
     StatementError,
     TimeLimitError,
+    quoted,
 )
 from overside.flow.prepared import PreparedStatements, whole_table
 from overside.flow.protobuf import Message, ProtobufError
@@ -147,7 +148,27 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
         if name == "CommandPreparedStatementQuery":
             prepared = self._prepared.find(command.bytes(1))
             return prepared.statement, prepared.parameters
+        if name == messages.SCAN:
+            return self._scan(command), ()
         raise _refusal(name)
+
+    def _scan(self, command: Message) -> str:
+        """What `messages.scan` asks for."""
+        table = command.text(1)
+        if table not in self._engine.schemas:
+            raise StatementError(f"there is no table {table}")
+        schema = self._engine.schemas[table]
+        columns = ["*"]
+        if command.flag(5):
+            columns = ["count(*) AS count"]
+        elif command.has(2):
+            columns = expressions.columns(command.bytes(2), schema, command.texts(6))
+        statement = f"SELECT {', '.join(columns)} FROM {quoted(table)}"
+        if command.has(3):
+            statement += f" WHERE {expressions.predicate(command.bytes(3), schema)}"
+        if command.integer(4) > 0:
+            statement += f" LIMIT {command.integer(4) - 1}"
+        return statement
 
     def _rows(self, query: Query) -> Iterator[pa.RecordBatch]:
         # A client that goes leaves the rows where they are.
@@ -177,6 +198,8 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
         except BusyError as error:
             self._engine.counts["refused"] += 1
             raise fl.FlightUnavailableError(str(error)) from None
+        except expressions.UnsupportedError as error:
+            raise pa.ArrowNotImplementedError(str(error)) from None
         except NotReadOnlyError as error:
             self._engine.counts["refused"] += 1
             raise fl.FlightUnauthorizedError(str(error)) from None

@@ -1,0 +1,298 @@
+"""A table of a server as a `pyarrow.dataset.Dataset`: who scans it pushes columns and filter down.
+
+DuckDB, Polars and DataFusion take a `Dataset` and call its `scanner` (or those of its fragments)
+with the columns they need and the filter that they could translate. Both go to the server as
+Substrait's extended expressions. A filter that Substrait or the server does not know is applied
+here, on the columns that it needs.
+
+Buffers that gRPC received begin anywhere: they are copied to addresses that are multiples of 64,
+for SIMD and DMA.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.flight as fl
+import pyarrow.fs as pafs
+import pyarrow.substrait as pasub
+
+from overside.flow import messages
+
+_LOG = logging.getLogger(__name__)
+
+_ALIGNED = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
+#: The name in certificates that `overside agent keys` makes.
+_TLS_NAME = "agent.overside.invalid"
+
+#: Columns as scanners take them.
+Columns = Sequence[str] | Mapping[str, Any] | None
+
+
+def dataset(
+    uri: str,
+    *,
+    password: str | None = None,
+    tls_keys: str | Path | None = None,
+    tls_name: str = _TLS_NAME,
+) -> TableDataset:
+    """The table at `grpc://HOST:PORT/NAME`, or `grpc+tls://...` with the directory `tls_keys`,
+    which has `ca.pem`, and `host.pem` and `host.key` if the server requires a certificate; the
+    server's certificate has the name `tls_name`.
+
+    Raises `ValueError` for another URI or a table that is not there, `pyarrow.flight.FlightError`
+    if the server does not answer.
+    """
+    return TableDataset(Table(uri, password, tls_keys, tls_name))
+
+
+class Table:
+    """A table of a server."""
+
+    def __init__(
+        self, uri: str, password: str | None, tls_keys: str | Path | None, tls_name: str
+    ) -> None:
+        parts = urlsplit(uri)
+        if parts.scheme not in ("grpc", "grpc+tls") or not parts.hostname or not parts.port:
+            raise ValueError(f"{uri!r} is not like grpc://HOST:PORT/TABLE, or grpc+tls://...")
+        #: What makes another one like it.
+        self.arguments = (uri, password, tls_keys, tls_name)
+        options: dict[str, Any] = {}
+        if parts.scheme == "grpc+tls":
+            options = _tls(tls_keys, tls_name)
+        self._client = fl.FlightClient(f"{parts.scheme}://{parts.netloc}", **options)
+        headers = [] if password is None else [(b"authorization", f"Bearer {password}".encode())]
+        self._options = fl.FlightCallOptions(headers=headers, read_options=_ALIGNED)
+        self.name = parts.path.strip("/")
+        infos = self._client.list_flights(options=self._options)
+        schemas = {info.descriptor.path[0].decode(): info.schema for info in infos}
+        if not self.name and len(schemas) == 1:
+            (self.name,) = schemas
+        if self.name not in schemas:
+            raise ValueError(f"there is no table {self.name!r} at {uri}: {', '.join(schemas)}")
+        self.schema: pa.Schema = schemas[self.name]
+
+    def scan(
+        self,
+        columns: Mapping[str, pads.Expression] | None = None,
+        predicate: pads.Expression | None = None,
+        limit: int | None = None,
+        *,
+        count: bool = False,
+    ) -> fl.FlightStreamReader:
+        """Rows from the server.
+
+        Raises `ArrowInvalid` or `ArrowNotImplementedError` for expressions that Substrait or the
+        server does not know.
+        """
+        projection = None
+        names = list(columns or ())
+        if columns:
+            projection = self._substrait(list(columns.values()), names)
+        condition = None if predicate is None else self._substrait([predicate], ["filter"])
+        ticket = messages.scan(self.name, projection, names, condition, limit, count=count)
+        return self._client.do_get(fl.Ticket(ticket), self._options)
+
+    def _substrait(self, expressions: list[pads.Expression], names: list[str]) -> bytes:
+        return bytes(pasub.serialize_expressions(expressions, names, self.schema))
+
+
+def _tls(keys: str | Path | None, name: str) -> dict[str, Any]:
+    if keys is None:
+        raise ValueError("grpc+tls needs tls_keys, a directory with ca.pem")
+    keys = Path(keys)
+    options: dict[str, Any] = {
+        "tls_root_certs": (keys / "ca.pem").read_bytes(),
+        "override_hostname": name,
+    }
+    if (keys / "host.pem").exists():
+        options["cert_chain"] = (keys / "host.pem").read_bytes()
+        options["private_key"] = (keys / "host.key").read_bytes()
+    return options
+
+
+class TableDataset(pads.UnionDataset):  # type: ignore[misc]
+    """A table of a server; what is scanned is asked of the server each time."""
+
+    def __init__(self, table: Table, predicate: pads.Expression | None = None) -> None:
+        # Arrow's own code would read the dataset below this object: it has one that fails.
+        form, files = pads.IpcFileFormat(), pafs.PyFileSystem(_NoFiles())
+        fragment = form.make_fragment(f"{table.name} of a server", files)
+        child = pads.FileSystemDataset([fragment], table.schema, form, files)
+        super().__init__(table.schema, [child])
+        self._table, self._predicate = table, predicate
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (*self._table.arguments, self._predicate)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._table.schema
+
+    def scanner(
+        self, columns: Columns = None, filter: pads.Expression | None = None, **options: Any
+    ) -> pads.Scanner:
+        """Scans once, when it is read. `options` of local scans have no effect."""
+        del options
+        return self._scanner(columns, self._and(filter), None)
+
+    def get_fragments(self, filter: pads.Expression | None = None) -> Iterator[TableFragment]:
+        """One fragment: all of the table."""
+        yield TableFragment(TableDataset(self._table, self._and(filter)))
+
+    def filter(self, expression: pads.Expression) -> TableDataset:
+        """The rows for which it is true."""
+        return TableDataset(self._table, self._and(expression))
+
+    def count_rows(self, filter: pads.Expression | None = None, **options: Any) -> int:
+        """How many rows there are; the server counts."""
+        del options
+        predicate = self._and(filter)
+        try:
+            return int(self._table.scan(None, predicate, count=True).read_all()["count"][0].as_py())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            if predicate is None:
+                raise
+            return sum(batch.num_rows for batch in self._local({}, predicate, error))
+
+    def head(
+        self,
+        num_rows: int,
+        columns: Columns = None,
+        filter: pads.Expression | None = None,
+        **options: Any,
+    ) -> pa.Table:
+        """So many rows, any."""
+        del options
+        return self._scanner(columns, self._and(filter), num_rows).head(num_rows)
+
+    def _and(self, expression: pads.Expression | None) -> pads.Expression | None:
+        if self._predicate is None or expression is None:
+            return self._predicate if expression is None else expression
+        return self._predicate & expression
+
+    def _scanner(
+        self, columns: Columns, predicate: pads.Expression | None, limit: int | None
+    ) -> pads.Scanner:
+        chosen = None if columns is None else _expressions(columns)
+        empty = pads.InMemoryDataset(self.schema.empty_table())
+        # Says of columns that are not there what Arrow says.
+        schema = empty.scanner(columns=chosen, filter=predicate).projected_schema
+        return pads.Scanner.from_batches(self._batches(chosen, predicate, limit), schema=schema)
+
+    def _batches(
+        self,
+        columns: dict[str, pads.Expression] | None,
+        predicate: pads.Expression | None,
+        limit: int | None,
+    ) -> Iterator[pa.RecordBatch]:
+        if columns == {}:
+            count = self.count_rows(predicate)
+            yield pa.record_batch({"": pa.nulls(count)}).select([])
+            return
+        try:
+            reader = self._table.scan(columns, predicate, limit)
+            # A refusal arrives with the first message.
+            schema = reader.schema
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            yield from self._local(columns, predicate, error)
+            return
+        del schema
+        try:
+            for chunk in reader:
+                yield chunk.data
+        finally:
+            # Whoever reads no further leaves nothing behind.
+            reader.cancel()
+
+    def _local(
+        self,
+        columns: dict[str, pads.Expression] | None,
+        predicate: pads.Expression | None,
+        why: Exception,
+    ) -> Iterator[pa.RecordBatch]:
+        """The same with filter and computed columns applied here."""
+        _LOG.info("%s is filtered here: %s", self._table.name, why)
+        names = self._needed(columns, predicate) or self.schema.names[:1]
+        fields = {name: pads.field(name) for name in names}
+        schema = pa.schema([self.schema.field(name) for name in names])
+        remote = self._batches(fields, None, None)
+        scanner = pads.Scanner.from_batches(
+            remote, schema=schema, columns=columns, filter=predicate
+        )
+        yield from scanner.to_batches()
+
+    def _needed(
+        self, columns: dict[str, pads.Expression] | None, predicate: pads.Expression | None
+    ) -> list[str]:
+        """The columns without which the expressions have no meaning."""
+        if columns is None:
+            return list(self.schema.names)
+        needed = []
+        for at, name in enumerate(self.schema.names):
+            others = pads.InMemoryDataset(self.schema.remove(at).empty_table())
+            try:
+                others.scanner(columns=columns, filter=predicate)
+            except pa.ArrowInvalid:
+                needed.append(name)
+        return needed
+
+
+def _expressions(columns: Sequence[str] | Mapping[str, Any]) -> dict[str, pads.Expression]:
+    if isinstance(columns, Mapping):
+        return dict(columns)
+    return {name: pads.field(name) for name in columns}
+
+
+def _again(
+    uri: str,
+    password: str | None,
+    tls_keys: str | Path | None,
+    tls_name: str,
+    predicate: pads.Expression | None,
+) -> TableDataset:
+    return TableDataset(Table(uri, password, tls_keys, tls_name), predicate)
+
+
+class TableFragment:
+    """All of a dataset, for those that scan fragments (DataFusion)."""
+
+    def __init__(self, whole: TableDataset) -> None:
+        self._whole = whole
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The columns."""
+        return self._whole.schema
+
+    def scanner(
+        self,
+        schema: pa.Schema | None = None,
+        columns: Columns = None,
+        filter: pads.Expression | None = None,
+        **options: Any,
+    ) -> pads.Scanner:
+        """See `TableDataset.scanner`."""
+        del schema
+        return self._whole.scanner(columns, filter, **options)
+
+
+def _refuse(*_: object, **__: object) -> Any:
+    raise NotImplementedError(
+        "a table of a server is read by its methods: scanner(), to_table(), to_batches(), ..."
+    )
+
+
+#: A file system on which nothing can be done.
+_NoFiles = type(
+    "_NoFiles",
+    (pafs.FileSystemHandler,),
+    dict.fromkeys(pafs.FileSystemHandler.__abstractmethods__, _refuse),
+)
