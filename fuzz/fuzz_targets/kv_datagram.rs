@@ -2,15 +2,13 @@
 
 #![no_main]
 
-use std::fmt::Display;
-
 use libfuzzer_sys::fuzz_target;
 use overside_kv::protocol::datagram::{
     ANSWER_LIMIT_MIN_BYTES, AnswerDatagrams, DATAGRAM_MAX_BYTES, DatagramEngine, Header, replies,
 };
-use overside_kv::protocol::{ClientInfo, ServerContext};
+use overside_kv::protocol::ServerContext;
 use overside_kv::store::{MEMORY_MIN_BYTES, Semantics, StoreOptions};
-use overside_kv::{KeyHasher, ProcessingEngine, Statistics, Store};
+use overside_kv::{KeyHasher, ProcessingEngine, Store};
 
 struct Server(Store);
 
@@ -29,38 +27,6 @@ impl ServerContext for Server {
 
     fn has_password(&self) -> bool {
         false
-    }
-
-    fn info(&mut self, _: &Statistics, _: &mut dyn FnMut(&str, &str, &dyn Display)) {}
-
-    fn config(&mut self, _: &mut dyn FnMut(&str, &str)) {}
-
-    fn clients(&mut self, _: &mut dyn FnMut(&ClientInfo<'_>)) {}
-
-    fn set_client_name(&mut self, _: u64, _: &[u8]) {}
-
-    fn kill_client(&mut self, _: u64) -> bool {
-        false
-    }
-
-    fn save(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn save_in_background(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn rewrite_log_in_background(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn last_save_s(&mut self) -> u64 {
-        1
-    }
-
-    fn shutdown(&mut self, _: Option<bool>) -> Result<(), String> {
-        Ok(())
     }
 }
 

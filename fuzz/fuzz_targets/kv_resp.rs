@@ -50,30 +50,8 @@ impl ServerContext for Server {
         });
     }
 
-    fn set_client_name(&mut self, _: u64, _: &[u8]) {}
-
-    fn kill_client(&mut self, _: u64) -> bool {
-        false
-    }
-
-    fn save(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
     fn save_in_background(&mut self) -> Result<(), String> {
         Err("already\r\nrunning".into())
-    }
-
-    fn rewrite_log_in_background(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn last_save_s(&mut self) -> u64 {
-        1
-    }
-
-    fn shutdown(&mut self, _: Option<bool>) -> Result<(), String> {
-        Ok(())
     }
 }
 

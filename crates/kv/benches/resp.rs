@@ -3,11 +3,10 @@
 //! each stage adds to a turn of the server, in short passes with and without it in alternation. A real
 //! turn has system calls beside, so that its part there is smaller.
 
-use std::fmt::Display;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use overside_kv::protocol::{ClientInfo, CommunicationEngine, Ready, ServerContext, Session};
+use overside_kv::protocol::{CommunicationEngine, Ready, ServerContext, Session};
 use overside_kv::stages::{Stage, StageClock};
 use overside_kv::store::{Semantics, StoreOptions};
 use overside_kv::{
@@ -93,38 +92,6 @@ impl ServerContext for Server<'_> {
 
     fn has_password(&self) -> bool {
         false
-    }
-
-    fn info(&mut self, _: &Statistics, _: &mut dyn FnMut(&str, &str, &dyn Display)) {}
-
-    fn config(&mut self, _: &mut dyn FnMut(&str, &str)) {}
-
-    fn clients(&mut self, _: &mut dyn FnMut(&ClientInfo<'_>)) {}
-
-    fn set_client_name(&mut self, _: u64, _: &[u8]) {}
-
-    fn kill_client(&mut self, _: u64) -> bool {
-        false
-    }
-
-    fn save(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn save_in_background(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn rewrite_log_in_background(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn last_save_s(&mut self) -> u64 {
-        0
-    }
-
-    fn shutdown(&mut self, _: Option<bool>) -> Result<(), String> {
-        Ok(())
     }
 }
 

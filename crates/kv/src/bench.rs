@@ -24,6 +24,7 @@ pub mod remote;
 mod report;
 mod runner;
 mod settings;
+mod transport;
 mod workload;
 
 pub use calibration::{core_round_trip_ns, hash_ns};

@@ -19,6 +19,7 @@ pub mod design;
 pub mod directory;
 pub mod engine;
 pub mod hash;
+pub mod herd;
 pub mod offload;
 pub mod partition;
 pub mod partitions;

@@ -49,13 +49,16 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use channel::{Channel, ChannelOptions, Traffic};
+pub(crate) use channel::{receive_message, send_message};
 pub use cost::{LinkCost, LinkCostError, link_cost};
 pub use counts::LinkCounts;
 pub use error::OffloadError;
+pub(crate) use message::{TRAILER_BYTES, Trailer};
+pub(crate) use patience::Patience;
 pub use remote_engine::{Batching, RemoteEngine};
 pub use responder::Responder;
 pub use serve::{Askers, serve};
-pub(crate) use serve::{IDLE_YIELD, PAUSE};
+pub(crate) use serve::{IDLE_SLEEP, IDLE_YIELD, PAUSE};
 pub use side::{SideEngines, SideError, SideStop};
 
 /// Memory of a link and of what is under way on it, at most, beside that of connections.

@@ -16,6 +16,8 @@ mod listeners;
 mod metrics;
 mod password;
 mod poller;
+mod regions;
+mod replies;
 mod scrape;
 mod settings;
 mod shared;
@@ -41,6 +43,7 @@ pub use settings::{Limits, Settings, Steering};
 
 use crate::KeyHasher;
 use crate::clock::Clock;
+use crate::herd::{HerdError, HerdListener, Place};
 use crate::udp::RX_QUEUE_DEFAULT;
 use datagrams::{DatagramListener, DatagramService};
 use listeners::{Listener, Service, Sockets};
@@ -70,6 +73,14 @@ pub enum ServerError {
         /// Why.
         error: io::Error,
     },
+    /// Clients cannot come to request regions.
+    #[error("cannot listen at {place}: {error}")]
+    ListenHerd {
+        /// Where.
+        place: Place,
+        /// Why.
+        error: HerdError,
+    },
     /// It cannot stay on a core.
     #[error("cannot run on core {core}: {error}")]
     Core {
@@ -89,6 +100,8 @@ pub struct Server {
     settings: Settings,
     /// Of each worker.
     sockets: Vec<Sockets>,
+    /// Accepts clients of the request regions as long as it is there.
+    _herd: Option<HerdListener>,
     stop: Arc<EventFd>,
 }
 
@@ -149,10 +162,12 @@ impl Server {
             some => some,
         };
         bind_datagrams(&mut settings, &mut all)?;
+        let herd = bind_herd(&mut settings, &mut all)?;
         settings.limits.clients = allow_descriptors(settings.limits.clients);
         Ok(Self {
             settings,
             sockets: all,
+            _herd: herd,
             stop: Arc::new(EventFd::new().map_err(io::Error::from)?),
         })
     }
@@ -272,6 +287,33 @@ fn bind_datagrams(settings: &mut Settings, all: &mut [Sockets]) -> Result<(), Se
         }
     }
     Ok(())
+}
+
+/// Lets clients come to the request regions of each worker.
+fn bind_herd(
+    settings: &mut Settings,
+    all: &mut [Sockets],
+) -> Result<Option<HerdListener>, ServerError> {
+    let Some(place) = &mut settings.herd else {
+        return Ok(None);
+    };
+    let bound = match &*place {
+        Place::Path(path) => listeners::remove_stale(path),
+        Place::Address(_) => Ok(()),
+    };
+    let secret = settings.password.as_ref().map(Password::secret);
+    let bound = bound
+        .map_err(HerdError::from)
+        .and_then(|()| HerdListener::bind(place, all.len(), secret));
+    let (listener, inboxes) = bound.map_err(|error| ServerError::ListenHerd {
+        place: place.clone(),
+        error,
+    })?;
+    *place = listener.place().clone();
+    for (inbox, of_worker) in inboxes.into_iter().zip(all) {
+        of_worker.regions = Some(inbox);
+    }
+    Ok(Some(listener))
 }
 
 /// Is one worker until the server ends.

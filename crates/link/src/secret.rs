@@ -24,6 +24,12 @@ impl Secret {
         random_bytes().map(Self)
     }
 
+    /// The secret with these bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        Self(bytes)
+    }
+
     /// The secret with these digits: two hexadecimal ones a byte.
     pub fn from_hex(text: &str) -> Option<Self> {
         hex::decode(text)?.try_into().ok().map(Self)

@@ -29,6 +29,7 @@ mod service;
 mod shim;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 pub use endpoint::UcxEndpoint;
@@ -160,6 +161,13 @@ impl Listener {
         deadline: Instant,
     ) -> Result<UcxEndpoint, ConnectError> {
         connect::accept(&self.control, config, &self.options, deadline)
+    }
+}
+
+/// Readable when a peer connects.
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
     }
 }
 

@@ -1,23 +1,29 @@
 //! A client of the datagram protocol, as the load generator drives connections.
 
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use slab::Slab;
 
 use super::connection::{Connection, Counts};
+use super::transport::Transport;
 use super::workload::{Kind, Requests};
-use super::{Address, BenchError, ProtocolKind, Settings};
+use super::{BenchError, ProtocolKind, Settings};
 use crate::client::datagram::{Exchange, ExchangeError, ExchangeOptions};
 use crate::protocol::datagram::{DATAGRAM_MAX_BYTES, ETHERNET_BYTES, Reply};
-use crate::udp::{DatagramSocket, RX_QUEUE_DEFAULT, ReceiveBuffers};
-use crate::{Answer, Condition, Expiry, Operation, Request};
+use crate::udp::ReceiveBuffers;
+use crate::{Answer, Condition, Expiry, Operation, Request, herd};
 
 /// Of an answer or a request and their datagram, beside key and value.
 const OVERHEAD_BYTES: usize = 128;
 /// Longest key and value together.
-pub(super) const RECORD_MAX_BYTES: usize = DATAGRAM_MAX_BYTES - OVERHEAD_BYTES;
+pub(super) fn record_max_bytes(protocol: ProtocolKind) -> usize {
+    match protocol {
+        ProtocolKind::Herd => herd::DATAGRAM_MAX_BYTES - OVERHEAD_BYTES,
+        _ => DATAGRAM_MAX_BYTES - OVERHEAD_BYTES,
+    }
+}
 
 /// What a thread drives.
 #[derive(Debug)]
@@ -29,7 +35,7 @@ pub(super) enum Client {
 impl Client {
     pub fn open(settings: &Settings, number: u64) -> Result<Self, BenchError> {
         match settings.protocol {
-            ProtocolKind::Datagram => DatagramConnection::open(settings, number)
+            protocol if protocol.is_datagram() => DatagramConnection::open(settings, number)
                 .map(|connection| Self::Datagram(Box::new(connection))),
             _ => Connection::open(settings, number)
                 .map(|connection| Self::Stream(Box::new(connection))),
@@ -39,7 +45,7 @@ impl Client {
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Stream(connection) => connection.fd(),
-            Self::Datagram(connection) => connection.socket.as_fd(),
+            Self::Datagram(connection) => connection.transport.fd(),
         }
     }
 
@@ -131,7 +137,7 @@ struct Outstanding {
 /// A client, with what it has asked and not been answered.
 #[derive(Debug)]
 pub(super) struct DatagramConnection {
-    socket: DatagramSocket,
+    transport: Transport,
     buffers: ReceiveBuffers,
     exchange: Exchange,
     begin: Instant,
@@ -148,18 +154,18 @@ impl DatagramConnection {
             address: settings.address.to_string(),
             source,
         };
-        let Address::Tcp(address) = settings.address else {
-            return Err(failed(ErrorKind::Unsupported.into()));
-        };
+        let transport = Transport::connect(settings).map_err(failed)?;
         let longest = settings.records.value_bytes + OVERHEAD_BYTES;
         let options = ExchangeOptions {
             answer_bytes: longest.max(ETHERNET_BYTES),
+            datagram_bytes: transport.datagram_bytes(),
+            in_flight: transport.in_flight_max().unwrap_or(usize::MAX),
             ..ExchangeOptions::default()
         };
         let (count, seed) = (settings.records.count, settings.seed);
         let connections = (settings.connections * settings.generator.count) as u64;
         Ok(Self {
-            socket: DatagramSocket::connect(address, RX_QUEUE_DEFAULT).map_err(failed)?,
+            transport,
             buffers: ReceiveBuffers::new(),
             exchange: Exchange::new(options),
             begin: Instant::now(),
@@ -263,14 +269,14 @@ impl DatagramConnection {
         }
         self.exchange.flush();
         let (bytes, ends) = self.exchange.transmit(now_ns);
-        self.socket.send(bytes, ends, |_| None);
-        Ok(())
+        let sent = self.transport.send(bytes, ends);
+        sent.map_err(|error| self.failed(error))
     }
 
     fn receive(&mut self, done: &mut impl FnMut(u64)) -> Result<Counts, BenchError> {
         let mut counts = Counts::default();
         let (mut wrong, mut refused, mut updates) = (None, None, Vec::new());
-        let received = self.socket.receive(&mut self.buffers);
+        let received = self.transport.receive(&mut self.buffers);
         received.map_err(|error| self.failed(error))?;
         let now_ns = self.now_ns();
         let (outstanding, records) = (&mut self.outstanding, &self.settings.records);
@@ -297,6 +303,7 @@ impl DatagramConnection {
             }
         };
         for datagram in self.buffers.received().flat_map(|one| one.datagrams()) {
+            self.transport.answered(datagram);
             let taken = self.exchange.receive(datagram, now_ns, &mut take);
             if let Err(error) = taken {
                 return Err(self.broken(error));

@@ -15,6 +15,9 @@ pub enum ProtocolKind {
     MemcachedMeta,
     /// This store's datagrams: a client packs what it asks at once.
     Datagram,
+    /// The same, with requests written into the server's memory (HERD's pairing). At an address, by UCX; at a
+    /// path, by shared memory.
+    Herd,
 }
 
 /// The sorted set of all keys, as YCSB's binding for Redis names it.
@@ -37,12 +40,17 @@ pub(super) struct Unexpected;
 type Parsed = Result<Option<(Reply, usize)>, Unexpected>;
 
 impl ProtocolKind {
+    /// Whether what is said goes in datagrams, not over connections.
+    pub(super) fn is_datagram(self) -> bool {
+        matches!(self, Self::Datagram | Self::Herd)
+    }
+
     pub(super) fn get(self, key: &[u8], out: &mut Vec<u8>) {
         match self {
             Self::Resp => command(out, &[b"GET", key]),
             Self::Memcached => line(out, &[b"get ", key]),
             Self::MemcachedMeta => line(out, &[b"mg ", key, b" v"]),
-            Self::Datagram => unreachable!("it has no connections"),
+            Self::Datagram | Self::Herd => unreachable!("it has no connections"),
         }
     }
 
@@ -53,7 +61,7 @@ impl ProtocolKind {
             Self::Resp => return command(out, &[b"SET", key, value]),
             Self::Memcached => line(out, &[b"set ", key, b" 0 0 ", len]),
             Self::MemcachedMeta => line(out, &[b"ms ", key, b" ", len]),
-            Self::Datagram => unreachable!("it has no connections"),
+            Self::Datagram | Self::Herd => unreachable!("it has no connections"),
         }
         line(out, &[value]);
     }
@@ -95,7 +103,7 @@ impl ProtocolKind {
             Self::Resp => resp(input),
             Self::Memcached => memcached(input),
             Self::MemcachedMeta => meta(input),
-            Self::Datagram => unreachable!("it has no connections"),
+            Self::Datagram | Self::Herd => unreachable!("it has no connections"),
         }
     }
 }

@@ -18,7 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::connection::Counts;
 use super::datagram::Client;
-use super::{BenchError, LoadMode, Point, ProtocolKind, Settings, Window};
+use super::{BenchError, LoadMode, Point, Settings, Window};
 
 /// How long a server may be silent.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -415,7 +415,7 @@ impl<'s> Driver<'s> {
         }
         self.look_for_late()?;
         let most = most.unwrap_or(match self.settings.protocol {
-            ProtocolKind::Datagram => LATE_LOOK,
+            protocol if protocol.is_datagram() => LATE_LOOK,
             _ => Duration::from_millis(200),
         });
         let timeout = Timespec {
@@ -439,8 +439,7 @@ impl<'s> Driver<'s> {
 
     /// Has datagrams sent again that were not answered in time.
     fn look_for_late(&mut self) -> Result<(), BenchError> {
-        let is_due = self.settings.protocol == ProtocolKind::Datagram
-            && self.last_look.elapsed() >= LATE_LOOK;
+        let is_due = self.settings.protocol.is_datagram() && self.last_look.elapsed() >= LATE_LOOK;
         if is_due {
             self.last_look = Instant::now();
             for index in 0..self.connections.len() {

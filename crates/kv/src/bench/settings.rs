@@ -9,9 +9,10 @@ use overside_link::codec;
 use serde::{Deserialize, Serialize};
 
 use super::connection::READ_BYTES;
-use super::datagram::RECORD_MAX_BYTES;
+use super::datagram::record_max_bytes;
 use super::runner::LOAD_PIPELINE;
 use super::{BenchError, ProtocolKind, Records, Workload};
+use crate::herd;
 use crate::udp::RECEIVE_BYTES;
 
 /// Where the server is.
@@ -126,7 +127,7 @@ impl Settings {
         };
         let in_flight = 2 * self.pipeline.max(LOAD_PIPELINE) as u64 * answers;
         let buffers = match self.protocol {
-            ProtocolKind::Datagram => RECEIVE_BYTES,
+            protocol if protocol.is_datagram() => RECEIVE_BYTES,
             _ => READ_BYTES,
         };
         let connection = buffers as u64 + in_flight.saturating_mul(record as u64);
@@ -173,19 +174,25 @@ impl Settings {
             if self.further.len() >= ENDPOINTS_MAX {
                 return Err(format!("a server has at most {ENDPOINTS_MAX} endpoints"));
             }
-            if self.protocol == ProtocolKind::Datagram && !self.further.is_empty() {
+            if self.protocol.is_datagram() && !self.further.is_empty() {
                 return Err("datagrams go to one endpoint".into());
             }
-            if self.password.is_some() && self.protocol != ProtocolKind::Resp {
-                return Err("only Redis's protocol has a password".into());
+            if self.protocol == ProtocolKind::Herd {
+                within("connections", self.connections, herd::CLIENTS_MAX)?;
+            }
+            let is_link =
+                self.protocol == ProtocolKind::Herd && matches!(self.address, Address::Tcp(_));
+            if self.password.is_some() && self.protocol != ProtocolKind::Resp && !is_link {
+                return Err("only Redis's protocol has a password, and a link by UCX".into());
             }
             let longest = self
                 .records
                 .key_bytes
                 .saturating_add(self.records.value_bytes);
-            if self.protocol == ProtocolKind::Datagram && longest > RECORD_MAX_BYTES {
+            let most = record_max_bytes(self.protocol);
+            if self.protocol.is_datagram() && longest > most {
                 return Err(format!(
-                    "a key and its value have at most {RECORD_MAX_BYTES} bytes in a datagram"
+                    "a key and its value have at most {most} bytes in a datagram"
                 ));
             }
             self.records.check()?;

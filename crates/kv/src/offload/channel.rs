@@ -14,6 +14,7 @@ use overside_link::verbs::{
 use super::OffloadError;
 use super::message::{BODY_MAX_BYTES, TRAILER_BYTES, Trailer};
 use super::patience::Patience;
+pub(crate) use open::{receive_message, send_message};
 
 /// How long parts of a message may be under way after its last word has arrived.
 const ARRIVAL_MAX: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! The last bytes of a message, and what messages are about.
 
 /// Bytes behind the body: length, checksum, last word.
-pub(super) const TRAILER_BYTES: usize = 16;
+pub(crate) const TRAILER_BYTES: usize = 16;
 /// Longest body, by rendezvous.
 pub(super) const BODY_MAX_BYTES: usize = 1 << 30;
 /// Set in the length of a message whose body is elsewhere.
@@ -11,7 +11,7 @@ const SEQUENCE_MAX: u64 = u64::MAX >> 16;
 
 /// What follows a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Trailer {
+pub(crate) struct Trailer {
     pub sequence: u64,
     /// Requests or answers in the body.
     pub count: u16,

@@ -6,7 +6,7 @@ use super::OffloadError;
 
 /// How long to poll for something.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     most: Duration,
     begin: Option<Instant>,
     turns: u32,

@@ -10,7 +10,7 @@ use crate::server::{Backing, TICK_MS};
 
 /// Turns without a message after which the loop lets others run, and then sleeps between turns.
 pub const IDLE_YIELD: u32 = 256;
-const IDLE_SLEEP: u32 = 4096;
+pub const IDLE_SLEEP: u32 = 4096;
 /// How long it sleeps: what a message waits at most after a pause.
 pub const PAUSE: Duration = Duration::from_micros(50);
 

@@ -7,7 +7,11 @@ use crate::replica::Replication;
 use crate::stages::StageClock;
 use crate::{ProcessingEngine, Statistics};
 
-/// What only the server knows or can do.
+/// Where a server has no snapshots.
+const NOTHING_KEPT: &str = "nothing is kept on disk";
+
+/// What only the server knows or can do. Who can let clients in must be said; a server that has nothing else
+/// to tell or to do needs no more than the first four.
 pub trait ServerContext {
     /// What executes the requests.
     fn engine(&mut self) -> &mut dyn ProcessingEngine;
@@ -25,48 +29,60 @@ pub trait ServerContext {
 
     /// Hands over what `INFO` shows: section (`Server`), field (`uptime_in_seconds`) and value, fields
     /// of a section in a row. The section `Keyspace` is added by the caller.
-    fn info(&mut self, statistics: &Statistics, field: &mut dyn FnMut(&str, &str, &dyn Display));
+    fn info(&mut self, _: &Statistics, _field: &mut dyn FnMut(&str, &str, &dyn Display)) {}
 
     /// Hands over every parameter of `CONFIG GET` with its value, by Redis's names (`maxmemory`).
-    fn config(&mut self, parameter: &mut dyn FnMut(&str, &str));
+    fn config(&mut self, _parameter: &mut dyn FnMut(&str, &str)) {}
 
     /// Hands over every client that is connected (`CLIENT LIST`), in order of their ids.
-    fn clients(&mut self, client: &mut dyn FnMut(&ClientInfo<'_>));
+    fn clients(&mut self, _client: &mut dyn FnMut(&ClientInfo<'_>)) {}
 
     /// Remembers the name of a client, for [`ServerContext::clients`]; empty: none.
-    fn set_client_name(&mut self, id: u64, name: &[u8]);
+    fn set_client_name(&mut self, _id: u64, _name: &[u8]) {}
 
     /// Closes the connection of a client (`CLIENT KILL`), unless it is the caller's own, whose session
     /// says that it is closing. Whether there is one.
-    fn kill_client(&mut self, id: u64) -> bool;
+    fn kill_client(&mut self, _id: u64) -> bool {
+        false
+    }
 
     /// Writes a snapshot before it returns (`SAVE`).
     ///
     /// # Errors
     /// Why not, as the client reads it after `ERR `.
-    fn save(&mut self) -> Result<(), String>;
+    fn save(&mut self) -> Result<(), String> {
+        Err(NOTHING_KEPT.into())
+    }
 
     /// Begins to write a snapshot (`BGSAVE`).
     ///
     /// # Errors
     /// Why not, as the client reads it after `ERR `.
-    fn save_in_background(&mut self) -> Result<(), String>;
+    fn save_in_background(&mut self) -> Result<(), String> {
+        Err(NOTHING_KEPT.into())
+    }
 
     /// Begins to write the log anew (`BGREWRITEAOF`).
     ///
     /// # Errors
     /// Why not, as the client reads it after `ERR `.
-    fn rewrite_log_in_background(&mut self) -> Result<(), String>;
+    fn rewrite_log_in_background(&mut self) -> Result<(), String> {
+        Err(NOTHING_KEPT.into())
+    }
 
     /// When the last snapshot was completed, in seconds since 1970 (`LASTSAVE`).
-    fn last_save_s(&mut self) -> u64;
+    fn last_save_s(&mut self) -> u64 {
+        0
+    }
 
     /// Ends the server after this batch (`SHUTDOWN`), with a snapshot or without one, or as it is
     /// configured.
     ///
     /// # Errors
     /// Why not, as the client reads it after `ERR `.
-    fn shutdown(&mut self, save: Option<bool>) -> Result<(), String>;
+    fn shutdown(&mut self, _save: Option<bool>) -> Result<(), String> {
+        Err("this server is not ended by its clients".into())
+    }
 
     /// Whether replies leave before the next batch is parsed: then the commands of one batch are executed,
     /// and the caller calls again.

@@ -4,13 +4,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
-use super::Backing;
-use super::client::Clients;
-use super::context::Context;
+use super::replies::{ReceivedPackets, Replies, Serving};
 use super::state::State;
-use crate::KeyHasher;
 use crate::protocol::MemcachedDatagramEngine;
-use crate::protocol::datagram::{AnswerDatagrams, DatagramEngine};
+use crate::protocol::datagram::DatagramEngine;
 use crate::stages::Stage;
 use crate::udp::{DatagramSocket, Peer, ReceiveBuffers};
 
@@ -125,18 +122,7 @@ pub struct Datagrams {
     buffers: ReceiveBuffers,
     engine: DatagramEngine,
     memcached: MemcachedDatagramEngine,
-    answers: AnswerDatagrams,
-    /// Of the answers: whom each is for, and where it ends.
-    ends: Vec<(u32, usize)>,
-}
-
-/// What is needed to serve.
-pub struct Serving<'t> {
-    pub now_ms: u64,
-    pub state: &'t mut State,
-    pub clients: &'t mut Clients,
-    pub backing: &'t mut dyn Backing,
-    pub hasher: &'t KeyHasher,
+    replies: Replies,
 }
 
 impl Datagrams {
@@ -147,8 +133,7 @@ impl Datagrams {
             buffers: ReceiveBuffers::new(),
             engine: DatagramEngine::default(),
             memcached: MemcachedDatagramEngine::default(),
-            answers: AnswerDatagrams::default(),
-            ends: Vec::new(),
+            replies: Replies::default(),
         })
     }
 
@@ -196,51 +181,22 @@ impl Datagrams {
             }
         }
         serving.state.stages.end(Stage::Receive);
-        let mut done = 0;
-        while done < packets.len() {
-            self.answers.clear();
-            (self.answers).set_steered(self.sockets[number].is_steered);
-            let mut context = Context {
-                now_ms: serving.now_ms,
-                state: &mut *serving.state,
-                clients: &mut *serving.clients,
-                backing: &mut *serving.backing,
-            };
-            let rest = &packets[done..];
-            let (answers, hasher) = (&mut self.answers, serving.hasher);
-            let executed = match self.sockets[number].service {
-                DatagramService::Own => (self.engine).process(rest, answers, hasher, &mut context),
-                DatagramService::Memcached => {
-                    (self.memcached).process(rest, answers, hasher, &mut context)
-                }
-            };
-            let kept = serving.backing.before_replies();
-            serving.state.stages.end(Stage::Persist);
-            let counters = &mut serving.state.counters.datagrams;
-            match kept {
-                Ok(()) => {
-                    let to =
-                        |(packet, end): &(u32, usize)| (senders[done + *packet as usize], *end);
-                    self.ends.clear();
-                    self.ends.extend(self.answers.ends().iter().map(to));
-                    let peer = |number: u32| Some(peers[number as usize]);
-                    let sent = socket.send(self.answers.bytes(), &self.ends, peer);
-                    counters.sent += sent.datagrams;
-                    counters.sent_bytes += sent.bytes;
-                    counters.unsent += sent.failed;
-                }
-                // Nobody is told that something was kept.
-                Err(_) => {
-                    counters.unsent += self.answers.ends().len() as u64;
-                    self.engine.doubt();
-                }
+        let listener = &self.sockets[number];
+        let received = ReceivedPackets {
+            packets: &packets,
+            senders: &senders,
+            peers: &peers,
+            socket,
+        };
+        match listener.service {
+            DatagramService::Own => {
+                (self.replies).set_steered(listener.is_steered);
+                (self.replies).answer(&mut self.engine, received, serving);
             }
-            serving.state.stages.end(Stage::Respond);
-            done += executed;
+            DatagramService::Memcached => {
+                (self.replies).answer(&mut self.memcached, received, serving);
+            }
         }
-        let counters = &mut serving.state.counters.datagrams;
-        counters.invalid = self.engine.invalid() + self.memcached.invalid();
-        counters.repeated = self.engine.repeated();
     }
 
     /// Looks at what waits in the sockets and what they have lost.

@@ -27,6 +27,7 @@ pub fn info(
     let mut client = |name: &str, value: &dyn Display| field("Clients", name, value);
     client("connected_clients", &figures.clients);
     client("memcached_clients", &figures.memcached_clients);
+    client("request_region_clients", &figures.region_clients);
     client("maxclients", &limits.clients);
     client("blocked_clients", &state.blocked);
     client("unauthenticated_clients", &figures.unauthenticated);

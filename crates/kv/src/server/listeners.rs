@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::datagrams::DatagramListener;
+use crate::herd::RegionInbox;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind, listen,
@@ -55,6 +56,8 @@ impl std::fmt::Display for Peer {
 pub struct Sockets {
     pub listeners: Vec<Listener>,
     pub datagrams: Vec<DatagramListener>,
+    /// Clients that write into request regions.
+    pub regions: Option<RegionInbox>,
 }
 
 /// A listening socket.
@@ -163,7 +166,8 @@ fn bound(address: SocketAddr, joins: bool) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn remove_stale(path: &Path) -> io::Result<()> {
+/// Removes a socket that a dead server left.
+pub fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     if !is_socket {
         return Ok(());

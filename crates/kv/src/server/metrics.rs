@@ -23,6 +23,8 @@ pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64
     out.counter("commands_total", "Commands executed.", figures.commands);
     out.counter("hits_total", "Reads that found their key.", s.hits);
     out.counter("misses_total", "Reads that did not.", s.misses);
+    let regions = "Clients that write into request regions.";
+    out.gauge("request_region_clients", regions, figures.region_clients);
     let evicted = "Keys dropped to make room.";
     out.counter("evictions_total", evicted, s.evictions);
     let expired = "Keys removed because their time had passed.";

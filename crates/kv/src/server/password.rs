@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use overside_link::Secret;
 use sha2::{Digest, Sha256};
 
 /// Longest password in bytes.
@@ -45,6 +46,13 @@ impl Password {
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         self.0
+    }
+
+    /// What proves to a link that a peer knows it: the first half of its digest.
+    #[must_use]
+    pub fn secret(&self) -> Secret {
+        let half = self.0.first_chunk();
+        Secret::from_bytes(half.copied().unwrap_or_default())
     }
 
     /// The password whose digest this is.

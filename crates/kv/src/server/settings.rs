@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::Password;
 use crate::Design;
 use crate::directory::RegistrationStatus;
+use crate::herd::Place;
 
 /// How a server serves.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +21,9 @@ pub struct Settings {
     pub memcached: Vec<SocketAddr>,
     /// Where datagrams are answered, without a password: to clients of this machine.
     pub datagram: Vec<SocketAddr>,
+    /// Where clients come that write their requests into a polled region (HERD's pairing); by an address
+    /// those alone that know the password.
+    pub herd: Option<Place>,
     /// Where clients of memcached send datagrams, without a password: clients of this machine.
     pub memcached_udp: Vec<SocketAddr>,
     /// Receive descriptors of each socket for datagrams; 0: as many as the system allows.
@@ -56,10 +60,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether there are sockets for datagrams.
+    /// Whether there are datagrams.
     #[must_use]
     pub fn has_datagrams(&self) -> bool {
-        !(self.datagram.is_empty() && self.memcached_udp.is_empty())
+        !(self.datagram.is_empty() && self.memcached_udp.is_empty()) || self.herd.is_some()
     }
 }
 

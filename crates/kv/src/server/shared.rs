@@ -55,6 +55,8 @@ pub struct Figures {
     pub unauthenticated: usize,
     pub clients_memory_bytes: usize,
     pub partition_work: PartitionWork,
+    /// Each of them has a region at each worker.
+    pub region_clients: usize,
 }
 
 impl Figures {
@@ -69,6 +71,7 @@ impl Figures {
         self.memcached_clients += other.memcached_clients;
         self.unauthenticated += other.unauthenticated;
         self.clients_memory_bytes += other.clients_memory_bytes;
+        self.region_clients = self.region_clients.max(other.region_clients);
         self.partition_work.own += other.partition_work.own;
         self.partition_work.forwarded += other.partition_work.forwarded;
     }

@@ -19,6 +19,8 @@ pub struct State {
     /// Commands executed.
     pub commands: u64,
     pub partition_work: PartitionWork,
+    /// Clients that write into request regions.
+    pub region_clients: usize,
     /// Clients that wait for replicas.
     pub blocked: usize,
     pub is_shutting_down: bool,
@@ -34,6 +36,7 @@ impl State {
             stages: StageClock::start(),
             commands: 0,
             partition_work: PartitionWork::default(),
+            region_clients: 0,
             blocked: 0,
             is_shutting_down: false,
         }
@@ -50,6 +53,7 @@ impl State {
             unauthenticated: clients.unauthenticated,
             clients_memory_bytes: clients.memory_bytes(),
             partition_work: self.partition_work,
+            region_clients: self.region_clients,
         }
     }
 

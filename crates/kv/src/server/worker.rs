@@ -36,9 +36,11 @@ use super::client::Clients;
 use super::connection::{Connection, Protocol};
 use super::context::Context;
 use super::counters::CloseReason;
-use super::datagrams::{Datagrams, Serving};
+use super::datagrams::Datagrams;
 use super::listeners::{Listener, Sockets};
 use super::poller::{EventFlags, Poller};
+use super::regions::Regions;
+use super::replies::Serving;
 use super::scrape::Scrape;
 use super::state::State;
 use crate::KeyHasher;
@@ -59,6 +61,7 @@ const SCRAPE: u64 = 2 << 56;
 const STOP: u64 = 3 << 56;
 const BELL: u64 = 4 << 56;
 const DATAGRAMS: u64 = 5 << 56;
+const REGIONS: u64 = 6 << 56;
 
 /// A server at work.
 pub struct Worker<'b> {
@@ -73,6 +76,8 @@ pub struct Worker<'b> {
     memcached: MemcachedEngine,
     /// Where there are sockets for them.
     datagrams: Option<Box<Datagrams>>,
+    /// Where clients may write requests.
+    regions: Option<Box<Regions>>,
     hasher: KeyHasher,
     backing: &'b mut dyn Backing,
     stop: &'b EventFd,
@@ -119,6 +124,7 @@ impl<'b> Worker<'b> {
         let Sockets {
             listeners,
             datagrams,
+            regions,
         } = sockets;
         for (number, listener) in listeners.iter().enumerate() {
             poller.add(listener, LISTENER | number as u64, EventFlags::IN)?;
@@ -126,6 +132,10 @@ impl<'b> Worker<'b> {
         let datagrams = Datagrams::new(datagrams).map(Box::new);
         for (number, socket) in datagrams.iter().flat_map(|all| all.sockets()).enumerate() {
             poller.add(socket, DATAGRAMS | number as u64, EventFlags::IN)?;
+        }
+        let regions = regions.map(|inbox| Box::new(Regions::new(inbox)));
+        if let Some(regions) = &regions {
+            poller.add(&**regions, REGIONS, EventFlags::IN)?;
         }
         poller.add(stop, STOP, EventFlags::IN)?;
         let bell = backing.bell();
@@ -145,6 +155,7 @@ impl<'b> Worker<'b> {
             engine: CommunicationEngine::new(),
             memcached: MemcachedEngine::default(),
             datagrams,
+            regions,
             hasher,
             backing,
             stop,
@@ -206,6 +217,7 @@ impl<'b> Worker<'b> {
                 LISTENER => accepting = true,
                 SCRAPE => scraping = true,
                 DATAGRAMS => self.readable.push(number),
+                REGIONS => self.regions.iter_mut().for_each(|regions| regions.admit()),
                 BELL => {}
                 _ => {
                     // It stays readable, for the other workers.
@@ -226,6 +238,7 @@ impl<'b> Worker<'b> {
             self.serve_datagrams();
             self.state.counters.turns.record(begin.elapsed());
         }
+        self.serve_regions(begin);
         if accepting {
             self.accept();
         }
@@ -247,7 +260,9 @@ impl<'b> Worker<'b> {
             false => {
                 let next_ms = self.next_tick_ms.min(self.next_wait_ms);
                 let tick = Duration::from_millis(next_ms.saturating_sub(self.now_ms));
-                self.backing.sleep_max().map_or(tick, |most| tick.min(most))
+                let regions = self.regions.as_ref().and_then(|all| all.sleep_max());
+                let most = self.backing.sleep_max().into_iter().chain(regions);
+                most.fold(tick, Duration::min)
             }
         }
     }
@@ -335,7 +350,10 @@ impl<'b> Worker<'b> {
     /// Brings up to date what engines and backing count.
     fn count(&mut self) {
         let datagrams = self.datagrams.as_ref().map_or(0, |all| all.commands());
-        self.state.commands = self.engine.commands() + self.memcached.commands() + datagrams;
+        let regions = self.regions.as_ref().map_or(0, |all| all.commands());
+        self.state.region_clients = self.regions.as_ref().map_or(0, |all| all.len());
+        self.state.commands =
+            self.engine.commands() + self.memcached.commands() + datagrams + regions;
         self.state.partition_work = self.backing.partition_work();
     }
 
@@ -351,6 +369,25 @@ impl<'b> Worker<'b> {
             };
             for number in self.readable.drain(..) {
                 datagrams.serve(number, &mut serving);
+            }
+            self.count();
+        }
+    }
+
+    /// Serves what clients have written into their regions.
+    fn serve_regions(&mut self, begin: Instant) {
+        if let Some(regions) = &mut self.regions {
+            let mut serving = Serving {
+                now_ms: self.now_ms,
+                state: &mut self.state,
+                clients: &mut self.clients,
+                backing: self.backing,
+                hasher: &self.hasher,
+            };
+            if regions.serve(&mut serving) {
+                self.state.counters.turns.record(begin.elapsed());
+            } else {
+                self.state.stages.end(Stage::Poll);
             }
             self.count();
         }
@@ -448,6 +485,7 @@ impl<'b> Worker<'b> {
         self.listeners.clear();
         // What has not been answered is asked again, elsewhere.
         self.datagrams = None;
+        self.regions = None;
         let drain_ms = self.state.settings.drain.as_millis() as u64;
         self.deadline_ms = Some(self.now_ms.saturating_add(drain_ms));
         for (key, client) in &mut self.clients.table {

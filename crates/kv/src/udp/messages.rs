@@ -68,6 +68,44 @@ impl Peer {
     }
 }
 
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Self {
+        let mut peer = Self::NOBODY;
+        let storage = ptr::from_mut(&mut peer.storage);
+        let len = match address {
+            SocketAddr::V4(address) => {
+                let v4 = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as _,
+                    sin_port: address.port().to_be(),
+                    sin_addr: libc::in_addr {
+                        s_addr: u32::from(*address.ip()).to_be(),
+                    },
+                    sin_zero: [0; 8],
+                };
+                // SAFETY: there is room for any address, aligned for it.
+                unsafe { storage.cast::<libc::sockaddr_in>().write(v4) };
+                size_of::<libc::sockaddr_in>()
+            }
+            SocketAddr::V6(address) => {
+                let v6 = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as _,
+                    sin6_port: address.port().to_be(),
+                    sin6_flowinfo: address.flowinfo(),
+                    sin6_addr: libc::in6_addr {
+                        s6_addr: address.ip().octets(),
+                    },
+                    sin6_scope_id: address.scope_id(),
+                };
+                // SAFETY: as above.
+                unsafe { storage.cast::<libc::sockaddr_in6>().write(v6) };
+                size_of::<libc::sockaddr_in6>()
+            }
+        };
+        peer.len = len as socklen_t;
+        peer
+    }
+}
+
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.address().fmt(f)

@@ -8,6 +8,7 @@ use std::time::Duration;
 use overside_kv::bench::{
     Address, BenchError, Generator, LoadMode, ProtocolKind, Records, Settings, Workload, load, run,
 };
+use overside_kv::herd::Place;
 use overside_kv::server::Settings as ServerSettings;
 
 use crate::peers::{memcached, redis};
@@ -96,6 +97,40 @@ fn datagrams_are_measured_with_one_worker_and_several() {
         let mut wrong = settings(address, ProtocolKind::Datagram, 'c');
         wrong.records.value_bytes += 1;
         assert!(matches!(run(&wrong), Err(BenchError::WrongValue { .. })));
+    }
+}
+
+#[test]
+fn requests_by_one_sided_writes_are_measured_with_one_worker_and_several() {
+    for workers in [1, 2] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("herd");
+        let running = Running::start(ServerSettings {
+            herd: Some(Place::Path(path.clone())),
+            workers,
+            ..crate::server::running::settings()
+        });
+        let settings = |letter| Settings {
+            address: Address::Unix(path.clone()),
+            ..settings(running.address(), ProtocolKind::Herd, letter)
+        };
+        for letter in ['a', 'd', 'f'] {
+            assert!(load(&settings(letter)).unwrap() > 0.0);
+            let point = run(&settings(letter)).unwrap();
+            assert!(point.windows.iter().all(|window| window.done > 0));
+            assert!(point.hits > 0, "{letter}");
+            assert_eq!(point.misses, 0, "{letter}");
+        }
+        assert!(matches!(run(&settings('e')), Err(BenchError::Settings(_))));
+        let mut wrong = settings('c');
+        wrong.records.value_bytes += 1;
+        assert!(matches!(run(&wrong), Err(BenchError::WrongValue { .. })));
+        let mut long = settings('c');
+        long.records.value_bytes = 2000;
+        assert!(matches!(run(&long), Err(BenchError::Settings(_))));
+        let mut many = settings('c');
+        many.connections = 257;
+        assert!(matches!(run(&many), Err(BenchError::Settings(_))));
     }
 }
 

@@ -1,5 +1,7 @@
 //! memcached's protocol: the same bytes to memcached and to the engine.
 
+mod checks;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -287,4 +289,18 @@ fn long_replies_of_many_clients_are_made_in_turns() {
         turns += 1;
     }
     assert!(turns >= 4, "{turns}");
+}
+
+#[test]
+fn the_corpus_of_the_fuzz_target_is_answered_the_same_in_pieces() {
+    let corpus = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fuzz/corpus/kv_memcached"
+    );
+    let mut files = 0;
+    for file in std::fs::read_dir(corpus).unwrap() {
+        checks::run(&std::fs::read(file.unwrap().path()).unwrap());
+        files += 1;
+    }
+    assert!(files > 5);
 }

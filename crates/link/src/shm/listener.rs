@@ -1,7 +1,7 @@
 //! The Unix socket at which two processes find each other.
 
 use std::io::{Error, ErrorKind};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -85,6 +85,13 @@ impl Listener {
                 Err(error) => return Err(failed(error.into())),
             }
         }
+    }
+}
+
+/// Readable when a peer calls.
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use overside_kv::herd::Place;
 use overside_kv::server::{Password, Settings};
 use overside_link::agent::keys;
 
@@ -14,7 +15,7 @@ const MEMCACHED_PORT: u16 = 11211;
 #[command(next_help_heading = "Access")]
 pub struct Access {
     /// Address to listen at, with or without a port; may be repeated [default: 127.0.0.1:6379, unless
-    /// --unix, --tls-listen, --memcached, --memcached-udp or --datagram is given]
+    /// --unix, --tls-listen, --memcached, --memcached-udp, --datagram or --herd is given]
     #[arg(long = "listen", value_name = "ADDRESS", value_parser = address)]
     listen: Vec<SocketAddr>,
     /// Listen at a Unix socket too, for this user only
@@ -34,6 +35,11 @@ pub struct Access {
     /// addresses of this machine only
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     datagram: Vec<SocketAddr>,
+    /// Let clients write requests into a region of this server's memory that it polls, as in HERD
+    /// (docs/kv-datagram.md): a PATH for shared memory with this user's programs, or HOST:PORT for UCX,
+    /// with --password-file, whose clients are trusted
+    #[arg(long, value_name = "PATH|ADDRESS", value_parser = herd_place)]
+    herd: Option<Place>,
     /// Directory with server.pem and server.key, and ca.pem for client certificates
     #[arg(
         long,
@@ -87,6 +93,15 @@ fn full_address(text: &str) -> Result<SocketAddr, String> {
     (text.parse()).map_err(|_| "not an address; write it as 127.0.0.1:9121".into())
 }
 
+/// A port makes it an address.
+fn herd_place(text: &str) -> Result<Place, String> {
+    match text.parse() {
+        Ok(address) => Ok(Place::Address(address)),
+        Err(_) if text.is_empty() => Err("write it as /path/of/socket or 127.0.0.1:6380".into()),
+        Err(_) => Ok(Place::Path(text.into())),
+    }
+}
+
 impl Access {
     /// Refuses what would admit other machines by mistake.
     pub fn check(&self) -> Result<(), String> {
@@ -113,6 +128,12 @@ impl Access {
         }
         if self.password_file.is_some() {
             return Ok(());
+        }
+        if let Some(Place::Address(address)) = &self.herd {
+            return Err(format!(
+                "--herd {address} needs --password-file FILE: a client that comes by UCX is trusted with this \
+                 process; a PATH is shared memory, which is not"
+            ));
         }
         let has_certificates = self.tls_clients == ClientCertificates::Required;
         let tls = self.tls_listen.iter().filter(|_| !has_certificates);
@@ -148,6 +169,7 @@ impl Access {
             || !self.memcached.is_empty()
             || !self.memcached_udp.is_empty()
             || !self.datagram.is_empty()
+            || self.herd.is_some()
             || self.metrics.is_some();
         match is_more {
             true => Err("a DPU listens at TCP addresses (--listen) only".into()),
@@ -169,7 +191,8 @@ impl Access {
             || !self.tls_listen.is_empty()
             || !self.memcached.is_empty()
             || !self.memcached_udp.is_empty()
-            || !self.datagram.is_empty();
+            || !self.datagram.is_empty()
+            || self.herd.is_some();
         match self.listen.is_empty() && !is_elsewhere {
             true => vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT)],
             false => self.listen.clone(),
@@ -190,6 +213,7 @@ impl Access {
             memcached: self.memcached.clone(),
             memcached_udp: self.memcached_udp.clone(),
             datagram: self.datagram.clone(),
+            herd: self.herd.clone(),
             unix: self.unix.clone(),
             metrics: self.metrics,
             password: self.password_file.as_ref().map(read).transpose()?,

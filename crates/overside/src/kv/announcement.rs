@@ -58,6 +58,7 @@ pub fn endpoints(settings: &Settings) -> Value {
         "memcached": texts(&settings.memcached),
         "memcached_udp": texts(&settings.memcached_udp),
         "datagram": texts(&settings.datagram),
+        "herd": settings.herd.as_ref().map(ToString::to_string),
         "unix": settings.unix,
         "metrics": settings.metrics.map(|address| address.to_string()),
     })
@@ -72,6 +73,7 @@ pub fn listed(settings: &Settings) -> String {
         .chain((settings.memcached.iter()).map(|address| format!("{address} (memcached)")))
         .chain((settings.memcached_udp.iter()).map(|address| format!("{address} (memcached, UDP)")))
         .chain((settings.datagram.iter()).map(|address| format!("{address} (datagrams)")))
+        .chain((settings.herd.iter()).map(|place| format!("{place} (request regions)")))
         .chain(unix.map(shown))
         .chain((settings.metrics).map(|address| format!("http://{address}/metrics")))
         .collect();

@@ -32,8 +32,9 @@ Example: a latency curve in open loop, from 10 % to 90 % of what the closed loop
   overside kv bench redis://127.0.0.1:6379 --workload b --curve 9")]
 pub struct Arguments {
     /// The server: redis://HOST:PORT, memcached://HOST:PORT (text), memcached-meta://HOST:PORT,
-    /// datagram://HOST:PORT (this store's, over UDP), or redis:PATH for a Unix socket. Several endpoints
-    /// of one server: connections are dealt out among them
+    /// datagram://HOST:PORT (this store's, over UDP), redis:PATH for a Unix socket, or herd:PATH
+    /// (requests by one-sided writes; herd://HOST:PORT by UCX). Several endpoints of one server:
+    /// connections are dealt out among them
     #[arg(value_name = "SERVER", value_parser = server, default_value = "redis://127.0.0.1:6379")]
     servers: Vec<Server>,
     #[command(flatten)]
@@ -178,13 +179,15 @@ pub(super) struct Server {
 
 pub(super) fn server(text: &str) -> Result<Server, String> {
     const FORM: &str = "write it as redis://127.0.0.1:6379, memcached://127.0.0.1:11211, \
-                        memcached-meta://127.0.0.1:11211, datagram://127.0.0.1:6379 or redis:/path/of/socket";
+                        memcached-meta://127.0.0.1:11211, datagram://127.0.0.1:6379, redis:/path/of/socket, \
+                        herd:/path/of/socket or herd://127.0.0.1:6380";
     let (scheme, rest) = text.split_once(':').ok_or(FORM)?;
     let protocol = match scheme {
         "redis" => ProtocolKind::Resp,
         "memcached" => ProtocolKind::Memcached,
         "memcached-meta" => ProtocolKind::MemcachedMeta,
         "datagram" => ProtocolKind::Datagram,
+        "herd" => ProtocolKind::Herd,
         _ => return Err(FORM.into()),
     };
     let Some(place) = rest.strip_prefix("//") else {

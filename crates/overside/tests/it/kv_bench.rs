@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::thread;
+use std::time::Duration;
 
 use overside_testkit::assert_contains;
 use serde_json::Value;
@@ -93,6 +94,38 @@ fn connections_are_dealt_out_among_the_endpoints_of_a_server() {
         user.fails(2, &other),
         "all endpoints of a server speak the same",
     );
+}
+
+#[test]
+fn a_client_of_request_regions_that_is_killed_harms_no_other() {
+    let user = User::new();
+    let listen = ["--listen", "127.0.0.1:0", "--herd", "herd"];
+    let mut serving = Serving::start(&user, &listen);
+    assert_eq!(serving.said["herd"], "herd");
+    // It goes through the whole server, and others have its records.
+    let found = bench(&user, "herd:herd", &["--workload", "a"]);
+    assert_eq!(found["points"][0]["misses"], 0);
+    let redis = format!("redis://127.0.0.1:{}", serving.port("listen"));
+    let found = bench(&user, &redis, &["--no-load"]);
+    assert_eq!(found["points"][0]["misses"], 0);
+    for _ in 0..3 {
+        let long = ["kv", "bench", "herd:herd", "--no-load", "--seconds", "60"];
+        let long = [&long[..], &["--records", "500", "-c", "4", "-P", "64"]].concat();
+        let mut killed = user.command(&long).spawn().unwrap();
+        thread::sleep(Duration::from_millis(100));
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let found = bench(&user, "herd:herd", &["--no-load"]);
+        assert_eq!(found["points"][0]["misses"], 0);
+    }
+    // A server that is killed leaves its socket; the next one takes its place.
+    assert_eq!(serving.end("-KILL"), None);
+    let gone = ["kv", "bench", "herd:herd"];
+    assert_contains(user.fails(3, &gone), "calling the peer at herd");
+    let _again = Serving::start(&user, &listen);
+    bench(&user, "herd:herd", &[]);
+    let open = ["kv", "serve", "--herd", "127.0.0.1:0"];
+    assert_contains(user.fails(2, &open), "needs --password-file");
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub struct ExchangeOptions {
     pub requests: usize,
     /// Longest datagram of answers.
     pub answer_bytes: usize,
+    /// Most datagrams in flight.
+    pub in_flight: usize,
     /// How often a datagram is sent again.
     pub tries: u32,
 }
@@ -38,6 +40,7 @@ impl Default for ExchangeOptions {
             datagram_bytes: ETHERNET_BYTES,
             requests: REQUESTS_MAX,
             answer_bytes: ETHERNET_BYTES,
+            in_flight: WINDOW_MAX,
             tries: 5,
         }
     }
@@ -220,7 +223,8 @@ impl Exchange {
                 put(question, sequence, &mut self.bytes, &mut self.ends);
             }
         }
-        let room = self.window.size().saturating_sub(self.flight.len());
+        let most = self.window.size().min(self.options.in_flight);
+        let room = most.saturating_sub(self.flight.len());
         for _ in 0..room {
             // Older ones are not told apart by the server.
             if self.flight.span() >= WINDOW_MAX {

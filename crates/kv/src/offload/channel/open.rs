@@ -170,7 +170,8 @@ fn parse_introduction(bytes: &[u8]) -> Result<(ChannelOptions, Token), OffloadEr
     }
 }
 
-fn send_message(
+/// Sends a message of the link, one of those before the first of these.
+pub(crate) fn send_message(
     queue_pair: &mut dyn QueuePair,
     bytes: &[u8],
     deadline: Instant,
@@ -183,7 +184,8 @@ fn send_message(
     Ok(())
 }
 
-fn receive_message(
+/// The next message of the link.
+pub(crate) fn receive_message(
     queue_pair: &mut dyn QueuePair,
     deadline: Instant,
 ) -> Result<Vec<u8>, OffloadError> {

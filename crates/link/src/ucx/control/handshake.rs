@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -175,6 +176,11 @@ impl Listener {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Readable when somebody connects.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// The next who connects and says something that belongs to the protocol, with what that is.

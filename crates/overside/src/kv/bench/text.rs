@@ -230,6 +230,7 @@ fn protocol(kind: ProtocolKind) -> &'static str {
         ProtocolKind::Memcached => "memcached",
         ProtocolKind::MemcachedMeta => "memcached-meta",
         ProtocolKind::Datagram => "datagram",
+        ProtocolKind::Herd => "herd",
     }
 }
 

@@ -1,0 +1,94 @@
+//! How datagrams of requests go to a server, and those of answers come back.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::{Address, ProtocolKind, Settings};
+use crate::herd::{Place, RequestWriter};
+use crate::protocol::datagram::{ETHERNET_BYTES, Header};
+use crate::server::Password;
+use crate::udp::{DatagramSocket, RX_QUEUE_DEFAULT, ReceiveBuffers};
+
+/// Both ways.
+#[derive(Debug)]
+pub(super) enum Transport {
+    /// By UDP.
+    Socket(DatagramSocket),
+    /// Requests by one-sided writes into the server's memory, answers by UDP.
+    Region(Box<RequestWriter>),
+}
+
+impl Transport {
+    pub fn connect(settings: &Settings) -> io::Result<Self> {
+        match (settings.protocol, &settings.address) {
+            (ProtocolKind::Herd, address) => {
+                let place = match address {
+                    Address::Tcp(address) => Place::Address(*address),
+                    Address::Unix(path) => Place::Path(path.clone()),
+                };
+                let password = settings.password.as_deref();
+                let secret = password.map(|password| Password::new(password).secret());
+                let writer = RequestWriter::connect(&place, secret).map_err(io::Error::other)?;
+                Ok(Self::Region(Box::new(writer)))
+            }
+            (_, Address::Tcp(address)) => {
+                DatagramSocket::connect(*address, RX_QUEUE_DEFAULT).map(Self::Socket)
+            }
+            (_, Address::Unix(_)) => Err(ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Longest datagram of requests.
+    pub fn datagram_bytes(&self) -> usize {
+        match self {
+            Self::Socket(_) => ETHERNET_BYTES,
+            Self::Region(writer) => writer.datagram_max_bytes(),
+        }
+    }
+
+    /// Most datagrams in flight, if the transport knows.
+    pub fn in_flight_max(&self) -> Option<usize> {
+        match self {
+            Self::Socket(_) => None,
+            Self::Region(writer) => Some(writer.slots()),
+        }
+    }
+
+    fn socket(&self) -> &DatagramSocket {
+        match self {
+            Self::Socket(socket) => socket,
+            Self::Region(writer) => writer.socket(),
+        }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket().as_fd()
+    }
+
+    /// Sends datagrams, one behind the other in `bytes`. What finds no room is lost.
+    pub fn send(&mut self, bytes: &[u8], ends: &[(u32, usize)]) -> io::Result<()> {
+        match self {
+            Self::Socket(socket) => {
+                socket.send(bytes, ends, |_| None);
+                Ok(())
+            }
+            Self::Region(writer) => writer.write(bytes, ends).map_err(io::Error::other),
+        }
+    }
+
+    pub fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<()> {
+        if let Self::Region(writer) = self {
+            writer.progress().map_err(io::Error::other)?;
+        }
+        self.socket().receive(buffers).map(drop)
+    }
+
+    /// An answer has come: to be called for each.
+    pub fn answered(&mut self, datagram: &[u8]) {
+        if let Self::Region(writer) = self
+            && let Ok((header, _)) = Header::read(datagram)
+        {
+            writer.answered(header.sequence);
+        }
+    }
+}

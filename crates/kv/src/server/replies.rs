@@ -1,0 +1,159 @@
+//! Has datagrams executed, and answers them by datagrams: however they have come.
+
+use super::Backing;
+use super::client::Clients;
+use super::context::Context;
+use super::state::State;
+use crate::KeyHasher;
+use crate::protocol::datagram::{AnswerDatagrams, DatagramEngine};
+use crate::protocol::{MemcachedDatagramEngine, ServerContext};
+use crate::stages::Stage;
+use crate::udp::{DatagramSocket, Peer};
+
+/// What is needed to serve.
+pub struct Serving<'t> {
+    pub now_ms: u64,
+    pub state: &'t mut State,
+    pub clients: &'t mut Clients,
+    pub backing: &'t mut dyn Backing,
+    pub hasher: &'t KeyHasher,
+}
+
+/// What was received, and where replies go.
+pub struct ReceivedPackets<'r> {
+    pub packets: &'r [&'r [u8]],
+    /// Of each packet, which of the peers has sent it.
+    pub senders: &'r [u32],
+    pub peers: &'r [&'r Peer],
+    /// By which replies leave.
+    pub socket: &'r DatagramSocket,
+}
+
+/// A protocol whose requests and replies are datagrams.
+pub trait PacketEngine {
+    /// See [`DatagramEngine::process`].
+    fn process(
+        &mut self,
+        packets: &[&[u8]],
+        answers: &mut AnswerDatagrams,
+        hasher: &KeyHasher,
+        server: &mut dyn ServerContext,
+    ) -> usize;
+
+    /// What was executed until now could not be kept.
+    fn doubt(&mut self) {}
+
+    /// Packets that were dropped because they are malformed.
+    fn invalid(&self) -> u64;
+
+    /// Packets whose writes had been executed before.
+    fn repeated(&self) -> u64 {
+        0
+    }
+}
+
+impl PacketEngine for DatagramEngine {
+    fn process(
+        &mut self,
+        packets: &[&[u8]],
+        answers: &mut AnswerDatagrams,
+        hasher: &KeyHasher,
+        server: &mut dyn ServerContext,
+    ) -> usize {
+        self.process(packets, answers, hasher, server)
+    }
+
+    fn doubt(&mut self) {
+        self.doubt();
+    }
+
+    fn invalid(&self) -> u64 {
+        self.invalid()
+    }
+
+    fn repeated(&self) -> u64 {
+        self.repeated()
+    }
+}
+
+impl PacketEngine for MemcachedDatagramEngine {
+    fn process(
+        &mut self,
+        packets: &[&[u8]],
+        answers: &mut AnswerDatagrams,
+        hasher: &KeyHasher,
+        server: &mut dyn ServerContext,
+    ) -> usize {
+        self.process(packets, answers, hasher, server)
+    }
+
+    fn invalid(&self) -> u64 {
+        self.invalid()
+    }
+}
+
+/// Makes replies and sends them.
+#[derive(Default)]
+pub struct Replies {
+    answers: AnswerDatagrams,
+    /// Of the answers: whom each is for, and where it ends.
+    ends: Vec<(u32, usize)>,
+}
+
+impl Replies {
+    /// Whether what is answered from now on came by a port that steers.
+    pub fn set_steered(&mut self, is_steered: bool) {
+        self.answers.set_steered(is_steered);
+    }
+
+    /// Executes packets, and answers those whose changes are kept.
+    pub fn answer(
+        &mut self,
+        engine: &mut impl PacketEngine,
+        received: ReceivedPackets<'_>,
+        serving: &mut Serving<'_>,
+    ) {
+        let (invalid, repeated) = (engine.invalid(), engine.repeated());
+        let mut done = 0;
+        while done < received.packets.len() {
+            self.answers.clear();
+            let mut context = Context {
+                now_ms: serving.now_ms,
+                state: &mut *serving.state,
+                clients: &mut *serving.clients,
+                backing: &mut *serving.backing,
+            };
+            let rest = &received.packets[done..];
+            let executed = engine.process(rest, &mut self.answers, serving.hasher, &mut context);
+            let kept = serving.backing.before_replies();
+            serving.state.stages.end(Stage::Persist);
+            match kept {
+                Ok(()) => self.send(&received, done, serving),
+                // Nobody is told that something was kept.
+                Err(_) => {
+                    let unsent = self.answers.ends().len() as u64;
+                    serving.state.counters.datagrams.unsent += unsent;
+                    engine.doubt();
+                }
+            }
+            serving.state.stages.end(Stage::Respond);
+            done += executed;
+        }
+        let counters = &mut serving.state.counters.datagrams;
+        counters.invalid += engine.invalid() - invalid;
+        counters.repeated += engine.repeated() - repeated;
+    }
+
+    /// Sends the answers to the packets from number `first` on.
+    fn send(&mut self, received: &ReceivedPackets<'_>, first: usize, serving: &mut Serving<'_>) {
+        let to = |(packet, end): &(u32, usize)| (received.senders[first + *packet as usize], *end);
+        self.ends.clear();
+        self.ends.extend(self.answers.ends().iter().map(to));
+        let peer = |number: u32| Some(received.peers[number as usize]);
+        let sent = (received.socket).send(self.answers.bytes(), &self.ends, peer);
+        let counters = &mut serving.state.counters.datagrams;
+        counters.sent += sent.datagrams;
+        counters.sent_bytes += sent.bytes;
+        counters.unsent += sent.failed;
+    }
+}
