@@ -18,7 +18,9 @@ use crate::options::size_within;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Design")]
 pub struct DesignArguments {
-    /// Which engines run where
+    /// Where clients connect (c) and keys are (k): `cpu-only` here; `lat` c on a core of the DPU, k here;
+    /// `sav` c on several (--dpu-cores); `dual` c on the other cores here (--cores) too; `shrd` c and a part
+    /// of k on each side; `proc` c here, k on the DPU; `dpu-only` both on the DPU
     #[arg(long, value_enum, default_value_t = Design::CpuOnly)]
     design: Design,
     /// The DPU's agent, as `overside agents` knows it
@@ -49,26 +51,20 @@ pub struct DesignArguments {
     /// compare with
     #[arg(long, value_enum, default_value_t = Overlap::On, requires = "dpu")]
     overlap: Overlap,
-    /// When replies leave
+    /// When replies leave: those of a batch before the next one is parsed (`early`), or those of all that
+    /// has come together (`late`)
     #[arg(long, value_enum, default_value_t = Sending::Late)]
     send: Sending,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Design {
-    /// Everything here
     CpuOnly,
-    /// Clients connect to a core of the DPU, a core here has the store
     Lat,
-    /// Clients connect to several cores of the DPU (--dpu-cores), one core here has the store
     Sav,
-    /// As sav; clients connect to the other cores here (--cores) too
     Dual,
-    /// Each side has a part of the keys, and clients of its own
     Shrd,
-    /// Clients connect here, a core of the DPU has the store
     Proc,
-    /// Everything on the DPU
     DpuOnly,
 }
 
@@ -80,9 +76,7 @@ enum LinkBatch {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Sending {
-    /// Replies of a batch leave before the next one is parsed
     Early,
-    /// Replies of all that has come leave together
     Late,
 }
 
