@@ -1,19 +1,15 @@
-//! Columns of Arrow arrays, and of the Arrow IPC files that hold them.
+//! Columns of Arrow arrays, and of the files that hold them.
 
 use std::fs::File;
 use std::io::Read;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, BooleanArray, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Schema};
-use overside_base::quietly;
+use arrow_array::{Array, BooleanArray};
+use arrow_schema::{DataType, Schema};
+use overside_tables::{Columns, Strings, Table};
 
-use crate::ipc::{FileBatches, StreamBatches};
 use crate::rows::Rows;
 use crate::{Error, Search, SearchSummary, SelectedRecord, Sink};
-
-/// How long a list of columns may become before the rest is only counted.
-const LISTED_BYTES_MAX: usize = 500;
 
 impl Search {
     /// Searches a column of an Arrow IPC file. Nulls do not match.
@@ -26,8 +22,10 @@ impl Search {
         column: &str,
         sink: &mut dyn Sink,
     ) -> Result<SearchSummary, Error> {
-        let reader = guarded(|| FileBatches::open(file, |schema| column_of(schema, column)))?;
-        self.batches(reader, 0, sink)
+        self.table(
+            Table::arrow_file(file, |schema| columns(schema, column))?,
+            sink,
+        )
     }
 
     /// Searches a column of an Arrow IPC stream. Nulls do not match.
@@ -40,8 +38,24 @@ impl Search {
         column: &str,
         sink: &mut dyn Sink,
     ) -> Result<SearchSummary, Error> {
-        let (reader, schema) = guarded(|| Ok(StreamBatches::open(input)?))?;
-        self.batches(reader, column_of(&schema, column)?, sink)
+        self.table(
+            Table::arrow_stream(input, |schema| columns(schema, column))?,
+            sink,
+        )
+    }
+
+    /// Searches a column of a Parquet file. Nulls do not match.
+    ///
+    /// # Errors
+    /// [`Error`]; records found before are in the sink.
+    pub fn parquet(
+        &mut self,
+        file: File,
+        column: &str,
+        sink: &mut dyn Sink,
+    ) -> Result<SearchSummary, Error> {
+        let choose = |schema: &Schema| columns(schema, column);
+        self.table(Table::parquet(file, Strings::Views, choose)?, sink)
     }
 
     /// Searches an array of text or bytes. Nulls do not match.
@@ -70,17 +84,14 @@ impl Search {
         Ok(BooleanArray::from(mask.0))
     }
 
-    pub(crate) fn batches(
-        &mut self,
-        mut reader: impl Iterator<Item = Result<RecordBatch, ArrowError>>,
-        index: usize,
-        sink: &mut dyn Sink,
-    ) -> Result<SearchSummary, Error> {
+    /// Searches the only column of a table.
+    fn table(&mut self, table: Table<'_>, sink: &mut dyn Sink) -> Result<SearchSummary, Error> {
         let mut rows = Rows::new(self, sink)?;
-        while rows.go_on() {
-            let batch = guarded(|| Ok(reader.next().transpose()?))?;
-            let Some(batch) = batch else { break };
-            each_value(batch.column(index), &mut rows)?;
+        for batch in table {
+            each_value(batch?.column(0), &mut rows)?;
+            if !rows.go_on() {
+                break;
+            }
         }
         rows.finish()
     }
@@ -118,46 +129,12 @@ pub(crate) fn check(kind: &DataType, name: &str) -> Result<(), Error> {
     }
 }
 
-/// Where a column is among the columns of a file, if it can be searched.
-pub(crate) fn column_of(schema: &Schema, column: &str) -> Result<usize, Error> {
-    let names: Vec<String> = schema
-        .fields()
-        .iter()
-        .map(|field| field.name().clone())
-        .collect();
-    let index = position(&names, column)?;
+/// The column of that name, if it can be searched.
+fn columns(schema: &Schema, column: &str) -> Result<Columns, Error> {
+    let names = schema.fields().iter().map(|field| field.name().as_str());
+    let index = overside_tables::position(names, column)?;
     check(schema.field(index).data_type(), column)?;
-    Ok(index)
-}
-
-/// Names of a file's columns, for a message: in one line, and not longer than can be read.
-fn listed(names: &[String]) -> String {
-    let mut list = String::new();
-    for (index, name) in names.iter().enumerate() {
-        if list.len() > LISTED_BYTES_MAX {
-            return format!("{list}, and {} more", names.len() - index);
-        }
-        let comma = if index > 0 { ", " } else { "" };
-        let name: String = name.chars().take(LISTED_BYTES_MAX).collect();
-        list += &format!("{comma}{}", name.escape_debug());
-    }
-    list
-}
-
-/// Where the one column of that name is.
-pub(crate) fn position(names: &[String], column: &str) -> Result<usize, Error> {
-    let count = names.iter().filter(|name| *name == column).count();
-    match (names.iter().position(|name| name == column), count) {
-        (Some(index), 1) => Ok(index),
-        (None, _) => Err(Error::NoColumn {
-            name: column.into(),
-            known: listed(names),
-        }),
-        (_, count) => Err(Error::SameColumns {
-            name: column.into(),
-            count,
-        }),
-    }
+    Ok(Columns::Only(vec![index]))
 }
 
 pub(crate) fn each_value(array: &dyn Array, rows: &mut Rows<'_>) -> Result<(), Error> {
@@ -198,25 +175,4 @@ fn values(array: &dyn Array) -> Box<dyn Iterator<Item = Option<&[u8]>> + '_> {
         }
         _ => Box::new(std::iter::empty()),
     }
-}
-
-impl From<ArrowError> for Error {
-    fn from(error: ArrowError) -> Self {
-        format_error(error)
-    }
-}
-
-/// What a format's library says, in one line.
-pub(crate) fn format_error(error: impl std::fmt::Display) -> Error {
-    let words: Vec<_> = error
-        .to_string()
-        .split_whitespace()
-        .map(str::to_owned)
-        .collect();
-    Error::Format(words.join(" "))
-}
-
-/// Runs a file format's decoder. What a hostile file makes it stumble over is the file's mistake.
-pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    quietly(decode).unwrap_or_else(|_| Err(Error::Format("the file is damaged".into())))
 }

@@ -57,7 +57,8 @@ fn index_of(header: &ByteRecord, column: &str) -> Result<usize, Error> {
         String::from_utf8_lossy(field).into_owned()
     };
     let names: Vec<String> = header.iter().map(name).collect();
-    crate::arrow::position(&names, column)
+    let index = overside_tables::position(names.iter().map(String::as_str), column)?;
+    Ok(index)
 }
 
 fn failed(error: csv::Error, row: u64, max_bytes: usize) -> Error {

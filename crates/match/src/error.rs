@@ -34,22 +34,9 @@ pub enum Error {
     /// The file is not what its format says.
     #[error("{0}")]
     Format(String),
-    /// No column of that name.
-    #[error("there is no column {name:?}; there are: {known}")]
-    NoColumn {
-        /// What was asked for.
-        name: String,
-        /// The columns, separated by commas.
-        known: String,
-    },
-    /// Several columns of that name.
-    #[error("{count} columns are called {name:?}")]
-    SameColumns {
-        /// The name.
-        name: String,
-        /// How many.
-        count: usize,
-    },
+    /// The table cannot be read, or has no such column.
+    #[error(transparent)]
+    Table(#[from] overside_tables::Error),
     /// The column holds something else than text or bytes.
     #[error("column {name:?} holds {kind}; text and bytes can be searched")]
     ColumnType {

@@ -7,6 +7,7 @@ use overside_compress::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 use overside_device::ExternalBytes;
 use overside_match::{Answer, Error, Input, Options, Search, SearchSummary, SelectedRecord, Sink};
 use overside_placement::Report;
+use overside_tables::Error as TableError;
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -163,9 +164,9 @@ fn raised(error: Error) -> PyErr {
         Error::Placement(error) => errors::executor(error),
         Error::Read(error) | Error::Write(error) => error.into(),
         Error::TooLong { .. } | Error::Format(_) => errors::data(error),
-        Error::NoColumn { .. } | Error::SameColumns { .. } | Error::ColumnType { .. } => {
-            refused(error)
-        }
+        Error::Table(TableError::Read(error)) => error.into(),
+        Error::Table(TableError::Format(_)) => errors::data(error),
+        Error::Table(_) | Error::ColumnType { .. } => refused(error),
         Error::Cpu(_) | Error::Job(_) => errors::device(error),
     }
 }

@@ -220,7 +220,10 @@ fn a_column_that_cannot_be_searched_is_named_with_what_there_is() {
         .csv(&mut &b"x,x\n1,2\n"[..], "x", b',', &mut ())
         .unwrap_err();
     assert!(
-        matches!(twice, Error::SameColumns { count: 2, .. }),
+        matches!(
+            twice,
+            Error::Table(overside_tables::Error::SameColumns { count: 2, .. })
+        ),
         "{twice}"
     );
 }

@@ -1,20 +1,10 @@
-//! Columns of Parquet files.
+//! The footer of a Parquet file, as far as memory depends on it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
-use arrow_schema::{DataType, Schema, SchemaRef};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
-};
+use crate::Error;
 
-use crate::arrow::{column_of, format_error, guarded};
-use crate::{Error, Search, SearchSummary, Sink};
-
-/// Rows that are decoded at once.
-const BATCH_ROWS: usize = 8192;
 /// The footer's length, four bytes, and the magic bytes at a file's end.
 const TAIL_BYTES: usize = 8;
 /// Where `FileMetaData` has its row groups (`parquet.thrift`).
@@ -22,75 +12,22 @@ const ROW_GROUPS: i64 = 4;
 /// How deep structures may be nested; the format needs six.
 const DEPTH_MAX: usize = 32;
 
-impl Search {
-    /// Searches a column of a Parquet file. Nulls do not match.
-    ///
-    /// # Errors
-    /// [`Error`]; records found before are in the sink.
-    pub fn parquet(
-        &mut self,
-        file: File,
-        column: &str,
-        sink: &mut dyn Sink,
-    ) -> Result<SearchSummary, Error> {
-        let reader = guarded(|| {
-            check_footer(&file)?;
-            let options = ArrowReaderOptions::new();
-            let stored = ArrowReaderMetadata::load(&file, options).map_err(format_error)?;
-            let index = column_of(stored.schema(), column)?;
-            let options = ArrowReaderOptions::new().with_schema(with_views(stored.schema(), index));
-            let metadata = ArrowReaderMetadata::try_new(Arc::clone(stored.metadata()), options)
-                .map_err(format_error)?;
-            let mask = ProjectionMask::roots(metadata.parquet_schema(), [index]);
-            ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
-                .with_projection(mask)
-                .with_batch_size(BATCH_ROWS)
-                .build()
-                .map_err(format_error)
-        })?;
-        self.batches(reader, 0, sink)
-    }
-}
-
-/// The schema with that column read as views: rows that have the same value in the file's dictionary
-/// share it in memory. A copy for each would be gigabytes where the file has bytes.
-fn with_views(schema: &Schema, index: usize) -> SchemaRef {
-    fn view(kind: &DataType) -> DataType {
-        match kind {
-            DataType::Dictionary(_, values) => view(values),
-            DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
-            DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
-            other => other.clone(),
-        }
-    }
-    let fields = schema.fields().iter().enumerate().map(|(at, field)| {
-        let field = field.as_ref().clone();
-        let kind = match at == index {
-            true => view(field.data_type()),
-            false => field.data_type().clone(),
-        };
-        field.with_data_type(kind)
-    });
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
-}
-
 /// Refuses a footer that announces more row groups than it has bytes: the decoder takes memory for
 /// all of them first, and a process that cannot have it is ended. Whatever else is wrong with it
 /// the decoder says.
-fn check_footer(file: &File) -> Result<(), Error> {
-    let len = file.metadata().map_err(Error::Read)?.len();
+pub(super) fn check(file: &File) -> Result<(), Error> {
+    let len = file.metadata()?.len();
     let Some(tail_at) = len.checked_sub(TAIL_BYTES as u64) else {
         return Ok(());
     };
     let mut tail = [0; 4];
-    file.read_exact_at(&mut tail, tail_at)
-        .map_err(Error::Read)?;
+    file.read_exact_at(&mut tail, tail_at)?;
     let footer_len = u32::from_le_bytes(tail);
     let Some(at) = tail_at.checked_sub(footer_len.into()) else {
         return Ok(());
     };
     let mut footer = vec![0; footer_len as usize];
-    file.read_exact_at(&mut footer, at).map_err(Error::Read)?;
+    file.read_exact_at(&mut footer, at)?;
     match row_groups(&mut Compact(&footer)) {
         Some(count) if count > footer.len() as u64 => Err(Error::Format(format!(
             "the file is damaged: {count} row groups in a footer of {footer_len} bytes"

@@ -11,7 +11,9 @@ use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::reader::{FileDecoder, StreamDecoder, read_footer_length};
 use arrow_ipc::{Block, CompressionType, Footer, Message, MessageHeader, convert};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+
+use crate::{Columns, Error};
 
 /// What begins a message; older streams leave it out.
 const CONTINUATION: u32 = u32::MAX;
@@ -27,7 +29,7 @@ const LZ4_RATIO_MAX: u64 = 255;
 const ZSTD_RATIO_MAX: u64 = 32 << 10;
 
 /// The batches of a file.
-pub(crate) struct FileBatches {
+pub struct FileBatches {
     file: File,
     decoder: FileDecoder,
     blocks: std::vec::IntoIter<Block>,
@@ -35,36 +37,19 @@ pub(crate) struct FileBatches {
 }
 
 impl FileBatches {
-    /// Reads the footer and the dictionaries. Of the columns only the one that `choose` finds in
-    /// the schema will be decoded.
-    pub(crate) fn open<E: From<ArrowError>>(
-        mut file: File,
-        choose: impl FnOnce(&SchemaRef) -> Result<usize, E>,
-    ) -> Result<Self, E> {
-        let io = |error: std::io::Error| ArrowError::from(error);
-        let len = file.seek(SeekFrom::End(0)).map_err(io)?;
-        let bytes = footer(&file, len)?;
-        let footer: Footer<'_> = arrow_ipc::root_as_footer(&bytes)
-            .map_err(|error| ArrowError::ParseError(format!("the footer is damaged: {error}")))?;
-        let schema = footer.schema().ok_or_else(|| damaged("no schema"))?;
-        if !schema.endianness().equals_to_target_endianness() {
-            return Err(damaged("its numbers have the other byte order").into());
-        }
-        let schema = SchemaRef::new(convert::fb_to_schema(schema));
-        let column = choose(&schema)?;
-        let mut decoder = FileDecoder::new(schema, footer.version()).with_projection(vec![column]);
-        for block in footer.dictionaries().into_iter().flatten() {
-            let bytes = block_of(&file, len, block)?;
-            decoder.read_dictionary(block, &bytes)?;
-        }
-        let blocks = footer.recordBatches().into_iter().flatten().copied();
-        let blocks = blocks.collect::<Vec<_>>().into_iter();
-        Ok(Self {
-            file,
-            decoder,
-            blocks,
-            len,
-        })
+    /// Reads the footer and the dictionaries. Of the columns only those that `choose` wants will
+    /// be decoded. The schema is that of the file.
+    ///
+    /// # Errors
+    /// What is wrong with the file, and those of `choose`.
+    pub fn open<E: From<Error>>(
+        file: File,
+        choose: impl FnOnce(&Schema) -> Result<Columns, E>,
+    ) -> Result<(Self, SchemaRef, Columns), E> {
+        let opened = Opened::new(file)?;
+        let columns = choose(&opened.schema)?;
+        let batches = opened.batches(&columns)?;
+        Ok((batches, opened.schema, columns))
     }
 }
 
@@ -77,6 +62,57 @@ impl Iterator for FileBatches {
             .and_then(|bytes| self.decoder.read_record_batch(&block, &bytes))
             .transpose()
     }
+}
+
+/// A file whose footer was read.
+struct Opened {
+    file: File,
+    len: u64,
+    footer: Vec<u8>,
+    schema: SchemaRef,
+}
+
+impl Opened {
+    fn new(mut file: File) -> Result<Self, Error> {
+        let len = file.seek(SeekFrom::End(0))?;
+        let footer = footer(&file, len)?;
+        let schema = root(&footer)?.schema();
+        let schema = schema.ok_or_else(|| damaged("no schema"))?;
+        if !schema.endianness().equals_to_target_endianness() {
+            return Err(damaged("its numbers have the other byte order").into());
+        }
+        let schema = SchemaRef::new(convert::fb_to_schema(schema));
+        Ok(Self {
+            file,
+            len,
+            footer,
+            schema,
+        })
+    }
+
+    fn batches(&self, columns: &Columns) -> Result<FileBatches, Error> {
+        let footer = root(&self.footer)?;
+        let mut decoder = FileDecoder::new(SchemaRef::clone(&self.schema), footer.version());
+        if let Columns::Only(indices) = columns {
+            decoder = decoder.with_projection(indices.clone());
+        }
+        for block in footer.dictionaries().into_iter().flatten() {
+            let bytes = block_of(&self.file, self.len, block)?;
+            decoder.read_dictionary(block, &bytes)?;
+        }
+        let blocks = footer.recordBatches().into_iter().flatten().copied();
+        Ok(FileBatches {
+            file: self.file.try_clone()?,
+            decoder,
+            blocks: blocks.collect::<Vec<_>>().into_iter(),
+            len: self.len,
+        })
+    }
+}
+
+fn root(footer: &[u8]) -> Result<Footer<'_>, ArrowError> {
+    arrow_ipc::root_as_footer(footer)
+        .map_err(|error| ArrowError::ParseError(format!("the footer is damaged: {error}")))
 }
 
 fn footer(file: &File, len: u64) -> Result<Vec<u8>, ArrowError> {
@@ -112,7 +148,7 @@ fn block_of(file: &File, len: u64, block: &Block) -> Result<Buffer, ArrowError> 
 }
 
 /// The batches of a stream.
-pub(crate) struct StreamBatches<R> {
+pub struct StreamBatches<R> {
     input: R,
     decoder: StreamDecoder,
     is_over: bool,
@@ -120,7 +156,10 @@ pub(crate) struct StreamBatches<R> {
 
 impl<R: Read> StreamBatches<R> {
     /// Reads the schema.
-    pub(crate) fn open(input: R) -> Result<(Self, SchemaRef), ArrowError> {
+    ///
+    /// # Errors
+    /// What is wrong with the stream.
+    pub fn open(input: R) -> Result<(Self, SchemaRef), ArrowError> {
         let mut stream = Self {
             input,
             decoder: StreamDecoder::new(),

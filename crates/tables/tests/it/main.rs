@@ -1,0 +1,4 @@
+//! What a reader of tables promises, through its public interface.
+
+mod csv;
+mod parquet;
