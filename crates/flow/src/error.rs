@@ -68,4 +68,52 @@ pub enum Error {
         /// How many were asked for.
         partitions: u64,
     },
+    /// No compression of that name.
+    #[error("no codec is called {0:?}; there are: none, lz4, zstd, zstd:LEVEL with levels 1 to 22")]
+    UnknownCodec(String),
+    /// Options that exclude each other or that the format does not have.
+    #[error("{0}")]
+    Options(String),
+    /// A file would need two dictionaries for one column.
+    #[error(
+        "the dictionary of a column changes, and a file has one for each column; write a stream,          or the column without a dictionary"
+    )]
+    DictionaryReplaced,
+    /// A call after one that failed.
+    #[error("an earlier error ended the stream")]
+    Spent,
+    /// Data that is not what the format says.
+    #[error("the Arrow data is damaged: {0}")]
+    Damaged(String),
+    /// Data that would take too much memory.
+    #[error("a message would be {bytes} bytes long, more than {bytes_max}")]
+    TooLong {
+        /// Its length, decompressed.
+        bytes: u64,
+        /// The longest that is read.
+        bytes_max: u64,
+    },
+    /// Compressed in a way that the format does not have.
+    #[error("the Arrow data is compressed in a way that is not known here: {0}")]
+    UnknownCompression(String),
+    /// Numbers in the byte order of another kind of machine.
+    #[error(
+        "the numbers of the Arrow data are in the other byte order; write them on this kind of machine"
+    )]
+    ByteOrder,
+    /// Reading or writing failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// A codec failed.
+    #[error(transparent)]
+    Codec(#[from] overside_ops::Error),
+    /// A job on a device failed, and nothing could do it again.
+    #[error(transparent)]
+    Job(#[from] overside_device::JobError),
+    /// The placement cannot be set up or cannot go on.
+    #[error(transparent)]
+    Placement(#[from] overside_placement::Error),
+    /// There is no memory.
+    #[error(transparent)]
+    Memory(#[from] overside_device::MemoryError),
 }

@@ -4,5 +4,6 @@
 
 mod error;
 pub mod operators;
+pub mod pack;
 
 pub use error::Error;

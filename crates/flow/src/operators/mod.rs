@@ -7,5 +7,6 @@ mod partition;
 mod skew;
 
 pub use key::{MAX_PARTITIONS, PartitionKey, PartitionMethod};
+pub(crate) use partition::check_schema;
 pub use partition::{PartitionOptions, Partitioner, Piece, Tables, partition};
 pub use skew::{PartitionSize, SkewReport};

@@ -175,7 +175,7 @@ fn bytes(batch: &RecordBatch) -> u64 {
 }
 
 /// Refuses a batch whose columns are others, or of another type.
-pub(super) fn check_schema(expected: &SchemaRef, found: &SchemaRef) -> Result<(), Error> {
+pub(crate) fn check_schema(expected: &SchemaRef, found: &SchemaRef) -> Result<(), Error> {
     let is_same = Arc::ptr_eq(expected, found)
         || (expected.fields().len() == found.fields().len()
             && (expected.fields().iter().zip(found.fields())).all(|(expected, found)| {

@@ -1,4 +1,5 @@
 //! Tests of what other crates use.
 
+mod pack;
 mod partition;
 mod random;

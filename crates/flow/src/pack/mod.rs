@@ -1,0 +1,39 @@
+//! Record batches to Arrow IPC and back, under a thread budget.
+//!
+//! | question | module |
+//! |---|---|
+//! | who computes? | `pool`: `threads` of the budget, or a device through the executor (`placed`) |
+//! | how is a batch written? | `packer`: `message`, `buffers`, `footer`, `views` |
+//! | how is one read? | `unpacker`: `input`, `messages`, `schema`, `arrays`, `dictionaries` |
+//! | what if messages are compressed as a whole? | `outer` |
+//! | where does the time go? | `stages` |
+//!
+//! Buffers are compressed as the format has it, so that every reader takes what is written. Lengths
+//! from outside are compared with what is there before memory is taken for them, and Arrow
+//! validates every column that is read.
+
+mod arrays;
+mod buffers;
+mod codec;
+mod dictionaries;
+mod footer;
+mod input;
+mod memory;
+mod message;
+mod messages;
+mod outer;
+mod packer;
+mod placed;
+mod pool;
+mod schema;
+mod stages;
+mod threads;
+mod unpacker;
+mod views;
+
+pub use codec::{Codec, Layout};
+pub use outer::{OUTER_FORMAT_KEY, Outer};
+pub use packer::{PackOptions, Packer};
+pub use pool::{CodecPool, Placement};
+pub use stages::{StageTime, StageTimes};
+pub use unpacker::{UnpackOptions, Unpacker};

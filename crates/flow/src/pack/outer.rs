@@ -1,0 +1,322 @@
+//! Outer compression: the body of a message as a whole, by any codec, in chunks that a device
+//! takes.
+//!
+//! A schema says with the key `overside.outer.format` that the bodies of its messages are so
+//! compressed. Each message says so too, with a codec that Arrow does not have, so that a reader
+//! that does not know it refuses the message. Ranges of buffers in its header are those in the body
+//! before. The body is, in little-endian numbers:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 8 | length of the body before |
+//! | 4 | length of each chunk of it but the last |
+//! | 4 each | of each chunk, the length compressed; the highest bit: it is not compressed |
+//! | | the chunks, one behind the other, then zeros to a multiple of 8 |
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_buffer::Buffer;
+use arrow_ipc::{BodyCompressionMethod, CompressionType};
+use arrow_schema::{Schema, SchemaRef};
+use overside_ops::{Error as OpsError, Format, Operation};
+
+use super::message::Compression;
+use super::placed;
+use super::pool::{CodecPool, Job};
+use super::threads::{Kernels, Pending};
+use crate::Error;
+
+/// The key of the schema's metadata.
+pub const OUTER_FORMAT_KEY: &str = "overside.outer.format";
+/// What messages say. Arrow knows 0 and 1 as codecs and 0 as a method.
+pub(super) const COMPRESSION: Compression = Compression {
+    codec: CompressionType(100),
+    method: BodyCompressionMethod(100),
+};
+/// The chunks that are made: what every engine takes whose limits are published.
+const CHUNK_BYTES: usize = 1 << 20;
+/// The longest that are read.
+const CHUNK_BYTES_MAX: usize = 64 << 20;
+/// Before the lengths of the chunks.
+const HEADER_BYTES: usize = 12;
+const LENGTH_BYTES: usize = 4;
+const STORED: u32 = 1 << 31;
+const ALIGN_BYTES: usize = 8;
+
+/// How the bodies of messages are compressed as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outer {
+    format: Format,
+    level: Option<u32>,
+}
+
+/// Chunks on their way: as a piece of the body, or stored.
+pub(super) struct Compressing {
+    body_len: usize,
+    pending: Pending<Chunk>,
+}
+
+struct Chunk {
+    bytes: Buffer,
+    is_stored: bool,
+}
+
+impl Outer {
+    /// In that format, at that level of the library's; its default unless set.
+    pub fn new(format: Format, level: Option<u32>) -> Self {
+        Self { format, level }
+    }
+
+    /// The schema that says so.
+    pub(super) fn announce(self, schema: &Schema) -> Result<SchemaRef, Error> {
+        let mut metadata = schema.metadata().clone();
+        metadata.insert(OUTER_FORMAT_KEY.into(), name(self.format));
+        Ok(Arc::new(Schema::new_with_metadata(
+            schema.fields().clone(),
+            metadata,
+        )))
+    }
+
+    pub(super) fn start(self, pool: &CodecPool, body: &Buffer) -> Result<Compressing, Error> {
+        let operation = Operation::Compress(self.format);
+        let chunks = || chunks(body);
+        let pending = if pool.is_placed(operation) {
+            let jobs = chunks().map(|source| Job {
+                capacity: source.len(),
+                source,
+            });
+            let results = pool.run_placed(operation, self.level, jobs.collect())?;
+            let chunk = |(source, result): (Buffer, _)| {
+                let bytes = placed::output(result)?;
+                let is_stored = bytes.is_none();
+                let bytes = bytes.map_or(source, Buffer::from);
+                Ok(Chunk { bytes, is_stored })
+            };
+            let made = chunks().zip(&results).map(chunk);
+            Pending::done(made.collect::<Result<_, Error>>()?)
+        } else {
+            pool.start(chunks().map(|source| {
+                let memory = Arc::clone(&pool.memory);
+                move |kernels: &mut Kernels| {
+                    let kernel = kernels.get(operation, self.level)?;
+                    let mut region = memory.take(source.len())?;
+                    Ok(match kernel.run(&[&source], &mut region[..source.len()]) {
+                        Ok(output) if output.written < source.len() => Chunk {
+                            bytes: memory.lend(region, output.written),
+                            is_stored: false,
+                        },
+                        Ok(_) | Err(OpsError::OutputTooSmall { .. }) => Chunk {
+                            bytes: source,
+                            is_stored: true,
+                        },
+                        Err(error) => return Err(error.into()),
+                    })
+                }
+            }))
+        };
+        Ok(Compressing {
+            body_len: body.len(),
+            pending,
+        })
+    }
+}
+
+fn chunks(body: &Buffer) -> impl Iterator<Item = Buffer> + '_ {
+    (0..body.len())
+        .step_by(CHUNK_BYTES)
+        .map(|begin| body.slice_with_length(begin, CHUNK_BYTES.min(body.len() - begin)))
+}
+
+/// `deflate`, `zstd`, ...
+fn name(format: Format) -> String {
+    let operation = Operation::Compress(format).to_string();
+    operation.trim_start_matches("compress-").into()
+}
+
+/// The format that a schema's metadata name.
+pub(super) fn format_of(metadata: &HashMap<String, String>) -> Result<Option<Format>, Error> {
+    let Some(name) = metadata.get(OUTER_FORMAT_KEY) else {
+        return Ok(None);
+    };
+    match format!("compress-{name}").parse() {
+        Ok(Operation::Compress(format)) => Ok(Some(format)),
+        _ => Err(Error::Damaged(format!(
+            "no outer compression is called {name:?}"
+        ))),
+    }
+}
+
+/// The schema of the batches: what is compressed is no matter of theirs.
+pub(super) fn without_key(schema: &SchemaRef) -> SchemaRef {
+    if !schema.metadata().contains_key(OUTER_FORMAT_KEY) {
+        return Arc::clone(schema);
+    }
+    let mut metadata = schema.metadata().clone();
+    metadata.remove(OUTER_FORMAT_KEY);
+    Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
+}
+
+impl Compressing {
+    pub(super) fn is_done(&self) -> bool {
+        self.pending.is_done()
+    }
+
+    /// The pieces of the body, and the CPU time that they took.
+    pub(super) fn wait(self, pool: &CodecPool) -> Result<(Vec<Buffer>, u64), Error> {
+        let (chunks, cpu_ns) = pool.threads.wait(self.pending)?;
+        let mut header = (self.body_len as u64).to_le_bytes().to_vec();
+        header.extend((CHUNK_BYTES as u32).to_le_bytes());
+        let mut len = HEADER_BYTES + LENGTH_BYTES * chunks.len();
+        for chunk in &chunks {
+            let stored = if chunk.is_stored { STORED } else { 0 };
+            header.extend((chunk.bytes.len() as u32 | stored).to_le_bytes());
+            len += chunk.bytes.len();
+        }
+        let mut pieces = vec![Buffer::from(header)];
+        pieces.extend(chunks.into_iter().map(|chunk| chunk.bytes));
+        let padding = len.next_multiple_of(ALIGN_BYTES) - len;
+        pieces.push(Buffer::from(vec![0_u8; padding]));
+        Ok((pieces, cpu_ns))
+    }
+}
+
+/// By how much a byte can become longer at most.
+fn ratio_max(format: Format) -> u64 {
+    match format {
+        Format::Lz4 | Format::Lz4Block => super::unpacker::LZ4_RATIO_MAX,
+        Format::Zstd => super::unpacker::ZSTD_RATIO_MAX,
+        // A bit for a length and one for a distance make 258 bytes (RFC 1951).
+        _ => 1032,
+    }
+}
+
+/// The body that was compressed, at most `bytes_max` long.
+pub(super) fn decompress(
+    pool: &CodecPool,
+    format: Format,
+    body: &Buffer,
+    bytes_max: u64,
+) -> Result<(Buffer, u64), Error> {
+    let plan = Plan::read(format, body, bytes_max)?;
+    let operation = Operation::Decompress(format);
+    let mut region = pool.memory.take(plan.body_len)?;
+    let mut cpu_ns = 0;
+    if pool.is_placed(operation) {
+        let jobs = plan.chunks.iter().filter(|chunk| !chunk.is_stored);
+        let jobs = jobs.map(|chunk| Job {
+            source: chunk.bytes.clone(),
+            capacity: chunk.len,
+        });
+        let results = pool.run_placed(operation, None, jobs.collect())?;
+        let mut results = results.iter();
+        let mut begin = 0;
+        for chunk in &plan.chunks {
+            let bytes = match chunk.is_stored {
+                true => &*chunk.bytes,
+                false => match results.next() {
+                    Some(result) => placed::decompressed(result)?,
+                    None => &[],
+                },
+            };
+            put(&mut region[begin..][..chunk.len], bytes)?;
+            begin += chunk.len;
+        }
+    } else {
+        let tasks = plan.chunks.iter().map(|chunk| {
+            let (bytes, is_stored, len) = (chunk.bytes.clone(), chunk.is_stored, chunk.len);
+            let memory = Arc::clone(&pool.memory);
+            move |kernels: &mut Kernels| {
+                if is_stored {
+                    return Ok(bytes);
+                }
+                let mut region = memory.take(len)?;
+                let kernel = kernels.get(operation, None)?;
+                let output = kernel.run(&[&bytes], &mut region[..len]);
+                let written = output.map_err(super::buffers::damaged)?.written;
+                Ok(memory.lend(region, written))
+            }
+        });
+        let (chunks, spent) = pool.threads.wait(pool.start(tasks))?;
+        cpu_ns = spent;
+        let mut begin = 0;
+        for (bytes, chunk) in chunks.iter().zip(&plan.chunks) {
+            put(&mut region[begin..][..chunk.len], bytes)?;
+            begin += chunk.len;
+        }
+    }
+    Ok((pool.memory.lend(region, plan.body_len), cpu_ns))
+}
+
+fn put(room: &mut [u8], bytes: &[u8]) -> Result<(), Error> {
+    if room.len() != bytes.len() {
+        return Err(super::buffers::other_length(room.len(), bytes.len()));
+    }
+    room.copy_from_slice(bytes);
+    Ok(())
+}
+
+/// What the head of a body says, compared with what is there.
+struct Plan {
+    body_len: usize,
+    chunks: Vec<PlannedChunk>,
+}
+
+struct PlannedChunk {
+    bytes: Buffer,
+    is_stored: bool,
+    /// Bytes that it stands for.
+    len: usize,
+}
+
+impl Plan {
+    fn read(format: Format, body: &Buffer, bytes_max: u64) -> Result<Self, Error> {
+        let damaged = |what: &str| Error::Damaged(format!("an outer compressed body: {what}"));
+        let cut = || damaged("it ends early");
+        let (body_len, rest) = body.split_first_chunk().ok_or_else(cut)?;
+        let (chunk_len, _) = rest.split_first_chunk().ok_or_else(cut)?;
+        let body_len = u64::from_le_bytes(*body_len);
+        let chunk_len = u32::from_le_bytes(*chunk_len) as usize;
+        if body_len > bytes_max {
+            return Err(Error::TooLong {
+                bytes: body_len,
+                bytes_max,
+            });
+        }
+        if !(1..=CHUNK_BYTES_MAX).contains(&chunk_len) {
+            return Err(damaged("chunks of a length that is not used"));
+        }
+        let body_len = usize::try_from(body_len).map_err(|_| cut())?;
+        let count = body_len.div_ceil(chunk_len);
+        let lengths_len = count.checked_mul(LENGTH_BYTES).ok_or_else(cut)?;
+        let lengths = (body.get(HEADER_BYTES..)).and_then(|rest| rest.get(..lengths_len));
+        let mut begin = HEADER_BYTES + lengths_len;
+        let mut chunks = Vec::with_capacity(count.min(body.len()));
+        for (number, length) in lengths
+            .ok_or_else(cut)?
+            .chunks_exact(LENGTH_BYTES)
+            .enumerate()
+        {
+            let word = length
+                .first_chunk()
+                .map_or(0, |length| u32::from_le_bytes(*length));
+            let (compressed_len, is_stored) = ((word & !STORED) as usize, word & STORED != 0);
+            if body.len() - begin < compressed_len {
+                return Err(cut());
+            }
+            let len = chunk_len.min(body_len - number * chunk_len);
+            let ratio = if is_stored { 1 } else { ratio_max(format) };
+            if len as u64 > (compressed_len as u64).saturating_mul(ratio) {
+                let what = format!("{compressed_len} bytes cannot become {len}");
+                return Err(damaged(&what));
+            }
+            chunks.push(PlannedChunk {
+                bytes: body.slice_with_length(begin, compressed_len),
+                is_stored,
+                len,
+            });
+            begin += compressed_len;
+        }
+        Ok(Self { body_len, chunks })
+    }
+}

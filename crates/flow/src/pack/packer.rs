@@ -1,0 +1,373 @@
+//! Record batches to messages.
+//!
+//! 1. Arrow's own encoder lays out the message without compression and without copying.
+//! 2. Its buffers are compressed on the pool, each for itself, and the header is written again with
+//!    where they are then.
+//! 3. Messages are written in order. While the next ones are compressed, the caller goes on.
+
+use std::collections::{HashSet, VecDeque};
+use std::io::{ErrorKind, IoSlice, Write};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
+use arrow_ipc::{BodyCompressionMethod, Message, MessageHeader};
+use arrow_schema::{Schema, SchemaRef};
+
+use super::buffers::{self, Encoded, NOT_COMPRESSED};
+use super::codec::{Codec, Layout};
+use super::footer::{Footer, MAGIC};
+use super::input::cut;
+use super::message::{self, Compression, PREFIX_BYTES, Pieces};
+use super::outer::{self, Outer};
+use super::pool::CodecPool;
+use super::stages::StageTime;
+use super::threads::Pending;
+use super::{placed, views};
+use crate::Error;
+use crate::operators::check_schema;
+
+/// What the buffers of a compressed body are padded to.
+const COMPRESSED_ALIGN_BYTES: usize = 8;
+
+/// How batches are written. The default is a file that is not compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PackOptions {
+    /// A stream or a file.
+    pub layout: Layout,
+    /// What each buffer is compressed with, for every reader of Arrow IPC.
+    pub codec: Codec,
+    /// What the bodies of messages are compressed with as a whole, for readers that know it: this
+    /// crate's. Not together with a codec.
+    pub outer: Option<Outer>,
+}
+
+/// Writes record batches as Arrow IPC.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use std::sync::Arc;
+/// use arrow_array::{Int64Array, RecordBatch};
+/// use overside_flow::pack::{CodecPool, PackOptions, Packer, UnpackOptions, Unpacker};
+/// let column = Arc::new(Int64Array::from_iter_values(0..1000));
+/// let batch = RecordBatch::try_from_iter([("id", column as _)])?;
+/// let pool = Arc::new(CodecPool::new(NonZeroUsize::MIN)?);
+/// let options = PackOptions { codec: "lz4".parse()?, ..PackOptions::default() };
+/// let mut packer = Packer::new(Vec::new(), batch.schema(), options, &pool)?;
+/// packer.write(&batch)?;
+/// let (file, _) = packer.finish()?;
+/// assert!(file.len() < 8000);
+/// let back = Unpacker::bytes(file.into(), UnpackOptions::default(), &pool)?;
+/// assert_eq!(back.collect::<Result<Vec<_>, _>>()?, [batch]);
+/// # Ok::<(), overside_flow::Error>(())
+/// ```
+pub struct Packer<W: Write> {
+    writer: W,
+    options: PackOptions,
+    schema: SchemaRef,
+    encoder: StreamEncoder,
+    pool: Arc<CodecPool>,
+    /// Messages that are not written, in order.
+    pending: VecDeque<Outgoing>,
+    footer: Footer,
+    /// Dictionaries that are written.
+    dictionaries: HashSet<i64>,
+    time: StageTime,
+    failed: bool,
+}
+
+/// A message on its way.
+struct Outgoing {
+    header: Buffer,
+    body: Body,
+}
+
+enum Body {
+    /// As it is to be written, with its header.
+    Ready(Vec<Buffer>),
+    /// Which of the buffers have bytes, and what becomes of those.
+    Compressing(Vec<bool>, Pending<Encoded>),
+    Outer(outer::Compressing),
+}
+
+impl<W: Write> Packer<W> {
+    /// Writes what comes before the first batch.
+    ///
+    /// # Errors
+    /// [`Error::Arrow`] for a schema that the format does not have, [`Error::Options`],
+    /// [`Error::Io`].
+    pub fn new(
+        mut writer: W,
+        schema: SchemaRef,
+        options: PackOptions,
+        pool: &Arc<CodecPool>,
+    ) -> Result<Self, Error> {
+        let schema = match &options.outer {
+            Some(_) if options.codec != Codec::None => {
+                let reason = "messages are compressed either buffer by buffer or as a whole";
+                return Err(Error::Options(reason.into()));
+            }
+            Some(outer) => outer.announce(&schema)?,
+            None => schema,
+        };
+        let encoder = StreamEncoder::try_new_with_options(&schema, IpcWriteOptions::default())?;
+        let mut footer = Footer::default();
+        if options.layout == Layout::File {
+            writer.write_all(&MAGIC)?;
+            footer.position = MAGIC.len() as u64;
+        }
+        Ok(Self {
+            writer,
+            options,
+            schema,
+            encoder,
+            pool: Arc::clone(pool),
+            pending: VecDeque::new(),
+            footer,
+            dictionaries: HashSet::new(),
+            time: StageTime::default(),
+            failed: false,
+        })
+    }
+
+    /// Takes a batch. It is compressed meanwhile, and written by a later call at the latest.
+    ///
+    /// # Errors
+    /// [`Error`]; then nothing more can be written.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        if self.failed {
+            return Err(Error::Spent);
+        }
+        let mut time = StageTime::default();
+        let result = time.measure(|| self.pack(batch));
+        self.time += time;
+        self.failed = result.is_err();
+        result
+    }
+
+    /// Writes what is left and what ends the stream or the file. The writer back, flushed, and what
+    /// it took.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn finish(mut self) -> Result<(W, StageTime), Error> {
+        if self.failed {
+            return Err(Error::Spent);
+        }
+        let mut time = StageTime::default();
+        let schema = Arc::clone(&self.schema);
+        // What replaces it encodes nothing.
+        let empty = StreamEncoder::try_new(&Schema::empty())?;
+        let encoder = std::mem::replace(&mut self.encoder, empty);
+        time.measure(|| {
+            let end = encoder.finish()?;
+            while let Some(outgoing) = self.pending.pop_front() {
+                self.put(outgoing)?;
+            }
+            write_all(&mut self.writer, &end)?;
+            self.footer.position += end.iter().map(|piece| piece.len() as u64).sum::<u64>();
+            if self.options.layout == Layout::File {
+                let footer = self.footer.write(&schema)?;
+                self.writer.write_all(&footer)?;
+                self.footer.position += footer.len() as u64;
+            }
+            Ok::<_, Error>(self.writer.flush()?)
+        })?;
+        time += self.time;
+        time.bytes_out = self.footer.position;
+        Ok((self.writer, time))
+    }
+
+    /// What it took so far.
+    pub fn time(&self) -> StageTime {
+        StageTime {
+            bytes_out: self.footer.position,
+            ..self.time
+        }
+    }
+
+    /// The writer. What was taken last need not be in it.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.writer
+    }
+
+    fn pack(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        check_schema(&self.schema, batch.schema_ref())?;
+        let batch = views::compact(batch)?;
+        let mut pieces = Pieces::new(self.encoder.encode(&batch)?);
+        while !pieces.is_empty() {
+            self.start(&mut pieces)?;
+        }
+        // One more than there are threads, so that none is without work while this one writes.
+        while self.pending.len() > self.pool.threads() || self.is_first_done() {
+            if let Some(outgoing) = self.pending.pop_front() {
+                self.put(outgoing)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_first_done(&self) -> bool {
+        self.pending.front().is_some_and(|first| match &first.body {
+            Body::Ready(_) => true,
+            Body::Compressing(_, pending) => pending.is_done(),
+            Body::Outer(outer) => outer.is_done(),
+        })
+    }
+
+    /// Begins with the next message of the encoder's.
+    fn start(&mut self, pieces: &mut Pieces) -> Result<(), Error> {
+        let prefix = pieces.take(PREFIX_BYTES);
+        let len = prefix.get(4..).and_then(|len| len.first_chunk());
+        let len = u32::from_le_bytes(*len.ok_or_else(cut)?) as usize;
+        let header = pieces.take(len);
+        let parsed = message::parse(&header)?;
+        let body_len = parsed.bodyLength() as usize;
+        self.time.bytes_in += body_len as u64;
+        if parsed.header_type() == MessageHeader::DictionaryBatch {
+            self.check_dictionary(&parsed)?;
+        }
+        let body = match (message::batch_of(&parsed), self.options.outer) {
+            (Some(_), Some(outer)) => Body::Outer(outer.start(&self.pool, &pieces.take(body_len))?),
+            (Some(batch), None) if self.options.codec != Codec::None => {
+                let ranges = batch.buffers().into_iter().flatten();
+                let (mut sources, mut position) = (Vec::new(), 0);
+                for range in ranges {
+                    let (offset, len) = (range.offset() as usize, range.length() as usize);
+                    pieces.take(offset - position);
+                    sources.push(pieces.take(len));
+                    position = offset + len;
+                }
+                pieces.take(body_len - position);
+                self.compress(sources)?
+            }
+            _ => {
+                let mut body = vec![prefix, header.clone()];
+                body.extend(pieces.take_pieces(body_len));
+                Body::Ready(body)
+            }
+        };
+        self.pending.push_back(Outgoing { header, body });
+        Ok(())
+    }
+
+    fn compress(&self, sources: Vec<Buffer>) -> Result<Body, Error> {
+        let codec = self.options.codec;
+        let has_bytes = sources.iter().map(|source| !source.is_empty()).collect();
+        let sources = sources.into_iter().filter(|source| !source.is_empty());
+        let pool = &self.pool;
+        let pending = match codec {
+            Codec::Lz4 if pool.is_placed(placed::COMPRESS) => {
+                let sources: Vec<Buffer> = sources.collect();
+                Pending::done(placed::compress_lz4(pool, &sources)?)
+            }
+            _ => pool.start(sources.map(|source| {
+                let memory = Arc::clone(&pool.memory);
+                move |kernels: &mut _| buffers::compress(kernels, &memory, codec, source)
+            })),
+        };
+        Ok(Body::Compressing(has_bytes, pending))
+    }
+
+    /// A file has one dictionary for a field, to which others may be added.
+    fn check_dictionary(&mut self, message: &Message<'_>) -> Result<(), Error> {
+        let Some(dictionary) = message.header_as_dictionary_batch() else {
+            return Ok(());
+        };
+        let is_new = self.dictionaries.insert(dictionary.id());
+        match is_new || dictionary.isDelta() || self.options.layout == Layout::Stream {
+            true => Ok(()),
+            false => Err(Error::DictionaryReplaced),
+        }
+    }
+
+    /// Writes a message.
+    fn put(&mut self, Outgoing { header, body }: Outgoing) -> Result<(), Error> {
+        let message = message::parse(&header)?;
+        let (head_len, pieces) = match body {
+            Body::Ready(pieces) => (PREFIX_BYTES + header.len(), pieces),
+            Body::Compressing(has_bytes, pending) => {
+                let (encoded, cpu_ns) = self.pool.threads.wait(pending)?;
+                self.time.cpu_ns += cpu_ns;
+                self.assemble(&message, &has_bytes, encoded)?
+            }
+            Body::Outer(outer) => {
+                let (pieces, cpu_ns) = outer.wait(&self.pool)?;
+                self.time.cpu_ns += cpu_ns;
+                let len = pieces.iter().map(Buffer::len).sum();
+                let batch = message::batch_of(&message);
+                let ranges = batch
+                    .and_then(|batch| batch.buffers())
+                    .into_iter()
+                    .flatten();
+                let ranges: Vec<_> = ranges.copied().collect();
+                let header = message::with_buffers(&message, &ranges, len, outer::COMPRESSION)?;
+                let header = message::framed(&header);
+                (header.len(), [vec![Buffer::from(header)], pieces].concat())
+            }
+        };
+        write_all(&mut self.writer, &pieces)?;
+        let len = pieces.iter().map(Buffer::len).sum::<usize>();
+        self.footer
+            .wrote(message.header_type(), head_len, len - head_len)
+    }
+
+    /// The message that compressed buffers make, with the length of its header.
+    fn assemble(
+        &self,
+        message: &Message<'_>,
+        has_bytes: &[bool],
+        encoded: Vec<Encoded>,
+    ) -> Result<(usize, Vec<Buffer>), Error> {
+        let codec = self.options.codec.compression().unwrap_or_default();
+        let compression = Compression {
+            codec,
+            method: BodyCompressionMethod::BUFFER,
+        };
+        let mut encoded = encoded.into_iter();
+        let (mut ranges, mut pieces, mut begin) = (Vec::new(), vec![Buffer::default()], 0);
+        for &has_bytes in has_bytes {
+            let len = match has_bytes.then(|| encoded.next()).flatten() {
+                Some(Encoded::Compressed(buffer)) => {
+                    pieces.push(buffer.clone());
+                    buffer.len()
+                }
+                Some(Encoded::Stored(buffer)) => {
+                    pieces.extend([Buffer::from(NOT_COMPRESSED.to_le_bytes()), buffer.clone()]);
+                    buffers::PREFIX_BYTES + buffer.len()
+                }
+                None => 0,
+            };
+            ranges.push(arrow_ipc::Buffer::new(begin as i64, len as i64));
+            let end = (begin + len).next_multiple_of(COMPRESSED_ALIGN_BYTES);
+            if end > begin + len {
+                pieces.push(Buffer::from(vec![0_u8; end - begin - len]));
+            }
+            begin = end;
+        }
+        let header = message::with_buffers(message, &ranges, begin, compression)?;
+        let header = message::framed(&header);
+        let len = header.len();
+        pieces[0] = Buffer::from(header);
+        Ok((len, pieces))
+    }
+}
+
+/// Writes pieces with as few calls as the writer needs.
+fn write_all(writer: &mut impl Write, pieces: &[Buffer]) -> Result<(), Error> {
+    let mut slices: Vec<IoSlice<'_>> = (pieces.iter())
+        .filter(|piece| !piece.is_empty())
+        .map(|piece| IoSlice::new(piece))
+        .collect();
+    let mut left = &mut slices[..];
+    while !left.is_empty() {
+        match writer.write_vectored(left) {
+            Ok(0) => return Err(std::io::Error::from(ErrorKind::WriteZero).into()),
+            Ok(written) => IoSlice::advance_slices(&mut left, written),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
