@@ -3,7 +3,7 @@
 //! | question | module |
 //! |---|---|
 //! | who computes? | `pool`: `threads` of the budget, or a device through the executor (`placed`) |
-//! | how is a batch written? | `packer`: `message`, `buffers`, `footer`, `views` |
+//! | how is a batch written? | `packer`: `message`, `buffers`, `footer`, `compact` |
 //! | how is one read? | `unpacker`: `input`, `messages`, `schema`, `arrays`, `dictionaries` |
 //! | what if messages are compressed as a whole? | `outer` |
 //! | where does the time go? | `stages` |
@@ -15,6 +15,7 @@
 mod arrays;
 mod buffers;
 mod codec;
+mod compact;
 mod dictionaries;
 mod footer;
 mod input;
@@ -29,7 +30,6 @@ mod schema;
 mod stages;
 mod threads;
 mod unpacker;
-mod views;
 
 pub use codec::{Codec, Layout};
 pub use outer::{OUTER_FORMAT_KEY, Outer};

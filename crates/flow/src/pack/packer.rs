@@ -17,14 +17,15 @@ use arrow_schema::{Schema, SchemaRef};
 
 use super::buffers::{self, Encoded, NOT_COMPRESSED};
 use super::codec::{Codec, Layout};
+use super::compact::compact;
 use super::footer::{Footer, MAGIC};
 use super::input::cut;
 use super::message::{self, Compression, PREFIX_BYTES, Pieces};
 use super::outer::{self, Outer};
+use super::placed;
 use super::pool::CodecPool;
 use super::stages::StageTime;
 use super::threads::Pending;
-use super::{placed, views};
 use crate::Error;
 use crate::operators::check_schema;
 
@@ -194,7 +195,7 @@ impl<W: Write> Packer<W> {
 
     fn pack(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         check_schema(&self.schema, batch.schema_ref())?;
-        let batch = views::compact(batch)?;
+        let batch = compact(batch)?;
         let mut pieces = Pieces::new(self.encoder.encode(&batch)?);
         while !pieces.is_empty() {
             self.start(&mut pieces)?;

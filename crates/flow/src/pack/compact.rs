@@ -1,0 +1,49 @@
+//! Columns as they are best written: those that Arrow's encoder would write more of than there is.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::ByteViewType;
+use arrow_array::{
+    Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions, new_empty_array,
+};
+use arrow_schema::DataType;
+
+use crate::Error;
+
+/// The batch with such columns replaced.
+///
+/// * Views of strings and bytes are written with all the bytes behind them. A part of a table, as a
+///   partition is, would take the whole of them along; those that use less than half of the bytes
+///   get memory of their own.
+/// * Runs without rows would be written with one that ends at 0, which readers refuse.
+pub(super) fn compact(batch: &RecordBatch) -> Result<RecordBatch, Error> {
+    let columns = batch.columns().iter().map(compacted);
+    let columns: Vec<ArrayRef> = columns.collect();
+    let is_same = |(a, b): (&ArrayRef, &ArrayRef)| Arc::ptr_eq(a, b);
+    if columns.iter().zip(batch.columns()).all(is_same) {
+        return Ok(batch.clone());
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let schema = batch.schema();
+    Ok(RecordBatch::try_new_with_options(
+        schema, columns, &options,
+    )?)
+}
+
+fn compacted(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Utf8View => used(column, column.as_string_view()),
+        DataType::BinaryView => used(column, column.as_binary_view()),
+        kind @ DataType::RunEndEncoded(..) if column.is_empty() => new_empty_array(kind),
+        _ => Arc::clone(column),
+    }
+}
+
+fn used<T: ByteViewType + ?Sized>(column: &ArrayRef, views: &GenericByteViewArray<T>) -> ArrayRef {
+    let behind: usize = views.data_buffers().iter().map(|buffer| buffer.len()).sum();
+    match views.total_buffer_bytes_used() < behind / 2 {
+        true => Arc::new(views.gc()),
+        false => Arc::clone(column),
+    }
+}
