@@ -1,4 +1,4 @@
-//! Serves clients over sockets: the epoll driver around the communication engine.
+//! Serves clients over sockets: the drivers around the communication engine.
 //!
 //! [`Server::bind`] listens, [`Server::run`] serves on the calling thread until a [`StopHandle`] or a
 //! client asks it to end. Everything that clients can make it hold is bounded by [`Limits`].
@@ -11,11 +11,11 @@ mod connection;
 mod context;
 mod counters;
 mod datagrams;
+mod driver;
 mod info;
 mod listeners;
 mod metrics;
 mod password;
-mod poller;
 mod regions;
 mod replies;
 mod scrape;
@@ -38,14 +38,16 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 pub use backing::{Backing, EXPIRY_BUCKETS, Memory, PartitionWork, TICK_MS};
 pub use bell::Bell;
+pub use driver::IoUringError;
 pub use password::{Password, PasswordError};
-pub use settings::{Limits, Settings, Steering};
+pub use settings::{DriverKind, Limits, Settings, Steering};
 
 use crate::KeyHasher;
 use crate::clock::Clock;
 use crate::herd::{HerdError, HerdListener, Place};
 use crate::udp::RX_QUEUE_DEFAULT;
 use datagrams::{DatagramListener, DatagramService};
+use driver::Driver;
 use listeners::{Listener, Service, Sockets};
 use shared::Shared;
 use state::State;
@@ -81,6 +83,9 @@ pub enum ServerError {
         /// Why.
         error: HerdError,
     },
+    /// The system has no such driver.
+    #[error("{0}")]
+    Driver(#[from] IoUringError),
     /// It cannot stay on a core.
     #[error("cannot run on core {core}: {error}")]
     Core {
@@ -122,6 +127,7 @@ impl Server {
     /// # Errors
     /// [`ServerError`].
     pub fn bind(mut settings: Settings) -> Result<Self, ServerError> {
+        Driver::check(settings.driver)?;
         settings.workers = settings.workers.max(1);
         let workers = settings.workers;
         let mut all: Vec<Sockets> = (0..workers).map(|_| Sockets::default()).collect();

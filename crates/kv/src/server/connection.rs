@@ -4,7 +4,7 @@ use std::io;
 
 use super::buffers::{BUFFER_BYTES, Buffers};
 use super::counters::CloseReason;
-use super::poller::EventFlags;
+use super::driver::EventFlags;
 use super::transport::{Received, Transport};
 use crate::protocol::{COMMAND_MAX_BYTES, OUTPUT_PAUSE_BYTES, Session};
 
@@ -35,7 +35,7 @@ pub struct Connection {
     needed_bytes: usize,
     /// The output was full before the input was done with.
     is_output_full: bool,
-    /// What the poller looks for.
+    /// What the driver looks for.
     pub interest: EventFlags,
     /// The client sends no more.
     has_ended: bool,
@@ -78,10 +78,40 @@ impl Connection {
         match self.transport.receive(&mut self.input) {
             Ok(Received::More) => self.is_drained = false,
             Ok(Received::Drained) => self.is_drained = true,
-            Ok(Received::End) => (self.is_drained, self.has_ended) = (true, true),
-            Err(_) => self.close = Some(CloseReason::Failed),
+            Ok(Received::End) => self.end_input(),
+            Err(_) => self.fail(),
         }
         self.input.len() - before
+    }
+
+    /// What may be received at a time in bytes.
+    pub fn receive_max_bytes(&self) -> usize {
+        match self.session.is_authenticated() {
+            true => BUFFER_BYTES,
+            false => UNAUTHENTICATED_READ_BYTES,
+        }
+    }
+
+    /// Takes what was received for it. `has_more`: that is not all that was there.
+    pub fn take(&mut self, bytes: &[u8], has_more: bool, buffers: &mut Buffers) {
+        self.make_room(buffers);
+        self.input.extend_from_slice(bytes);
+        self.is_drained = !has_more;
+    }
+
+    /// The client sends no more.
+    pub fn end_input(&mut self) {
+        (self.is_drained, self.has_ended) = (true, true);
+    }
+
+    /// It cannot be used any more.
+    pub fn fail(&mut self) {
+        self.close = Some(CloseReason::Failed);
+    }
+
+    /// Whether a command is announced of which much is missing.
+    pub fn wants_long(&self) -> bool {
+        self.needed_bytes > self.input.len() && self.session.is_authenticated()
     }
 
     fn make_room(&mut self, buffers: &mut Buffers) {
@@ -155,7 +185,19 @@ impl Connection {
         if self.close.is_some() || (self.unsent() == 0 && !self.transport.has_unsent()) {
             return 0;
         }
-        let sent = match self.transport.send(&self.output[self.sent..]) {
+        let result = self.transport.send(&self.output[self.sent..]);
+        self.count_sent(result, now_ms)
+    }
+
+    /// What it has to send, where nothing has to be done to that first.
+    pub fn plain_output(&self) -> Option<(&Transport, &[u8])> {
+        let has_output = self.close.is_none() && self.unsent() > 0 && !self.transport.is_tls();
+        has_output.then(|| (&self.transport, &self.output[self.sent..]))
+    }
+
+    /// Takes note of what the client has taken. How many bytes.
+    pub fn count_sent(&mut self, result: io::Result<usize>, now_ms: u64) -> usize {
+        let sent = match result {
             Ok(sent) => sent,
             Err(error) => {
                 self.close = Some(match error.kind() {
@@ -222,7 +264,7 @@ impl Connection {
         self.close
     }
 
-    /// What the poller should look for.
+    /// What the driver should look for.
     pub fn wanted_interest(&self, now_ms: u64) -> EventFlags {
         let mut wanted = EventFlags::empty();
         if self.wants_input() && self.paused_until_ms <= now_ms {

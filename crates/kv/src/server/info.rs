@@ -71,6 +71,7 @@ pub fn info(
         false => "late",
     };
     own("send", &send);
+    own("driver", &state.settings.driver.name());
     own("busy_poll", &u8::from(state.settings.busy_poll));
     own("turns", &figures.counters.turns.count());
     if let Some(name) = &state.settings.name {

@@ -39,6 +39,8 @@ pub struct Settings {
     pub password: Option<Password>,
     /// What clients may take.
     pub limits: Limits,
+    /// How sockets are waited for, received from and sent to.
+    pub driver: DriverKind,
     /// Never sleeps: a core is busy all the time, and answers come sooner.
     pub busy_poll: bool,
     /// Workers, each with a thread and a part of the keys; 0 is 1.
@@ -64,6 +66,27 @@ impl Settings {
     #[must_use]
     pub fn has_datagrams(&self) -> bool {
         !(self.datagram.is_empty() && self.memcached_udp.is_empty()) || self.herd.is_some()
+    }
+}
+
+/// How sockets are waited for, received from and sent to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DriverKind {
+    /// A system call to wait, and one for each receive and send: epoll(7).
+    #[default]
+    Epoll,
+    /// One call to wait and receive, and one to send: io_uring(7) of Linux 6.1 or later.
+    IoUring,
+}
+
+impl DriverKind {
+    /// Its name, as in `INFO`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Epoll => "epoll",
+            Self::IoUring => "io_uring",
+        }
     }
 }
 

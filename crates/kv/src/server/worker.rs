@@ -37,8 +37,8 @@ use super::connection::{Connection, Protocol};
 use super::context::Context;
 use super::counters::CloseReason;
 use super::datagrams::Datagrams;
+use super::driver::{Driver, EventFlags};
 use super::listeners::{Listener, Sockets};
-use super::poller::{EventFlags, Poller};
 use super::regions::Regions;
 use super::replies::Serving;
 use super::scrape::Scrape;
@@ -53,7 +53,7 @@ const GROUP: usize = 256;
 /// Groups of one while connections hold more than this part of what they may.
 const TIGHT: (usize, usize) = (1, 2);
 
-/// Tokens of the poller: a kind, and a number.
+/// Tokens of the driver: a kind, and a number.
 const KIND: u64 = 0xff << 56;
 const CLIENT: u64 = 0;
 const LISTENER: u64 = 1 << 56;
@@ -67,7 +67,7 @@ const REGIONS: u64 = 6 << 56;
 pub struct Worker<'b> {
     pub state: State,
     pub clock: Clock,
-    poller: Poller,
+    driver: Driver,
     listeners: Vec<Listener>,
     clients: Clients,
     scrapes: Slab<Scrape>,
@@ -120,34 +120,34 @@ impl<'b> Worker<'b> {
         backing: &'b mut dyn Backing,
         stop: &'b EventFd,
     ) -> io::Result<Self> {
-        let poller = Poller::new()?;
+        let mut driver = Driver::new(state.settings.driver)?;
         let Sockets {
             listeners,
             datagrams,
             regions,
         } = sockets;
         for (number, listener) in listeners.iter().enumerate() {
-            poller.add(listener, LISTENER | number as u64, EventFlags::IN)?;
+            driver.add(listener, LISTENER | number as u64, EventFlags::IN)?;
         }
         let datagrams = Datagrams::new(datagrams).map(Box::new);
         for (number, socket) in datagrams.iter().flat_map(|all| all.sockets()).enumerate() {
-            poller.add(socket, DATAGRAMS | number as u64, EventFlags::IN)?;
+            driver.add(socket, DATAGRAMS | number as u64, EventFlags::IN)?;
         }
         let regions = regions.map(|inbox| Box::new(Regions::new(inbox)));
         if let Some(regions) = &regions {
-            poller.add(&**regions, REGIONS, EventFlags::IN)?;
+            driver.add(&**regions, REGIONS, EventFlags::IN)?;
         }
-        poller.add(stop, STOP, EventFlags::IN)?;
+        driver.add(stop, STOP, EventFlags::IN)?;
         let bell = backing.bell();
         if let Some(bell) = &bell {
-            poller.add(&**bell, BELL, EventFlags::IN)?;
+            driver.add(&**bell, BELL, EventFlags::IN)?;
         }
         let clients = Clients::new(state.worker, Arc::clone(&state.shared));
         Ok(Self {
             now_ms: clock.now_ms(),
             state,
             clock,
-            poller,
+            driver,
             listeners,
             clients,
             scrapes: Slab::new(),
@@ -204,13 +204,14 @@ impl<'b> Worker<'b> {
         let stages = &self.state.stages;
         stages.end(match () {
             () if !timeout.is_zero() => Stage::Wait,
-            () if self.poller.is_empty() && self.due.is_empty() => Stage::Poll,
+            () if self.driver.events_len() == 0 && self.due.is_empty() => Stage::Poll,
             () => Stage::Receive,
         });
         let begin = Instant::now();
         self.now_ms = self.clock.ms_at(begin);
         let (mut accepting, mut scraping) = (false, false);
-        for (token, flags) in self.poller.events() {
+        for event in 0..self.driver.events_len() {
+            let (token, flags) = self.driver.event(event);
             let number = (token & !KIND) as usize;
             match token & KIND {
                 CLIENT => activate(&mut self.active, &mut self.clients, number, flags),
@@ -221,7 +222,7 @@ impl<'b> Worker<'b> {
                 BELL => {}
                 _ => {
                     // It stays readable, for the other workers.
-                    self.poller.remove(self.stop)?;
+                    self.driver.remove(self.stop, STOP)?;
                     self.state.is_shutting_down = true;
                 }
             }
@@ -292,7 +293,8 @@ impl<'b> Worker<'b> {
             let connection = &mut one.connection;
             counters.bytes_sent += connection.send(self.now_ms) as u64;
             if one.is_readable {
-                let received = connection.receive(&mut self.buffers);
+                let token = CLIENT | one.key as u64;
+                let received = (self.driver).receive(token, connection, &mut self.buffers);
                 counters.bytes_received += received as u64;
                 if received > 0 {
                     self.clients.table[one.key].entry.set_active_ms(self.now_ms);
@@ -321,10 +323,8 @@ impl<'b> Worker<'b> {
 
     /// Sends what is there.
     fn send(&mut self, group: &mut [Active]) {
-        for one in group {
-            let sent = one.connection.send(self.now_ms);
-            self.state.counters.bytes_sent += sent as u64;
-        }
+        let connections = group.iter_mut().map(|one| &mut *one.connection);
+        self.state.counters.bytes_sent += self.driver.send(connections, self.now_ms) as u64;
         self.state.stages.end(Stage::Respond);
     }
 
@@ -448,14 +448,13 @@ impl<'b> Worker<'b> {
         self.clients.table[key].connection = Some(connection);
     }
 
-    /// Has the poller look for what the connection waits for.
+    /// Has the driver look for what the connection waits for.
     fn watch(&mut self, key: usize, connection: &mut Connection) {
         let wanted = connection.wanted_interest(self.now_ms);
         if wanted != connection.interest {
             connection.interest = wanted;
-            let changed = self
-                .poller
-                .change(&connection.transport, CLIENT | key as u64, wanted);
+            let token = CLIENT | key as u64;
+            let changed = (self.driver).change(&connection.transport, token, wanted);
             if changed.is_err() {
                 connection.close = Some(CloseReason::Failed);
                 self.due.push(key);
@@ -468,6 +467,7 @@ impl<'b> Worker<'b> {
         tracing::debug!(id = client.id, address = %client.address, ?reason, "connection closed");
         self.state.counters.closed[reason as usize] += 1;
         self.clients.remove(key);
+        self.driver.forget(CLIENT | key as u64);
         connection.transport.close();
     }
 
@@ -482,10 +482,18 @@ impl<'b> Worker<'b> {
     /// Accepts nobody any more, and serves what has come.
     fn begin_drain(&mut self) {
         tracing::info!(connections = self.clients.table.len(), "asked to end");
+        for number in 0..self.listeners.len() {
+            self.driver.forget(LISTENER | number as u64);
+        }
         self.listeners.clear();
         // What has not been answered is asked again, elsewhere.
-        self.datagrams = None;
-        self.regions = None;
+        let datagrams = self.datagrams.take();
+        for (number, _) in datagrams.iter().flat_map(|all| all.sockets()).enumerate() {
+            self.driver.forget(DATAGRAMS | number as u64);
+        }
+        if self.regions.take().is_some() {
+            self.driver.forget(REGIONS);
+        }
         let drain_ms = self.state.settings.drain.as_millis() as u64;
         self.deadline_ms = Some(self.now_ms.saturating_add(drain_ms));
         for (key, client) in &mut self.clients.table {

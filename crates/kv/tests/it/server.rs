@@ -1,6 +1,7 @@
 //! The server over real sockets.
 
 mod datagrams;
+mod drivers;
 mod herd;
 mod limits;
 mod memcached;

@@ -13,8 +13,8 @@ use crate::protocol::Session;
 use crate::server::client::NewClient;
 use crate::server::connection::{Connection, Protocol};
 use crate::server::counters::CloseReason;
+use crate::server::driver::EventFlags;
 use crate::server::listeners::{Peer, Service};
-use crate::server::poller::EventFlags;
 use crate::server::scrape::Scrape;
 use crate::server::transport::Transport;
 
@@ -59,7 +59,7 @@ impl Worker<'_> {
         };
         let listener = &self.listeners[number];
         // The set has it; nothing else can fail.
-        let _ = (self.poller).change(listener, LISTENER | number as u64, interest);
+        let _ = (self.driver).change(listener, LISTENER | number as u64, interest);
     }
 
     fn admit(&mut self, number: usize, socket: OwnedFd, peer: Peer) {
@@ -120,7 +120,7 @@ impl Worker<'_> {
             is_authenticated,
         });
         let token = CLIENT | key as u64;
-        match (self.poller).add(&connection.transport, token, EventFlags::IN) {
+        match (self.driver).add_connection(&connection, token) {
             Ok(()) => {
                 tracing::debug!(id, address = %peer, "connection accepted");
                 self.clients.table[key].connection = Some(Box::new(connection));
@@ -136,7 +136,7 @@ impl Worker<'_> {
         if self.scrapes.len() < SCRAPES_MAX {
             let key = self.scrapes.insert(Scrape::new(socket, self.now_ms));
             let token = SCRAPE | key as u64;
-            if (self.poller)
+            if (self.driver)
                 .add(&self.scrapes[key], token, EventFlags::IN)
                 .is_err()
             {

@@ -10,15 +10,16 @@ impl Worker<'_> {
     /// Waits until a socket has something, or somebody else.
     pub(super) fn wait(&mut self, mut timeout: Duration) -> io::Result<()> {
         let Some(bell) = self.bell.clone().filter(|_| !timeout.is_zero()) else {
-            return self.poller.wait(timeout);
+            return self.driver.wait(timeout);
         };
         let (backing, shared) = (&mut *self.backing, &self.state.shared);
         if bell.arm(|| backing.serve_others(self.now_ms) || shared.has_killed(self.state.worker)) {
             self.state.stages.end(Stage::Process);
             timeout = Duration::ZERO;
         }
-        self.poller.wait(timeout)?;
-        let is_ringing = self.poller.events().any(|(token, _)| token == BELL);
+        self.driver.wait(timeout)?;
+        let mut events = 0..self.driver.events_len();
+        let is_ringing = events.any(|event| self.driver.event(event).0 == BELL);
         bell.disarm(is_ringing);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Connections that replicas take, and clients that wait for replicas.
 
-use super::Worker;
+use super::{CLIENT, Worker};
 use crate::replica::{ReplicaConnection, SyncRequest};
 use crate::server::connection::Connection;
 use crate::server::counters::CloseReason;
@@ -9,7 +9,9 @@ impl Worker<'_> {
     /// Gives a replica's connection to the backing, whose stream it belongs to from now on.
     pub(super) fn hand_over(&mut self, key: usize, connection: Connection, request: SyncRequest) {
         let address = self.clients.table[key].entry.address.to_string();
-        if connection.close.is_some() || self.poller.remove(&connection.transport).is_err() {
+        let token = CLIENT | key as u64;
+        if connection.close.is_some() || (self.driver.remove(&connection.transport, token)).is_err()
+        {
             return self.close(key, connection, CloseReason::Failed);
         }
         self.clients.remove(key);

@@ -1,8 +1,8 @@
 //! Those who collect metrics.
 
 use super::{SCRAPE, Worker};
+use crate::server::driver::EventFlags;
 use crate::server::metrics;
-use crate::server::poller::EventFlags;
 use crate::server::scrape::Next;
 
 impl Worker<'_> {
@@ -22,7 +22,7 @@ impl Worker<'_> {
                     }
                 };
             if self
-                .poller
+                .driver
                 .change(&*scrape, SCRAPE | key as u64, interest)
                 .is_err()
             {
@@ -30,6 +30,7 @@ impl Worker<'_> {
             }
         }
         for key in closed {
+            self.driver.forget(SCRAPE | key as u64);
             self.scrapes.remove(key);
         }
     }

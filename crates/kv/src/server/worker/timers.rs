@@ -1,6 +1,6 @@
 //! What is done by the clock: the backing's own work, and clients who say or take nothing.
 
-use super::{Active, TICK_MS, Worker};
+use super::{Active, SCRAPE, TICK_MS, Worker};
 use crate::server::counters::CloseReason;
 
 /// Time between two looks at all connections in milliseconds.
@@ -69,7 +69,14 @@ impl Worker<'_> {
                 self.clients.table[key].connection = Some(connection);
             }
         }
-        self.scrapes.retain(|_, scrape| !scrape.is_late(now_ms));
+        let driver = &mut self.driver;
+        self.scrapes.retain(|key, scrape| {
+            let is_late = scrape.is_late(now_ms);
+            if is_late {
+                driver.forget(SCRAPE | key as u64);
+            }
+            !is_late
+        });
         for number in 0..self.listeners.len() {
             self.listen(number, true);
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use overside_kv::KeyHasher;
 use overside_kv::clock::Clock;
 use overside_kv::partitions;
-use overside_kv::server::{Backing, Memory, Server, ServerError, Settings, StopHandle};
+use overside_kv::server::{Backing, DriverKind, Memory, Server, ServerError, Settings, StopHandle};
 
 use crate::oracle::Oracle;
 
@@ -28,8 +28,16 @@ pub fn local() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
+/// Names the driver of all servers of these tests.
+pub const DRIVER: &str = "OVERSIDE_KV_TEST_DRIVER";
+
 pub fn settings() -> Settings {
+    let driver = match std::env::var(DRIVER).as_deref() {
+        Ok("io_uring") => DriverKind::IoUring,
+        _ => DriverKind::Epoll,
+    };
     Settings {
+        driver,
         tcp: vec![local()],
         drain: PATIENCE,
         ..Settings::default()

@@ -1,4 +1,4 @@
-//! Which sockets have something to do: epoll(7), level-triggered.
+//! The driver that asks which sockets are ready: epoll(7), level-triggered.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,12 +15,12 @@ pub use rustix::event::epoll::EventFlags;
 const EVENTS_MAX: usize = 1024;
 
 /// An epoll set.
-pub struct Poller {
+pub struct Epoll {
     set: OwnedFd,
     events: Vec<Event>,
 }
 
-impl Poller {
+impl Epoll {
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             set: epoll::create(CreateFlags::CLOEXEC)?,
@@ -59,14 +59,12 @@ impl Poller {
         }
     }
 
-    /// Whether the last wait found no event.
-    pub fn is_empty(&self) -> bool {
-        self.events.is_empty()
+    pub fn events_len(&self) -> usize {
+        self.events.len()
     }
 
-    /// Tokens and what their sockets have.
-    pub fn events(&self) -> impl Iterator<Item = (u64, EventFlags)> + use<'_> {
-        let event = |event: &Event| (event.data.u64(), event.flags);
-        self.events.iter().map(event)
+    pub fn event(&self, number: usize) -> (u64, EventFlags) {
+        let event = &self.events[number];
+        (event.data.u64(), event.flags)
     }
 }
