@@ -1,5 +1,5 @@
 //! The server beside redis-server, and for memcached's meta commands beside memcached: the same pipelines,
-//! in turns A B B A, as ratios. Then datagrams beside RESP, both of this store.
+//! in turns A B B A, as ratios. Then datagrams beside RESP, and io_uring beside epoll, of this store alone.
 //!
 //! `cargo bench -p overside-kv --bench server`; `-- 'GET -c 50'` runs what has that in its name. The server runs on core 0, the load on core 1. Pipelines
 //! are built before the clock starts, and of replies only the bytes are counted: all of a kind are
@@ -7,6 +7,7 @@
 //! servers' threads a command: it stands also where the load or other programs are the limit.
 
 mod datagram;
+mod drivers;
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use overside_base::Random;
 use overside_kv::clock::Clock;
-use overside_kv::server::{Memory, Server, Settings};
+use overside_kv::server::{DriverKind, Memory, Server, Settings};
 use overside_kv::store::{Semantics, StoreOptions};
 use overside_kv::{KeyHasher, Store};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -128,6 +129,7 @@ fn main() -> ExitCode {
         "", "other/s", "own/s", "ratio", "CPU", "goal"
     );
     compare_datagrams(&filter);
+    drivers::compare(&filter);
     if cases().any(|case| case.is_meta) {
         match Peer::memcached() {
             Some(memcached) => {
@@ -142,7 +144,7 @@ fn main() -> ExitCode {
             None => eprintln!("skipped: no memcached is installed"),
         }
     }
-    if cases().all(|case| case.is_meta) {
+    if cases().all(|case| case.is_meta) || filter.starts_with("io_uring") {
         return ExitCode::SUCCESS;
     }
     let Some(redis) = Peer::redis() else {
@@ -165,7 +167,12 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// `mode`: `sleep`, `poll`, `memcached` or `datagram`; with `,io_uring` by that driver.
 fn serve(mode: &str) -> ExitCode {
+    let (mode, driver) = match mode.split_once(',') {
+        Some((mode, _)) => (mode, DriverKind::IoUring),
+        None => (mode, DriverKind::Epoll),
+    };
     let hasher = KeyHasher::random();
     let store = Store::new(StoreOptions {
         memory_bytes: 1 << 30,
@@ -188,6 +195,7 @@ fn serve(mode: &str) -> ExitCode {
         tcp,
         memcached,
         datagram,
+        driver,
         busy_poll: mode == "poll",
         cores: vec![SERVER_CORE],
         ..Settings::default()
@@ -265,9 +273,13 @@ impl Drop for Peer {
 }
 
 fn compare(case: &Case, other: &Peer, own: &Peer) {
+    compare_named(&case.name(), case, other, own);
+}
+
+fn compare_named(name: &str, case: &Case, other: &Peer, own: &Peer) {
     let measures = [other, own].map(|peer| move || measure(case, peer));
     let [others, owns] = &measures;
-    print_comparison(&case.name(), case.goal, others, owns);
+    print_comparison(name, case.goal, others, owns);
 }
 
 /// Datagrams ("own") beside RESP ("other") of one server.

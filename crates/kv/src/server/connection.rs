@@ -84,15 +84,12 @@ impl Connection {
         self.input.len() - before
     }
 
-    /// What may be received at a time in bytes.
-    pub fn receive_max_bytes(&self) -> usize {
-        match self.session.is_authenticated() {
-            true => BUFFER_BYTES,
-            false => UNAUTHENTICATED_READ_BYTES,
-        }
+    /// What may be received at a time in bytes, if that is less than a buffer.
+    pub fn receive_max_bytes(&self) -> Option<usize> {
+        (!self.session.is_authenticated()).then_some(UNAUTHENTICATED_READ_BYTES)
     }
 
-    /// Takes what was received for it. `has_more`: that is not all that was there.
+    /// Appends what was received for it to its input. `has_more`: that is not all that was there.
     pub fn take(&mut self, bytes: &[u8], has_more: bool, buffers: &mut Buffers) {
         self.make_room(buffers);
         self.input.extend_from_slice(bytes);

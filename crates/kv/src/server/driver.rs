@@ -14,7 +14,7 @@ use super::buffers::Buffers;
 use super::connection::Connection;
 use super::settings::DriverKind;
 use epoll::Epoll;
-use io_uring::IoUring;
+use io_uring::{IoUring, Mode};
 
 /// The sockets of a worker. Each has a token, and an interest: readable, writable, both or neither.
 pub enum Driver {
@@ -44,7 +44,7 @@ impl Driver {
         match self {
             Self::Epoll(epoll) => epoll.add(socket, token, interest),
             Self::IoUring(ring) => {
-                ring.add(socket.as_fd(), token, interest, None);
+                ring.add(socket.as_fd(), token, interest, Mode::Poll);
                 Ok(())
             }
         }
@@ -57,9 +57,11 @@ impl Driver {
             Self::Epoll(epoll) => epoll.add(socket, token, interest),
             Self::IoUring(ring) => {
                 // What TLS reads of a socket is its library's affair.
-                let is_plain = !connection.transport.is_tls();
-                let receive_bytes = is_plain.then(|| connection.receive_max_bytes());
-                ring.add(socket, token, interest, receive_bytes);
+                let mode = match connection.transport.is_tls() {
+                    true => Mode::Poll,
+                    false => Mode::Receive(connection.receive_max_bytes()),
+                };
+                ring.add(socket, token, interest, mode);
                 Ok(())
             }
         }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Password;
 use crate::Design;
 use crate::directory::RegistrationStatus;
@@ -70,7 +72,8 @@ impl Settings {
 }
 
 /// How sockets are waited for, received from and sent to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DriverKind {
     /// A system call to wait, and one for each receive and send: epoll(7).
     #[default]

@@ -13,7 +13,7 @@ use overside_kv::clock::Clock;
 use overside_kv::persistence::frame::{FrameWriter, Kind};
 use overside_kv::persistence::{Journaled, PersistenceOptions};
 use overside_kv::replica::{Replication, ReplicationLayer, StreamParser};
-use overside_kv::server::{Backing, Memory, Server, Settings, StopHandle};
+use overside_kv::server::{Backing, Memory, Server, StopHandle};
 use overside_kv::store::{Semantics, StoreOptions};
 use overside_kv::{KeyHasher, Store};
 
@@ -40,12 +40,7 @@ fn start(directory: Option<&Path>, backlog_bytes: usize, primary: Option<SocketA
     let (sender, receiver) = mpsc::channel();
     let directory = directory.map(Path::to_path_buf);
     let thread = std::thread::spawn(move || {
-        let settings = Settings {
-            tcp: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-            drain: PATIENCE,
-            ..Settings::default()
-        };
-        let server = Server::bind(settings).unwrap();
+        let server = Server::bind(crate::server::running::settings()).unwrap();
         let address = server.settings().tcp[0];
         let clock = Clock::start();
         let hasher = KeyHasher::random();

@@ -250,6 +250,7 @@ impl DesignArguments {
                 memory_bytes: settings.limits.memory_bytes as u64,
             },
             store,
+            driver: settings.driver,
             busy_poll: settings.busy_poll,
             optimizations: self.optimizations(),
             name: settings.name.clone(),

@@ -13,7 +13,7 @@ use overside_kv::clock::Clock;
 use overside_kv::design::Layout;
 use overside_kv::offload::agent::StoreLimits;
 use overside_kv::offload::{Askers, SideEngines, SideError, SideStop};
-use overside_kv::server::{Limits, Server, ServerError, Settings, Steering};
+use overside_kv::server::{DriverKind, Limits, Server, ServerError, Settings, Steering};
 use overside_kv::store::{self, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, StoreOptions};
 use overside_kv::udp::RX_QUEUE_DEFAULT;
 use overside_kv::{KeyHasher, Store};
@@ -106,6 +106,10 @@ struct ServingArguments {
     /// their number
     #[arg(long, value_name = "N|LIST", default_value = "1", value_parser = cores::parse)]
     cores: Cores,
+    /// How clients' sockets are served, also on the DPU where that has clients: `io_uring` needs Linux 6.1 or
+    /// later
+    #[arg(long, value_enum, default_value_t = DriverName::Epoll)]
+    driver: DriverName,
     /// Never sleep: keeps a core busy, and answers sooner
     #[arg(long)]
     busy_poll: bool,
@@ -128,6 +132,22 @@ struct ServingArguments {
     /// Print addresses as JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum DriverName {
+    Epoll,
+    #[value(name = "io_uring")]
+    IoUring,
+}
+
+impl From<DriverName> for DriverKind {
+    fn from(name: DriverName) -> Self {
+        match name {
+            DriverName::Epoll => Self::Epoll,
+            DriverName::IoUring => Self::IoUring,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -438,6 +458,7 @@ impl Arguments {
                 idle: Duration::from_secs(limits.timeout),
                 ..Limits::default()
             },
+            driver: serving.driver.into(),
             busy_poll: serving.busy_poll,
             rx_queue: serving.rx_queue as usize,
             steering: match serving.steering {
@@ -465,6 +486,7 @@ fn remedy(error: &ServerError) -> String {
         {
             format!("{error}; another server is there, or give another address")
         }
+        ServerError::Driver(_) => format!("{error}; or leave --driver away"),
         ServerError::Core { .. } => {
             format!("{error}; --core and --cores take those that nproc counts")
         }

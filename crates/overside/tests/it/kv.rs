@@ -379,3 +379,26 @@ fn the_communication_engine_runs_on_an_agent_and_may_be_lost() {
     assert_contains(err(&unknown), "overside agents add nobody");
     assert_contains(refused(&user, &["--design", "lat"]), "--dpu NODE");
 }
+
+#[test]
+fn io_uring_serves_where_the_system_has_it() {
+    let user = User::new();
+    // It says whether there is io_uring before it says that the address is taken.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let refused = run(&user, &["--driver", "io_uring", "--listen", &address]);
+    let message = err(&refused);
+    if message.contains("leave --driver away") {
+        eprintln!("skipped: {message}");
+        return;
+    }
+    let mut serving = Serving::start(&user, &["--listen", "127.0.0.1:0", "--driver", "io_uring"]);
+    let mut client = serving.connect();
+    client
+        .write_all(b"SET a b\r\nINFO overside\r\nQUIT\r\n")
+        .unwrap();
+    let mut text = String::new();
+    client.read_to_string(&mut text).unwrap();
+    assert_contains(&text, "driver:io_uring\r\n");
+    assert_eq!(serving.end("-TERM"), Some(0));
+}

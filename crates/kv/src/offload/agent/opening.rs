@@ -12,7 +12,7 @@ use crate::KeyHasher;
 use crate::clock::Clock;
 use crate::design::{Design, Layout, SideMemory};
 use crate::directory::entry::is_server_name;
-use crate::server::{Backing, Limits, Memory, Password, Settings};
+use crate::server::{Backing, DriverKind, Limits, Memory, Password, Settings};
 use crate::store::{MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, Semantics, Store, StoreOptions};
 
 /// Most addresses to listen at.
@@ -37,6 +37,8 @@ pub struct Opening {
     pub clients: ClientLimits,
     /// The store, where the DPU has a part of it.
     pub store: StoreLimits,
+    /// How sockets of clients are served.
+    pub driver: DriverKind,
     /// Threads spin instead of sleeping.
     pub busy_poll: bool,
     /// How requests go over the link.
@@ -139,6 +141,7 @@ impl Opening {
                 memory_bytes: clients.memory_bytes as usize,
                 ..Limits::default()
             },
+            driver: self.driver,
             busy_poll: self.busy_poll,
             workers: layout.dpu.serving(),
             drain: Duration::from_secs(1),

@@ -6,9 +6,10 @@
 //!    receive, all else (listeners, datagrams, TLS, whoever has to take output first) a poll, and
 //! 2. one system call hands them over and waits.
 //!
-//! A receive takes one buffer's worth once. The next is asked for after its bytes have been served, so that a
-//! connection gets no more of a turn, and none while its output is full, as with epoll. The replies of a group of
-//! connections leave by one call ([`Ring::send_all`]).
+//! A receive stays until it is cancelled, and completes whenever bytes are there. A connection is given one
+//! buffer's worth a turn, as with epoll; if more waits than [`WAITING_MAX`], or no input is wanted, its receive is
+//! cancelled. So the ring's buffers bound what is received too early. Who has not authenticated is received from
+//! once at a time and little. The replies of a group of connections leave by one call ([`Ring::send_all`]).
 //!
 //! Where bytes are wanted at once (a long value, the drain), the socket is read directly. That keeps the
 //! order: the ring receives in calls of this thread alone, whose results have been taken by then.
@@ -16,7 +17,7 @@
 mod error;
 mod ring;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
@@ -25,12 +26,14 @@ use ahash::RandomState;
 use slab::Slab;
 
 pub use error::IoUringError;
-use ring::{BUFFER_BYTES, Chunk, Completion, Ring};
+use ring::{Chunk, Completion, Ring};
 
 use super::EventFlags;
 use crate::server::buffers::Buffers;
 use crate::server::connection::Connection;
 
+/// Buffers that wait for a connection's turns before no more are received for it.
+const WAITING_MAX: usize = 4;
 /// How long a request may take to end after it was cancelled.
 const CANCEL_WAIT: Duration = Duration::from_millis(10);
 const CANCEL_WAITS: usize = 100;
@@ -54,13 +57,22 @@ pub struct IoUring {
 struct Registration {
     socket: RawFd,
     interest: EventFlags,
-    /// Bytes that are received at a time; `None`: it is polled instead.
-    receive_bytes: Option<usize>,
-    /// Requests under way.
+    mode: Mode,
+    /// Requests under way. A receive that was cancelled is, until it completes.
     receive: Option<usize>,
     poll: Option<(usize, EventFlags)>,
+    is_cancelled: bool,
     /// What has come and was not served.
-    received: Option<Received>,
+    received: VecDeque<Received>,
+}
+
+/// How a socket is asked for what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Whether there is something.
+    Poll,
+    /// Bytes of a stream: at most so many at a time, or whatever comes.
+    Receive(Option<usize>),
 }
 
 enum Received {
@@ -70,6 +82,7 @@ enum Received {
 }
 
 /// A request under way.
+#[derive(Clone, Copy)]
 struct Request {
     /// Whose it is; `None`: nobody's any more.
     token: Option<u64>,
@@ -90,21 +103,16 @@ impl IoUring {
         })
     }
 
-    /// Adds a socket. `receive_bytes`: it is a stream that is received from, so much at a time.
-    pub fn add(
-        &mut self,
-        socket: BorrowedFd<'_>,
-        token: u64,
-        interest: EventFlags,
-        receive_bytes: Option<usize>,
-    ) {
+    /// Adds a socket.
+    pub fn add(&mut self, socket: BorrowedFd<'_>, token: u64, interest: EventFlags, mode: Mode) {
         let registration = Registration {
             socket: socket.as_raw_fd(),
             interest,
-            receive_bytes,
+            mode,
             receive: None,
             poll: None,
-            received: None,
+            is_cancelled: false,
+            received: VecDeque::new(),
         };
         self.sockets.insert(token, registration);
         self.changed.push(token);
@@ -127,8 +135,10 @@ impl IoUring {
             self.requests[request].token = None;
             self.unneeded.push(request);
         }
-        if let Some(Received::Bytes { chunk, .. }) = registration.received {
-            self.ring.give_back(chunk);
+        for received in registration.received {
+            if let Received::Bytes { chunk, .. } = received {
+                self.ring.give_back(chunk);
+            }
         }
     }
 
@@ -147,7 +157,7 @@ impl IoUring {
         for _ in 0..CANCEL_WAITS {
             if requests(self) == (None, None) {
                 let registration = self.sockets.get(&token);
-                let has_lost = registration.is_some_and(|one| one.received.is_some());
+                let has_lost = registration.is_some_and(|one| !one.received.is_empty());
                 self.forget(token);
                 return match has_lost {
                     true => Err(io::ErrorKind::InvalidData.into()),
@@ -198,22 +208,25 @@ impl IoUring {
         let Some(one) = self.sockets.get_mut(&token) else {
             return Ok(());
         };
-        if one.received.is_some() {
-            self.next.push((token, EventFlags::IN));
-            return Ok(());
-        }
         let mut polled = one.interest;
-        if let Some(bytes) = one.receive_bytes
-            && polled.contains(EventFlags::IN)
-        {
+        if let Mode::Receive(max_bytes) = one.mode {
             polled -= EventFlags::IN;
-            if one.receive.is_none() {
-                let request = self.requests.insert(Request {
-                    token: Some(token),
-                    is_receive: true,
-                });
-                one.receive = Some(request);
-                self.ring.receive(one.socket, bytes, request as u64)?;
+            let is_wanted =
+                one.interest.contains(EventFlags::IN) && one.received.len() < WAITING_MAX;
+            match one.receive {
+                None if is_wanted && one.received.is_empty() => {
+                    let request = self.requests.insert(Request {
+                        token: Some(token),
+                        is_receive: true,
+                    });
+                    (one.receive, one.is_cancelled) = (Some(request), false);
+                    self.ring.receive(one.socket, max_bytes, request as u64)?;
+                }
+                Some(request) if !is_wanted && !one.is_cancelled => {
+                    one.is_cancelled = true;
+                    self.unneeded.push(request);
+                }
+                _ => {}
             }
         }
         // A poll for what is not wanted any more says nothing when it completes.
@@ -233,21 +246,23 @@ impl IoUring {
     }
 
     fn complete(&mut self, completion: Completion) {
-        let request = self.requests.remove(completion.id as usize);
-        let registration = request.token.and_then(|token| {
+        let number = completion.id as usize;
+        let Request { token, is_receive } = self.requests[number];
+        if completion.is_last {
+            self.requests.remove(number);
+        }
+        let registration = token.and_then(|token| {
             let registration = self.sockets.get_mut(&token);
             registration.map(|registration| (token, registration))
         });
         let Some((token, one)) = registration else {
-            completion
-                .chunk
-                .into_iter()
-                .for_each(|chunk| self.ring.give_back(chunk));
+            let chunk = completion.chunk.into_iter();
+            chunk.for_each(|chunk| self.ring.give_back(chunk));
             return;
         };
-        self.changed.push(token);
-        if !request.is_receive {
+        if !is_receive {
             one.poll = None;
+            self.changed.push(token);
             let flags = match u32::try_from(completion.result) {
                 Ok(flags) => EventFlags::from_bits_truncate(flags),
                 Err(_) if completion.result == -libc::ECANCELED => return,
@@ -259,25 +274,33 @@ impl IoUring {
             }
             return;
         }
-        one.receive = None;
-        one.received = match (completion.result, completion.chunk) {
-            (1.., Some(chunk)) => Some(Received::Bytes {
+        if completion.is_last {
+            one.receive = None;
+            self.changed.push(token);
+        }
+        let received = match (completion.result, completion.chunk) {
+            (1.., Some(chunk)) => Received::Bytes {
                 chunk,
                 has_more: completion.has_more,
-            }),
+            },
             (result, chunk) => {
-                chunk
-                    .into_iter()
-                    .for_each(|chunk| self.ring.give_back(chunk));
+                let chunk = chunk.into_iter();
+                chunk.for_each(|chunk| self.ring.give_back(chunk));
                 match -result {
-                    0 => Some(Received::End),
+                    0 => Received::End,
                     // All buffers are out: it is asked for again when they are back.
                     libc::ENOBUFS | libc::EAGAIN | libc::EINTR | libc::ECANCELED => return,
-                    _ => Some(Received::Failed),
+                    _ => Received::Failed,
                 }
             }
         };
-        self.next.push((token, EventFlags::IN));
+        if one.received.is_empty() {
+            self.next.push((token, EventFlags::IN));
+        }
+        one.received.push_back(received);
+        if one.received.len() == WAITING_MAX {
+            self.changed.push(token);
+        }
     }
 
     /// Gives a connection what has come for it. How many bytes.
@@ -290,18 +313,27 @@ impl IoUring {
         let Some(one) = self.sockets.get_mut(&token) else {
             return connection.receive(buffers);
         };
-        if let Some(bytes) = &mut one.receive_bytes {
-            *bytes = connection.receive_max_bytes().min(BUFFER_BYTES);
+        let received = one.received.pop_front();
+        let is_last = one.received.is_empty();
+        if !is_last {
+            self.next.push((token, EventFlags::IN));
         }
-        match one.received.take() {
+        if one.mode != Mode::Poll {
+            one.mode = Mode::Receive(connection.receive_max_bytes());
+            // There may be room for more again.
+            if is_last && one.receive.is_none() {
+                self.changed.push(token);
+            }
+        }
+        match received {
             None => connection.receive(buffers),
             Some(Received::Bytes { chunk, has_more }) => {
                 let bytes = self.ring.bytes(&chunk);
                 let len = bytes.len();
-                connection.take(bytes, has_more, buffers);
+                connection.take(bytes, has_more || !is_last, buffers);
                 self.ring.give_back(chunk);
                 // A long value comes as fast as it can.
-                match has_more && connection.wants_long() {
+                match is_last && has_more && connection.wants_long() {
                     true => len + connection.receive(buffers),
                     false => len,
                 }
@@ -324,29 +356,34 @@ impl IoUring {
         now_ms: u64,
     ) -> usize {
         let mut sent = 0;
-        let mut plain = Vec::new();
+        let mut plain: Vec<&mut Connection> = Vec::new();
         for connection in connections {
             match connection.plain_output() {
                 Some(_) => plain.push(connection),
                 None => sent += connection.send(now_ms),
             }
         }
-        if plain.is_empty() {
+        // One alone leaves sooner without the ring.
+        if let [connection] = plain.as_mut_slice() {
+            sent += connection.send(now_ms);
+        }
+        if plain.len() < 2 {
             return sent;
         }
         let sends: Vec<_> = (plain.iter())
             .filter_map(|connection| connection.plain_output())
             .map(|(transport, bytes)| (transport.as_fd(), bytes))
             .collect();
-        let mut results = Vec::new();
-        if let Err(error) = self.ring.send_all(&sends, &mut results) {
-            // Nothing is known of any of them. The next wait fails too, and ends the server.
-            tracing::warn!(%error, "io_uring failed");
-            plain.iter_mut().for_each(|connection| connection.fail());
-            return sent;
-        }
-        drop(sends);
-        for (connection, result) in plain.into_iter().zip(results) {
+        let results = match self.ring.send_all(&sends) {
+            Ok(results) => results,
+            Err(error) => {
+                // Nothing is known of any of them. The next wait fails too, and ends the server.
+                tracing::warn!(%error, "io_uring failed");
+                plain.iter_mut().for_each(|connection| connection.fail());
+                return sent;
+            }
+        };
+        for (connection, &result) in plain.into_iter().zip(results) {
             let result = match -result {
                 libc::EAGAIN | libc::EINTR => Ok(0),
                 errno @ 1.. => Err(io::Error::from_raw_os_error(errno)),

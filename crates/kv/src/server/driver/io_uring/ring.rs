@@ -30,8 +30,10 @@ const GROUP: u16 = 0;
 /// Requests that are handed over at a time, and completions that find room.
 const SUBMISSIONS: u32 = 512;
 const COMPLETIONS: u32 = 4096;
-/// Waits for bytes instead of trying first (linux/io_uring.h, `IORING_RECVSEND_POLL_FIRST`).
+/// A receive waits for bytes instead of trying first, and completes again and again (linux/io_uring.h,
+/// `IORING_RECVSEND_POLL_FIRST`, `IORING_RECV_MULTISHOT`).
 const POLL_FIRST: u16 = 1;
+const MULTISHOT: u16 = 2;
 /// What sends and cancellations have in place of a number: these, and all above.
 const SEND: u64 = 1 << 62;
 const CANCELLATION: u64 = 1 << 63;
@@ -46,7 +48,7 @@ pub struct Chunk {
     len: usize,
 }
 
-/// A request that has ended.
+/// What a request has come to.
 #[derive(Debug)]
 pub struct Completion {
     /// The number that it was given.
@@ -57,6 +59,8 @@ pub struct Completion {
     pub chunk: Option<Chunk>,
     /// More has come than the buffer took.
     pub has_more: bool,
+    /// The request has ended.
+    pub is_last: bool,
 }
 
 /// An io_uring of this thread.
@@ -66,8 +70,9 @@ pub struct Ring {
     completions: Vec<Completion>,
     /// Requests without a completion.
     in_flight: usize,
-    /// Sends of [`Self::send_all`] without one.
+    /// Sends of [`Self::send_all`] without one, and the results of the others.
     sending: usize,
+    results: Vec<i32>,
     /// The kernel refused a call that cannot fail, and is not asked again.
     is_broken: bool,
 }
@@ -91,6 +96,7 @@ impl Ring {
             completions: Vec::new(),
             in_flight: 0,
             sending: 0,
+            results: Vec::new(),
             is_broken: false,
         };
         let entries = ring.buffers.entries.as_ptr() as u64;
@@ -115,13 +121,17 @@ impl Ring {
         unsafe { self.push(request.user_data(id)) }
     }
 
-    /// Completes with at most `len` bytes of a socket once some are there.
+    /// Completes with a buffer's worth of bytes of a socket whenever some are there, or once with at most `len`.
     ///
     /// # Errors
     /// That of the system.
-    pub fn receive(&mut self, socket: i32, len: usize, id: u64) -> io::Result<()> {
-        let request = opcode::Recv::new(Fd(socket), std::ptr::null_mut(), len as u32)
-            .ioprio(POLL_FIRST)
+    pub fn receive(&mut self, socket: i32, len: Option<usize>, id: u64) -> io::Result<()> {
+        let (len, repeats) = match len {
+            Some(len) => (len as u32, 0),
+            None => (0, MULTISHOT),
+        };
+        let request = opcode::Recv::new(Fd(socket), std::ptr::null_mut(), len)
+            .ioprio(POLL_FIRST | repeats)
             .buf_group(GROUP)
             .build()
             .flags(squeue::Flags::BUFFER_SELECT);
@@ -144,13 +154,9 @@ impl Ring {
     ///
     /// # Errors
     /// That of the system. Nothing more can be asked of this ring.
-    pub fn send_all(
-        &mut self,
-        sends: &[(BorrowedFd<'_>, &[u8])],
-        results: &mut Vec<i32>,
-    ) -> io::Result<()> {
-        results.clear();
-        results.resize(sends.len(), 0);
+    pub fn send_all(&mut self, sends: &[(BorrowedFd<'_>, &[u8])]) -> io::Result<&[i32]> {
+        self.results.clear();
+        self.results.resize(sends.len(), 0);
         for (number, (socket, bytes)) in sends.iter().enumerate() {
             let len = bytes.len().min(i32::MAX as usize) as u32;
             let request = opcode::Send::new(Fd(socket.as_raw_fd()), bytes.as_ptr(), len)
@@ -166,9 +172,9 @@ impl Ring {
         loop {
             let entered = self.enter(0, None);
             entered.or_else(|error| self.fail(error))?;
-            self.take(Some(results));
+            self.take();
             if self.sending == 0 {
-                return Ok(());
+                return Ok(&self.results);
             }
         }
     }
@@ -191,7 +197,7 @@ impl Ring {
         if is_waiting || has_work {
             self.enter(usize::from(is_waiting), is_waiting.then_some(timeout))?;
         }
-        self.take(None);
+        self.take();
         Ok(())
     }
 
@@ -215,7 +221,7 @@ impl Ring {
     unsafe fn push(&mut self, request: squeue::Entry) -> io::Result<()> {
         if self.uring.submission().is_full() {
             self.enter(0, None)?;
-            self.take(None);
+            self.take();
         }
         // SAFETY: as the caller promises.
         let pushed = unsafe { self.uring.submission().push(&request) };
@@ -244,18 +250,18 @@ impl Ring {
         }
     }
 
-    /// Takes completions from the queue. Those of sends are `results`.
-    fn take(&mut self, mut results: Option<&mut Vec<i32>>) {
+    /// Takes completions from the queue.
+    fn take(&mut self) {
         for entry in self.uring.completion() {
-            self.in_flight -= 1;
             let (id, result, flags) = (entry.user_data(), entry.result(), entry.flags());
+            let is_last = !cqueue::more(flags);
+            self.in_flight -= usize::from(is_last);
             if id & CANCELLATION != 0 {
                 continue;
             }
             if id & SEND != 0 {
                 self.sending -= 1;
-                let place = results.as_mut().map(|all| &mut all[(id & !SEND) as usize]);
-                place.into_iter().for_each(|place| *place = result);
+                self.results[(id & !SEND) as usize] = result;
                 continue;
             }
             let chunk = cqueue::buffer_select(flags).map(|buffer| Chunk {
@@ -267,6 +273,7 @@ impl Ring {
                 result,
                 chunk,
                 has_more: cqueue::sock_nonempty(flags),
+                is_last,
             });
         }
     }
@@ -281,7 +288,7 @@ impl Ring {
                 return self.uring.submitter().unregister_buf_ring(GROUP);
             }
             self.enter(1, Some(Duration::from_millis(10)))?;
-            self.take(None);
+            self.take();
         }
         Err(io::ErrorKind::TimedOut.into())
     }
