@@ -1,5 +1,8 @@
 //! Tests of what other crates use.
 
 mod pack;
+mod pack_checks;
+mod pack_hostile;
+mod pack_placement;
 mod partition;
 mod random;

@@ -1,0 +1,112 @@
+//! Codecs on devices: the bytes are those of the threads.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use overside_backends::{Options, open};
+use overside_base::Random;
+use overside_device::{Device, Operation};
+use overside_flow::pack::{
+    Codec, CodecPool, Layout, Outer, PackOptions, Packer, Placement, UnpackOptions, Unpacker,
+};
+use overside_ops::Format;
+use overside_placement::{Policy, Verify};
+use overside_testkit::{InlineDevice, InlineOptions};
+
+use crate::random::{KINDS, table};
+
+const POLICIES: [Policy; 4] = [
+    Policy::Cpu,
+    Policy::Device,
+    Policy::Split(40.0),
+    Policy::Adaptive,
+];
+
+fn pool(policy: Policy, device: Arc<dyn Device>) -> Arc<CodecPool> {
+    let placement = Placement {
+        policy,
+        device: Some(device),
+        verify: Verify::All,
+    };
+    let threads = NonZeroUsize::new(2).expect("two");
+    Arc::new(CodecPool::with_placement(threads, placement).expect("a pool"))
+}
+
+fn batches() -> Vec<RecordBatch> {
+    let mut random = Random::new(11);
+    let of_kind = |kind| table(&mut random, kind, 40_000);
+    (0..KINDS).step_by(3).map(of_kind).collect()
+}
+
+fn packed(batch: &RecordBatch, options: PackOptions, pool: &Arc<CodecPool>) -> Vec<u8> {
+    let mut packer = Packer::new(Vec::new(), batch.schema(), options, pool).expect("a packer");
+    for part in [batch.slice(0, 30_000), batch.slice(30_000, 10_000)] {
+        packer.write(&part).expect("a batch");
+    }
+    packer.finish().expect("the end").0
+}
+
+fn ways() -> [PackOptions; 4] {
+    let outer = |format| Some(Outer::new(format, None));
+    [
+        (Codec::Lz4, None),
+        (Codec::Zstd(1), None),
+        (Codec::None, outer(Format::Lz4Block)),
+        (Codec::None, outer(Format::Zstd)),
+    ]
+    .map(|(codec, outer)| PackOptions {
+        layout: Layout::Stream,
+        codec,
+        outer,
+    })
+}
+
+#[test]
+fn every_placement_writes_the_same_bytes_and_reads_them() {
+    let threads = Arc::new(CodecPool::new(NonZeroUsize::MIN).expect("a pool"));
+    for batch in batches() {
+        for options in ways() {
+            let bytes = packed(&batch, options, &threads);
+            for policy in POLICIES {
+                let device = Arc::new(InlineDevice::new(InlineOptions::default()));
+                let pool = pool(policy, device);
+                assert_eq!(
+                    packed(&batch, options, &pool),
+                    bytes,
+                    "{policy} {options:?}"
+                );
+                let read = Unpacker::bytes(bytes.clone().into(), UnpackOptions::default(), &pool);
+                let read = read.expect("a schema").collect::<Result<Vec<_>, _>>();
+                let parts = [batch.slice(0, 30_000), batch.slice(30_000, 10_000)];
+                assert_eq!(read.expect("batches"), parts, "{policy} {options:?}");
+            }
+        }
+    }
+}
+
+/// Chunks that the device did of an operation.
+fn done(pool: &CodecPool, operation: &str) -> u64 {
+    let operation: Operation = operation.parse().expect("an operation");
+    let reports = pool.reports();
+    let of_it = reports.iter().filter(|(of, _)| *of == operation);
+    of_it
+        .filter_map(|(_, report)| Some(report.device.as_ref()?.chunks))
+        .sum()
+}
+
+#[test]
+fn a_device_gets_what_it_can_do() {
+    let device = open("emulated:bf3", &Options::default()).expect("an emulated card");
+    let pool = pool(Policy::Device, device);
+    let batch = table(&mut Random::new(3), 4, 40_000);
+    for options in ways() {
+        let bytes = packed(&batch, options, &pool);
+        let read = Unpacker::bytes(bytes.into(), UnpackOptions::default(), &pool);
+        let read = read.expect("a schema").collect::<Result<Vec<_>, _>>();
+        assert_eq!(read.expect("batches").len(), 2);
+    }
+    assert!(done(&pool, "decompress-lz4-block") > 0);
+    assert_eq!(done(&pool, "compress-lz4-block"), 0);
+    assert_eq!(done(&pool, "compress-zstd"), 0);
+}
