@@ -5,10 +5,13 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteViewType;
 use arrow_array::{
-    Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions, new_empty_array,
+    Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions, UInt64Array,
+    new_empty_array,
 };
 use arrow_schema::DataType;
+use arrow_select::take::take;
 
+use super::arrays::children;
 use crate::Error;
 
 /// The batch with such columns replaced.
@@ -16,10 +19,11 @@ use crate::Error;
 /// * Views of strings and bytes are written with all the bytes behind them. A part of a table, as a
 ///   partition is, would take the whole of them along; those that use less than half of the bytes
 ///   get memory of their own.
+/// * A union in a list would be written from its beginning on, wherever the list begins in it.
 /// * Runs without rows would be written with one that ends at 0, which readers refuse.
 pub(super) fn compact(batch: &RecordBatch) -> Result<RecordBatch, Error> {
     let columns = batch.columns().iter().map(compacted);
-    let columns: Vec<ArrayRef> = columns.collect();
+    let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
     let is_same = |(a, b): (&ArrayRef, &ArrayRef)| Arc::ptr_eq(a, b);
     if columns.iter().zip(batch.columns()).all(is_same) {
         return Ok(batch.clone());
@@ -31,13 +35,26 @@ pub(super) fn compact(batch: &RecordBatch) -> Result<RecordBatch, Error> {
     )?)
 }
 
-fn compacted(column: &ArrayRef) -> ArrayRef {
-    match column.data_type() {
+fn compacted(column: &ArrayRef) -> Result<ArrayRef, Error> {
+    Ok(match column.data_type() {
         DataType::Utf8View => used(column, column.as_string_view()),
         DataType::BinaryView => used(column, column.as_binary_view()),
         kind @ DataType::RunEndEncoded(..) if column.is_empty() => new_empty_array(kind),
+        kind if has_union_in_list(kind, false) => {
+            let rows = UInt64Array::from_iter_values(0..column.len() as u64);
+            take(column, &rows, None)?
+        }
         _ => Arc::clone(column),
-    }
+    })
+}
+
+fn has_union_in_list(kind: &DataType, is_in_list: bool) -> bool {
+    let is_in_list = match kind {
+        DataType::Union(..) if is_in_list => return true,
+        DataType::Union(..) | DataType::Struct(_) => is_in_list,
+        _ => true,
+    };
+    (children(kind).iter()).any(|child| has_union_in_list(child.data_type(), is_in_list))
 }
 
 fn used<T: ByteViewType + ?Sized>(column: &ArrayRef, views: &GenericByteViewArray<T>) -> ArrayRef {

@@ -4,7 +4,6 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use overside_backends::{Options, open};
 use overside_base::Random;
 use overside_device::{Device, Operation};
 use overside_flow::pack::{
@@ -71,15 +70,14 @@ fn every_placement_writes_the_same_bytes_and_reads_them() {
             for policy in POLICIES {
                 let device = Arc::new(InlineDevice::new(InlineOptions::default()));
                 let pool = pool(policy, device);
-                assert_eq!(
-                    packed(&batch, options, &pool),
-                    bytes,
-                    "{policy} {options:?}"
-                );
+                let is_same = packed(&batch, options, &pool) == bytes;
+                assert!(is_same, "{policy} {options:?}");
                 let read = Unpacker::bytes(bytes.clone().into(), UnpackOptions::default(), &pool);
                 let read = read.expect("a schema").collect::<Result<Vec<_>, _>>();
                 let parts = [batch.slice(0, 30_000), batch.slice(30_000, 10_000)];
-                assert_eq!(read.expect("batches"), parts, "{policy} {options:?}");
+                // Not assert_eq, which would print all of them.
+                let is_same = read.expect("batches") == parts;
+                assert!(is_same, "{policy} {options:?} {}", batch.schema());
             }
         }
     }
@@ -96,8 +94,8 @@ fn done(pool: &CodecPool, operation: &str) -> u64 {
 }
 
 #[test]
-fn a_device_gets_what_it_can_do() {
-    let device = open("emulated:bf3", &Options::default()).expect("an emulated card");
+fn a_device_gets_the_blocks_of_lz4_and_the_chunks_of_outer_compression() {
+    let device = Arc::new(InlineDevice::new(InlineOptions::default()));
     let pool = pool(Policy::Device, device);
     let batch = table(&mut Random::new(3), 4, 40_000);
     for options in ways() {
@@ -106,7 +104,12 @@ fn a_device_gets_what_it_can_do() {
         let read = read.expect("a schema").collect::<Result<Vec<_>, _>>();
         assert_eq!(read.expect("batches").len(), 2);
     }
-    assert!(done(&pool, "decompress-lz4-block") > 0);
-    assert_eq!(done(&pool, "compress-lz4-block"), 0);
-    assert_eq!(done(&pool, "compress-zstd"), 0);
+    for operation in [
+        "compress-lz4-block",
+        "decompress-lz4-block",
+        "compress-zstd",
+        "decompress-zstd",
+    ] {
+        assert!(done(&pool, operation) > 0, "{operation}");
+    }
 }
