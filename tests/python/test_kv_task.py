@@ -41,6 +41,9 @@ def test_what_has_no_effect_is_left_out() -> None:
     assert asked(design="lat") == asked(design="lat", dpu_cores=3)
     assert asked(design="sav") != asked(design="sav", dpu_cores=3)
     assert asked() != asked(send="early")
+    assert asked(design="sav") == asked(design="sav", direct_connections=2)
+    assert asked(design="dual") != asked(design="dual", direct_connections=2)
+    assert asked() == asked(link_message=256) != asked(design="lat", link_message=256)
 
 
 def test_options_of_the_server_are_those_that_differ_from_its_defaults() -> None:
@@ -69,17 +72,54 @@ def test_costs_are_of_a_request() -> None:
         "requests_by_endpoint": [100, 300],
     }
     names = ("requests", "link_writes", "link_written_bytes", "link_read_bytes")
+    names += ("link_answers", "link_answer_ns")
     counts = [dict.fromkeys((f"offload_{name}" for name in names), 7) for _ in range(2)]
-    counts[1] = dict(zip(counts[1], (1007, 17, 20_007, 7), strict=True))
+    counts[1] = dict(zip(counts[1], (1007, 17, 20_007, 7, 12, 40_007), strict=True))
     found = kv.figures(
         {"points": [point]}, (1.0, 2.0, counts[0]), (1.5, 2.1, counts[1]), has_agent=True
     )
     assert found["host_cpu"] == pytest.approx(500)
     assert found["dpu_cpu"] == pytest.approx(100)
     assert (found["link_writes"], found["link_bytes"]) == (0.01, 20.0)
+    assert (found["link_message_bytes"], found["link_latency"]) == (2000.0, 8.0)
     assert (found["rate"], found["latency_p999"], found["client_busy"]) == (1e6, 2.0, 50.0)
     assert (found["host_rate"], found["dpu_rate"]) == (0.25e6, 0.75e6)
     assert set(found) <= set(kv.TASK.metrics)
+
+
+def test_connections_to_both_sides_are_counted_apart() -> None:
+    latency = dict.fromkeys(("p50", "p90", "p99", "p99.9"), {"median": 1000.0})
+    point = {
+        "requests_per_s": {"median": 1000.0},
+        "latency_ns": latency,
+        "latency_max_ns": 1,
+        "client_busy": 0.1,
+        "answered": 0,
+        "requests_by_endpoint": [10, 20, 30, 40],
+    }
+    nothing: tuple[float, float, dict[str, int]] = (0.0, 0.0, {})
+    report = {"points": [point]}
+    found = kv.figures(report, nothing, nothing, has_agent=True, direct=3)
+    assert (found["host_rate"], found["dpu_rate"]) == pytest.approx((600, 400))
+
+
+def test_messages_and_connections_of_dual_are_parameters(tmp_path: Path) -> None:
+    sizes = [256, 4096]
+    _, found = taken(
+        tmp_path,
+        "link_message_bytes",
+        design="dual",
+        link_message=sizes,
+        direct_connections=2,
+        connections=3,
+        pipeline=64,
+    )
+    short, long = sorted(sample["metrics"]["link_message_bytes"] for sample in found)
+    assert short <= 256 < long <= 4096
+    for sample in found:
+        assert sample["metrics"]["link_latency"] > 0
+        assert sample["metrics"]["host_rate"] > 0
+        assert sample["metrics"]["dpu_rate"] > 0
 
 
 def test_servers_are_measured_side_by_side(tmp_path: Path) -> None:

@@ -73,6 +73,9 @@ pub type OnLoss = Arc<dyn Fn(&OffloadError) + Send + Sync>;
 pub struct Optimizations {
     /// How requests are put into messages.
     pub batching: Batching,
+    /// Longest message in bytes, unless one request alone is longer; `None`: messages are divided by the number
+    /// of their requests only.
+    pub message_bytes: Option<u32>,
     /// The next message is made while the other side executes the one before.
     pub overlap: bool,
     /// Replies of a batch leave before the next one is parsed.
@@ -83,6 +86,7 @@ impl Default for Optimizations {
     fn default() -> Self {
         Self {
             batching: Batching::Batch,
+            message_bytes: None,
             overlap: true,
             sends_early: false,
         }

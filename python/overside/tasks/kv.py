@@ -15,7 +15,15 @@ from overside.tasks import kv_hop, kv_servers
 from overside.tasks.agents import HERE, Agents, native
 from overside.tasks.common import ExternalTask, Json, Machine
 from overside.tasks.kv_hop import Hop
-from overside.tasks.kv_servers import LOCAL, OFFLOADED, READY_S, Server, agents_of, load_nodes
+from overside.tasks.kv_servers import (
+    BOTH_SIDES,
+    LOCAL,
+    OFFLOADED,
+    READY_S,
+    Server,
+    agents_of,
+    load_nodes,
+)
 from overside.tasks.programs import ProgramError, Programs
 
 if TYPE_CHECKING:
@@ -34,6 +42,8 @@ _PROTOCOLS = {"overside": "redis", "redis": "redis", "memcached": "memcached-met
 _SPOKEN = {"redis": ("redis",), "memcached": ("memcached", "memcached-meta")}
 #: Designs without a communication engine on the DPU, whose clients can speak any protocol.
 _CLIENTS_HERE = ("cpu-only", "proc")
+#: Most endpoints that `overside kv bench` takes.
+_ENDPOINTS_MAX = 64
 #: Designs in which one core of the DPU serves, and nothing else.
 _ONE_DPU_CORE = ("lat", "proc")
 
@@ -60,6 +70,8 @@ class KvTask(ExternalTask):
         if full["design"] == "dual":
             # One has the keys.
             full["cores"] = max(2, full["cores"])
+        if full["design"] not in BOTH_SIDES:
+            full["direct_connections"] = None
         if not agents_of(full):
             full["stand_ins"] = None
         return full
@@ -77,6 +89,9 @@ class KvTask(ExternalTask):
                 return f"{server} cannot poll: leave busy_poll away"
         elif parameters["design"] not in _CLIENTS_HERE and protocol != "redis":
             return f"design {parameters['design']} serves protocol=redis only"
+        direct = parameters["direct_connections"]
+        if direct is not None and direct + parameters["connections"] > _ENDPOINTS_MAX:
+            return f"direct_connections: {_ENDPOINTS_MAX} connections at most, to both sides together"
         nodes = load_nodes(parameters)
         if len(set(nodes)) < len(nodes) or "" in nodes:
             return f"load_from={parameters['load_from']} names a node twice, or none"
@@ -145,6 +160,11 @@ def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Jso
     ip = kv_servers.reached_at(parameters, agents) if hop is None else hop.server_ip
     server = kv_servers.serve(programs, parameters, agents, ip)
     places = [f"{parameters['protocol']}://{address}" for address in server.addresses]
+    direct = parameters["direct_connections"]
+    if direct is not None:
+        # Each connection is to the next one of them.
+        host, far = places
+        places = [host] * direct + [far] * parameters["connections"]
     bench = [native(), "kv", "bench", *places, "--json", *_load(parameters)]
     if server.password is not None:
         bench += ["--password-file", str(server.password)]
@@ -164,7 +184,8 @@ def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Jso
     before, after = ((*times, counts) for times, counts in zip(cpu, links, strict=True))
     return {
         "applied": _applied(parameters, agents, hop),
-        "metrics": metrics | figures(report, before, after, has_agent=dpu is not None),
+        "metrics": metrics
+        | figures(report, before, after, has_agent=dpu is not None, direct=direct or 1),
         "histogram": report["points"][0]["latency_histogram"],
         "cpu": {"host_s": after[0] - before[0], "dpu_s": after[1] - before[1], "emulator_s": 0.0},
     }
@@ -186,7 +207,9 @@ def _load(parameters: Json) -> list[str]:
     """The options of `overside kv bench`."""
     records = ("workload", "reads", "distribution", "records", "key_size", "value_size")
     words = ["--windows", str(_WINDOWS)]
-    for name in (*records, "connections", "pipeline", "threads", "rate"):
+    connections = parameters["connections"] + (parameters["direct_connections"] or 0)
+    words += ["--connections", str(connections)]
+    for name in (*records, "pipeline", "threads", "rate"):
         if parameters[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(parameters[name])]
     nodes = load_nodes(parameters)
@@ -206,8 +229,12 @@ def figures(
     after: tuple[float, float, Mapping[str, int]],
     *,
     has_agent: bool,
+    direct: int = 1,
 ) -> dict[str, float]:
-    """The metrics, from what the load generator reported and the counters at both ends of it."""
+    """The metrics, from what the load generator reported and the counters at both ends of it.
+
+    The first `direct` of several endpoints are the host's.
+    """
     (point,) = report["points"]
     latency = point["latency_ns"]
     names = {"p50": "p50", "p90": "p90", "p99": "p99", "p99.9": "p999"}
@@ -221,9 +248,9 @@ def figures(
         metrics["core_round_trip"] = report["core_round_trip_ns"]
     by_endpoint = point["requests_by_endpoint"]
     if len(by_endpoint) > 1 and sum(by_endpoint) > 0:
-        shares = (count / sum(by_endpoint) for count in by_endpoint)
-        rates = (share * metrics["rate"] for share in shares)
-        metrics |= dict(zip(("host_rate", "dpu_rate"), rates, strict=True))
+        host = sum(by_endpoint[:direct]) / sum(by_endpoint)
+        metrics["host_rate"] = host * metrics["rate"]
+        metrics["dpu_rate"] = (1 - host) * metrics["rate"]
     answered = point["answered"]
     if answered > 0:
         metrics["host_cpu"] = (after[0] - before[0]) * 1e6 / answered
@@ -235,6 +262,11 @@ def figures(
         moved = counts["offload_link_written_bytes"] + counts["offload_link_read_bytes"]
         metrics["link_writes"] = counts["offload_link_writes"] / requests
         metrics["link_bytes"] = moved / requests
+        written = counts["offload_link_written_bytes"]
+        metrics["link_message_bytes"] = written / max(1, counts["offload_link_writes"])
+    if counts.get("offload_link_answers", 0) > 0:
+        answer_ns = counts["offload_link_answer_ns"] / counts["offload_link_answers"]
+        metrics["link_latency"] = answer_ns / 1e3
     return metrics
 
 

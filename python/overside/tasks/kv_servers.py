@@ -18,9 +18,9 @@ _RECORD_BYTES = 128
 #: Where the load is made by the command itself.
 LOCAL = "local"
 #: Parameters of an offloaded server.
-OFFLOADED = ("dpu", "dpu_cores", "link", "link_batch", "overlap")
+OFFLOADED = ("dpu", "dpu_cores", "link", "link_batch", "link_message", "overlap")
 #: Designs in which clients connect to both sides.
-_BOTH_SIDES = ("dual", "shrd")
+BOTH_SIDES = ("dual", "shrd")
 
 
 def load_nodes(parameters: Json) -> list[str]:
@@ -54,7 +54,7 @@ def serve(programs: Programs, parameters: Json, agents: Agents, ip: str) -> Serv
         password = programs.private_file("password", secrets.token_hex(16) + "\n")
     if parameters["server"] == "overside":
         command = server_command(parameters, ip, password)
-        if parameters["design"] in _BOTH_SIDES:
+        if parameters["design"] in BOTH_SIDES:
             command += ["--dpu-listen", place(_dpu_ip(parameters, agents) or ip, 0)]
         server = programs.start("server", command, agents.variables)
         said = server.announced()
@@ -73,7 +73,7 @@ def serve(programs: Programs, parameters: Json, agents: Agents, ip: str) -> Serv
 
 def reached_at(parameters: Json, agents: Agents) -> str:
     """The address that the load reaches: the DPU's where that communicates, or this machine's."""
-    if parameters["design"] not in _BOTH_SIDES and (dpu := _dpu_ip(parameters, agents)):
+    if parameters["design"] not in BOTH_SIDES and (dpu := _dpu_ip(parameters, agents)):
         return dpu
     for name in load_nodes(parameters):
         if name != LOCAL and name not in agents.started:

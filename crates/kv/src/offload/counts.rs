@@ -4,13 +4,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Traffic;
+use crate::ticks::TickClock;
 
 /// What crossed the links over which the threads of a side ask, for all of them to see. Each writes its
 /// own place alone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct LinkCounts {
     places: Arc<[Place]>,
     own: usize,
+    /// That times are told by.
+    pub(super) clock: TickClock,
+}
+
+/// Of nothing: nobody looks at it.
+impl Default for LinkCounts {
+    fn default() -> Self {
+        Self {
+            places: Arc::default(),
+            own: 0,
+            clock: TickClock::start(),
+        }
+    }
+}
+
+/// Messages that were answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answered {
+    pub messages: u64,
+    /// From each one's write until its answer was there, in all.
+    pub ticks: u64,
 }
 
 #[derive(Debug, Default)]
@@ -19,6 +41,8 @@ struct Place {
     writes: AtomicU64,
     written_bytes: AtomicU64,
     read_bytes: AtomicU64,
+    answers: AtomicU64,
+    answer_ticks: AtomicU64,
 }
 
 impl LinkCounts {
@@ -26,15 +50,17 @@ impl LinkCounts {
     #[must_use]
     pub fn new(links: usize) -> Vec<Self> {
         let places: Arc<[Place]> = (0..links).map(|_| Place::default()).collect();
+        let clock = TickClock::start();
         let of = |own| Self {
             places: Arc::clone(&places),
             own,
+            clock,
         };
         (0..links).map(of).collect()
     }
 
     /// What this link has had since it began.
-    pub(super) fn show(&self, requests: u64, traffic: Traffic) {
+    pub(super) fn show(&self, requests: u64, traffic: Traffic, answered: Answered) {
         if let Some(place) = self.places.get(self.own) {
             place.requests.store(requests, Ordering::Relaxed);
             place.writes.store(traffic.writes, Ordering::Relaxed);
@@ -42,6 +68,8 @@ impl LinkCounts {
             place
                 .read_bytes
                 .store(traffic.read_bytes, Ordering::Relaxed);
+            place.answers.store(answered.messages, Ordering::Relaxed);
+            (place.answer_ticks).store(answered.ticks, Ordering::Relaxed);
         }
     }
 
@@ -54,6 +82,7 @@ impl LinkCounts {
             let places = self.places.iter();
             places.map(|place| of(place).load(Ordering::Relaxed)).sum()
         };
+        let answer_ns = sum(|place| &place.answer_ticks) as f64 * self.clock.tick_ns();
         let fields = [
             ("offload_requests", sum(|place| &place.requests)),
             ("offload_link_writes", sum(|place| &place.writes)),
@@ -62,6 +91,8 @@ impl LinkCounts {
                 sum(|place| &place.written_bytes),
             ),
             ("offload_link_read_bytes", sum(|place| &place.read_bytes)),
+            ("offload_link_answers", sum(|place| &place.answers)),
+            ("offload_link_answer_ns", answer_ns as u64),
         ];
         fields
             .map(|(name, value)| (name.to_owned(), value.to_string()))

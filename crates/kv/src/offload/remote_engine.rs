@@ -9,7 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::channel::{Body, Channel, KEPT_BYTES, Traffic};
-use super::message::Topic;
+use super::counts::Answered;
+use super::message::{TRAILER_BYTES, Topic};
 use super::patience::Patience;
 use super::{LinkCounts, OffloadError, OnLoss, Optimizations};
 use crate::codec::{decode_answer, encode, put_varint};
@@ -22,6 +23,8 @@ use crate::{
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Most requests of a message: what the processing engine executes together.
 const MESSAGE_REQUESTS: usize = 64;
+/// The same where messages have a length.
+const SIZED_MESSAGE_REQUESTS: usize = 4096;
 
 /// How requests are put into messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +47,8 @@ pub struct RemoteEngine {
     /// `None` once the other side is lost: then it finds the link lost too, and comes again.
     channel: Option<Channel>,
     batching: Batching,
+    /// Longest message.
+    message_bytes: Option<u32>,
     overlaps: bool,
     body: Vec<u8>,
     requests: u64,
@@ -51,8 +56,9 @@ pub struct RemoteEngine {
     now_ms: u64,
     sent: usize,
     answered: usize,
-    /// Requests without an answer of each message that is under way.
-    in_flight: VecDeque<usize>,
+    /// Messages that are under way.
+    in_flight: VecDeque<InFlight>,
+    answered_messages: Answered,
     /// The message that is under way has to be fetched: no other may take its memory.
     is_alone: bool,
     patience: Patience,
@@ -68,6 +74,14 @@ pub struct RemoteEngine {
     /// By what other workers of a server wake this one.
     pub(super) bell: Option<Arc<Bell>>,
     pub(super) next_refresh_ms: u64,
+}
+
+/// A message that is under way.
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    /// Requests without an answer.
+    left: usize,
+    sent_ticks: u64,
 }
 
 impl std::fmt::Debug for RemoteEngine {
@@ -88,6 +102,7 @@ impl RemoteEngine {
             channel: Some(channel),
             traffic: Traffic::default(),
             batching,
+            message_bytes: None,
             overlaps: true,
             body: Vec::new(),
             requests: 0,
@@ -95,6 +110,7 @@ impl RemoteEngine {
             sent: 0,
             answered: 0,
             in_flight: VecDeque::new(),
+            answered_messages: Answered::default(),
             is_alone: false,
             patience: Patience::new(ANSWER_MAX),
             answer_max: ANSWER_MAX,
@@ -112,6 +128,7 @@ impl RemoteEngine {
     pub fn with(channel: Channel, optimizations: Optimizations) -> Self {
         Self {
             overlaps: optimizations.overlap,
+            message_bytes: optimizations.message_bytes,
             ..Self::new(channel, optimizations.batching)
         }
     }
@@ -177,7 +194,8 @@ impl RemoteEngine {
     }
 
     fn show_counts(&self) {
-        self.counts.show(self.requests, self.traffic());
+        let answered = self.answered_messages;
+        self.counts.show(self.requests, self.traffic(), answered);
     }
 
     fn fail(&mut self, error: OffloadError) {
@@ -237,12 +255,20 @@ impl RemoteEngine {
         }
         let received = usize::from(received);
         let (first, left) = (self.in_flight.front_mut())
-            .filter(|left| (1..=**left).contains(&received))
-            .map(|left| (self.answered, std::mem::replace(left, *left - received)))
+            .filter(|message| (1..=message.left).contains(&received))
+            .map(|message| {
+                let left = message.left;
+                message.left -= received;
+                (self.answered, left)
+            })
             .ok_or(OffloadError::Violation("another number of answers"))?;
         // The other side goes on while the answers are looked at.
         if left == received {
-            self.in_flight.pop_front();
+            if let Some(message) = self.in_flight.pop_front() {
+                let ticks = self.counts.clock.now().wrapping_sub(message.sent_ticks);
+                self.answered_messages.messages += 1;
+                self.answered_messages.ticks += ticks;
+            }
             if self.overlaps {
                 self.send_requests(batch)?;
             }
@@ -274,7 +300,7 @@ impl RemoteEngine {
     ) -> Result<(), OffloadError> {
         let nothing = OffloadError::Violation("an answer to nothing");
         let lost = self.in_flight.pop_front().ok_or(nothing)?;
-        for _ in 0..lost {
+        for _ in 0..lost.left {
             answers(self.answered, Answer::Refused(Refusal::Unreachable));
             self.answered += 1;
         }
@@ -283,10 +309,14 @@ impl RemoteEngine {
 
     /// Sends more of the batch as long as there is room.
     fn send_requests(&mut self, batch: &[Request<'_>]) -> Result<(), OffloadError> {
-        let most = match self.batching {
-            Batching::Batch => MESSAGE_REQUESTS,
-            Batching::Request => 1,
+        let most = match (self.batching, self.message_bytes) {
+            (Batching::Batch, None) => MESSAGE_REQUESTS,
+            (Batching::Batch, Some(_)) => SIZED_MESSAGE_REQUESTS,
+            (Batching::Request, _) => 1,
         };
+        let most_bytes = (self.message_bytes).map_or(usize::MAX, |bytes| {
+            (bytes as usize).saturating_sub(TRAILER_BYTES)
+        });
         while let Some(channel) = &mut self.channel {
             let is_full = (self.is_alone || !self.overlaps) && !self.in_flight.is_empty()
                 || self.in_flight.len() == channel.slots();
@@ -295,7 +325,8 @@ impl RemoteEngine {
             }
             let left = &batch[self.sent..][..most.min(batch.len() - self.sent)];
             let inline_max = channel.inline_max_bytes();
-            let count = encode_front(left, self.now_ms, inline_max, &mut self.body);
+            let body_max = inline_max.min(most_bytes);
+            let count = encode_front(left, self.now_ms, body_max, &mut self.body);
             let is_alone = self.body.len() > inline_max;
             if is_alone && !self.in_flight.is_empty() {
                 break;
@@ -305,7 +336,10 @@ impl RemoteEngine {
                 channel.flush()?;
             }
             self.is_alone = is_alone;
-            self.in_flight.push_back(count);
+            self.in_flight.push_back(InFlight {
+                left: count,
+                sent_ticks: self.counts.clock.now(),
+            });
             self.sent += count;
             self.requests += count as u64;
         }
@@ -334,12 +368,12 @@ impl RemoteEngine {
     }
 }
 
-/// Makes a message of the front of `requests`, one at least; of how many. More than one only as far as
-/// nothing has to be fetched.
+/// Makes a message of the front of `requests`, one at least; of how many. More than one only as far as the
+/// body has at most `body_max` bytes.
 fn encode_front(
     requests: &[Request<'_>],
     now_ms: u64,
-    inline_max: usize,
+    body_max: usize,
     body: &mut Vec<u8>,
 ) -> usize {
     body.clear();
@@ -349,7 +383,7 @@ fn encode_front(
     for (count, request) in requests.iter().enumerate() {
         let before = body.len();
         encode(request, body);
-        if body.len() > inline_max && count > 0 {
+        if body.len() > body_max && count > 0 {
             body.truncate(before);
             return count;
         }

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use overside_kv::offload::{
-    Batching, Channel, ChannelOptions, OffloadError, RemoteEngine, Responder,
+    Batching, Channel, ChannelOptions, OffloadError, Optimizations, RemoteEngine, Responder,
 };
 use overside_kv::server::Memory;
 use overside_kv::{
@@ -167,6 +167,32 @@ fn a_batch_is_one_write_in_each_direction() {
         result.unwrap();
         assert_eq!(responder.traffic().writes, expected);
         assert_eq!(responder.requests(), 64);
+    }
+}
+
+#[test]
+fn messages_are_as_long_as_they_may_be() {
+    let keys: Vec<String> = (1000..1200).map(|number| format!("key:{number}")).collect();
+    let mut batch: Vec<_> = keys.iter().map(|key| get(key.as_bytes())).collect();
+    let value = [b'v'; 1000];
+    batch.push(set(b"long", &value));
+    // A get has 10 bytes, and a message 24 beside its requests.
+    for (bytes, per_message) in [(256, 23), (1024, 100), (4096, 200)] {
+        let (dpu, host) = channels();
+        let host = Host::start(host);
+        let optimizations = Optimizations {
+            message_bytes: Some(bytes),
+            ..Optimizations::default()
+        };
+        let mut remote = RemoteEngine::with(dpu, optimizations);
+        assert_eq!(answers(&mut remote, &batch).len(), batch.len());
+        let writes = 200_u64.div_ceil(per_message);
+        let traffic = remote.traffic();
+        // One that is longer alone is a message nevertheless, and is not fetched.
+        assert_eq!(traffic.writes, writes + u64::from(bytes < 4096), "{bytes}");
+        assert_eq!(traffic.rendezvous, 0);
+        assert!(traffic.written_bytes <= writes * u64::from(bytes) + 1100);
+        host.end().1.unwrap();
     }
 }
 

@@ -68,6 +68,8 @@ pub(super) fn spec() -> TaskSpec {
                 axis("rate", "Requests a second that were asked for"),
                 axis("cores", "Cores that serve"),
                 axis("dpu_cores", "Cores of the DPU that serve"),
+                axis("link_message", "Longest message over the link"),
+                axis("direct_connections", "Connections to the host"),
             ],
             ..Report::new("Key-value store", &WAYS)
         },
@@ -75,7 +77,7 @@ pub(super) fn spec() -> TaskSpec {
 }
 
 /// All that says how, not what.
-const WAYS: [&str; 21] = [
+const WAYS: [&str; 23] = [
     "server",
     "protocol",
     "design",
@@ -83,6 +85,7 @@ const WAYS: [&str; 21] = [
     "stand_ins",
     "link",
     "link_batch",
+    "link_message",
     "overlap",
     "dpu_cores",
     "send",
@@ -90,6 +93,7 @@ const WAYS: [&str; 21] = [
     "load_from",
     "mode",
     "connections",
+    "direct_connections",
     "pipeline",
     "threads",
     "rate",
@@ -128,6 +132,8 @@ fn design() -> Vec<Parameter> {
             .default("shm"),
         Parameter::choice("link_batch", "a write over the link for each batch of requests, or for \
             each request", &["batch", "request"]).default("batch"),
+        Parameter::integer("link_message", "longest message over the link; without it 64 requests, \
+            however long", 256, 64 << 10).unit("bytes"),
         Parameter::integer("dpu_cores", "cores of the DPU", 1, 64).default(1),
         Parameter::choice("send", "overside: replies of a batch leave before the next one is parsed, \
             or those of a turn together", &["early", "late"]).default("late"),
@@ -155,6 +161,8 @@ fn load() -> Vec<Parameter> {
             .unit("bytes"),
         Parameter::integer("connections", "connections of all threads together", 1, 20_000)
             .default(50),
+        Parameter::integer("direct_connections", "where clients connect to both sides: so many to the \
+            host, and `connections` to the DPU; without it they are dealt out", 1, 63),
         Parameter::integer("pipeline", "requests in flight on a connection", 1, 4096).default(1),
         Parameter::integer("threads", "threads that make the load", 1, 256).default(1),
         Parameter::number("rate", "open loop: so many requests a second; latencies count from the \
@@ -201,12 +209,22 @@ fn metrics() -> Vec<Metric> {
         lower(
             "link_writes",
             "-",
-            "one-sided writes over the link for one request, both directions",
+            "one-sided writes over the link for one request, by the side that asks",
         ),
         lower(
             "link_bytes",
             "bytes",
-            "bytes over the link for one request, both directions",
+            "bytes over the link for one request, moved by the side that asks",
+        ),
+        lower(
+            "link_latency",
+            "µs",
+            "time from a message's write until its answers were there: the mean of all messages",
+        ),
+        higher(
+            "link_message_bytes",
+            "bytes",
+            "length of a message over the link, by the side that asks: the mean of all",
         ),
         lower(
             "client_busy",

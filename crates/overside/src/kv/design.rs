@@ -47,6 +47,10 @@ pub struct DesignArguments {
     /// A message over the link for each batch of requests, or for each request, to compare with
     #[arg(long, value_enum, default_value_t = LinkBatch::Batch, requires = "dpu")]
     link_batch: LinkBatch,
+    /// Longest message over the link, unless one request alone is longer [default: 64 requests, however
+    /// long]
+    #[arg(long, value_name = "SIZE", value_parser = size_within(MESSAGE), requires = "dpu")]
+    link_message: Option<usize>,
     /// Make the next message while the other side executes the one before, or wait for its answers, to
     /// compare with
     #[arg(long, value_enum, default_value_t = Overlap::On, requires = "dpu")]
@@ -88,6 +92,7 @@ enum Overlap {
 
 /// What can be asked for.
 const MEMORY: RangeInclusive<usize> = 1 << 20..=1 << 46;
+const MESSAGE: RangeInclusive<usize> = 256..=64 << 10;
 
 fn link(text: &str) -> Result<Link, String> {
     Link::named(text).ok_or_else(|| "shm or ucx".into())
@@ -264,6 +269,7 @@ impl DesignArguments {
                 LinkBatch::Batch => Batching::Batch,
                 LinkBatch::Request => Batching::Request,
             },
+            message_bytes: self.link_message.map(|bytes| bytes as u32),
             overlap: self.overlap == Overlap::On,
             sends_early: self.send == Sending::Early,
         }

@@ -1,6 +1,6 @@
 //! Questions that are one message and have one answer.
 
-use super::RemoteEngine;
+use super::{InFlight, RemoteEngine};
 use crate::codec::{decode_answer, encode, put_varint, take_string, take_varint};
 use crate::offload::OffloadError;
 use crate::offload::channel::KEPT_BYTES;
@@ -15,7 +15,10 @@ impl RemoteEngine {
         let Some(channel) = &mut self.channel else {
             return;
         };
-        self.in_flight.push_back(1);
+        self.in_flight.push_back(InFlight {
+            left: 1,
+            sent_ticks: self.counts.clock.now(),
+        });
         if let Err(error) = channel.send(0, &self.body) {
             self.fail(error);
         }
