@@ -24,6 +24,7 @@ pub mod remote;
 mod report;
 mod runner;
 mod settings;
+mod stream;
 mod transport;
 mod workload;
 

@@ -1,67 +1,20 @@
 //! One connection of the load generator.
 
+mod scans;
+
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::ops::Range;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::protocol::{Reply, Unexpected};
+use super::stream::Stream;
 use super::workload::{Kind, Requests};
 use super::{Address, BenchError, Records, Settings};
 
 pub(super) const READ_BYTES: usize = 64 << 10;
 /// How long a server may take to accept, and to answer what is asked before the run.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-#[derive(Debug)]
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Stream {
-    fn connect(address: &Address) -> io::Result<Self> {
-        Ok(match address {
-            Address::Tcp(address) => {
-                let stream = TcpStream::connect_timeout(address, PATIENCE)?;
-                stream.set_nodelay(true)?;
-                Self::Tcp(stream)
-            }
-            Address::Unix(path) => Self::Unix(UnixStream::connect(path)?),
-        })
-    }
-
-    fn set_nonblocking(&self) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.set_nonblocking(true),
-            Self::Unix(stream) => stream.set_nonblocking(true),
-        }
-    }
-
-    fn set_patience(&self) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.set_read_timeout(Some(PATIENCE)),
-            Self::Unix(stream) => stream.set_read_timeout(Some(PATIENCE)),
-        }
-    }
-
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.read(into),
-            Self::Unix(stream) => stream.read(into),
-        }
-    }
-
-    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.write(from),
-            Self::Unix(stream) => stream.write(from),
-        }
-    }
-}
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the answer to a request must be, and what follows it.
 #[derive(Clone, Copy, Debug)]
@@ -177,10 +130,7 @@ impl Connection {
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
-        match &self.stream {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
-        }
+        self.stream.as_fd()
     }
 
     fn failed(&self, source: io::Error) -> BenchError {
@@ -374,64 +324,6 @@ impl Connection {
             }
             _ => Err(self.unexpected(input)),
         }
-    }
-
-    /// Asks for the values of the keys that a scan has found: those of the records from `record` on.
-    fn fetch_all(
-        &mut self,
-        record: u64,
-        started_ns: u64,
-        keys: &[Option<Range<usize>>],
-        input: &[u8],
-        counts: &mut Counts,
-    ) -> Result<bool, BenchError> {
-        let Some(keys) = keys.iter().cloned().collect::<Option<Vec<_>>>() else {
-            return Err(self.unexpected(input));
-        };
-        let mut scanned = Vec::new();
-        for (key, number) in keys.iter().zip(record..) {
-            // The index has all records in the order of their numbers, but for what is inserted now.
-            self.key.clear();
-            self.settings.records.key(number, &mut self.key);
-            let is_loaded = number < self.settings.records.count;
-            if is_loaded && self.key != input[key.clone()] {
-                return Err(self.unexpected(input));
-            }
-            scanned.push(is_loaded.then_some(number));
-        }
-        if keys.is_empty() {
-            counts.misses += 1;
-            return Ok(true);
-        }
-        let keys: Vec<&[u8]> = keys.iter().map(|range| &input[range.clone()]).collect();
-        self.settings.protocol.get_all(&keys, &mut self.out);
-        self.scanned.push_back(scanned);
-        self.expect(Expect::Values, record, started_ns);
-        Ok(false)
-    }
-
-    fn check_all(
-        &mut self,
-        values: &[Option<Range<usize>>],
-        input: &[u8],
-        counts: &mut Counts,
-    ) -> Result<(), BenchError> {
-        let scanned = self.scanned.pop_front().unwrap_or_default();
-        if scanned.len() != values.len() {
-            return Err(self.unexpected(input));
-        }
-        for (record, value) in scanned.into_iter().zip(values) {
-            match (record, value) {
-                (_, None) => counts.misses += 1,
-                (Some(record), Some(range)) => {
-                    self.check(record, &input[range.clone()])?;
-                    counts.hits += 1;
-                }
-                // Inserted meanwhile, by whatever connection.
-                (None, Some(_)) => counts.hits += 1,
-            }
-        }
-        Ok(())
     }
 
     fn check(&self, record: u64, value: &[u8]) -> Result<(), BenchError> {

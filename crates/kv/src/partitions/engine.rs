@@ -1,5 +1,7 @@
 //! The processing engine of a worker: its own partition, and the way to the others.
 
+mod contract;
+
 use std::sync::{Arc, mpsc};
 
 use super::inside::Inside;
@@ -7,13 +9,8 @@ use super::mailbox::Mailbox;
 use super::merge::Answers;
 use crate::offload::RemoteEngine;
 use crate::server::{Backing, Bell, PartitionWork};
-use crate::{
-    Answer, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics, Transaction,
-    partition_of,
-};
+use crate::{Answer, Request, Statistics, Transaction, partition_of};
 
-/// Bits of a scan's position that are a partition's own.
-const POSITION_BITS: u32 = 48;
 /// Own requests that are executed together when a batch is divided, and how long their answers may be until
 /// no more are executed in advance.
 const PART: usize = 64;
@@ -275,156 +272,5 @@ impl Partitioned {
         let mut owners = watched.chain(requested).map(|key| self.owner(key));
         let first = owners.next().unwrap_or(self.number);
         owners.all(|owner| owner == first).then_some(first)
-    }
-}
-
-impl ProcessingEngine for Partitioned {
-    /// Each partition executes its requests in order. Nothing is said of the order of requests on
-    /// different partitions.
-    fn execute(
-        &mut self,
-        batch: &[Request<'_>],
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) {
-        self.now_ms = now_ms;
-        let Some(first) = batch.first() else {
-            return;
-        };
-        let count = self.peers.len();
-        // At most PARTITIONS_MAX.
-        let owner = |request: &Request<'_>| partition_of(request.key, count) as u8;
-        self.owners.clear();
-        self.owners.extend(batch.iter().map(owner));
-        let first = owner(first);
-        match self.owners.iter().all(|owner| *owner == first) {
-            true if usize::from(first) == self.number => {
-                self.work.own += batch.len() as u64;
-                self.inside.own.execute(batch, now_ms, answers);
-            }
-            true => self.execute_elsewhere(usize::from(first), batch, now_ms, answers),
-            false => self.execute_divided(batch, now_ms, answers),
-        }
-    }
-
-    /// All keys must be in one partition: otherwise every request is refused.
-    fn execute_transaction(
-        &mut self,
-        transaction: &Transaction<'_>,
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) -> bool {
-        self.now_ms = now_ms;
-        let count = transaction.requests.len();
-        let Some(owner) = self.owner_of(transaction) else {
-            let refused = Answer::Refused(Refusal::Unreachable);
-            (0..count).for_each(|index| answers(index, refused));
-            return true;
-        };
-        if owner == self.number {
-            self.work.own += count as u64;
-            return (self.inside.own).execute_transaction(transaction, now_ms, answers);
-        }
-        self.work.forwarded += count as u64;
-        let executed = self.ask(
-            owner,
-            now_ms,
-            |remote| remote.begin_transaction(transaction, now_ms),
-            |remote| remote.poll_transaction(transaction, answers),
-        );
-        executed.unwrap_or(true)
-    }
-
-    /// One partition after the other. The upper bits of a position say which.
-    fn scan(
-        &mut self,
-        position: ScanPosition,
-        count: usize,
-        now_ms: u64,
-        keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> Result<ScanPosition, Refusal> {
-        self.now_ms = now_ms;
-        let partition = (position.0 >> POSITION_BITS) as usize;
-        if partition >= self.peers.len() {
-            return Ok(ScanPosition(0));
-        }
-        let inner = ScanPosition(position.0 & ((1 << POSITION_BITS) - 1));
-        let next = match partition == self.number {
-            true => self.inside.own.scan(inner, count, now_ms, keys)?,
-            false => {
-                let next = self.ask(
-                    partition,
-                    now_ms,
-                    |remote| remote.begin_scan(inner, count, now_ms),
-                    |remote| remote.poll_scan(keys),
-                );
-                next.unwrap_or(Err(Refusal::Unreachable))?
-            }
-        };
-        let begin = |partition: usize| (partition as u64) << POSITION_BITS;
-        match next.0 {
-            0 if partition + 1 == self.peers.len() => Ok(ScanPosition(0)),
-            0 => Ok(ScanPosition(begin(partition + 1))),
-            inner => Ok(ScanPosition(begin(partition) | inner)),
-        }
-    }
-
-    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
-        self.inside.own.expire_some(now_ms, buckets)
-    }
-
-    /// One partition after the other: who reads meanwhile may find some empty and others not. If one
-    /// refuses, those before it are empty.
-    fn flush(&mut self) -> Result<(), Refusal> {
-        let now_ms = self.now_ms;
-        for partition in 0..self.peers.len() {
-            if partition == self.number {
-                self.inside.own.flush()?;
-                continue;
-            }
-            let flushed = self.ask(
-                partition,
-                now_ms,
-                RemoteEngine::begin_flush,
-                RemoteEngine::poll_flush,
-            );
-            flushed.unwrap_or(Err(Refusal::Unreachable))?;
-        }
-        Ok(())
-    }
-
-    fn statistics(&self) -> Statistics {
-        let mut all = self.inside.own.statistics();
-        all.add(&self.elsewhere.statistics);
-        all
-    }
-
-    fn refresh(&mut self) {
-        let own = self.number;
-        let told =
-            self.ask_all(|backing| (backing.statistics(), backing.info(), backing.last_save_s()));
-        self.elsewhere = Elsewhere::default();
-        for (number, (statistics, info, last_save_s)) in told {
-            if number != own {
-                self.elsewhere.statistics.add(&statistics);
-                self.elsewhere.info.push(info);
-                self.elsewhere.last_saves_s.push(last_save_s);
-            }
-        }
-        for number in 0..self.peers.len() {
-            if self.is_over_link(number) {
-                let statistics = self.ask(
-                    number,
-                    self.now_ms,
-                    RemoteEngine::begin_statistics,
-                    |remote| remote.poll_statistics().then(|| remote.statistics()),
-                );
-                (self.elsewhere.statistics).add(&statistics.unwrap_or_default());
-            }
-        }
-    }
-
-    fn partitions(&self) -> usize {
-        self.peers.len()
     }
 }

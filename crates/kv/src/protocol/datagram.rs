@@ -17,7 +17,7 @@ mod repeated;
 mod writer;
 
 pub use answers::{AnswerDatagrams, Reply, replies};
-pub use engine::DatagramEngine;
+pub use engine::{DatagramEngine, PacketCounts};
 pub use header::{ANSWER, HEADER_BYTES, Header, HeaderError, MAGIC, STEERED, VERSION};
 pub use history::{CLIENTS_MAX, FORGET_MS, WINDOW};
 pub use writer::RequestDatagram;

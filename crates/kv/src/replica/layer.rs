@@ -10,10 +10,7 @@ use super::source::{Source, SyncCounts};
 use crate::persistence::frame::Kind;
 use crate::persistence::{Replicable, record};
 use crate::server::{Backing, Bell, TICK_MS, random_hex};
-use crate::{
-    Answer, KeyHasher, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics,
-    Transaction,
-};
+use crate::{Answer, KeyHasher, ProcessingEngine, Refusal, Request, Transaction, forward_to};
 
 /// See the [module](super).
 #[derive(Debug)]
@@ -87,6 +84,8 @@ impl<B: Replicable> ReplicationLayer<B> {
 }
 
 impl<B: Replicable> ProcessingEngine for ReplicationLayer<B> {
+    forward_to!(inner: scan, expire_some, statistics, refresh);
+
     fn execute(
         &mut self,
         batch: &[Request<'_>],
@@ -140,20 +139,6 @@ impl<B: Replicable> ProcessingEngine for ReplicationLayer<B> {
         })
     }
 
-    fn scan(
-        &mut self,
-        position: ScanPosition,
-        count: usize,
-        now_ms: u64,
-        keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> Result<ScanPosition, Refusal> {
-        self.inner.scan(position, count, now_ms, keys)
-    }
-
-    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
-        self.inner.expire_some(now_ms, buckets)
-    }
-
     fn flush(&mut self) -> Result<(), Refusal> {
         if self.following.is_some() {
             return Err(Refusal::ReadOnly);
@@ -168,17 +153,11 @@ impl<B: Replicable> ProcessingEngine for ReplicationLayer<B> {
         }
         Ok(())
     }
-
-    fn statistics(&self) -> Statistics {
-        self.inner.statistics()
-    }
-
-    fn refresh(&mut self) {
-        self.inner.refresh();
-    }
 }
 
 impl<B: Replicable> Backing for ReplicationLayer<B> {
+    forward_to!(inner: save, last_save_s, info, parameters);
+
     fn before_replies(&mut self) -> io::Result<()> {
         let kept = self.inner.before_replies();
         // Whatever becomes of the log: the state in memory has it.
@@ -197,22 +176,6 @@ impl<B: Replicable> Backing for ReplicationLayer<B> {
         let is_busy = self.inner.tick(now_ms);
         self.next_tick_ms = now_ms + if is_busy { 0 } else { TICK_MS };
         is_busy
-    }
-
-    fn save(&mut self, in_background: bool) -> Result<(), String> {
-        self.inner.save(in_background)
-    }
-
-    fn last_save_s(&self) -> u64 {
-        self.inner.last_save_s()
-    }
-
-    fn info(&self) -> Vec<(String, String)> {
-        self.inner.info()
-    }
-
-    fn parameters(&self) -> Vec<(&'static str, String)> {
-        self.inner.parameters()
     }
 
     fn bell(&self) -> Option<Arc<Bell>> {

@@ -7,10 +7,7 @@ use std::time::Duration;
 use super::Bell;
 use crate::persistence::{HistoryPosition, Replay, ReplayError, Replicable, Snapshots};
 use crate::replica::Replication;
-use crate::{
-    Answer, KeyHasher, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics,
-    Transaction,
-};
+use crate::{KeyHasher, ProcessingEngine, Refusal, forward_to};
 
 /// A processing engine, and what it keeps beside memory.
 pub trait Backing: ProcessingEngine {
@@ -113,53 +110,7 @@ impl<E: ProcessingEngine> Memory<E> {
 }
 
 impl<E: ProcessingEngine> ProcessingEngine for Memory<E> {
-    fn execute(
-        &mut self,
-        batch: &[Request<'_>],
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) {
-        self.engine.execute(batch, now_ms, answers);
-    }
-
-    fn execute_transaction(
-        &mut self,
-        transaction: &Transaction<'_>,
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) -> bool {
-        (self.engine).execute_transaction(transaction, now_ms, answers)
-    }
-
-    fn scan(
-        &mut self,
-        position: ScanPosition,
-        count: usize,
-        now_ms: u64,
-        keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> Result<ScanPosition, Refusal> {
-        self.engine.scan(position, count, now_ms, keys)
-    }
-
-    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
-        self.engine.expire_some(now_ms, buckets)
-    }
-
-    fn flush(&mut self) -> Result<(), Refusal> {
-        self.engine.flush()
-    }
-
-    fn statistics(&self) -> Statistics {
-        self.engine.statistics()
-    }
-
-    fn refresh(&mut self) {
-        self.engine.refresh();
-    }
-
-    fn partitions(&self) -> usize {
-        self.engine.partitions()
-    }
+    forward_to!(engine: execute, execute_transaction, scan, expire_some, flush, statistics, refresh, partitions);
 }
 
 impl<E: ProcessingEngine> Backing for Memory<E> {

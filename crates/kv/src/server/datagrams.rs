@@ -144,7 +144,7 @@ impl Datagrams {
 
     /// Requests executed.
     pub fn commands(&self) -> u64 {
-        self.engine.commands() + self.memcached.commands()
+        self.engine.counts().commands + self.memcached.counts().commands
     }
 
     /// Serves what has come to a socket, so much at most that others have their turn.

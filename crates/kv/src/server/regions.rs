@@ -72,7 +72,7 @@ impl Regions {
 
     /// Requests executed.
     pub fn commands(&self) -> u64 {
-        self.engine.commands()
+        self.engine.counts().commands
     }
 
     /// How long the worker may sleep: nobody wakes it for what is written. `None`: there is nobody.

@@ -5,7 +5,7 @@ use super::client::Clients;
 use super::context::Context;
 use super::state::State;
 use crate::KeyHasher;
-use crate::protocol::datagram::{AnswerDatagrams, DatagramEngine};
+use crate::protocol::datagram::{AnswerDatagrams, DatagramEngine, PacketCounts};
 use crate::protocol::{MemcachedDatagramEngine, ServerContext};
 use crate::stages::Stage;
 use crate::udp::{DatagramSocket, Peer};
@@ -43,13 +43,8 @@ pub trait PacketEngine {
     /// What was executed until now could not be kept.
     fn doubt(&mut self) {}
 
-    /// Packets that were dropped because they are malformed.
-    fn invalid(&self) -> u64;
-
-    /// Packets whose writes had been executed before.
-    fn repeated(&self) -> u64 {
-        0
-    }
+    /// What it has counted.
+    fn counts(&self) -> PacketCounts;
 }
 
 impl PacketEngine for DatagramEngine {
@@ -67,12 +62,8 @@ impl PacketEngine for DatagramEngine {
         self.doubt();
     }
 
-    fn invalid(&self) -> u64 {
-        self.invalid()
-    }
-
-    fn repeated(&self) -> u64 {
-        self.repeated()
+    fn counts(&self) -> PacketCounts {
+        self.counts()
     }
 }
 
@@ -87,8 +78,8 @@ impl PacketEngine for MemcachedDatagramEngine {
         self.process(packets, answers, hasher, server)
     }
 
-    fn invalid(&self) -> u64 {
-        self.invalid()
+    fn counts(&self) -> PacketCounts {
+        self.counts()
     }
 }
 
@@ -113,7 +104,7 @@ impl Replies {
         received: ReceivedPackets<'_>,
         serving: &mut Serving<'_>,
     ) {
-        let (invalid, repeated) = (engine.invalid(), engine.repeated());
+        let before = engine.counts();
         let mut done = 0;
         while done < received.packets.len() {
             self.answers.clear();
@@ -140,8 +131,9 @@ impl Replies {
             done += executed;
         }
         let counters = &mut serving.state.counters.datagrams;
-        counters.invalid += engine.invalid() - invalid;
-        counters.repeated += engine.repeated() - repeated;
+        let after = engine.counts();
+        counters.invalid += after.invalid - before.invalid;
+        counters.repeated += after.repeated - before.repeated;
     }
 
     /// Sends the answers to the packets from number `first` on.

@@ -175,7 +175,7 @@ fn a_copy_of_a_datagram_changes_nothing() {
     // Reads are no matter of sequence numbers.
     let read = packet(&header(10, 1400), &[get(b"n")]);
     assert_eq!(peer.ask(&read), peer.ask(&read));
-    assert_eq!(peer.engine.repeated(), 4);
+    assert_eq!(peer.engine.counts().repeated, 4);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn what_is_malformed_is_dropped_as_a_whole() {
         assert!(peer.send(&[change(at, byte)]).is_empty(), "{at}");
     }
     let counted = (good.len() + bad.len()) as u64;
-    assert_eq!(peer.engine.invalid(), counted);
+    assert_eq!(peer.engine.counts().invalid, counted);
     assert_eq!(peer.ask(&good).len(), 2, "nothing had been executed");
     // Padding is none of it.
     let mut padded = packet(&header(2, 1400), &[get(b"a")]);

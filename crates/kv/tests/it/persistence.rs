@@ -11,8 +11,8 @@ use overside_kv::request::SortedRangeBy;
 use overside_kv::server::Backing;
 use overside_kv::store::{Semantics, Store, StoreOptions};
 use overside_kv::{
-    Answer, Expiry, Metadata, Operation, ProcessingEngine, Refusal, Request, ScanPosition,
-    SortedRange, Statistics, Transaction, Value, codec,
+    Answer, Expiry, Metadata, Operation, ProcessingEngine, Request, ScanPosition, SortedRange,
+    Transaction, Value, codec, forward_to,
 };
 
 use crate::oracle::{Content, Item, Oracle};
@@ -85,45 +85,7 @@ fn recreate(key: &[u8], item: &Item) -> Vec<u8> {
 }
 
 impl ProcessingEngine for Engine {
-    fn execute(
-        &mut self,
-        batch: &[Request<'_>],
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) {
-        self.oracle.execute(batch, now_ms, answers);
-    }
-
-    fn execute_transaction(
-        &mut self,
-        transaction: &Transaction<'_>,
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) -> bool {
-        (self.oracle).execute_transaction(transaction, now_ms, answers)
-    }
-
-    fn scan(
-        &mut self,
-        position: ScanPosition,
-        count: usize,
-        now_ms: u64,
-        keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> Result<ScanPosition, Refusal> {
-        self.oracle.scan(position, count, now_ms, keys)
-    }
-
-    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
-        self.oracle.expire_some(now_ms, buckets)
-    }
-
-    fn flush(&mut self) -> Result<(), Refusal> {
-        self.oracle.flush()
-    }
-
-    fn statistics(&self) -> Statistics {
-        self.oracle.statistics()
-    }
+    forward_to!(oracle: execute, execute_transaction, scan, expire_some, flush, statistics);
 }
 
 type Opened = Result<(Journaled<Engine>, Recovery), PersistenceError>;

@@ -5,9 +5,7 @@ use std::rc::Rc;
 
 use overside_base::Random;
 use overside_kv::protocol::Ready;
-use overside_kv::{
-    Answer, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics, Transaction,
-};
+use overside_kv::{Answer, ProcessingEngine, Request, forward_to};
 
 use crate::oracle::Oracle;
 use crate::resp_client::{Bench, Client, command};
@@ -21,6 +19,8 @@ struct Counting {
 }
 
 impl ProcessingEngine for Counting {
+    forward_to!(engine: execute_transaction, scan, expire_some, flush, statistics);
+
     fn execute(
         &mut self,
         batch: &[Request<'_>],
@@ -29,37 +29,6 @@ impl ProcessingEngine for Counting {
     ) {
         self.batches.set(self.batches.get() + 1);
         self.engine.execute(batch, now_ms, answers);
-    }
-
-    fn execute_transaction(
-        &mut self,
-        transaction: &Transaction<'_>,
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) -> bool {
-        (self.engine).execute_transaction(transaction, now_ms, answers)
-    }
-
-    fn scan(
-        &mut self,
-        position: ScanPosition,
-        count: usize,
-        now_ms: u64,
-        keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> Result<ScanPosition, Refusal> {
-        self.engine.scan(position, count, now_ms, keys)
-    }
-
-    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
-        self.engine.expire_some(now_ms, buckets)
-    }
-
-    fn flush(&mut self) -> Result<(), Refusal> {
-        self.engine.flush()
-    }
-
-    fn statistics(&self) -> Statistics {
-        self.engine.statistics()
     }
 }
 

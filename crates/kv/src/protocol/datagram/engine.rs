@@ -9,35 +9,32 @@ use crate::protocol::{OUTPUT_PAUSE_BYTES, ServerContext, timing};
 use crate::stages::Stage;
 use crate::{Answer, KeyHasher, Request};
 
+/// What an engine for datagrams has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketCounts {
+    /// Requests executed.
+    pub commands: u64,
+    /// Datagrams that were dropped because they are malformed.
+    pub invalid: u64,
+    /// Datagrams whose writes had been executed before.
+    pub repeated: u64,
+}
+
 /// Parses datagrams, has their requests executed, and writes the answers.
 #[derive(Default)]
 pub struct DatagramEngine {
     history: History,
-    commands: u64,
-    invalid: u64,
-    repeated: u64,
+    counts: PacketCounts,
     // Memory that is used again; empty in between.
     requests: Vec<Request<'static>>,
     pending: Vec<Pending<Header>>,
 }
 
 impl DatagramEngine {
-    /// Requests executed since it was made.
+    /// What it has counted since it was made.
     #[must_use]
-    pub fn commands(&self) -> u64 {
-        self.commands
-    }
-
-    /// Datagrams that were dropped because they are malformed.
-    #[must_use]
-    pub fn invalid(&self) -> u64 {
-        self.invalid
-    }
-
-    /// Datagrams whose writes had been executed before.
-    #[must_use]
-    pub fn repeated(&self) -> u64 {
-        self.repeated
+    pub fn counts(&self) -> PacketCounts {
+        self.counts
     }
 
     /// What was executed until now could not be kept: whoever asks again is not answered.
@@ -65,7 +62,7 @@ impl DatagramEngine {
                 next += 1;
             }
             timing::end(server, Stage::Parse);
-            self.commands += batch.requests.len() as u64;
+            self.counts.commands += batch.requests.len() as u64;
             execute(&batch, answers, server);
             timing::end_execution(server);
             batch.requests.clear();
@@ -91,7 +88,7 @@ impl DatagramEngine {
             Ok(header) => header,
             Err(error) => {
                 batch.requests.truncate(first);
-                self.invalid += 1;
+                self.counts.invalid += 1;
                 if let Malformed::Header(HeaderError::Version(_)) = error {
                     refuse_version(number, packet, answers);
                 }
@@ -107,7 +104,7 @@ impl DatagramEngine {
                 Novelty::NoRoom => Some(BUSY),
                 // Nobody is told that something was kept: its client finds no answer.
                 Novelty::Doubtful => {
-                    self.repeated += 1;
+                    self.counts.repeated += 1;
                     return batch.requests.truncate(first);
                 }
             },
@@ -115,10 +112,10 @@ impl DatagramEngine {
         let Some(marker) = marker else {
             return batch.command((number as u32, 0), first, header);
         };
-        self.repeated += u64::from(marker == REPEATED);
+        self.counts.repeated += u64::from(marker == REPEATED);
         let mut open = answers.open(&header, number as u32);
         let now_ms = batch.now_ms;
-        self.commands += repeated::answer(requests, marker, now_ms, server, |record| {
+        self.counts.commands += repeated::answer(requests, marker, now_ms, server, |record| {
             answers.add(&mut open, |out| out.extend_from_slice(record));
         });
         answers.close(&open);

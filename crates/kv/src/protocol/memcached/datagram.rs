@@ -7,7 +7,7 @@
 
 use super::MemcachedEngine;
 use crate::KeyHasher;
-use crate::protocol::datagram::AnswerDatagrams;
+use crate::protocol::datagram::{AnswerDatagrams, PacketCounts};
 use crate::protocol::{OUTPUT_PAUSE_BYTES, Ready, ServerContext, Session};
 
 const HEADER_BYTES: usize = 8;
@@ -34,16 +34,14 @@ struct Question<'p> {
 }
 
 impl MemcachedDatagramEngine {
-    /// Commands executed since it was made.
+    /// What it has counted since it was made. It remembers nothing that could be repeated.
     #[must_use]
-    pub fn commands(&self) -> u64 {
-        self.engine.commands()
-    }
-
-    /// Datagrams that were dropped because they are no whole request.
-    #[must_use]
-    pub fn invalid(&self) -> u64 {
-        self.invalid
+    pub fn counts(&self) -> PacketCounts {
+        PacketCounts {
+            commands: self.engine.commands(),
+            invalid: self.invalid,
+            repeated: 0,
+        }
     }
 
     /// Executes packets, and adds the replies; how many it has done with. The caller sends the replies and

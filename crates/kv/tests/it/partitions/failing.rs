@@ -8,8 +8,8 @@ use std::thread;
 use overside_kv::partitions::{self, Partitioned};
 use overside_kv::server::{Backing, Memory};
 use overside_kv::{
-    Answer, Condition, Expiry, Metadata, Operation, ProcessingEngine, Refusal, Request,
-    ScanPosition, Statistics, Transaction, partition_of,
+    Answer, Condition, Expiry, Operation, ProcessingEngine, Refusal, Request, Transaction,
+    forward_to, partition_of,
 };
 
 use super::{NOW_MS, answers, executed};
@@ -24,6 +24,8 @@ struct Failing {
 }
 
 impl ProcessingEngine for Failing {
+    forward_to!(memory: scan, expire_some, statistics);
+
     fn execute(
         &mut self,
         batch: &[Request<'_>],
@@ -44,61 +46,21 @@ impl ProcessingEngine for Failing {
         (self.memory).execute_transaction(transaction, now_ms, answers)
     }
 
-    fn scan(
-        &mut self,
-        position: ScanPosition,
-        count: usize,
-        now_ms: u64,
-        keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> Result<ScanPosition, Refusal> {
-        self.memory.scan(position, count, now_ms, keys)
-    }
-
-    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
-        self.memory.expire_some(now_ms, buckets)
-    }
-
     fn flush(&mut self) -> Result<(), Refusal> {
         self.has_unanswered = true;
         self.memory.flush()
     }
-
-    fn statistics(&self) -> Statistics {
-        self.memory.statistics()
-    }
 }
 
 impl Backing for Failing {
+    forward_to!(memory: tick, save, last_save_s, info, parameters, finish);
+
     fn before_replies(&mut self) -> io::Result<()> {
         let had_unanswered = std::mem::take(&mut self.has_unanswered);
         match had_unanswered && self.fails.load(Ordering::SeqCst) {
             true => Err(io::ErrorKind::StorageFull.into()),
             false => Ok(()),
         }
-    }
-
-    fn tick(&mut self, now_ms: u64) -> bool {
-        self.memory.tick(now_ms)
-    }
-
-    fn save(&mut self, in_background: bool) -> Result<(), String> {
-        self.memory.save(in_background)
-    }
-
-    fn last_save_s(&self) -> u64 {
-        self.memory.last_save_s()
-    }
-
-    fn info(&self) -> Vec<(String, String)> {
-        self.memory.info()
-    }
-
-    fn parameters(&self) -> Vec<(&'static str, String)> {
-        self.memory.parameters()
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.memory.finish()
     }
 }
 

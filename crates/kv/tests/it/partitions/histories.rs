@@ -8,10 +8,7 @@ use std::thread;
 use overside_base::Random;
 use overside_kv::server::{Backing, Memory, Settings};
 use overside_kv::store::{Semantics, StoreOptions};
-use overside_kv::{
-    Answer, KeyHasher, Metadata, Operation, ProcessingEngine, Refusal, Request, ScanPosition,
-    Statistics, Store, Transaction,
-};
+use overside_kv::{Answer, KeyHasher, Operation, ProcessingEngine, Request, Store, forward_to};
 
 use crate::linearizability::{Event, Record, check};
 use crate::server::running::{PATIENCE, Running, settings};
@@ -245,6 +242,8 @@ struct Stale {
 }
 
 impl ProcessingEngine for Stale {
+    forward_to!(store: execute_transaction, scan, expire_some, flush, statistics);
+
     fn execute(
         &mut self,
         batch: &[Request<'_>],
@@ -277,36 +276,5 @@ impl ProcessingEngine for Stale {
                 answers(index, answer);
             });
         }
-    }
-
-    fn execute_transaction(
-        &mut self,
-        transaction: &Transaction<'_>,
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) -> bool {
-        self.store.execute_transaction(transaction, now_ms, answers)
-    }
-
-    fn scan(
-        &mut self,
-        position: ScanPosition,
-        count: usize,
-        now_ms: u64,
-        keys: &mut dyn FnMut(&[u8], Metadata),
-    ) -> Result<ScanPosition, Refusal> {
-        self.store.scan(position, count, now_ms, keys)
-    }
-
-    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
-        self.store.expire_some(now_ms, buckets)
-    }
-
-    fn flush(&mut self) -> Result<(), Refusal> {
-        self.store.flush()
-    }
-
-    fn statistics(&self) -> Statistics {
-        self.store.statistics()
     }
 }
