@@ -91,7 +91,7 @@ class KvTask(ExternalTask):
             return f"design {parameters['design']} serves protocol=redis only"
         direct = parameters["direct_connections"]
         if direct is not None and direct + parameters["connections"] > _ENDPOINTS_MAX:
-            return f"direct_connections: {_ENDPOINTS_MAX} connections at most, to both sides together"
+            return f"direct_connections: both sides have {_ENDPOINTS_MAX} connections at most"
         nodes = load_nodes(parameters)
         if len(set(nodes)) < len(nodes) or "" in nodes:
             return f"load_from={parameters['load_from']} names a node twice, or none"
