@@ -71,8 +71,8 @@ def test_costs_are_of_a_request() -> None:
         "answered": 1000,
         "requests_by_endpoint": [100, 300],
     }
-    names = ("requests", "link_writes", "link_written_bytes", "link_read_bytes")
-    names += ("link_answers", "link_answer_ns")
+    names = ["requests", "link_writes", "link_written_bytes", "link_read_bytes"]
+    names += ["link_answers", "link_answer_ns"]
     counts = [dict.fromkeys((f"offload_{name}" for name in names), 7) for _ in range(2)]
     counts[1] = dict(zip(counts[1], (1007, 17, 20_007, 7, 12, 40_007), strict=True))
     found = kv.figures(
@@ -88,7 +88,7 @@ def test_costs_are_of_a_request() -> None:
 
 
 def test_connections_to_both_sides_are_counted_apart() -> None:
-    latency = dict.fromkeys(("p50", "p90", "p99", "p99.9"), {"median": 1000.0})
+    latency = {name: {"median": 1000.0} for name in ("p50", "p90", "p99", "p99.9")}
     point = {
         "requests_per_s": {"median": 1000.0},
         "latency_ns": latency,
