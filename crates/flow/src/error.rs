@@ -116,4 +116,10 @@ pub enum Error {
     /// There is no memory.
     #[error(transparent)]
     Memory(#[from] overside_device::MemoryError),
+    /// Values that no batch of that type can hold.
+    #[error("{bytes} bytes of a column belong into one batch; write the input in smaller batches")]
+    BatchBytes {
+        /// How many bytes.
+        bytes: u64,
+    },
 }

@@ -2,10 +2,14 @@
 //! start no threads.
 
 mod assign;
+mod columns;
+mod filter_each;
 mod key;
+mod order;
 mod partition;
 mod skew;
 
+pub use filter_each::{partition_by_filters, partitions_of_rows};
 pub use key::{MAX_PARTITIONS, PartitionKey, PartitionMethod};
 pub(crate) use partition::check_schema;
 pub use partition::{PartitionOptions, Partitioner, Piece, Tables, partition};

@@ -1,29 +1,35 @@
-//! Partitions batches by a key, in one pass over pieces that fit into a cache:
+//! Partitions batches by a key, in one pass:
 //!
-//! 1. the partition of each row is computed from the key column;
-//! 2. rows are counted and put into the order of their partitions, and within a partition they stay
-//!    in the order of the input;
-//! 3. each column is taken in that order.
+//! 1. the partition of each row of a piece is computed from the key column;
+//! 2. the rows of a block, whose columns fit into the first caches, are put into the order of their
+//!    partitions by counting; within a partition they stay in the order of the input;
+//! 3. each column's values are appended in that order to what its partitions have.
 //!
-//! Rows of a partition are collected until there are enough for a batch, or go out with the batch
+//! Rows of a partition are collected until there are enough for a batch, or go out with the piece
 //! that they came in.
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow_buffer::{Buffer, ScalarBuffer};
-use arrow_schema::{Schema, SchemaRef};
-use arrow_select::concat::concat_batches;
-use arrow_select::take::take;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch, RecordBatchOptions};
+use arrow_schema::{DataType, Schema, SchemaRef};
 
 use super::assign::Assigner;
+use super::columns::{self, Column};
 use super::key::PartitionKey;
+use super::order::{MAX_BLOCK_ROWS, Order};
 use super::skew::SkewReport;
 use crate::Error;
 
-/// Rows that are partitioned at a time: their key, their order and a column fit into the second
-/// cache.
-const PIECE_ROWS: usize = 64 << 10;
+/// Rows that are partitioned at a time where none are collected.
+const PIECE_ROWS: usize = MAX_BLOCK_ROWS;
+/// Rows that are put into order at a time: a column of 8 bytes a value fits into the first two
+/// caches.
+pub(super) const BLOCK_ROWS: usize = 8 << 10;
+/// With more partitions a block has too few rows of each.
+const SMALL_BLOCK_PARTITIONS: usize = 128;
+/// Most rows that all partitions together make room for.
+const ROOM_ROWS: usize = 8 << 20;
 
 /// Rows of a partition, and which it is: the one of null keys comes after all others.
 pub type Piece = (usize, RecordBatch);
@@ -31,15 +37,29 @@ pub type Piece = (usize, RecordBatch);
 /// How batches are partitioned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionOptions {
-    /// Rows that are collected for a batch of the output. 0: none; each push gives a batch for each
-    /// partition that it has rows of.
+    /// Most rows that are collected for a batch of the output; with very many partitions it is fewer.
+    /// 0: none are collected; each push gives a batch of at most 65,536 rows for each partition that
+    /// it has rows of.
     pub batch_rows: usize,
+    /// Bytes of the input that may wait in collected batches, about; all that is there goes out then.
+    pub buffer_bytes: usize,
 }
 
 impl Default for PartitionOptions {
     fn default() -> Self {
         Self {
-            batch_rows: PIECE_ROWS,
+            batch_rows: 64 << 10,
+            buffer_bytes: 256 << 20,
+        }
+    }
+}
+
+impl PartitionOptions {
+    /// Batches go out with the push that brought their rows.
+    pub fn streaming() -> Self {
+        Self {
+            batch_rows: 0,
+            ..Self::default()
         }
     }
 }
@@ -47,11 +67,18 @@ impl Default for PartitionOptions {
 /// Partitions a stream of batches of one schema.
 pub struct Partitioner {
     schema: SchemaRef,
-    options: PartitionOptions,
     assigner: Assigner,
+    columns: Vec<Box<dyn Column>>,
+    /// 0: none are collected.
+    batch_rows: usize,
+    block_rows: usize,
+    buffer_bytes: usize,
     ids: Vec<u16>,
-    /// What has been collected for each partition.
-    collected: Vec<Vec<RecordBatch>>,
+    order: Order,
+    /// Rows that are collected of each partition, the one of null keys last.
+    rows: Vec<usize>,
+    /// What the blocks had that have been collected since everything was flushed.
+    bytes: usize,
     report: SkewReport,
 }
 
@@ -64,13 +91,29 @@ impl Partitioner {
     ) -> Result<Self, Error> {
         let assigner = Assigner::new(&schema, key)?;
         let partitions = assigner.partitions();
+        let kinds = || schema.fields().iter().map(|field| field.data_type());
+        let columns = kinds().map(|kind| columns::column(kind, partitions + 1));
+        let block_rows = if partitions > SMALL_BLOCK_PARTITIONS || kinds().any(columns::is_taken) {
+            MAX_BLOCK_ROWS
+        } else {
+            BLOCK_ROWS
+        };
+        let batch_rows = options.batch_rows.min(ROOM_ROWS / partitions);
         Ok(Self {
-            schema,
-            options,
-            assigner,
+            columns: columns.collect(),
+            block_rows: match batch_rows {
+                0 => block_rows,
+                rows => block_rows.min(rows),
+            },
+            batch_rows,
+            buffer_bytes: options.buffer_bytes,
             ids: Vec::new(),
-            collected: vec![Vec::new(); partitions + 1],
+            order: Order::default(),
+            rows: vec![0; partitions + 1],
+            bytes: 0,
             report: SkewReport::new(partitions),
+            assigner,
+            schema,
         })
     }
 
@@ -79,18 +122,19 @@ impl Partitioner {
         self.assigner.partitions()
     }
 
-    /// Rows and bytes of each partition up to now.
+    /// Rows and bytes of each partition that have come out up to now.
     pub fn report(&self) -> &SkewReport {
         &self.report
     }
 
-    /// Partitions a batch; the batches that it completes.
+    /// Partitions a batch; the batches that it completes. After an error only what came out before
+    /// is good.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<Vec<Piece>, Error> {
         check_schema(&self.schema, batch.schema_ref())?;
         let mut out = Vec::new();
         for begin in (0..batch.num_rows()).step_by(PIECE_ROWS) {
             let rows = PIECE_ROWS.min(batch.num_rows() - begin);
-            self.push_piece(&batch.slice(begin, rows), &mut out)?;
+            self.push_piece(batch, begin, rows, &mut out)?;
         }
         Ok(out)
     }
@@ -98,80 +142,115 @@ impl Partitioner {
     /// What is left, and how large the partitions are.
     pub fn finish(mut self) -> Result<(Vec<Piece>, SkewReport), Error> {
         let mut out = Vec::new();
-        for partition in 0..self.collected.len() {
-            self.flush(partition, &mut out)?;
-        }
+        self.flush_all(&mut out)?;
         Ok((out, self.report))
     }
 
-    fn push_piece(&mut self, batch: &RecordBatch, out: &mut Vec<Piece>) -> Result<(), Error> {
-        let keys = batch.column(self.assigner.column());
-        self.assigner.assign(keys, &mut self.ids);
-        let (order, ends) = order_by_partition(&self.ids, self.collected.len());
-        let mut begin = 0;
-        for (partition, end) in ends.into_iter().enumerate() {
-            if end == begin {
-                continue;
-            }
-            let rows = UInt32Array::new(ScalarBuffer::new(order.clone(), begin, end - begin), None);
-            let columns: Result<Vec<ArrayRef>, _> = (batch.columns().iter())
-                .map(|column| take(column, &rows, None))
+    fn push_piece(
+        &mut self,
+        batch: &RecordBatch,
+        begin: usize,
+        rows: usize,
+        out: &mut Vec<Piece>,
+    ) -> Result<(), Error> {
+        let keys = batch.column(self.assigner.column()).slice(begin, rows);
+        let mut ids = std::mem::take(&mut self.ids);
+        self.assigner.assign(&keys, &mut ids);
+        if self.batch_rows == 0 {
+            self.order.set_capacities(&ids, self.rows.len());
+        } else {
+            self.order.set_capacity(self.batch_rows);
+        }
+        for (number, ids) in ids.chunks(self.block_rows).enumerate() {
+            let block = batch.slice(begin + number * self.block_rows, ids.len());
+            self.order.sort(ids, self.rows.len());
+            self.append(&block, out)?;
+        }
+        self.ids = ids;
+        if self.batch_rows == 0 {
+            self.flush_all(out)?;
+        }
+        Ok(())
+    }
+
+    /// Appends a block, whose order has been found.
+    fn append(&mut self, block: &RecordBatch, out: &mut Vec<Piece>) -> Result<(), Error> {
+        let mut pairs = self.columns.iter().zip(block.columns());
+        let is_compatible = pairs.all(|(column, block)| column.is_compatible(block));
+        let bytes = block_bytes(block);
+        if !is_compatible || self.bytes.saturating_add(bytes) > self.buffer_bytes {
+            self.flush_all(out)?;
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.batch_rows > 0 {
+            let full: Vec<usize> = (self.order.segments())
+                .filter(|one| self.rows[one.partition] + one.rows.len() > self.batch_rows)
+                .map(|one| one.partition)
                 .collect();
-            let options = RecordBatchOptions::new().with_row_count(Some(end - begin));
-            let taken = RecordBatch::try_new_with_options(self.schema.clone(), columns?, &options)?;
-            begin = end;
-            self.report
-                .add(partition, taken.num_rows() as u64, bytes(&taken));
-            self.collected[partition].push(taken);
-            let rows: usize = self.collected[partition]
-                .iter()
-                .map(RecordBatch::num_rows)
-                .sum();
-            if rows >= self.options.batch_rows {
+            for partition in full {
                 self.flush(partition, out)?;
             }
         }
+        for (column, block) in self.columns.iter_mut().zip(block.columns()) {
+            column.append(block, &self.order)?;
+        }
+        for segment in self.order.segments() {
+            self.rows[segment.partition] += segment.rows.len();
+        }
+        Ok(())
+    }
+
+    fn flush_all(&mut self, out: &mut Vec<Piece>) -> Result<(), Error> {
+        for partition in 0..self.rows.len() {
+            self.flush(partition, out)?;
+        }
+        self.bytes = 0;
         Ok(())
     }
 
     fn flush(&mut self, partition: usize, out: &mut Vec<Piece>) -> Result<(), Error> {
-        let collected = std::mem::take(&mut self.collected[partition]);
-        if !collected.is_empty() {
-            out.push((partition, concat_batches(&self.schema, &collected)?));
+        let rows = std::mem::take(&mut self.rows[partition]);
+        if rows == 0 {
+            return Ok(());
         }
+        let (mut arrays, mut bytes) = (Vec::with_capacity(self.columns.len()), 0);
+        for column in &mut self.columns {
+            let (array, more) = column.flush(partition)?;
+            arrays.push(array);
+            bytes += more;
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?;
+        self.report.add(partition, rows as u64, bytes);
+        out.push((partition, batch));
         Ok(())
     }
 }
 
-/// Row numbers in the order of their partitions, and where each partition ends in it.
-fn order_by_partition(ids: &[u16], partitions: usize) -> (Buffer, Vec<usize>) {
-    let mut ends = vec![0_usize; partitions];
-    for &id in ids {
-        ends[usize::from(id)] += 1;
-    }
-    let mut next = 0;
-    for end in &mut ends {
-        let rows = *end;
-        *end = next;
-        next += rows;
-    }
-    let mut order = vec![0_u32; ids.len()];
-    for (row, &id) in ids.iter().enumerate() {
-        let place = &mut ends[usize::from(id)];
-        order[*place] = row as u32;
-        *place += 1;
-    }
-    (Buffer::from_vec(order), ends)
-}
-
-/// Bytes of a batch's values without what they share.
-fn bytes(batch: &RecordBatch) -> u64 {
-    let column = |column: &ArrayRef| {
-        let data = column.to_data();
-        data.get_slice_memory_size()
-            .unwrap_or_else(|_| data.get_buffer_memory_size()) as u64
+/// About the bytes of a block's values.
+fn block_bytes(block: &RecordBatch) -> usize {
+    let column = |column: &dyn Array| match column.data_type() {
+        kind if kind.primitive_width().is_some() => {
+            kind.primitive_width().unwrap_or_default() * column.len()
+        }
+        DataType::Boolean | DataType::Null => column.len() / 8,
+        DataType::Utf8View => column
+            .as_string_view()
+            .lengths()
+            .map(|len| len as usize)
+            .sum(),
+        DataType::BinaryView => column
+            .as_binary_view()
+            .lengths()
+            .map(|len| len as usize)
+            .sum(),
+        _ => {
+            let data = column.to_data();
+            let bytes = data.get_slice_memory_size();
+            bytes.unwrap_or_else(|_| data.get_buffer_memory_size())
+        }
     };
-    batch.columns().iter().map(column).sum()
+    block.columns().iter().map(|one| column(one)).sum()
 }
 
 /// Refuses a batch whose columns are others, or of another type.

@@ -9,7 +9,8 @@ use arrow_select::take::take_record_batch;
 use overside_base::Random;
 use overside_flow::Error;
 use overside_flow::operators::{
-    PartitionKey, PartitionMethod, PartitionOptions, Partitioner, partition,
+    PartitionKey, PartitionMethod, PartitionOptions, Partitioner, partition, partition_by_filters,
+    partitions_of_rows,
 };
 use proptest::prelude::*;
 
@@ -218,7 +219,7 @@ proptest! {
         let key = PartitionKey::parse("id", &method(&mut random, key));
         let key = key.expect("a key");
         let batch_rows = [0, 1, 50, 100_000][random.below(4) as usize];
-        let options = PartitionOptions { batch_rows };
+        let options = PartitionOptions { batch_rows, ..PartitionOptions::default() };
         let whole = partition(table.schema_ref(), [&table], &key, options);
         // Dictionaries of what has no bits in an order.
         if matches!(whole, Err(Error::KeyType { .. })) {
@@ -229,7 +230,15 @@ proptest! {
             .map(|begin| table.slice(begin, step.min(rows - begin)))
             .collect();
         let tables = partition(table.schema_ref(), &parts, &key, options).expect("tables");
-        let all = rows_by_partition(&table, &key);
+        let mut all = vec![Vec::new(); key.method.partitions() as usize + 1];
+        for (row, at) in rows_by_one(&table, &key).into_iter().enumerate() {
+            all[at].push(row as u32);
+        }
+        let filtered = partition_by_filters(table.schema_ref(), &parts, &key).expect("tables");
+        let sizes = |tables: &[Vec<RecordBatch>]| -> Vec<usize> {
+            tables.iter().map(|table| table.iter().map(RecordBatch::num_rows).sum()).collect()
+        };
+        prop_assert_eq!(sizes(&filtered), sizes(&tables.tables));
         prop_assert_eq!(tables.tables.len(), all.len());
         let total: u64 = tables.report.rows();
         prop_assert_eq!(total, rows as u64);
@@ -244,17 +253,10 @@ proptest! {
     }
 }
 
-/// The rows of each partition, found one key at a time.
-fn rows_by_partition(table: &RecordBatch, key: &PartitionKey) -> Vec<Vec<u32>> {
-    let mut all = vec![Vec::new(); key.method.partitions() as usize + 1];
-    for row in 0..table.num_rows() {
-        let one = table.slice(row, 1).project(&[0]).expect("a key");
-        let tables = partition(one.schema_ref(), [&one], key, PartitionOptions::default());
-        let tables = tables.expect("tables").tables;
-        let at = tables.iter().position(|table| !table.is_empty());
-        all[at.expect("the row is somewhere")].push(row as u32);
-    }
-    all
+/// The partition of each row, found one key at a time.
+fn rows_by_one(table: &RecordBatch, key: &PartitionKey) -> Vec<usize> {
+    let one = |row| usize::from(partitions_of_rows(&table.slice(row, 1), key).expect("a key")[0]);
+    (0..table.num_rows()).map(one).collect()
 }
 
 #[test]

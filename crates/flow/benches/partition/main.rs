@@ -1,0 +1,100 @@
+//! Partitioning beside a filter for each output, Arrow's `take` and copying, in GB/s of the input,
+//! one thread.
+//!
+//!     cargo bench -p overside-flow --bench partition [-- WORDS]
+//!     cargo bench -p overside-flow --bench partition -- --write FOLDER
+//!
+//! WORDS choose lines that have them all. Sides take turns, forwards and backwards; a figure is the median.
+//! `--write` writes the tables as Arrow IPC, for `benches/partition.py` and `benches/peers`.
+
+mod data;
+mod sides;
+
+use std::time::{Duration, Instant};
+
+use overside_flow::operators::PartitionKey;
+
+use data::Table;
+use sides::{SIDES, Side};
+
+/// The most turns, and about the longest time of a line's sides together.
+const TURNS: usize = 21;
+const TIME: Duration = Duration::from_secs(20);
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo test --benches` passes nothing, and only tries it.
+    let is_bench = arguments.iter().any(|argument| argument == "--bench");
+    let bytes = if is_bench { 500_000_000 } else { 2_000_000 };
+    let write = arguments.iter().position(|argument| argument == "--write");
+    if let Some(folder) = write.and_then(|at| arguments.get(at + 1)) {
+        for table in [data::particles(500_000_000), data::ships(500_000_000)] {
+            table.write(folder.as_ref());
+        }
+        return;
+    }
+    let words: Vec<&String> = (arguments.iter())
+        .filter(|one| !one.starts_with('-'))
+        .collect();
+    let chosen = |name: &str| {
+        let line = words
+            .iter()
+            .filter(|word| !["particles", "ships"].contains(&word.as_str()));
+        line.clone().count() == 0 || line.clone().all(|word| name.contains(word.as_str()))
+    };
+    for table in [data::particles as fn(usize) -> Table, data::ships] {
+        let table = table(bytes);
+        let of_table = words
+            .iter()
+            .filter(|word| ["particles", "ships"].contains(&word.as_str()));
+        if of_table.clone().count() > 0 && of_table.clone().all(|word| **word != table.name) {
+            continue;
+        }
+        for ways in [4, 16, 256] {
+            let method = format!("hash:{ways}");
+            for method in [format!("bits:{}", ways.ilog2()), method] {
+                let key = PartitionKey::parse(table.key, &method).expect("a key");
+                let sides: Vec<&Side> = SIDES
+                    .iter()
+                    .filter(|side| {
+                        chosen(&format!("{method} {}", side.name)) && (ways < 256 || side.is_ours)
+                    })
+                    .collect();
+                measure(&table, &key, &sides, is_bench);
+            }
+        }
+    }
+}
+
+fn measure(table: &Table, key: &PartitionKey, sides: &[&Side], is_bench: bool) {
+    let mut seconds: Vec<Vec<f64>> = vec![Vec::new(); sides.len()];
+    let begin = Instant::now();
+    for turn in 0..if is_bench { TURNS } else { 1 } {
+        if turn >= 5 && begin.elapsed() > TIME {
+            break;
+        }
+        for at in 0..sides.len() {
+            let at = if turn % 2 == 0 {
+                at
+            } else {
+                sides.len() - 1 - at
+            };
+            let begin = Instant::now();
+            (sides[at].run)(table, key);
+            seconds[at].push(begin.elapsed().as_secs_f64());
+        }
+    }
+    for (side, seconds) in sides.iter().zip(&mut seconds) {
+        seconds.sort_by(f64::total_cmp);
+        let rate = |seconds: f64| table.bytes as f64 / seconds / 1e9;
+        println!(
+            "{:<9} {:<8} {:<24} {:6.2} GB/s ({:.2}..{:.2})",
+            table.name,
+            key.method.to_string(),
+            side.name,
+            rate(seconds[seconds.len() / 2]),
+            rate(seconds[seconds.len() - 1]),
+            rate(seconds[0]),
+        );
+    }
+}

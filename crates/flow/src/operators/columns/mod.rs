@@ -1,0 +1,86 @@
+//! What has been collected of a column for each partition. A block's rows are appended partition by
+//! partition, in the order that was found for all columns; nothing is copied twice. Types that have
+//! no collector of their own go through Arrow's `take`, and its `concat` where a batch ends.
+
+mod bits;
+mod bytes;
+mod copy;
+mod dictionary;
+mod fixed;
+mod nested;
+mod taken;
+mod unchecked;
+mod views;
+
+use arrow_array::types::{
+    BinaryType, BinaryViewType, LargeBinaryType, LargeUtf8Type, StringViewType, Utf8Type,
+};
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::{IntervalDayTime, IntervalMonthDayNano, i256};
+use arrow_schema::{DataType, IntervalUnit};
+
+use super::order::Order;
+use crate::Error;
+
+/// One column of all partitions.
+pub(super) trait Column: Send {
+    /// Whether such a block can be appended to what there is; if not, everything has to be flushed.
+    fn is_compatible(&self, _block: &dyn Array) -> bool {
+        true
+    }
+
+    /// Appends each partition's rows of the block.
+    fn append(&mut self, block: &dyn Array, order: &Order) -> Result<(), Error>;
+
+    /// What a partition has, and how many bytes that is without what is shared; it is empty then.
+    fn flush(&mut self, partition: usize) -> Result<(ArrayRef, u64), Error>;
+}
+
+/// A column of so many partitions.
+pub(super) fn column(kind: &DataType, partitions: usize) -> Box<dyn Column> {
+    use DataType as Kind;
+    let kind = kind.clone();
+    match &kind {
+        Kind::Boolean => Box::new(bits::Booleans::new(partitions)),
+        Kind::Utf8 => Box::new(bytes::Bytes::<Utf8Type>::new(partitions)),
+        Kind::LargeUtf8 => Box::new(bytes::Bytes::<LargeUtf8Type>::new(partitions)),
+        Kind::Binary => Box::new(bytes::Bytes::<BinaryType>::new(partitions)),
+        Kind::LargeBinary => Box::new(bytes::Bytes::<LargeBinaryType>::new(partitions)),
+        Kind::Utf8View => Box::new(views::Views::<StringViewType>::new(partitions)),
+        Kind::BinaryView => Box::new(views::Views::<BinaryViewType>::new(partitions)),
+        Kind::FixedSizeBinary(1..) => Box::new(fixed::FixedBytes::new(kind, partitions)),
+        Kind::Dictionary(_, _) => Box::new(dictionary::Dictionary::new(&kind, partitions)),
+        Kind::Struct(_) => Box::new(nested::Struct::new(kind, partitions)),
+        Kind::Interval(IntervalUnit::DayTime) => {
+            Box::new(fixed::Fixed::<IntervalDayTime>::new(kind, partitions))
+        }
+        Kind::Interval(IntervalUnit::MonthDayNano) => {
+            Box::new(fixed::Fixed::<IntervalMonthDayNano>::new(kind, partitions))
+        }
+        other => match other.primitive_width() {
+            Some(1) => Box::new(fixed::Fixed::<u8>::new(kind, partitions)),
+            Some(2) => Box::new(fixed::Fixed::<u16>::new(kind, partitions)),
+            Some(4) => Box::new(fixed::Fixed::<u32>::new(kind, partitions)),
+            Some(8) => Box::new(fixed::Fixed::<u64>::new(kind, partitions)),
+            Some(16) => Box::new(fixed::Fixed::<i128>::new(kind, partitions)),
+            Some(32) => Box::new(fixed::Fixed::<i256>::new(kind, partitions)),
+            _ => Box::new(taken::Taken::new(kind, partitions)),
+        },
+    }
+}
+
+/// Whether a column of that type goes through Arrow's kernels, which want larger blocks.
+pub(super) fn is_taken(kind: &DataType) -> bool {
+    match kind {
+        DataType::Struct(fields) => fields.iter().any(|field| is_taken(field.data_type())),
+        DataType::List(_)
+        | DataType::LargeList(_)
+        | DataType::ListView(_)
+        | DataType::LargeListView(_)
+        | DataType::FixedSizeList(_, _)
+        | DataType::Map(_, _)
+        | DataType::Union(_, _)
+        | DataType::RunEndEncoded(_, _) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,54 @@
+//! Arrays of values that come from arrays, and need not be checked again.
+#![allow(unsafe_code)]
+
+use arrow_array::types::{ArrowDictionaryKeyType, ByteArrayType, ByteViewType};
+use arrow_array::{
+    ArrayRef, DictionaryArray, GenericByteArray, GenericByteViewArray, PrimitiveArray,
+};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+
+/// Text or binary.
+///
+/// # Safety
+///
+/// `offsets` begin with 0, ascend and end at the length of `values`; what lies between two of them
+/// is a value of an array of that type.
+pub(super) unsafe fn bytes<T: ByteArrayType>(
+    offsets: Vec<T::Offset>,
+    values: Vec<u8>,
+    nulls: Option<NullBuffer>,
+) -> GenericByteArray<T> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let offsets = OffsetBuffer::new_unchecked(ScalarBuffer::from(offsets));
+        GenericByteArray::new_unchecked(offsets, Buffer::from_vec(values), nulls)
+    }
+}
+
+/// Text or binary by views.
+///
+/// # Safety
+///
+/// Each view is either short, as a view of an array of that type, or has the length, first four
+/// bytes, buffer and offset of a value of such an array.
+pub(super) unsafe fn views<T: ByteViewType>(
+    views: Vec<u128>,
+    buffers: Vec<Buffer>,
+    nulls: Option<NullBuffer>,
+) -> GenericByteViewArray<T> {
+    // SAFETY: as the caller promises.
+    unsafe { GenericByteViewArray::new_unchecked(ScalarBuffer::from(views), buffers, nulls) }
+}
+
+/// A dictionary.
+///
+/// # Safety
+///
+/// `keys` are keys of an array with these `values`.
+pub(super) unsafe fn dictionary<K: ArrowDictionaryKeyType>(
+    keys: PrimitiveArray<K>,
+    values: ArrayRef,
+) -> DictionaryArray<K> {
+    // SAFETY: as the caller promises.
+    unsafe { DictionaryArray::new_unchecked(keys, values) }
+}
