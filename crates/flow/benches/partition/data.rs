@@ -96,8 +96,11 @@ pub fn ships(bytes: usize) -> Table {
         let batch = take_record_batch(&sample, &drawn).expect("rows");
         let mut columns = batch.columns().to_vec();
         let ids = columns[0].as_primitive::<Int32Type>();
-        let ids = ids.unary::<_, Int32Type>(|id| id.wrapping_add(random.below(1000) as i32));
-        columns[0] = Arc::new(ids);
+        let ids = ids
+            .values()
+            .iter()
+            .map(|id| id.wrapping_add(random.below(1000) as i32));
+        columns[0] = Arc::new(Int32Array::from_iter_values(ids));
         let times = (0..BATCH_ROWS).map(|_| {
             let second = random.below(86_400);
             let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
@@ -106,7 +109,11 @@ pub fn ships(bytes: usize) -> Table {
         columns[1] = Arc::new(LargeStringArray::from_iter_values(times));
         for column in &mut columns[2..4] {
             let places = column.as_primitive::<Float64Type>();
-            *column = Arc::new(places.unary::<_, Float64Type>(|at| at + random.uniform() / 10.0));
+            let places = places
+                .values()
+                .iter()
+                .map(|at| at + random.uniform() / 10.0);
+            *column = Arc::new(Float64Array::from_iter_values(places));
         }
         batches.push(RecordBatch::try_new(sample.schema(), columns).expect("a batch"));
     }

@@ -1,5 +1,5 @@
-//! Partitioning beside a filter for each output, Arrow's `take` and copying, in GB/s of the input,
-//! one thread.
+//! Partitioning beside a filter for each output, Arrow's `take` and copying: GB of the input for each
+//! second of CPU time of the one thread, so that other programs disturb it less.
 //!
 //!     cargo bench -p overside-flow --bench partition [-- WORDS]
 //!     cargo bench -p overside-flow --bench partition -- --write FOLDER
@@ -13,6 +13,7 @@ mod sides;
 use std::time::{Duration, Instant};
 
 use overside_flow::operators::PartitionKey;
+use rustix::time::{ClockId, clock_gettime};
 
 use data::Table;
 use sides::{SIDES, Side};
@@ -50,7 +51,7 @@ fn main() {
         if of_table.clone().count() > 0 && of_table.clone().all(|word| **word != table.name) {
             continue;
         }
-        for ways in [4, 16, 256] {
+        for ways in [4_u32, 16, 256] {
             let method = format!("hash:{ways}");
             for method in [format!("bits:{}", ways.ilog2()), method] {
                 let key = PartitionKey::parse(table.key, &method).expect("a key");
@@ -79,9 +80,9 @@ fn measure(table: &Table, key: &PartitionKey, sides: &[&Side], is_bench: bool) {
             } else {
                 sides.len() - 1 - at
             };
-            let begin = Instant::now();
+            let begin = cpu_seconds();
             (sides[at].run)(table, key);
-            seconds[at].push(begin.elapsed().as_secs_f64());
+            seconds[at].push(cpu_seconds() - begin);
         }
     }
     for (side, seconds) in sides.iter().zip(&mut seconds) {
@@ -97,4 +98,10 @@ fn measure(table: &Table, key: &PartitionKey, sides: &[&Side], is_bench: bool) {
             rate(seconds[0]),
         );
     }
+}
+
+/// What this thread has used of a CPU, in user and kernel mode.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

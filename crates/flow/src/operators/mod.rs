@@ -7,6 +7,7 @@ mod filter_each;
 mod key;
 mod order;
 mod partition;
+mod ranges;
 mod skew;
 
 pub use filter_each::{partition_by_filters, partitions_of_rows};
