@@ -122,4 +122,10 @@ pub enum Error {
         /// How many bytes.
         bytes: u64,
     },
+    /// An expression that cannot be parsed, does not fit the columns, or cannot be evaluated.
+    #[error("the expression is refused: {reason}")]
+    Expression {
+        /// Why.
+        reason: String,
+    },
 }

@@ -8,10 +8,18 @@ mod key;
 mod order;
 mod partition;
 mod ranges;
+mod rechunk;
 mod skew;
+mod sort;
+mod sql;
+mod suggest;
 
 pub use filter_each::{partition_by_filters, partitions_of_rows};
 pub use key::{MAX_PARTITIONS, PartitionKey, PartitionMethod};
 pub(crate) use partition::check_schema;
 pub use partition::{PartitionOptions, Partitioner, Piece, Tables, partition};
+pub use rechunk::{RechunkOptions, Rechunker};
 pub use skew::{PartitionSize, SkewReport};
+pub use sort::{SortColumn, sort};
+pub use sql::{Filter, Projection};
+pub use suggest::{KeyCandidate, KeySuggester, SAMPLE_ROWS};

@@ -227,8 +227,8 @@ impl Partitioner {
     }
 }
 
-/// About the bytes of a block's values.
-fn block_bytes(block: &RecordBatch) -> usize {
+/// About the bytes of a batch's values.
+pub(super) fn block_bytes(block: &RecordBatch) -> usize {
     let column = |column: &dyn Array| match column.data_type() {
         kind if kind.primitive_width().is_some() => {
             kind.primitive_width().unwrap_or_default() * column.len()

@@ -6,3 +6,7 @@ mod pack_hostile;
 mod pack_placement;
 mod partition;
 mod random;
+mod rechunk;
+mod sort;
+mod sql;
+mod suggest;
