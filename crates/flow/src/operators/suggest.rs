@@ -24,8 +24,8 @@ use crate::Error;
 
 /// Rows of a sample, unless said otherwise.
 pub const SAMPLE_ROWS: usize = 1 << 18;
-/// Imbalances that differ by less than one part of so many are about the same.
-const SAME: f64 = 20.0;
+/// Up to so many times the least imbalance is as good: a sample tells no more.
+const SAME: f64 = 1.1;
 
 /// A key that was tried.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,8 +141,10 @@ impl KeySuggester {
                 candidates.extend(try_key(&column, key));
             }
         }
+        let cost = |one: &KeyCandidate| one.cost(self.partitions);
+        let least = candidates.iter().map(cost).fold(f64::INFINITY, f64::min);
         candidates.sort_by(|one, other| {
-            let about = |one: &KeyCandidate| (one.cost(self.partitions) * SAME).round();
+            let about = |one: &KeyCandidate| cost(one).max(least * SAME);
             (about(one).total_cmp(&about(other)))
                 .then_with(|| price(&one.key.method).cmp(&price(&other.key.method)))
         });

@@ -283,3 +283,24 @@ fn every_kind_of_column_is_partitioned() {
         assert_eq!(sizes, [34, 33, 33, 0, 0], "kind {kind}");
     }
 }
+
+/// Arrow's `take` cannot.
+#[test]
+fn values_of_no_bytes_are_counted() {
+    let mut empty = builder::FixedSizeBinaryBuilder::new(0);
+    (0..9).for_each(|_| empty.append_value([]).expect("no bytes"));
+    let key: ArrayRef = Arc::new(Int32Array::from_iter_values(0..9));
+    let table = RecordBatch::try_from_iter([("id", key), ("c", Arc::new(empty.finish()))]);
+    let table = table.expect("a table");
+    let key = PartitionKey::parse("id", "bits:1").expect("a key");
+    let tables = partition(
+        table.schema_ref(),
+        [&table],
+        &key,
+        PartitionOptions::default(),
+    );
+    let sizes: Vec<usize> = (tables.expect("tables").tables.iter())
+        .map(|table| table.iter().map(RecordBatch::num_rows).sum())
+        .collect();
+    assert_eq!(sizes, [5, 4, 0]);
+}

@@ -109,7 +109,7 @@ pub fn column(random: &mut Random, kind: u64, len: usize) -> ArrayRef {
             Arc::new(views.finish())
         }
         16 => {
-            let width = random.below(33) as usize;
+            let width = 1 + random.below(32) as usize;
             let mut bytes = FixedSizeBinaryBuilder::new(width as i32);
             for _ in 0..len {
                 match random.below(6) {

@@ -68,8 +68,8 @@ fn every_way_agrees_with_the_other() {
     ]);
     for order in ["", " desc"] {
         let (one, other) = (format!("small{order}"), format!("real{order}"));
-        let keys = sort(&[table.clone()], &columns(&[&one, &other])).expect("a table");
-        let compared = sort(&[table.clone()], &columns(&["same", &one, &other]));
+        let keys = sort(std::slice::from_ref(&table), &columns(&[&one, &other])).expect("a table");
+        let compared = sort(std::slice::from_ref(&table), &columns(&["same", &one, &other]));
         assert_eq!(keys, compared.expect("a table"));
         let mut expected: Vec<i32> = (0..900).collect();
         expected.sort_by(|a, b| {
@@ -89,7 +89,7 @@ fn every_way_agrees_with_the_other() {
 fn nulls_come_last_unless_asked() {
     let values = vec![Some(2), None, Some(1), None, Some(3)];
     let table = with_rows(vec![("a", Arc::new(Int64Array::from(values)))]);
-    let order = |text| rows(&sort(&[table.clone()], &columns(&[text])).expect("a table"));
+    let order = |text| rows(&sort(std::slice::from_ref(&table), &columns(&[text])).expect("a table"));
     assert_eq!(order("a"), [2, 0, 4, 1, 3]);
     assert_eq!(order("a desc"), [4, 0, 2, 1, 3]);
     assert_eq!(order("a desc nulls first"), [1, 3, 4, 0, 2]);
@@ -107,7 +107,7 @@ fn columns_are_read_as_they_are_written() {
 #[test]
 fn unknown_columns_are_refused() {
     let table = with_rows(vec![("a", Arc::new(Int64Array::from(vec![1])))]);
-    let error = sort(&[table.clone()], &columns(&["b"])).expect_err("no column");
+    let error = sort(std::slice::from_ref(&table), &columns(&["b"])).expect_err("no column");
     assert!(error.to_string().contains("a, row"), "{error}");
     assert!(sort(&[table], &[]).is_err());
     assert!(sort(&[], &columns(&["a"])).is_err());

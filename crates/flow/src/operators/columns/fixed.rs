@@ -1,9 +1,7 @@
 //! Values of a fixed width.
 
-use std::sync::Arc;
-
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray, make_array};
+use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::{ArrowNativeType, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
@@ -133,13 +131,18 @@ impl Column for FixedBytes {
     }
 
     fn flush(&mut self, partition: usize) -> Result<(ArrayRef, u64), Error> {
-        let (_, nulls, bytes) = self.validity.flush(partition);
+        let (rows, nulls, bytes) = self.validity.flush(partition);
         let mut values = std::mem::take(&mut self.parts[partition]);
         if values.len() < values.capacity() / 2 {
             values.shrink_to_fit();
         }
         let bytes = bytes + values.len() as u64;
-        let array = FixedSizeBinaryArray::try_new(self.width as i32, values.into(), nulls)?;
-        Ok((Arc::new(array), bytes))
+        // The bytes do not tell how many values of no bytes there are.
+        let data = ArrayData::builder(DataType::FixedSizeBinary(self.width as i32))
+            .len(rows)
+            .add_buffer(Buffer::from_vec(values))
+            .nulls(nulls)
+            .build()?;
+        Ok((make_array(data), bytes))
     }
 }

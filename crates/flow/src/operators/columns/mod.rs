@@ -48,7 +48,7 @@ pub(super) fn column(kind: &DataType, partitions: usize) -> Box<dyn Column> {
         Kind::LargeBinary => Box::new(bytes::Bytes::<LargeBinaryType>::new(partitions)),
         Kind::Utf8View => Box::new(views::Views::<StringViewType>::new(partitions)),
         Kind::BinaryView => Box::new(views::Views::<BinaryViewType>::new(partitions)),
-        Kind::FixedSizeBinary(1..) => Box::new(fixed::FixedBytes::new(kind, partitions)),
+        Kind::FixedSizeBinary(_) => Box::new(fixed::FixedBytes::new(kind, partitions)),
         Kind::Dictionary(_, _) => Box::new(dictionary::Dictionary::new(&kind, partitions)),
         Kind::Struct(_) => Box::new(nested::Struct::new(kind, partitions)),
         Kind::Interval(IntervalUnit::DayTime) => {
