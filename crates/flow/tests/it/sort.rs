@@ -69,7 +69,10 @@ fn every_way_agrees_with_the_other() {
     for order in ["", " desc"] {
         let (one, other) = (format!("small{order}"), format!("real{order}"));
         let keys = sort(std::slice::from_ref(&table), &columns(&[&one, &other])).expect("a table");
-        let compared = sort(std::slice::from_ref(&table), &columns(&["same", &one, &other]));
+        let compared = sort(
+            std::slice::from_ref(&table),
+            &columns(&["same", &one, &other]),
+        );
         assert_eq!(keys, compared.expect("a table"));
         let mut expected: Vec<i32> = (0..900).collect();
         expected.sort_by(|a, b| {
@@ -89,7 +92,8 @@ fn every_way_agrees_with_the_other() {
 fn nulls_come_last_unless_asked() {
     let values = vec![Some(2), None, Some(1), None, Some(3)];
     let table = with_rows(vec![("a", Arc::new(Int64Array::from(values)))]);
-    let order = |text| rows(&sort(std::slice::from_ref(&table), &columns(&[text])).expect("a table"));
+    let order =
+        |text| rows(&sort(std::slice::from_ref(&table), &columns(&[text])).expect("a table"));
     assert_eq!(order("a"), [2, 0, 4, 1, 3]);
     assert_eq!(order("a desc"), [4, 0, 2, 1, 3]);
     assert_eq!(order("a desc nulls first"), [1, 3, 4, 0, 2]);
