@@ -111,6 +111,36 @@ def _namespaces() -> str | None:
     )
 
 
+@functools.cache
+def cannot_shape() -> str | None:
+    """Why the rate of a link cannot be bounded, or `None`."""
+    if _find("tc") is None:
+        return "shaping a link needs tc: apt-get install iproute2"
+    probe = f"ip link add name o0 type veth peer name o1 && {' '.join(_shaped('o0', 1.0))}"
+    try:
+        done = subprocess.run(
+            [*prefix(), "sh", "-c", probe],
+            capture_output=True,
+            text=True,
+            timeout=_READY_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"links cannot be shaped: {error}"
+    if done.returncode == 0:
+        return None
+    said = " ".join(done.stderr.split())[-200:]
+    return f"this kernel cannot shape links by tbf ({said}): modprobe sch_tbf, or leave rate away"
+
+
+def _shaped(interface: str, gbit_per_s: float) -> list[str]:
+    """The command that bounds what an interface sends: bursts of 4 ms, as a timer may be late."""
+    burst = max(65_536, round(gbit_per_s * 1e9 / 8 * 0.004))
+    rate = f"{round(gbit_per_s * 1e9)}bit"
+    words = ("rate", rate, "burst", f"{burst}b", "latency", "50ms")
+    return ["tc", "qdisc", "add", "dev", interface, "root", "tbf", *words]
+
+
 class Hop:
     """What lies between the two ends, until it is closed. Only in a worker behind `prefix()`."""
 
@@ -153,6 +183,16 @@ class Hop:
             # Its interfaces go with it, and their peers.
             with contextlib.suppress(HopError):
                 _run(["ip", "netns", "delete", name])
+
+    def shape(self, gbit_per_s: float) -> None:
+        """Lets the server's end send no faster, by the kernel's token bucket filter. Raises
+        `HopError`."""
+        _run(["ip", "netns", "exec", self._namespaces[1], *_shaped(f"s{self._number}", gbit_per_s)])
+
+    @property
+    def client_interface(self) -> str:
+        """The interface of the client's end."""
+        return f"c{self._number}"
 
     @property
     def _namespaces(self) -> tuple[str, str]:

@@ -137,6 +137,11 @@ class Program:
         return out
 
     @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    @property
     def code(self) -> int | None:
         """What it ended with."""
         return self._process.returncode

@@ -25,6 +25,7 @@ mod kv;
 mod matching;
 mod memory;
 mod network;
+mod pushdown;
 mod rdma;
 mod spec;
 
@@ -78,6 +79,7 @@ const TASKS: &[Task] = &[
     Task::new(network::spec, Some(parse::<NetworkTest>)),
     Task::new(rdma::spec, None),
     Task::new(kv::spec, None),
+    Task::new(pushdown::spec, None),
 ];
 
 impl Task {

@@ -1,0 +1,116 @@
+"""The client of a sample of the task `pushdown`: a process of its own, in the namespace of its end.
+
+It runs the query a number of times and compares each result with what DuckDB finds in the file.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet
+
+import overside
+from overside.tasks.common import Json
+from overside.tasks.programs import cpu_s
+
+#: Of scale factor 1.
+_PARTS, _ORDER_KEYS = 200_000, 6_000_000
+
+
+def condition(rows: str, selectivity: float, scale_factor: float) -> str:
+    """What selects that many percent of the rows."""
+    name, most = {"scattered": ("l_partkey", _PARTS), "clustered": ("l_orderkey", _ORDER_KEYS)}[
+        rows
+    ]
+    return f"{name} <= {max(1, round(most * scale_factor * selectivity / 100))}"
+
+
+def checksum(table: pa.Table) -> tuple[int, int]:
+    """Rows, and a sum of hashes of them, whatever their order."""
+    with duckdb.connect() as connection:
+        connection.register("result", table)
+        columns = ", ".join(table.column_names)
+        sums = f"SELECT count(*), coalesce(sum(hash({columns})::HUGEINT), 0) FROM result"
+        rows, total = connection.execute(sums).fetchall()[0]
+        return int(rows), int(total)
+
+
+def received_bytes(interface: str) -> int:
+    """What an interface of this namespace has received."""
+    for line in Path("/proc/self/net/dev").read_text().splitlines():
+        name, _, counts = line.partition(":")
+        if name.strip() == interface:
+            return int(counts.split()[0])
+    raise OSError(f"there is no interface {interface}")
+
+
+def query(way: str, asked: Json, statement: str) -> Callable[[], pa.Table]:
+    """What runs the statement, which reads `lineitem`."""
+    connection = duckdb.connect()
+    if way == "local":
+        cores, file = asked["parameters"]["cores"], asked["file"]
+        connection.execute(f"SET threads = {cores}")
+        connection.execute(f"CREATE VIEW lineitem AS SELECT * FROM read_parquet('{file}')")
+        return lambda: connection.sql(statement).to_arrow_table()
+    dataset = overside.dataset(asked["uri"], password=asked["password"])
+    if way == "pushdown":
+        connection.register("lineitem", dataset)
+        return lambda: connection.sql(statement).to_arrow_table()
+
+    def whole() -> pa.Table:
+        # A stream of all rows: there is nothing to push down to.
+        connection.register("lineitem", dataset.scanner().to_reader())
+        return connection.sql(statement).to_arrow_table()
+
+    return whole
+
+
+def measure(asked: Json) -> Json:
+    """Times, CPU times and bytes of each query; `wrong` says what was wrong with a result."""
+    parameters = asked["parameters"]
+    names = pyarrow.parquet.read_schema(asked["file"]).names[: parameters["columns"]]
+    which = (parameters[name] for name in ("rows", "selectivity", "scale_factor"))
+    statement = f"SELECT {', '.join(names)} FROM lineitem WHERE {condition(*which)}"
+    expected = checksum(query("local", asked, statement)())
+    run = query(parameters["way"], asked, statement)
+    # Files are in the page cache and connections are made before the clock starts.
+    found = [checksum(run())]
+    taken = []
+    for _ in range(parameters["queries"]):
+        before = _counts(asked)
+        table = run()
+        after = _counts(asked)
+        taken.append({name: after[name] - before[name] for name in after})
+        found.append(checksum(table))
+    wrong = next((one for one in found if one != expected), None)
+    told = f"{wrong} rows and checksum, {expected} by DuckDB beside the file" if wrong else None
+    rows = pyarrow.parquet.read_metadata(asked["file"]).num_rows
+    return {"queries": taken, "table_rows": rows, "wrong": told, "duckdb": duckdb.__version__}
+
+
+def _counts(asked: Json) -> dict[str, float]:
+    """What has been used until now."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    counts = {"client_s": own.ru_utime + own.ru_stime}
+    if asked["server"] is not None:
+        counts["server_s"] = cpu_s(asked["server"])
+        counts["bytes"] = received_bytes(asked["interface"])
+    return counts | {"elapsed_ns": time.monotonic_ns()}
+
+
+def main() -> None:
+    """Measures what the file says that is the first argument; what came of it goes to stdout."""
+    asked: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
+    print(json.dumps(measure(asked)))
+
+
+if __name__ == "__main__":
+    main()
