@@ -234,6 +234,7 @@ GREEDY = [
     "SELECT a.* FROM v a, v b ORDER BY a.price, b.price",
     "WITH RECURSIVE r AS (SELECT 1 i UNION ALL SELECT i + 1 FROM r) SELECT count(*) FROM r",
     "SELECT * FROM v a, v b",
+    "SELECT repeat('x', 1000000) FROM v",
 ]
 
 
@@ -269,6 +270,13 @@ def test_a_client_that_stalls_or_goes_gives_its_slot_back(tables: dict[str, Path
         begin = time.monotonic()
         assert server.ask("SELECT count(*) n FROM v").to_pylist() == [{"n": ROWS}]
         assert time.monotonic() - begin < PATIENCE_S
+
+
+def test_rows_may_be_wide(server: TableServer) -> None:
+    statement = "SELECT id, repeat('x', 10000) x FROM v WHERE id < 20000"
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(statement)
+        assert sum(batch.num_rows for batch in cursor.fetch_record_batch()) == 20_000
 
 
 def test_parallel_clients_have_their_own_answers(server: TableServer) -> None:

@@ -26,7 +26,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def main(args: argparse.Namespace) -> int:
     """Serves until a signal."""
     flow.require("pyarrow.flight", "duckdb")
-    from overside.flow import access, engine, metrics, server  # noqa: PLC0415
+    from overside.flow import access, engine, memory, metrics, server  # noqa: PLC0415
 
     names = [name for name, _ in args.tables]
     if len({name.lower() for name in names}) < len(names):
@@ -45,7 +45,7 @@ def main(args: argparse.Namespace) -> int:
         args.threads or len(os.sched_getaffinity(0)),
     )
     tables = engine.Engine(dict(args.tables), limits)
-    engine.limit_process(limits.memory_bytes)
+    memory.limit_process(limits.memory_bytes)
     with contextlib.ExitStack() as stack:
         try:
             serving = server.Server(tables, allowed)

@@ -13,7 +13,6 @@ connection of its own:
 
 from __future__ import annotations
 
-import resource
 import threading
 import time
 from collections import Counter
@@ -28,10 +27,8 @@ import pyarrow.dataset as pads
 
 from overside.errors import Exit, UserError
 
-#: Rows of a batch: a vector of DuckDB has 2,048.
-_BATCH_ROWS = 64 * 2048
-#: Memory beside DuckDB's buffers: Arrow batches on their way out, code and stacks of threads.
-_BESIDE_BYTES = 768 << 20
+#: Rows of a batch: a vector of DuckDB has 2,048. Wide rows need memory for all of a batch.
+_BATCH_ROWS = 4 * 2048
 #: Statements that may wait for a slot, for each slot.
 _WAITING_PER_SLOT = 16
 #: A longer text is no statement.
@@ -118,7 +115,7 @@ class Engine:
     def __init__(self, tables: Mapping[str, Path], limits: Limits) -> None:
         """Raises `UserError` for files that are no tables."""
         self.limits = limits
-        self.counts: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
         self.slots = Slots(limits.statements)
         self._running: set[Query] = set()
         self._lock = threading.Lock()
@@ -187,6 +184,17 @@ class Engine:
         finally:
             connection.close()
 
+    def count(self, **events: int) -> None:
+        """Adds to the counts of these names."""
+        with self._lock:
+            self._counts.update(events)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What has been counted."""
+        with self._lock:
+            return self._counts.copy()
+
     @property
     def running(self) -> int:
         """How many statements run."""
@@ -194,7 +202,8 @@ class Engine:
             return len(self._running)
 
     def stop(self, drain_s: float) -> None:
-        """Refuses further statements, waits for those that run, and interrupts them then."""
+        """Refuses further statements, waits for those that run, and interrupts them then, without
+        waiting for their ends."""
         self.slots.close()
         end = time.monotonic() + drain_s
         while self.running and time.monotonic() < end:
@@ -202,7 +211,7 @@ class Engine:
         with self._lock:
             running = list(self._running)
         for query in running:
-            query.interrupt("the server ends")
+            threading.Thread(target=query.interrupt, args=("the server ends",), daemon=True).start()
 
     def add(self, query: Query) -> None:
         """Knows of one that runs."""
@@ -292,8 +301,7 @@ class Query:
                     batch = self._reader.read_next_batch()
                 except StopIteration:
                     return
-            self._engine.counts["rows"] += batch.num_rows
-            self._engine.counts["bytes"] += batch.nbytes
+            self._engine.count(rows=batch.num_rows, bytes=batch.nbytes)
             yield batch
 
     def interrupt(self, why: str) -> None:
@@ -379,22 +387,3 @@ class Slots:
         with self._changed:
             self._is_open = False
             self._changed.notify_all()
-
-
-def limit_process(memory_bytes: int) -> None:
-    """Bounds this process too: some of DuckDB's functions take memory that it does not count.
-    What is beyond is an error of the statement that wants it."""
-    used = _data_bytes()
-    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-    most = used + memory_bytes + _BESIDE_BYTES
-    if hard != resource.RLIM_INFINITY:
-        most = min(most, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
-
-
-def _data_bytes() -> int:
-    """What counts for that limit now."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmData:"):
-            return int(line.split()[1]) << 10
-    return 0

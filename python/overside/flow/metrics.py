@@ -19,14 +19,15 @@ _IDLE_S = 10.0
 def text(engine: Engine) -> str:
     """All metrics."""
     used = resource.getrusage(resource.RUSAGE_SELF)
+    counts = engine.counts
     rows = [
-        ("rows_total", "counter", "rows sent", "", engine.counts["rows"]),
-        ("bytes_total", "counter", "bytes of their Arrow buffers", "", engine.counts["bytes"]),
+        ("rows_total", "counter", "rows sent", "", counts["rows"]),
+        ("bytes_total", "counter", "bytes of their Arrow buffers", "", counts["bytes"]),
         ("running_statements", "gauge", "statements that run now", "", engine.running),
         ("cpu_seconds_total", "counter", "CPU time", "", used.ru_utime + used.ru_stime),
     ]
     rows += [
-        ("statements_total", "counter", "statements by their end", outcome, engine.counts[outcome])
+        ("statements_total", "counter", "statements by their end", outcome, counts[outcome])
         for outcome in _OUTCOMES
     ]
     lines = []

@@ -185,7 +185,7 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
         finally:
             query.close()
             if outcome:
-                self._engine.counts[outcome] += 1
+                self._engine.count(**{outcome: 1})
 
     @contextlib.contextmanager
     def _answering(self) -> Iterator[None]:
@@ -193,18 +193,18 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
         try:
             yield
         except TimeLimitError as error:
-            self._engine.counts["timeouts"] += 1
+            self._engine.count(timeouts=1)
             raise fl.FlightTimedOutError(str(error)) from None
         except BusyError as error:
-            self._engine.counts["refused"] += 1
+            self._engine.count(refused=1)
             raise fl.FlightUnavailableError(str(error)) from None
         except expressions.UnsupportedError as error:
             raise pa.ArrowNotImplementedError(str(error)) from None
         except NotReadOnlyError as error:
-            self._engine.counts["refused"] += 1
+            self._engine.count(refused=1)
             raise fl.FlightUnauthorizedError(str(error)) from None
         except (StatementError, ProtobufError) as error:
-            self._engine.counts["failed"] += 1
+            self._engine.count(failed=1)
             # Others would carry this process's stack to the client.
             raise fl.FlightServerError(str(error)) from None
 
