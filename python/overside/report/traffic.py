@@ -28,6 +28,7 @@ _TITLES = {
     "dpu_cpu": "CPU of the DPU for a request",
     "link_writes": "Writes over the link for a request",
     "link_bytes": "Bytes over the link for a request",
+    "received_bytes": "Bytes received for a query",
     "throughput": "Throughput",
     "bit_rate": "Bit rate",
     "cpu_cost": "Host CPU cost",
