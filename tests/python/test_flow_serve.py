@@ -267,6 +267,9 @@ def test_a_client_that_stalls_or_goes_gives_its_slot_back(tables: dict[str, Path
                 reader.read_all()
         with fl.connect(server.uri) as gone:
             gone.do_get(fl.Ticket(many)).read_chunk()
+        for _ in range(3):
+            with fl.connect(server.uri) as gone:
+                gone.do_get(fl.Ticket(many)).cancel()
         begin = time.monotonic()
         assert server.ask("SELECT count(*) n FROM v").to_pylist() == [{"n": ROWS}]
         assert time.monotonic() - begin < PATIENCE_S

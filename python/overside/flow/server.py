@@ -79,7 +79,10 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
             if name in catalog.ANSWERS:
                 return fl.RecordBatchStream(catalog.ANSWERS[name](self._engine.schemas, command))
             query = self._engine.query(*self._statement(name, command))
-            return fl.GeneratorStream(query.schema, self._rows(query))
+            rows = self._rows(query)
+            # From here on the statement ends with its generator, also if nobody takes a row.
+            next(rows)
+            return fl.GeneratorStream(query.schema, rows)
 
     def do_put(
         self,
@@ -170,10 +173,12 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
             statement += f" LIMIT {command.integer(4) - 1}"
         return statement
 
-    def _rows(self, query: Query) -> Iterator[pa.RecordBatch]:
+    def _rows(self, query: Query) -> Iterator[pa.RecordBatch | None]:
+        """Nothing at first, and then the rows."""
         # A client that goes leaves the rows where they are.
         outcome = "abandoned"
         try:
+            yield None
             with self._answering():
                 try:
                     for batch in query.batches():
