@@ -29,7 +29,7 @@ def asked(**given: object) -> dict[str, Any]:
 def taken(directory: Path, **given: object) -> tuple[Path, list[dict[str, Any]]]:
     """A run of one short sample of each test, and the samples."""
     small = {"scale_factor": 0.01, "queries": 1, "selectivity": 5, **given}
-    metrics = ["rate", "time", "received_bytes", "server_cpu", "client_cpu"]
+    metrics = ["rate", "time", "link_bytes", "server_cpu", "client_cpu"]
     run = ran(short_box(directory, {"task": "pushdown", "parameters": small, "metrics": metrics}))
     lines = (run / "samples.jsonl").read_text().splitlines()
     return run, [json.loads(line) for line in lines]
@@ -85,7 +85,7 @@ def test_ways_are_measured_side_by_side(tmp_path: Path) -> None:
         if way == "local":
             assert set(metrics) == {"rate", "time", "server_cpu"}
         else:
-            moved[way] = max(moved.get(way, 0), metrics["received_bytes"])
+            moved[way] = max(moved.get(way, 0), metrics["link_bytes"])
     # A twentieth of the rows, and what surrounds them.
     assert moved["pushdown"] < moved["whole-table"] / 8
     (group,) = groups(load_run(run))
@@ -108,5 +108,5 @@ def test_a_link_has_the_rate_that_it_is_given(tmp_path: Path) -> None:
         times[rate] = sample["metrics"]["time"]
         # Bursts are 4 ms of the rate, and 64 KiB at least.
         most = rate * 1e6 / 8 * (times[rate] + 60)
-        assert 0 < sample["metrics"]["received_bytes"] < most
+        assert 0 < sample["metrics"]["link_bytes"] < most
     assert len(times) == 2

@@ -127,7 +127,7 @@ def _sample(parameters: Json, said: Json) -> Json:
         client_s, server_s = 0.0, client_s
     else:
         server_s = sum_of("server_s")
-        metrics |= {"received_bytes": sum_of("bytes") / count, "client_cpu": client_s * 1e3 / count}
+        metrics |= {"link_bytes": sum_of("bytes") / count, "client_cpu": client_s * 1e3 / count}
     metrics["server_cpu"] = server_s * 1e3 / count
     return {
         "status": "ok",

@@ -55,7 +55,7 @@ pub(super) fn spec() -> TaskSpec {
             higher("rate", "rows/s", "rows of the table a second of a query: they are filtered, not \
                 all of them sent"),
             lower("time", "ms", "time of a query, until the client has its result"),
-            lower("received_bytes", "bytes", "bytes that the client's interface received for a query"),
+            lower("link_bytes", "bytes", "bytes that the client's interface received for a query"),
             lower("server_cpu", "ms", "CPU time of the server for a query"),
             lower("client_cpu", "ms", "CPU time of the client for a query"),
         ],
