@@ -1,11 +1,14 @@
 //! What must hold of any bytes that come from memcached's clients. The fuzz target has it too.
 
+#[path = "../twin_stores.rs"]
+mod twin_stores;
+
 use overside_kv::protocol::datagram::AnswerDatagrams;
 use overside_kv::protocol::{
     MemcachedDatagramEngine, MemcachedEngine, Ready, ServerContext, Session,
 };
-use overside_kv::store::{MEMORY_MIN_BYTES, Semantics, StoreOptions};
 use overside_kv::{KeyHasher, ProcessingEngine, Store};
+use twin_stores::twin_stores;
 
 /// Longest datagram of a reply, and most bytes of all of them.
 const DATAGRAM_BYTES: usize = 1400;
@@ -31,18 +34,6 @@ impl ServerContext for Server {
     }
 }
 
-impl Server {
-    fn new(hasher: &KeyHasher) -> Self {
-        let options = StoreOptions {
-            memory_bytes: MEMORY_MIN_BYTES,
-            semantics: Semantics::Store,
-            hasher: hasher.clone(),
-            huge_pages: false,
-        };
-        Self(Store::new(options).unwrap())
-    }
-}
-
 /// The first byte says where what follows is divided, and whether it is a stream or datagrams. A stream is
 /// answered the same however it is divided. Datagrams, each with its length in two bytes before it, are
 /// answered within bounds, the same together and one by one.
@@ -50,29 +41,31 @@ pub fn run(data: &[u8]) {
     let Some((choice, data)) = data.split_first() else {
         return;
     };
+    let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
+    let [one, other] = twin_stores(&hasher).map(Server);
     match choice & 1 {
         0 => {
             let at = data.len() * usize::from(choice >> 1) / 128;
             let (front, back) = data.split_at(at);
-            assert_eq!(stream(&[data]), stream(&[front, back]));
+            let whole = stream(&[data], one, &hasher);
+            assert_eq!(whole, stream(&[front, back], other, &hasher));
         }
         _ => {
             let packets = packets(data);
-            let together = datagrams(&packets, usize::MAX / 2);
-            assert_eq!(together, datagrams(&packets, 1));
+            let together = datagrams(&packets, packets.len().max(1), one, &hasher);
+            assert_eq!(together, datagrams(&packets, 1, other, &hasher));
         }
     }
 }
 
-fn stream(pieces: &[&[u8]]) -> Vec<u8> {
-    let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
-    let (mut server, mut engine) = (Server::new(&hasher), MemcachedEngine::default());
+fn stream(pieces: &[&[u8]], mut server: Server, hasher: &KeyHasher) -> Vec<u8> {
+    let mut engine = MemcachedEngine::default();
     let mut session = Session::new(1, true);
     let (mut input, mut output) = (Vec::new(), Vec::new());
     for piece in pieces {
         input.extend_from_slice(piece);
         let mut ready = [Ready::new(&mut session, &input, &mut output)];
-        engine.process(&mut ready, &hasher, &mut server);
+        engine.process(&mut ready, hasher, &mut server);
         let consumed = ready[0].consumed;
         input.drain(..consumed);
     }
@@ -91,15 +84,19 @@ fn packets(data: &[u8]) -> Vec<&[u8]> {
 }
 
 /// Numbers of packets, and the replies to each.
-fn datagrams(packets: &[&[u8]], at_once: usize) -> Vec<(usize, Vec<u8>)> {
-    let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
-    let (mut server, mut engine) = (Server::new(&hasher), MemcachedDatagramEngine::default());
+fn datagrams(
+    packets: &[&[u8]],
+    at_once: usize,
+    mut server: Server,
+    hasher: &KeyHasher,
+) -> Vec<(usize, Vec<u8>)> {
+    let mut engine = MemcachedDatagramEngine::default();
     let mut all = Vec::new();
     let mut done = 0;
     while done < packets.len() {
-        let some = &packets[done..packets.len().min(done.saturating_add(at_once))];
+        let some = &packets[done..packets.len().min(done + at_once)];
         let mut answers = AnswerDatagrams::default();
-        let more = engine.process(some, &mut answers, &hasher, &mut server);
+        let more = engine.process(some, &mut answers, hasher, &mut server);
         assert!(more > 0);
         for (packet, reply) in answers.iter() {
             assert!(reply.len() <= DATAGRAM_BYTES);
