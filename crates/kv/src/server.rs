@@ -3,6 +3,7 @@
 //! [`Server::bind`] listens, [`Server::run`] serves on the calling thread until a [`StopHandle`] or a
 //! client asks it to end. Everything that clients can make it hold is bounded by [`Limits`].
 
+mod admission;
 mod backing;
 mod bell;
 mod buffers;
@@ -46,6 +47,7 @@ use crate::KeyHasher;
 use crate::clock::Clock;
 use crate::herd::{HerdError, HerdListener, Place};
 use crate::udp::RX_QUEUE_DEFAULT;
+use admission::is_local;
 use datagrams::{DatagramListener, DatagramService};
 use driver::Driver;
 use listeners::{Listener, Service, Sockets};
@@ -280,10 +282,21 @@ fn bind_datagrams(settings: &mut Settings, all: &mut [Sockets]) -> Result<(), Se
     }
     let ports_only = settings.steering == Steering::Ports;
     settings.steering = Steering::None;
+    let has_password = settings.password.is_some();
     for address in &mut settings.datagram {
+        if !is_local(address.ip()) && !has_password {
+            let reason = "other machines can reach it, and there is no password";
+            return Err(failed(address)(io::Error::other(reason)));
+        }
         let bound = DatagramListener::bind_steered(*address, workers, rx_queue, ports_only);
         for (sockets, of_worker) in bound.map_err(failed(address))?.into_iter().zip(&mut *all) {
             *address = sockets[0].address;
+            // Else a copy could be executed by another worker, which does not know it.
+            if !is_local(address.ip()) && workers > 1 && !sockets[0].is_steered {
+                let reason = "with several cores, other machines need datagrams to arrive at the core that \
+                              has their keys";
+                return Err(failed(address)(io::Error::other(reason)));
+            }
             settings.steering = match sockets[0].is_steered {
                 _ if workers == 1 => Steering::None,
                 true => Steering::Bpf,

@@ -10,6 +10,8 @@ does no harm; the number of datagrams in flight follows their loss (AIMD).
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 import socket
 import struct
@@ -34,6 +36,15 @@ _WINDOW_FIRST = 8
 _WAIT_MIN_S = 0.02
 _WAIT_FIRST_S = 0.2
 _WAIT_MAX_S = 2.0
+
+#: Magic, version, flags, partition, length, epoch; the tag follows.
+_ENVELOPE = struct.Struct("<2sBBHHQ")
+_SEAL_MAGIC = b"KS"
+_SEAL_PURPOSE = b"overside kv datagram seal 1"
+_TAG_BYTES = 16
+#: An epoch that was heard longer ago may be over.
+_EPOCH_S = 20.0
+_HELLO_TRIES = 10
 
 _GET, _SET, _INCREMENT, _DELETE = 0, 5, 8, 11
 #: Numbers of answers with their operands: strings, varints, signed varints, bytes, times, doubles.
@@ -145,10 +156,62 @@ class _Question:
     tries: int = 0
 
 
-class DatagramClient:
-    """A client of one server. It blocks, and belongs to one thread at a time."""
+class _Seal:
+    """Envelopes of datagrams, for one port of a server."""
 
-    def __init__(self, host: str, port: int, *, tries: int = 5, datagram_bytes: int = 1452) -> None:
+    def __init__(self, password: str | bytes, port: int) -> None:
+        secret = password.encode() if isinstance(password, str) else password
+        digest = hashlib.sha256(secret).digest()
+        self._key = hmac.digest(digest, _SEAL_PURPOSE, "sha256")
+        self._port = struct.pack("<H", port)
+        self._epoch = 0
+        self._heard_s = -_EPOCH_S
+
+    def is_recent(self) -> bool:
+        """Whether the server takes the epoch that was heard last."""
+        return time.monotonic() - self._heard_s < _EPOCH_S
+
+    def seal(self, datagram: bytes) -> bytes:
+        """A datagram in its envelope."""
+        partition = int.from_bytes(datagram[4:6], "little")
+        envelope = _ENVELOPE.pack(_SEAL_MAGIC, 1, 0, partition, len(datagram), self._epoch)
+        return envelope + self._tag(envelope, datagram) + datagram
+
+    def open(self, data: bytes) -> bytes | None:
+        """What is in an envelope of the server; `None`: it is none."""
+        begin = _ENVELOPE.size + _TAG_BYTES
+        if len(data) < begin:
+            return None
+        envelope, tag = data[: _ENVELOPE.size], data[_ENVELOPE.size : begin]
+        magic, version, flags, _, length, epoch = _ENVELOPE.unpack(envelope)
+        datagram = data[begin : begin + length]
+        is_right = hmac.compare_digest(tag, self._tag(envelope, datagram))
+        if (magic, version, flags, len(datagram)) != (_SEAL_MAGIC, 1, _ANSWER, length):
+            return None
+        if not is_right:
+            return None
+        self._epoch, self._heard_s = epoch, time.monotonic()
+        return datagram
+
+    def _tag(self, envelope: bytes, datagram: bytes) -> bytes:
+        return hmac.digest(self._key, envelope + self._port + datagram, "sha256")[:_TAG_BYTES]
+
+
+class DatagramClient:
+    """A client of one server. It blocks, and belongs to one thread at a time.
+
+    A server that other machines can reach answers those who know its password alone.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        password: str | bytes | None = None,
+        tries: int = 5,
+        datagram_bytes: int = 1452,
+    ) -> None:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
         family, kind, protocol, _, address = found[0]
         self._socket = socket.socket(family, kind, protocol)
@@ -156,7 +219,13 @@ class DatagramClient:
         self._client = int.from_bytes(os.urandom(8), "little")
         self._sequence = 0
         self._tries = tries
-        self._limit = min(max(datagram_bytes, _HEADER.size + 1), _DATAGRAM_MAX_BYTES)
+        self._seal = None if password is None else _Seal(password, address[1])
+        longest = _DATAGRAM_MAX_BYTES
+        if self._seal is not None:
+            longest -= _ENVELOPE.size + _TAG_BYTES
+            datagram_bytes -= _ENVELOPE.size + _TAG_BYTES
+        self._datagram_max_bytes = longest
+        self._limit = min(max(datagram_bytes, _HEADER.size + 1), longest)
         self._partitions = 1
         self._window = float(_WINDOW_FIRST)
         self._slow_start_until = float(_WINDOW_MAX)
@@ -202,6 +271,8 @@ class DatagramClient:
 
     def execute(self, requests: Sequence[Request]) -> list[Reply]:
         """Has requests executed, in no certain order. Replies are in the order of the requests."""
+        if self._seal is not None and not self._seal.is_recent():
+            self._hello(self._seal)
         replies: list[Reply | None] = [None] * len(requests)
         waiting = deque(self._pack(requests))
         flight: dict[int, _Question] = {}
@@ -222,7 +293,7 @@ class DatagramClient:
     def _pack(self, requests: Sequence[Request]) -> Iterable[_Question]:
         open_: dict[int, _Question] = {}
         for number, request in enumerate(requests):
-            if _HEADER.size + len(request.record) > _DATAGRAM_MAX_BYTES:
+            if _HEADER.size + len(request.record) > self._datagram_max_bytes:
                 msg = f"{request.key[:40]!r}: longer than a datagram; use a connection for it"
                 raise ValueError(msg)
             partition = partition_of(request.key, self._partitions)
@@ -244,13 +315,29 @@ class DatagramClient:
         count = len(question.requests)
         partition, limit = question.partition, max(512, self._limit)
         header = (_MAGIC, _VERSION, 0, partition, count, self._client, sequence, stamp, limit)
-        self._socket.send(_HEADER.pack(*header) + question.records)
+        datagram = _HEADER.pack(*header) + bytes(question.records)
+        self._socket.send(datagram if self._seal is None else self._seal.seal(datagram))
+
+    def _hello(self, seal: _Seal) -> None:
+        """Asks for the server's epoch, without which it executes nothing."""
+        for _ in range(_HELLO_TRIES):
+            self._socket.send(seal.seal(b""))
+            self._socket.settimeout(_WAIT_FIRST_S)
+            with suppress(TimeoutError):
+                while not seal.is_recent():
+                    seal.open(self._socket.recv(1 << 16))
+                return
+        msg = "the server does not answer: it has another password, or is not there"
+        raise ConnectionError(msg)
 
     def _receive(self, flight: dict[int, _Question], replies: list[Reply | None]) -> None:
         due = min(question.sent_s + self._wait_s(question.tries) for question in flight.values())
         self._socket.settimeout(max(due - time.monotonic(), 1e-4))
         with suppress(TimeoutError):
-            self._take(self._socket.recv(1 << 16), flight, replies)
+            datagram: bytes | None = self._socket.recv(1 << 16)
+            if self._seal is not None and datagram is not None:
+                datagram = self._seal.open(datagram)
+            self._take(datagram or b"", flight, replies)
 
     def _take(
         self, datagram: bytes, flight: dict[int, _Question], replies: list[Reply | None]

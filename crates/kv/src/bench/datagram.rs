@@ -302,7 +302,10 @@ impl DatagramConnection {
                 }
             }
         };
-        for datagram in self.buffers.received().flat_map(|one| one.datagrams()) {
+        for bytes in self.buffers.received().flat_map(|one| one.datagrams()) {
+            let Some(datagram) = self.transport.open(bytes) else {
+                continue;
+            };
             self.transport.answered(datagram);
             let taken = self.exchange.receive(datagram, now_ns, &mut take);
             if let Err(error) = taken {

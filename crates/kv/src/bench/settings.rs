@@ -180,10 +180,13 @@ impl Settings {
             if self.protocol == ProtocolKind::Herd {
                 within("connections", self.connections, herd::CLIENTS_MAX)?;
             }
-            let is_link =
-                self.protocol == ProtocolKind::Herd && matches!(self.address, Address::Tcp(_));
-            if self.password.is_some() && self.protocol != ProtocolKind::Resp && !is_link {
-                return Err("only Redis's protocol has a password, and a link by UCX".into());
+            let has_password = match self.protocol {
+                ProtocolKind::Resp | ProtocolKind::Datagram => true,
+                ProtocolKind::Herd => matches!(self.address, Address::Tcp(_)),
+                _ => false,
+            };
+            if self.password.is_some() && !has_password {
+                return Err("memcached's protocol has no password, nor has shared memory".into());
             }
             let longest = self
                 .records

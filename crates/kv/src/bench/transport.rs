@@ -4,16 +4,17 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::{Address, ProtocolKind, Settings};
+use crate::client::datagram::Channel;
 use crate::herd::{Place, RequestWriter};
 use crate::protocol::datagram::{ETHERNET_BYTES, Header};
 use crate::server::Password;
-use crate::udp::{DatagramSocket, RX_QUEUE_DEFAULT, ReceiveBuffers};
+use crate::udp::{DatagramSocket, ReceiveBuffers};
 
 /// Both ways.
 #[derive(Debug)]
 pub(super) enum Transport {
     /// By UDP.
-    Socket(DatagramSocket),
+    Socket(Channel),
     /// Requests by one-sided writes into the server's memory, answers by UDP.
     Region(Box<RequestWriter>),
 }
@@ -32,7 +33,8 @@ impl Transport {
                 Ok(Self::Region(Box::new(writer)))
             }
             (_, Address::Tcp(address)) => {
-                DatagramSocket::connect(*address, RX_QUEUE_DEFAULT).map(Self::Socket)
+                let password = settings.password.as_deref().map(Password::new);
+                Channel::connect(*address, password.as_ref()).map(Self::Socket)
             }
             (_, Address::Unix(_)) => Err(ErrorKind::Unsupported.into()),
         }
@@ -41,7 +43,7 @@ impl Transport {
     /// Longest datagram of requests.
     pub fn datagram_bytes(&self) -> usize {
         match self {
-            Self::Socket(_) => ETHERNET_BYTES,
+            Self::Socket(channel) => ETHERNET_BYTES - channel.overhead_bytes(),
             Self::Region(writer) => writer.datagram_max_bytes(),
         }
     }
@@ -56,7 +58,7 @@ impl Transport {
 
     fn socket(&self) -> &DatagramSocket {
         match self {
-            Self::Socket(socket) => socket,
+            Self::Socket(channel) => channel.socket(),
             Self::Region(writer) => writer.socket(),
         }
     }
@@ -68,10 +70,7 @@ impl Transport {
     /// Sends datagrams, one behind the other in `bytes`. What finds no room is lost.
     pub fn send(&mut self, bytes: &[u8], ends: &[(u32, usize)]) -> io::Result<()> {
         match self {
-            Self::Socket(socket) => {
-                socket.send(bytes, ends, |_| None);
-                Ok(())
-            }
+            Self::Socket(channel) => channel.send(bytes, ends),
             Self::Region(writer) => writer.write(bytes, ends).map_err(io::Error::other),
         }
     }
@@ -81,6 +80,14 @@ impl Transport {
             writer.progress().map_err(io::Error::other)?;
         }
         self.socket().receive(buffers).map(drop)
+    }
+
+    /// What was received as the server wrote it; `None`: it is not of the server.
+    pub fn open<'a>(&mut self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        match self {
+            Self::Socket(channel) => channel.open(bytes),
+            Self::Region(_) => Some(bytes),
+        }
     }
 
     /// An answer has come: to be called for each.

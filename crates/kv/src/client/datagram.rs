@@ -3,6 +3,7 @@
 //! [`DatagramClient`] owns sockets and waits. [`Exchange`] is the client without I/O: requests go in, datagrams
 //! come out, and the time is passed in.
 
+mod channel;
 mod exchange;
 mod flight;
 mod window;
@@ -14,8 +15,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::protocol::datagram::Reply;
-use crate::udp::{DatagramSocket, RX_QUEUE_DEFAULT, ReceiveBuffers};
+use crate::server::Password;
+use crate::udp::ReceiveBuffers;
 use crate::{Operation, Request};
+pub use channel::Channel;
 pub use exchange::{Exchange, ExchangeError, ExchangeOptions, Figures, PartitionSteering};
 pub use window::Window;
 
@@ -23,9 +26,10 @@ pub use window::Window;
 #[derive(Debug)]
 pub struct DatagramClient {
     address: SocketAddr,
-    socket: DatagramSocket,
+    channel: Channel,
     /// By partition, where each has a port.
-    of_partitions: Vec<DatagramSocket>,
+    of_partitions: Vec<Channel>,
+    password: Option<Password>,
     buffers: ReceiveBuffers,
     exchange: Exchange,
     begin: Instant,
@@ -43,18 +47,45 @@ pub enum ClientError {
 }
 
 impl DatagramClient {
-    /// A client of the server at an address. Nothing is sent yet.
+    /// A client of the server at an address of this machine. Nothing is sent yet.
     ///
     /// # Errors
     /// That of the system.
     pub fn connect(address: SocketAddr, options: ExchangeOptions) -> io::Result<Self> {
+        Self::open(address, options, None)
+    }
+
+    /// A client of a server that other machines can reach, whose password it knows.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn connect_sealed(
+        address: SocketAddr,
+        options: ExchangeOptions,
+        password: Password,
+    ) -> io::Result<Self> {
+        Self::open(address, options, Some(password))
+    }
+
+    fn open(
+        address: SocketAddr,
+        options: ExchangeOptions,
+        password: Option<Password>,
+    ) -> io::Result<Self> {
+        let channel = Channel::connect(address, password.as_ref())?;
+        let overhead = channel.overhead_bytes();
         Ok(Self {
             address,
-            socket: DatagramSocket::connect(address, RX_QUEUE_DEFAULT)?,
             of_partitions: Vec::new(),
+            password,
             buffers: ReceiveBuffers::new(),
-            exchange: Exchange::new(options),
+            exchange: Exchange::new(ExchangeOptions {
+                datagram_bytes: options.datagram_bytes.saturating_sub(overhead),
+                answer_bytes: options.answer_bytes.saturating_sub(overhead),
+                ..options
+            }),
             begin: Instant::now(),
+            channel,
         })
     }
 
@@ -98,11 +129,14 @@ impl DatagramClient {
             self.exchange.time_out(now_ns, done);
             self.send(now_ns)?;
             self.wait()?;
-            for socket in std::iter::once(&self.socket).chain(&self.of_partitions) {
-                while socket.receive(&mut self.buffers)? > 0 {
+            let channels = std::iter::once(&mut self.channel).chain(&mut self.of_partitions);
+            for channel in channels {
+                while channel.receive(&mut self.buffers)? > 0 {
                     let now_ns = self.begin.elapsed().as_nanos() as u64;
-                    for datagram in self.buffers.received().flat_map(|one| one.datagrams()) {
-                        self.exchange.receive(datagram, now_ns, done)?;
+                    for bytes in self.buffers.received().flat_map(|one| one.datagrams()) {
+                        if let Some(datagram) = channel.open(bytes) {
+                            self.exchange.receive(datagram, now_ns, done)?;
+                        }
                     }
                 }
             }
@@ -114,8 +148,7 @@ impl DatagramClient {
         let steering = self.exchange.steering();
         let (bytes, ends) = self.exchange.transmit(now_ns);
         if steering != Some(PartitionSteering::Ports) {
-            self.socket.send(bytes, ends, |_| None);
-            return Ok(());
+            return self.channel.send(bytes, ends);
         }
         let mut begin = 0;
         for of_one in ends.chunk_by(|one, other| one.0 == other.0) {
@@ -124,11 +157,11 @@ impl DatagramClient {
                 let mut address = self.address;
                 let number = self.of_partitions.len() + 1;
                 address.set_port(address.port().saturating_add(number as u16));
-                let socket = DatagramSocket::connect(address, RX_QUEUE_DEFAULT)?;
-                self.of_partitions.push(socket);
+                let channel = Channel::connect(address, self.password.as_ref())?;
+                self.of_partitions.push(channel);
             }
             let relative: Vec<_> = of_one.iter().map(|(to, end)| (*to, end - begin)).collect();
-            self.of_partitions[partition].send(&bytes[begin..], &relative, |_| None);
+            self.of_partitions[partition].send(&bytes[begin..], &relative)?;
             begin = of_one[of_one.len() - 1].1;
         }
         Ok(())
@@ -154,8 +187,8 @@ impl DatagramClient {
             tv_sec: left.as_secs() as _,
             tv_nsec: left.subsec_nanos().into(),
         };
-        let sockets = std::iter::once(&self.socket).chain(&self.of_partitions);
-        let fds = sockets.map(|socket| PollFd::new(socket, PollFlags::IN));
+        let channels = std::iter::once(&self.channel).chain(&self.of_partitions);
+        let fds = channels.map(|channel| PollFd::new(channel.socket(), PollFlags::IN));
         let mut fds: Vec<_> = fds.collect();
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

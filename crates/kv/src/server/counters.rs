@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::udp::Sent;
+
 /// Classes of the histogram of turns: the first ends at 2^10 ns, each next one at twice as much.
 const CLASSES: usize = 22;
 const FIRST_CLASS_LOG2: u32 = 10;
@@ -32,7 +34,7 @@ pub struct DatagramCounters {
     pub invalid: u64,
     /// Copies of datagrams with writes.
     pub repeated: u64,
-    /// From elsewhere.
+    /// Without a right seal where one is needed.
     pub refused: u64,
     /// Dropped by the kernel because no more could wait; a train that came together counts as one.
     pub dropped: u64,
@@ -43,6 +45,13 @@ pub struct DatagramCounters {
 }
 
 impl DatagramCounters {
+    /// Counts what became of answers.
+    pub fn add_sent(&mut self, sent: Sent) {
+        self.sent += sent.datagrams;
+        self.sent_bytes += sent.bytes;
+        self.unsent += sent.failed;
+    }
+
     /// Names in `INFO` and what they are, for the metrics; sizes are those of now.
     pub fn fields(&self) -> [(&'static str, &'static str, u64); 12] {
         [
@@ -71,7 +80,7 @@ impl DatagramCounters {
             ),
             (
                 "datagrams_refused",
-                "Datagrams from other machines.",
+                "Datagrams without a right seal where one is needed.",
                 self.refused,
             ),
             (

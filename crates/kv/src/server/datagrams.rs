@@ -1,9 +1,10 @@
 //! Datagrams of one worker: receives, has executed what they ask, and sends the answers.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
+use super::admission::{Admitted, Seals, is_local};
 use super::replies::{ReceivedPackets, Replies, Serving};
 use super::state::State;
 use crate::protocol::MemcachedDatagramEngine;
@@ -123,17 +124,22 @@ pub struct Datagrams {
     engine: DatagramEngine,
     memcached: MemcachedDatagramEngine,
     replies: Replies,
+    seals: Seals,
+    /// Hellos, and where each ends.
+    hellos: (Vec<u8>, Vec<(u32, usize)>),
 }
 
 impl Datagrams {
     /// For these sockets; `None` where there are none.
-    pub fn new(sockets: Vec<DatagramListener>) -> Option<Self> {
+    pub fn new(sockets: Vec<DatagramListener>, state: &State) -> Option<Self> {
         (!sockets.is_empty()).then(|| Self {
             sockets,
             buffers: ReceiveBuffers::new(),
             engine: DatagramEngine::default(),
             memcached: MemcachedDatagramEngine::default(),
             replies: Replies::default(),
+            seals: Seals::new(state),
+            hellos: Default::default(),
         })
     }
 
@@ -162,31 +168,52 @@ impl Datagrams {
 
     /// Executes what was received, and answers.
     fn process(&mut self, number: usize, serving: &mut Serving<'_>) {
-        let socket = &self.sockets[number].socket;
+        let listener = &self.sockets[number];
         let counters = &mut serving.state.counters.datagrams;
         let (mut packets, mut peers) = (Vec::new(), Vec::<&Peer>::new());
-        // Of each packet, which of the peers has sent it.
-        let mut senders = Vec::new();
+        // Of each packet, which of the peers has sent it, and whether its answers are sealed.
+        let (mut senders, mut is_sealed) = (Vec::new(), Vec::new());
+        let admission = self.seals.admission(listener, serving.now_ms);
+        let (hellos, hello_ends) = &mut self.hellos;
+        hellos.clear();
+        hello_ends.clear();
         for message in self.buffers.received() {
+            let sender = peers.len() as u32;
             peers.push(message.peer);
             counters.received_bytes += message.bytes.len() as u64;
-            let is_allowed = (message.peer.address()).is_some_and(|from| is_local(from.ip()));
+            let from_here = (message.peer.address()).is_some_and(|from| is_local(from.ip()));
             for bytes in message.datagrams() {
                 counters.received += 1;
-                counters.refused += u64::from(!is_allowed);
-                if is_allowed {
-                    packets.push(bytes);
-                    senders.push(peers.len() as u32 - 1);
-                }
+                let (packet, has_seal) = match admission.admit(bytes, from_here) {
+                    Admitted::Plain(packet) => (packet, false),
+                    Admitted::Sealed(packet) => (packet, true),
+                    Admitted::Hello => {
+                        admission.write_hello(hellos);
+                        hello_ends.push((sender, hellos.len()));
+                        continue;
+                    }
+                    Admitted::Refused => {
+                        counters.refused += 1;
+                        continue;
+                    }
+                };
+                packets.push(packet);
+                senders.push(sender);
+                is_sealed.push(has_seal);
             }
         }
+        if !hello_ends.is_empty() {
+            let peer = |number: u32| Some(peers[number as usize]);
+            counters.add_sent(listener.socket.send(hellos, hello_ends, peer));
+        }
         serving.state.stages.end(Stage::Receive);
-        let listener = &self.sockets[number];
+        let has_sealed = is_sealed.contains(&true);
         let received = ReceivedPackets {
             packets: &packets,
             senders: &senders,
             peers: &peers,
-            socket,
+            socket: &listener.socket,
+            seals: has_sealed.then_some((admission, is_sealed.as_slice())),
         };
         match listener.service {
             DatagramService::Own => {
@@ -213,9 +240,4 @@ impl Datagrams {
         }
         counters.backlog_max_bytes = counters.backlog_max_bytes.max(counters.backlog_bytes);
     }
-}
-
-/// Whether an address is of this machine: the protocol has no password.
-fn is_local(ip: IpAddr) -> bool {
-    ip.to_canonical().is_loopback()
 }

@@ -122,6 +122,7 @@ impl Regions {
             senders: &senders,
             peers: &peers,
             socket: &self.inbox.socket,
+            seals: None,
         };
         (self.replies).answer(&mut self.engine, received, serving);
         true

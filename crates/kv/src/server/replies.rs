@@ -1,6 +1,7 @@
 //! Has datagrams executed, and answers them by datagrams: however they have come.
 
 use super::Backing;
+use super::admission::Admission;
 use super::client::Clients;
 use super::context::Context;
 use super::state::State;
@@ -27,6 +28,8 @@ pub struct ReceivedPackets<'r> {
     pub peers: &'r [&'r Peer],
     /// By which replies leave.
     pub socket: &'r DatagramSocket,
+    /// How replies are sealed, and which packets want that; `None`: none does.
+    pub seals: Option<(Admission<'r>, &'r [bool])>,
 }
 
 /// A protocol whose requests and replies are datagrams.
@@ -89,6 +92,8 @@ pub struct Replies {
     answers: AnswerDatagrams,
     /// Of the answers: whom each is for, and where it ends.
     ends: Vec<(u32, usize)>,
+    /// Answers with their seals, and where each ends.
+    sealed: (Vec<u8>, Vec<(u32, usize)>),
 }
 
 impl Replies {
@@ -138,14 +143,18 @@ impl Replies {
 
     /// Sends the answers to the packets from number `first` on.
     fn send(&mut self, received: &ReceivedPackets<'_>, first: usize, serving: &mut Serving<'_>) {
+        let (mut bytes, mut ends) = (self.answers.bytes(), self.answers.ends());
+        if let Some((admission, is_sealed)) = received.seals {
+            let (sealed, sealed_ends) = &mut self.sealed;
+            let wants_seal = |packet: usize| is_sealed[first + packet];
+            admission.seal_answers(&self.answers, wants_seal, sealed, sealed_ends);
+            (bytes, ends) = (sealed, sealed_ends);
+        }
         let to = |(packet, end): &(u32, usize)| (received.senders[first + *packet as usize], *end);
         self.ends.clear();
-        self.ends.extend(self.answers.ends().iter().map(to));
+        self.ends.extend(ends.iter().map(to));
         let peer = |number: u32| Some(received.peers[number as usize]);
-        let sent = (received.socket).send(self.answers.bytes(), &self.ends, peer);
-        let counters = &mut serving.state.counters.datagrams;
-        counters.sent += sent.datagrams;
-        counters.sent_bytes += sent.bytes;
-        counters.unsent += sent.failed;
+        let sent = received.socket.send(bytes, &self.ends, peer);
+        serving.state.counters.datagrams.add_sent(sent);
     }
 }

@@ -129,7 +129,7 @@ impl<'b> Worker<'b> {
         for (number, listener) in listeners.iter().enumerate() {
             driver.add(listener, LISTENER | number as u64, EventFlags::IN)?;
         }
-        let datagrams = Datagrams::new(datagrams).map(Box::new);
+        let datagrams = Datagrams::new(datagrams, &state).map(Box::new);
         for (number, socket) in datagrams.iter().flat_map(|all| all.sockets()).enumerate() {
             driver.add(socket, DATAGRAMS | number as u64, EventFlags::IN)?;
         }

@@ -6,6 +6,7 @@ mod herd;
 mod limits;
 mod memcached;
 pub mod running;
+mod sealed;
 mod serving;
 mod shutdown;
 mod stages;

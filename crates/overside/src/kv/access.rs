@@ -31,8 +31,8 @@ pub struct Access {
     /// Address to answer memcached's clients at by UDP; may be repeated. Addresses of this machine only
     #[arg(long, value_name = "ADDRESS", value_parser = memcached_address)]
     memcached_udp: Vec<SocketAddr>,
-    /// Address to answer datagrams at (docs/kv-datagram.md); may be repeated. They have no password:
-    /// addresses of this machine only
+    /// Address to answer datagrams at (docs/kv-datagram.md); may be repeated. Where other machines can send
+    /// some, with --password-file: clients seal their datagrams with the password
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     datagram: Vec<SocketAddr>,
     /// Let clients write requests into a region of this server's memory that it polls, as in HERD
@@ -119,13 +119,6 @@ impl Access {
                  --memcached-udp an address of this machine only, such as 127.0.0.1"
             ));
         }
-        let mut datagram = self.datagram.iter();
-        if let Some(address) = datagram.find(|address| !address.ip().is_loopback()) {
-            return Err(format!(
-                "other machines can reach {address}, and datagrams have no password: give --datagram an \
-                 address of this machine only, such as 127.0.0.1"
-            ));
-        }
         if self.password_file.is_some() {
             return Ok(());
         }
@@ -133,6 +126,13 @@ impl Access {
             return Err(format!(
                 "--herd {address} needs --password-file FILE: a client that comes by UCX is trusted with this \
                  process; a PATH is shared memory, which is not"
+            ));
+        }
+        let mut datagram = self.datagram.iter();
+        if let Some(address) = datagram.find(|address| !address.ip().is_loopback()) {
+            return Err(format!(
+                "other machines can reach {address}, so --password-file FILE is required: datagrams are sealed \
+                 with the password; create one with `(umask 077; openssl rand -base64 24 > FILE)`"
             ));
         }
         let has_certificates = self.tls_clients == ClientCertificates::Required;

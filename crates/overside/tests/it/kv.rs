@@ -153,6 +153,7 @@ fn nobody_is_admitted_by_mistake() {
     assert_contains(&memcached, "has no password");
     let datagram = refused(&user, &["--datagram", "192.0.2.1:7000"]);
     assert_contains(&datagram, "other machines can reach 192.0.2.1:7000");
+    assert_contains(&datagram, "--password-file FILE is required");
     std::fs::write(user.path("password"), "secret\n").unwrap();
     let set_mode = |mode| {
         let permissions = Permissions::from_mode(mode);

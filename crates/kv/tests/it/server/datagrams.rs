@@ -20,7 +20,7 @@ fn running(workers: usize) -> Running {
     Running::start_with(settings, store)
 }
 
-fn store(hasher: &KeyHasher, now_ms: u64) -> Box<dyn Backing + Send> {
+pub fn store(hasher: &KeyHasher, now_ms: u64) -> Box<dyn Backing + Send> {
     let options = StoreOptions {
         memory_bytes: MEMORY_MIN_BYTES,
         semantics: Semantics::Store,
@@ -37,7 +37,7 @@ fn socket(running: &Running) -> UdpSocket {
     socket
 }
 
-fn request<'a>(key: &'a [u8], operation: Operation<'a>) -> Request<'a> {
+pub fn request<'a>(key: &'a [u8], operation: Operation<'a>) -> Request<'a> {
     Request {
         key,
         hash: 0,
@@ -45,7 +45,7 @@ fn request<'a>(key: &'a [u8], operation: Operation<'a>) -> Request<'a> {
     }
 }
 
-fn set<'a>(key: &'a [u8], value: &'a [u8]) -> Request<'a> {
+pub fn set<'a>(key: &'a [u8], value: &'a [u8]) -> Request<'a> {
     let operation = Operation::Set {
         value,
         flags: 0,
