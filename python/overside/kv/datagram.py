@@ -219,7 +219,7 @@ class DatagramClient:
         self._client = int.from_bytes(os.urandom(8), "little")
         self._sequence = 0
         self._tries = tries
-        self._seal = None if password is None else _Seal(password, address[1])
+        self._seal = None if password is None else _Seal(password, int(address[1]))
         longest = _DATAGRAM_MAX_BYTES
         if self._seal is not None:
             longest -= _ENVELOPE.size + _TAG_BYTES
