@@ -14,7 +14,7 @@ use crate::udp::{DatagramSocket, ReceiveBuffers};
 #[derive(Debug)]
 pub(super) enum Transport {
     /// By UDP.
-    Socket(Channel),
+    Socket(Box<Channel>),
     /// Requests by one-sided writes into the server's memory, answers by UDP.
     Region(Box<RequestWriter>),
 }
@@ -34,7 +34,8 @@ impl Transport {
             }
             (_, Address::Tcp(address)) => {
                 let password = settings.password.as_deref().map(Password::new);
-                Channel::connect(*address, password.as_ref()).map(Self::Socket)
+                let channel = Channel::connect(*address, password.as_ref())?;
+                Ok(Self::Socket(Box::new(channel)))
             }
             (_, Address::Unix(_)) => Err(ErrorKind::Unsupported.into()),
         }
