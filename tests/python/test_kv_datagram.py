@@ -6,6 +6,7 @@ import socket
 import time
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
@@ -83,3 +84,30 @@ def test_partitions_are_those_of_the_server() -> None:
     assert partition_of(b"123456789", 1 << 16) == 0xCBF4
     assert partition_of(b"x{123456789}y", 1 << 16) == 0xCBF4
     assert partition_of(b"a{}", 1 << 32) == zlib.crc32(b"a{}")
+
+
+@pytest.mark.parametrize("cores", ["1", "2"])
+def test_beyond_this_machine_clients_need_the_password(tmp_path: Path, cores: str) -> None:
+    password = tmp_path / "password"
+    password.touch(mode=0o600)
+    password.write_text("of the store\n")
+    arguments = ("--datagram", "0.0.0.0:0", "--password-file", str(password), "--cores", cores)
+    with kv_server(*arguments) as running:
+        port = running.ports["datagram"]
+        items = {f"key:{number}".encode(): b"value" for number in range(1000)}
+        with DatagramClient("127.0.0.1", port, password="of the store") as client:
+            client.set(items)
+            assert client.get([*items]) == [*items.values()]
+            assert client.increment(b"n") == 1
+            with pytest.raises(ValueError, match="longer than a datagram"):
+                client.set({b"huge": b"v" * 65_470})
+        with (
+            DatagramClient("127.0.0.1", port, password="a guess") as client,
+            pytest.raises(ConnectionError, match="another password"),
+        ):
+            client.get([b"n"])
+        with (
+            DatagramClient("127.0.0.1", port, tries=0) as client,
+            pytest.raises(DatagramError, match="no answer"),
+        ):
+            client.get([b"n"])

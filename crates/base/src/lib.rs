@@ -1,5 +1,6 @@
 //! What the standard library leaves out and several crates need, once.
 
+mod descriptors;
 mod event_fd;
 mod memory_budget;
 mod memory_figures;
@@ -10,6 +11,7 @@ mod zipf;
 use std::any::Any;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use descriptors::raise_descriptor_limit;
 pub use event_fd::EventFd;
 pub use memory_budget::{MemoryBudget, OutOfMemory, Reservation};
 pub use memory_figures::memory_figure;

@@ -8,22 +8,25 @@ pub enum Error {
     /// What Arrow's library says of the data.
     #[error("{0}")]
     Arrow(#[from] ArrowError),
-    /// No column of that name.
-    #[error("there is no column {name:?}; there are: {known}")]
-    NoColumn {
-        /// What was asked for.
+    /// A table cannot be read, or has no such column.
+    #[error(transparent)]
+    Table(#[from] overside_tables::Error),
+    /// A column of a type that cannot play a role.
+    #[error("column {name:?} holds {kind}, which cannot be {role}")]
+    ColumnType {
+        /// The column.
         name: String,
-        /// The columns, separated by commas.
-        known: String,
+        /// Its Arrow type.
+        kind: String,
+        /// What it was to be.
+        role: &'static str,
     },
-    /// Several columns of that name.
-    #[error("{count} columns are called {name:?}; rename them")]
-    SameColumns {
-        /// The name.
-        name: String,
-        /// How many.
-        count: usize,
-    },
+    /// What Parquet's library says of the data.
+    #[error("{0}")]
+    Parquet(#[from] parquet::errors::ParquetError),
+    /// What is asked for is not possible, and why.
+    #[error("{0}")]
+    Refused(String),
     /// A batch of another schema in the middle of a stream.
     #[error("the schema changed in the middle of the stream, from {expected} to {found}")]
     SchemaChange {
@@ -71,6 +74,12 @@ pub enum Error {
     /// No compression of that name.
     #[error("no codec is called {0:?}; there are: none, lz4, zstd, zstd:LEVEL with levels 1 to 22")]
     UnknownCodec(String),
+    /// No outer compression of that name.
+    #[error(
+        "no outer compression is called {0:?}; there are: deflate, gzip, zlib, lz4-block, lz4, zstd, \
+         each also with a level, as in zstd:9"
+    )]
+    UnknownOuter(String),
     /// Options that exclude each other or that the format does not have.
     #[error("{0}")]
     Options(String),

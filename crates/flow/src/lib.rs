@@ -2,8 +2,24 @@
 //! them. Producers emit tables by space, consumers read them by object over time; between them
 //! batches are unpacked, filtered, partitioned by a key, packed again and routed.
 
+pub mod enlarge;
 mod error;
+pub mod files;
+pub mod generate;
 pub mod operators;
 pub mod pack;
+mod repartition;
 
 pub use error::Error;
+pub use repartition::{Repartition, Repartitioned};
+
+use arrow_schema::Schema;
+
+/// The index of the one column of that name.
+///
+/// # Errors
+/// [`Error::Table`]: there is none, or several.
+pub fn column(schema: &Schema, name: &str) -> Result<usize, Error> {
+    let names = schema.fields().iter().map(|field| field.name().as_str());
+    Ok(overside_tables::position(names, name)?)
+}

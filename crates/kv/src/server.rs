@@ -32,9 +32,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use overside_base::EventFd;
+use overside_base::{EventFd, raise_descriptor_limit};
 use overside_device::threads::pin;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 pub use backing::{Backing, EXPIRY_BUCKETS, Memory, PartitionWork, TICK_MS};
@@ -373,19 +372,7 @@ impl Drop for Ending<'_> {
 /// Raises the limit of descriptors as far as need be and can be. How many clients fit.
 fn allow_descriptors(clients: usize) -> usize {
     let wanted = clients as u64 + OTHER_DESCRIPTORS;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return clients;
-    }
-    let raised = limit.maximum.map_or(wanted, |most| most.min(wanted));
-    let new = Rlimit {
-        current: Some(raised),
-        maximum: limit.maximum,
-    };
-    let allowed = match setrlimit(Resource::Nofile, new) {
-        Ok(()) => raised,
-        Err(_) => limit.current.unwrap_or(wanted),
-    };
+    let allowed = raise_descriptor_limit(wanted);
     if allowed < wanted {
         tracing::warn!(
             allowed,

@@ -17,10 +17,12 @@ macro_rules! line {
 
 mod agent;
 mod agents;
+mod columns;
 mod compress;
 mod decompress;
 mod devices;
 mod files;
+mod flow;
 mod kv;
 mod logging;
 mod matching;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::{agent, agents, compress, decompress, devices, kv, matching};
+use crate::{agent, agents, compress, decompress, devices, flow, kv, matching};
 
 /// Answered by `overside.__main__`; `overside.commands.arguments` has the same list.
 const PYTHON: &[(&str, &str)] = &[
@@ -47,10 +47,6 @@ const PYTHON: &[(&str, &str)] = &[
         "calibrate",
         "Measure what the model needs to know of a device, and write its profile",
     ),
-    (
-        "flow",
-        "Serve tables with projection and predicate pushed down",
-    ),
 ];
 
 /// Measure, plan and run data-processing offload to a DPU
@@ -76,6 +72,7 @@ pub enum Verb {
     Compress(compress::Arguments),
     Decompress(decompress::Arguments),
     Devices(devices::Arguments),
+    Flow(flow::Arguments),
     Kv(kv::Arguments),
     Match(matching::Arguments),
 }
@@ -88,6 +85,7 @@ impl Verb {
             Self::Compress(arguments) => compress::run(arguments),
             Self::Decompress(arguments) => decompress::run(arguments),
             Self::Devices(arguments) => devices::run(&arguments),
+            Self::Flow(arguments) => flow::run(&arguments),
             Self::Kv(arguments) => kv::run(&arguments),
             Self::Match(arguments) => matching::run(arguments),
         }

@@ -414,5 +414,5 @@ VERBS: Mapping[str, tuple[str, Callable[[Parser], None]]] = {
         "Measure what the model needs to know of a device, and write its profile",
         _calibrate,
     ),
-    "flow": ("Serve tables with projection and predicate pushed down", _flow),
+    "flow": ("Partition, repack, make and serve Arrow tables", _flow),
 }

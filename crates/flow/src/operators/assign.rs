@@ -43,7 +43,7 @@ enum Rule {
 
 impl Assigner {
     pub(super) fn new(schema: &Schema, key: &PartitionKey) -> Result<Self, Error> {
-        let column = column_index(schema, &key.column)?;
+        let column = crate::column(schema, &key.column)?;
         let partitions = key.method.check()?;
         Ok(Self {
             column,
@@ -93,32 +93,6 @@ impl Assigner {
             keys => extend_from_keys(keys.keys().values(), of_values, null, ids),
             _ => {}
         )
-    }
-}
-
-/// The index of the only column of that name.
-pub(super) fn column_index(schema: &Schema, name: &str) -> Result<usize, Error> {
-    let fields = schema.fields().iter().enumerate();
-    let found: Vec<usize> = (fields.filter(|(_, field)| field.name() == name))
-        .map(|(index, _)| index)
-        .collect();
-    match found[..] {
-        [index] => Ok(index),
-        [] => {
-            let names: Vec<&str> = schema
-                .fields()
-                .iter()
-                .map(|one| one.name().as_str())
-                .collect();
-            Err(Error::NoColumn {
-                name: name.to_owned(),
-                known: names.join(", "),
-            })
-        }
-        _ => Err(Error::SameColumns {
-            name: name.to_owned(),
-            count: found.len(),
-        }),
     }
 }
 

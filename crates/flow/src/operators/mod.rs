@@ -16,8 +16,7 @@ mod suggest;
 
 pub use filter_each::{partition_by_filters, partitions_of_rows};
 pub use key::{MAX_PARTITIONS, PartitionKey, PartitionMethod};
-pub(crate) use partition::check_schema;
-pub use partition::{PartitionOptions, Partitioner, Piece, Tables, partition};
+pub use partition::{PartitionOptions, Partitioner, Piece, Tables, check_schema, partition};
 pub use rechunk::{RechunkOptions, Rechunker};
 pub use skew::{PartitionSize, SkewReport};
 pub use sort::{SortColumn, sort};

@@ -254,7 +254,10 @@ pub(super) fn block_bytes(block: &RecordBatch) -> usize {
 }
 
 /// Refuses a batch whose columns are others, or of another type.
-pub(crate) fn check_schema(expected: &SchemaRef, found: &SchemaRef) -> Result<(), Error> {
+///
+/// # Errors
+/// [`Error::SchemaChange`].
+pub fn check_schema(expected: &SchemaRef, found: &SchemaRef) -> Result<(), Error> {
     let is_same = Arc::ptr_eq(expected, found)
         || (expected.fields().len() == found.fields().len()
             && (expected.fields().iter().zip(found.fields())).all(|(expected, found)| {

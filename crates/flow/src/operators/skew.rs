@@ -41,6 +41,12 @@ impl SkewReport {
         rows + self.null_keys.rows
     }
 
+    /// The bytes of all rows.
+    pub fn bytes(&self) -> u64 {
+        let bytes: u64 = self.partitions.iter().map(|size| size.bytes).sum();
+        bytes + self.null_keys.bytes
+    }
+
     /// The rows of the largest partition over the mean, null keys left out: 1 is balanced, the
     /// number of partitions means that one has all. 1 without rows.
     pub fn imbalance(&self) -> f64 {

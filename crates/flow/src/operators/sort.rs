@@ -16,7 +16,6 @@ use arrow_schema::{DataType, SortOptions};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 
-use super::assign::column_index;
 use crate::Error;
 
 /// A column to sort by. Nulls come last unless it says otherwise; floats sort in IEEE 754's total
@@ -103,7 +102,7 @@ fn sorted_rows(table: &RecordBatch, columns: &[SortColumn]) -> Result<UInt32Arra
     let arrays: Result<Vec<ArrayRef>, Error> = (columns.iter())
         .map(|column| {
             Ok(table
-                .column(column_index(table.schema_ref(), &column.name)?)
+                .column(crate::column(table.schema_ref(), &column.name)?)
                 .clone())
         })
         .collect();

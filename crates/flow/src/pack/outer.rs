@@ -14,6 +14,7 @@
 //! | | the chunks, one behind the other, then zeros to a multiple of 8 |
 
 use std::collections::HashMap;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
@@ -132,6 +133,23 @@ fn chunks(body: &Buffer) -> impl Iterator<Item = Buffer> + '_ {
 fn name(format: Format) -> String {
     let operation = Operation::Compress(format).to_string();
     operation.trim_start_matches("compress-").into()
+}
+
+impl FromStr for Outer {
+    type Err = Error;
+
+    /// `deflate`, `zstd:9`.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let unknown = || Error::UnknownOuter(text.into());
+        let (name, level) = match text.split_once(':') {
+            Some((name, level)) => (name, Some(level.parse().map_err(|_| unknown())?)),
+            None => (text, None),
+        };
+        match format!("compress-{name}").parse() {
+            Ok(Operation::Compress(format)) => Ok(Self::new(format, level)),
+            _ => Err(unknown()),
+        }
+    }
 }
 
 /// The format that a schema's metadata name.

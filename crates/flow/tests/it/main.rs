@@ -1,5 +1,7 @@
 //! Tests of what other crates use.
 
+mod enlarge;
+mod files;
 mod pack;
 mod pack_checks;
 mod pack_hostile;

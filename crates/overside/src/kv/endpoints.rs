@@ -8,6 +8,7 @@ use overside_kv::directory::{DirectoryError, Endpoint, Etcd, Location};
 use overside_log::LevelFilter;
 use serde_json::{Value, json};
 
+use crate::columns::columns;
 use crate::exit;
 use crate::logging::Verbosity;
 use crate::messages::shown;
@@ -119,7 +120,7 @@ impl Listing {
         });
         let mut text = match self.endpoints.is_empty() {
             true => "no server is registered\n".into(),
-            false => table(std::iter::once(head.map(Into::into)).chain(rows).collect()),
+            false => columns(std::iter::once(head.map(Into::into)).chain(rows).collect()),
         };
         for key in &self.unknown {
             line!(text, "no entry of a server: {key}");
@@ -143,20 +144,4 @@ impl Listing {
         let members = members.iter().map(String::as_str);
         members.filter(|name| !is_there(name)).collect()
     }
-}
-
-/// Columns as wide as what stands in them.
-fn table<const N: usize>(rows: Vec<[String; N]>) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:<width$}"));
-        let cells: Vec<String> = cells.collect();
-        line!(text, "{}", cells.join("  ").trim_end());
-    }
-    text
 }

@@ -3,6 +3,7 @@
 mod agent;
 mod command;
 mod files;
+mod flow;
 mod kv;
 mod kv_bench;
 mod kv_designs;

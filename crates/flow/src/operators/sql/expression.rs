@@ -332,16 +332,15 @@ impl Compiler<'_> {
                 node: Node::Column(at),
                 kind: self.schema.field(at).data_type().clone(),
             })),
-            [] => Err(Error::NoColumn {
-                name: name.to_owned(),
-                known: (fields().map(|(_, field)| field.name().as_str()))
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            }),
-            _ => Err(Error::SameColumns {
-                name: name.to_owned(),
-                count: found.len(),
-            }),
+            // What is wrong with the name is the same as anywhere else.
+            _ => match crate::column(self.schema, name) {
+                Err(error) => Err(error),
+                Ok(_) => Err(overside_tables::Error::SameColumns {
+                    name: name.to_owned(),
+                    count: found.len(),
+                }
+                .into()),
+            },
         }
     }
 

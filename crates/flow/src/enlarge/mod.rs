@@ -1,0 +1,153 @@
+//! Enlarges a sample without repeating rows.
+//!
+//! A table that is tiled fits into the window of a compressor and compresses to nothing. Here each
+//! copy of the sample is redrawn from the sample's own distributions:
+//!
+//! 1. *ids* become other ids: the high bits of one of the sample's ids and the low bits of another,
+//!    so that both parts, and with them the skew of partitions, stay as they are;
+//! 2. *times* go on where the copy before ended;
+//! 3. *values* become others between the sample's, with as many digits (a smoothed bootstrap of the
+//!    distinct values).
+//!
+//! Equal values become equal values and order is kept, column by column, so that what compressors
+//! live on is kept too. All other columns stay.
+
+mod ids;
+mod times;
+mod values;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, SchemaRef};
+use arrow_select::concat::concat_batches;
+use overside_base::Random;
+
+use crate::Error;
+use times::Times;
+
+/// Which columns of a sample are redrawn, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Roles {
+    /// Identifies an object: whole numbers or strings.
+    pub id: Option<String>,
+    /// When a row was observed.
+    pub time: Option<String>,
+    /// Floating-point columns; all of the sample's if absent.
+    pub values: Option<Vec<String>>,
+}
+
+enum Role {
+    Id,
+    Time(Times),
+    Value,
+    Constant,
+}
+
+/// Makes copies of a sample, each redrawn; an iterator without an end.
+pub struct Enlarger {
+    sample: RecordBatch,
+    roles: Vec<Role>,
+    random: Random,
+    copies: u64,
+}
+
+impl Enlarger {
+    /// An enlarger of the rows of `sample`. The same seed gives the same rows.
+    ///
+    /// # Errors
+    /// [`Error`]: the sample is empty, has no such column, or one of a type that cannot play that
+    /// role.
+    pub fn new(
+        schema: &SchemaRef,
+        sample: &[RecordBatch],
+        roles: &Roles,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let sample = concat_batches(schema, sample)?;
+        if sample.num_rows() == 0 {
+            return Err(Error::Refused("the sample has no rows".into()));
+        }
+        let mut played: Vec<Role> = (sample.columns().iter())
+            .map(|array| match (&roles.values, array.data_type()) {
+                (None, DataType::Float32 | DataType::Float64) => Role::Value,
+                _ => Role::Constant,
+            })
+            .collect();
+        for name in roles.values.iter().flatten() {
+            let index = crate::column(&sample.schema(), name)?;
+            check(&sample, index, "values", values::is_redrawn)?;
+            played[index] = Role::Value;
+        }
+        if let Some(name) = &roles.id {
+            let index = crate::column(&sample.schema(), name)?;
+            check(&sample, index, "ids", ids::is_redrawn)?;
+            played[index] = Role::Id;
+        }
+        if let Some(name) = &roles.time {
+            let index = crate::column(&sample.schema(), name)?;
+            played[index] = Role::Time(Times::new(name, sample.column(index))?);
+        }
+        Ok(Self {
+            sample,
+            roles: played,
+            random: Random::new(seed),
+            copies: 0,
+        })
+    }
+
+    fn copy(&mut self) -> Result<RecordBatch, Error> {
+        let columns = self.sample.columns().iter().zip(&self.roles);
+        let columns = columns.map(|(array, role)| match role {
+            Role::Id => ids::redraw(array, &mut self.random),
+            Role::Time(times) => times.shifted(array, self.copies),
+            Role::Value => values::redraw(array, &mut self.random),
+            Role::Constant => Ok(ArrayRef::clone(array)),
+        });
+        let columns = columns.collect::<Result<Vec<_>, Error>>()?;
+        self.copies += 1;
+        Ok(RecordBatch::try_new(self.sample.schema(), columns)?)
+    }
+}
+
+impl Iterator for Enlarger {
+    type Item = Result<RecordBatch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.copy())
+    }
+}
+
+fn check(
+    sample: &RecordBatch,
+    index: usize,
+    role: &'static str,
+    fits: fn(&DataType) -> bool,
+) -> Result<(), Error> {
+    let schema = sample.schema();
+    let field = schema.field(index);
+    match fits(field.data_type()) {
+        true => Ok(()),
+        false => Err(Error::ColumnType {
+            name: field.name().clone(),
+            kind: field.data_type().to_string(),
+            role,
+        }),
+    }
+}
+
+/// The indices that sort `values`, and with them each row's rank among the distinct ones.
+fn ranks<T: Copy>(
+    values: &[T],
+    compare: impl Fn(&T, &T) -> std::cmp::Ordering,
+) -> (Vec<T>, Vec<usize>) {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| compare(&values[*a], &values[*b]));
+    let mut distinct: Vec<T> = Vec::new();
+    let mut ranks = vec![0; values.len()];
+    for row in order {
+        if (distinct.last()).is_none_or(|last| compare(last, &values[row]).is_ne()) {
+            distinct.push(values[row]);
+        }
+        ranks[row] = distinct.len() - 1;
+    }
+    (distinct, ranks)
+}

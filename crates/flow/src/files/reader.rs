@@ -1,0 +1,114 @@
+//! Reads a table of any format.
+
+use std::fs::File;
+use std::io::{Cursor, Read};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use overside_tables::{Columns, CsvOptions, Format, Strings, Table};
+
+use crate::Error;
+use crate::pack::{CodecPool, StageTime, UnpackOptions, Unpacker};
+
+/// How a file is read.
+#[derive(Clone, Debug, Default)]
+pub struct ReadOptions {
+    /// Of comma-separated values.
+    pub csv: CsvOptions,
+    /// Of Arrow IPC.
+    pub unpack: UnpackOptions,
+}
+
+/// A table that is being read: an iterator over its batches.
+pub struct FileReader {
+    batches: Batches,
+    time: StageTime,
+}
+
+enum Batches {
+    /// Arrow IPC, which counts its time itself.
+    Ipc(Box<Unpacker>),
+    Table(Table<'static>),
+}
+
+impl FileReader {
+    /// Opens a file or a pipe of any format. The format is detected.
+    ///
+    /// # Errors
+    /// [`Error`]; Parquet from a pipe is one, for it is read from its end.
+    pub fn open(
+        mut file: File,
+        options: &ReadOptions,
+        pool: &Arc<CodecPool>,
+    ) -> Result<Self, Error> {
+        let mut head = Vec::new();
+        (&mut file)
+            .take(Format::HEAD_BYTES as u64)
+            .read_to_end(&mut head)?;
+        let metadata = file.metadata()?;
+        let len = metadata.is_file().then_some(metadata.len());
+        let format = Format::of(&head);
+        let whole = Cursor::new(head);
+        let mut time = StageTime::default();
+        let batches = time.measure(|| match format {
+            Format::ArrowFile | Format::ArrowStream if len.is_some() => {
+                Unpacker::file(file, options.unpack, pool)
+                    .map(Box::new)
+                    .map(Batches::Ipc)
+            }
+            Format::ArrowFile | Format::ArrowStream => {
+                Unpacker::stream(whole.chain(file), options.unpack, pool)
+                    .map(Box::new)
+                    .map(Batches::Ipc)
+            }
+            Format::Parquet if len.is_some() => {
+                let all = |_: &Schema| Ok::<_, Error>(Columns::All);
+                Table::parquet(file, Strings::AsWritten, all).map(Batches::Table)
+            }
+            Format::Parquet => Err(Error::Refused("Parquet must be a file, not a pipe".into())),
+            Format::Text => {
+                let table = Table::csv(whole.chain(file), options.csv.clone())?;
+                Ok(Batches::Table(table))
+            }
+            Format::Compressed(program) => Err(Error::Refused(format!(
+                "compressed by {program}; decompress it first"
+            ))),
+        })?;
+        time.bytes_in = len.unwrap_or(0);
+        Ok(Self { batches, time })
+    }
+
+    /// The schema of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        match &self.batches {
+            Batches::Ipc(unpacker) => unpacker.schema(),
+            Batches::Table(table) => table.schema(),
+        }
+    }
+
+    /// What reading took so far.
+    pub fn time(&self) -> StageTime {
+        match &self.batches {
+            Batches::Ipc(unpacker) => unpacker.time(),
+            Batches::Table(_) => self.time,
+        }
+    }
+}
+
+impl Iterator for FileReader {
+    type Item = Result<RecordBatch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.batches {
+            Batches::Ipc(unpacker) => unpacker.next(),
+            Batches::Table(table) => {
+                let batch = self.time.measure(|| table.next())?;
+                if let Ok(batch) = &batch {
+                    self.time.bytes_out += batch.get_array_memory_size() as u64;
+                }
+                Some(batch.map_err(Error::from))
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Writes a table in any format.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_csv::Writer as CsvWriter;
+use arrow_schema::SchemaRef;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+
+use super::FileFormat;
+use crate::Error;
+use crate::pack::{Codec, CodecPool, Layout, Outer, PackOptions, Packer, StageTime};
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriteOptions {
+    /// The file's format.
+    pub format: FileFormat,
+    /// What buffers, or Parquet's pages, are compressed with.
+    pub codec: Codec,
+    /// What messages are compressed with as a whole; of Arrow IPC only.
+    pub outer: Option<Outer>,
+}
+
+/// A table that is being written.
+pub struct FileWriter<W: Write + Send> {
+    batches: Batches<W>,
+    time: StageTime,
+}
+
+enum Batches<W: Write + Send> {
+    /// Arrow IPC, which counts its time itself.
+    Ipc(Box<Packer<W>>),
+    Parquet(Box<ArrowWriter<Counted<W>>>),
+    Csv(Box<CsvWriter<Counted<W>>>),
+}
+
+impl<W: Write + Send> FileWriter<W> {
+    /// Begins a table.
+    ///
+    /// # Errors
+    /// [`Error::Options`] for what the format does not have, and [`Error`].
+    pub fn new(
+        output: W,
+        schema: &SchemaRef,
+        options: WriteOptions,
+        pool: &Arc<CodecPool>,
+    ) -> Result<Self, Error> {
+        let schema = SchemaRef::clone(schema);
+        let counted = |output| Counted { output, bytes: 0 };
+        let layout = match options.format {
+            FileFormat::ArrowStream => Layout::Stream,
+            _ => Layout::File,
+        };
+        let is_ipc = matches!(options.format, FileFormat::Arrow | FileFormat::ArrowStream);
+        if options.outer.is_some() && !is_ipc {
+            let format = options.format;
+            let reason = format!("{format} has no outer compression; arrow and arrow-stream have");
+            return Err(Error::Options(reason));
+        }
+        let batches = match options.format {
+            FileFormat::Arrow | FileFormat::ArrowStream => {
+                let options = PackOptions {
+                    layout,
+                    codec: options.codec,
+                    outer: options.outer,
+                };
+                Batches::Ipc(Box::new(Packer::new(output, schema, options, pool)?))
+            }
+            FileFormat::Parquet => {
+                let compression = match options.codec {
+                    Codec::None => Compression::UNCOMPRESSED,
+                    Codec::Lz4 => Compression::LZ4_RAW,
+                    Codec::Zstd(level) => Compression::ZSTD(ZstdLevel::try_new(level as i32)?),
+                };
+                let properties = WriterProperties::builder().set_compression(compression);
+                let writer =
+                    ArrowWriter::try_new(counted(output), schema, Some(properties.build()))?;
+                Batches::Parquet(Box::new(writer))
+            }
+            FileFormat::Csv if options.codec != Codec::None => {
+                return Err(Error::Options(
+                    "csv has no compression inside; use `overside compress`".into(),
+                ));
+            }
+            FileFormat::Csv => Batches::Csv(Box::new(CsvWriter::new(counted(output)))),
+        };
+        Ok(Self {
+            batches,
+            time: StageTime::default(),
+        })
+    }
+
+    /// Takes a batch.
+    ///
+    /// # Errors
+    /// [`Error`]; then nothing more can be written.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        let work = || match &mut self.batches {
+            Batches::Ipc(packer) => packer.write(batch),
+            Batches::Parquet(writer) => Ok(writer.write(batch)?),
+            Batches::Csv(writer) => Ok(writer.write(batch)?),
+        };
+        self.time.measure(work)?;
+        self.time.bytes_in += batch.get_array_memory_size() as u64;
+        Ok(())
+    }
+
+    /// Ends the table. The output back, flushed, and what writing took.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn finish(self) -> Result<(W, StageTime), Error> {
+        let mut time = self.time;
+        match self.batches {
+            Batches::Ipc(packer) => packer.finish(),
+            Batches::Parquet(writer) => {
+                let output = time.measure(|| writer.into_inner())?;
+                time.bytes_out = output.bytes;
+                Ok((output.output, time))
+            }
+            Batches::Csv(writer) => {
+                let output = time.measure(|| {
+                    let mut output = writer.into_inner();
+                    output.flush().map(|()| output)
+                })?;
+                time.bytes_out = output.bytes;
+                Ok((output.output, time))
+            }
+        }
+    }
+}
+
+/// Counts what is written.
+struct Counted<W> {
+    output: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.output.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}

@@ -1,0 +1,210 @@
+//! Enlarged samples.
+
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int32Type, Int64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow_cast::display::array_value_to_string;
+use arrow_select::concat::concat_batches;
+use overside_flow::enlarge::{Enlarger, Roles};
+use overside_flow::generate::Generated;
+use overside_flow::pack::{CodecPool, PackOptions, Packer};
+
+fn sample(what: Generated, objects: usize, snapshots: usize) -> RecordBatch {
+    let batches: Vec<_> = what.snapshots(objects, 7).take(snapshots).collect();
+    concat_batches(&what.schema(), &batches).unwrap()
+}
+
+fn enlarger(sample: &RecordBatch, id: &str, time: Option<&str>) -> Enlarger {
+    let roles = Roles {
+        id: Some(id.into()),
+        time: time.map(Into::into),
+        values: None,
+    };
+    Enlarger::new(&sample.schema(), std::slice::from_ref(sample), &roles, 1).unwrap()
+}
+
+fn packed_len(batch: &RecordBatch, codec: &str) -> usize {
+    let pool = Arc::new(CodecPool::new(NonZeroUsize::MIN).unwrap());
+    let options = PackOptions {
+        codec: codec.parse().unwrap(),
+        ..PackOptions::default()
+    };
+    let mut packer = Packer::new(Vec::new(), batch.schema(), options, &pool).unwrap();
+    packer.write(batch).unwrap();
+    packer.finish().unwrap().0.len()
+}
+
+fn rows(batch: &RecordBatch) -> Vec<String> {
+    let row = |row| {
+        let values = batch
+            .columns()
+            .iter()
+            .map(|array| array_value_to_string(array, row).unwrap());
+        values.collect::<Vec<_>>().join(";")
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+#[test]
+fn rows_do_not_repeat() {
+    for (what, id, time) in [
+        (Generated::Ships, "MMSI", Some("BaseDateTime")),
+        (Generated::Particles, "id", Some("t")),
+    ] {
+        let sample = sample(what, 300, 5);
+        let distinct = rows(&sample).into_iter().collect::<HashSet<_>>().len();
+        assert_eq!(distinct, sample.num_rows());
+        let mut seen = HashSet::new();
+        for copy in enlarger(&sample, id, time).take(4) {
+            seen.extend(rows(&copy.unwrap()));
+        }
+        assert_eq!(seen.len(), 4 * sample.num_rows(), "{what}");
+    }
+}
+
+/// What a compressor makes of an enlarged table is what it makes of the sample.
+#[test]
+fn compression_ratios_stay_within_5_percent() {
+    for (what, id, time) in [
+        (Generated::Ships, "MMSI", Some("BaseDateTime")),
+        (Generated::Particles, "id", Some("t")),
+    ] {
+        let sample = sample(what, 6000, 10);
+        for copy in enlarger(&sample, id, time).take(3) {
+            let copy = copy.unwrap();
+            for codec in ["lz4", "zstd", "zstd:9"] {
+                let ratio = packed_len(&copy, codec) as f64 / packed_len(&sample, codec) as f64;
+                assert!((0.95..1.05).contains(&ratio), "{what} {codec}: {ratio}");
+            }
+        }
+    }
+}
+
+#[test]
+fn equal_values_stay_equal_and_in_order() {
+    let sample = sample(Generated::Ships, 200, 6);
+    let copy = enlarger(&sample, "MMSI", Some("BaseDateTime"))
+        .nth(1)
+        .unwrap()
+        .unwrap();
+    let ids = |batch: &RecordBatch| {
+        batch
+            .column(0)
+            .as_primitive::<Int32Type>()
+            .values()
+            .to_vec()
+    };
+    let (old, new) = (ids(&sample), ids(&copy));
+    assert_ne!(old, new);
+    for row in 1..old.len() {
+        assert_eq!(old[row - 1].cmp(&old[row]), new[row - 1].cmp(&new[row]));
+    }
+    // Both halves of an id are some ship's.
+    let low: HashSet<i32> = old.iter().map(|id| id & 1).collect();
+    assert!(new.iter().all(|id| low.contains(&(id & 1))));
+    // Times are later, and written as the sample's are.
+    let times = |batch: &RecordBatch| {
+        batch
+            .column(1)
+            .as_string::<i32>()
+            .iter()
+            .flatten()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert!(times(&sample).iter().max() < times(&copy).iter().min());
+    assert!(
+        times(&copy)
+            .iter()
+            .all(|time| time.len() == "2022-01-03T00:00:00".len())
+    );
+    // Positions have five digits behind the point, as the sample's.
+    let latitudes = copy.column(2).as_primitive::<Float64Type>();
+    assert!(
+        latitudes
+            .values()
+            .iter()
+            .all(|at| (at * 1e5).round() / 1e5 == *at)
+    );
+    assert_ne!(sample.column(2), copy.column(2));
+    // The rest is the sample's.
+    assert_eq!(sample.column(7), copy.column(7));
+}
+
+#[test]
+fn ids_may_be_strings() {
+    let ids: ArrayRef = Arc::new(StringArray::from_iter((0..400).map(|row| {
+        (row % 10 != 0).then(|| format!("{:02x}{:02x}a{}", row % 40, row * 7 % 50, row % 3))
+    })));
+    let at: ArrayRef = Arc::new(arrow_array::Int64Array::from_iter_values(0..400));
+    let sample = RecordBatch::try_from_iter([("id", ids), ("t", at)]).unwrap();
+    let copy = enlarger(&sample, "id", Some("t")).nth(2).unwrap().unwrap();
+    let new = copy.column(0).as_string::<i32>();
+    assert_eq!(new.null_count(), 40);
+    assert!(
+        new.iter()
+            .flatten()
+            .all(|id| id.len() == 6 && id.as_bytes()[4] == b'a')
+    );
+    assert_eq!(copy.column(1).as_primitive::<Int64Type>().value(0), 800);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_rows() {
+    let sample = sample(Generated::Particles, 100, 2);
+    let twice = [(); 2].map(|()| enlarger(&sample, "id", None).nth(1).unwrap().unwrap());
+    assert_eq!(twice[0], twice[1]);
+    let snapshots = [(); 2].map(|()| Generated::Ships.snapshots(50, 4).nth(3));
+    assert_eq!(snapshots[0], snapshots[1]);
+}
+
+#[test]
+fn columns_that_cannot_play_a_role_are_refused() {
+    let sample = sample(Generated::Ships, 10, 1);
+    let error = |roles: Roles| {
+        let made = Enlarger::new(&sample.schema(), std::slice::from_ref(&sample), &roles, 1);
+        made.err().expect("an error").to_string()
+    };
+    let named = |name: &str| Some(name.to_owned());
+    assert!(
+        error(Roles {
+            id: named("LAT"),
+            ..Roles::default()
+        })
+        .contains("LAT")
+    );
+    assert!(
+        error(Roles {
+            time: named("VesselName"),
+            ..Roles::default()
+        })
+        .contains("VesselName")
+    );
+    assert!(
+        error(Roles {
+            id: named("nobody"),
+            ..Roles::default()
+        })
+        .contains("MMSI")
+    );
+    let values = Some(vec!["CallSign".to_owned()]);
+    assert!(
+        error(Roles {
+            values,
+            ..Roles::default()
+        })
+        .contains("CallSign")
+    );
+    let empty = sample.slice(0, 0);
+    let made = Enlarger::new(&sample.schema(), &[empty], &Roles::default(), 1);
+    assert!(
+        made.err()
+            .expect("an error")
+            .to_string()
+            .contains("no rows")
+    );
+}

@@ -1,0 +1,17 @@
+//! Text in columns.
+
+/// Columns as wide as what stands in them.
+pub fn columns<const N: usize>(rows: Vec<[String; N]>) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:<width$}"));
+        let cells: Vec<String> = cells.collect();
+        line!(text, "{}", cells.join("  ").trim_end());
+    }
+    text
+}

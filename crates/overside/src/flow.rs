@@ -1,0 +1,82 @@
+//! `overside flow`.
+
+mod enlarge;
+mod generate;
+mod input;
+mod output;
+mod partition;
+mod suggest_key;
+mod text;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use overside_log::LevelFilter;
+
+use crate::logging::Verbosity;
+use crate::{exit, python};
+
+/// Partition, repack, make and serve Arrow tables
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: FlowCommand,
+}
+
+#[derive(clap::Subcommand)]
+enum FlowCommand {
+    Enlarge(Box<enlarge::Arguments>),
+    Generate(Box<generate::Arguments>),
+    Partition(Box<partition::Arguments>),
+    SuggestKey(Box<suggest_key::Arguments>),
+    /// Serve tables with projection and predicate pushed down
+    #[command(disable_help_flag = true)]
+    ServeTable(PythonArguments),
+}
+
+/// What Python's part of the command reads itself.
+#[derive(clap::Args)]
+struct PythonArguments {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+pub fn run(arguments: &Arguments) -> ExitCode {
+    match &arguments.command {
+        FlowCommand::Enlarge(arguments) => {
+            started("enlarge", &arguments.verbosity, || enlarge::run(arguments))
+        }
+        FlowCommand::Generate(arguments) => started("generate", &arguments.verbosity, || {
+            generate::run(arguments)
+        }),
+        FlowCommand::Partition(arguments) => started("partition", &arguments.verbosity, || {
+            partition::run(arguments)
+        }),
+        FlowCommand::SuggestKey(arguments) => started("suggest-key", &arguments.verbosity, || {
+            suggest_key::run(arguments)
+        }),
+        FlowCommand::ServeTable(PythonArguments { arguments }) => {
+            let words = ["flow", "serve-table"].map(OsString::from);
+            let words: Vec<OsString> = words.into_iter().chain(arguments.iter().cloned()).collect();
+            python::hand_over("flow", &words)
+        }
+    }
+}
+
+/// Runs a command with its log, and says why it failed.
+fn started(
+    name: &str,
+    verbosity: &Verbosity,
+    run: impl FnOnce() -> Result<ExitCode, String>,
+) -> ExitCode {
+    if let Err(code) = verbosity
+        .clone()
+        .start("flow", LevelFilter::WARN, exit::USAGE)
+    {
+        return code;
+    }
+    run().unwrap_or_else(|message| {
+        complain!("overside flow {name}: {message}");
+        ExitCode::from(exit::USAGE)
+    })
+}

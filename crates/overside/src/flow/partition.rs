@@ -1,0 +1,198 @@
+//! `overside flow partition`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use clap::ArgGroup;
+use overside_base::raise_descriptor_limit;
+use overside_flow::operators::{Filter, PartitionKey, Projection, SkewReport, check_schema};
+use overside_flow::pack::{StageTime, StageTimes};
+use overside_flow::{Error, Repartition};
+
+use super::input::Input;
+use super::output::{self, Output, OutputArguments};
+use super::text;
+use crate::logging::Verbosity;
+use crate::messages::shown;
+use crate::options::Placement;
+
+/// Split tables into one table for each partition of a key
+#[derive(clap::Args)]
+#[command(
+    group(ArgGroup::new("method").required(true).args(["bits", "hash", "ranges"])),
+    after_help = "\
+Tables are Arrow IPC files or streams, Parquet, or CSV with a header; the format is detected. All have \
+one schema. Rows keep their order. Rows whose key is null go into a partition of their own.
+
+Example: overside flow partition positions.parquet --key mmsi --bits 2 --out parts"
+)]
+pub struct Arguments {
+    /// Tables to split; - is stdin
+    #[arg(value_name = "TABLE", required = true)]
+    tables: Vec<OsString>,
+    /// The column that decides
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+    key: String,
+    /// By its lowest N bits, or by bits A up to but not including B, as A..B
+    #[arg(long, value_name = "N|A..B")]
+    bits: Option<String>,
+    /// By its hash, into N partitions
+    #[arg(long, value_name = "N")]
+    hash: Option<String>,
+    /// By value: each bound begins a partition
+    #[arg(long, value_name = "A,B,...", allow_hyphen_values = true)]
+    ranges: Option<String>,
+    /// Keep only rows for which an SQL condition is true, as in "speed > 10 AND name LIKE 'A%'"
+    #[arg(long, value_name = "SQL", allow_hyphen_values = true)]
+    filter: Option<String>,
+    /// Write only these columns or SQL expressions, the key among them, as in
+    /// 'id, lat, speed * 1.852 AS kmh'
+    #[arg(long, value_name = "SQL", allow_hyphen_values = true)]
+    select: Option<String>,
+    /// Directory for the partitions; it is made if absent
+    #[arg(short = 'o', long = "out", value_name = "DIR")]
+    directory: PathBuf,
+    /// Print what was written, and the time of each stage, as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    output: OutputArguments,
+    #[command(flatten)]
+    placement: Placement,
+    #[command(flatten)]
+    pub verbosity: Verbosity,
+}
+
+/// What may be open at once: a file for each partition, and some more.
+const DESCRIPTORS: u64 = 2048;
+
+/// What was written.
+pub struct Summary {
+    pub key: PartitionKey,
+    pub skew: SkewReport,
+    pub times: StageTimes,
+    /// By partition: its file and how long that is.
+    pub files: Vec<(usize, String, u64)>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    let summary = arguments.partition()?;
+    let text = match arguments.json {
+        true => format!("{}\n", text::json(&summary)),
+        false => text::table(&summary),
+    };
+    Ok(crate::print(&text))
+}
+
+/// Which rows and columns are written.
+struct RowSelection {
+    filter: Option<Filter>,
+    projection: Option<Projection>,
+}
+
+impl RowSelection {
+    fn new(arguments: &Arguments, schema: &SchemaRef) -> Result<Self, Error> {
+        let filter = arguments.filter.as_deref();
+        let select = arguments.select.as_deref();
+        Ok(Self {
+            filter: filter
+                .map(|text| Filter::new(schema.clone(), text))
+                .transpose()?,
+            projection: select
+                .map(|text| Projection::new(schema.clone(), text))
+                .transpose()?,
+        })
+    }
+
+    fn apply(&self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Error> {
+        check_schema(schema, batch.schema_ref())?;
+        let filtered = match &self.filter {
+            Some(filter) => filter.apply(batch)?,
+            None => batch.clone(),
+        };
+        match &self.projection {
+            Some(projection) => projection.apply(&filtered),
+            None => Ok(filtered),
+        }
+    }
+}
+
+impl Arguments {
+    fn key(&self) -> Result<PartitionKey, String> {
+        let methods = [
+            ("bits", &self.bits),
+            ("hash", &self.hash),
+            ("ranges", &self.ranges),
+        ];
+        let given = methods
+            .into_iter()
+            .find_map(|(name, value)| Some((name, value.as_ref()?)));
+        let (name, value) = given.ok_or("--bits, --hash or --ranges is missing")?;
+        PartitionKey::parse(&self.key, &format!("{name}:{value}"))
+            .map_err(|error| error.to_string())
+    }
+
+    fn partition(&self) -> Result<Summary, String> {
+        let key = self.key()?;
+        let pool = output::pool(&self.placement)?;
+        // A file for each partition may be open at once.
+        raise_descriptor_limit(DESCRIPTORS);
+        let mut inputs = self.tables.iter().map(|path| Input::open(path, &pool));
+        let first = inputs.next().ok_or("no table")??;
+        let read = first.reader.schema().clone();
+        let rows = RowSelection::new(self, &read).map_err(|error| error.to_string())?;
+        let schema = rows
+            .projection
+            .as_ref()
+            .map_or(&read, Projection::schema)
+            .clone();
+        fs::create_dir_all(&self.directory)
+            .map_err(|error| format!("{}: {error}", shown(&self.directory)))?;
+        let partitions = key.method.partitions() as usize;
+        let create = |partition| {
+            let path = self.directory.join(self.file_name(partition, partitions));
+            Output::create(&path, self.output.force).map_err(Error::Refused)
+        };
+        let options = self.output.options();
+        let repartition = Repartition::new(&schema, &key, options, &pool, create);
+        let mut repartition = repartition.map_err(|error| error.to_string())?;
+        let mut unpack = StageTime::default();
+        for input in std::iter::once(Ok(first)).chain(inputs) {
+            let mut input = input?;
+            for batch in &mut input.reader {
+                let selected = batch.and_then(|batch| rows.apply(&batch, &read));
+                let pushed = selected.and_then(|batch| repartition.push(&batch));
+                pushed.map_err(|error| format!("{}: {error}", input.name))?;
+            }
+            unpack += input.reader.time();
+        }
+        let mut done = repartition.finish().map_err(|error| error.to_string())?;
+        done.times.unpack = unpack;
+        let files = (done.outputs.into_iter())
+            .map(|(partition, output)| {
+                let (name, bytes) = output.finish()?;
+                Ok((partition, name, bytes))
+            })
+            .collect::<Result<_, String>>()?;
+        Ok(Summary {
+            key,
+            skew: done.skew,
+            times: done.times,
+            files,
+        })
+    }
+
+    /// `part-02.arrow`; the partition of null keys is behind the others.
+    fn file_name(&self, partition: usize, partitions: usize) -> String {
+        let extension = self.output.format.extension();
+        let width = (partitions - 1).to_string().len();
+        match partition < partitions {
+            true => format!("part-{partition:0width$}.{extension}"),
+            false => format!("part-null.{extension}"),
+        }
+    }
+}
