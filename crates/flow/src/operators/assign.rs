@@ -12,6 +12,7 @@ use arrow_array::{
     downcast_dictionary_array, downcast_primitive_array,
 };
 use arrow_buffer::{ArrowNativeType, ToByteSlice};
+use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -165,6 +166,14 @@ impl Rule {
 
     /// Appends the partitions of all values, whatever lies below nulls.
     fn assign(&self, values: &dyn Array, ids: &mut Vec<u16>) {
+        let wide = match self {
+            Self::Hash { .. } => wide_type(values.data_type()),
+            _ => None,
+        };
+        // Each value of a narrow type is one of the wide type.
+        if let Some(Ok(wide)) = wide.map(|wide| cast(values, &wide)) {
+            return self.assign(&wide, ids);
+        }
         match values.data_type() {
             DataType::Boolean => {
                 let bits = values.as_boolean().values();
@@ -328,6 +337,17 @@ pub(super) fn key_bits(kind: &DataType) -> Option<u32> {
             let bytes = kind.primitive_width()?;
             Some((8 * bytes as u32).min(64))
         }
+    }
+}
+
+/// What numbers are hashed as, if they are narrower: the partition of a number is the same in
+/// columns of every width.
+fn wide_type(kind: &DataType) -> Option<DataType> {
+    use DataType::{Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32};
+    match kind {
+        Int8 | Int16 | Int32 | UInt8 | UInt16 | UInt32 => Some(Int64),
+        Float16 | Float32 => Some(Float64),
+        _ => None,
     }
 }
 

@@ -7,10 +7,10 @@
 //! | `hash:N` | the 64-bit XXH3 (seed 0) of its bytes, modulo N |
 //! | `ranges:A,B,C` | how many of the bounds, which ascend, are not above it |
 //!
-//! The hash is the same on every machine and in every version: numbers, dates and decimals are
-//! hashed as little-endian bytes in the column's width (floats with -0 as 0 and every NaN as the
-//! positive quiet one), booleans as a byte of 0 or 1, text and binary as its bytes, dictionaries by
-//! the value.
+//! The hash is the same on every machine, in every version and in columns of every width: whole
+//! numbers are hashed as 64-bit ones and floats as doubles, with -0 as 0 and every NaN as the
+//! positive quiet one; dates, times and decimals in the column's width; all as little-endian bytes.
+//! Booleans are a byte of 0 or 1, text and binary their bytes, dictionaries their values.
 
 use std::fmt;
 use std::str::FromStr;

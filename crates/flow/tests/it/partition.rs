@@ -74,6 +74,32 @@ fn bounds_are_the_lowest_of_their_partition() {
     assert_eq!(rows, [vec![0, 5], vec![1, 2], vec![3], vec![4]]);
 }
 
+/// Room for as many values of that length as a batch may have would be more than any machine has.
+#[test]
+fn long_values_take_no_more_memory_than_they_need() {
+    let rows = 64;
+    let long = |row: i64| vec![row as u8; 1 << 20];
+    let texts: ArrayRef = Arc::new(BinaryArray::from_iter_values((0..rows).map(long)));
+    let fixed = FixedSizeBinaryArray::try_from_iter((0..rows).map(long)).expect("one width");
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+    let columns = [
+        ("id", numbers),
+        ("texts", texts),
+        ("fixed", Arc::new(fixed) as ArrayRef),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).expect("a batch");
+    let key = PartitionKey::parse("id", "bits:6").expect("a key");
+    let mut partitioner =
+        Partitioner::new(batch.schema(), &key, PartitionOptions::default()).expect("a key");
+    let mut pieces = partitioner.push(&batch).expect("a batch");
+    let (rest, report) = partitioner.finish().expect("the rest");
+    pieces.extend(rest);
+    assert_eq!(report.rows(), rows as u64);
+    for (partition, piece) in pieces {
+        assert_eq!(piece, batch.slice(partition, 1));
+    }
+}
+
 /// Nodes of other versions share the work by these.
 #[test]
 fn hashes_never_change() {
@@ -89,6 +115,28 @@ fn hashes_never_change() {
     };
     assert_eq!(rows, [expected(0), expected(1), expected(2), vec![]]);
     assert_eq!(rows[0], [4, 6, 8, 9]);
+}
+
+/// A file that says Int64 and one that says Int32 are split alike.
+#[test]
+fn hashes_do_not_depend_on_the_width_of_a_column() {
+    use DataType::{Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+    let rows = |from: &RecordBatch, kind: &DataType| {
+        let key = PartitionKey::parse("id", "hash:7").expect("a key");
+        let cast = arrow_cast::cast(from.column(0), kind).expect("it fits");
+        let columns = [("id", cast), ("row", from.column(1).clone())];
+        let batch = RecordBatch::try_from_iter(columns).expect("a batch");
+        rows_of(&batch, &key).expect("tables")
+    };
+    let whole = ids((0..100).map(|id| (id % 9 != 0).then_some(id)).collect());
+    for kind in [Int8, Int16, Int32, UInt8, UInt16, UInt32, UInt64] {
+        assert_eq!(rows(&whole, &kind), rows(&whole, &Int64), "{kind}");
+    }
+    let negative = ids((-50..0).map(Some).collect());
+    for kind in [Int8, Int16, Int32] {
+        assert_eq!(rows(&negative, &kind), rows(&negative, &Int64), "{kind}");
+    }
+    assert_eq!(rows(&whole, &Float32), rows(&whole, &Float64));
 }
 
 #[test]

@@ -132,8 +132,8 @@ fn formats_codecs_and_placements_give_the_same_rows() {
             input,
             "--key",
             "MMSI",
-            "--bits",
-            "2",
+            "--hash",
+            "4",
             "--json",
             "--out",
             out,
@@ -179,7 +179,7 @@ fn formats_codecs_and_placements_give_the_same_rows() {
         arguments.extend(inputs.iter().map(String::as_str));
         let again = format!("again-{case}");
         arguments.extend([
-            "--key", "MMSI", "--bits", "2", "--format", "csv", "--out", &again,
+            "--key", "MMSI", "--hash", "4", "--format", "csv", "--out", &again,
         ]);
         out(&run(place, &arguments));
         if case == 0 {

@@ -7,10 +7,10 @@ use arrow_array::types::ByteArrayType;
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
 use arrow_buffer::ArrowNativeType;
 
-use super::Column;
 use super::bits::Validity;
 use super::copy::append_values;
 use super::unchecked;
+use super::{Column, ROOM_BYTES_MAX};
 use crate::Error;
 use crate::operators::order::{Order, Segment};
 
@@ -57,8 +57,8 @@ impl<O: OffsetSizeTrait> Part<O> {
         if begin == 0 {
             // As if what is still to come were as long as this.
             let rows = segment.rows.len().max(1);
-            self.values
-                .reserve(end + end / rows * segment.capacity.saturating_sub(rows));
+            let room = (end / rows).saturating_mul(segment.capacity);
+            self.values.reserve(end.max(room.min(ROOM_BYTES_MAX)));
         }
         append_values(values, offsets, segment.rows, end - begin, &mut self.values);
         Ok(())

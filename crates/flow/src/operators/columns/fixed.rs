@@ -6,8 +6,8 @@ use arrow_buffer::{ArrowNativeType, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::Column;
 use super::bits::Validity;
+use super::{Column, ROOM_BYTES_MAX};
 use crate::Error;
 use crate::operators::order::{MAX_BLOCK_ROWS, Order};
 
@@ -120,7 +120,8 @@ impl Column for FixedBytes {
         for segment in order.segments() {
             let part = &mut self.parts[segment.partition];
             if part.is_empty() {
-                part.reserve_exact(self.width * segment.capacity.max(segment.rows.len()));
+                let room = self.width.saturating_mul(segment.capacity);
+                part.reserve_exact(room.min(ROOM_BYTES_MAX));
             }
             for row in segment.rows {
                 part.extend_from_slice(&values[usize::from(*row) * self.width..][..self.width]);

@@ -22,6 +22,10 @@ use arrow_schema::{DataType, IntervalUnit};
 use super::order::Order;
 use crate::Error;
 
+/// The most bytes that room is made for before they come: a few long values say nothing of those
+/// that follow.
+const ROOM_BYTES_MAX: usize = 4 << 20;
+
 /// One column of all partitions.
 pub(super) trait Column: Send {
     /// Whether such a block can be appended to what there is; if not, everything has to be flushed.
