@@ -436,6 +436,7 @@ def test_it_ends_when_asked_also_while_a_client_takes_nothing(tables: dict[str, 
 def test_what_is_no_table_is_said(tmp_path: Path) -> None:
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 nothing PAR1")
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     for path, said in (
         (broken, "cannot be read as a table"),
         (tmp_path / "absent.parquet", "there is no file"),
@@ -446,6 +447,8 @@ def test_what_is_no_table_is_said(tmp_path: Path) -> None:
         assert said in done.stderr
     done = overside("flow", "serve-table", "a b=x", code=2)
     assert "NAME=PATH" in done.stderr
+    # Programs that are started after it hear signals as before.
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == blocked
 
 
 def test_packages_that_are_missing_are_named(tmp_path: Path) -> None:

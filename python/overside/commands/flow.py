@@ -15,6 +15,7 @@ from overside import flow
 from overside.errors import Exit, UserError
 
 if TYPE_CHECKING:
+    from overside.flow.access import Access
     from overside.flow.engine import Engine
     from overside.flow.server import Server
 
@@ -26,7 +27,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def main(args: argparse.Namespace) -> int:
     """Serves until a signal."""
     flow.require("pyarrow.flight", "duckdb")
-    from overside.flow import access, engine, memory, metrics, server  # noqa: PLC0415
+    from overside.flow import access  # noqa: PLC0415
 
     names = [name for name, _ in args.tables]
     if len({name.lower() for name in names}) < len(names):
@@ -37,7 +38,18 @@ def main(args: argparse.Namespace) -> int:
     allowed = access.Access(host, port, word, args.tls_keys, needs_certificates)
     allowed.check()
     # Threads that are started from here on leave signals to this one, which waits for them.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        return _serve(args, allowed)
+    except BaseException:
+        # This process may go on, and start others, which would not hear them either.
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise
+
+
+def _serve(args: argparse.Namespace, allowed: Access) -> int:
+    from overside.flow import engine, memory, metrics, server  # noqa: PLC0415
+
     limits = engine.Limits(
         args.memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2,
         args.timeout,
@@ -55,8 +67,9 @@ def main(args: argparse.Namespace) -> int:
                 stack.callback(numbers.close)
                 said["metrics"] = f"{args.metrics[0]}:{numbers.port}"
         except OSError as error:
-            raise UserError(f"cannot listen at {host}:{port}: {error}", "", Exit.ABSENT) from None
-        _announce(said, names, as_json=args.json)
+            message = f"cannot listen at {allowed.host_text}:{args.listen[1]}: {error}"
+            raise UserError(message, "", Exit.ABSENT) from None
+        _announce(said, [name for name, _ in args.tables], as_json=args.json)
         signal.sigwait(_SIGNALS)
         _end(tables, serving, args.drain)
     return Exit.OK

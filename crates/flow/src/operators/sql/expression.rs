@@ -1,11 +1,13 @@
 //! Expressions with their types.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
+use overside_base::panic_text;
 use sqlparser::ast::{BinaryOperator, CastKind, Expr, SelectItem, UnaryOperator};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
@@ -21,6 +23,8 @@ use crate::operators::partition::check_schema;
 const MAX_TEXT_BYTES: usize = 8 << 10;
 /// The deepest that expressions are nested; `AND` and `OR` may be chained as the text allows.
 const MAX_DEPTH: usize = 100;
+/// Of the stack that a text is parsed on.
+const STACK_BYTES: usize = 64 << 20;
 /// Parentheses and calls within each other that are parsed.
 const MAX_PARSED_DEPTH: usize = 50;
 
@@ -83,6 +87,10 @@ pub struct Filter {
 impl Filter {
     /// Refuses what cannot be parsed, evaluated or is not boolean.
     pub fn new(schema: SchemaRef, text: &str) -> Result<Self, Error> {
+        on_large_stack(|| Self::compile(schema, text))
+    }
+
+    fn compile(schema: SchemaRef, text: &str) -> Result<Self, Error> {
         let mut parser = parser(text)?;
         let parsed = parser
             .parse_expr()
@@ -113,6 +121,10 @@ pub struct Projection {
 impl Projection {
     /// `text` is what stands between SELECT and FROM.
     pub fn new(schema: SchemaRef, text: &str) -> Result<Self, Error> {
+        on_large_stack(|| Self::compile(schema, text))
+    }
+
+    fn compile(schema: SchemaRef, text: &str) -> Result<Self, Error> {
         let mut parser = parser(text)?;
         let items = parser
             .parse_projection()
@@ -167,6 +179,17 @@ impl Projection {
             output, columns?, &options,
         )?)
     }
+}
+
+/// Parses and compiles: the longest text may be thousands of operators deep, which no stack of a
+/// caller's has to have room for.
+fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let thread = thread.spawn_scoped(scope, work)?;
+        let panicked = |panic: Box<dyn Any + Send>| refused(panic_text(&*panic).into());
+        thread.join().unwrap_or_else(|panic| Err(panicked(panic)))
+    })
 }
 
 fn parser(text: &str) -> Result<Parser<'static>, Error> {
