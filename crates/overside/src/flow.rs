@@ -43,10 +43,10 @@ struct PythonArguments {
 
 pub fn run(arguments: &Arguments) -> ExitCode {
     match &arguments.command {
-        FlowCommand::Enlarge(arguments) => {
-            started("enlarge", &arguments.verbosity, || enlarge::run(arguments))
-        }
-        FlowCommand::Generate(arguments) => started("generate", &arguments.verbosity, || {
+        FlowCommand::Enlarge(arguments) => started("enlarge", &arguments.table.verbosity, || {
+            enlarge::run(arguments)
+        }),
+        FlowCommand::Generate(arguments) => started("generate", &arguments.table.verbosity, || {
             generate::run(arguments)
         }),
         FlowCommand::Partition(arguments) => started("partition", &arguments.verbosity, || {

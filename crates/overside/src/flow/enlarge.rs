@@ -1,16 +1,13 @@
 //! `overside flow enlarge`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use overside_flow::Error;
 use overside_flow::enlarge::{Enlarger, Roles};
 
 use super::input::Input;
-use super::output::{self, Output, OutputArguments, Table};
-use crate::logging::Verbosity;
-use crate::options::Placement;
+use super::output::TableArguments;
 
 /// Enlarge a sample without repeating its rows
 #[derive(clap::Args)]
@@ -23,9 +20,6 @@ pub struct Arguments {
     /// The sample; - is stdin
     #[arg(value_name = "SAMPLE")]
     sample: OsString,
-    /// The file to write
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
     /// Rows
     #[arg(long, value_name = "N")]
     rows: u64,
@@ -43,22 +37,15 @@ pub struct Arguments {
         allow_hyphen_values = true
     )]
     values: Option<Vec<String>>,
-    /// The same seed gives the same rows
-    #[arg(long, value_name = "N", default_value = "0")]
-    seed: u64,
     #[command(flatten)]
-    output: OutputArguments,
-    #[command(flatten)]
-    placement: Placement,
-    #[command(flatten)]
-    pub verbosity: Verbosity,
+    pub table: TableArguments,
 }
 
 /// The most rows of a sample: all of it is in memory.
 const SAMPLE_ROWS_MAX: usize = 10_000_000;
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let pool = output::pool(&arguments.placement)?;
+    let pool = arguments.table.pool()?;
     let mut input = Input::open(&arguments.sample, &pool)?;
     let schema = input.reader.schema().clone();
     let named = |error: Error| format!("{}: {error}", input.name);
@@ -80,10 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         time: arguments.time.clone(),
         values: arguments.values.clone(),
     };
-    let enlarger = Enlarger::new(&schema, &batches, &roles, arguments.seed).map_err(named)?;
+    let enlarger = Enlarger::new(&schema, &batches, &roles, arguments.table.seed).map_err(named)?;
     drop(batches);
-    let output = Output::create(&arguments.file, arguments.output.force)?;
-    let mut table = Table::new(output, &schema, &arguments.output, &pool)?;
-    table.write_rows(arguments.rows, enlarger)?;
-    table.finish()
+    (arguments.table).write(&pool, &schema, arguments.rows, enlarger)
 }

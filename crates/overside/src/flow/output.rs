@@ -19,6 +19,7 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, linkat, open
 use rustix::io::Errno;
 
 use crate::files::rename_to_new;
+use crate::logging::Verbosity;
 use crate::messages::shown;
 use crate::options::Placement;
 
@@ -192,50 +193,55 @@ impl Write for Output {
     }
 }
 
-/// A table in one file.
-pub struct Table {
-    writer: FileWriter<Output>,
+/// A table that is made: which file, and how.
+#[derive(clap::Args)]
+pub struct TableArguments {
+    /// The file to write
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The same seed gives the same rows
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub seed: u64,
+    #[command(flatten)]
+    output: OutputArguments,
+    #[command(flatten)]
+    placement: Placement,
+    #[command(flatten)]
+    pub verbosity: Verbosity,
 }
 
-impl Table {
-    /// Begins the table.
-    pub fn new(
-        output: Output,
-        schema: &SchemaRef,
-        options: &OutputArguments,
-        pool: &Arc<CodecPool>,
-    ) -> Result<Self, String> {
-        let writer = FileWriter::new(output, schema, options.options(), pool);
-        let writer = writer.map_err(|error| error.to_string())?;
-        Ok(Self { writer })
+impl TableArguments {
+    /// The threads, and the device beside them.
+    pub fn pool(&self) -> Result<Arc<CodecPool>, String> {
+        pool(&self.placement)
     }
 
     /// Writes the first so many rows of `batches`.
-    pub fn write_rows(
-        &mut self,
+    pub fn write(
+        &self,
+        pool: &Arc<CodecPool>,
+        schema: &SchemaRef,
         rows: u64,
-        mut batches: impl Iterator<Item = Result<RecordBatch, Error>>,
-    ) -> Result<(), String> {
+        batches: impl Iterator<Item = Result<RecordBatch, Error>>,
+    ) -> Result<ExitCode, String> {
+        let failed = |error: Error| error.to_string();
+        let output = Output::create(&self.file, self.output.force)?;
+        let writer = FileWriter::new(output, schema, self.output.options(), pool);
+        let mut writer = writer.map_err(failed)?;
         let mut left = usize::try_from(rows).map_err(|error| error.to_string())?;
-        while left > 0 {
-            let Some(batch) = batches.next() else { break };
-            let batch = batch.map_err(|error| error.to_string())?;
+        for batch in batches {
+            let batch = batch.map_err(failed)?;
             let rows = left.min(batch.num_rows());
             left -= rows;
             for begin in (0..rows).step_by(BATCH_ROWS) {
                 let part = batch.slice(begin, BATCH_ROWS.min(rows - begin));
-                self.writer
-                    .write(&part)
-                    .map_err(|error| error.to_string())?;
+                writer.write(&part).map_err(failed)?;
+            }
+            if left == 0 {
+                break;
             }
         }
-        Ok(())
-    }
-
-    /// Ends the table and gives the file its name.
-    pub fn finish(self) -> Result<ExitCode, String> {
-        let (output, _) = self.writer.finish().map_err(|error| error.to_string())?;
-        output.finish()?;
-        Ok(ExitCode::SUCCESS)
+        let (output, _) = writer.finish().map_err(failed)?;
+        output.finish().map(|_| ExitCode::SUCCESS)
     }
 }

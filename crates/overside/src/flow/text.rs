@@ -17,7 +17,7 @@ pub fn table(summary: &Summary) -> String {
     let count = skew.partitions.len();
     line!(
         text,
-        "{} rows in {count} partitions by {}; the largest has {:.2} times the mean",
+        "{} rows in {count} partitions ({}); the largest has {:.2} times the mean",
         units::count(skew.rows()),
         summary.key,
         skew.imbalance()
@@ -25,19 +25,19 @@ pub fn table(summary: &Summary) -> String {
     if skew.empty_partitions() > 0 {
         line!(
             text,
-            "{} of {count} partitions are empty",
+            "empty partitions: {} of {count}",
             skew.empty_partitions()
         );
     }
     if skew.null_keys.rows > 0 {
         line!(
             text,
-            "{} rows have no key",
+            "rows without a key: {}",
             units::count(skew.null_keys.rows)
         );
     }
     if summary.files.len() <= LISTED_MAX {
-        let head = ["partition", "rows", "file bytes", "file"].map(String::from);
+        let head = ["partition", "rows", "size", "file"].map(String::from);
         let rows = summary.files.iter().map(|(partition, name, bytes)| {
             let rows = (skew.partitions.get(*partition))
                 .unwrap_or(&skew.null_keys)

@@ -103,8 +103,8 @@ fn rows_go_to_their_partitions_in_order() {
     assert_contains(
         &text,
         &[
-            "6 rows in 4 partitions by id by bits:2",
-            "1 rows have no key",
+            "6 rows in 4 partitions (id by bits:2)",
+            "rows without a key: 1",
             "repack",
         ],
     );
